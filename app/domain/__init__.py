@@ -1,0 +1,1 @@
+"""What is true. Pure: no clock, no randomness, no I/O."""

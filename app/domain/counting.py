@@ -1,0 +1,33 @@
+"""Which counts does one pod on one node belong to.
+
+The count of (policy, domain) is the number of distinct pods of the policy's namespace that its
+selector selects, that are bound or placed, not terminating and not finished, and whose node's
+current label value is the domain (policies-and-scenarios 2.4). Pods of a DaemonSet count like any
+other (WP-11); a policy that is invalid counts nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from app.domain import model, selecting
+
+CountKey = str
+"""``NAMESPACE/POLICY|DOMAIN``: also the field of the counts hash in Redis."""
+
+
+def key(policy: model.WorkloadPolicy, domain: str) -> CountKey:
+    """The name of the count of one domain of one policy."""
+    return f"{policy.key}|{domain}"
+
+
+def contributions(
+    pod: model.Pod, node: model.Node | None, policies: Iterable[model.WorkloadPolicy]
+) -> Iterator[CountKey]:
+    """The counts that the pod adds one to on that node; ``policies`` are those of its namespace."""
+    if node is None or not pod.counted:
+        return
+    for policy in policies:
+        if policy.errors:
+            continue
+        domain = node.labels.get(policy.topology_key)
+        if domain is not None and selecting.matches(policy.selector, pod.labels):
+            yield key(policy, domain)

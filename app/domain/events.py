@@ -1,0 +1,169 @@
+"""Everything that can enter the log: facts seen in the cluster, and decisions taken here.
+
+An event's name in the log is its stable ``tag``, never a Python path. A reader that meets an
+unknown tag or a newer version refuses; older versions pass through migrations.upcasters.
+"""
+
+import msgspec
+
+from app.domain import model
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", gc=False):
+    """Something that happened; ``at`` is wall-clock time for people (RFC 3339, may be empty)."""
+
+    @property
+    def subject(self) -> str:
+        """What the event is about: ``pod:UID``, ``node:NAME``, ``policy:NS/NAME``, ``flag:NAME``, ``kind:NAME``."""
+        raise NotImplementedError
+
+
+class PodSeen(Event, frozen=True, tag="PodSeen"):
+    """A pod is as ``pod`` says."""
+
+    pod: model.Pod
+
+    @property
+    def subject(self) -> str:
+        return f"pod:{self.pod.uid}"
+
+
+class PodGone(Event, frozen=True, tag="PodGone"):
+    """A pod is no more. ``assumed``: its end was not watched but found by a new list."""
+
+    uid: model.Uid
+    namespace: str
+    name: str
+    assumed: bool = False
+
+    @property
+    def subject(self) -> str:
+        return f"pod:{self.uid}"
+
+
+class NodeSeen(Event, frozen=True, tag="NodeSeen"):
+    """A node is as ``node`` says."""
+
+    node: model.Node
+
+    @property
+    def subject(self) -> str:
+        return f"node:{self.node.name}"
+
+
+class NodeGone(Event, frozen=True, tag="NodeGone"):
+    """A node is no more."""
+
+    name: model.NodeName
+    uid: model.Uid
+    assumed: bool = False
+
+    @property
+    def subject(self) -> str:
+        return f"node:{self.name}"
+
+
+class PolicySeen(Event, frozen=True, tag="PolicySeen"):
+    """A WorkloadPolicy is as ``policy`` says, valid or not."""
+
+    policy: model.WorkloadPolicy
+
+    @property
+    def subject(self) -> str:
+        return f"policy:{self.policy.key}"
+
+
+class PolicyGone(Event, frozen=True, tag="PolicyGone"):
+    """A WorkloadPolicy is no more."""
+
+    namespace: str
+    name: str
+    uid: model.Uid
+    assumed: bool = False
+
+    @property
+    def subject(self) -> str:
+        return f"policy:{self.namespace}/{self.name}"
+
+
+class Relisted(Event, frozen=True, tag="Relisted"):
+    """A kind was listed anew: what came and went between the two versions was not watched."""
+
+    kind: str
+    since: str
+    """resourceVersion last seen before; empty at the first list."""
+    until: str
+    """resourceVersion of the list."""
+    reason: str
+
+    @property
+    def subject(self) -> str:
+        return f"kind:{self.kind}"
+
+
+class Quarantined(Event, frozen=True, tag="Quarantined"):
+    """An object of the watch could not be understood and was set aside; the stream went on."""
+
+    kind: str
+    object: str
+    """namespace/name as far as it could be read."""
+    reason: str
+
+    @property
+    def subject(self) -> str:
+        return f"kind:{self.kind}"
+
+
+class PodPlaced(Event, frozen=True, tag="PodPlaced"):
+    """A pod was promised a node: written before the Binding is asked for."""
+
+    pod: model.Pod
+    node: model.NodeName
+    at: str = ""
+    by: str = ""
+    """Identity of the process that placed it."""
+
+    @property
+    def subject(self) -> str:
+        return f"pod:{self.pod.uid}"
+
+
+class PlacementReleased(Event, frozen=True, tag="PlacementReleased"):
+    """A promise was taken back on evidence: the Binding was refused, or the pod was seen to need none."""
+
+    uid: model.Uid
+    namespace: str
+    name: str
+    node: model.NodeName
+    reason: str
+
+    @property
+    def subject(self) -> str:
+        return f"pod:{self.uid}"
+
+
+class FlagSet(Event, frozen=True, tag="FlagSet"):
+    """A debug flag was changed by an operator."""
+
+    flag: model.Flag
+    by: str = ""
+
+    @property
+    def subject(self) -> str:
+        return f"flag:{self.flag.name}"
+
+
+AnyEvent = (
+    PodSeen
+    | PodGone
+    | NodeSeen
+    | NodeGone
+    | PolicySeen
+    | PolicyGone
+    | Relisted
+    | Quarantined
+    | PodPlaced
+    | PlacementReleased
+    | FlagSet
+)
+"""The closed list; codecs and projections are exhaustive over it."""

@@ -1,0 +1,105 @@
+"""Nodes indexed by label: for each label key, which nodes carry which value.
+
+Persistent: a changed node replaces only the domains it leaves and enters, every other domain is
+shared with the former snapshot, together with the node set that it has already computed.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import immutables
+
+from app.domain import model
+
+_NO_LABELS: Mapping[str, str] = {}
+
+
+class Domain:
+    """The nodes that share one value of one label key."""
+
+    __slots__ = ("_frozen", "members")
+
+    def __init__(self, members: "immutables.Map[model.NodeName, None]") -> None:
+        self.members = members
+        self._frozen: frozenset[model.NodeName] | None = None
+
+    @property
+    def nodes(self) -> frozenset[model.NodeName]:
+        """The members as a set, made once for each version of the domain."""
+        frozen = self._frozen
+        if frozen is None:
+            frozen = self._frozen = frozenset(self.members)
+        return frozen
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+
+_EMPTY = Domain(immutables.Map())
+
+
+class Column:
+    """One label key: its values and their domains."""
+
+    __slots__ = ("domains",)
+
+    def __init__(self, domains: "immutables.Map[str, Domain]") -> None:
+        self.domains = domains
+
+    def __getitem__(self, value: str) -> frozenset[model.NodeName]:
+        """The nodes with that value of the key; empty if there are none."""
+        return self.domains.get(value, _EMPTY).nodes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.domains)
+
+
+_NO_COLUMN = Column(immutables.Map())
+
+
+class Topology:
+    """All label keys of all nodes, at one offset."""
+
+    __slots__ = ("columns",)
+
+    def __init__(self, columns: "immutables.Map[str, Column]") -> None:
+        self.columns = columns
+
+    def __getitem__(self, key: str) -> Column:
+        """The column of a label key; empty if no node carries it."""
+        return self.columns.get(key, _NO_COLUMN)
+
+    def moved(self, before: model.Node | None, after: model.Node | None) -> "Topology":
+        """The topology after a node changed from one form to another; None is absence."""
+        old = before.labels if before else _NO_LABELS
+        new = after.labels if after else _NO_LABELS
+        node = after or before
+        if node is None or old == new:
+            return self
+        columns = self.columns
+        for key, value in old.items():
+            if new.get(key) != value:
+                columns = _left(columns, key, value, node.name)
+        for key, value in new.items():
+            if old.get(key) != value:
+                columns = _entered(columns, key, value, node.name)
+        return Topology(columns)
+
+
+EMPTY = Topology(immutables.Map())
+
+
+def _entered(
+    columns: "immutables.Map[str, Column]", key: str, value: str, name: model.NodeName
+) -> "immutables.Map[str, Column]":
+    domains = columns.get(key, _NO_COLUMN).domains
+    members = domains.get(value, _EMPTY).members
+    return columns.set(key, Column(domains.set(value, Domain(members.set(name, None)))))
+
+
+def _left(
+    columns: "immutables.Map[str, Column]", key: str, value: str, name: model.NodeName
+) -> "immutables.Map[str, Column]":
+    domains = columns[key].domains
+    members = domains[value].members.delete(name)
+    domains = domains.set(value, Domain(members)) if members else domains.delete(value)
+    return columns.set(key, Column(domains)) if domains else columns.delete(key)

@@ -1,0 +1,1 @@
+"""How a decision is made. Pure."""

@@ -1,0 +1,59 @@
+"""The whole input of a decision: the same Cycle gives the same Trace, always."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from app.domain import events, model, projecting, snapshots, verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """One pod, the nodes it may go to, and the cluster at one offset."""
+
+    pod: model.Pod
+    candidates: verdicts.Names
+    snapshot: snapshots.Snapshot
+    score_max: int = 10
+    """The largest score a plugin that computes percentages hands out."""
+
+
+def cycle(
+    pod: model.Pod, candidates: verdicts.Names, snapshot: snapshots.Snapshot, *, score_max: int = 10
+) -> Cycle:
+    """A cycle in which the pod does not stand in its own way: its own placement is not counted."""
+    own = snapshot.placements.get(pod.uid)
+    if own is not None:
+        snapshot = projecting.project(
+            snapshot,
+            events.PlacementReleased(
+                uid=pod.uid, namespace=pod.namespace, name=pod.name, node=own.node, reason="dry run"
+            ),
+        )
+    return Cycle(pod=pod, candidates=candidates, snapshot=snapshot, score_max=score_max)
+
+
+def without(base: Cycle, victims: Iterable[model.Pod]) -> Cycle:
+    """The cycle as it would be if the victims were gone."""
+    gone = [
+        events.PodGone(uid=victim.uid, namespace=victim.namespace, name=victim.name) for victim in victims
+    ]
+    return replace(base, snapshot=projecting.project_all(base.snapshot, gone)) if gone else base
+
+
+def nominated(base: Cycle) -> tuple[model.Pod, ...]:
+    """The pods whose nomination kube-scheduler honours for this pod: priority at least as high (PR-7..10)."""
+    found = (base.snapshot.pods.get(uid) for uid in base.snapshot.nominated)
+    return tuple(
+        pod
+        for pod in found
+        if pod is not None
+        and pod.uid != base.pod.uid
+        and pod.priority >= base.pod.priority
+        and pod.uid not in base.snapshot.placements
+    )
+
+
+def assuming(base: Cycle, pods: Iterable[model.Pod]) -> Cycle:
+    """The cycle as it would be if the nominated pods sat on their nominated nodes."""
+    placed = [events.PodPlaced(pod=pod, node=pod.nominated) for pod in pods]
+    return replace(base, snapshot=projecting.project_all(base.snapshot, placed)) if placed else base
