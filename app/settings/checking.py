@@ -1,0 +1,166 @@
+"""Given values -> Settings, or every reason why not.
+
+The marshmallow schema is derived from the declarations, one field for each setting.
+"""
+
+import dataclasses
+import difflib
+import re
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import marshmallow
+from marshmallow import fields, validate
+
+from app.settings import declaring, errors, groups, reading
+
+_SECRET = re.compile(r"pass|pwd|secret|token|credential", re.IGNORECASE)
+_IN_URL = re.compile(r"(?<=//)[^/@\s]+(?=@)")
+_HIDDEN = "(hidden)"
+
+
+_FIELDS: dict[Any, Callable[..., fields.Field[Any]]] = {
+    str: fields.String,
+    int: lambda **options: fields.Integer(strict=True, **options),
+    float: fields.Float,
+    bool: lambda **options: fields.Boolean(truthy={True}, falsy={False}, **options),
+    tuple[str, ...]: lambda **options: fields.List(fields.String(), **options),
+    Mapping[str, int]: lambda **options: fields.Dict(fields.String(), fields.Integer(strict=True), **options),
+    Mapping[str, Mapping[str, Any]]: lambda **options: fields.Dict(
+        fields.String(), fields.Dict(fields.String()), **options
+    ),
+}
+
+
+def checked(given: Iterable[reading.Given], settings: Sequence[declaring.Setting]) -> groups.Settings:
+    """The settings; of two values for one name the later wins. Raises SettingsRefused."""
+    latest = {one.name: one for one in given}
+    by_name = {setting.name: setting for setting in settings}
+    problems = [_unknown(one, settings) for name, one in latest.items() if name not in by_name]
+    known = {name: one for name, one in latest.items() if name in by_name}
+    values, refused = _validated({name: one.value for name, one in known.items()}, settings)
+    problems += [_bad(known[name], by_name[name]) for name in known if name in refused]
+    problems += [] if problems else _contradictions(values, known)
+    if problems:
+        raise errors.SettingsRefused(problems)
+    return typing.cast(groups.Settings, _built(groups.Settings, (), values))
+
+
+def _validated(
+    values: Mapping[str, object], settings: Sequence[declaring.Setting]
+) -> tuple[dict[str, Any], set[str]]:
+    # One flat schema: a dot in a marshmallow name would be taken for a path.
+    schema = marshmallow.Schema.from_dict({_flat(s.name): _field(s) for s in settings})()
+    kinds = {setting.name: setting.kind for setting in settings}
+    mistaken = {name for name, value in values.items() if _mistaken(value, kinds[name])}
+    names = {_flat(name): name for name in values if name not in mistaken}
+    try:
+        loaded = schema.load({flat: values[name] for flat, name in names.items()})
+    except marshmallow.ValidationError as error:
+        return {}, mistaken | {names[str(key)] for key in error.messages_dict}
+    return {names[flat]: value for flat, value in loaded.items()}, mistaken
+
+
+def _mistaken(value: object, kind: object) -> bool:
+    """What marshmallow would take for a number: true, and text (which the environment's is no more)."""
+    return kind in (int, float) and isinstance(value, bool | str)
+
+
+def _flat(name: str) -> str:
+    return name.replace(".", "__")
+
+
+def _field(setting: declaring.Setting) -> fields.Field[Any]:
+    rule = setting.rule
+    validators: list[Callable[[Any], Any]] = []
+    if rule.at_least is not None or rule.at_most is not None:
+        validators.append(validate.Range(min=rule.at_least, max=rule.at_most))
+    if rule.one_of:
+        validators.append(validate.OneOf(rule.one_of))
+    if rule.pattern:
+        validators.append(validate.Regexp(f"(?:{rule.pattern})\\Z"))
+    return _FIELDS[setting.kind](validate=validators)
+
+
+def _built(group: type[Any], at: tuple[str, ...], values: Mapping[str, Any]) -> object:
+    kinds = typing.get_type_hints(group)
+    chosen: dict[str, object] = {}
+    for field in dataclasses.fields(group):
+        path = (*at, field.name)
+        kind, name = kinds[field.name], ".".join(path)
+        if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+            chosen[field.name] = _built(kind, path, values)
+        elif name in values:
+            chosen[field.name] = tuple(values[name]) if kind == tuple[str, ...] else values[name]
+    return group(**chosen)
+
+
+# -- what is said ---------------------------------------------------------------------------
+
+
+def _bad(given: reading.Given, setting: declaring.Setting) -> errors.Problem:
+    value = _HIDDEN if setting.rule.secret else shown(given.value)
+    return errors.Problem(given.name, given.source, value, f"must be {setting.allowed}")
+
+
+def _unknown(given: reading.Given, settings: Sequence[declaring.Setting]) -> errors.Problem:
+    in_environment = given.name.startswith(declaring.PREFIX)
+    secrets = {(s.env if in_environment else s.name): s.rule.secret for s in settings}
+    names = list(secrets)
+    near = difflib.get_close_matches(given.name, names, n=1, cutoff=0.75)
+    group = given.name.rpartition(".")[0]
+    siblings = [name for name in names if not in_environment and name.rpartition(".")[0] == group]
+    if near:
+        allowed = f"is no setting; did you mean {near[0]}?"
+    elif group and siblings:
+        allowed = f"is no setting; {group} has {', '.join(siblings)}"
+    else:
+        allowed = "is no setting; `topolog settings` lists them all"
+    # A slip of the pen in a secret's name must not print the secret.
+    alike = difflib.get_close_matches(given.name, names, n=3, cutoff=0.6)
+    secret = (
+        _SECRET.search(given.name)
+        or isinstance(given.value, Mapping | list)
+        or any(secrets[name] for name in alike)
+    )
+    return errors.Problem(given.name, given.source, _HIDDEN if secret else shown(given.value), allowed)
+
+
+def shown(value: object) -> str:
+    """A value as people may see it: the password of a URL is hidden, and long ones are cut."""
+    text = without_password(repr(value))
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def without_password(text: str) -> str:
+    """The text with user and password of each URL hidden."""
+    return _IN_URL.sub(_HIDDEN, text)
+
+
+def _contradictions(values: Mapping[str, Any], given: Mapping[str, reading.Given]) -> list[errors.Problem]:
+    """Settings that are right alone and wrong together."""
+    problems: list[errors.Problem] = []
+
+    def needs(one: str, other: str) -> None:
+        if values.get(one) and not values.get(other):
+            problems.append(errors.Problem(one, given[one].source, "", f"needs {other}, which is not set"))
+
+    def excludes(one: str, other: str) -> None:
+        if values.get(one) and values.get(other):
+            problems.append(errors.Problem(one, given[one].source, "", f"and {other} exclude each other"))
+
+    # A file of ``tls.cert`` may hold the key as well; the others are handed to libraries that want two.
+    needs("tls.key", "tls.cert")
+    for one, other in (("store.cert", "store.key"), ("client.cert", "client.key")):
+        needs(one, other)
+        needs(other, one)
+    excludes("tls.cert", "tls.keystore_path")
+    excludes("tls.ca", "tls.truststore_path")
+    for role in ("scheduler", "viewer", "operator"):
+        name = f"identities.{role}"
+        wrong = [san for san in values.get(name, ()) if not re.fullmatch(r"\S+", san)]
+        if wrong:
+            allowed = "each must be URI:... or DNS:..., without spaces"
+            problems.append(errors.Problem(name, given[name].source, shown(wrong), allowed))
+    return problems

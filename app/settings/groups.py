@@ -1,0 +1,229 @@
+"""The settings by concern; under each: its unit, what the default is for, and what a change brings about."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.settings.declaring import setting
+
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The Redis or Valkey server that holds the log."""
+
+    url: str = setting(
+        "",
+        pattern=r"(rediss?://|unix:///)\S+|",
+        like="redis://HOST:PORT/DB, rediss://HOST:PORT/DB (TLS), unix:///PATH, or empty",
+        quiet=True,
+    )
+    """Where the server is. Empty: ``topolog up`` and ``topolog demo`` start one of their own; every other
+    command refuses to start."""
+    username: str = setting("")
+    """The ACL user to log in as. Empty: the one in the URL, or the default user."""
+    password: str = setting("", secret=True)
+    """The password to log in with. Empty: the one in the URL, or none. Given here, the URL is no secret."""
+    ca: str = setting("")
+    """File of the CA certificates that the server's certificate is checked against (PEM), with rediss://.
+    Empty: those of the system."""
+    cert: str = setting("")
+    """File of the client certificate shown to the server (PEM), with rediss://. Empty: none is shown."""
+    key: str = setting("")
+    """File of the client certificate's private key (PEM)."""
+    socket_timeout: float = setting(2.0, at_least=0.1, at_most=60)
+    """Seconds to wait for an answer of the server. Longer than it takes at its busiest, or reads fail that
+    would have succeeded; shorter than the scheduler's timeout, or its calls time out before we answer."""
+    decisions_kept: int = setting(100_000, at_least=0, at_most=100_000_000)
+    """How many decision records the store keeps, about 300 bytes each and 2 bits for each candidate;
+    older ones can no longer be explained. 0: none is recorded."""
+    decisions_queued: int = setting(8_192, at_least=1, at_most=1_000_000)
+    """How many decision records wait in a process for the store. When it is full they are dropped and
+    counted; no call ever waits for them."""
+    embedded_dir: str = setting("")
+    """Folder in which the server that ``topolog up`` starts keeps its data (append-only file). Empty: a
+    temporary folder, gone with the process; the state is then read anew from the cluster at each start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kube:
+    """The API server of the cluster."""
+
+    kubeconfig: str = setting("")
+    """The kubeconfig file. Empty: the pod's service account; outside a pod $KUBECONFIG or ~/.kube/config."""
+    context: str = setting("")
+    """The context of the kubeconfig. Empty: its current one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The extender's ports and threads."""
+
+    bind: str = setting("0.0.0.0")
+    """The address to listen on, of both ports. All interfaces: every caller needs a client certificate."""
+    port: int = setting(8443, at_least=0, at_most=65_535)
+    """The port of the verbs and of the introspection API (mTLS). 0: any free one."""
+    health_port: int = setting(8081, at_least=0, at_most=65_535)
+    """The plain port of /livez, /readyz and /metrics, which serves nothing else. 0: any free one."""
+    threads: int = setting(64, at_least=2, at_most=1_000)
+    """Threads of each worker: at least 1 + concurrent binds + idle connections of every scheduler, or new
+    connections wait for idle ones."""
+    workers: int = setting(1, at_least=1, at_most=64)
+    """Worker processes. A kube-scheduler keeps to one connection, so more of them serve several schedulers,
+    not one faster; each holds the whole state in memory."""
+    keepalive: int = setting(120, at_least=2, at_most=3_600)
+    """Seconds for which an idle connection is kept. Longer than the scheduler's own 90 s, or it meets closed
+    connections."""
+    handshake_timeout: float = setting(2.0, at_least=0.1, at_most=60)
+    """Seconds that a peer may take for the TLS handshake: it holds a thread meanwhile."""
+    header_timeout: float = setting(4.0, at_least=0.1, at_most=60)
+    """Seconds that a peer may take to send a request once it has begun."""
+    grace: int = setting(10, at_least=1, at_most=600)
+    """Seconds that calls in flight get to finish when the process is told to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Who the extender says it is, and whom it believes: PEM files, or the PKCS12 stores of a keytool."""
+
+    cert: str = setting("")
+    """File of the server's certificate, its chain behind it (PEM). It needs subject alternative names: Go
+    clients refuse a certificate that has only a common name."""
+    key: str = setting("")
+    """File of the certificate's private key (PEM)."""
+    ca: str = setting("")
+    """File of the CA certificates whose client certificates are accepted (PEM). No client without one."""
+    crl: str = setting("")
+    """File of revoked certificates (PEM). Once it is expired no client is accepted: watch its age."""
+    keystore_path: str = setting("", alias="TLS_KEYSTORE_PATH")
+    """PKCS12 file of certificate and key, instead of ``cert`` and ``key``."""
+    keystore_password: str = setting("", secret=True, alias="TLS_KEYSTORE_PASSWORD")
+    """The password of that file; it has no default."""
+    truststore_path: str = setting("", alias="TLS_TRUSTSTORE_PATH")
+    """PKCS12 file of the CA certificates, instead of ``ca``."""
+    truststore_password: str = setting("", secret=True, alias="TLS_TRUSTSTORE_PASSWORD")
+    """The password of that file; it has no default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """Who may call what: subject alternative names of client certificates, by role.
+
+    The certificates that ``topolog certs`` makes have their roles without being listed. An entry is
+    ``URI:...`` or ``DNS:...``, and an entry may also go without its type.
+    """
+
+    scheduler: tuple[str, ...] = setting(())
+    """Further names that may call the verbs and nothing else."""
+    viewer: tuple[str, ...] = setting(())
+    """Further names that may read the introspection API."""
+    operator: tuple[str, ...] = setting(())
+    """Further names that may read, and set debug flags."""
+
+    def by_role(self) -> dict[str, tuple[str, ...]]:
+        """Role -> subject alternative names."""
+        return {"scheduler": self.scheduler, "viewer": self.viewer, "operator": self.operator}
+
+
+@dataclass(frozen=True, slots=True)
+class Plugins:
+    """Which rules decide."""
+
+    enabled: tuple[str, ...] = setting(("NodeLabelPriority", "JobAffinity", "WorkloadPolicy"))
+    """The plugins, in order: where two refuse a node, the first one's sentence is shown. The same in every
+    replica, or they decide differently."""
+    weights: Mapping[str, int] = setting({})
+    """Plugin -> factor of its scores. One that is not named here has 1."""
+    score_max: int = setting(10, at_least=1, at_most=1_000_000)
+    """The highest score of a plugin that computes percentages. kube-scheduler expects 0 to 10; 100 tells
+    finer differences apart and weighs ten times as much against the scheduler's own plugins."""
+    args: Mapping[str, Mapping[str, Any]] = setting({})
+    """Plugin -> its own arguments, as the page of the plugin describes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """How long an answer may take."""
+
+    filter: float = setting(2.0, at_least=0.1, at_most=60)
+    """Seconds in which filter, prioritize and preempt answer, whatever the state of the store. Less than
+    the scheduler's httpTimeout (5 s): a call that times out stops all scheduling for its length."""
+    bind: float = setting(3.5, at_least=0.1, at_most=60)
+    """Seconds in which bind answers, the API server's time included. Less than httpTimeout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a request may cost."""
+
+    names_body: int = setting(4 * _MIB, at_least=1024, at_most=1024 * _MIB)
+    """Largest body in bytes of a call with node names, and of every other request. 15,000 names take
+    0.7 MB."""
+    nodes_body: int = setting(64 * _MIB, at_least=1024, at_most=4096 * _MIB)
+    """Largest body in bytes of a call with whole nodes (nodeCacheCapable: false): about 8 kB for each
+    node."""
+    depth: int = setting(64, at_least=8, at_most=1_000)
+    """How deep JSON may be nested."""
+
+
+@dataclass(frozen=True, slots=True)
+class Debug:
+    """Debug flags as they are at the start; ``/debug/flags`` changes them in every process at once."""
+
+    scores: int = setting(0, at_least=0, at_most=10_000)
+    """Write the best N nodes of each prioritized pod into the log as a table. 0: none."""
+    filters: bool = setting(False)
+    """Write why each node was refused into the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logging:
+    """What the processes write to standard error."""
+
+    level: str = setting("info", one_of=("debug", "info", "warning", "error"))
+    """The least important lines that are written. The line of each call is info."""
+    format: str = setting("auto", one_of=("auto", "json", "console"))
+    """One JSON object a line, or text for people. auto: text on a terminal, JSON elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """How ``topolog get`` and ``topolog explain`` reach an extender."""
+
+    url: str = setting("https://127.0.0.1:8443", pattern=r"https?://\S+", like="https://HOST:PORT")
+    """The extender's address."""
+    cert: str = setting("")
+    """File of the client certificate to show (PEM): a viewer's or an operator's."""
+    key: str = setting("")
+    """File of the certificate's private key (PEM)."""
+    ca: str = setting("")
+    """File of the CA certificates that the extender's certificate is checked against (PEM)."""
+    timeout: float = setting(10.0, at_least=0.1, at_most=600)
+    """Seconds to wait for an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that an operator can choose; fixed when the process starts."""
+
+    cluster: str = setting(
+        "default",
+        pattern=r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?",
+        like="1 to 63 lower-case letters, digits and dashes",
+    )
+    """The name of the Kubernetes cluster in the store. Two clusters may share a server, never a name."""
+    trace: str = setting("")
+    """Folder of a recorded cluster (node and pod lists as CSV) for the demo and the benchmarks. Empty: one
+    of the same shape is generated."""
+    store: Store = field(default_factory=Store)
+    kube: Kube = field(default_factory=Kube)
+    server: Server = field(default_factory=Server)
+    tls: Tls = field(default_factory=Tls)
+    identities: Identities = field(default_factory=Identities)
+    plugins: Plugins = field(default_factory=Plugins)
+    budgets: Budgets = field(default_factory=Budgets)
+    limits: Limits = field(default_factory=Limits)
+    debug: Debug = field(default_factory=Debug)
+    logging: Logging = field(default_factory=Logging)
+    client: Client = field(default_factory=Client)

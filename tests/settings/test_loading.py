@@ -1,0 +1,230 @@
+"""What a process is told, and how it refuses what it cannot follow. No process is started here."""
+
+import pathlib
+from collections.abc import Callable
+
+import pytest
+import yaml
+
+from app import settings
+
+Write = Callable[[str], str]
+
+
+@pytest.fixture
+def write(tmp_path: pathlib.Path) -> Write:
+    """Write a settings file; return its path."""
+
+    def _write(text: str) -> str:
+        path = tmp_path / "topolog.yaml"
+        path.write_text(text)
+        return str(path)
+
+    return _write
+
+
+def refused(path: str | None, environ: dict[str, str]) -> dict[str, str]:
+    """The problems by name, as people read them."""
+    with pytest.raises(settings.SettingsRefused) as caught:
+        settings.load(path, environ)
+    return {problem.name: str(problem) for problem in caught.value.problems}
+
+
+def test_nothing_given_is_every_default() -> None:
+    assert settings.load(None, {}) == settings.Settings()
+
+
+def test_a_file_is_read_and_the_environment_wins(write: Write) -> None:
+    path = write(
+        "cluster: berlin\nserver: {port: 9443, threads: 32}\nstore:\nplugins: {enabled: [JobAffinity]}\n"
+    )
+    loaded = settings.load(path, {"TOPOLOG_SERVER_PORT": "7443", "UNRELATED": "x"})
+    assert (loaded.cluster, loaded.server.port, loaded.server.threads) == ("berlin", 7443, 32)
+    assert loaded.plugins.enabled == ("JobAffinity",)
+    assert loaded.store == settings.Store()
+
+
+def test_the_file_may_be_named_by_a_variable(write: Write) -> None:
+    path = write("cluster: berlin")
+    assert settings.load(None, {settings.FILE_VARIABLE: path}).cluster == "berlin"
+    assert settings.load(path, {settings.FILE_VARIABLE: "/nowhere"}).cluster == "berlin"
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "read"),
+    [
+        pytest.param("TOPOLOG_CLUSTER", "42", lambda s: s.cluster == "42", id="text stays text"),
+        pytest.param("TOPOLOG_SERVER_THREADS", " 9 ", lambda s: s.server.threads == 9, id="whole number"),
+        pytest.param("TOPOLOG_BUDGETS_FILTER", "1", lambda s: s.budgets.filter == 1.0, id="number"),
+        pytest.param("TOPOLOG_DEBUG_FILTERS", "true", lambda s: s.debug.filters is True, id="flag"),
+        pytest.param(
+            "TOPOLOG_IDENTITIES_VIEWER",
+            "DNS:a.example, URI:b://c",
+            lambda s: s.identities.viewer == ("DNS:a.example", "URI:b://c"),
+            id="list by commas",
+        ),
+        pytest.param(
+            "TOPOLOG_PLUGINS_ENABLED",
+            '["A", "B"]',
+            lambda s: s.plugins.enabled == ("A", "B"),
+            id="list as JSON",
+        ),
+        pytest.param(
+            "TOPOLOG_PLUGINS_WEIGHTS",
+            '{"JobAffinity": 3}',
+            lambda s: s.plugins.weights == {"JobAffinity": 3},
+            id="object as JSON",
+        ),
+        pytest.param(
+            "TOPOLOG_PLUGINS_ARGS",
+            "JobAffinity: {topology_keys: [zone]}",
+            lambda s: s.plugins.args == {"JobAffinity": {"topology_keys": ["zone"]}},
+            id="object as YAML",
+        ),
+        pytest.param("TOPOLOG_SERVER_PORT", "", lambda s: s.server.port == 8443, id="empty is not set"),
+    ],
+)
+def test_a_variable_is_read_as_its_type(
+    variable: str, text: str, read: Callable[[settings.Settings], bool]
+) -> None:
+    assert read(settings.load(None, {variable: text}))
+
+
+def test_every_wrong_setting_is_named_at_once(write: Write) -> None:
+    path = write("cluster: Berlin!\nstoer: {url: redis://x}\nserver: {port: 70000, threads: true, bind: 1}\n")
+    problems = refused(path, {"TOPOLOG_BUDGETS_BIND": "nan", "TOPOLOG_SERVER_THREDS": "7"})
+    assert set(problems) == {
+        "cluster",
+        "stoer",
+        "server.port",
+        "server.threads",
+        "server.bind",
+        "budgets.bind",
+        "TOPOLOG_SERVER_THREDS",
+    }
+    # Does each say the name, the value, where it came from, and what is allowed?
+    assert problems["server.port"] == f"server.port = 70000 ({path}): must be a whole number from 0 to 65535"
+    assert "TOPOLOG_SERVER_THREADS" in problems["TOPOLOG_SERVER_THREDS"]
+    assert "TOPOLOG_BUDGETS_BIND" in problems["budgets.bind"]
+
+
+def test_an_unknown_name_is_met_with_those_that_exist(write: Write) -> None:
+    problems = refused(write("kube: {kubconfig: /x}\nstore: {nonsense: 1}"), {})
+    assert "did you mean kube.kubeconfig?" in problems["kube.kubconfig"]
+    assert "store.url" in problems["store.nonsense"]
+
+
+def test_a_group_that_is_no_object_is_refused(write: Write) -> None:
+    assert set(refused(write("store: 5"), {})) == {"store"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("a: [", "is not YAML in line", id="not YAML"),
+        pytest.param("- a", "must be an object", id="no object"),
+        pytest.param("a: \x00", "is not YAML", id="control characters"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(write: Write, text: str, says: str) -> None:
+    assert says in refused(write(text), {})["settings file"]
+
+
+def test_a_missing_file_is_named() -> None:
+    assert "No such file" in refused("/nowhere/topolog.yaml", {})["settings file"]
+
+
+def test_what_kubernetes_puts_into_every_pod_is_passed_over() -> None:
+    links = {
+        "TOPOLOG_EXTENDER_SERVICE_HOST": "10.96.0.7",
+        "TOPOLOG_EXTENDER_SERVICE_PORT": "443",
+        "TOPOLOG_EXTENDER_SERVICE_PORT_HTTPS": "443",
+        "TOPOLOG_EXTENDER_PORT": "tcp://10.96.0.7:443",
+        "TOPOLOG_EXTENDER_PORT_443_TCP": "tcp://10.96.0.7:443",
+        "TOPOLOG_EXTENDER_PORT_443_TCP_PROTO": "tcp",
+        "TOPOLOG_SERVER_PORT": "tcp://10.96.0.8:443",  # a Service of the name topolog-server
+        "TOPOLOG_PORT": "tcp://10.96.0.9:443",
+    }
+    assert settings.load(None, links) == settings.Settings()
+
+
+def test_the_names_of_java_key_stores_work_and_ours_win() -> None:
+    environ = {
+        "TLS_KEYSTORE_PATH": "/etc/tls/server.p12",
+        "TLS_KEYSTORE_PASSWORD": "one",
+        "TLS_TRUSTSTORE_PATH": "/etc/tls/ca.p12",
+        "TLS_TRUSTSTORE_PASSWORD": "two",
+        "TOPOLOG_TLS_TRUSTSTORE_PASSWORD": "three",
+    }
+    tls = settings.load(None, environ).tls
+    assert (tls.keystore_path, tls.keystore_password) == ("/etc/tls/server.p12", "one")
+    assert (tls.truststore_path, tls.truststore_password) == ("/etc/tls/ca.p12", "three")
+
+
+@pytest.mark.parametrize(
+    ("environ", "name", "says"),
+    [
+        pytest.param({"TOPOLOG_TLS_KEY": "k"}, "tls.key", "needs tls.cert", id="key alone"),
+        pytest.param({"TOPOLOG_STORE_CERT": "c"}, "store.cert", "needs store.key", id="certificate alone"),
+        pytest.param(
+            {"TOPOLOG_TLS_CERT": "c", "TLS_KEYSTORE_PATH": "p"},
+            "tls.cert",
+            "exclude",
+            id="two server certificates",
+        ),
+        pytest.param(
+            {"TOPOLOG_TLS_CA": "c", "TLS_TRUSTSTORE_PATH": "p"}, "tls.ca", "exclude", id="two trust stores"
+        ),
+    ],
+)
+def test_settings_that_contradict_one_another_are_refused(
+    environ: dict[str, str], name: str, says: str
+) -> None:
+    assert says in refused(None, environ)[name]
+
+
+CANARY = "cAn4ry-hunter2"
+
+
+@pytest.mark.parametrize(
+    ("text", "environ"),
+    [
+        pytest.param(f"store: {{url: 'http://u:{CANARY}@h'}}", {}, id="bad URL"),
+        pytest.param(
+            f"store: {{url: 'redis://u:{CANARY}@h', urll: 'redis://u:{CANARY}@h'}}", {}, id="misspelt"
+        ),
+        pytest.param(f"store: {{passwrod: {CANARY}, password: [{CANARY}]}}", {}, id="misspelt password"),
+        pytest.param(f"store:\n  password: {CANARY}: [", {}, id="not YAML"),
+        pytest.param(f"secrets: {{a: {CANARY}}}\nstore: [{CANARY}]", {}, id="wrong shapes"),
+        pytest.param("x: 1", {"TOPOLOG_STORE_PASWORD": CANARY}, id="misspelt variable"),
+    ],
+)
+def test_a_refusal_never_shows_a_secret(write: Write, text: str, environ: dict[str, str]) -> None:
+    assert CANARY not in str(refused(write(text), environ))
+
+
+def test_settings_as_shown_and_as_text_hold_no_secret() -> None:
+    loaded = settings.load(
+        None, {"TOPOLOG_STORE_URL": f"redis://u:{CANARY}@h/0", "TLS_KEYSTORE_PASSWORD": CANARY}
+    )
+    shown = settings.current(loaded)
+    assert CANARY not in repr(loaded) + str(shown)
+    assert (shown["store.url"], shown["tls.keystore_password"]) == ("redis://(hidden)@h/0", "(hidden)")
+
+
+def test_every_setting_says_what_it_is() -> None:
+    described = settings.describe()
+    assert len({setting.env for setting in described}) == len(described) > 40
+    for setting in described:
+        assert setting.doc.endswith("."), setting.name
+        assert setting.env == "TOPOLOG_" + setting.name.replace(".", "_").upper()
+        assert setting.allowed
+
+
+def test_every_default_is_allowed(write: Write) -> None:
+    given: dict[str, dict[str, object]] = {}
+    for setting in settings.describe():
+        default = list(setting.default) if isinstance(setting.default, tuple) else setting.default
+        if len(setting.path) == 2:
+            given.setdefault(setting.path[0], {})[setting.path[1]] = default
+    assert settings.load(write(yaml.safe_dump(given)), {}) == settings.Settings()
