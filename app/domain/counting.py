@@ -31,3 +31,12 @@ def contributions(
         domain = node.labels.get(policy.topology_key)
         if domain is not None and selecting.matches(policy.selector, pod.labels):
             yield key(policy, domain)
+
+
+def footprint(pod: model.Pod, node: model.NodeName) -> tuple[str, ...]:
+    """The subjects whose versions decide what the pod counts for on the node.
+
+    Whoever places or releases a pod expects their versions, or its increments would miss a policy
+    or a label that another writer just recorded.
+    """
+    return f"pod:{pod.uid}", f"node:{node}", f"policies:{pod.namespace}"

@@ -46,6 +46,15 @@ class Filters(Plugin, Protocol):
 
 
 @runtime_checkable
+class Softens(Plugin, Protocol):
+    """Can do without: some of its refusals are wishes, not rules (architecture 16)."""
+
+    def soft(self, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
+        """Whether the pod may pass unfiltered while the store is away; judged on the last known state."""
+        ...
+
+
+@runtime_checkable
 class Scores(Plugin, Protocol):
     """Prefers candidates."""
 
@@ -149,5 +158,16 @@ class Controls(Plugin, Protocol):
         ...
 
 
-KNOWN: tuple[type, ...] = (Indexes, Filters, Scores, Ranks, Reserves, Preempts, Transforms, Serves, Controls)
+KNOWN: tuple[type, ...] = (
+    Indexes,
+    Filters,
+    Softens,
+    Scores,
+    Ranks,
+    Reserves,
+    Preempts,
+    Transforms,
+    Serves,
+    Controls,
+)
 """Every capability beyond Plugin."""

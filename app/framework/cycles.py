@@ -20,24 +20,16 @@ class Cycle:
 def cycle(
     pod: model.Pod, candidates: verdicts.Names, snapshot: snapshots.Snapshot, *, score_max: int = 10
 ) -> Cycle:
-    """A cycle in which the pod does not stand in its own way: its own placement is not counted."""
-    own = snapshot.placements.get(pod.uid)
-    if own is not None:
-        snapshot = projecting.project(
-            snapshot,
-            events.PlacementReleased(
-                uid=pod.uid, namespace=pod.namespace, name=pod.name, node=own.node, reason="dry run"
-            ),
-        )
+    """A cycle in which the pod does not stand in its own way: it is not counted where it already is."""
+    if snapshot.node_of(pod.uid):
+        snapshot = _supposing(snapshot, (_gone(pod),))
     return Cycle(pod=pod, candidates=candidates, snapshot=snapshot, score_max=score_max)
 
 
 def without(base: Cycle, victims: Iterable[model.Pod]) -> Cycle:
     """The cycle as it would be if the victims were gone."""
-    gone = [
-        events.PodGone(uid=victim.uid, namespace=victim.namespace, name=victim.name) for victim in victims
-    ]
-    return replace(base, snapshot=projecting.project_all(base.snapshot, gone)) if gone else base
+    gone = [_gone(victim) for victim in victims]
+    return replace(base, snapshot=_supposing(base.snapshot, gone)) if gone else base
 
 
 def nominated(base: Cycle) -> tuple[model.Pod, ...]:
@@ -56,4 +48,13 @@ def nominated(base: Cycle) -> tuple[model.Pod, ...]:
 def assuming(base: Cycle, pods: Iterable[model.Pod]) -> Cycle:
     """The cycle as it would be if the nominated pods sat on their nominated nodes."""
     placed = [events.PodPlaced(pod=pod, node=pod.nominated) for pod in pods]
-    return replace(base, snapshot=projecting.project_all(base.snapshot, placed)) if placed else base
+    return replace(base, snapshot=_supposing(base.snapshot, placed)) if placed else base
+
+
+def _gone(pod: model.Pod) -> events.PodGone:
+    return events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name)
+
+
+def _supposing(snapshot: snapshots.Snapshot, supposed: Iterable[events.AnyEvent]) -> snapshots.Snapshot:
+    """The snapshot as it would be; its position stays that of the log it was read from."""
+    return replace(projecting.project_all(snapshot, supposed), position=snapshot.position)

@@ -26,9 +26,12 @@ class Registry:
         self.weights = dict(weights)
         self.score_max = score_max
         """The largest score that a plugin which computes percentages hands out."""
+        if score_max < 1:
+            raise ConfigurationRefused(f"score_max is {score_max}; it must be at least 1")
         _refuse_conflicts(self.plugins, self.weights)
         self.indexes = tuple(p for p in self.plugins if isinstance(p, capabilities.Indexes))
         self.filters = tuple(p for p in self.plugins if isinstance(p, capabilities.Filters))
+        self.softens = {p.name: p for p in self.plugins if isinstance(p, capabilities.Softens)}
         self.scores = tuple(p for p in self.plugins if isinstance(p, capabilities.Scores))
         self.ranks = tuple(p for p in self.plugins if isinstance(p, capabilities.Ranks))
         self.reserves = tuple(p for p in self.plugins if isinstance(p, capabilities.Reserves))

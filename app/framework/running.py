@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from app.domain import model, verdicts
+from app.domain import counting, model, verdicts
 from app.framework import capabilities, cycles, registry
 
 
@@ -70,7 +70,7 @@ def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace)
 
 def claim(plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Claim:
     """Everything that must still hold when the pod is placed on the node."""
-    subjects = {f"pod:{cycle.pod.uid}", f"node:{node}", f"policies:{cycle.pod.namespace}"}
+    subjects = set(counting.footprint(cycle.pod, node))
     ceilings: dict[str, int] = {}
     for plugin in plugins.reserves:
         if plugin.interested(cycle.pod):
@@ -98,10 +98,15 @@ def veto(
 
 
 def weigh(ratings: Sequence[verdicts.Rating]) -> Mapping[int, verdicts.Names]:
-    """Weighted sum -> nodes, for sums that are not 0."""
+    """Weighted sum -> nodes, for sums that are not 0, within what the scheduler can read (int64)."""
     if len(ratings) == 1:
         weight = ratings[0].weight
-        return {score * weight: nodes for score, nodes in ratings[0].groups.items() if score and nodes}
+        single: dict[int, verdicts.Names] = {}
+        for score, nodes in ratings[0].groups.items():
+            if score and nodes:
+                total = _int64(score * weight)
+                single[total] = single[total] | nodes if total in single else nodes
+        return single
     sums: dict[model.NodeName, int] = {}
     for rating in ratings:
         for score, nodes in rating.groups.items():
@@ -110,8 +115,12 @@ def weigh(ratings: Sequence[verdicts.Rating]) -> Mapping[int, verdicts.Names]:
     groups: dict[int, set[model.NodeName]] = {}
     for node, total in sums.items():
         if total:
-            groups.setdefault(total, set()).add(node)
+            groups.setdefault(_int64(total), set()).add(node)
     return {total: frozenset(nodes) for total, nodes in groups.items()}
+
+
+def _int64(total: int) -> int:
+    return min(max(total, -(2**63)), 2**63 - 1)
 
 
 def _transformed(plugins: registry.Registry, cycle: cycles.Cycle) -> cycles.Cycle:

@@ -1,0 +1,47 @@
+"""A registry from what an operator chose: which plugins, in which order, with which arguments."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from app.framework import capabilities, registry
+
+
+def build(
+    known: Sequence[type[Any]],
+    *,
+    enabled: Sequence[str],
+    weights: Mapping[str, int],
+    score_max: int,
+    args: Mapping[str, Mapping[str, Any]],
+) -> registry.Registry:
+    """The enabled plugins out of the known classes, each made with its arguments.
+
+    Raises ConfigurationRefused for an unknown plugin, an unknown argument, or a value of the wrong type.
+    """
+    classes = {kind.name: kind for kind in known}
+    unknown = [name for name in (*enabled, *args) if name not in classes]
+    if unknown:
+        raise registry.ConfigurationRefused(
+            f"unknown plugin {unknown[0]}; allowed: {', '.join(sorted(classes))}"
+        )
+    plugins = tuple(_made(classes[name], args.get(name, {})) for name in enabled)
+    return registry.Registry(plugins, weights=weights, score_max=score_max)
+
+
+def _made(kind: type[Any], args: Mapping[str, Any]) -> capabilities.Plugin:
+    allowed = [field.name for field in dataclasses.fields(kind) if field.init]
+    for name in args:
+        if name not in allowed:
+            raise registry.ConfigurationRefused(
+                f"plugins.args.{kind.name}.{name} is not an argument; allowed: {', '.join(allowed) or 'none'}"
+            )
+    try:
+        made = msgspec.convert(dict(args), kind)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise registry.ConfigurationRefused(f"plugins.args.{kind.name}: {error}") from error
+    if not isinstance(made, capabilities.Plugin):
+        raise registry.ConfigurationRefused(f"{kind.__name__} is not a plugin: it lacks name or interested")
+    return made

@@ -1,0 +1,43 @@
+"""JobAffinity (seed 000): pods of one job like the nodes where the job already is."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from app.domain import model, verdicts
+from app.framework import capabilities, cycles
+from app.plugins.job_affinity import logic, serving
+
+
+@dataclass(frozen=True, slots=True)
+class JobAffinity:
+    """Scores nodes that hold a pod of the same group; refuses none; see README.md."""
+
+    name: ClassVar[str] = "JobAffinity"
+    label: str = "rl-job-group"
+    """Pod label whose value is the group; an empty value is no group."""
+    all_namespaces: bool = False
+    """Pods of the same group name in other namespaces are siblings too."""
+    grades: logic.Grades = ()
+    """Nearness beyond the node: node label key and score 1..9, such as topology.kubernetes.io/zone and 3."""
+
+    def __post_init__(self) -> None:
+        for key, grade in self.grades:
+            if not key or not 0 < grade < logic.FULL:
+                raise ValueError(f"grade {key!r}: {grade}; a node label key and a score of 1 to 9 are needed")
+
+    def interested(self, pod: model.Pod) -> bool:
+        return bool(pod.labels.get(self.label))
+
+    def indexed(self) -> tuple[str, ...]:
+        return (self.label,)
+
+    def score(self, cycle: cycles.Cycle) -> verdicts.Rating:
+        everywhere = tuple(cycle.snapshot.namespaces) if self.all_namespaces else (cycle.pod.namespace,)
+        return logic.rating(cycle, self.label, self.grades, everywhere)
+
+    def endpoints(self) -> tuple[capabilities.Endpoint, ...]:
+        many, one = serving.groups(self.label), serving.group(self.label)
+        return (
+            capabilities.Endpoint("groups", "All groups", many, serving.EXAMPLES[0]),
+            capabilities.Endpoint("groups/<namespace>/<name>", "One group", one, serving.EXAMPLES[1]),
+        )

@@ -1,0 +1,78 @@
+"""The groups as they stand: who belongs to them, and where they are."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from app.domain import model, snapshots
+from app.framework import capabilities
+
+Parameters = Mapping[str, str]
+
+
+def groups(label: str) -> Callable[[snapshots.Snapshot, Parameters], capabilities.Listed]:
+    """Every group of every namespace in one line."""
+
+    def handle(snapshot: snapshots.Snapshot, _: Parameters) -> capabilities.Listed:
+        keys = sorted((space, value) for space, key, value in snapshot.labelled if key == label and value)
+        return capabilities.Listed([_summary(snapshot, label, *key) for key in keys])
+
+    return handle
+
+
+def group(label: str) -> Callable[[snapshots.Snapshot, Parameters], dict[str, object] | None]:
+    """One group with its pods; None if no pod belongs to it."""
+
+    def handle(snapshot: snapshots.Snapshot, parameters: Parameters) -> dict[str, object] | None:
+        namespace, name = parameters["namespace"], parameters["name"]
+        pods = sorted(snapshot.siblings(namespace, label, name), key=lambda pod: (pod.name, pod.uid))
+        if not pods:
+            return None
+        return {
+            **_summary(snapshot, label, namespace, name),
+            "pods": [_member(snapshot, pod) for pod in pods],
+        }
+
+    return handle
+
+
+def _summary(snapshot: snapshots.Snapshot, label: str, namespace: str, name: str) -> dict[str, object]:
+    pods = list(snapshot.siblings(namespace, label, name))
+    states = Counter(_state(snapshot, pod) for pod in pods)
+    on = Counter(snapshot.node_of(pod.uid) for pod in pods if pod.counted and snapshot.node_of(pod.uid))
+    return {
+        "namespace": namespace,
+        "name": name,
+        "size": len(pods),
+        "placed": states["placed"],
+        "inFlight": states["inFlight"],
+        "waiting": states["waiting"],
+        "nodes": [{"name": node, "pods": count} for node, count in sorted(on.items())],
+    }
+
+
+def _member(snapshot: snapshots.Snapshot, pod: model.Pod) -> dict[str, object]:
+    node = snapshot.node_of(pod.uid)
+    return {"name": pod.name, "uid": pod.uid, "node": node or None, "state": _state(snapshot, pod)}
+
+
+def _state(snapshot: snapshots.Snapshot, pod: model.Pod) -> str:
+    if not pod.counted:
+        return "ending"
+    if pod.uid in snapshot.placements:
+        return "inFlight"
+    return "placed" if pod.node else "waiting"
+
+
+_SUMMARY: dict[str, object] = {
+    "namespace": "training",
+    "name": "job-alpha",
+    "size": 3,
+    "placed": 1,
+    "inFlight": 1,
+    "waiting": 1,
+    "nodes": [{"name": "node-2", "pods": 2}],
+}
+EXAMPLES: tuple[object, object] = (
+    [_SUMMARY],
+    {**_SUMMARY, "pods": [{"name": "rl-worker-1", "uid": "6f0c", "node": "node-2", "state": "placed"}]},
+)

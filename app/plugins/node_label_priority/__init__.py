@@ -1,0 +1,1 @@
+"""Nodes say by a label whether they take part, and how much they are liked."""

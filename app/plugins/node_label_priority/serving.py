@@ -1,0 +1,35 @@
+"""The nodes as the label puts them."""
+
+from collections.abc import Callable, Mapping
+
+from app.domain import snapshots
+from app.framework import capabilities
+from app.plugins.node_label_priority import logic
+
+Handle = Callable[[snapshots.Snapshot, Mapping[str, str]], capabilities.Listed]
+
+
+def nodes(label: str) -> Handle:
+    """Every node with its label value and score; a node without the label takes no pods."""
+
+    def handle(snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> capabilities.Listed:
+        values = {name: node.labels.get(label) for name, node in snapshot.nodes.items()}
+        return capabilities.Listed(
+            [
+                {
+                    "name": name,
+                    "eligible": value is not None,
+                    "value": value,
+                    "score": 0 if value is None else logic.worth(value),
+                }
+                for name, value in sorted(values.items())
+            ]
+        )
+
+    return handle
+
+
+EXAMPLE = [
+    {"name": "scheduler-1", "eligible": True, "value": "10", "score": 10},
+    {"name": "scheduler-2", "eligible": False, "value": None, "score": 0},
+]

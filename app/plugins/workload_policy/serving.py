@@ -1,0 +1,148 @@
+"""The policies as operators see them: what each domain is to get, has, and is about to get."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from app.domain import counting, model, snapshots
+from app.framework import capabilities
+from app.plugins.workload_policy import announcing, cautions, logic
+
+
+def policies(snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> capabilities.Listed:
+    """Every policy in one line."""
+    return capabilities.Listed(
+        [
+            _summary(snapshot, policy)
+            for _, policy in sorted(snapshot.policies.items(), key=lambda item: item[0])
+        ]
+    )
+
+
+def policy(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> dict[str, object] | None:
+    """One policy with its domains and what is odd about it; None if there is none."""
+    found = _found(snapshot, parameters)
+    if found is None:
+        return None
+    return {
+        **_summary(snapshot, found),
+        "uid": found.uid,
+        "created": found.created,
+        "strictDomains": found.strict_domains,
+        "labelSelector": _selector(found.selector),
+        "domains": _domains(snapshot, found),
+        "unlisted": _unlisted(snapshot, found),
+        "warnings": cautions.warnings(snapshot, found),
+    }
+
+
+def quotas(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> capabilities.Listed | None:
+    """The domains of one policy alone; None if there is no such policy."""
+    found = _found(snapshot, parameters)
+    return None if found is None else capabilities.Listed(_domains(snapshot, found))
+
+
+def _found(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> model.WorkloadPolicy | None:
+    return snapshot.policies.get(f"{parameters['namespace']}/{parameters['name']}")
+
+
+def _summary(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> dict[str, object]:
+    listed = logic.quotas(snapshot, policy)
+    return {
+        "namespace": policy.namespace,
+        "name": policy.name,
+        "valid": not policy.errors,
+        "errors": list(policy.errors),
+        "topologyKey": policy.topology_key,
+        "allocationType": policy.type,
+        "allocationMethod": policy.method,
+        "desired": sum(quota.desired for quota in listed),
+        "count": sum(quota.count for quota in listed),
+        "waiting": len(announcing.waiting(snapshot, policy.namespace, policy.name)),
+    }
+
+
+def _domains(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> list[dict[str, object]]:
+    in_flight = _in_flight(snapshot, policy)
+    column = snapshot.topology[policy.topology_key]
+    return [
+        {
+            "domain": quota.domain,
+            "desired": quota.desired,
+            "placed": quota.count - in_flight[counting.key(policy, quota.domain)],
+            "inFlight": in_flight[counting.key(policy, quota.domain)],
+            "free": quota.free,
+            "percent": 0 if policy.errors else quota.percent(policy.method),
+            "nodes": len(column[quota.domain]),
+        }
+        for quota in logic.quotas(snapshot, policy)
+    ]
+
+
+def _in_flight(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Counter[counting.CountKey]:
+    """Pods that are promised a place and not yet seen bound, by count."""
+    found: Counter[counting.CountKey] = Counter()
+    for uid, placement in snapshot.placements.items():
+        pod = snapshot.pod(uid)
+        if pod is not None and pod.namespace == policy.namespace:
+            found.update(counting.contributions(pod, snapshot.nodes.get(placement.node), (policy,)))
+    return found
+
+
+def _unlisted(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> list[dict[str, object]]:
+    """Domains that the policy does not list and that hold pods of it nevertheless."""
+    listed = {allocation.name for allocation in policy.allocations}
+    counted = {value: snapshot.count(policy, value) for value in snapshot.topology[policy.topology_key]}
+    return [
+        {"domain": value, "count": count}
+        for value, count in sorted(counted.items())
+        if count and value not in listed
+    ]
+
+
+def _selector(selector: model.Selector) -> dict[str, object]:
+    return {
+        "matchLabels": dict(selector.labels),
+        "matchExpressions": [
+            {"key": one.key, "operator": one.operator, "values": list(one.values)}
+            for one in selector.expressions
+        ],
+    }
+
+
+_SUMMARY: dict[str, object] = {
+    "namespace": "workload-test",
+    "name": "workload-policy-test",
+    "valid": True,
+    "errors": [],
+    "topologyKey": "workload-test",
+    "allocationType": "Required",
+    "allocationMethod": "Fill",
+    "desired": 4,
+    "count": 3,
+    "waiting": 2,
+}
+_QUOTAS: list[dict[str, object]] = [
+    {"domain": "member", "desired": 1, "placed": 1, "inFlight": 0, "free": 0, "percent": 0, "nodes": 2},
+    {"domain": "host", "desired": 3, "placed": 1, "inFlight": 1, "free": 1, "percent": 66, "nodes": 4},
+]
+
+ENDPOINTS = (
+    capabilities.Endpoint("policies", "All workload policies", policies, [_SUMMARY]),
+    capabilities.Endpoint(
+        "policies/<namespace>/<name>",
+        "One policy: per domain what is desired, placed, in flight and free; errors and warnings",
+        policy,
+        {
+            **_SUMMARY,
+            "uid": "6f0c",
+            "created": "2026-01-01T00:00:00Z",
+            "strictDomains": False,
+            "labelSelector": {"matchLabels": {"app": "clusterlink-floater-mix"}, "matchExpressions": []},
+            "domains": _QUOTAS,
+            "unlisted": [],
+            "warnings": [],
+        },
+    ),
+    capabilities.Endpoint("policies/<namespace>/<name>/quotas", "The quotas of one policy", quotas, _QUOTAS),
+)
+"""What is mounted under /apis/v1/plugins/WorkloadPolicy/."""
