@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import immutables
 
-from app.domain import counting, model, topology
+from app.domain import counting, model
+from app.domain import topology as topologies
 
 Pods = immutables.Map[model.Uid, None]
 NO_PODS: Pods = immutables.Map()
@@ -34,7 +35,7 @@ class Snapshot:
     """For each subject (``pod:UID`` ...) that exists, the offset of its latest event: what guards expect."""
     counts: immutables.Map[counting.CountKey, int] = field(default_factory=immutables.Map)
     """Never holds a zero."""
-    topology: topology.Topology = topology.EMPTY
+    topology: topologies.Topology = topologies.EMPTY
     names: immutables.Map[model.NamespacedName, model.Uid] = field(default_factory=immutables.Map)
     """The current pod of a name."""
     residents: immutables.Map[model.NodeName, Pods] = field(default_factory=immutables.Map)
