@@ -1,0 +1,95 @@
+"""How log lines look and where they go; called once by each process, after its settings are read."""
+
+import logging
+import re
+import sys
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+
+_SECRET = re.compile(r"pass(word)?$|pwd|secret|token|authorization|credential|private", re.IGNORECASE)
+_IN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_HIDDEN = "(hidden)"
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger("topolog")
+"""For everything but the lines of calls."""
+
+
+class Shape:
+    """How this process writes; the lines of calls follow it too."""
+
+    console = False
+    calls = True
+    """Whether the line of each call is written (level info)."""
+    process = ""
+
+
+shape = Shape()
+
+
+def configure(*, level: str = "info", form: str = "auto", process: str = "") -> None:
+    """Set up logging: ``level`` and ``form`` as in settings.Logging; ``process`` stands in each line.
+
+    Lines of libraries take the same shape; of theirs only warnings and worse are written, unless
+    the level is debug.
+    """
+    shape.console = form == "console" or (form == "auto" and sys.stderr.isatty())
+    shape.calls = level in ("debug", "info")
+    shape.process = process
+    number = logging.getLevelNamesMapping()[level.upper()]
+    shared: list[structlog.typing.Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        structlog.stdlib.ExtraAdder(),
+        _named,
+        structlog.processors.format_exc_info if not shape.console else _unchanged,
+        without_secrets,
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _renderer()],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(number if level == "debug" else max(number, logging.WARNING))
+    for name in ("topolog", "app", "workers", "migrations"):
+        logging.getLogger(name).setLevel(number)
+
+
+def without_secrets(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Hide what has the name of a secret, and the passwords of URLs."""
+    for key, value in event.items():
+        if _SECRET.search(key):
+            event[key] = _HIDDEN
+        elif isinstance(value, str):
+            event[key] = _IN_URL.sub(_HIDDEN, value)
+    return event
+
+
+def _named(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    if shape.process:
+        event["process"] = shape.process
+    return event
+
+
+def _unchanged(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return event
+
+
+def _renderer() -> structlog.typing.Processor:
+    if shape.console:
+        return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    return structlog.processors.JSONRenderer(sort_keys=False)

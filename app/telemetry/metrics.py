@@ -1,0 +1,33 @@
+"""All the metrics: what they are called is an interface for other people's alerts."""
+
+from prometheus_client import Counter, Gauge, Histogram
+
+VERB_SECONDS = Histogram(
+    "topolog_verb_seconds",
+    "Time from the request to the answer.",
+    ["verb", "outcome"],
+    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 3.5, 5),
+)
+REFUSALS = Counter("topolog_refused_nodes_total", "Candidates refused, by the plugin that did.", ["plugin"])
+REJECTED = Counter("topolog_rejected_requests_total", "Requests that were no valid call.", ["verb"])
+FAULTS = Counter("topolog_faults_total", "Faults of our own while a call was answered.", ["verb"])
+
+APPENDS = Counter("topolog_appends_total", "Batches written to the log.")
+EVENTS = Counter("topolog_events_total", "Events written to the log.")
+CONFLICTS = Counter("topolog_conflicts_total", "Appends refused by their guard.", ["kind"])
+LAG = Gauge("topolog_lag_seconds", "How far the snapshot is behind the log.")
+OFFSET = Gauge("topolog_offset", "Offset of the snapshot.")
+STORE_UP = Gauge("topolog_store_up", "1 while the store answers.")
+DECISIONS_DROPPED = Counter(
+    "topolog_decisions_dropped_total", "Decision records dropped: the queue was full."
+)
+LINES_DROPPED = Counter("topolog_log_lines_dropped_total", "Log lines dropped: standard error was blocked.")
+
+RELISTS = Counter("topolog_relists_total", "Lists that replaced a broken watch.", ["kind", "reason"])
+QUARANTINED = Counter(
+    "topolog_quarantined_total", "Objects of a watch that could not be understood.", ["kind"]
+)
+NUDGES = Counter("topolog_nudges_total", "Pending pods told of room by a condition.", ["outcome"])
+CERTIFICATE_EXPIRY = Gauge(
+    "topolog_certificate_expiry_timestamp_seconds", "When the certificate expires (POSIX time).", ["which"]
+)

@@ -1,0 +1,130 @@
+"""What a process writes on standard error: each test reads that of a real process."""
+
+import json
+import subprocess
+import sys
+import threading
+
+from prometheus_client import REGISTRY
+
+from app.telemetry import lines
+
+CANARY = "cAn4ry-hunter2"
+
+
+def written(program: str) -> str:
+    """Run a program that has telemetry at hand; return what it writes on standard error."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"from app import telemetry\n{program}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stderr
+
+
+def test_a_call_is_one_line_of_json() -> None:
+    program = """
+telemetry.configure(process="extender")
+telemetry.verb("filter", "ns/p", outcome="kept", seconds=0.0015, candidates=4, kept=3,
+               reasons={'no "room"\\n': 1}, position="abc/7")
+telemetry.verb("bind", "ns/p", outcome="error", seconds=0.002, node="n1", error="gone")
+"""
+    first, second = map(json.loads, written(program).splitlines())
+    assert first.pop("time").endswith("Z")
+    assert first == {
+        "level": "info",
+        "event": "call",
+        "verb": "filter",
+        "pod": "ns/p",
+        "outcome": "kept",
+        "candidates": 4,
+        "kept": 3,
+        "milliseconds": 1.5,
+        "position": "abc/7",
+        "reasons": {'no "room"\n': 1},
+        "process": "extender",
+    }
+    assert (second["level"], second["error"], second["node"]) == ("warning", "gone", "n1")
+
+
+def test_a_call_for_people_is_one_line_whatever_is_in_it() -> None:
+    program = """
+telemetry.configure(form="console")
+telemetry.verb("filter", "ns/p", outcome="refused", seconds=0.0015, candidates=4, kept=0,
+               reasons={"full\\n2026 forged \\x1b[31m": 4}, position="abc/7")
+"""
+    (line,) = written(program).splitlines()
+    assert "filter ns/p refused 0 of 4 (4 x full?2026 forged ?[31m) 1.5 ms at abc/7" in line
+
+
+def test_other_lines_are_json_too_and_those_of_libraries() -> None:
+    program = """
+import logging
+telemetry.configure()
+telemetry.log.info("started", port=1)
+logging.getLogger("redis").warning("lost %s", "it")
+logging.getLogger("redis").info("chatter")
+telemetry.log.debug("detail")
+"""
+    first, second = map(json.loads, written(program).splitlines())
+    assert (first["event"], first["port"], first["level"]) == ("started", 1, "info")
+    assert (second["event"], second["level"]) == ("lost it", "warning")
+
+
+def test_the_level_holds_for_calls_too() -> None:
+    program = """
+telemetry.configure(level="warning")
+telemetry.verb("filter", "ns/p", outcome="kept", seconds=0.0015)
+telemetry.log.info("started")
+"""
+    assert written(program) == ""
+
+
+def test_a_fault_shows_its_traceback_and_no_secret() -> None:
+    program = f"""
+telemetry.configure()
+telemetry.log.info("x", password="{CANARY}", url="redis://u:{CANARY}@h", api_token="{CANARY}")
+try:
+    {{}}["missing"]
+except KeyError as error:
+    telemetry.fault("bind", "ns/p", error)
+"""
+    text = written(program)
+    assert "KeyError" in text
+    assert "Traceback" in text
+    assert CANARY not in text
+
+
+def test_a_forked_child_writes_its_own_lines_once() -> None:
+    program = """
+import os
+telemetry.configure()
+telemetry.verb("filter", "ns/parent", outcome="kept", seconds=0.1)
+child = os.fork()
+if not child:
+    telemetry.verb("filter", "ns/child", outcome="kept", seconds=0.1)
+    raise SystemExit
+os.waitpid(child, 0)
+"""
+    pods = sorted(json.loads(line)["pod"] for line in written(program).splitlines())
+    assert pods == ["ns/child", "ns/parent"]
+
+
+def test_a_reader_that_hangs_costs_lines_and_no_call() -> None:
+    blocked, written = threading.Event(), []
+
+    def hang(block: bytes) -> None:
+        blocked.wait()
+        written.append(block)
+
+    taking = lines.Lines(hang, kept=5)
+    before = REGISTRY.get_sample_value("topolog_log_lines_dropped_total") or 0
+    for _ in range(20):
+        taking.put(b"line\n")
+    dropped = (REGISTRY.get_sample_value("topolog_log_lines_dropped_total") or 0) - before
+    blocked.set()
+    taking.flush()
+    assert dropped >= 10
+    assert b"".join(written).count(b"line\n") == 20 - dropped
