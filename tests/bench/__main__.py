@@ -1,0 +1,66 @@
+"""`python -m tests.bench`: measure, show a table, write build/bench.json, exit 1 if a bar was missed."""
+
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+
+import click
+import rich.console
+
+from app.serving import issuing
+from tests.bench import building, calling, cases, rows
+from tests.e2e import building as e2e_building
+
+OUTPUT = pathlib.Path("build/bench.json")
+
+
+@click.command()
+@click.argument("chosen", nargs=-1, metavar="[CASE]...", type=click.Choice(list(cases.CASES)))
+@click.option("--scale", default=1.0, show_default=True, help="How many calls, compared with a full run.")
+@click.option("--output", default=OUTPUT, show_default=True, type=click.Path(path_type=pathlib.Path))
+@click.option("--keep", is_flag=True, help="Keep the folder with logs and certificates, and name it.")
+def main(chosen: Sequence[str], scale: float, output: pathlib.Path, keep: bool) -> None:
+    """Measure the CASEs, all of `make bench` by default."""
+    console = rich.console.Console()
+    try:
+        programs = building.built()
+    except e2e_building.GoMissing as missing:
+        raise click.ClickException(str(missing)) from missing
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="topolog-bench-"))
+    try:
+        tls = folder / "tls"
+        issuing.issue(tls, ["127.0.0.1", "localhost"])
+        bench = cases.Bench(folder, tls, programs, scale)
+        measured, missing_rows = measure(console, bench, chosen or cases.DEFAULT)
+    finally:
+        if keep:
+            console.print(f"kept: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    rows.write(output, measured)
+    console.print(rows.shown(measured, missing_rows))
+    sys.exit(0 if not missing_rows and all(row.ok for row in measured) else 1)
+
+
+def measure(
+    console: rich.console.Console, bench: cases.Bench, chosen: Sequence[str]
+) -> tuple[list[rows.Row], list[rows.Missing]]:
+    """The rows of the chosen cases, and which cases broke off."""
+    measured: list[rows.Row] = []
+    missing: list[rows.Missing] = []
+    for name in chosen:
+        started = time.monotonic()
+        with console.status(f"{name} ..."):
+            try:
+                measured.extend(cases.CASES[name](bench))
+            except (calling.CallFailed, AssertionError, OSError) as error:
+                missing.append(rows.Missing(name, str(error)))
+        console.print(f"[dim]{name}: {time.monotonic() - started:.0f} s[/]")
+    return measured, missing
+
+
+if __name__ == "__main__":
+    main()

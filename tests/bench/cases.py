@@ -1,0 +1,125 @@
+"""What is measured, under which bar.
+
+Each case starts what it needs, lets the compiled client call ours and the peer in turns, and yields
+its rows. The bars are those of the project's goals: what a user may rely on, not what was reached.
+"""
+
+import contextlib
+import dataclasses
+import pathlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from app.store import embedded
+from tests.bench import building, calling, extenders, filling, peers, populating, rows
+
+NODES, PODS = 5_000, 50_000
+MIB = 1024 * 1024
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bench:
+    """One run of the benchmark."""
+
+    folder: pathlib.Path
+    """For logs, certificates and lists; gone afterwards."""
+    tls: pathlib.Path
+    programs: building.Programs
+    scale: float = 1.0
+    """How many calls are made, compared with a full run."""
+
+    def calls(self, full: int) -> int:
+        """The number of calls where a full run makes so many."""
+        return max(3, round(full * self.scale))
+
+    def caller(self, nodes: int) -> calling.Caller:
+        """The client with a list of so many nodes."""
+        listing = self.folder / f"nodes-{nodes}.json"
+        listing.write_bytes(populating.listing(nodes))
+        return calling.Caller(self.programs, self.tls, listing)
+
+    @contextlib.contextmanager
+    def ours(self, nodes: int, pods: int) -> Iterator[extenders.Extender]:
+        """Our extender, with a store that knows so many nodes and pods."""
+        cluster = f"bench-{nodes}-{pods}"
+        server = embedded.Server(append_only=True)
+        try:
+            filling.fill(server.url, cluster, populating.facts(nodes, pods))
+            with extenders.running(server.url, cluster, self.tls, self.folder) as extender:
+                yield extender
+        finally:
+            server.stop()
+
+    @contextlib.contextmanager
+    def peer(self, *, refuse: str = "") -> Iterator[str]:
+        """The URL of a running peer."""
+        with peers.running(self.programs, self.tls, self.folder, refuse=refuse) as url:
+            yield url
+
+
+def names(bench: Bench) -> Iterator[rows.Row]:
+    """filter and prioritize over node names, as kube-scheduler calls with nodeCacheCapable."""
+    caller = bench.caller(NODES)
+    with bench.ours(NODES, PODS) as ours, bench.peer() as echo, bench.peer(refuse=peers.SENTENCE) as refusing:
+        free, half = {"ours": ours.url, "peer": echo}, {"ours": ours.url, "peer": refusing}
+        many = calling.Load(NODES, bench.calls(1_000))
+        report = caller.measure(many, free)
+        yield _row(f"filter, {NODES:,} names, p50", report, "filter", bar=0.8)
+        yield _row(f"filter, {NODES:,} names, p99", report, "filter", bar=1.0, tail=True)
+        yield _row(f"prioritize, {NODES:,} names, p50", report, "prioritize", bar=0.9)
+        report = caller.measure(dataclasses.replace(many, policy=populating.HALF), half)
+        yield _row(f"filter, {NODES:,} names, half refused, p50", report, "filter", bar=0.8)
+        yield _row(f"filter, {NODES:,} names, half refused, p99", report, "filter", bar=1.0, tail=True)
+        few = calling.Load(500, bench.calls(2_000))
+        report = caller.measure(few, free)
+        yield _row("filter, 500 names, p50", report, "filter", bar=1.6)
+        yield _row("prioritize, 500 names, p50", report, "prioritize", bar=1.6)
+        report = caller.measure(dataclasses.replace(few, policy=populating.HALF), half)
+        yield _row("filter, 500 names, half refused, p50", report, "filter", bar=1.6)
+
+
+def whole(bench: Bench) -> Iterator[rows.Row]:
+    """filter over whole nodes, and what is left of them in memory afterwards."""
+    caller = bench.caller(NODES)
+    with bench.ours(NODES, PODS) as ours, bench.peer() as echo, bench.peer(refuse=peers.SENTENCE) as refusing:
+        caller.measure(calling.Load(NODES, 20, warm=200), {"ours": ours.url})
+        before = ours.memory()
+        load = calling.Load(NODES, bench.calls(10), warm=2, form="nodes", verbs=["filter"])
+        report = caller.measure(load, {"ours": ours.url, "peer": echo})
+        yield _row(f"filter, {NODES:,} whole nodes, p50", report, "filter", bar=0.35)
+        half = dataclasses.replace(load, policy=populating.HALF)
+        report = caller.measure(half, {"ours": ours.url, "peer": refusing})
+        yield _row(f"filter, {NODES:,} whole nodes, half refused, p50", report, "filter", bar=0.35)
+        limit = before * 1.25 + 16 * MIB
+        after = _settled(ours.memory, limit)
+        yield rows.at_most("memory after whole nodes", "MB", ours=after / MIB, bar=limit / MIB)
+
+
+def crowd(bench: Bench) -> Iterator[rows.Row]:
+    """A cluster with a hundred times the pods answers as fast: cost follows what is touched."""
+    nodes, many, few = 1_000, 150_000, 1_500
+    caller = bench.caller(nodes)
+    with bench.ours(nodes, many) as crowded, bench.ours(nodes, few) as empty:
+        load = calling.Load(nodes, bench.calls(2_000))
+        report = caller.measure(load, {"ours": crowded.url, "peer": empty.url})
+        yield _row(f"filter, {nodes:,} names, {many:,} pods against {few:,}, p50", report, "filter", bar=1.1)
+
+
+def _row(case: str, report: calling.Report, verb: str, *, bar: float, tail: bool = False) -> rows.Row:
+    ours, peer = report.targets["ours"][verb], report.targets["peer"][verb]
+    if tail:
+        return rows.compared(case, "ms", ours=ours.p99, peer=peer.p99, bar=bar)
+    return rows.compared(case, "ms", ours=ours.p50, peer=peer.p50, bar=bar)
+
+
+def _settled(memory: Callable[[], int], limit: float, *, within: float = 15.0) -> int:
+    """What is held once it is within the limit, or in the end: an allocator may be lazy."""
+    deadline = time.monotonic() + within
+    while (held := memory()) > limit and time.monotonic() < deadline:
+        time.sleep(0.25)
+    return held
+
+
+Case = Callable[[Bench], Iterator[rows.Row]]
+CASES: Mapping[str, Case] = {"names": names, "whole": whole, "crowd": crowd}
+DEFAULT: Sequence[str] = tuple(CASES)
