@@ -16,7 +16,7 @@ from marshmallow import fields, validate
 from app.settings import declaring, errors, groups, reading
 
 _SECRET = re.compile(r"pass|pwd|secret|token|credential", re.IGNORECASE)
-_IN_URL = re.compile(r"(?<=//)[^/@\s]+(?=@)")
+_IN_URL = re.compile(r"(?<=//)[^/@\s]+(?=@)|(?<=password=)[^&\s]+", re.IGNORECASE)
 _HIDDEN = "(hidden)"
 
 
@@ -100,7 +100,9 @@ def _built(group: type[Any], at: tuple[str, ...], values: Mapping[str, Any]) -> 
 
 
 def _bad(given: reading.Given, setting: declaring.Setting) -> errors.Problem:
-    value = _HIDDEN if setting.rule.secret else shown(given.value)
+    rule = setting.rule
+    hidden = rule.secret or (rule.quiet and not isinstance(given.value, str))
+    value = _HIDDEN if hidden else shown(given.value)
     return errors.Problem(given.name, given.source, value, f"must be {setting.allowed}")
 
 
@@ -134,7 +136,7 @@ def shown(value: object) -> str:
 
 
 def without_password(text: str) -> str:
-    """The text with user and password of each URL hidden."""
+    """The text with user and password of every URL in it hidden."""
     return _IN_URL.sub(_HIDDEN, text)
 
 
@@ -150,11 +152,12 @@ def _contradictions(values: Mapping[str, Any], given: Mapping[str, reading.Given
         if values.get(one) and values.get(other):
             problems.append(errors.Problem(one, given[one].source, "", f"and {other} exclude each other"))
 
-    # A file of ``tls.cert`` may hold the key as well; the others are handed to libraries that want two.
+    # A file of certificates may hold the key as well.
     needs("tls.key", "tls.cert")
-    for one, other in (("store.cert", "store.key"), ("client.cert", "client.key")):
-        needs(one, other)
-        needs(other, one)
+    needs("client.key", "client.cert")
+    if values.get("server.insecure") and values.get("server.bind") not in ("127.0.0.1", "::1", "localhost"):
+        allowed = "needs server.bind to be a loopback address, such as 127.0.0.1"
+        problems.append(errors.Problem("server.insecure", given["server.insecure"].source, "True", allowed))
     excludes("tls.cert", "tls.keystore_path")
     excludes("tls.ca", "tls.truststore_path")
     for role in ("scheduler", "viewer", "operator"):

@@ -30,6 +30,8 @@ class Rule:
     """The pattern in words."""
     secret: bool = False
     """The value is never shown: not in an error, not in a log line, not by ``topolog settings``."""
+    quiet: bool = False
+    """The value may hold a secret among other things, such as the password in a URL."""
     alias: str = ""
     """Another environment variable that is also read; the derived name wins."""
 
@@ -43,14 +45,11 @@ def setting(
     pattern: str = "",
     like: str = "",
     secret: bool = False,
-    alias: str = "",
     quiet: bool = False,
+    alias: str = "",
 ) -> T:
-    """Declare one setting of a group; see Rule.
-
-    ``quiet``: the value may hold a secret, so that repr leaves it out.
-    """
-    rule = Rule(at_least, at_most, one_of, pattern, like, secret, alias)
+    """Declare one setting of a group; see Rule. Secret and quiet values are not in the repr of the group."""
+    rule = Rule(at_least, at_most, one_of, pattern, like, secret, quiet, alias)
     if isinstance(default, Mapping):
         return dataclasses.field(default_factory=lambda: default, metadata={"rule": rule})
     return dataclasses.field(default=default, metadata={"rule": rule}, repr=not (secret or quiet))

@@ -19,28 +19,15 @@ class Store:
         like="redis://HOST:PORT/DB, rediss://HOST:PORT/DB (TLS), unix:///PATH, or empty",
         quiet=True,
     )
-    """Where the server is. Empty: ``topolog up`` and ``topolog demo`` start one of their own; every other
-    command refuses to start."""
-    username: str = setting("")
-    """The ACL user to log in as. Empty: the one in the URL, or the default user."""
-    password: str = setting("", secret=True)
-    """The password to log in with. Empty: the one in the URL, or none. Given here, the URL is no secret."""
-    ca: str = setting("")
-    """File of the CA certificates that the server's certificate is checked against (PEM), with rediss://.
-    Empty: those of the system."""
-    cert: str = setting("")
-    """File of the client certificate shown to the server (PEM), with rediss://. Empty: none is shown."""
-    key: str = setting("")
-    """File of the client certificate's private key (PEM)."""
+    """Where the server is, with user and password: rediss://USER:PASSWORD@HOST:PORT/0. TLS files are given
+    as in redis-py: ?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE. Empty: ``topolog up`` and
+    ``topolog demo`` start a server of their own; the other commands refuse to start."""
     socket_timeout: float = setting(2.0, at_least=0.1, at_most=60)
     """Seconds to wait for an answer of the server. Longer than it takes at its busiest, or reads fail that
     would have succeeded; shorter than the scheduler's timeout, or its calls time out before we answer."""
     decisions_kept: int = setting(100_000, at_least=0, at_most=100_000_000)
     """How many decision records the store keeps, about 300 bytes each and 2 bits for each candidate;
     older ones can no longer be explained. 0: none is recorded."""
-    decisions_queued: int = setting(8_192, at_least=1, at_most=1_000_000)
-    """How many decision records wait in a process for the store. When it is full they are dropped and
-    counted; no call ever waits for them."""
     embedded_dir: str = setting("")
     """Folder in which the server that ``topolog up`` starts keeps its data (append-only file). Empty: a
     temporary folder, gone with the process; the state is then read anew from the cluster at each start."""
@@ -62,25 +49,21 @@ class Server:
 
     bind: str = setting("0.0.0.0")
     """The address to listen on, of both ports. All interfaces: every caller needs a client certificate."""
-    port: int = setting(8443, at_least=0, at_most=65_535)
-    """The port of the verbs and of the introspection API (mTLS). 0: any free one."""
-    health_port: int = setting(8081, at_least=0, at_most=65_535)
-    """The plain port of /livez, /readyz and /metrics, which serves nothing else. 0: any free one."""
+    port: int = setting(8443, at_least=1, at_most=65_535)
+    """The port of the verbs and of the introspection API (mTLS)."""
+    health_port: int = setting(8081, at_least=1, at_most=65_535)
+    """The plain port of /livez, /readyz and /metrics, which serves nothing else."""
     threads: int = setting(64, at_least=2, at_most=1_000)
     """Threads of each worker: at least 1 + concurrent binds + idle connections of every scheduler, or new
     connections wait for idle ones."""
     workers: int = setting(1, at_least=1, at_most=64)
     """Worker processes. A kube-scheduler keeps to one connection, so more of them serve several schedulers,
     not one faster; each holds the whole state in memory."""
-    keepalive: int = setting(120, at_least=2, at_most=3_600)
-    """Seconds for which an idle connection is kept. Longer than the scheduler's own 90 s, or it meets closed
-    connections."""
-    handshake_timeout: float = setting(2.0, at_least=0.1, at_most=60)
-    """Seconds that a peer may take for the TLS handshake: it holds a thread meanwhile."""
-    header_timeout: float = setting(4.0, at_least=0.1, at_most=60)
-    """Seconds that a peer may take to send a request once it has begun."""
     grace: int = setting(10, at_least=1, at_most=600)
     """Seconds that calls in flight get to finish when the process is told to stop."""
+    insecure: bool = setting(False)
+    """Serve plain HTTP to anybody who can reach the port, without certificates and roles. Refused unless
+    ``bind`` is a loopback address: for trying things out, never for a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +146,6 @@ class Limits:
     nodes_body: int = setting(64 * _MIB, at_least=1024, at_most=4096 * _MIB)
     """Largest body in bytes of a call with whole nodes (nodeCacheCapable: false): about 8 kB for each
     node."""
-    depth: int = setting(64, at_least=8, at_most=1_000)
-    """How deep JSON may be nested."""
 
 
 @dataclass(frozen=True, slots=True)

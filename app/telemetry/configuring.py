@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 _SECRET = re.compile(r"pass(word)?$|pwd|secret|token|authorization|credential|private", re.IGNORECASE)
-_IN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_IN_URL = re.compile(r"(?<=//)[^/@\s]+(?=@)|(?<=password=)[^&\s]+", re.IGNORECASE)
 _HIDDEN = "(hidden)"
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("topolog")

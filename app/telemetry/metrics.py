@@ -28,6 +28,3 @@ QUARANTINED = Counter(
     "topolog_quarantined_total", "Objects of a watch that could not be understood.", ["kind"]
 )
 NUDGES = Counter("topolog_nudges_total", "Pending pods told of room by a condition.", ["outcome"])
-CERTIFICATE_EXPIRY = Gauge(
-    "topolog_certificate_expiry_timestamp_seconds", "When the certificate expires (POSIX time).", ["which"]
-)

@@ -103,7 +103,7 @@ def test_every_wrong_setting_is_named_at_once(write: Write) -> None:
         "TOPOLOG_SERVER_THREDS",
     }
     # Does each say the name, the value, where it came from, and what is allowed?
-    assert problems["server.port"] == f"server.port = 70000 ({path}): must be a whole number from 0 to 65535"
+    assert problems["server.port"] == f"server.port = 70000 ({path}): must be a whole number from 1 to 65535"
     assert "TOPOLOG_SERVER_THREADS" in problems["TOPOLOG_SERVER_THREDS"]
     assert "TOPOLOG_BUDGETS_BIND" in problems["budgets.bind"]
 
@@ -165,7 +165,7 @@ def test_the_names_of_java_key_stores_work_and_ours_win() -> None:
     ("environ", "name", "says"),
     [
         pytest.param({"TOPOLOG_TLS_KEY": "k"}, "tls.key", "needs tls.cert", id="key alone"),
-        pytest.param({"TOPOLOG_STORE_CERT": "c"}, "store.cert", "needs store.key", id="certificate alone"),
+        pytest.param({"TOPOLOG_SERVER_INSECURE": "true"}, "server.insecure", "server.bind", id="open to all"),
         pytest.param(
             {"TOPOLOG_TLS_CERT": "c", "TLS_KEYSTORE_PATH": "p"},
             "tls.cert",
@@ -193,10 +193,10 @@ CANARY = "cAn4ry-hunter2"
         pytest.param(
             f"store: {{url: 'redis://u:{CANARY}@h', urll: 'redis://u:{CANARY}@h'}}", {}, id="misspelt"
         ),
-        pytest.param(f"store: {{passwrod: {CANARY}, password: [{CANARY}]}}", {}, id="misspelt password"),
-        pytest.param(f"store:\n  password: {CANARY}: [", {}, id="not YAML"),
+        pytest.param(f"store: {{passwrod: {CANARY}, url: [{CANARY}]}}", {}, id="misspelt password"),
+        pytest.param(f"store:\n  url: {CANARY}: [", {}, id="not YAML"),
         pytest.param(f"secrets: {{a: {CANARY}}}\nstore: [{CANARY}]", {}, id="wrong shapes"),
-        pytest.param("x: 1", {"TOPOLOG_STORE_PASWORD": CANARY}, id="misspelt variable"),
+        pytest.param("x: 1", {"TOPOLOG_TLS_KEYSTORE_PASWORD": CANARY}, id="misspelt variable"),
     ],
 )
 def test_a_refusal_never_shows_a_secret(write: Write, text: str, environ: dict[str, str]) -> None:
@@ -205,16 +205,20 @@ def test_a_refusal_never_shows_a_secret(write: Write, text: str, environ: dict[s
 
 def test_settings_as_shown_and_as_text_hold_no_secret() -> None:
     loaded = settings.load(
-        None, {"TOPOLOG_STORE_URL": f"redis://u:{CANARY}@h/0", "TLS_KEYSTORE_PASSWORD": CANARY}
+        None,
+        {"TOPOLOG_STORE_URL": f"redis://u:{CANARY}@h/0?password={CANARY}", "TLS_KEYSTORE_PASSWORD": CANARY},
     )
     shown = settings.current(loaded)
     assert CANARY not in repr(loaded) + str(shown)
-    assert (shown["store.url"], shown["tls.keystore_password"]) == ("redis://(hidden)@h/0", "(hidden)")
+    assert (shown["store.url"], shown["tls.keystore_password"]) == (
+        "redis://(hidden)@h/0?password=(hidden)",
+        "(hidden)",
+    )
 
 
 def test_every_setting_says_what_it_is() -> None:
     described = settings.describe()
-    assert len({setting.env for setting in described}) == len(described) > 40
+    assert len({setting.env for setting in described}) == len(described) > 30
     for setting in described:
         assert setting.doc.endswith("."), setting.name
         assert setting.env == "TOPOLOG_" + setting.name.replace(".", "_").upper()
