@@ -1,0 +1,125 @@
+"""How long a client may take over each part of a call, and reading that holds it to that.
+
+A timeout for each read does not stop a client that sends one byte a second. So every part has one deadline,
+fixed when it begins, whatever arrives meanwhile. The handshake and the head of a request are waited for
+without a thread (`connections`); a body and an answer take one, and only from a client that has shown its
+certificate.
+"""
+
+import dataclasses
+import errno
+import io
+import time
+from typing import Final
+
+from gunicorn.http import body, unreader
+
+RECORD: Final = 16 * 1024
+"""What one TLS record holds: asking for more only makes Python allocate it in vain."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Seconds for each part of a call, whatever the client sends meanwhile."""
+
+    handshake: float = 3.5
+    head: float = 3.5
+    body: float = 5.0
+    """kube-scheduler gives up on the whole call after 5 s, unless it is told otherwise."""
+    answer: float = 5.0
+    """For each piece of an answer: a stream of events lasts longer."""
+    idle: int = 120
+    """Longer than the 90 s after which Go closes an idle connection: who closes first can cut off a call."""
+    parting: float = 1.0
+    """How long a client that is sent away with an answer has to read it."""
+
+
+class Late(ConnectionResetError):
+    """The client did not send in time what it began. To gunicorn it is as if it had hung up."""
+
+    def __init__(self, missing: str) -> None:
+        super().__init__(errno.ECONNRESET, f"the client did not send {missing} in time")
+
+
+class Cut(ConnectionResetError):
+    """The client hung up before it had sent all that it announced."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.ECONNRESET, "the client hung up in the middle of a body")
+
+
+class Reader(unreader.SocketUnreader):
+    """What gunicorn's parser reads a connection through; each read ends at `deadline` (monotonic)."""
+
+    deadline = 0.0
+    answer_seconds = 0.0
+    """The timeout that the socket gets once a body has been read."""
+
+    def chunk(self, size_hint: int | None = None) -> bytes:
+        """Return what the client sent, at most a record of it; b"" at the end. Raises Late."""
+        remaining = self.deadline - time.monotonic()
+        if remaining <= 0:
+            raise Late("its request")
+        self.sock.settimeout(remaining)
+        try:
+            return self.sock.recv(min(size_hint or RECORD, RECORD))
+        except TimeoutError as error:
+            raise Late("its request") from error
+
+    def take(self, length: int) -> bytes:
+        """Return exactly so many bytes, copied once at most. Raises Late and Cut."""
+        held = self.take_buffered()
+        if len(held) > length:
+            self.unread(held[length:])
+            return held[:length]
+        pieces = [held]
+        missing = length - len(held)
+        while missing:
+            piece = self.chunk(missing)
+            if not piece:
+                raise Cut
+            missing -= len(piece)
+            pieces.append(piece)
+        # What follows on this socket is the answer.
+        self.sock.settimeout(self.answer_seconds)
+        return b"".join(pieces)
+
+
+class Payload(io.RawIOBase):
+    """The body of a request whose length was announced: what an application finds as wsgi.input."""
+
+    failed = False
+    """Set once reading failed: where the next request begins is then unknown (gunicorn asks for it)."""
+
+    def __init__(self, reader: Reader, length: int) -> None:
+        super().__init__()
+        self._reader = reader
+        self._missing = length
+
+    @classmethod
+    def of(cls, found: body.Body, reader: Reader) -> "Payload | body.Body":
+        """Return a payload in the place of gunicorn's body, where the length is known."""
+        if isinstance(found.reader, body.LengthReader):
+            return cls(reader, found.reader.length)
+        return found
+
+    def readable(self) -> bool:
+        """Return that this can be read."""
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return so many bytes, or all that is left. Raises Late and Cut."""
+        wanted = self._missing if size is None or size < 0 else min(size, self._missing)
+        if not wanted:
+            return b""
+        try:
+            data = self._reader.take(wanted)
+        except OSError:
+            self.failed = True
+            raise
+        self._missing -= wanted
+        return data
+
+    def abandon(self) -> None:
+        """Leave the rest unread: the connection ends with this request."""
+        self.failed = True

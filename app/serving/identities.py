@@ -1,0 +1,170 @@
+"""Who calls, and what they may call.
+
+A caller is known by the subject alternative names of the certificate that it proved to hold in the TLS
+handshake, and by nothing else: not the common name, which anything may stand in, and no header, which
+anybody may send. `TABLE` says which role each route needs; what it does not name is refused. An operator
+may look at whatever a viewer may.
+"""
+
+import dataclasses
+import types
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from app.serving import channels
+
+SCHEDULER: Final = "scheduler"
+VIEWER: Final = "viewer"
+OPERATOR: Final = "operator"
+ROLES: Final = (SCHEDULER, VIEWER, OPERATOR)
+INCLUDED: Final = types.MappingProxyType({OPERATOR: frozenset({OPERATOR, VIEWER})})
+"""The roles that a role brings with it; the others only themselves."""
+
+READING: Final = frozenset({"GET", "HEAD"})
+POSTING: Final = frozenset({"POST"})
+SETTING: Final = frozenset({"GET", "HEAD", "PUT", "POST"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rule:
+    """A route, how it may be called and the role it needs.
+
+    Each path stands once; /* at its end is all below it.
+    """
+
+    methods: frozenset[str]
+    path: str
+    role: str
+
+
+VERBS: Final = ("filter", "filter_onlyone", "prioritize", "priority", "bind", "preempt")
+
+TABLE: Final[tuple[Rule, ...]] = (
+    *(Rule(POSTING, f"{prefix}/{verb}", SCHEDULER) for prefix in ("", "/api") for verb in VERBS),
+    Rule(POSTING, "/apis/v1/simulate", VIEWER),
+    Rule(POSTING, "/apis/v1/replay", VIEWER),
+    Rule(READING, "/apis/v1/*", VIEWER),
+    Rule(READING, "/openapi.json", VIEWER),
+    Rule(READING, "/docs", VIEWER),
+    Rule(READING, "/docs/*", VIEWER),
+    Rule(READING, "/", VIEWER),
+    Rule(READING, "/dashboard", VIEWER),
+    Rule(READING, "/dashboard/*", VIEWER),
+    Rule(SETTING, "/debug/flags", OPERATOR),
+    Rule(SETTING, "/debug/flags/*", OPERATOR),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Identity:
+    """A caller: its name in logs and audits, its roles, and its certificate's serial number."""
+
+    name: str
+    roles: frozenset[str]
+    serial: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Denied:
+    """Why a call is refused.
+
+    401 without a proven identity; 405 where the caller may use the path, but not so: then `allow` names the
+    methods; 403 otherwise.
+    """
+
+    status: int
+    message: str
+    reason_code: str
+    identity: Identity | None = None
+    allow: tuple[str, ...] = ()
+
+
+def uri(role: str) -> str:
+    """Return the URI that gives a certificate a role."""
+    return f"spiffe://topolog.io/role/{role}"
+
+
+class Roster:
+    """Which names have which role.
+
+    `names` adds SANs to those of `uri`, by role: `spiffe://cluster.local/ns/kube-system/sa/kube-scheduler`,
+    or a DNS name; `URI:` and `DNS:` before it are understood. `anonymous` are the roles of whoever comes
+    without TLS: only where the server is told to serve plain HTTP on the loopback.
+    """
+
+    def __init__(
+        self, names: Mapping[str, Collection[str]] | None = None, *, anonymous: Collection[str] = ()
+    ) -> None:
+        roles: dict[tuple[str, str], set[str]] = {}
+        for role in ROLES:
+            for name in (uri(role), *(names or {}).get(role, ())):
+                roles.setdefault(_kind_and_name(name), set()).update(INCLUDED.get(role, {role}))
+        self._roles = roles
+        held = frozenset(each for role in anonymous for each in INCLUDED.get(role, {role}))
+        self._anonymous = Identity("anonymous", held) if held else None
+        self._exact = {rule.path: rule for rule in TABLE if not rule.path.endswith("/*")}
+        self._below = tuple((rule.path[:-1], rule) for rule in TABLE if rule.path.endswith("/*"))
+
+    def authorize(self, environ: Mapping[str, Any], method: str, path: str) -> Identity | Denied:
+        """Return who calls if they may, else why not. `environ` is the WSGI environment of the call."""
+        identity = self.identify(environ)
+        if identity is None:
+            return Denied(401, "this call needs a client certificate", "unauthenticated")
+        rule = self._rule(path)
+        if rule is None:
+            return Denied(403, f"no role may call {method} {path}", "forbidden", identity)
+        if rule.role not in identity.roles:
+            held = ", ".join(sorted(identity.roles)) or "none"
+            message = f"{method} {path} needs the role {rule.role}; {identity.name} has: {held}"
+            return Denied(403, message, "forbidden", identity)
+        if method not in rule.methods:
+            allow = tuple(sorted(rule.methods))
+            message = f"{path} is called with {' or '.join(allow)}, not with {method}"
+            return Denied(405, message, "methodNotAllowed", identity, allow)
+        return identity
+
+    def identify(self, environ: Mapping[str, Any]) -> Identity | None:
+        """Return who is at the other end of the call's connection; found out once for each connection."""
+        connection = environ.get("gunicorn.socket")
+        if not isinstance(connection, channels.Channel):
+            return self._anonymous
+        known = connection.identity
+        if not isinstance(known, Identity):
+            known = self.identity_of(connection.getpeercert() or {})
+            connection.identity = known
+        return known
+
+    def identity_of(self, peer: Mapping[str, Any]) -> Identity:
+        """Return the identity that a certificate gives, as `ssl.SSLSocket.getpeercert` describes it."""
+        names = [(kind, name) for kind, name in peer.get("subjectAltName", ()) if kind in {"URI", "DNS"}]
+        listed = [name for kind, name in names if _normal(kind, name) in self._roles]
+        roles: set[str] = set()
+        for kind, name in names:
+            roles |= self._roles.get(_normal(kind, name), set())
+        shown = listed or [name for _, name in names] or ["a certificate without URI or DNS names"]
+        return Identity(shown[0], frozenset(roles), str(peer.get("serialNumber", "")))
+
+    def _rule(self, path: str) -> Rule | None:
+        exact = self._exact.get(path)
+        if exact is not None:
+            return exact
+        return next(
+            (rule for prefix, rule in self._below if path.startswith(prefix) and path != prefix), None
+        )
+
+
+def unknown_roles(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that are no roles, for settings to refuse."""
+    return tuple(sorted(set(names) - set(ROLES)))
+
+
+def _kind_and_name(name: str) -> tuple[str, str]:
+    kind, found, rest = name.partition(":")
+    if found and kind in {"URI", "DNS"}:
+        return _normal(kind, rest)
+    return _normal("URI" if "://" in name else "DNS", name)
+
+
+def _normal(kind: str, name: str) -> tuple[str, str]:
+    # DNS names are compared without case; URIs are not (RFC 5280, 7.2 and 7.4).
+    return (kind, name.lower() if kind == "DNS" else name)

@@ -1,0 +1,164 @@
+"""The plain port for probes and metrics, apart from the one that kube-scheduler calls.
+
+The kubelet and Prometheus have no client certificate. They are served by a thread of its own, so that they
+get an answer while all threads of the main port are at work, and nobody can hold that thread up: it waits
+for many connections at a time, and closes each after one answer or after two seconds.
+"""
+
+import concurrent.futures
+import contextlib
+import io
+import selectors
+import socket
+import sys
+import threading
+import time
+import wsgiref.types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import structlog
+
+SECONDS = 2.0
+CONNECTIONS = 128
+HEAD_LIMIT = 8 * 1024
+THREADS = 4
+END_OF_HEAD = b"\r\n\r\n"
+
+log = structlog.get_logger(__name__)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket, to be opened before the workers are forked. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, port), family=family, backlog=CONNECTIONS)
+    listener.setblocking(False)
+    return listener
+
+
+class Prober:
+    """Serves a WSGI application, one short request for each connection, until it is stopped."""
+
+    def __init__(self, listener: socket.socket, application: wsgiref.types.WSGIApplication) -> None:
+        self._listener = listener
+        self._application = application
+        self._poller = selectors.DefaultSelector()
+        self._heads: dict[socket.socket, tuple[bytes, float]] = {}
+        self._pool = concurrent.futures.ThreadPoolExecutor(THREADS, thread_name_prefix="probe")
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
+
+    def start(self) -> None:
+        """Serve from now on, in a thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Serve no longer."""
+        self._stopped.set()
+        self._thread.join(timeout=SECONDS)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self) -> None:
+        self._poller.register(self._listener, selectors.EVENT_READ)
+        while not self._stopped.is_set():
+            for key, _ in self._poller.select(timeout=0.25):
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif isinstance(key.fileobj, socket.socket):
+                    self._take(key.fileobj)
+            now = time.monotonic()
+            for connection in [each for each, (_, deadline) in self._heads.items() if deadline <= now]:
+                self._forget(connection).close()
+        for connection in list(self._heads):
+            self._forget(connection).close()
+        self._poller.close()
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            # Another worker was quicker, or there are no descriptors left just now.
+            return
+        connection.setblocking(False)
+        if len(self._heads) >= CONNECTIONS:
+            self._forget(next(iter(self._heads))).close()
+        self._heads[connection] = (b"", time.monotonic() + SECONDS)
+        self._poller.register(connection, selectors.EVENT_READ)
+
+    def _forget(self, connection: socket.socket) -> socket.socket:
+        del self._heads[connection]
+        self._poller.unregister(connection)
+        return connection
+
+    def _take(self, connection: socket.socket) -> None:
+        head, deadline = self._heads[connection]
+        try:
+            piece = connection.recv(HEAD_LIMIT)
+        except BlockingIOError:
+            return
+        except OSError:
+            piece = b""
+        head += piece
+        if not piece or len(head) > HEAD_LIMIT:
+            self._forget(connection).close()
+        elif END_OF_HEAD in head:
+            self._pool.submit(self._answer, self._forget(connection), head)
+        else:
+            self._heads[connection] = (head, deadline)
+
+    def _answer(self, connection: socket.socket, head: bytes) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.settimeout(SECONDS)
+            connection.sendall(respond(self._application, head))
+            connection.shutdown(socket.SHUT_WR)
+
+
+def respond(application: wsgiref.types.WSGIApplication, head: bytes) -> bytes:
+    """Return the whole HTTP answer of an application to a request head."""
+    words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+    if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        return _message("400 Bad Request", [], b"")
+    method, target, _ = words
+    path, _, query = target.partition("?")
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": method,
+        "PATH_INFO": path,
+        "QUERY_STRING": query,
+        "SCRIPT_NAME": "",
+        "SERVER_NAME": "localhost",
+        "SERVER_PORT": "0",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.input": io.BytesIO(),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+    } | dict(_headers(head))
+    started: list[tuple[str, list[tuple[str, str]]]] = []
+
+    def start(status: str, headers: list[tuple[str, str]], _: object = None, /) -> Callable[[bytes], object]:
+        started.append((status, headers))
+        return lambda data: None
+
+    try:
+        body = b"".join(application(environ, start))
+        status, headers = started[0]
+    except Exception:
+        log.exception("a probe could not be answered", path=path)
+        status, headers, body = "500 Internal Server Error", [], b""
+    return _message(status, headers, b"" if method == "HEAD" else body, length=len(body))
+
+
+def _headers(head: bytes) -> Iterable[tuple[str, str]]:
+    for line in head.decode("latin-1").split("\r\n")[1:]:
+        name, found, value = line.partition(":")
+        if found:
+            yield "HTTP_" + name.strip().upper().replace("-", "_"), value.strip()
+
+
+def _message(status: str, headers: list[tuple[str, str]], body: bytes, *, length: int = 0) -> bytes:
+    lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in headers)]
+    lines += [f"Content-Length: {length}", "Connection: close", "", ""]
+    return "\r\n".join(lines).encode("latin-1") + body

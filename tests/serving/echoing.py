@@ -1,0 +1,132 @@
+"""The application that these tests serve: it says who called and how much it was sent.
+
+Run as a process: python -m tests.serving.echoing SETTINGS, a JSON file of `Plan`.
+"""
+
+import dataclasses
+import json
+import logging
+import pathlib
+import socket
+import sys
+import threading
+import time
+import wsgiref.types
+from collections.abc import Iterable
+from typing import Any
+
+import prometheus_client
+
+from app import telemetry
+from app.api import health
+from app.serving import bodies, contexts, deadlines, errors, identities, keystores, metering, running
+
+BODY_LIMIT = 4 * 1024 * 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    certificate: str = ""
+    key: str | None = None
+    trust: str = ""
+    crl: str | None = None
+    password: str | None = None
+    trust_password: str | None = None
+    insecure: bool = False
+    threads: int = 8
+    workers: int = 1
+    reply: int = 0
+    stock: bool = False
+    handshake: float = 3.5
+    idle: int = 120
+    host: str = "127.0.0.1"
+
+
+def main(path: str) -> None:
+    plan = Plan(**json.loads(pathlib.Path(path).read_text()))
+    telemetry.configure(level="info", form="json")
+    try:
+        serve(plan)
+    except errors.ServingError as error:
+        logging.getLogger("topolog").critical("%s", error)
+        sys.exit(1)
+
+
+def serve(plan: Plan) -> None:
+    rotating = None
+    if not plan.insecure:
+        source = keystores.Source(
+            certificate=pathlib.Path(plan.certificate),
+            trust=pathlib.Path(plan.trust),
+            key=pathlib.Path(plan.key) if plan.key else None,
+            crl=pathlib.Path(plan.crl) if plan.crl else None,
+            password=plan.password,
+            trust_password=plan.trust_password,
+        )
+        rotating = contexts.Rotating(source)
+    meter = metering.Meter(rotating)
+    registry = prometheus_client.CollectorRegistry()
+    registry.register(meter)
+    started = threading.Event()
+    options = running.Options(
+        host=plan.host,
+        port=0,
+        health_host="127.0.0.1",
+        health_port=0,
+        threads=plan.threads,
+        workers=plan.workers,
+        graceful_seconds=5,
+        insecure=plan.insecure,
+        limits=deadlines.Deadlines(handshake=plan.handshake, head=plan.handshake, idle=plan.idle),
+    )
+    roster = identities.Roster(anonymous=identities.ROLES if plan.insecure else ())
+    parts = running.Parts(
+        load=lambda: application(roster, b"x" * plan.reply),
+        health=lambda: health.application(
+            lambda: {"worker": None if started.is_set() else "not started"}, registry
+        ),
+        started=started.set,
+        stopping=lambda: telemetry.log.info("stopping was called"),
+    )
+    running.serve(options, parts, rotating=rotating, meter=meter)
+
+
+def application(roster: identities.Roster, reply: bytes) -> wsgiref.types.WSGIApplication:
+    def answer(environ: wsgiref.types.WSGIEnvironment, start: wsgiref.types.StartResponse) -> Iterable[bytes]:
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        caller = roster.authorize(environ, method, path)
+        status, body = 200, reply
+        if isinstance(caller, identities.Denied):
+            status, body = caller.status, json.dumps({"reasonCode": caller.reason_code}).encode()
+        elif method == "POST":
+            data = bodies.read(environ, BODY_LIMIT)
+            if isinstance(data, bodies.Refusal):
+                status, body = data.status, json.dumps({"reasonCode": data.reason_code}).encode()
+            elif not reply:
+                body = json.dumps({"length": len(data), "who": caller.name}).encode()
+        elif path == "/apis/v1/slow":
+            time.sleep(0.5)
+            body = b"done"
+        else:
+            body = json.dumps(seen(environ, caller)).encode()
+        start(f"{status} -", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+        return [body]
+
+    return answer
+
+
+def seen(environ: wsgiref.types.WSGIEnvironment, caller: identities.Identity) -> dict[str, Any]:
+    connection = environ["gunicorn.socket"]
+    return {
+        "who": caller.name,
+        "roles": sorted(caller.roles),
+        "nodelay": bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)),
+        "scheme": environ["wsgi.url_scheme"],
+        "path": environ["PATH_INFO"],
+        "address": environ["REMOTE_ADDR"],
+        "threads": threading.active_count(),
+    }
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
