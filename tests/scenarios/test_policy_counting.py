@@ -1,0 +1,188 @@
+"""What a workload policy counts, and what it does not."""
+
+import random
+
+import msgspec
+import pytest
+
+from app.domain import events, model
+from tests.scenarios import clusters, driving
+
+HOST, OTHER_HOST, MEMBER = clusters.HOSTS[0], clusters.HOSTS[1], clusters.MEMBERS[0]
+
+
+@pytest.mark.scenario("WP-4")
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_finished_pod_frees_its_place(phase: str) -> None:
+    policy = clusters.policy({"host": 1}, required=True)
+    running = clusters.pod("first", clusters.REPLICA, node=HOST)
+    cluster = driving.Cluster(*clusters.f6(), policy, running)
+    pending = clusters.pod("second", clusters.REPLICA)
+    assert cluster.why(pending).endswith("no room (host 1/1)")
+    cluster.see(msgspec.structs.replace(running, phase=phase))
+    assert cluster.count(policy, "host") == 0
+    assert cluster.filter(pending).kept == frozenset(clusters.HOSTS)
+
+
+@pytest.mark.scenario("WP-5")
+def test_unassigned_pods_count_nowhere() -> None:
+    policy = clusters.policy()
+    cluster = driving.Cluster(*clusters.f6(), policy)
+    cluster.see(*(clusters.pod(f"replica-{number}", clusters.REPLICA) for number in range(6)))
+    assert [cluster.count(policy, domain) for domain in ("member", "host")] == [0, 0]
+
+
+@pytest.mark.scenario("WP-6")
+def test_pods_of_the_namespace_count_with_or_without_the_policy_label() -> None:
+    policy = clusters.policy()
+    cluster = driving.Cluster(*clusters.f6(), policy)
+    cluster.see(clusters.pod("elsewhere", clusters.REPLICA, namespace="other", node=HOST))
+    assert cluster.count(policy, "host") == 0
+    cluster.see(clusters.pod("unlabelled", {"app": clusters.APP}, node=HOST))
+    assert cluster.count(policy, "host") == 1
+    cluster.see(clusters.pod("unselected", {"app": "other", clusters.LABEL: clusters.POLICY}, node=HOST))
+    assert cluster.count(policy, "host") == 1
+
+
+@pytest.mark.scenario("WP-6")
+def test_kosmos_own_count_of_labels_and_namespaces() -> None:
+    policy = clusters.policy(namespace="ns1", selector=model.Selector(labels={"app": "test"}))
+    cluster = driving.Cluster(*clusters.f6(), policy)
+    for number, (namespace, app) in enumerate(
+        [("ns1", "test"), ("ns1", "test"), ("ns2", "test"), ("ns1", "other")]
+    ):
+        cluster.see(clusters.pod(f"p-{number}", {"app": app}, namespace=namespace, node=HOST))
+    assert cluster.count(policy, "host") == 2
+
+
+@pytest.mark.scenario("WP-7")
+def test_a_policy_of_another_namespace_is_none() -> None:
+    cluster = driving.Cluster(*clusters.f6(), clusters.policy(namespace="other"))
+    pod = clusters.pod("replica", clusters.REPLICA)
+    assert cluster.why(pod) == "workload policy workload-test/workload-policy-test: not found"
+
+
+@pytest.mark.scenario("WP-7")
+def test_a_later_policy_counts_pods_that_ran_before_it() -> None:
+    cluster = driving.Cluster(*clusters.f6())
+    for number, host in enumerate(clusters.HOSTS[:3]):
+        cluster.see(clusters.pod(f"before-{number}", clusters.REPLICA, node=host))
+    pending = clusters.pod("pending", clusters.REPLICA)
+    cluster.see(pending)
+    assert cluster.why(pending).endswith("not found")
+    policy = clusters.policy(required=True)
+    cluster.see(policy)
+    assert cluster.count(policy, "host") == 3
+    assert cluster.filter(pending).kept == frozenset(clusters.MEMBERS)
+
+
+@pytest.mark.scenario("WP-8")
+@pytest.mark.parametrize(
+    ("requirement", "selected"),
+    [
+        (("tier", "In", ("front", "edge")), {"a": True, "b": False, "c": False}),
+        (("tier", "NotIn", ("front",)), {"a": False, "b": True, "c": True}),
+        (("tier", "Exists", ()), {"a": True, "b": True, "c": False}),
+        (("tier", "DoesNotExist", ()), {"a": False, "b": False, "c": True}),
+    ],
+)
+def test_expressions_select_together_with_labels(
+    requirement: tuple[str, str, tuple[str, ...]], selected: dict[str, bool]
+) -> None:
+    key, operator, values = requirement
+    expression = model.Requirement(key=key, operator=operator, values=values)
+    selector = model.Selector(labels={"app": clusters.APP}, expressions=(expression,))
+    policy = clusters.policy({"host": 3}, required=True, selector=selector)
+    tiers: dict[str, dict[str, str]] = {"a": {"tier": "front"}, "b": {"tier": "back"}, "c": {}}
+    cluster = driving.Cluster(*clusters.f6(), policy)
+    for name, labels in tiers.items():
+        pod = clusters.pod(name, {**clusters.REPLICA, **labels})
+        assert bool(cluster.filter(pod).kept) is selected[name]
+        cluster.see(msgspec.structs.replace(pod, node=HOST))
+    cluster.see(clusters.pod("stranger", {"app": "other", "tier": "front"}, node=HOST))
+    assert cluster.count(policy, "host") == sum(selected.values())
+
+
+@pytest.mark.scenario("WP-9")
+@pytest.mark.parametrize("required", [True, False])
+def test_a_pod_that_its_own_policy_does_not_select_goes_nowhere(required: bool) -> None:
+    cluster = driving.Cluster(*clusters.f6(), clusters.policy(required=required))
+    pod = clusters.pod("stray", {clusters.LABEL: clusters.POLICY, "app": "other"})
+    assert cluster.why(pod).endswith("workload-policy-test: pod labels do not match its labelSelector")
+
+
+@pytest.mark.scenario("WP-11")
+def test_daemon_pods_pass_everywhere_and_count() -> None:
+    policy = clusters.policy({"host": 1}, required=True)
+    cluster = driving.Cluster(*clusters.f6(), policy)
+    daemon = clusters.pod("daemon", clusters.REPLICA, owner="DaemonSet")
+    cluster.see(msgspec.structs.replace(daemon, node=HOST))
+    assert cluster.count(policy, "host") == 1
+    again = clusters.pod("daemon-2", clusters.REPLICA, owner="DaemonSet")
+    assert cluster.filter(again).kept == frozenset(cluster.snapshot.nodes)
+    assert set(cluster.score(again).values()) == {0}
+    assert cluster.why(clusters.pod("replica", clusters.REPLICA)).endswith("no room (host 1/1)")
+
+
+@pytest.mark.scenario("WP-13")
+def test_fewer_replicas_evict_nobody_and_more_let_the_right_number_go() -> None:
+    policy = clusters.policy({"host": 3}, required=True)
+    cluster, dice = driving.Cluster(*clusters.f6(), policy), random.Random(1)
+    pods = [clusters.pod(f"replica-{number}", clusters.REPLICA) for number in range(8)]
+    assert [bool(cluster.schedule(pod, dice)) for pod in pods] == [True] * 3 + [False] * 5
+    fewer = clusters.policy({"host": 2}, required=True)
+    cluster.see(fewer)
+    assert cluster.count(fewer, "host") == 3
+    assert cluster.why(pods[3]).endswith("no room (host 3/2)")
+    cluster.see(clusters.policy({"host": 2}))
+    assert set(cluster.score(pods[3]).values()) == {0}
+    assert cluster.filter(pods[3]).kept == frozenset(cluster.snapshot.nodes)
+    cluster.see(clusters.policy({"host": 5}, required=True))
+    assert [bool(cluster.schedule(pod, dice)) for pod in pods[3:]] == [True, True, False, False, False]
+
+
+@pytest.mark.scenario("WP-13")
+def test_an_edited_key_or_selector_counts_anew() -> None:
+    nodes = [clusters.node("n1", {"zone": "a", "rack": "r"}), clusters.node("n2", {"zone": "b", "rack": "r"})]
+    policy = clusters.policy({"a": 1, "b": 1}, key="zone", required=True)
+    cluster = driving.Cluster(*nodes, policy)
+    cluster.see(
+        clusters.pod("p1", clusters.REPLICA, node="n1"), clusters.pod("p2", clusters.REPLICA, node="n2")
+    )
+    racks = clusters.policy({"r": 5}, key="rack", required=True)
+    cluster.see(racks)
+    assert (cluster.count(racks, "r"), cluster.count(racks, "a")) == (2, 0)
+    nobody = clusters.policy({"r": 5}, key="rack", selector=model.Selector(labels={"app": "none"}))
+    cluster.see(nobody)
+    assert cluster.count(nobody, "r") == 0
+
+
+@pytest.mark.scenario("WP-20")
+def test_overlapping_policies_count_by_their_own_selectors() -> None:
+    wide = clusters.policy({"host": 3}, name="wide", required=True, selector=model.Selector())
+    narrow = clusters.policy({"host": 1}, name="narrow", required=True)
+    cluster = driving.Cluster(*clusters.f6(), wide, narrow)
+    cluster.see(clusters.pod("a", {"app": clusters.APP, clusters.LABEL: "narrow"}, node=HOST))
+    cluster.see(clusters.pod("b", {"app": "other", clusters.LABEL: "wide"}, node=HOST))
+    assert (cluster.count(wide, "host"), cluster.count(narrow, "host")) == (2, 1)
+    assert cluster.filter(clusters.pod("c", {"app": "other", clusters.LABEL: "wide"})).kept
+    refused = clusters.pod("d", {"app": clusters.APP, clusters.LABEL: "narrow"})
+    assert cluster.why(refused) == "workload policy workload-test/narrow: no room (host 1/1)"
+
+
+@pytest.mark.scenario("WP-3")
+def test_a_promised_place_is_taken_until_it_is_released() -> None:
+    policy = clusters.policy({"host": 1}, required=True)
+    cluster = driving.Cluster(*clusters.f6(), policy)
+    first, second = (clusters.pod(name, clusters.REPLICA) for name in ("first", "second"))
+    cluster.see(first, second)
+    cluster.place(first, HOST)
+    assert cluster.count(policy, "host") == 1
+    assert cluster.why(second).endswith("no room (host 1/1)")
+    assert cluster.filter(first).kept == frozenset(clusters.HOSTS)
+    cluster.take(
+        events.PlacementReleased(
+            uid=first.uid, namespace=first.namespace, name=first.name, node=HOST, reason="refused"
+        )
+    )
+    assert cluster.filter(second).kept == frozenset(clusters.HOSTS)
