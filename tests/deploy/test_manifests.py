@@ -1,0 +1,373 @@
+"""The files in deploy/ keep what a cluster's administrator may expect of them.
+
+Whether an API server takes them is shown in tests/e2e; here they are only read.
+"""
+
+import configparser
+import json
+import pathlib
+import re
+
+import pytest
+
+import app
+from app import settings
+from tests.deploy import manifests
+
+ROOT = manifests.DEPLOY.parent
+
+CONTAINERS = [pytest.param(each, id=name) for name, each in manifests.containers()]
+SERVING = [pytest.param(each, id=name) for name, each in manifests.containers() if "ports" in each]
+OF_TOPOLOG = [
+    pytest.param(each, id=name) for name, each in manifests.containers() if each["image"] == "topolog"
+]
+DEPLOYMENTS = [
+    pytest.param(each, id=each["metadata"]["name"]) for each in manifests.objects("Deployment", "base")
+]
+FILES = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in manifests.files()]
+
+# All that any process of Topolog may do, and where: the whole list.
+READ = ["get", "list", "watch"]
+ALLOWED = {
+    ("ClusterRole", "topolog-recorder"): [
+        ([""], ["nodes", "pods"], READ),
+        (["kosmos.io"], ["workloadpolicies"], READ),
+    ],
+    ("Role", "topolog-recorder"): [
+        (["coordination.k8s.io"], ["leases"], ["create"]),
+        (["coordination.k8s.io"], ["leases"], ["get", "update"], ["topolog-recorder"]),
+    ],
+    ("ClusterRole", "topolog-controller"): [
+        ([""], ["pods"], READ),
+        ([""], ["pods/status"], ["patch"]),
+        (["", "events.k8s.io"], ["events"], ["create", "patch"]),
+    ],
+    ("ClusterRole", "topolog-extender"): [
+        ([""], ["pods"], ["get"]),
+        ([""], ["pods/binding"], ["create"]),
+    ],
+    ("Role", "topolog-scheduler"): [
+        (["coordination.k8s.io"], ["leases"], ["create"]),
+        (["coordination.k8s.io"], ["leases"], ["get", "update"], ["topolog-scheduler"]),
+    ],
+}
+# What is bound besides: Kubernetes' own roles, to the scheduler of the sidecar.
+BORROWED = {
+    ("ClusterRole", "system:kube-scheduler", "topolog-scheduler"),
+    ("ClusterRole", "system:volume-scheduler", "topolog-scheduler"),
+    ("Role", "extension-apiserver-authentication-reader", "topolog-scheduler"),
+}
+
+
+@pytest.mark.scenario("RL-11")
+@pytest.mark.parametrize("path", FILES)
+def test_every_file_parses(path: pathlib.Path) -> None:
+    for each in manifests.documents(path):
+        assert each["apiVersion"]
+        assert each["kind"]
+        assert each["kind"] in manifests.NO_OBJECTS or each["metadata"]["name"]
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_every_file_is_used(path: pathlib.Path) -> None:
+    kustomizations = [each for each in manifests.files() if each.name == "kustomization.yaml"]
+    used = {
+        (each.parent / str(name).rpartition("=")[2]).resolve()
+        for each in kustomizations
+        for document in manifests.documents(each)
+        for name in (
+            document.get("resources", [])
+            + [patch["path"] for patch in document.get("patches", [])]
+            + [name for made in document.get("configMapGenerator", []) for name in made["files"]]
+        )
+    }
+    schedulers = manifests.DEPLOY / "scheduler"
+    assert path in used or path in kustomizations or path.parent == schedulers
+
+
+# Rights
+
+
+@pytest.mark.scenario("LX-13")
+def test_rights_are_those_of_the_list() -> None:
+    found = {
+        (kind, role["metadata"]["name"]): [
+            (
+                rule["apiGroups"],
+                rule["resources"],
+                rule["verbs"],
+                *([rule["resourceNames"]] if "resourceNames" in rule else []),
+            )
+            for rule in role["rules"]
+        ]
+        for kind in ("ClusterRole", "Role")
+        for role in manifests.objects(kind)
+    }
+    assert found == ALLOWED
+
+
+@pytest.mark.scenario("LX-13")
+def test_each_process_has_its_own_rights_alone() -> None:
+    found = {
+        (binding["roleRef"]["kind"], binding["roleRef"]["name"], subject["name"])
+        for kind in ("ClusterRoleBinding", "RoleBinding")
+        for binding in manifests.objects(kind)
+        for subject in binding["subjects"]
+    }
+    assert found == {(kind, name, name) for kind, name in ALLOWED} | BORROWED
+
+
+def test_every_account_is_there_and_used() -> None:
+    accounts = {each["metadata"]["name"] for each in manifests.objects("ServiceAccount")}
+    assert {pod["serviceAccountName"] for _, pod in manifests.pods()} == accounts
+
+
+# Pods
+
+
+@pytest.mark.scenario("RL-11")
+def test_two_extenders_never_share_a_node() -> None:
+    extender = manifests.one("Deployment", "topolog-extender")
+    assert extender["spec"]["replicas"] == 2
+    pod = extender["spec"]["template"]
+    (term,) = pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["topologyKey"] == "kubernetes.io/hostname"
+    assert term["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    # On two nodes a third pod would find no place during an update.
+    assert extender["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+
+
+@pytest.mark.scenario("RL-11")
+def test_a_drain_leaves_one_extender() -> None:
+    budget = manifests.one("PodDisruptionBudget", "topolog-extender")["spec"]
+    labels = manifests.one("Deployment", "topolog-extender")["spec"]["template"]["metadata"]["labels"]
+    assert budget["minAvailable"] == 1
+    assert budget["selector"]["matchLabels"].items() <= labels.items()
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS)
+def test_a_deployment_selects_its_own_pods_alone(deployment: manifests.Object) -> None:
+    spec = deployment["spec"]
+    assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"] == deployment["metadata"]["labels"]
+
+
+@pytest.mark.scenario("RL-11")
+@pytest.mark.parametrize("container", SERVING)
+def test_probes_need_no_certificate(container: manifests.Object) -> None:
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    probes = {name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")}
+    assert {name: probe["path"] for name, probe in probes.items()} == {
+        "startup": "/livez",
+        "liveness": "/livez",
+        "readiness": "/readyz",
+    }
+    (name,) = {probe["port"] for probe in probes.values()}
+    if container["image"] == "topolog":
+        assert (name, ports[name]) == ("health", 8081)
+        assert all("scheme" not in probe for probe in probes.values())
+    else:  # kube-scheduler tells its health to anybody, but only over TLS
+        assert (name, ports[name]) == ("scheduler", 10259)
+        assert {probe["scheme"] for probe in probes.values()} == {"HTTPS"}
+
+
+def test_ports_are_those_of_the_settings() -> None:
+    defaults = {each.name: each.default for each in settings.describe()}
+    extender = dict(manifests.containers())["topolog-extender/extender"]
+    ports = {port["name"]: port["containerPort"] for port in extender["ports"]}
+    assert ports == {"https": defaults["server.port"], "health": defaults["server.health_port"]}
+
+
+@pytest.mark.scenario("RL-11")
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_containers_may_do_nothing(container: manifests.Object) -> None:
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+    assert "memory" in container["resources"]["limits"]
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS)
+def test_pods_are_nobody(deployment: manifests.Object) -> None:
+    pod = deployment["spec"]["template"]["spec"]
+    security = pod["securityContext"]
+    assert security["runAsNonRoot"] is True
+    assert (security["runAsUser"], security["runAsGroup"]) == (10001, 10001)
+    assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not any(pod.get(name) for name in ("hostNetwork", "hostPID", "hostIPC"))
+    assert all("hostPath" not in volume for volume in pod["volumes"])
+    # TOPOLOG_EXTENDER_PORT and its kind, which every pod would get for the Service, are no settings.
+    assert pod["enableServiceLinks"] is False
+
+
+# Settings and secrets
+
+
+@pytest.mark.scenario("RL-11")
+@pytest.mark.parametrize("container", OF_TOPOLOG)
+def test_secrets_come_from_secrets(container: manifests.Object) -> None:
+    given = {each["name"]: each for each in container["env"]}
+    reference = given["TOPOLOG_STORE_URL"]["valueFrom"]["secretKeyRef"]  # a URL holds a password
+    assert reference["name"] == "topolog-store"
+    user = "migrator" if container["name"] == "migrate" else container["name"]
+    assert reference["key"] == f"{user}-url"
+    secret = {each.env for each in settings.describe() if each.rule.secret} | {"TOPOLOG_STORE_URL"}
+    assert not [name for name, each in given.items() if name in secret and "value" in each]
+    assert not secret & manifests.one("ConfigMap", "topolog")["data"].keys()
+
+
+@pytest.mark.parametrize("container", OF_TOPOLOG)
+def test_what_is_set_is_a_setting(container: manifests.Object) -> None:
+    known = {each.env for each in settings.describe()}
+    assert {each["name"] for each in container["env"]} <= known
+    assert manifests.one("ConfigMap", "topolog")["data"].keys() <= known
+
+
+def test_no_secret_is_kept_here() -> None:
+    assert manifests.objects("Secret") == []
+
+
+def test_files_lie_where_they_are_mounted() -> None:
+    extender = dict(manifests.containers())["topolog-extender/extender"]
+    (mounted,) = [each["mountPath"] for each in extender["volumeMounts"] if each["name"] == "tls"]
+    set_to = {each["name"]: each["value"] for each in extender["env"] if "value" in each}
+    assert set_to == {
+        "TOPOLOG_TLS_CERT": f"{mounted}/tls.crt",
+        "TOPOLOG_TLS_KEY": f"{mounted}/tls.key",
+        "TOPOLOG_TLS_CA": f"{mounted}/ca.crt",
+    }
+
+
+# kube-scheduler
+
+
+@pytest.mark.scenario("LX-13")
+@pytest.mark.parametrize("variant", ["service", "sidecar", "managed"])
+def test_kube_scheduler_calls_the_extender(variant: str) -> None:
+    (config,) = manifests.documents(manifests.DEPLOY / "scheduler" / f"kube-scheduler-{variant}.yaml")
+    assert config["apiVersion"] == "kubescheduler.config.k8s.io/v1"
+    assert config["kind"] == "KubeSchedulerConfiguration"
+    assert config["percentageOfNodesToScore"] == 100
+    (extender,) = config["extenders"]
+    _check_extender(extender)
+    assert extender["httpTimeout"] == "5s"
+    assert ("managedResources" in extender) == (variant == "managed")
+
+
+@pytest.mark.scenario("LX-13")
+def test_a_kube_scheduler_of_old_calls_the_extender() -> None:
+    policy = json.loads((manifests.DEPLOY / "scheduler" / "scheduler-policy.json").read_text())
+    assert (policy["kind"], policy["apiVersion"]) == ("Policy", "v1")
+    (extender,) = policy["extenders"]
+    _check_extender(extender)
+    assert extender["httpTimeout"] == 5_000_000_000
+    assert extender["urlPrefix"].endswith("/api")
+
+
+def _check_extender(extender: manifests.Object) -> None:
+    verbs = {name: extender[f"{name}Verb"] for name in ("filter", "prioritize", "bind", "preempt")}
+    assert verbs == {name: name for name in verbs}
+    assert extender["urlPrefix"].startswith("https://")  # enableHTTPS alone does not make it so
+    assert extender["enableHTTPS"] is True
+    assert extender["nodeCacheCapable"] is True
+    assert extender["ignorable"] is False
+    assert extender["weight"] > 0
+    tls = extender["tlsConfig"]
+    assert tls.pop("insecure", False) is False
+    # Data would stand in the scheduler's log, and would never be read again.
+    assert tls.keys() == {"serverName", "caFile", "certFile", "keyFile"}
+
+
+@pytest.mark.scenario("LX-13")
+def test_the_sidecar_is_in_the_extenders_pod() -> None:
+    patch = manifests.one("Deployment", "topolog-extender", "overlays/sidecar")
+    pod = patch["spec"]["template"]["spec"]
+    (scheduler,) = pod["containers"]
+    assert scheduler["command"] == ["kube-scheduler"]
+    (config,) = manifests.documents(manifests.DEPLOY / "scheduler" / "kube-scheduler-sidecar.yaml")
+    (extender,) = config["extenders"]
+    assert extender["urlPrefix"] == "https://127.0.0.1:8443"
+    mounts = {each["name"]: each["mountPath"] for each in scheduler["volumeMounts"]}
+    assert {
+        pathlib.PurePath(extender["tlsConfig"][f"{name}File"]).parent for name in ("ca", "cert", "key")
+    } == {pathlib.PurePath(mounts["scheduler-tls"])}
+    assert f"--config={mounts['scheduler']}/kube-scheduler.yaml" in scheduler["args"]
+    # The Lease that it is to hold is the one that it may hold.
+    role = manifests.one("Role", "topolog-scheduler", "overlays/sidecar")
+    assert role["rules"][1]["resourceNames"] == [config["leaderElection"]["resourceName"]]
+    assert role["metadata"]["namespace"] == config["leaderElection"]["resourceNamespace"]
+
+
+# Networks
+
+
+def test_every_pod_is_closed_but_for_what_is_named() -> None:
+    whole = manifests.one("NetworkPolicy", "topolog")["spec"]
+    assert whole["policyTypes"] == ["Ingress", "Egress"]
+    for deployment in manifests.objects("Deployment", "base"):
+        labels = deployment["spec"]["template"]["metadata"]["labels"]
+        assert whole["podSelector"]["matchLabels"].items() <= labels.items()
+    (rule,) = manifests.one("NetworkPolicy", "topolog-extender")["spec"]["ingress"]
+    assert [each["port"] for each in rule["ports"]] == ["https"]
+    assert rule["from"], "an empty list would let everybody in"
+
+
+@pytest.mark.parametrize("name", ["topolog-extender", "topolog-health"])
+def test_services_lead_to_named_ports(name: str) -> None:
+    service = manifests.one("Service", name)["spec"]
+    reached = [
+        container
+        for deployment in manifests.objects("Deployment", "base")
+        if service["selector"].items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+        for container in deployment["spec"]["template"]["spec"]["containers"]
+    ]
+    assert reached
+    for container in reached:
+        ports = {each["name"] for each in container["ports"]}
+        assert {each["targetPort"] for each in service["ports"]} <= ports
+
+
+# The image
+
+
+def test_images_are_named_without_a_registry() -> None:
+    assert {each["image"] for _, each in manifests.containers()} == {"topolog", "kube-scheduler"}
+
+
+def test_the_image_is_of_this_version() -> None:
+    (base,) = manifests.documents(manifests.DEPLOY / "base" / "kustomization.yaml")
+    assert base["images"] == [{"name": "topolog", "newTag": app.__version__}]
+
+
+def test_the_image_holds_exact_versions() -> None:
+    pinned = _pins(manifests.DEPLOY / "requirements.lock")
+    everywhere = _pins(ROOT / "requirements.lock")
+    text = (manifests.DEPLOY / "requirements.lock").read_text()
+    assert len(re.findall(r"^\S+==\S+ \\\n +--hash=sha256:", text, re.MULTILINE)) == len(pinned)
+    assert {name: version for name, version in pinned.items() if everywhere.get(name) != version} == {}
+    assert "pytest" not in pinned
+    # Options here would point to somebody's own index.
+    assert not re.search(r"^-|://", text, re.MULTILINE)
+
+
+def test_the_image_holds_every_dependency() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    lines = config["options"]["install_requires"].split("\n")
+    wanted = {re.split(r"[<>=!~\[; ]", line)[0].lower() for line in lines if line}
+    assert wanted <= _pins(manifests.DEPLOY / "requirements.lock").keys()
+
+
+def test_the_image_runs_as_nobody() -> None:
+    lines = (manifests.DEPLOY / "Dockerfile").read_text().splitlines()
+    security = manifests.one("Deployment", "topolog-extender")["spec"]["template"]["spec"]["securityContext"]
+    assert f"USER {security['runAsUser']}:{security['runAsGroup']}" in lines
+    assert 'ENTRYPOINT ["topolog"]' in lines
+    assert any("--require-hashes" in line for line in lines)
+
+
+def _pins(path: pathlib.Path) -> dict[str, str]:
+    return dict(re.findall(r"^([\w.-]+)==(\S+)", path.read_text(), re.MULTILINE))

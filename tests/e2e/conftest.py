@@ -1,0 +1,26 @@
+"""The clusters that the end-to-end tests run on."""
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e import building, clusters
+
+
+@pytest.fixture(scope="session")
+def binary() -> pathlib.Path:
+    """The control plane's binary; `make e2e` has built it, or this takes minutes."""
+    try:
+        return building.built()
+    except building.GoMissing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="module")
+def cluster(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
+    """A cluster for one file of tests: a control plane, its controllers and a kubelet, no nodes."""
+    with clusters.Cluster(binary) as cluster:
+        cluster.start_controller_manager()
+        cluster.start_kubelet()
+        yield cluster

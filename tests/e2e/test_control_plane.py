@@ -1,0 +1,163 @@
+"""The harness itself: a real control plane runs real workloads, with what deploy/ gives to a cluster.
+
+Nothing of Topolog runs here. What fails in this file is the ground on which the other tests stand.
+"""
+
+import pathlib
+
+import pytest
+
+from tests.e2e import building, clients, clusters, waiting
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # a first build takes its time
+
+DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
+PLAIN = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+def deployment(name: str, replicas: int) -> clients.Object:
+    labels = {"app": name}
+    container = {"name": "c", "image": "example/app:1", "resources": {"requests": {"cpu": "100m"}}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "smoke"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+def test_a_deployment_runs(cluster: clusters.Cluster) -> None:
+    cluster.kubectl("apply", "-k", DEPLOY / "crds")
+    cluster.kubectl("apply", "-k", DEPLOY / "rbac")
+    cluster.add_nodes("n1", "n2", labels={"zone": "a"})
+    cluster.add_nodes("n3", labels={"zone": "b"}, room={"cpu": "1", "memory": "1Gi", "pods": "2"})
+    cluster.start_scheduler("default", PLAIN)
+    cluster.add_namespace("smoke")
+
+    cluster.apply(deployment("web", 6))
+    cluster.kubectl("-n", "smoke", "rollout", "status", "deployment/web", "--timeout=30s")
+
+    pods = cluster.pods("smoke", labels="app=web")
+    assert len(pods) == 6
+    assert {pod["status"]["phase"] for pod in pods} == {"Running"}
+    assert {pod["spec"]["nodeName"] for pod in pods} <= {"n1", "n2", "n3"}
+    assert len(cluster.events("smoke", pods[0]["metadata"]["name"], reason="Scheduled")) == 1
+
+
+def test_deleted_pods_end_and_are_replaced(cluster: clusters.Cluster) -> None:
+    before = {pod["metadata"]["uid"] for pod in cluster.pods("smoke")}
+    cluster.kubectl("-n", "smoke", "delete", "pod", "--all", "--timeout=30s")
+
+    def replaced() -> bool:
+        after = cluster.pods("smoke")
+        running = {pod["metadata"]["uid"] for pod in after if pod["status"]["phase"] == "Running"}
+        return len(after) == len(running) == 6 and not running & before
+
+    waiting.eventually(replaced, "six new pods run", within=30)
+    cluster.kubectl("-n", "smoke", "scale", "deployment/web", "--replicas=0")
+    waiting.eventually(lambda: not cluster.pods("smoke"), "all pods are gone", within=30)
+
+
+def test_a_test_decides_what_a_kubelet_would(cluster: clusters.Cluster) -> None:
+    assert cluster.kubelet is not None
+    cluster.kubelet.ignore("smoke", "one")
+    pod = {"metadata": {"name": "one"}, "spec": deployment("one", 1)["spec"]["template"]["spec"]}
+    cluster.api().create("/api/v1/namespaces/smoke/pods", pod)
+    path = "/api/v1/namespaces/smoke/pods/one"
+
+    waiting.eventually(lambda: "nodeName" in cluster.api().get(path)["spec"], "it is bound")
+    waiting.throughout(lambda: cluster.api().get(path)["status"]["phase"] == "Pending", "Pending", during=0.5)
+    cluster.kubelet.attend("smoke", "one")
+    waiting.eventually(lambda: cluster.api().get(path)["status"]["phase"] == "Running", "it runs")
+    cluster.kubelet.finish("smoke", "one")
+    assert cluster.api().get(path)["status"]["phase"] == "Succeeded"
+
+
+def test_a_job_succeeds(cluster: clusters.Cluster) -> None:
+    assert cluster.kubelet is not None
+    template = deployment("work", 1)["spec"]["template"]
+    template["spec"]["restartPolicy"] = "Never"
+    spec = {"parallelism": 4, "completions": 4, "template": template}
+    cluster.apply(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "work", "namespace": "smoke"},
+            "spec": spec,
+        }
+    )
+
+    def running() -> list[clients.Object]:
+        pods = cluster.pods("smoke", labels="job-name=work")
+        return pods if [pod["status"]["phase"] for pod in pods] == ["Running"] * 4 else []
+
+    for pod in waiting.eventually(running, "four workers run", within=30):
+        cluster.kubelet.finish("smoke", pod["metadata"]["name"])
+    cluster.kubectl("-n", "smoke", "wait", "job/work", "--for=condition=Complete", "--timeout=30s")
+
+
+def test_policies_have_defaults_and_bounds(cluster: clusters.Cluster) -> None:
+    policy: clients.Object = {
+        "apiVersion": "kosmos.io/v1alpha1",
+        "kind": "WorkloadPolicy",
+        "metadata": {"name": "p", "namespace": "smoke"},
+        "spec": {
+            "topologyKey": "zone",
+            "labelSelector": {"matchLabels": {"app": "web"}},
+            "allocationPolicy": [{"name": "a", "replicas": 1}, {"name": "b", "replicas": 3}],
+        },
+    }
+    cluster.apply(policy)
+    assert "Preferred" in cluster.kubectl("-n", "smoke", "get", "wlp")
+    shown = cluster.kubectl("-n", "smoke", "get", "kosmos-io", "-o", "jsonpath={.items[*].spec}")
+    assert '"allocationMethod":"Balance"' in shown
+    assert '"allocationType":"Preferred"' in shown
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        pytest.param("allocationType", "require", id="type"),
+        pytest.param("allocationMethod", "fill", id="method"),
+        pytest.param("topologyKey", "", id="key"),
+        pytest.param("allocationPolicy", [], id="no-domain"),
+        pytest.param("allocationPolicy", [{"name": "a", "replicas": -1}], id="negative"),
+        pytest.param("allocationPolicy", [{"name": "a", "replicas": 1}] * 2, id="twice"),
+        pytest.param("labelSelector", None, id="no-selector"),
+    ],
+)
+def test_a_policy_that_cannot_be_meant_is_refused(
+    cluster: clusters.Cluster, field: str, value: object
+) -> None:
+    spec: clients.Object = {
+        "topologyKey": "zone",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "allocationPolicy": [{"name": "a", "replicas": 1}],
+    } | {field: value}
+    policy = {
+        "apiVersion": "kosmos.io/v1alpha1",
+        "kind": "WorkloadPolicy",
+        "metadata": {"name": "bad"},
+        "spec": {name: content for name, content in spec.items() if content is not None},
+    }
+    with pytest.raises(clients.ApiError) as caught:
+        cluster.api().create("/apis/kosmos.io/v1alpha1/namespaces/smoke/workloadpolicies", policy)
+    assert caught.value.reason == "Invalid"
+    assert field in caught.value.message
+
+
+def test_it_says_which_version_it_is(cluster: clusters.Cluster) -> None:
+    assert cluster.api().get("/version")["gitVersion"] == building.kubernetes_version()
+
+
+def test_an_api_server_that_died_comes_back(cluster: clusters.Cluster) -> None:
+    cluster.api_server.kill()
+    cluster.api_server.start()
+    cluster.await_api_server()
+
+    cluster.kubectl("-n", "smoke", "scale", "deployment/web", "--replicas=3")
+    cluster.kubectl("-n", "smoke", "rollout", "status", "deployment/web", "--timeout=60s")
