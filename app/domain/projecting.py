@@ -6,13 +6,12 @@ the events so that the counts in Redis stay equal to this fold.
 """
 
 from collections.abc import Iterable
-from typing import TypeVar
 
 import immutables
 
-from app.domain import counting, events, model, snapshots
+from app.domain import counting, events, indexing, model, snapshots
 
-K = TypeVar("K")
+_NOWHERE: tuple[str, str | None] = ("", None)
 
 
 def project(snapshot: snapshots.Snapshot, event: events.AnyEvent) -> snapshots.Snapshot:
@@ -23,8 +22,7 @@ def project(snapshot: snapshots.Snapshot, event: events.AnyEvent) -> snapshots.S
 def project_all(snapshot: snapshots.Snapshot, batch: Iterable[events.AnyEvent]) -> snapshots.Snapshot:
     """The snapshot after a run of consecutive events."""
     projection = Projection(snapshot)
-    for event in batch:
-        projection.apply(event)
+    projection.apply_all(batch)
     return projection.finish()
 
 
@@ -41,6 +39,7 @@ class Projection:
         self.increments: dict[counting.CountKey, int] = {}
         """By how much each count changed since the start; zeros are left in."""
         self._nodes = snapshot.nodes.mutate()
+        self._nodes_changed = False
         self._pods = snapshot.pods.mutate()
         self._policies = snapshot.policies.mutate()
         self._placements = snapshot.placements.mutate()
@@ -49,20 +48,28 @@ class Projection:
         self._versions = snapshot.versions.mutate()
         self._counts = snapshot.counts.mutate()
         self._names = snapshot.names.mutate()
-        self._residents = snapshot.residents.mutate()
-        self._labelled = snapshot.labelled.mutate()
+        self._residents = indexing.Index(snapshot.residents)
+        self._labelled = indexing.Index(snapshot.labelled)
         self._waiting = snapshot.waiting.mutate()
         self._nominated = snapshot.nominated.mutate()
-        self._namespaces = snapshot.namespaces.mutate()
+        self._namespaces = indexing.Index(snapshot.namespaces)
         self._policies_in = snapshot.policies_in
         self._topology = snapshot.topology
+
+    def apply_all(self, batch: Iterable[events.AnyEvent]) -> None:
+        """Take a run of consecutive events."""
+        for event in batch:
+            self.apply(event)
 
     def apply(self, event: events.AnyEvent) -> None:
         """Take the next event of the log."""
         self.offset += 1
+        if type(event) is events.PodSeen:
+            # Nine of ten events: no detours.
+            self._pod_seen(event.pod)
+            self._versions[event.subject] = self.offset
+            return
         match event:
-            case events.PodSeen():
-                self._pod_seen(event.pod)
             case events.PodGone():
                 self._pod_gone(event.uid)
             case events.PodPlaced():
@@ -93,7 +100,8 @@ class Projection:
         """The snapshot after all the events taken; the projection must not be used afterwards."""
         return snapshots.Snapshot(
             position=model.Position(self._start.position.incarnation, self.offset),
-            nodes=self._nodes.finish(),
+            # The same map if no node changed: what is derived from it stays valid by identity.
+            nodes=self._nodes.finish() if self._nodes_changed else self._start.nodes,
             pods=self._pods.finish(),
             policies=self._policies.finish(),
             placements=self._placements.finish(),
@@ -115,76 +123,84 @@ class Projection:
     # -- pods ------------------------------------------------------------------------------
 
     def _pod_seen(self, pod: model.Pod) -> None:
-        self._withdraw(pod.uid)
-        self._pods[pod.uid] = pod
+        uid = pod.uid
+        before, at = self._standing(uid)
+        self._pods[uid] = pod
         if pod.node or pod.finished:
             # The watch is the evidence: bound here confirms the promise, bound elsewhere ends it.
-            self._placements.pop(pod.uid, None)
-        self._enter(pod.uid)
+            self._placements.pop(uid, None)
+            self._moved(uid, before, at, pod, pod.node)
+        else:
+            self._moved(uid, before, at, *self._standing(uid))
 
     def _pod_gone(self, uid: model.Uid) -> None:
-        self._withdraw(uid)
+        before, at = self._standing(uid)
         self._pods.pop(uid, None)
         self._placements.pop(uid, None)
+        self._moved(uid, before, at, None, "")
 
     def _placed(self, event: events.PodPlaced) -> None:
-        self._withdraw(event.pod.uid)
-        self._placements[event.pod.uid] = model.Placement(pod=event.pod, node=event.node, at=event.at)
-        self._enter(event.pod.uid)
+        uid = event.pod.uid
+        before, at = self._standing(uid)
+        self._placements[uid] = model.Placement(pod=event.pod, node=event.node, at=event.at)
+        self._moved(uid, before, at, *self._standing(uid))
 
     def _released(self, uid: model.Uid) -> None:
-        self._withdraw(uid)
+        before, at = self._standing(uid)
         self._placements.pop(uid, None)
-        self._enter(uid)
+        self._moved(uid, before, at, *self._standing(uid))
 
-    def _withdraw(self, uid: model.Uid) -> None:
-        """Take a pod, as it is now, out of every index and count."""
-        pod = self._pod(uid)
-        if pod is None:
-            return
-        node = self._node_of(uid)
-        self._count(pod, node, -1)
-        if node:
-            _discard(self._residents, node, uid)
-        for label in self._start.indexed & pod.labels.keys():
-            _discard(self._labelled, (pod.namespace, label, pod.labels[label]), uid)
-        _discard(self._namespaces, pod.namespace, uid)
-        self._waiting.pop(uid, None)
-        self._nominated.pop(uid, None)
-        if self._names.get(pod.key) == uid:
-            del self._names[pod.key]
-
-    def _enter(self, uid: model.Uid) -> None:
-        """Put a pod, as it is now, into every index and count."""
-        pod = self._pod(uid)
-        if pod is None:
-            return
-        node = self._node_of(uid)
-        self._count(pod, node, +1)
-        if node:
-            _add(self._residents, node, uid)
-        for label in self._start.indexed & pod.labels.keys():
-            _add(self._labelled, (pod.namespace, label, pod.labels[label]), uid)
-        _add(self._namespaces, pod.namespace, uid)
-        if pod.pending and not node:
-            self._waiting[uid] = None
-        if pod.nominated and not pod.node and pod.counted:
-            self._nominated[uid] = None
-        self._names[pod.key] = uid
-
-    def _pod(self, uid: model.Uid) -> model.Pod | None:
-        seen = self._pods.get(uid)
-        if seen is not None:
-            return seen
-        placement = self._placements.get(uid)
-        return placement.pod if placement is not None else None
-
-    def _node_of(self, uid: model.Uid) -> model.NodeName:
+    def _standing(self, uid: model.Uid) -> tuple[model.Pod | None, model.NodeName]:
+        """The pod, be it seen or only placed, and where it is or is promised to be."""
         seen = self._pods.get(uid)
         if seen is not None and seen.node:
-            return seen.node
+            return seen, seen.node
         placement = self._placements.get(uid)
-        return placement.node if placement is not None else ""
+        if placement is None:
+            return seen, ""
+        return seen if seen is not None else placement.pod, placement.node
+
+    def _moved(
+        self,
+        uid: model.Uid,
+        before: model.Pod | None,
+        at: model.NodeName,
+        after: model.Pod | None,
+        to: model.NodeName,
+    ) -> None:
+        """Bring every index and count from one standing of a pod to the next; most do not change."""
+        if before is None or after is None or at != to or not _counts_alike(before, after):
+            if before is not None:
+                self._count(before, at, -1)
+            if after is not None:
+                self._count(after, to, +1)
+        if at != to:
+            if at:
+                self._residents.discard(at, uid)
+            if to:
+                self._residents.add(to, uid)
+        if before is not None and (after is None or before.key != after.key):
+            self._namespaces.discard(before.namespace, uid)
+            if self._names.get(before.key) == uid:
+                del self._names[before.key]
+        if after is not None:
+            if before is None or before.key != after.key:
+                self._namespaces.add(after.namespace, uid)
+            self._names[after.key] = uid
+        self._relabelled(uid, before, after)
+        _enlist(self._waiting, uid, after is not None and after.pending and not to)
+        _enlist(self._nominated, uid, after is not None and _holds_nomination(after))
+
+    def _relabelled(self, uid: model.Uid, before: model.Pod | None, after: model.Pod | None) -> None:
+        for label in self._start.indexed:
+            old = (before.namespace, before.labels.get(label)) if before is not None else _NOWHERE
+            new = (after.namespace, after.labels.get(label)) if after is not None else _NOWHERE
+            if old == new:
+                continue
+            if old[1] is not None:
+                self._labelled.discard((old[0], label, old[1]), uid)
+            if new[1] is not None:
+                self._labelled.add((new[0], label, new[1]), uid)
 
     # -- nodes and policies ----------------------------------------------------------------
 
@@ -193,9 +209,10 @@ class Projection:
         if node is None:
             return
         moved = (before.labels if before else None) != (after.labels if after else None)
-        residents = self._residents.get(node.name, snapshots.NO_PODS) if moved else snapshots.NO_PODS
+        residents = self._residents.pods(node.name) if moved else ()
         for uid in residents:
             self._recount(uid, -1)
+        self._nodes_changed = True
         if after is None:
             del self._nodes[node.name]
         else:
@@ -228,17 +245,17 @@ class Projection:
             self._recount_policy(after, +1)
 
     def _recount_policy(self, policy: model.WorkloadPolicy, by: int) -> None:
-        for uid in self._namespaces.get(policy.namespace, snapshots.NO_PODS):
-            pod, node = self._pod(uid), self._nodes.get(self._node_of(uid))
+        for uid in self._namespaces.pods(policy.namespace):
+            pod, node = self._standing(uid)
             if pod is not None:
-                self._add_up(counting.contributions(pod, node, (policy,)), by)
+                self._add_up(counting.contributions(pod, self._nodes.get(node), (policy,)), by)
 
     # -- counts ----------------------------------------------------------------------------
 
     def _recount(self, uid: model.Uid, by: int) -> None:
-        pod = self._pod(uid)
+        pod, node = self._standing(uid)
         if pod is not None:
-            self._count(pod, self._node_of(uid), by)
+            self._count(pod, node, by)
 
     def _count(self, pod: model.Pod, node: model.NodeName, by: int) -> None:
         policies = self._policies_in.get(pod.namespace)
@@ -279,15 +296,22 @@ def _counting(policy: model.WorkloadPolicy) -> tuple[object, ...]:
     return policy.topology_key, policy.selector, bool(policy.errors)
 
 
-def _add(index: "immutables.MapMutation[K, snapshots.Pods]", key: K, uid: model.Uid) -> None:
-    index[key] = index.get(key, snapshots.NO_PODS).set(uid, None)
+def _counts_alike(before: model.Pod, after: model.Pod) -> bool:
+    """Whether the two forms of a pod count alike on the same node."""
+    return (
+        before.phase == after.phase
+        and before.terminating == after.terminating
+        and before.namespace == after.namespace
+        and before.labels == after.labels
+    )
 
 
-def _discard(index: "immutables.MapMutation[K, snapshots.Pods]", key: K, uid: model.Uid) -> None:
-    members = index.get(key)
-    if members is None or uid not in members:
-        return
-    if len(members) == 1:
-        del index[key]
+def _holds_nomination(pod: model.Pod) -> bool:
+    return bool(pod.nominated) and not pod.node and pod.counted
+
+
+def _enlist(pods: "immutables.MapMutation[model.Uid, None]", uid: model.Uid, belongs: bool) -> None:
+    if belongs:
+        pods[uid] = None
     else:
-        index[key] = members.delete(uid)
+        pods.pop(uid, None)

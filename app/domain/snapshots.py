@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import immutables
 
-from app.domain import counting, model
+from app.domain import counting, indexing, model
 from app.domain import topology as topologies
 
-Pods = immutables.Map[model.Uid, None]
-NO_PODS: Pods = immutables.Map()
+Pods = indexing.Pods
+NO_PODS = indexing.NO_PODS
 
 
 @dataclass(frozen=True, slots=True)

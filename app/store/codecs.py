@@ -1,0 +1,61 @@
+"""Events <-> bytes.
+
+An event is one JSON object with its version first and its tag second:
+``{"v":1,"type":"PodGone","uid":...}``. The version is that of the event's own shape. A reader that
+meets a newer version or an unknown tag refuses; an older version passes through the upcasters.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import get_args
+
+import msgspec
+
+from app.domain import events
+from app.store import errors
+from migrations import upcasters
+
+VERSIONS: Mapping[str, int] = MappingProxyType(
+    {kind.__struct_config__.tag: 1 for kind in get_args(events.AnyEvent)}
+)
+"""Tag -> the version written now."""
+
+_HEADS = {kind: b'{"v":%d,' % VERSIONS[kind.__struct_config__.tag] for kind in get_args(events.AnyEvent)}
+_CURRENT = frozenset(b'{"v":%d,"type":"%s' % (version, tag.encode()) for tag, version in VERSIONS.items())
+"""How an event of the current version begins, up to the end of its tag."""
+_TAG_FROM = len(b'{"v":1,"type":"')
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[events.AnyEvent] = msgspec.json.Decoder(events.AnyEvent)
+
+
+def encode(event: events.AnyEvent) -> bytes:
+    """The event as it stands in the log."""
+    return _HEADS[type(event)] + _encoder.encode(event)[1:]
+
+
+def decode(payload: bytes) -> events.AnyEvent:
+    """The event, brought to its current version; raises Unreadable."""
+    try:
+        if payload[: payload.find(b'"', _TAG_FROM)] in _CURRENT:
+            event: events.AnyEvent = _decoder.decode(payload)
+            return event
+        upcast: events.AnyEvent = msgspec.convert(_upcast(payload), events.AnyEvent)
+        return upcast
+    except msgspec.MsgspecError as error:
+        raise errors.Unreadable(f"event cannot be read: {error}; it begins {payload[:80]!r}") from error
+
+
+def _upcast(payload: bytes) -> dict[str, object]:
+    fields = msgspec.json.decode(payload, type=dict[str, object])
+    tag, version = fields.get("type"), fields.pop("v", None)
+    current = VERSIONS.get(tag) if isinstance(tag, str) else None
+    if current is None or not isinstance(tag, str):
+        raise errors.Unreadable(
+            f"event of unknown type {tag!r}: written by a newer Topolog; upgrade this process"
+        )
+    if not isinstance(version, int) or version > current:
+        raise errors.Unreadable(
+            f"{tag} of version {version!r}, but this process reads up to {current}; upgrade this process"
+        )
+    return upcasters.upcast(tag, version, current, fields)

@@ -1,0 +1,120 @@
+"""From a URL to connections, with our own idea of retrying.
+
+redis-py repeats commands by default after a lost answer, which counts twice what is not
+idempotent: here nothing is repeated unless the caller can prove that it changes nothing.
+``redis://``, ``rediss://`` and ``unix://`` URLs are understood, with redis-py's query parameters.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import redis
+from redis import backoff, retry
+
+from app.store import errors
+
+Packed = Sequence[bytes]
+Reply = object
+"""bytes, int, None, or a list of replies."""
+
+SCHEMES = ("redis://", "rediss://", "unix://")
+
+_AWAY = ("MISCONF", "NOREPLICAS", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "OOM")
+"""Error codes of a server that refuses work for now."""
+
+
+def connect(url: str, *, timeout: float = 1.0) -> redis.Redis:
+    """A client for the URL; ``timeout`` bounds connecting and each wait for an answer, in seconds."""
+    if not url.startswith(SCHEMES):
+        raise errors.StoreError(f"store.url {url!r} must begin with one of {', '.join(SCHEMES)}")
+    return redis.Redis.from_url(
+        url,
+        socket_timeout=timeout,
+        socket_connect_timeout=timeout,
+        retry=retry.Retry(backoff.NoBackoff(), 0),
+        health_check_interval=0,
+    )
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Redis' errors inside become ours."""
+    try:
+        yield
+    except (redis.RedisError, OSError) as error:
+        raise translate(error) from error
+
+
+def translate(error: redis.RedisError | OSError) -> errors.StoreError:
+    """What an error of the client library means to us."""
+    text = str(error)
+    if isinstance(error, redis.AuthenticationError):
+        return errors.StoreError(f"the store refuses our credentials: {text}")
+    if isinstance(error, redis.ConnectionError | redis.TimeoutError | redis.ReadOnlyError | OSError):
+        return errors.StoreAway(f"the store is away: {text}")
+    if isinstance(error, redis.OutOfMemoryError) or text.startswith(_AWAY):
+        return errors.StoreAway(f"the store refuses work for now: {text}")
+    if "Function not found" in text:
+        return errors.SchemaMismatch("the store does not have our functions: run `topolog migrate up`")
+    return errors.StoreError(f"the store failed: {text}")
+
+
+def text(value: bytes | str) -> str:
+    """A reply as text, whether or not the client decodes replies."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+class _Connection(Protocol):
+    """What is used of redis-py's connections, which carry no types."""
+
+    def pack_command(self, *arguments: str | bytes | int) -> Packed: ...
+    def send_packed_command(self, command: Packed) -> None: ...
+    def read_response(self, *, timeout: float | object = ...) -> Reply: ...
+    def disconnect(self) -> None: ...
+
+
+class Wire:
+    """One connection used by one thread at a time, without what a pooled client does around each command."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._connection: _Connection = client.connection_pool.make_connection()
+
+    def pack(self, *arguments: str | bytes | int) -> Packed:
+        """A command as the bytes to send, for sending more than once."""
+        return self._connection.pack_command(*arguments)
+
+    def send(self, packed: Packed) -> None:
+        """Send without waiting for the answer."""
+        try:
+            self._connection.send_packed_command(packed)
+        except (redis.RedisError, OSError) as error:
+            raise self._given_up(error) from error
+
+    def receive(self, *, timeout: float | None = None) -> Reply:
+        """The answer to the oldest command sent; ``timeout`` in seconds, the connection's own if None.
+
+        After StoreAway it is not known whether the command was carried out.
+        """
+        try:
+            if timeout is None:
+                return self._connection.read_response()
+            return self._connection.read_response(timeout=timeout)
+        except redis.ResponseError as error:
+            raise translate(error) from error
+        except (redis.RedisError, OSError) as error:
+            raise self._given_up(error) from error
+
+    def ask(self, packed: Packed, *, timeout: float | None = None) -> Reply:
+        """Send and wait."""
+        self.send(packed)
+        return self.receive(timeout=timeout)
+
+    def close(self) -> None:
+        """Give the connection up; the next use opens another."""
+        self._connection.disconnect()
+
+    def _given_up(self, error: redis.RedisError | OSError) -> errors.StoreError:
+        # After a broken exchange, answers would no longer belong to their questions.
+        self._connection.disconnect()
+        return translate(error)

@@ -1,0 +1,277 @@
+"""What was decided, kept small: enough to compute the whole Trace again from the log.
+
+Recording is off the answer's path: a draft goes into a bounded queue, a thread packs what has come
+together and writes it in one go. A record that finds no room, or a store that is away, is counted
+as dropped; no verb ever waits or fails for it.
+"""
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterator
+
+import msgspec
+import redis
+
+from app.domain import model, snapshots
+from app.store import connecting, errors, following, keys, packing
+
+_PAUSE_SECONDS = 0.05
+"""The thread gathers this long: waking up for each decision would take the interpreter from the verbs."""
+_BATCH = 64
+_PACKINGS_KEPT = 8
+_SCAN = 500
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A decision as the verb knows it: nothing is packed yet."""
+
+    position: model.Position
+    verb: str
+    pod: model.Pod
+    names: Collection[model.NodeName]
+    """The candidates; a frozenset is packed once, however many decisions share it."""
+    configuration: str
+    """Registry.digest."""
+    kept: int
+    outcome: str
+    """kept, refused, bound, error ..."""
+    at: str
+    """RFC 3339."""
+    milliseconds: float
+    reasons: dict[str, int] = {}
+    """Sentence -> nodes refused with it."""
+    plugins: tuple[str, ...] = ()
+    """The plugins that refused or scored."""
+    node: model.NodeName = ""
+    victims: dict[str, tuple[str, ...]] = {}
+    """Node -> uids, for preempt."""
+    error: str = ""
+    snapshot: snapshots.Snapshot | None = None
+    """The snapshot decided on; if it is given, packing needs no look into history."""
+
+
+class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One decision on record."""
+
+    id: str
+    position: model.Position
+    verb: str
+    pod: model.Pod
+    candidates: bytes
+    """See packing; over the names of the nodes at ``position``."""
+    count: int
+    """How many candidates there were."""
+    configuration: str
+    kept: int
+    outcome: str
+    at: str
+    milliseconds: float
+    reasons: dict[str, int] = {}
+    plugins: tuple[str, ...] = ()
+    node: model.NodeName = ""
+    victims: dict[str, tuple[str, ...]] = {}
+    error: str = ""
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Decision)
+
+
+class Decisions:
+    """The decision records of one cluster."""
+
+    def __init__(
+        self,
+        client: redis.Redis,
+        names: keys.Keys,
+        follower: following.Follower,
+        *,
+        kept: int = 100_000,
+        queued: int = 8_192,
+    ) -> None:
+        """``kept``: about how many records the store holds, 0: none; ``queued``: how many may wait here."""
+        self._client = client
+        self._key = names.decisions
+        self._follower = follower
+        self._kept = kept
+        self._queued = queued
+        self._drafts: deque[Draft] = deque()
+        self._known = _Known()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.dropped = 0
+        """Decisions that were not recorded."""
+        self.written = 0
+
+    def start(self) -> None:
+        """Begin to write in a thread of its own."""
+        if self._thread is None and self._kept:
+            self._stopping.clear()
+            self._thread = threading.Thread(target=self._write, name="decisions", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Write what waits, then end the thread."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5.0)
+            self._thread = None
+
+    def record(self, draft: Draft) -> None:
+        """Put the decision on record soon; never waits, never raises."""
+        if not self._kept:
+            return
+        if len(self._drafts) >= self._queued:
+            self.dropped += 1
+        else:
+            self._drafts.append(draft)
+
+    @property
+    def waiting(self) -> int:
+        """Decisions in the queue."""
+        return len(self._drafts)
+
+    def latest(
+        self,
+        *,
+        limit: int = 100,
+        before: str | None = None,
+        pod: str | None = None,
+        node: str | None = None,
+        plugin: str | None = None,
+        reason: str | None = None,
+        outcome: str | None = None,
+        verb: str | None = None,
+    ) -> list[Decision]:
+        """The latest records that fit, newest first; ``before`` is the id of the last one already seen.
+
+        ``pod`` is ``namespace/name`` or a uid, ``reason`` a part of a sentence. Raises StoreAway.
+        """
+        found: list[Decision] = []
+        for decision in self._backwards(before):
+            if (
+                (pod is None or pod in (decision.pod.key, decision.pod.uid))
+                and (node is None or node == decision.node or node in decision.victims)
+                and (plugin is None or plugin in decision.plugins)
+                and (reason is None or any(reason in sentence for sentence in decision.reasons))
+                and (outcome is None or outcome == decision.outcome)
+                and (verb is None or verb == decision.verb)
+            ):
+                found.append(decision)
+                if len(found) == limit:
+                    break
+        return found
+
+    def get(self, identity: str) -> Decision | None:
+        """The record, or None if there is none (any more)."""
+        milliseconds, _, number = identity.partition("-")
+        if not (milliseconds.isdecimal() and number.isdecimal() and identity.isascii()):
+            return None
+        with connecting.translated():
+            entries = self._client.xrange(self._key, min=identity, max=identity, count=1)
+        return next(_read(entries), None)
+
+    def candidates(self, decision: Decision, snapshot: snapshots.Snapshot) -> frozenset[str]:
+        """The names that were offered; ``snapshot`` is the one at the decision's position."""
+        if snapshot.position != decision.position:
+            raise errors.StoreError(
+                f"decision {decision.id} was taken at {decision.position}, not at {snapshot.position}"
+            )
+        return packing.unpack(decision.candidates, self._known.names(snapshot))
+
+    def _backwards(self, before: str | None) -> Iterator[Decision]:
+        newest = "+" if before is None else f"({before}"
+        while True:
+            with connecting.translated():
+                entries = self._client.xrevrange(self._key, max=newest, min="-", count=_SCAN)
+            found = list(_read(entries))
+            yield from found
+            if len(found) < _SCAN:
+                return
+            newest = f"({found[-1].id}"
+
+    # -- the thread ------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        while not self._stopping.wait(_PAUSE_SECONDS):
+            self._drain()
+        self._drain()
+
+    def _drain(self) -> None:
+        while self._drafts:
+            batch = [self._drafts.popleft() for _ in range(min(_BATCH, len(self._drafts)))]
+            try:
+                with connecting.translated():
+                    self._send([self._encoded(draft) for draft in batch])
+                self.written += len(batch)
+            except Exception:
+                # A record that cannot be written must not keep the next ones from it.
+                self.dropped += len(batch)
+
+    def _encoded(self, draft: Draft) -> bytes:
+        snapshot = draft.snapshot or self._follower.nearest(draft.position.offset)
+        if snapshot is None or (draft.snapshot is None and snapshot.position != draft.position):
+            raise errors.StoreError(f"position {draft.position} is not at hand any more")
+        decision = Decision(
+            id="",
+            position=draft.position,
+            verb=draft.verb,
+            pod=draft.pod,
+            candidates=self._known.packed(draft.names, snapshot),
+            count=len(draft.names),
+            configuration=draft.configuration,
+            kept=draft.kept,
+            outcome=draft.outcome,
+            at=draft.at,
+            milliseconds=draft.milliseconds,
+            reasons=draft.reasons,
+            plugins=draft.plugins,
+            node=draft.node,
+            victims=draft.victims,
+            error=draft.error,
+        )
+        return _encoder.encode(decision)
+
+    def _send(self, records: list[bytes]) -> None:
+        pipeline = self._client.pipeline(transaction=False)
+        for record in records:
+            pipeline.xadd(self._key, {"d": record}, maxlen=self._kept, approximate=True)
+        pipeline.execute()
+
+
+class _Known:
+    """The sorted node names of snapshots, and the packings of candidate sets, each made once."""
+
+    def __init__(self) -> None:
+        self._names: OrderedDict[int, tuple[object, tuple[str, ...]]] = OrderedDict()
+        self._packings: OrderedDict[tuple[int, int], tuple[object, object, bytes]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def names(self, snapshot: snapshots.Snapshot) -> tuple[str, ...]:
+        """The names of the snapshot's nodes, sorted."""
+        nodes = snapshot.nodes
+        with self._lock:
+            found = self._names.get(id(nodes))
+            if found is None:
+                # The map itself is kept, so that its id stays its own.
+                found = self._names[id(nodes)] = nodes, tuple(sorted(nodes))
+                if len(self._names) > _PACKINGS_KEPT:
+                    self._names.popitem(last=False)
+            return found[1]
+
+    def packed(self, candidates: Collection[str], snapshot: snapshots.Snapshot) -> bytes:
+        """The candidates over the snapshot's nodes."""
+        known = self.names(snapshot)
+        key = id(candidates), id(known)
+        found = self._packings.get(key)
+        if found is None:
+            found = self._packings[key] = candidates, known, packing.pack(candidates, known)
+            if len(self._packings) > _PACKINGS_KEPT:
+                self._packings.popitem(last=False)
+        return found[2]
+
+
+def _read(entries: object) -> Iterator[Decision]:
+    if isinstance(entries, list):
+        for identity, fields in entries:
+            yield msgspec.structs.replace(_decoder.decode(fields[b"d"]), id=identity.decode())

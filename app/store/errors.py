@@ -1,0 +1,75 @@
+"""What can go wrong between a process and its store.
+
+Redis' own errors do not leave this package: callers decide by meaning (away, lost a race, lost
+history), not by transport.
+"""
+
+
+class StoreError(Exception):
+    """Anything that keeps the store from doing what was asked."""
+
+
+class StoreAway(StoreError):
+    """The store cannot be reached, does not answer in time, or refuses work for now; nothing is known."""
+
+
+class Conflict(StoreError):
+    """Somebody else wrote about the same subjects first: catch up, decide again."""
+
+    def __init__(self, subjects: tuple[str, ...]) -> None:
+        super().__init__(f"changed since they were read: {', '.join(subjects)}")
+        self.subjects = subjects
+
+
+class CeilingReached(StoreError):
+    """The count would exceed its ceiling: the last place is taken."""
+
+    def __init__(self, key: str, count: int, ceiling: int) -> None:
+        super().__init__(f"no room left in {key}: {count}/{ceiling}")
+        self.key = key
+        self.count = count
+        self.ceiling = ceiling
+
+
+class Fenced(StoreError):
+    """A writer with a later epoch is at work: this one must stop."""
+
+    def __init__(self, epoch: str) -> None:
+        super().__init__(f"another writer holds epoch {epoch}; this process must not write facts any more")
+        self.epoch = epoch
+
+
+class Rewound(StoreError):
+    """The store lost events that were known here, or belongs to another incarnation: no position holds."""
+
+
+class Gap(StoreError):
+    """The log has a hole: entries were deleted by hand, or the store is damaged."""
+
+
+class Trimmed(StoreError):
+    """The log no longer reaches back that far."""
+
+    def __init__(self, oldest: int) -> None:
+        super().__init__(f"the log was trimmed; the oldest offset kept is {oldest}")
+        self.oldest = oldest
+
+
+class Beyond(StoreError):
+    """The log does not reach that far yet."""
+
+    def __init__(self, offset: int, head: int) -> None:
+        super().__init__(f"offset {offset} is not written yet; the log ends at {head}")
+        self.head = head
+
+
+class SchemaMismatch(StoreError):
+    """The store's schema is not the one that this version works with."""
+
+
+class Unreadable(StoreError):
+    """An event in the log was written by a newer version, or is damaged."""
+
+
+class NoServer(StoreError):
+    """No Redis or Valkey server to start."""

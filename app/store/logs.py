@@ -1,0 +1,230 @@
+"""The log: one way to write, which checks its guard, and reads that notice lost history.
+
+A call of ``append`` carries a session and a sequence number; the store remembers the last call of
+each session and what came of it. That is why a call whose answer was lost can be repeated: it is
+carried out once. Several sessions, each with a connection, let threads append side by side.
+"""
+
+import queue
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+import msgspec
+import redis
+
+from app.domain import events, model, projecting
+from app.store import codecs, connecting, errors, keys, retrying, tailing
+
+T = TypeVar("T")
+
+Entry = tailing.Entry
+
+MOST_EVENTS = 256
+"""Events a call: a function that has begun to write cannot be stopped, so it must be short."""
+
+_SESSIONS = 32
+"""Threads that can append at the same time; connections are opened when first needed."""
+
+_RESERVED = frozenset(("incarnation", "head", "at", "epoch", "schema"))
+
+
+class Guard(msgspec.Struct, frozen=True):
+    """What must hold for a batch to be appended; the default asks for nothing."""
+
+    epoch: str = ""
+    """The writer's fence, a decimal number of any length; a lower one than the store's is refused."""
+    head: int | None = None
+    """The last offset of the log."""
+    versions: Mapping[str, int] = {}
+    """Subject -> offset of its latest event, 0 if it must not exist (Snapshot.version)."""
+    ceilings: Mapping[str, int] = {}
+    """Count key -> the most that the count may be once the batch is counted."""
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """What is written in one go: all of it or nothing."""
+
+    events: Sequence[events.AnyEvent]
+    """At most 256."""
+    increments: Mapping[str, int] = {}
+    """By how much the events change each count (Projection.increments)."""
+    marks: Mapping[str, str] = {}
+    """Checkpoints to set beside them, such as ``{"rv:pods": "123"}``."""
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """Where a batch stands in the log; ``last`` is ``first - 1`` if it held no events."""
+
+    first: int
+    last: int
+    repeated: bool
+    """The store had carried the call out before: its first answer was lost."""
+    at_ms: int = 0
+    """When it was appended, by the store's clock."""
+
+
+NO_GUARD = Guard()
+
+
+class _Session:
+    """One writer in the eyes of the store: its calls are numbered and never carried out twice."""
+
+    def __init__(self, client: redis.Redis, names: keys.Keys) -> None:
+        self.wire = connecting.Wire(client)
+        self.key = names.session(secrets.token_hex(8))
+        self.sequence = 0
+
+
+class Log:
+    """The log of one cluster; thread-safe."""
+
+    def __init__(
+        self, client: redis.Redis, names: keys.Keys, incarnation: str, *, timeout: float = 2.0
+    ) -> None:
+        """``timeout``: seconds until a call gives up with StoreAway, its repetitions included."""
+        self.incarnation = incarnation
+        self._client = client
+        self._names = names
+        self._timeout = timeout
+        self._seen = 0
+        self._sessions: queue.LifoQueue[_Session] = queue.LifoQueue()
+        self._tails: queue.LifoQueue[tailing.Tail] = queue.LifoQueue()
+        for _ in range(_SESSIONS):
+            # The last one used is the first one taken again: few connections, kept busy.
+            self._sessions.put(_Session(client, names))
+            self._tails.put(self.tail())
+
+    def append(self, batch: Batch, guard: Guard = NO_GUARD, *, timeout: float | None = None) -> Appended:
+        """Append the batch if the guard holds.
+
+        Raises Conflict, CeilingReached, Fenced or Rewound, and then nothing was changed; StoreAway if
+        no answer came within the timeout, and then it is not known whether it was appended.
+        """
+        arguments = _arguments(batch, guard)
+        with _borrowed(self._sessions) as session:
+            session.sequence += 1
+            packed = session.wire.pack(
+                *("FCALL", "topolog_append", 5),
+                *(self._names.log, self._names.meta, self._names.versions, self._names.counts, session.key),
+                *(self.incarnation, self._seen, session.sequence),
+                *arguments,
+            )
+            reply = self._repeated(session.wire, packed, timeout)
+        if not isinstance(reply, list) or reply[0] not in (b"OK", b"REPEATED"):
+            tailing.refuse(reply if isinstance(reply, list) else [str(reply).encode()])
+        appended = Appended(first=reply[1], last=reply[2], repeated=reply[0] == b"REPEATED", at_ms=reply[3])
+        self._seen = max(self._seen, appended.last)
+        return appended
+
+    def read(self, after: int, *, limit: int = tailing.CHUNK) -> list[Entry]:
+        """The entries behind an offset, oldest first; raises Rewound, Gap, Trimmed or StoreAway."""
+        patience = retrying.Patience(self._timeout)
+        with _borrowed(self._tails) as tail:
+            while True:
+                try:
+                    return tail.read(after, limit=limit, timeout=patience.attempt).entries
+                except errors.StoreAway:
+                    if not patience.again():
+                        raise
+
+    def wait(self, after: int, *, milliseconds: int) -> None:
+        """Return when something is behind ``after``, or when the time is over."""
+        with _borrowed(self._tails) as tail:
+            tail.wait(after, milliseconds=milliseconds)
+
+    def tail(self) -> tailing.Tail:
+        """A connection for one reader that reads often."""
+        return tailing.Tail(self._client, self._names, self.incarnation)
+
+    def head(self) -> model.Position:
+        """The last position written."""
+        with connecting.translated():
+            head = self._client.hget(self._names.meta, "head")
+        return model.Position(self.incarnation, int(head or 0))
+
+    def marks(self) -> dict[str, str]:
+        """The checkpoints that were appended with batches, such as ``rv:pods``."""
+        fields = self._hash(self._names.meta)
+        return {field: value for field, value in fields.items() if field not in _RESERVED}
+
+    def counts(self) -> dict[str, int]:
+        """The counts as materialised in the store, without zeros."""
+        return {key: int(count) for key, count in self._hash(self._names.counts).items()}
+
+    def versions(self) -> dict[str, int]:
+        """Subject -> offset of its latest event, as materialised in the store."""
+        return {subject: int(version) for subject, version in self._hash(self._names.versions).items()}
+
+    def claim_epoch(self) -> str:
+        """The next epoch, for a writer of facts: from now on, those before it are refused."""
+        with _borrowed(self._sessions) as session:
+            packed = session.wire.pack("FCALL", "topolog_claim", 1, self._names.meta, self.incarnation)
+            # Repeating it skips an epoch, which harms nobody.
+            reply = self._repeated(session.wire, packed, None)
+        if not isinstance(reply, list) or reply[0] != b"OK":
+            tailing.refuse(reply if isinstance(reply, list) else [str(reply).encode()])
+        epoch: bytes = reply[1]
+        return epoch.decode()
+
+    def close(self) -> None:
+        """Close the connections that are idle."""
+        for pool in (self._sessions, self._tails):
+            with pool.mutex:
+                for holder in pool.queue:
+                    (holder.wire if isinstance(holder, _Session) else holder).close()
+
+    def _repeated(
+        self, wire: connecting.Wire, packed: connecting.Packed, timeout: float | None
+    ) -> connecting.Reply:
+        patience = retrying.Patience(self._timeout if timeout is None else timeout)
+        while True:
+            try:
+                return wire.ask(packed, timeout=patience.attempt)
+            except errors.StoreAway:
+                if not patience.again():
+                    raise
+
+    def _hash(self, key: str) -> dict[str, str]:
+        with connecting.translated():
+            fields = self._client.hgetall(key)
+        return {connecting.text(field): connecting.text(value) for field, value in fields.items()}
+
+
+@contextmanager
+def _borrowed(pool: "queue.LifoQueue[T]") -> Iterator[T]:
+    one = pool.get()
+    try:
+        yield one
+    finally:
+        pool.put(one)
+
+
+def _arguments(batch: Batch, guard: Guard) -> list[str | bytes | int]:
+    """The flat argument list of topolog_append, from the epoch on."""
+    if len(batch.events) > MOST_EVENTS:
+        raise ValueError(f"a batch of {len(batch.events)} events; at most {MOST_EVENTS} go into one call")
+    if guard.epoch and not (guard.epoch.isascii() and guard.epoch.isdigit()):
+        raise ValueError(f"epoch {guard.epoch!r} is not a decimal number")
+    if not _RESERVED.isdisjoint(batch.marks):
+        raise ValueError(f"marks must not be named like {', '.join(sorted(_RESERVED))}")
+    touched: dict[str, int] = {}
+    for place, event in enumerate(batch.events, 1):
+        gone = projecting.gone(event)
+        for subject in projecting.touched(event):
+            touched[subject] = 0 if gone and subject == event.subject else place
+    increments = {key: by for key, by in batch.increments.items() if by}
+    pairs = (touched, guard.versions, guard.ceilings, increments, batch.marks)
+    arguments: list[str | bytes | int] = [
+        guard.epoch,
+        "" if guard.head is None else guard.head,
+        len(batch.events),
+        *map(len, pairs),
+    ]
+    arguments.extend(map(codecs.encode, batch.events))
+    for mapping in pairs:
+        for key, value in mapping.items():
+            arguments.append(key)
+            arguments.append(value)
+    return arguments

@@ -1,0 +1,111 @@
+"""Opening a store: from settings to everything that works on it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import redis
+
+from app import settings
+from app.store import connecting, decisions, embedded, errors, following, histories, keys, logs
+from migrations import running
+
+
+def library() -> str:
+    """The text of the functions that this version needs in the server."""
+    return resources.files("app.store").joinpath("functions", "topolog.lua").read_text()
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """One cluster's store, opened. The follower and the decisions' writer are not started yet."""
+
+    client: redis.Redis
+    keys: keys.Keys
+    log: logs.Log
+    follower: following.Follower
+    histories: histories.Histories
+    decisions: decisions.Decisions
+    server: embedded.Server | None = None
+    """The embedded server, if this process started one."""
+
+    def start(self) -> None:
+        """Start the threads: after a fork, never before."""
+        self.follower.start()
+        self.decisions.start()
+
+    def close(self) -> None:
+        """Stop the threads, close the connections, end an embedded server."""
+        self.decisions.stop()
+        self.follower.stop()
+        self.log.close()
+        self.client.close()
+        if self.server is not None:
+            self.server.stop()
+
+
+def open_store(
+    options: settings.Store, *, cluster: str, indexed: Iterable[str] = (), embedded_dir: Path | None = None
+) -> Store:
+    """Open the cluster's store.
+
+    Without a URL a server is started in ``embedded_dir`` (temporary if None) and brought to this
+    version's schema; one that is only connected to must have been. Raises SchemaMismatch, StoreAway
+    or NoServer.
+    """
+    names = keys.Keys(cluster)
+    server = None
+    if not options.url:
+        server = embedded.Server(embedded_dir, append_only=embedded_dir is not None)
+    try:
+        client = connecting.connect(server.url if server else options.url, timeout=options.socket_timeout)
+        if server is not None:
+            migrate(client, names)
+        return _opened(client, names, options, indexed, server)
+    except BaseException:
+        if server is not None:
+            server.stop()
+        raise
+
+
+def migrate(client: redis.Redis, names: keys.Keys, *, incarnation: str = "") -> running.Status:
+    """Bring the store to this version's schema."""
+    with connecting.translated():
+        try:
+            return running.up(client, names.prefix, library(), incarnation=incarnation)
+        except running.Refused as refused:
+            raise errors.SchemaMismatch(str(refused)) from refused
+
+
+def status(client: redis.Redis, names: keys.Keys) -> running.Status:
+    """What the store has and what this version needs."""
+    with connecting.translated():
+        return running.status(client, names.prefix, library())
+
+
+def _opened(
+    client: redis.Redis,
+    names: keys.Keys,
+    options: settings.Store,
+    indexed: Iterable[str],
+    server: embedded.Server | None,
+) -> Store:
+    with connecting.translated():
+        schema, incarnation = client.hmget(names.meta, ["schema", "incarnation"])
+    found, needed = int(schema or 0), running.latest()
+    if found != needed or not incarnation:
+        todo = "run `topolog migrate up`" if found < needed else "use the newer Topolog that migrated it"
+        raise errors.SchemaMismatch(f"the store has schema {found}, this version needs {needed}: {todo}")
+    log = logs.Log(client, names, connecting.text(incarnation), timeout=options.socket_timeout)
+    log.read(0, limit=1)  # proves that the functions are there
+    follower = following.Follower(log, indexed=frozenset(indexed))
+    return Store(
+        client=client,
+        keys=names,
+        log=log,
+        follower=follower,
+        histories=histories.Histories(log, follower),
+        decisions=decisions.Decisions(client, names, follower, kept=options.decisions_kept),
+        server=server,
+    )

@@ -1,0 +1,1 @@
+"""The past, frozen: steps between schemas and between versions of events. Imports neither app nor workers."""

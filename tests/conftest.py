@@ -1,0 +1,91 @@
+"""What every test may ask for: a real server, a fresh store on it, and the report of the scenarios."""
+
+import itertools
+import json
+import secrets
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from app import settings
+from app.store import connecting, embedded, keys, opening
+
+_REPORT = Path(__file__).parent.parent / "build" / "scenarios.json"
+_OUTCOMES: dict[str, dict[str, str]] = {}
+"""Scenario -> test -> outcome."""
+_WORST = ("failed", "skipped", "passed")
+"""One failed test fails the scenario; a scenario that was only skipped was not shown."""
+
+
+@pytest.fixture(scope="session")
+def store_server() -> Iterator[embedded.Server]:
+    """One server process for the whole run; each test has a cluster of its own in it."""
+    server = embedded.Server()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def cluster() -> str:
+    """A cluster name that no other test has."""
+    return f"t{secrets.token_hex(6)}"
+
+
+@pytest.fixture
+def store(store_server: embedded.Server, cluster: str) -> Iterator[opening.Store]:
+    """A fresh store, migrated and opened; its threads are not started."""
+    client = connecting.connect(store_server.url)
+    opening.migrate(client, keys.Keys(cluster))
+    client.close()
+    opened = opening.open_store(
+        settings.Store(url=store_server.url), cluster=cluster, indexed=("app", "rl-job-group")
+    )
+    yield opened
+    opened.close()
+
+
+# -- the report of the scenarios -----------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note what became of each test that shows a scenario."""
+    report = yield
+    decisive = report.when == "call" or report.outcome != "passed"
+    if decisive:
+        for marker in item.iter_markers("scenario"):
+            for identity in marker.args:
+                tests = _OUTCOMES.setdefault(identity, {})
+                tests[item.nodeid] = _worse(report.outcome, tests.get(item.nodeid))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List each scenario with its outcome, and leave the list for others."""
+    if not _OUTCOMES:
+        return
+    outcomes = {identity: _outcome(_OUTCOMES[identity]) for identity in sorted(_OUTCOMES, key=_natural)}
+    _REPORT.parent.mkdir(exist_ok=True)
+    _REPORT.write_text(json.dumps(outcomes, indent=2) + "\n")
+    terminalreporter.section("scenarios")
+    for outcome in _WORST:
+        named = [identity for identity, found in outcomes.items() if found == outcome]
+        if named:
+            terminalreporter.write_line(f"{outcome} ({len(named)}): {' '.join(named)}")
+
+
+def _outcome(tests: dict[str, str]) -> str:
+    """Failed beats passed; skipped tests count only if there is no other."""
+    found = set(tests.values())
+    return next(outcome for outcome in ("failed", "passed", "skipped") if outcome in found)
+
+
+def _worse(outcome: str, before: str | None) -> str:
+    return outcome if before is None else min(outcome, before, key=_WORST.index)
+
+
+def _natural(identity: str) -> tuple[str, int, str]:
+    kind, _, rest = identity.partition("-")
+    digits = "".join(itertools.takewhile(str.isdigit, rest))
+    return kind, int(digits or 0), rest
