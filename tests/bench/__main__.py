@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 import click
 import rich.console
+import rich.markup
 
 from app.serving import issuing
-from tests.bench import building, calling, cases, rows
+from tests.bench import benches, building, calling, cases, rows
 from tests.e2e import building as e2e_building
 
 OUTPUT = pathlib.Path("build/bench.json")
@@ -19,10 +20,11 @@ OUTPUT = pathlib.Path("build/bench.json")
 
 @click.command()
 @click.argument("chosen", nargs=-1, metavar="[CASE]...", type=click.Choice(list(cases.CASES)))
+@click.option("--e2e", is_flag=True, help="The same as the case e2e: with a real kube-scheduler.")
 @click.option("--scale", default=1.0, show_default=True, help="How many calls, compared with a full run.")
 @click.option("--output", default=OUTPUT, show_default=True, type=click.Path(path_type=pathlib.Path))
 @click.option("--keep", is_flag=True, help="Keep the folder with logs and certificates, and name it.")
-def main(chosen: Sequence[str], scale: float, output: pathlib.Path, keep: bool) -> None:
+def main(chosen: Sequence[str], e2e: bool, scale: float, output: pathlib.Path, keep: bool) -> None:
     """Measure the CASEs, all of `make bench` by default."""
     console = rich.console.Console()
     try:
@@ -33,20 +35,24 @@ def main(chosen: Sequence[str], scale: float, output: pathlib.Path, keep: bool) 
     try:
         tls = folder / "tls"
         issuing.issue(tls, ["127.0.0.1", "localhost"])
-        bench = cases.Bench(folder, tls, programs, scale)
-        measured, missing_rows = measure(console, bench, chosen or cases.DEFAULT)
+        bench = benches.Bench(folder, tls, programs, scale)
+        measured, missing_rows = measure(
+            console, bench, [*chosen, *(["e2e"] if e2e else [])] or list(cases.DEFAULT)
+        )
     finally:
         if keep:
             console.print(f"kept: {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
     rows.write(output, measured)
-    console.print(rows.shown(measured, missing_rows))
+    console.print(rows.shown(measured))
+    for each in missing_rows:
+        console.print(f"[red]not measured:[/] {each.case}:", rich.markup.escape(each.reason))
     sys.exit(0 if not missing_rows and all(row.ok for row in measured) else 1)
 
 
 def measure(
-    console: rich.console.Console, bench: cases.Bench, chosen: Sequence[str]
+    console: rich.console.Console, bench: benches.Bench, chosen: Sequence[str]
 ) -> tuple[list[rows.Row], list[rows.Missing]]:
     """The rows of the chosen cases, and which cases broke off."""
     measured: list[rows.Row] = []

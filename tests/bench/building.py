@@ -32,10 +32,14 @@ def built() -> Programs:
     Raises GoMissing where there is neither a Go toolchain on PATH nor an earlier build.
     """
     folder = cache()
-    programs = [folder / name for name in PROGRAMS]
-    if not all(program.exists() for program in programs):
+    if not is_built():
         _build(folder)
-    return Programs(*programs)
+    return Programs(*(folder / name for name in PROGRAMS))
+
+
+def is_built() -> bool:
+    """Whether there is a build of this source."""
+    return all((cache() / name).exists() for name in PROGRAMS)
 
 
 def cache() -> pathlib.Path:

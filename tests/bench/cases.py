@@ -4,60 +4,17 @@ Each case starts what it needs, lets the compiled client call ours and the peer 
 its rows. The bars are those of the project's goals: what a user may rely on, not what was reached.
 """
 
-import contextlib
 import dataclasses
-import pathlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
-from app.store import embedded
-from tests.bench import building, calling, extenders, filling, peers, populating, rows
+from tests.bench import benches, calling, end_to_end, peers, populating, rows
 
 NODES, PODS = 5_000, 50_000
 MIB = 1024 * 1024
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Bench:
-    """One run of the benchmark."""
-
-    folder: pathlib.Path
-    """For logs, certificates and lists; gone afterwards."""
-    tls: pathlib.Path
-    programs: building.Programs
-    scale: float = 1.0
-    """How many calls are made, compared with a full run."""
-
-    def calls(self, full: int) -> int:
-        """The number of calls where a full run makes so many."""
-        return max(3, round(full * self.scale))
-
-    def caller(self, nodes: int) -> calling.Caller:
-        """The client with a list of so many nodes."""
-        listing = self.folder / f"nodes-{nodes}.json"
-        listing.write_bytes(populating.listing(nodes))
-        return calling.Caller(self.programs, self.tls, listing)
-
-    @contextlib.contextmanager
-    def ours(self, nodes: int, pods: int) -> Iterator[extenders.Extender]:
-        """Our extender, with a store that knows so many nodes and pods."""
-        cluster = f"bench-{nodes}-{pods}"
-        server = embedded.Server(append_only=True)
-        try:
-            filling.fill(server.url, cluster, populating.facts(nodes, pods))
-            with extenders.running(server.url, cluster, self.tls, self.folder) as extender:
-                yield extender
-        finally:
-            server.stop()
-
-    @contextlib.contextmanager
-    def peer(self, *, refuse: str = "") -> Iterator[str]:
-        """The URL of a running peer."""
-        with peers.running(self.programs, self.tls, self.folder, refuse=refuse) as url:
-            yield url
-
-
-def names(bench: Bench) -> Iterator[rows.Row]:
+def names(bench: benches.Bench) -> Iterator[rows.Row]:
     """filter and prioritize over node names, as kube-scheduler calls with nodeCacheCapable."""
     caller = bench.caller(NODES)
     with bench.ours(NODES, PODS) as ours, bench.peer() as echo, bench.peer(refuse=peers.SENTENCE) as refusing:
@@ -78,7 +35,7 @@ def names(bench: Bench) -> Iterator[rows.Row]:
         yield _row("filter, 500 names, half refused, p50", report, "filter", bar=1.6)
 
 
-def whole(bench: Bench) -> Iterator[rows.Row]:
+def whole(bench: benches.Bench) -> Iterator[rows.Row]:
     """filter over whole nodes, and what is left of them in memory afterwards."""
     caller = bench.caller(NODES)
     with bench.ours(NODES, PODS) as ours, bench.peer() as echo, bench.peer(refuse=peers.SENTENCE) as refusing:
@@ -95,7 +52,7 @@ def whole(bench: Bench) -> Iterator[rows.Row]:
         yield rows.at_most("memory after whole nodes", "MB", ours=after / MIB, bar=limit / MIB)
 
 
-def crowd(bench: Bench) -> Iterator[rows.Row]:
+def crowd(bench: benches.Bench) -> Iterator[rows.Row]:
     """A cluster with a hundred times the pods answers as fast: cost follows what is touched."""
     nodes, many, few = 1_000, 150_000, 1_500
     caller = bench.caller(nodes)
@@ -120,6 +77,6 @@ def _settled(memory: Callable[[], int], limit: float, *, within: float = 15.0) -
     return held
 
 
-Case = Callable[[Bench], Iterator[rows.Row]]
-CASES: Mapping[str, Case] = {"names": names, "whole": whole, "crowd": crowd}
-DEFAULT: Sequence[str] = tuple(CASES)
+Case = Callable[[benches.Bench], Iterator[rows.Row]]
+DEFAULT: Mapping[str, Case] = {"names": names, "whole": whole, "crowd": crowd}
+CASES: Mapping[str, Case] = {**DEFAULT, "e2e": end_to_end.end_to_end}

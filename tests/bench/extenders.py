@@ -5,11 +5,11 @@ import dataclasses
 import os
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import urllib3
 
-from tests.e2e import processes, waiting
+from tests.e2e import identities, processes, waiting
 
 TOPOLOG = pathlib.Path(sys.executable).with_name("topolog")
 
@@ -33,25 +33,19 @@ def running(
     tls: pathlib.Path,
     folder: pathlib.Path,
     *,
-    environ: Mapping[str, str] | None = None,
+    kubeconfig: pathlib.Path | None = None,
 ) -> Iterator[Extender]:
-    """Run an extender for a cluster of the store; yields once it says that it is ready."""
+    """Run an extender for a cluster of the store; yields once it says that it is ready.
+
+    Without a kubeconfig it has an API server that nobody listens at: enough for all but bind.
+    """
     port, health = processes.free_port(), processes.free_port()
-    settings = {
-        "TOPOLOG_CLUSTER": cluster,
-        "TOPOLOG_STORE_URL": store,
-        "TOPOLOG_SERVER_BIND": "127.0.0.1",
-        "TOPOLOG_SERVER_PORT": str(port),
-        "TOPOLOG_SERVER_HEALTH_PORT": str(health),
-        "TOPOLOG_TLS_CERT": str(tls / "server.crt"),
-        "TOPOLOG_TLS_KEY": str(tls / "server.key"),
-        "TOPOLOG_TLS_CA": str(tls / "ca.crt"),
-    }
+    environ = settings(store, cluster, tls, folder, port=port, health=health, kubeconfig=kubeconfig)
     process = processes.Process(
         f"extender-{cluster}",
         [TOPOLOG, "extender"],
         log=folder / f"extender-{cluster}.log",
-        env=os.environ | settings | dict(environ or {}),
+        env=os.environ | environ,
     )
     process.start()
     try:
@@ -59,6 +53,36 @@ def running(
         yield Extender(f"https://127.0.0.1:{port}", process)
     finally:
         process.stop()
+
+
+def settings(
+    store: str,
+    cluster: str,
+    tls: pathlib.Path,
+    folder: pathlib.Path,
+    *,
+    port: int,
+    health: int,
+    kubeconfig: pathlib.Path | None = None,
+) -> dict[str, str]:
+    """The environment of an extender: all but its ports, its certificates and its store is as it comes."""
+    return {
+        "TOPOLOG_CLUSTER": cluster,
+        "TOPOLOG_STORE_URL": store,
+        "TOPOLOG_KUBE_KUBECONFIG": str(kubeconfig or _nowhere(folder, tls)),
+        "TOPOLOG_SERVER_BIND": "127.0.0.1",
+        "TOPOLOG_SERVER_PORT": str(port),
+        "TOPOLOG_SERVER_HEALTH_PORT": str(health),
+        "TOPOLOG_TLS_CERT": str(tls / "server.crt"),
+        "TOPOLOG_TLS_KEY": str(tls / "server.key"),
+        "TOPOLOG_TLS_CA": str(tls / "ca.crt"),
+    }
+
+
+def _nowhere(folder: pathlib.Path, tls: pathlib.Path) -> pathlib.Path:
+    return identities.write_kubeconfig(
+        folder / "nowhere.kubeconfig", server="https://127.0.0.1:9", ca=tls / "ca.crt", token="none"
+    )
 
 
 def _ready(url: str) -> bool:

@@ -1,28 +1,17 @@
 """Writing a cluster into a store, through the one door that the recorder uses too."""
 
-import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator
 
+from app import settings
 from app.domain import events, projecting, snapshots
 from app.store import connecting, keys, logs, opening
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Options:
-    """Where the store is."""
-
-    url: str
-    socket_timeout: float = 5.0
-    decisions_kept: int = 0
-
-
 def fill(url: str, cluster: str, facts: Iterable[events.AnyEvent]) -> snapshots.Snapshot:
     """Bring a cluster's part of the store to the current schema and append the facts; return the result."""
-    client = connecting.connect(url, timeout=5.0)
-    opening.migrate(client, keys.Keys(cluster))
-    client.close()
-    store = opening.open_store(Options(url), cluster=cluster)
+    prepare(url, cluster)
+    store = opening.open_store(settings.Store(url=url), cluster=cluster)
     try:
         snapshot = snapshots.empty(incarnation=store.log.incarnation)
         for batch in _batches(facts):
@@ -34,6 +23,13 @@ def fill(url: str, cluster: str, facts: Iterable[events.AnyEvent]) -> snapshots.
         return snapshot
     finally:
         store.close()
+
+
+def prepare(url: str, cluster: str) -> None:
+    """Bring a cluster's part of the store to the current schema."""
+    client = connecting.connect(url)
+    opening.migrate(client, keys.Keys(cluster))
+    client.close()
 
 
 def _batches(facts: Iterable[events.AnyEvent]) -> Iterator[list[events.AnyEvent]]:

@@ -68,7 +68,7 @@ def read(path: pathlib.Path) -> list[Row]:
     return msgspec.json.decode(path.read_bytes(), type=list[Row]) if path.exists() else []
 
 
-def shown(rows: Sequence[Row], missing: Sequence[Missing] = ()) -> table.Table:
+def shown(rows: Sequence[Row]) -> table.Table:
     """The table for people."""
     out = table.Table(box=box.SIMPLE_HEAD, title="Topolog against its peer, measured in one run")
     out.add_column("case")
@@ -84,8 +84,6 @@ def shown(rows: Sequence[Row], missing: Sequence[Missing] = ()) -> table.Table:
             figure(row.bar),
             mark if row.bar is not None else "",
         )
-    for each in missing:
-        out.add_row(each.case, "[yellow]not measured[/]", "", "", "", each.reason)
     return out
 
 

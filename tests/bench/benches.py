@@ -1,0 +1,49 @@
+"""One run of the benchmark: where it keeps its things, and what it starts."""
+
+import contextlib
+import dataclasses
+import pathlib
+from collections.abc import Iterator
+
+from app.store import embedded
+from tests.bench import building, calling, extenders, filling, peers, populating
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bench:
+    """One run of the benchmark."""
+
+    folder: pathlib.Path
+    """For logs, certificates and lists; gone afterwards."""
+    tls: pathlib.Path
+    programs: building.Programs
+    scale: float = 1.0
+    """How many calls are made, compared with a full run."""
+
+    def calls(self, full: int) -> int:
+        """The number of calls where a full run makes so many."""
+        return max(3, round(full * self.scale))
+
+    def caller(self, nodes: int) -> calling.Caller:
+        """The client with a list of so many nodes."""
+        listing = self.folder / f"nodes-{nodes}.json"
+        listing.write_bytes(populating.listing(nodes))
+        return calling.Caller(self.programs, self.tls, listing)
+
+    @contextlib.contextmanager
+    def ours(self, nodes: int, pods: int) -> Iterator[extenders.Extender]:
+        """Our extender, with a store that knows so many nodes and pods."""
+        cluster = f"bench-{nodes}-{pods}"
+        server = embedded.Server(append_only=True)
+        try:
+            filling.fill(server.url, cluster, populating.facts(nodes, pods))
+            with extenders.running(server.url, cluster, self.tls, self.folder) as extender:
+                yield extender
+        finally:
+            server.stop()
+
+    @contextlib.contextmanager
+    def peer(self, *, refuse: str = "") -> Iterator[str]:
+        """The URL of a running peer."""
+        with peers.running(self.programs, self.tls, self.folder, refuse=refuse) as url:
+            yield url

@@ -1,0 +1,172 @@
+"""Pods per second through a real kube-scheduler: filter, prioritize and bind, ours against the peer.
+
+Both sides get the same cluster, the same configuration of kube-scheduler and the same pods, which wait
+before the scheduler starts. They take turns (ours, peer, peer, ours), so that what changes slowly on the
+machine hits both. Everything runs on this machine and shares its cores, the API server included.
+"""
+
+import concurrent.futures
+import contextlib
+import pathlib
+import re
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+from app.store import embedded
+from tests.bench import benches, extenders, filling, peers, populating, rows
+from tests.e2e import building, clients, clusters, processes, schedulers, waiting
+
+NODES, PODS = 1_000, 2_000
+DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
+CONFIGURATION = DEPLOY / "scheduler" / "kube-scheduler-service.yaml"
+TURNS = ("ours", "peer", "peer", "ours")
+PATH = f"/api/v1/namespaces/{populating.NAMESPACE}/pods"
+ATTEMPTS = re.compile(r'^scheduler_schedule_attempts_total\{.*result="scheduled".*\} (\S+)$', re.MULTILINE)
+Sides = Callable[[], contextlib.AbstractContextManager[str]]
+
+
+def end_to_end(bench: benches.Bench) -> Iterator[rows.Row]:
+    """The row of `make bench-e2e`."""
+    pods = bench.calls(PODS)
+    with clusters.Cluster(building.built()) as cluster:
+        _furnish(cluster)
+        sides: dict[str, Sides] = {
+            "ours": lambda: _ours(bench, cluster),
+            "peer": lambda: _peer(bench, cluster),
+        }
+        reached: dict[str, list[float]] = {name: [] for name in sides}
+        for number, name in enumerate(TURNS):
+            reached[name].append(_turn(bench, cluster, f"{name}-{number}", sides[name], pods))
+    ours, peer = (statistics.mean(reached[name]) for name in ("ours", "peer"))
+    case = f"kube-scheduler, {NODES:,} nodes, {pods:,} waiting pods, with bind"
+    yield rows.reaching(case, "pods/s", ours=ours, peer=peer, bar=0.9)
+
+
+def _furnish(cluster: clusters.Cluster) -> None:
+    """Nodes in racks, the CRD, and a policy with room for all pods."""
+    cluster.kubectl("apply", "-k", DEPLOY / "crds")
+    cluster.add_namespace(populating.NAMESPACE)
+    for start in range(populating.RACKS):
+        names = [populating.node_name(number) for number in range(start, NODES, populating.RACKS)]
+        cluster.add_nodes(*names, labels={populating.RACK: populating.rack(start)})
+    cluster.kubectl("wait", "--for=condition=established", "crd/workloadpolicies.kosmos.io")
+    quotas = [
+        {"name": populating.rack(number), "replicas": 3 * PODS // populating.RACKS} for number in range(100)
+    ]
+    cluster.apply(
+        {
+            "apiVersion": "kosmos.io/v1alpha1",
+            "kind": "WorkloadPolicy",
+            "metadata": {"name": populating.FREE, "namespace": populating.NAMESPACE},
+            "spec": {
+                "topologyKey": populating.RACK,
+                "labelSelector": {"matchLabels": {populating.POLICY_LABEL: populating.FREE}},
+                "allocationPolicy": quotas,
+                "allocationType": "Required",
+            },
+        }
+    )
+
+
+@contextlib.contextmanager
+def _ours(bench: benches.Bench, cluster: clusters.Cluster) -> Iterator[str]:
+    """Recorder, controller and extender, and a store of their own."""
+    server = embedded.Server(append_only=True)
+    try:
+        name = "bench"
+        filling.prepare(server.url, name)
+        kubeconfig = cluster.kubeconfig()
+        with contextlib.ExitStack() as workers:
+            for command in ("record", "control"):
+                environ = extenders.settings(
+                    server.url,
+                    name,
+                    bench.tls,
+                    bench.folder,
+                    port=processes.free_port(),
+                    health=processes.free_port(),
+                    kubeconfig=kubeconfig,
+                )
+                worker = processes.Process(
+                    command, [extenders.TOPOLOG, command], log=bench.folder / f"{command}.log", env=environ
+                )
+                worker.start()
+                workers.callback(worker.stop)
+            with extenders.running(server.url, name, bench.tls, bench.folder, kubeconfig=kubeconfig) as ours:
+                yield ours.url
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def _peer(bench: benches.Bench, cluster: clusters.Cluster) -> Iterator[str]:
+    token = bench.folder / "api.token"
+    token.write_text(cluster.identities["admin"].token)
+    ca = cluster.folder / "pki" / "apiserver.crt"
+    server = peers.ApiServer(cluster.server, ca, token)
+    with peers.running(bench.programs, bench.tls, bench.folder, api_server=server) as url:
+        yield url
+
+
+def _turn(bench: benches.Bench, cluster: clusters.Cluster, name: str, side: Sides, pods: int) -> float:
+    """Let one side place all pods and return its pods per second."""
+    api = cluster.api()
+    _each(lambda number: api.create(PATH, _pod(f"{name}-{number:05}", name)), pods)
+    with side() as url:
+        configuration = schedulers.configuration(
+            CONFIGURATION,
+            extender=url,
+            ca=bench.tls / "ca.crt",
+            certificate=bench.tls / "scheduler.crt",
+            key=bench.tls / "scheduler.key",
+            scheduler_name=name,
+        )
+        for each in configuration["extenders"]:
+            each["tlsConfig"]["serverName"] = "localhost"
+        scheduler = cluster.start_scheduler(name, configuration)
+        rate = _rate(scheduler, pods)
+        scheduler.process.stop()
+        bound = api.list(PATH, fields="spec.nodeName!=")
+        assert len(bound) == pods, f"{name}: {len(bound)} of {pods} pods are bound"
+        _each(lambda number: api.delete(f"{PATH}/{name}-{number:05}", grace=0), pods)
+    return rate
+
+
+def _rate(scheduler: schedulers.Scheduler, pods: int) -> float:
+    """Pods per second from the first sight of progress to the last pod."""
+    begun = (0.0, 0.0)
+
+    def placed() -> tuple[float, float] | None:
+        nonlocal begun
+        found = ATTEMPTS.findall(scheduler.metrics())
+        done, now = sum(map(float, found)), time.monotonic()
+        if begun[1] == 0 and done:
+            begun = (now, done)
+        return (now, done) if done >= pods else None
+
+    ended = waiting.eventually(placed, "all pods are placed", within=300, every=0.1)
+    assert ended is not None
+    return (ended[1] - begun[1]) / (ended[0] - begun[0])
+
+
+def _each(act: Callable[[int], object], count: int) -> None:
+    with concurrent.futures.ThreadPoolExecutor(8) as hands:
+        list(hands.map(act, range(count)))
+
+
+def _pod(name: str, scheduler: str) -> clients.Object:
+    return {
+        "metadata": {"name": name, "labels": {populating.POLICY_LABEL: populating.FREE}},
+        "spec": {
+            "schedulerName": scheduler,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [
+                {
+                    "name": "app",
+                    "image": "registry.example/app:1",
+                    "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
+                }
+            ],
+        },
+    }
