@@ -18,8 +18,8 @@ CONFLICTS = Counter("topolog_conflicts_total", "Appends refused by their guard."
 LAG = Gauge("topolog_lag_seconds", "How far the snapshot is behind the log.")
 OFFSET = Gauge("topolog_offset", "Offset of the snapshot.")
 STORE_UP = Gauge("topolog_store_up", "1 while the store answers.")
-DECISIONS_DROPPED = Counter(
-    "topolog_decisions_dropped_total", "Decision records dropped: the queue was full."
+DECISIONS_DROPPED = Gauge(
+    "topolog_decisions_dropped", "Decision records that this process dropped since it started."
 )
 LINES_DROPPED = Counter("topolog_log_lines_dropped_total", "Log lines dropped: standard error was blocked.")
 

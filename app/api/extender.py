@@ -1,0 +1,178 @@
+"""The scheduler's verbs over HTTP: decode, ask the verb, record, encode.
+
+kube-scheduler shows a reply's ``Error`` to people but of any other status only the number, so what
+it must know is said with 200; a 4xx is for requests that kube-scheduler never sends.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from app import telemetry
+from app.api import wire
+from app.domain import model
+from app.kube import decoding
+from app.kube import errors as kube_errors
+from app.verbs import (
+    binding,
+    candidates,
+    contexts,
+    errors,
+    filtering,
+    preempting,
+    prioritizing,
+    reporting,
+)
+
+VERBS = ("filter", "filter_onlyone", "prioritize", "priority", "bind", "preempt")
+ROUTES = {f"{prefix}/{verb}": verb for prefix in ("", "/api") for verb in VERBS}
+"""Path -> verb: each verb also under /api/ (seed 000 configures that prefix)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What goes back: a status, and JSON."""
+
+    status: int
+    body: bytes
+
+
+class Clock(Protocol):
+    """Monotonic seconds."""
+
+    def __call__(self) -> float:
+        """Now."""
+        ...
+
+
+class Extender:
+    """Answers the verbs; one per process, used by all its threads."""
+
+    def __init__(self, context: contexts.Context, monotonic: Clock) -> None:
+        self._context = context
+        self._monotonic = monotonic
+        self._verbs: dict[str, Callable[[bytes, float], Reply]] = {
+            "filter": lambda body, began: self._filter(body, began, single=False),
+            "filter_onlyone": lambda body, began: self._filter(body, began, single=True),
+            "prioritize": self._prioritize,
+            "priority": self._prioritize,
+            "bind": self._bind,
+            "preempt": self._preempt,
+        }
+
+    def answer(self, verb: str, body: bytes, *, names_limit: int) -> Reply:
+        """The reply to one call; never raises for anything that the caller sent."""
+        began = self._monotonic()
+        try:
+            if len(body) > names_limit and wire.call(body).nodes is None:
+                return problem(413, "bodyTooLarge", f"a call with node names has at most {names_limit} bytes")
+            return self._verbs[verb](body, began)
+        except wire.BadRequest as error:
+            telemetry.rejected(verb, str(error))
+            return problem(400, "BadRequest", str(error))
+
+    # -- verbs -----------------------------------------------------------------------------
+
+    def _filter(self, body: bytes, began: float, *, single: bool) -> Reply:
+        verb = "filter_onlyone" if single else "filter"
+        asked = wire.call(body)
+        if asked.names is None and asked.nodes is None:
+            text = "topolog: the request names no nodes: neither NodeNames nor Nodes"
+            return Reply(200, wire.filter_error(text))
+        pod, offered = self._read(asked)
+        run = filtering.run_only_one if single else filtering.run
+        try:
+            answer = run(self._context, pod, offered)
+        except errors.StateAway as away:
+            self._report(verb, reporting.failed(pod, offered, str(away)), began)
+            return Reply(200, wire.filter_error(str(away)))
+        keep = None if not answer.single else [answer.only] if answer.only is not None else []
+        reply = wire.filter_reply(asked, offered, answer.trace, keep)
+        self._report(verb, reporting.filtered(answer, offered), began)
+        return Reply(200, reply)
+
+    def _prioritize(self, body: bytes, began: float) -> Reply:
+        asked = wire.call(body)
+        if asked.names is None and asked.nodes is None:
+            return Reply(200, b"[]")
+        pod, offered = self._read(asked)
+        answer = prioritizing.run(self._context, pod, offered)
+        reply = wire.priority_reply(offered, answer.trace.totals)
+        self._report("prioritize", reporting.scored(answer, offered), began)
+        return Reply(200, reply)
+
+    def _bind(self, body: bytes, began: float) -> Reply:
+        asked = wire.bind_call(body)
+        request = binding.Request(namespace=asked.namespace, name=asked.name, uid=asked.uid, node=asked.node)
+        try:
+            bound = binding.run(self._context, request)
+        except errors.VerbError as refused:
+            self._report("bind", reporting.unbound(request, self._context, str(refused)), began)
+            return Reply(200, wire.bind_reply(str(refused)))
+        except Exception as fault:
+            # An empty or missing reply would be taken for success or strand the pod (C10): say so, always.
+            telemetry.fault("bind", f"{request.namespace}/{request.name}", fault)
+            text = f"topolog: internal fault ({type(fault).__name__}); nothing is known to be bound"
+            return Reply(200, wire.bind_reply(text))
+        self._report("bind", reporting.bound(bound), began)
+        return Reply(200, wire.bind_reply())
+
+    def _preempt(self, body: bytes, began: float) -> Reply:
+        asked = wire.preempt_call(body)
+        pod = self._recent(asked.pod).pod
+        try:
+            answer = preempting.run(self._context, pod, asked.victims)
+        except Exception as fault:
+            # A failing preempt parks the pod for minutes (C6), a bad one evicts for nothing (N3).
+            telemetry.fault("preempt", pod.key, fault)
+            return Reply(200, wire.preempt_reply(asked, ()))
+        self._report("preempt", reporting.preempted(pod, answer, asked.victims), began)
+        return Reply(200, wire.preempt_reply(asked, answer.kept))
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def _read(self, asked: wire.Call) -> tuple[model.Pod, candidates.Candidates]:
+        """The pod and the candidates; what is spelled as a moment ago is not read again."""
+        recent = self._recent(asked.pod)
+        if asked.names is None:
+            return recent.pod, wire.nodes_of(asked.nodes or b"{}")
+        offered = recent.offered
+        if offered is None or offered.spelled != asked.names:
+            offered = recent.offered = wire.names_of(asked.names)
+            recent.trace = None
+        return recent.pod, offered
+
+    def _recent(self, raw: bytes) -> contexts.Recent:
+        if not raw:
+            raise wire.BadRequest("Pod is missing")
+        known = self._context.recents.spelled(raw)
+        if known is not None:
+            return known
+        wire.check_object(raw)
+        try:
+            pod = decoding.pod(raw)
+        except kube_errors.Undecodable as error:
+            raise wire.BadRequest(f"Pod: {error}") from error
+        if not pod.uid or not pod.name or not pod.namespace:
+            raise wire.BadRequest("Pod: metadata.name, metadata.namespace and metadata.uid must not be empty")
+        recent = contexts.Recent(spelled=raw, pod=pod)
+        self._context.recents.put(recent)
+        return recent
+
+    # -- reporting -------------------------------------------------------------------------
+
+    def _report(
+        self,
+        verb: str,
+        decided: reporting.Decided,
+        began: float,
+    ) -> None:
+        """One log line, the metrics, and the decision record."""
+        reporting.report(self._context, verb, decided, self._monotonic() - began)
+
+
+def problem(status: int, code: str, message: str) -> Reply:
+    """An error of the HTTP surface (design/api.md)."""
+    return Reply(status, msgspec.json.encode({"message": message, "reasonCode": code}))

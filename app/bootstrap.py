@@ -1,0 +1,210 @@
+"""The composition root of the extender: everything is built here, once, in the worker process.
+
+``serve`` checks the settings and the TLS material in the master, so that a mistake ends the process
+with one sentence; the store, the cluster and the threads are opened after the fork, by ``Service``.
+"""
+
+import datetime
+import os
+import socket
+import time
+import wsgiref.types
+from collections.abc import Mapping
+from typing import NoReturn
+
+import flask
+
+import app
+from app import plugins, settings, telemetry
+from app.api import extender, health, introspecting, mounting, services
+from app.framework import configuring, registry
+from app.kube import accessing, binding, clients
+from app.serving import bodies, contexts, gates, identities, keystores, metering, running
+from app.store import opening
+from app.verbs import contexts as verb_contexts
+
+_LARGE_BODIES = 2
+"""Calls with whole nodes that are worked on at a time: each takes a few times its size in memory."""
+_LAG_LIMIT = 5.0
+"""Seconds that the state may be behind before the extender is not ready (reliability: stale view)."""
+
+
+def plugins_of(chosen: settings.Settings) -> registry.Registry:
+    """The plugins that the settings name. Raises ConfigurationRefused."""
+    return configuring.build(
+        plugins.IN_TREE,
+        enabled=chosen.plugins.enabled,
+        weights=chosen.plugins.weights,
+        score_max=chosen.plugins.score_max,
+        args=chosen.plugins.args,
+    )
+
+
+class Service:
+    """One extender process: the state it follows and the application that answers from it."""
+
+    def __init__(self, chosen: settings.Settings, roster: identities.Roster) -> None:
+        self._settings = chosen
+        self._plugins = plugins_of(chosen)
+        self._store = opening.open_store(
+            chosen.store, cluster=chosen.cluster, indexed=self._plugins.indexed()
+        )
+        self._client = clients.Client(accessing.find(chosen.kube.kubeconfig, chosen.kube.context))
+        self.application = self._application(roster)
+
+    def start(self) -> None:
+        """Start following the log."""
+        self._store.start()
+
+    def stop(self) -> None:
+        """Stop the threads; decisions that wait are written first."""
+        self._store.close()
+        self._client.close()
+
+    def checks(self) -> Mapping[str, str | None]:
+        """What readiness depends on, and what is wrong with it."""
+        follower = self._store.follower
+        snapshot = follower.snapshot
+        missing = [kind for kind in ("nodes", "pods") if kind not in snapshot.listed]
+        return {
+            "store": str(follower.error) if follower.error is not None else None,
+            "state": None
+            if follower.caught_up
+            else f"reading the log: {snapshot.offset} of {follower.head_seen}",
+            "cluster": f"not recorded yet: {', '.join(missing)}" if missing else None,
+            "lag": f"{follower.lag_seconds:.1f} s behind" if follower.lag_seconds > _LAG_LIMIT else None,
+        }
+
+    def health(self) -> wsgiref.types.WSGIApplication:
+        """The application of the plain port."""
+        follower, decisions = self._store.follower, self._store.decisions
+        telemetry.metrics.LAG.set_function(lambda: follower.lag_seconds)
+        telemetry.metrics.OFFSET.set_function(lambda: follower.snapshot.offset)
+        telemetry.metrics.STORE_UP.set_function(lambda: float(follower.error is None))
+        telemetry.metrics.DECISIONS_DROPPED.set_function(lambda: float(decisions.dropped))
+        return health.application(self.checks)
+
+    def _application(self, roster: identities.Roster) -> wsgiref.types.WSGIApplication:
+        chosen, store = self._settings, self._store
+        made = flask.Flask("topolog", static_folder=None)
+        introspecting.register(
+            made,
+            services.Services(
+                follower=store.follower,
+                histories=store.histories,
+                decisions=store.decisions,
+                log=store.log,
+                registry=self._plugins,
+                wall=time.time,
+                identity=_caller,
+                settings=settings.current(chosen),
+                flags=_flags(chosen),
+                version=app.__version__,
+            ),
+        )
+        verbs = extender.Extender(self._context(), time.monotonic)
+        turnstile = bodies.Turnstile(_LARGE_BODIES, above=chosen.limits.names_body)
+        mounted = mounting.Mounted(
+            made.wsgi_app,
+            verbs,
+            read=bodies.read,
+            passing=turnstile.passing,
+            names_limit=chosen.limits.names_body,
+            nodes_limit=chosen.limits.nodes_body,
+        )
+        return gates.Gate(mounted, roster)
+
+    def _context(self) -> verb_contexts.Context:
+        chosen, store = self._settings, self._store
+        return verb_contexts.Context(
+            plugins=self._plugins,
+            state=store.follower,
+            log=store.log,
+            decisions=store.decisions,
+            binder=binding.ApiBinder(self._client),
+            now=_now,
+            monotonic=time.monotonic,
+            digest=self._plugins.digest,
+            identity=f"{socket.gethostname()}/{os.getpid()}",
+            budgets=verb_contexts.Budgets(
+                # The answer itself takes its part of what the settings allow.
+                state=0.9 * chosen.budgets.filter,
+                bind=chosen.budgets.bind,
+            ),
+        )
+
+
+def serve(chosen: settings.Settings, *, insecure: bool = False) -> NoReturn:
+    """Run the extender until a signal ends it.
+
+    Raises, before anything listens, ConfigurationRefused or ServingError with one clear sentence.
+    """
+    plugins_of(chosen)
+    source = None if insecure else keystores.source_of(chosen.tls)
+    rotating = contexts.Rotating(source) if source is not None else None
+    roster = identities.Roster(chosen.identities.by_role(), anonymous=identities.ROLES if insecure else ())
+    worker = _Worker(chosen, roster)
+    running.serve(
+        running.Options(
+            host=chosen.server.bind,
+            port=chosen.server.port,
+            health_host=chosen.server.bind,
+            health_port=chosen.server.health_port,
+            threads=chosen.server.threads,
+            workers=chosen.server.workers,
+            graceful_seconds=chosen.server.grace,
+            insecure=insecure,
+        ),
+        running.Parts(
+            load=worker.load, health=worker.health, started=worker.started, stopping=worker.stopping
+        ),
+        rotating=rotating,
+        meter=metering.Meter(rotating),
+    )
+
+
+class _Worker:
+    """What a gunicorn worker calls, each after its fork."""
+
+    def __init__(self, chosen: settings.Settings, roster: identities.Roster) -> None:
+        self._settings = chosen
+        self._roster = roster
+        self._service: Service | None = None
+
+    def load(self) -> wsgiref.types.WSGIApplication:
+        service = self._service = Service(self._settings, self._roster)
+        return service.application
+
+    def started(self) -> None:
+        if self._service is not None:
+            self._service.start()
+
+    def health(self) -> wsgiref.types.WSGIApplication:
+        if self._service is None:
+            raise RuntimeError("the health port is opened after the application is made")
+        return self._service.health()
+
+    def stopping(self) -> None:
+        if self._service is not None:
+            self._service.stop()
+
+
+def _caller() -> str:
+    identity = flask.request.environ.get(gates.IDENTITY)
+    if not isinstance(identity, identities.Identity):
+        return "anonymous"
+    return f"{identity.name} (serial {identity.serial})" if identity.serial else identity.name
+
+
+def _flags(chosen: settings.Settings) -> dict[str, str]:
+    flags = {}
+    if chosen.debug.scores:
+        flags["s"] = str(chosen.debug.scores)
+    if chosen.debug.filters:
+        flags["f"] = "true"
+    return flags
+
+
+def _now() -> str:
+    now = datetime.datetime.now(datetime.UTC)
+    return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,158 @@
+"""Clusters to try things on: loaded from a published GPU cluster trace, or generated in its shape.
+
+The trace ("openb": a production GPU cluster, published with "Beware of Fragmentation", USENIX ATC
+2023) has one CSV of nodes (sn, cpu_milli, memory_mib, gpu, model) and several of pods (name,
+cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time, deletion_time,
+scheduled_time). It knows no zones, racks or jobs: those are added here, from a seed.
+"""
+
+import csv
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+NODES_FILE = "openb_node_list_all_node.csv"
+PODS_FILE = "openb_pod_list_default.csv"
+ZONES = (("zone-a", 0.5), ("zone-b", 0.3), ("zone-c", 0.2))
+_RACK = 18
+"""Equal nodes in a rack."""
+_NO_ZONE = 0.02
+"""Share of nodes that carry no zone label, as clusters in the field have them."""
+_SHAPES = (
+    # share of nodes, cpu milli, memory MiB, GPUs, model: the mix of the published trace.
+    (0.37, 96_000, 393_216, 8, "G2"),
+    (0.27, 104_000, 524_288, 2, "T4"),
+    (0.12, 32_000, 262_144, 0, ""),
+    (0.09, 16_000, 122_880, 2, "P100"),
+    (0.08, 96_000, 524_288, 0, ""),
+    (0.04, 32_000, 131_072, 4, "V100M16"),
+    (0.03, 128_000, 786_432, 8, "G3"),
+)
+
+
+_POD_CPU = (2000, 4000, 6000, 8000)
+_POD_MEMORY = (4096, 12_288)
+
+
+class TraceRefused(ValueError):
+    """The files are not a trace; the text says which file and line and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShape:
+    """A machine of the trace."""
+
+    name: str
+    cpu_milli: int
+    memory_mib: int
+    gpus: int
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodShape:
+    """A workload of the trace."""
+
+    name: str
+    cpu_milli: int
+    memory_mib: int
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Machines and workloads, and where they come from."""
+
+    nodes: tuple[NodeShape, ...]
+    pods: tuple[PodShape, ...]
+    source: str
+
+
+def load(folder: Path) -> Trace:
+    """The trace in a folder. Raises TraceRefused."""
+    nodes = tuple(
+        NodeShape(row["sn"], int(row["cpu_milli"]), int(row["memory_mib"]), int(row["gpu"]), row["model"])
+        for row in _rows(folder / NODES_FILE, ("sn", "cpu_milli", "memory_mib", "gpu", "model"))
+    )
+    pods = tuple(
+        PodShape(row["name"], int(row["cpu_milli"]), int(row["memory_mib"]), int(row["num_gpu"]))
+        for row in _rows(folder / PODS_FILE, ("name", "cpu_milli", "memory_mib", "num_gpu"))
+    )
+    return Trace(nodes, pods, source=f"trace in {folder.name}")
+
+
+def generate(*, nodes: int = 1523, pods: int = 8152, seed: int = 0) -> Trace:
+    """A trace of the same shape from a seed, for where the published one is not at hand."""
+    dice = random.Random(seed)
+    shapes, weights = _SHAPES, [shape[0] for shape in _SHAPES]
+    chosen = dice.choices(shapes, weights, k=nodes)
+    gpus = dice.choices((0, 1, 2, 4, 8), (1088, 6989, 16, 15, 44), k=pods)
+    return Trace(
+        tuple(
+            NodeShape(f"node-{at:04d}", cpu, memory, count, model)
+            for at, (_, cpu, memory, count, model) in enumerate(chosen)
+        ),
+        tuple(
+            PodShape(
+                f"pod-{at:04d}", dice.choice((2000, 4000, 6000, 8000)), dice.choice((4096, 12_288)), count
+            )
+            for at, count in enumerate(gpus)
+        ),
+        source=f"generated (seed {seed})",
+    )
+
+
+def node_objects(trace: Trace, *, seed: int = 0) -> Iterator[dict[str, Any]]:
+    """v1.Node objects with zone and rack labels: racks of equal machines, zones unevenly filled."""
+    dice = random.Random(seed)
+    zones, weights = [zone for zone, _ in ZONES], [share for _, share in ZONES]
+    by_model = sorted(trace.nodes, key=lambda shape: (shape.model, shape.name))
+    zone = zones[0]
+    for at, shape in enumerate(by_model):
+        if at % _RACK == 0:
+            zone = dice.choices(zones, weights)[0]
+        labels = {"kubernetes.io/hostname": shape.name, "topology.topolog.io/rack": f"rack-{at // _RACK:03d}"}
+        if dice.random() >= _NO_ZONE:
+            labels["topology.kubernetes.io/zone"] = zone
+        if shape.model:
+            labels["gpu.model"] = shape.model
+        yield {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": shape.name, "labels": labels},
+            "status": {"allocatable": _amounts(shape), "conditions": [{"type": "Ready", "status": "True"}]},
+        }
+
+
+def requests(shape: PodShape) -> dict[str, str]:
+    """A container's resource requests."""
+    return _amounts(shape, pods=False)
+
+
+def _amounts(shape: NodeShape | PodShape, *, pods: bool = True) -> dict[str, str]:
+    amounts = {"cpu": f"{shape.cpu_milli}m", "memory": f"{shape.memory_mib}Mi"}
+    if shape.gpus:
+        amounts["nvidia.com/gpu"] = str(shape.gpus)
+    return amounts | {"pods": "110"} if pods else amounts
+
+
+def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            missing = [column for column in columns if column not in (reader.fieldnames or ())]
+            if missing:
+                raise TraceRefused(f"{path}: no column {', '.join(missing)}")
+            for row in reader:
+                for column in columns:
+                    if column not in ("sn", "name", "model") and not (row[column] or "").isdigit():
+                        raise TraceRefused(
+                            f"{path}, line {reader.line_num}: {column} is {row[column]!r}, not a whole number"
+                        )
+                yield row
+    except OSError as error:
+        raise TraceRefused(
+            f"{path}: {error.strerror}; see docs/how-to for where the trace is published"
+        ) from error

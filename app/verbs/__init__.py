@@ -1,0 +1,1 @@
+"""One use case per file: what the scheduler and the operators can ask for."""

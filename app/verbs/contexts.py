@@ -1,0 +1,99 @@
+"""What every verb is given: the plugins, the state, the way to the cluster, and a memory of recent pods."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from app.domain import model, snapshots, verdicts
+from app.framework import registry
+from app.kube import binding
+from app.store import decisions, logs
+from app.verbs import candidates
+
+
+class State(Protocol):
+    """The cluster as this process knows it (store.following.Follower)."""
+
+    @property
+    def snapshot(self) -> snapshots.Snapshot:
+        """The latest snapshot applied here; may be behind the log."""
+        ...
+
+    def catch_up(self, *, timeout: float = 2.0) -> snapshots.Snapshot:
+        """The snapshot at the head of the log; raises StoreAway."""
+        ...
+
+    def adopt(self, ahead: snapshots.Snapshot, appended: logs.Appended | None = None) -> None:
+        """Take the projection of an append of our own that directly follows."""
+        ...
+
+
+@dataclass(slots=True)
+class Recent:
+    """One pod as kube-scheduler lately sent it, and what was made of it."""
+
+    spelled: bytes
+    """The pod's JSON."""
+    pod: model.Pod
+    offered: candidates.Candidates | None = None
+    trace: verdicts.Trace | None = None
+    """The latest filter decision; valid at its own position only."""
+
+
+class Recents:
+    """The last pods that were asked about: filter's work is reused by prioritize and bind."""
+
+    def __init__(self, kept: int = 512) -> None:
+        self._kept = kept
+        self._by_uid: OrderedDict[model.Uid, Recent] = OrderedDict()
+        self._by_spelling: dict[bytes, Recent] = {}
+        self._lock = threading.Lock()
+
+    def get(self, uid: model.Uid) -> Recent | None:
+        """What is remembered of the pod."""
+        return self._by_uid.get(uid)
+
+    def spelled(self, raw: bytes) -> Recent | None:
+        """What is remembered of a pod whose JSON was exactly this."""
+        return self._by_spelling.get(raw)
+
+    def put(self, recent: Recent) -> None:
+        """Remember a pod; the oldest is forgotten when there are too many."""
+        with self._lock:
+            former = self._by_uid.pop(recent.pod.uid, None)
+            if former is None and len(self._by_uid) >= self._kept:
+                _, former = self._by_uid.popitem(last=False)
+            if former is not None:
+                self._by_spelling.pop(former.spelled, None)
+            self._by_uid[recent.pod.uid] = recent
+            self._by_spelling[recent.spelled] = recent
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """How long a verb may take, in seconds: less than the scheduler's httpTimeout of 5."""
+
+    state: float = 1.8
+    """For catching up with the log; a pod under a hard policy gets its Error after that."""
+    bind: float = 3.5
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Everything a verb works with; built once by bootstrap."""
+
+    plugins: registry.Registry
+    state: State
+    log: logs.Log
+    decisions: decisions.Decisions
+    binder: binding.Binder
+    now: Callable[[], str]
+    """Wall clock as RFC 3339, for people."""
+    monotonic: Callable[[], float]
+    digest: str
+    """Registry.digest, computed once."""
+    identity: str = "topolog"
+    budgets: Budgets = field(default_factory=Budgets)
+    recents: Recents = field(default_factory=Recents)

@@ -1,0 +1,67 @@
+"""preempt: on which of the offered nodes would the eviction not be for nothing.
+
+kube-scheduler's dry run knows nothing of our rules. A node is dropped if the pod would be refused
+there even with the victims gone (else pods die one node after another: extender-contract-checked
+N3), if a plugin objects to the eviction, if the node is unknown, or if a listed victim is known to
+run elsewhere (C20). Victims are neither added nor changed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from app.domain import model, snapshots
+from app.framework import cycles, running
+from app.store import errors as store_errors
+from app.verbs import contexts, filtering
+
+Offer = Mapping[model.NodeName, Sequence[model.Uid]]
+"""Node -> the uids of its proposed victims, most important first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The nodes to keep in the offer, and why the others are dropped."""
+
+    snapshot: snapshots.Snapshot
+    """What was decided on."""
+    kept: tuple[model.NodeName, ...]
+    dropped: Mapping[model.NodeName, str] = field(default_factory=dict)
+
+
+def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> Answer:
+    """Which offered nodes remain. With the state away, a pod under hard rules evicts nobody."""
+    snapshot, away = context.state.snapshot, False
+    if context.plugins.interested(pod) or context.plugins.preempts:
+        try:
+            snapshot = context.state.catch_up(timeout=context.budgets.state)
+        except store_errors.StoreError:
+            away = filtering.hard(context, pod) or bool(context.plugins.preempts)
+    if away:
+        return Answer(snapshot, (), dict.fromkeys(offer, "the store is away"))
+    base = cycles.cycle(pod, frozenset(offer), snapshot, score_max=context.plugins.score_max)
+    dropped = {
+        node: reason
+        for node, uids in offer.items()
+        if (reason := _objection(context, base, node, uids)) is not None
+    }
+    return Answer(snapshot, tuple(node for node in offer if node not in dropped), dropped)
+
+
+def _objection(
+    context: contexts.Context, base: cycles.Cycle, node: model.NodeName, uids: Sequence[model.Uid]
+) -> str | None:
+    if not uids:
+        return "no victims listed"
+    snapshot = base.snapshot
+    if any(_elsewhere(snapshot, uid, node) for uid in uids):
+        return "a listed victim runs on another node"
+    if not context.plugins.interested(base.pod) and not context.plugins.preempts:
+        return None
+    if node not in snapshot.nodes:
+        return "node not known"
+    victims = [victim for uid in uids if (victim := snapshot.pod(uid)) is not None]
+    return running.veto(context.plugins, base, node, victims)
+
+
+def _elsewhere(snapshot: snapshots.Snapshot, uid: model.Uid, node: model.NodeName) -> bool:
+    return snapshot.node_of(uid) not in ("", node)

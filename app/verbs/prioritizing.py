@@ -1,0 +1,19 @@
+"""prioritize: how well do the offered nodes suit the pod. Never fails: without state every node has 0."""
+
+from app.domain import model
+from app.framework import cycles, running
+from app.store import errors as store_errors
+from app.verbs import candidates, contexts, filtering
+
+
+def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidates) -> filtering.Answer:
+    """The scores of the candidates; those not in the totals have 0."""
+    interested = context.plugins.interested(pod)
+    if not interested:
+        return filtering.passed(context, pod, offered, interested)
+    try:
+        snapshot = context.state.catch_up(timeout=context.budgets.state)
+    except store_errors.StoreError:
+        return filtering.passed(context, pod, offered, interested)
+    cycle = cycles.cycle(pod, offered.nodes, snapshot, score_max=context.plugins.score_max)
+    return filtering.Answer(running.run_score(context.plugins, cycle), snapshot)

@@ -1,0 +1,43 @@
+"""Taking a promise back, on evidence."""
+
+from app.domain import counting, events, model, projecting
+from app.store import errors as store_errors
+from app.store import logs
+from app.verbs import contexts
+
+_ATTEMPTS = 8
+"""Conflicts in a row before giving up; each means that somebody else just wrote about the same pod."""
+
+
+def release(state: contexts.State, log: logs.Log, uid: model.Uid, reason: str) -> bool:
+    """Append PlacementReleased for the pod; true if there is no promise (any more).
+
+    False if the store is away or the pod is contended: the promise stays counted, which is the safe
+    side, and the controller asks the API server again.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            snapshot = state.catch_up()
+            standing = snapshot.placements.get(uid)
+            if standing is None:
+                return True
+            event = events.PlacementReleased(
+                uid=uid,
+                namespace=standing.pod.namespace,
+                name=standing.pod.name,
+                node=standing.node,
+                reason=reason,
+            )
+            projection = projecting.Projection(snapshot)
+            projection.apply(event)
+            subjects = counting.footprint(standing.pod, standing.node)
+            log.append(
+                logs.Batch(events=(event,), increments=projection.increments),
+                logs.Guard(versions={subject: snapshot.version(subject) for subject in subjects}),
+            )
+        except store_errors.Conflict:
+            continue
+        except store_errors.StoreError:
+            return False
+        return True
+    return False

@@ -1,0 +1,141 @@
+"""Telling of a decision: one log line, the metrics, and a record from which it can be computed again.
+
+All of it is off the answer's path: nothing here waits for anything or fails.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from app import telemetry
+from app.domain import model, snapshots
+from app.store import decisions
+from app.verbs import binding, candidates, contexts, filtering, preempting
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What became of one call."""
+
+    pod: model.Pod
+    outcome: str
+    """kept, refused, scored, bound or error."""
+    names: Collection[model.NodeName] = ()
+    kept: int = 0
+    snapshot: snapshots.Snapshot | None = None
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    """Sentence -> nodes refused with it."""
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    """Plugin -> nodes refused by it."""
+    plugins: tuple[str, ...] = ()
+    node: model.NodeName = ""
+    error: str = ""
+    victims: Mapping[model.NodeName, tuple[model.Uid, ...]] = field(default_factory=dict)
+
+
+def filtered(answer: filtering.Answer, offered: candidates.Candidates) -> Decided:
+    """A filter or filter_onlyone that was answered."""
+    trace = answer.trace
+    kept = len(offered.nodes) - len(trace.refused)
+    if answer.single:
+        kept = min(kept, 1)
+    return Decided(
+        pod=trace.pod,
+        outcome="kept" if kept else "refused",
+        names=offered.nodes,
+        kept=kept,
+        snapshot=answer.snapshot,
+        reasons={refusal.reason: len(refusal.nodes) for refusal in trace.refusals},
+        refusals={refusal.plugin: len(refusal.nodes) for refusal in trace.refusals},
+        plugins=tuple(refusal.plugin for refusal in trace.refusals),
+        node=answer.only or "",
+    )
+
+
+def scored(answer: filtering.Answer, offered: candidates.Candidates) -> Decided:
+    """A prioritize that was answered."""
+    return Decided(
+        pod=answer.trace.pod,
+        outcome="scored",
+        names=offered.nodes,
+        kept=len(offered.nodes),
+        snapshot=answer.snapshot,
+        plugins=tuple(rating.plugin for rating in answer.trace.ratings),
+    )
+
+
+def failed(pod: model.Pod, offered: candidates.Candidates, error: str) -> Decided:
+    """A filter that could not be answered."""
+    return Decided(pod=pod, outcome="error", names=offered.nodes, error=error)
+
+
+def bound(done: binding.Bound) -> Decided:
+    """A bind that is known to have happened."""
+    return Decided(
+        pod=done.pod, outcome="bound", names=(done.node,), kept=1, snapshot=done.snapshot, node=done.node
+    )
+
+
+def unbound(request: binding.Request, context: contexts.Context, error: str) -> Decided:
+    """A bind that was refused, or of which nothing is known."""
+    snapshot = context.state.snapshot
+    pod = snapshot.pod(request.uid) or model.Pod(
+        uid=request.uid, namespace=request.namespace, name=request.name
+    )
+    return Decided(
+        pod=pod, outcome="error", names=(request.node,), snapshot=snapshot, node=request.node, error=error
+    )
+
+
+def preempted(
+    pod: model.Pod, answer: preempting.Answer, victims: Mapping[model.NodeName, tuple[model.Uid, ...]]
+) -> Decided:
+    """A preempt that was answered."""
+    reasons: dict[str, int] = {}
+    for reason in answer.dropped.values():
+        reasons[reason] = reasons.get(reason, 0) + 1
+    return Decided(
+        pod=pod,
+        outcome="kept" if answer.kept else "refused",
+        names=tuple(victims),
+        kept=len(answer.kept),
+        snapshot=answer.snapshot,
+        reasons=reasons,
+        victims=victims,
+    )
+
+
+def report(context: contexts.Context, verb: str, decided: Decided, seconds: float) -> None:
+    """Write the line, observe the metrics, put the record into the queue."""
+    snapshot = decided.snapshot or context.state.snapshot
+    telemetry.verb(
+        verb,
+        decided.pod.key,
+        outcome=decided.outcome,
+        seconds=seconds,
+        candidates=len(decided.names),
+        kept=decided.kept,
+        reasons=decided.reasons,
+        refusals=decided.refusals,
+        position=str(snapshot.position),
+        node=decided.node,
+        error=decided.error,
+    )
+    context.decisions.record(
+        decisions.Draft(
+            position=snapshot.position,
+            verb=verb,
+            pod=decided.pod,
+            names=decided.names,
+            configuration=context.digest,
+            kept=decided.kept,
+            outcome=decided.outcome,
+            at=context.now(),
+            milliseconds=round(1000 * seconds, 3),
+            reasons=dict(decided.reasons),
+            plugins=decided.plugins,
+            node=decided.node,
+            victims=dict(decided.victims),
+            error=decided.error,
+            snapshot=snapshot,
+        )
+    )
