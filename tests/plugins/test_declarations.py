@@ -1,0 +1,99 @@
+"""What the in-tree plugins say of themselves: to the type checker, in few lines, and to people."""
+
+import dataclasses
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from app import plugins
+from app.domain import snapshots
+from app.framework import capabilities, configuring
+from app.plugins.job_affinity.plugin import JobAffinity
+from app.plugins.node_label_priority.plugin import NodeLabelPriority
+from app.plugins.workload_policy.plugin import WorkloadPolicy
+
+KINDS = [pytest.param(kind, id=kind.name) for kind in plugins.IN_TREE]
+
+labels: tuple[capabilities.Filters, capabilities.Scores, capabilities.Serves] = (NodeLabelPriority(),) * 3
+job = JobAffinity()
+jobs: tuple[capabilities.Indexes, capabilities.Scores, capabilities.Serves] = (job, job, job)
+policy = WorkloadPolicy()
+deciding: tuple[capabilities.Filters, capabilities.Softens, capabilities.Scores, capabilities.Ranks] = (
+    policy,
+) * 4
+acting: tuple[capabilities.Indexes, capabilities.Reserves, capabilities.Controls, capabilities.Serves] = (
+    policy,
+) * 4
+
+
+@pytest.mark.parametrize("plugin", [*labels, *jobs, *deciding, *acting], ids=lambda plugin: plugin.name)
+def test_what_is_declared_is_recognised(plugin: capabilities.Plugin) -> None:
+    assert isinstance(plugin, capabilities.Plugin)
+    assert any(isinstance(plugin, kind) for kind in capabilities.KNOWN)
+
+
+def folder(kind: type) -> Path:
+    return Path(inspect.getfile(kind)).parent
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_plugin_is_declared_on_one_page(kind: type) -> None:
+    assert len((folder(kind) / "plugin.py").read_text().splitlines()) <= 60
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_readme_names_every_argument_and_endpoint(kind: type[NodeLabelPriority]) -> None:
+    text = (folder(kind) / "README.md").read_text()
+    assert text.startswith(f"# {kind.name}\n")
+    told = set(re.findall(r"^\| `(\w+)` \|", text, re.M))
+    assert told == {field.name for field in dataclasses.fields(kind)}
+    for endpoint in kind().endpoints():
+        path = endpoint.path.replace("<", "{").replace(">", "}")
+        assert path in text or path.partition("/")[2] in text
+    assert {"## Why", "## Arguments", "## Limits"} <= set(text.splitlines())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_endpoints_answer_on_an_empty_cluster(kind: type[NodeLabelPriority]) -> None:
+    for endpoint in kind().endpoints():
+        answer = endpoint.handle(snapshots.empty(), {"namespace": "ns", "name": "none"})
+        assert endpoint.summary
+        assert endpoint.example
+        assert (answer is None) if "<" in endpoint.path else answer == capabilities.Listed([])
+
+
+def test_all_of_them_work_together_as_configured() -> None:
+    registry = configuring.build(
+        plugins.IN_TREE,
+        enabled=[kind.name for kind in plugins.IN_TREE],
+        weights={"WorkloadPolicy": 3},
+        score_max=100,
+        args={
+            "WorkloadPolicy": {"missing_policy": "ignore"},
+            "NodeLabelPriority": {"scheduler_names": ["a", "b"], "label": "x"},
+            "JobAffinity": {"grades": [["zone", 3]], "all_namespaces": True},
+        },
+    )
+    assert registry.plugins == (
+        NodeLabelPriority(scheduler_names=("a", "b"), label="x"),
+        JobAffinity(grades=(("zone", 3),), all_namespaces=True),
+        WorkloadPolicy(missing_policy="ignore"),
+    )
+    assert registry.indexed() == {"rl-job-group", "workload-policy/kosmos.io", "workload-policy.kosmos.io"}
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"WorkloadPolicy": {"missing_policy": "maybe"}},
+        {"WorkloadPolicy": {"announced_most": 0}},
+        {"JobAffinity": {"grades": [["zone", 10]]}},
+        {"JobAffinity": {"grades": [["", 3]]}},
+        {"NodeLabelPriority": {"scheduler_names": "a"}},
+    ],
+)
+def test_wrong_arguments_are_refused(args: dict[str, dict[str, object]]) -> None:
+    with pytest.raises(ValueError, match=r"plugins\.args\."):
+        configuring.build(plugins.IN_TREE, enabled=list(args), weights={}, score_max=10, args=args)
