@@ -1,0 +1,1 @@
+"""The only speaker to the API server."""

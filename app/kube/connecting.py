@@ -1,0 +1,189 @@
+"""A short way to the API server for calls that somebody waits for.
+
+A Binding is sent for every pod while kube-scheduler waits, and a general HTTP client costs more
+than the call itself. Requests go out in one write on a kept connection, replies are read with
+as few steps as HTTP/1.1 allows. Same credentials and trust as the general client.
+"""
+
+import contextlib
+import socket
+import ssl
+import threading
+import time
+import urllib.parse
+from collections import deque
+from typing import NamedTuple
+
+from app.kube import accessing, errors
+
+_LARGEST = 8 * 1024 * 1024
+_HEAD = 64 * 1024
+
+
+class Reply(NamedTuple):
+    """Status code and body."""
+
+    status: int
+    body: bytes
+
+
+class Stale(errors.Unreachable):
+    """A kept connection was found closed before a byte of the reply came."""
+
+
+class Connections:
+    """Kept connections to one server; safe between threads, each call has a connection to itself."""
+
+    def __init__(self, access: accessing.Access, *, kept: int = 64) -> None:
+        self._access = access
+        self._kept = kept
+        url = urllib.parse.urlsplit(access.host)
+        self._secure = url.scheme == "https"
+        self._address = (url.hostname or "", url.port or (443 if self._secure else 80))
+        self._prefix = url.path.rstrip("/")
+        self._host = url.netloc.rpartition("@")[2]
+        self._idle: deque[socket.socket] = deque()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def exchange(self, method: str, path: str, body: bytes, *, timeout: float) -> Reply:
+        """One call. Raises Unreachable, whose ``refused`` tells that nothing was sent.
+
+        A call on a connection that turns out to be closed is repeated on a new one: only for calls
+        that may be repeated.
+        """
+        deadline = time.monotonic() + timeout
+        request = self._request(method, path, body)
+        with contextlib.suppress(IndexError):
+            kept = self._idle.pop()
+            with contextlib.suppress(Stale):
+                return self._on(kept, request, deadline, reused=True)
+        return self._on(self._connect(deadline), request, deadline, reused=False)
+
+    def close(self) -> None:
+        """Close every idle connection."""
+        with self._lock:
+            self._closed = True
+            while self._idle:
+                self._idle.pop().close()
+
+    def _request(self, method: str, path: str, body: bytes) -> bytes:
+        authorization = self._access.authorization()
+        return (
+            b"%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: topolog\r\nAccept: application/json\r\n%s%s\r\n%s"
+            % (
+                method.encode(),
+                (self._prefix + path).encode(),
+                self._host.encode(),
+                b"Authorization: %s\r\n" % authorization.encode() if authorization else b"",
+                b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body) if body else b"",
+                body,
+            )
+        )
+
+    def _connect(self, deadline: float) -> socket.socket:
+        try:
+            raw = socket.create_connection(self._address, timeout=_left(deadline))
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if not self._secure:
+                return raw
+            try:
+                name = self._access.server_name or self._address[0]
+                return self._context().wrap_socket(raw, server_hostname=name)
+            except OSError:
+                raw.close()
+                raise
+        except OSError as problem:
+            raise errors.Unreachable(
+                f"cannot connect to {self._access.host}: {problem}", refused=True
+            ) from problem
+
+    def _context(self) -> ssl.SSLContext:
+        """Made for each connection, so that rotated files are taken up; connections are few."""
+        context = ssl.create_default_context(cafile=self._access.ca_file)
+        if not self._access.verified:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if self._access.cert_file:
+            context.load_cert_chain(self._access.cert_file, self._access.key_file)
+        return context
+
+    def _on(self, connection: socket.socket, request: bytes, deadline: float, *, reused: bool) -> Reply:
+        received = bytearray()
+        try:
+            connection.settimeout(_left(deadline))
+            connection.sendall(request)
+            reply, kept = _read(connection, received, deadline)
+        except (OSError, ValueError) as problem:
+            connection.close()
+            closed = isinstance(problem, ConnectionError | ssl.SSLEOFError | EOFError)
+            if reused and not received and closed:
+                raise Stale(str(problem)) from problem
+            raise errors.Unreachable(f"no answer from {self._access.host}: {problem!r}") from problem
+        self._keep(connection, kept)
+        return reply
+
+    def _keep(self, connection: socket.socket, kept: bool) -> None:
+        with self._lock:
+            if kept and not self._closed and len(self._idle) < self._kept:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("the time for this call is over")
+    return left
+
+
+def _read(connection: socket.socket, received: bytearray, deadline: float) -> tuple[Reply, bool]:
+    """The reply, and whether the connection can be used again."""
+    while (end := received.find(b"\r\n\r\n")) < 0:
+        if len(received) > _HEAD:
+            raise ValueError("reply head too long")
+        _receive(connection, received, deadline)
+    head = bytes(received[:end]).lower()
+    status = int(head[9:12])
+    kept = b"\r\nconnection: close" not in head and head.startswith(b"http/1.1")
+    start = end + 4
+    if b"\r\ntransfer-encoding: chunked" in head:
+        return Reply(status, _chunks(connection, received, start, deadline)), kept
+    length = _length(head)
+    while len(received) < start + length:
+        _receive(connection, received, deadline)
+    return Reply(status, bytes(received[start : start + length])), kept
+
+
+def _length(head: bytes) -> int:
+    _, found, rest = head.partition(b"\r\ncontent-length:")
+    length = int(rest.partition(b"\r\n")[0]) if found else 0
+    if not 0 <= length <= _LARGEST:
+        raise ValueError(f"reply of {length} bytes")
+    return length
+
+
+def _chunks(connection: socket.socket, received: bytearray, at: int, deadline: float) -> bytes:
+    body = bytearray()
+    while True:
+        while (end := received.find(b"\r\n", at)) < 0:
+            _receive(connection, received, deadline)
+        size = int(received[at:end].partition(b";")[0], 16)
+        if size + len(body) > _LARGEST:
+            raise ValueError("reply too long")
+        at = end + 2
+        while len(received) < at + size + 2:
+            _receive(connection, received, deadline)
+        if size == 0:
+            return bytes(body)
+        body += received[at : at + size]
+        at += size + 2
+
+
+def _receive(connection: socket.socket, received: bytearray, deadline: float) -> None:
+    connection.settimeout(_left(deadline))
+    data = connection.recv(65_536)
+    if not data:
+        raise ConnectionResetError("the connection was closed")
+    received += data

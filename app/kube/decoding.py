@@ -1,0 +1,193 @@
+"""Kubernetes JSON -> model, in one pass and one place.
+
+The watch, the lists and kube-scheduler's calls all come through here, so that a pod means the
+same whoever shows it. Equal label sets, owners and requests are shared between objects.
+"""
+
+import sys
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from app.domain import model
+from app.kube import errors, policies, requesting, sharing, wire
+
+Json = bytes | msgspec.Raw
+Object = model.Pod | model.Node | model.WorkloadPolicy
+
+ANNOTATIONS = "topolog.io/"
+"""Annotations with another prefix are not kept."""
+
+_LONGEST_ANNOTATIONS = 256 * 1024
+
+_pod = msgspec.json.Decoder(wire.Pod)
+_node = msgspec.json.Decoder(wire.Node)
+_policy = msgspec.json.Decoder(wire.Policy)
+_identity = msgspec.json.Decoder(wire.AnyIdentity)
+
+
+class Sight(NamedTuple):
+    """An object as it was seen, and the version of that sight."""
+
+    object: Object
+    version: str
+    """metadata.resourceVersion."""
+
+
+def pod(raw: Json) -> model.Pod:
+    """A core/v1 Pod; raises Undecodable."""
+    return pod_seen(raw)[0]
+
+
+def node(raw: Json) -> model.Node:
+    """A core/v1 Node; raises Undecodable."""
+    return node_seen(raw)[0]
+
+
+def policy(raw: Json) -> model.WorkloadPolicy:
+    """A kosmos.io/v1alpha1 WorkloadPolicy, its ``errors`` filled in; raises Undecodable if it has no name."""
+    return policy_seen(raw)[0]
+
+
+def pod_seen(raw: Json) -> tuple[model.Pod, str]:
+    """A pod and its version; raises Undecodable."""
+    try:
+        return _pod_of(_pod.decode(raw))
+    except (ValueError, RecursionError) as problem:
+        raise undecodable("pods", raw, problem) from problem
+
+
+def node_seen(raw: Json) -> tuple[model.Node, str]:
+    """A node and its version; raises Undecodable."""
+    try:
+        return _node_of(_node.decode(raw))
+    except (ValueError, RecursionError) as problem:
+        raise undecodable("nodes", raw, problem) from problem
+
+
+def policy_seen(raw: Json) -> tuple[model.WorkloadPolicy, str]:
+    """A policy and its version; raises Undecodable only if there is no telling which policy it is."""
+    try:
+        seen = _policy.decode(raw)
+        return policies.policy(seen), seen.metadata.resource_version
+    except (ValueError, RecursionError) as problem:
+        raise undecodable("workloadpolicies", raw, problem) from problem
+
+
+def pods_seen(items: Iterable[wire.Pod]) -> list[Sight]:
+    """The pods of a page that msgspec has decoded as a whole; raises ValueError if one of them is no pod."""
+    return [Sight(*_pod_of(item)) for item in items]
+
+
+def undecodable(kind: str, raw: Json, problem: Exception) -> errors.Undecodable:
+    """The error for an object, with as much of its name as can be read."""
+    namespace, name, _ = identity(raw)
+    return errors.Undecodable(kind, f"{namespace}/{name}" if namespace else name, str(problem))
+
+
+def identity(raw: Json) -> tuple[str, str, str]:
+    """Namespace, name and uid of an object of whatever shape; empty where unreadable or unfit for a log."""
+    try:
+        metadata = _identity.decode(raw).metadata or {}
+    except (ValueError, RecursionError):
+        return "", "", ""
+    return _clean(metadata.get("namespace")), _clean(metadata.get("name")), _clean(metadata.get("uid"))
+
+
+def version(raw: Json) -> str:
+    """resourceVersion of an object of whatever shape; empty where unreadable."""
+    try:
+        return _clean((_identity.decode(raw).metadata or {}).get("resourceVersion"))
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _clean(value: object) -> str:
+    return value if isinstance(value, str) and len(value) <= 253 and value.isprintable() else ""
+
+
+def _pod_of(seen: wire.Pod) -> tuple[model.Pod, str]:
+    metadata, spec, status = seen.metadata, seen.spec or _NO_POD_SPEC, seen.status or _NO_POD_STATUS
+    message, disrupted = "", False
+    for condition in status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            message = condition.message or ""
+        elif condition.type == "DisruptionTarget" and condition.status == "True":
+            disrupted = True
+    owners = metadata.owner_references
+    found = model.Pod(
+        uid=metadata.uid,
+        namespace=_text(metadata.namespace),
+        name=metadata.name,
+        labels=_labels(tuple(metadata.labels.items())) if metadata.labels else _NO_STRINGS,
+        annotations=_annotations(metadata.annotations) if metadata.annotations else _NO_STRINGS,
+        owners=_owners(tuple([(o.kind, o.name, o.uid, bool(o.controller)) for o in owners]))
+        if owners
+        else (),
+        requests=requesting.effective(spec),
+        node=_text(spec.node_name or ""),
+        nominated=status.nominated_node_name or "",
+        phase=_text(status.phase or "Pending"),
+        terminating=metadata.deletion_timestamp is not None,
+        gated=bool(spec.scheduling_gates),
+        priority=spec.priority or 0,
+        preemption_policy=_text(spec.preemption_policy or "PreemptLowerPriority"),
+        scheduler=_text(spec.scheduler_name or "default-scheduler"),
+        created=metadata.creation_timestamp or "",
+        started=status.start_time or "",
+        unscheduled=message,
+        disrupted=disrupted,
+    )
+    return found, metadata.resource_version
+
+
+def _node_of(seen: wire.Node) -> tuple[model.Node, str]:
+    metadata, spec, status = seen.metadata, seen.spec or wire.NodeSpec(), seen.status or wire.NodeStatus()
+    taints = tuple(model.Taint(t.key, t.effect, t.value or "") for t in spec.taints or ())
+    found = model.Node(
+        name=_text(metadata.name),
+        uid=metadata.uid,
+        labels=_checked(tuple(metadata.labels.items())) if metadata.labels else _NO_STRINGS,
+        annotations=_annotations(metadata.annotations) if metadata.annotations else _NO_STRINGS,
+        taints=taints,
+        allocatable=requesting.amounts(tuple((status.allocatable or {}).items())),
+        unschedulable=bool(spec.unschedulable),
+        ready=any(c.type == "Ready" and c.status == "True" for c in status.conditions or ()),
+        created=metadata.creation_timestamp or "",
+    )
+    return found, metadata.resource_version
+
+
+_NO_STRINGS: dict[str, str] = {}
+_NO_POD_SPEC = wire.PodSpec()
+_NO_POD_STATUS = wire.PodStatus()
+
+_text = sharing.Shared(sys.intern)
+
+
+def _checked(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Labels as a dict; they become keys of counts and parts of log lines: no control characters."""
+    for key, value in items:
+        if len(key) > 317 or len(value) > 63 or not (key.isprintable() and value.isprintable()):
+            raise ValueError(f"label {key[:80]!r}={value[:80]!r} is no valid label")
+    return {sys.intern(key): sys.intern(value) for key, value in items}
+
+
+_labels = sharing.Shared(_checked)
+
+
+def _owners_of(items: tuple[tuple[str, str, str, bool], ...]) -> tuple[model.Owner, ...]:
+    return tuple(model.Owner(kind, name, uid, controller) for kind, name, uid, controller in items)
+
+
+_owners = sharing.Shared(_owners_of)
+
+
+def _annotations(annotations: dict[str, str]) -> dict[str, str]:
+    kept = {key: value for key, value in annotations.items() if key.startswith(ANNOTATIONS)}
+    if not kept:
+        return _NO_STRINGS
+    if sum(map(len, kept.values())) > _LONGEST_ANNOTATIONS:
+        raise ValueError(f"more than {_LONGEST_ANNOTATIONS} characters in {ANNOTATIONS} annotations")
+    return kept

@@ -1,0 +1,178 @@
+"""WorkloadPolicies as people write them: valid, or invalid with the reasons.
+
+The custom resource definition that a cluster has may be loose (policies-and-scenarios 1), so
+everything is judged here. A policy that cannot be followed is kept and shown with its errors, as
+far as it can be read; its pods are refused with the reason, never silently scheduled.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import marshmallow
+import msgspec
+from marshmallow import fields, validate
+
+from app.domain import model, selecting
+from app.kube import wire
+
+STRICT_DOMAINS = "topolog.io/strict-domains"
+"""Annotation: ``"true"`` makes a Preferred policy refuse unlisted and unlabelled nodes, as Kosmos does."""
+
+_ONE_OF = "must be one of {choices}, not {input!r}"
+_NEEDED: dict[str, str | list[Any] | dict[Any, Any]] = {"required": "is missing", "null": "is missing"}
+
+
+class _Lax(marshmallow.Schema):
+    class Meta:
+        unknown = marshmallow.EXCLUDE
+
+
+class _Requirement(_Lax):
+    key = fields.String(
+        required=True, validate=validate.Length(min=1, error="is empty"), error_messages=_NEEDED
+    )
+    operator = fields.String(
+        required=True, validate=validate.OneOf(selecting.OPERATORS, error=_ONE_OF), error_messages=_NEEDED
+    )
+    values = fields.List(fields.String(), allow_none=True, load_default=list)
+
+    @marshmallow.validates_schema
+    def _values_fit(self, data: dict[str, Any], **_: object) -> None:
+        lists = data["operator"] in ("In", "NotIn")
+        if lists and not data["values"]:
+            raise marshmallow.ValidationError(f"must not be empty with {data['operator']}", "values")
+        if not lists and data["values"]:
+            raise marshmallow.ValidationError(f"must be empty with {data['operator']}", "values")
+
+
+class _Selector(_Lax):
+    matchLabels = fields.Dict(fields.String(), fields.String(), allow_none=True, load_default=dict)
+    matchExpressions = fields.List(fields.Nested(_Requirement), allow_none=True, load_default=list)
+
+
+class _Allocation(_Lax):
+    name = fields.String(required=True, error_messages=_NEEDED)
+    replicas = fields.Integer(
+        required=True,
+        strict=True,
+        validate=validate.Range(0, 2**31 - 1, error="must be between {min} and {max}, not {input}"),
+        error_messages={**_NEEDED, "invalid": "must be a whole number"},
+    )
+
+    @marshmallow.pre_load
+    def _no_booleans(self, data: object, **_: object) -> object:
+        if isinstance(data, dict) and isinstance(data.get("replicas"), bool):
+            raise marshmallow.ValidationError("must be a whole number", "replicas")
+        return data
+
+
+class _Spec(_Lax):
+    topologyKey = fields.String(
+        required=True, validate=validate.Length(min=1, error="is empty"), error_messages=_NEEDED
+    )
+    labelSelector = fields.Nested(_Selector, required=True, error_messages=_NEEDED)
+    allocationPolicy = fields.List(
+        fields.Nested(_Allocation),
+        required=True,
+        validate=validate.Length(min=1, error="is empty"),
+        error_messages=_NEEDED,
+    )
+    allocationType = fields.String(
+        load_default="Preferred", validate=validate.OneOf(("Preferred", "Required"), error=_ONE_OF)
+    )
+    allocationMethod = fields.String(
+        load_default="Balance", validate=validate.OneOf(("Balance", "Fill"), error=_ONE_OF)
+    )
+
+    @marshmallow.validates("allocationPolicy")
+    def _names_differ(self, value: list[dict[str, Any]], **_: object) -> None:
+        names = [one["name"] for one in value if "name" in one]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise marshmallow.ValidationError(f"names {', '.join(twice)} twice")
+
+    def handle_error(self, error: marshmallow.ValidationError, data: object, **_: object) -> NoReturn:
+        raise error
+
+
+_SCHEMA = _Spec()
+
+
+def policy(seen: wire.Policy) -> model.WorkloadPolicy:
+    """The policy, with ``errors`` that tell field and reason if it cannot be followed."""
+    metadata = seen.metadata
+    spec, errors = _judged(seen.spec)
+    selector = _mapping(spec.get("labelSelector"))
+    annotations = metadata.annotations or {}
+    return model.WorkloadPolicy(
+        uid=metadata.uid,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        topology_key=_string(spec.get("topologyKey")),
+        selector=model.Selector(
+            labels=_mapping(selector.get("matchLabels")),
+            expressions=tuple(_requirements(selector.get("matchExpressions"))),
+        ),
+        allocations=tuple(_allocations(spec.get("allocationPolicy"))),
+        type=_string(spec.get("allocationType")) or "Preferred",
+        method=_string(spec.get("allocationMethod")) or "Balance",
+        strict_domains=annotations.get(STRICT_DOMAINS) == "true",
+        errors=errors,
+        created=metadata.creation_timestamp or "",
+    )
+
+
+def _judged(raw: msgspec.Raw) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The specification as far as it is usable, and what is wrong with it."""
+    spec = msgspec.json.decode(raw)
+    if spec is None:
+        return {}, ("spec is missing",)
+    if not isinstance(spec, dict):
+        return {}, ("spec must be an object",)
+    try:
+        # A null means absent, as everywhere in Kubernetes.
+        return _SCHEMA.load({key: value for key, value in spec.items() if value is not None}), ()
+    except marshmallow.ValidationError as refused:
+        return _mapping(refused.valid_data), tuple(_sentences("spec", refused.messages))
+
+
+def _sentences(path: str, messages: object) -> Iterator[str]:
+    """``{"allocationPolicy": {0: {"replicas": ["..."]}}}`` -> ``spec.allocationPolicy[0].replicas ...``."""
+    if isinstance(messages, dict):
+        for key, inner in messages.items():
+            below = f"{path}[{key}]" if isinstance(key, int) else f"{path}.{key}"
+            yield from _sentences(path if key == "_schema" else below, inner)
+    elif isinstance(messages, list):
+        for message in messages:
+            yield f"{path} {_lowered(str(message))}"
+
+
+def _lowered(message: str) -> str:
+    """Marshmallow's own sentences, such as ``Not a valid string.``, made to follow a path."""
+    return f"is {message[0].lower()}{message[1:-1]}" if message.startswith("Not ") else message
+
+
+def _allocations(found: object) -> Iterator[model.Allocation]:
+    for one in found if isinstance(found, list) else ():
+        name, replicas = _mapping(one).get("name"), _mapping(one).get("replicas")
+        if isinstance(name, str) and isinstance(replicas, int):
+            yield model.Allocation(name, replicas)
+
+
+def _requirements(found: object) -> Iterator[model.Requirement]:
+    for one in found if isinstance(found, list) else ():
+        part = _mapping(one)
+        values = part.get("values")
+        yield model.Requirement(
+            key=_string(part.get("key")),
+            operator=_string(part.get("operator")),
+            values=tuple(values) if isinstance(values, list) else (),
+        )
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""

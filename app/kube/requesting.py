@@ -1,0 +1,79 @@
+"""What a pod asks a node for: the effective request of all its containers.
+
+The rule of Kubernetes (component-helpers/resource PodRequests): containers run together with the
+sidecars (init containers that restart always); each other init container runs alone beside the
+sidecars started before it; pod-level requests take precedence for the resources that they name;
+the overhead comes on top.
+"""
+
+from collections.abc import Iterable
+
+from app.kube import quantities, sharing, wire
+
+Amounts = dict[str, int]
+_Items = tuple[tuple[str, str | int | float], ...]
+_Shape = tuple[tuple[_Items, ...], tuple[tuple[bool, _Items], ...], _Items, _Items]
+
+_NONE: Amounts = {}
+
+
+def effective(spec: wire.PodSpec | None) -> Amounts:
+    """Resource -> amount (cpu in milli-units); shared between pods of the same shape, so never change it.
+
+    Raises ValueError if a quantity is none.
+    """
+    if spec is None:
+        return _NONE
+    shape = (
+        tuple([_items(container) for container in spec.containers or ()]),
+        tuple([(c.restart_policy == "Always", _items(c)) for c in spec.init_containers or ()]),
+        tuple(spec.overhead.items()) if spec.overhead else (),
+        tuple(spec.resources.requests.items()) if spec.resources and spec.resources.requests else (),
+    )
+    return _effective(shape)
+
+
+def _allocatable(items: _Items) -> Amounts:
+    return {name: quantities.parse(value, name) for name, value in items}
+
+
+amounts = sharing.Shared(_allocatable)
+"""Quantities of one object, as items -> amounts; shared, so never change them."""
+
+
+def _items(container: wire.Container) -> _Items:
+    resources = container.resources
+    return tuple(resources.requests.items()) if resources is not None and resources.requests else ()
+
+
+def _sum(shape: _Shape) -> Amounts:
+    containers, inits, overhead, whole = shape
+    total = _added(map(amounts, containers))
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for restarts, items in inits:
+        if restarts:
+            sidecars = _added((sidecars, amounts(items)))
+            alone = sidecars
+        else:
+            alone = _added((sidecars, amounts(items)))
+        peak = _larger(peak, alone)
+    total = _larger(_added((total, sidecars)), peak)
+    if whole:
+        total = {**total, **amounts(whole)}
+    return _added((total, amounts(overhead)))
+
+
+_effective = sharing.Shared(_sum)
+
+
+def _added(parts: Iterable[Amounts]) -> Amounts:
+    total: Amounts = {}
+    for part in parts:
+        for name, amount in part.items():
+            total[name] = min(quantities.LARGEST, total.get(name, 0) + amount)
+    return total
+
+
+def _larger(one: Amounts, other: Amounts) -> Amounts:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in (*one, *other)}

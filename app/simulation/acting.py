@@ -1,0 +1,198 @@
+"""What requests do to the objects: create, read, replace, patch, delete, and the pod subresources.
+
+The rules of the real server that clients depend on: optimistic concurrency, preconditions, status
+as a subresource, deletion of running pods with grace, and the binding with its exact refusals.
+"""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from app.simulation import answers, merging, objects
+
+Json = dict[str, Any]
+
+WITH_STATUS = frozenset(("pods", "nodes"))
+"""Resources whose status changes by the status subresource only."""
+
+PATCHES: dict[str, Callable[[object, object], object]] = {
+    "application/merge-patch+json": merging.merge,
+    "application/strategic-merge-patch+json": merging.merge_strategically,
+}
+
+_DEFAULT_GRACE = 30
+_POD_SPEC = {
+    "restartPolicy": "Always",
+    "schedulerName": "default-scheduler",
+    "priority": 0,
+    "preemptionPolicy": "PreemptLowerPriority",
+}
+
+
+def parsed(body: bytes) -> Json:
+    """The body as an object with metadata. Raises Refused."""
+    try:
+        found = msgspec.json.decode(body)
+    except (ValueError, RecursionError) as problem:
+        raise answers.bad(f"couldn't decode the body: {problem}") from problem
+    if not isinstance(found, dict):
+        raise answers.bad("the body is no object")
+    return found
+
+
+def create(store: objects.Objects, resource: objects.Resource, namespace: str, body: bytes) -> bytes:
+    """POST to a collection."""
+    made = parsed(body)
+    metadata = made.setdefault("metadata", {})
+    if resource.namespaced and metadata.setdefault("namespace", namespace) != namespace:
+        raise answers.bad("the namespace of the provided object does not match the request")
+    if not metadata.get("name"):
+        prefix = metadata.get("generateName")
+        if not prefix:
+            raise answers.invalid(
+                resource.kind, "", "metadata.name: Required value: name or generateName is required"
+            )
+        metadata["name"] = f"{prefix}{uuid.uuid4().hex[:5]}"
+    made.setdefault("apiVersion", resource.version)
+    made.setdefault("kind", resource.kind)
+    metadata.pop("resourceVersion", None)
+    metadata.pop("uid", None)
+    if resource.name == "pods":
+        made["spec"] = _POD_SPEC | made.get("spec", {})
+        made["status"] = {"phase": "Pending", **made.get("status", {})}
+    return store.create(resource.name, made)
+
+
+def replace(
+    store: objects.Objects, resource: objects.Resource, key: objects.Key, body: bytes, *, status: bool
+) -> bytes:
+    """PUT of an object or of its status."""
+    wanted = parsed(body)
+
+    def edit(current: Json) -> Json:
+        _refuse_unmet(resource, key, wanted.get("metadata", {}), current)
+        return _kept(resource, current, wanted, status=status)
+
+    return store.change(resource.name, key, edit)
+
+
+def patch(
+    store: objects.Objects,
+    resource: objects.Resource,
+    key: objects.Key,
+    body: bytes,
+    *,
+    content: str,
+    status: bool,
+) -> bytes:
+    """PATCH of an object or of its status."""
+    apply = PATCHES.get(content)
+    if apply is None:
+        raise answers.Refused(
+            415, "UnsupportedMediaType", f"the body of the request was in an unknown format: {content}"
+        )
+    change = parsed(body)
+
+    def edit(current: Json) -> Json:
+        _refuse_unmet(resource, key, change.get("metadata", {}), current)
+        patched = apply(current, change)
+        if not isinstance(patched, dict):
+            raise answers.bad("the patch makes no object")
+        return _kept(resource, current, patched, status=status)
+
+    return store.change(resource.name, key, edit)
+
+
+def delete(store: objects.Objects, resource: objects.Resource, key: objects.Key, body: bytes) -> bytes:
+    """DELETE: at once, or for a pod on a node with grace, which its kubelet ends."""
+    options = parsed(body) if body else {}
+    with store.changed:
+        current = store.get(resource.name, key)
+        wanted = options.get("preconditions") or {}
+        if wanted.get("uid") not in (None, current["metadata"]["uid"]):
+            raise answers.conflict(resource.name, key[1], _uids(wanted["uid"], current))
+        grace = options.get("gracePeriodSeconds", _DEFAULT_GRACE)
+        if resource.name == "pods" and grace and _occupies(current):
+
+            def mark(pod: Json) -> Json:
+                pod["metadata"].setdefault("deletionTimestamp", objects.now())
+                pod["metadata"].setdefault("deletionGracePeriodSeconds", grace)
+                return pod
+
+            return store.change(resource.name, key, mark)
+        return store.remove(resource.name, key)
+
+
+def bind(store: objects.Objects, key: objects.Key, body: bytes) -> bytes:
+    """POST of a Binding, refused in the real server's words."""
+    wanted = parsed(body)
+    uid = wanted.get("metadata", {}).get("uid")
+    node = wanted.get("target", {}).get("name")
+    if not node:
+        raise answers.invalid("Binding", key[1], "target.name: Required value")
+
+    def edit(pod: Json) -> Json:
+        why = _unbindable(pod, uid)
+        if why:
+            raise answers.conflict("pods/binding", key[1], why)
+        pod["spec"]["nodeName"] = node
+        status = pod["status"]
+        status.pop("nominatedNodeName", None)
+        scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": objects.now()}
+        others = [one for one in status.get("conditions", []) if one.get("type") != "PodScheduled"]
+        status["conditions"] = [*others, scheduled]
+        return pod
+
+    store.change("pods", key, edit)
+    return answers.SUCCESS
+
+
+def _unbindable(pod: Json, uid: str | None) -> str:
+    name = pod["metadata"]["name"]
+    if uid and uid != pod["metadata"]["uid"]:
+        return _uids(uid, pod)
+    if "deletionTimestamp" in pod["metadata"]:
+        return f"pod {name} is being deleted, cannot be assigned to a host"
+    if pod["spec"].get("nodeName"):
+        return f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
+    if pod["spec"].get("schedulingGates"):
+        return f"pod {name} has non-empty .spec.schedulingGates"
+    return ""
+
+
+def _occupies(pod: Json) -> bool:
+    finished = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    return bool(pod.get("spec", {}).get("nodeName")) and not finished
+
+
+def _uids(wanted: str, current: Json) -> str:
+    mine = current["metadata"]["uid"]
+    return f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {mine}"
+
+
+def _refuse_unmet(resource: objects.Resource, key: objects.Key, metadata: Json, current: Json) -> None:
+    mine = current["metadata"]
+    if metadata.get("uid") not in (None, "", mine["uid"]):
+        raise answers.conflict(resource.name, key[1], _uids(metadata["uid"], current))
+    if metadata.get("resourceVersion") not in (None, "", mine["resourceVersion"]):
+        raise answers.conflict(
+            resource.name,
+            key[1],
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+
+
+def _kept(resource: objects.Resource, current: Json, wanted: Json, *, status: bool) -> Json:
+    """What a write may change: the status or everything else, never both, and never the identity."""
+    if status:
+        return current | {"status": wanted.get("status", {})}
+    kept = ("name", "namespace", "uid", "creationTimestamp", "resourceVersion", "deletionTimestamp")
+    metadata = wanted.get("metadata", {}) | {
+        k: current["metadata"][k] for k in kept if k in current["metadata"]
+    }
+    after = wanted | {"metadata": metadata, "apiVersion": resource.version, "kind": resource.kind}
+    if resource.name in WITH_STATUS and "status" in current:
+        after["status"] = current["status"]
+    return after
