@@ -62,7 +62,7 @@ def measure(
         with console.status(f"{name} ..."):
             try:
                 measured.extend(cases.CASES[name](bench))
-            except (calling.CallFailed, AssertionError, OSError) as error:
+            except (calling.CallFailed, AssertionError, OSError, ImportError) as error:
                 missing.append(rows.Missing(name, str(error)))
         console.print(f"[dim]{name}: {time.monotonic() - started:.0f} s[/]")
     return measured, missing

@@ -5,6 +5,7 @@ its rows. The bars are those of the project's goals: what a user may rely on, no
 """
 
 import dataclasses
+import importlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 
@@ -62,6 +63,24 @@ def crowd(bench: benches.Bench) -> Iterator[rows.Row]:
         yield _row(f"filter, {nodes:,} names, {many:,} pods against {few:,}, p50", report, "filter", bar=1.1)
 
 
+def ingest(_: benches.Bench) -> Iterator[rows.Row]:
+    """Events through the real function into a store with an append-only file."""
+    yield rows.at_least(
+        "ingest, AOF everysec", "events/s", ours=_measured("ingest", "measure_ingest"), bar=30_000
+    )
+
+
+def cold_start(_: benches.Bench) -> Iterator[rows.Row]:
+    """From nothing to readiness against the simulated API server."""
+    seconds = _measured("cold_start", "measure_cold_start")
+    yield rows.at_most("cold start, 5,000 nodes, 150,000 pods", "s", ours=seconds, bar=8)
+
+
+def _measured(module: str, function: str) -> float:
+    """What a measurement in a module of its own returns: imported when it is asked for, for it needs much."""
+    return float(getattr(importlib.import_module(f"tests.bench.{module}"), function)())
+
+
 def _row(case: str, report: calling.Report, verb: str, *, bar: float, tail: bool = False) -> rows.Row:
     ours, peer = report.targets["ours"][verb], report.targets["peer"][verb]
     if tail:
@@ -78,5 +97,11 @@ def _settled(memory: Callable[[], int], limit: float, *, within: float = 15.0) -
 
 
 Case = Callable[[benches.Bench], Iterator[rows.Row]]
-DEFAULT: Mapping[str, Case] = {"names": names, "whole": whole, "crowd": crowd}
+DEFAULT: Mapping[str, Case] = {
+    "names": names,
+    "whole": whole,
+    "crowd": crowd,
+    "ingest": ingest,
+    "cold-start": cold_start,
+}
 CASES: Mapping[str, Case] = {**DEFAULT, "e2e": end_to_end.end_to_end}
