@@ -1,0 +1,101 @@
+"""The moment that a question is about: now, an offset of the log, or a time.
+
+Without ``at`` a view reads the head of the log (one cheap round trip), so that who has just changed
+something sees it, whichever process answers. Every reply says which position it shows and how old
+that was.
+"""
+
+from dataclasses import dataclass
+
+import flask
+
+from app.api import errors, services, times
+from app.domain import model, snapshots
+
+_PATIENCE = 1.0
+"""Seconds that a question waits for the store before it is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """What ``?at=`` says: an offset, perhaps of a named incarnation, or a time."""
+
+    offset: int | None = None
+    time_ms: int | None = None
+    incarnation: str = ""
+
+
+NOW = At()
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A snapshot, and when it was the present."""
+
+    snapshot: snapshots.Snapshot
+    as_of: str
+    """RFC 3339; the time of its latest event, or of the question if it is the present."""
+    age: float
+    """Seconds since then; for the present, since the process last knew it to be the head."""
+
+    @property
+    def position(self) -> model.Position:
+        """The place in the log."""
+        return self.snapshot.position
+
+
+def parse(text: str) -> At:
+    """``42``, ``INCARNATION/42`` as in X-Topolog-Position, or an RFC 3339 time; raises ValueError."""
+    incarnation, _, offset = text.rpartition("/")
+    if offset.isascii() and offset.isdigit() and len(offset) <= 18:
+        return At(offset=int(offset), incarnation=incarnation)
+    try:
+        return At(time_ms=times.milliseconds(text))
+    except ValueError as error:
+        raise ValueError("must be an offset of the log, or an RFC 3339 time with its zone") from error
+
+
+def take(at: At = NOW) -> Moment:
+    """The moment asked for; raises Problem 400 or 410, or a StoreError. Stamps the reply."""
+    given = services.current()
+    head = given.follower.catch_up(timeout=_PATIENCE)
+    if at.incarnation and at.incarnation != head.position.incarnation:
+        raise errors.Problem(
+            410,
+            "PositionGone",
+            f"the log is {head.position.incarnation} now; offsets of {at.incarnation} mean nothing in it",
+        )
+    if at.offset is not None and at.offset > head.offset:
+        raise errors.bad(f"at: offset {at.offset} is not written yet; the head is {head.offset}")
+    now = given.wall()
+    if at.offset == head.offset or (at.offset is None and (at.time_ms is None or at.time_ms >= now * 1000)):
+        moment = _present(given, head)
+    else:
+        moment = _past(given, given.histories.at(at.offset, time_ms=at.time_ms))
+    flask.g.moment = moment
+    return moment
+
+
+def stamp(response: flask.Response) -> flask.Response:
+    """Say in the headers which position the reply shows and how old it is, in seconds."""
+    given = services.current()
+    shown: Moment | None = flask.g.get("moment")
+    if shown is None:
+        shown = _present(given, given.follower.snapshot)
+    response.headers["X-Topolog-Position"] = str(shown.position)
+    response.headers["X-Topolog-Age"] = f"{max(0.0, shown.age):.3f}"
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def _present(given: services.Services, snapshot: snapshots.Snapshot) -> Moment:
+    age = given.follower.lag_seconds
+    return Moment(snapshot, times.rfc3339(given.wall() - age), age)
+
+
+def _past(given: services.Services, snapshot: snapshots.Snapshot) -> Moment:
+    entries = given.log.read(snapshot.offset - 1, limit=1) if snapshot.offset > 0 else []
+    if not entries or entries[0].offset != snapshot.offset:
+        return Moment(snapshot, "", 0.0)
+    since = entries[0].at_ms / 1000
+    return Moment(snapshot, times.rfc3339(since), given.wall() - since)

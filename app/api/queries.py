@@ -1,0 +1,146 @@
+"""The query parameters, each described once."""
+
+import re
+from typing import get_args
+
+from marshmallow import Schema, ValidationError, fields, validate
+
+from app.api import moments, pages
+from app.domain import events
+
+NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+NAMESPACED = re.compile(rf"{NAME}/{NAME}\Z", re.ASCII)
+VERBS = ("filter", "filter_onlyone", "prioritize", "bind", "preempt")
+
+
+class At(fields.Field[moments.At]):
+    """An offset, a position or a time."""
+
+    def _deserialize(self, value: object, attr: str | None, data: object, **_: object) -> moments.At:
+        try:
+            return moments.parse(str(value))
+        except ValueError as error:
+            raise ValidationError(str(error)) from error
+
+
+def at(description: str, *, data_key: str | None = None) -> At:
+    """A parameter that names a moment."""
+    return At(
+        data_key=data_key,
+        metadata={
+            "type": "string",
+            "description": f"{description}: an offset of the log, a position as in X-Topolog-Position,"
+            " or an RFC 3339 time.",
+            "examples": {"offset": {"value": "42"}, "time": {"value": "2026-07-01T12:00:00Z"}},
+        },
+    )
+
+
+class Empty(Schema):
+    """No parameters."""
+
+
+class Moment(Schema):
+    """The moment of the question."""
+
+    at = at("The moment to look at, instead of now")
+
+
+def _limit() -> fields.Integer:
+    return fields.Integer(
+        load_default=pages.DEFAULT,
+        strict=False,
+        validate=validate.Range(1, pages.MOST),
+        metadata={"description": "Items at most."},
+    )
+
+
+def _continue() -> fields.String:
+    return fields.String(
+        data_key="continue",
+        validate=validate.Length(max=2000),
+        metadata={"description": "metadata.continue of the former page."},
+    )
+
+
+class Page(Moment):
+    """A page of a list."""
+
+    limit = _limit()
+    continue_ = _continue()
+
+
+def text(description: str, **more: object) -> fields.String:
+    """A parameter that is matched as it is."""
+    return fields.String(validate=validate.Length(1, 512), metadata={"description": description, **more})
+
+
+def pod(description: str) -> fields.String:
+    """A parameter that names a pod."""
+    return fields.String(
+        validate=validate.Regexp(NAMESPACED, error="must be NAMESPACE/NAME"),
+        metadata={"description": description},
+    )
+
+
+class Decisions(Page):
+    """Which decisions."""
+
+    pod = pod("Only those about this pod, NAMESPACE/NAME.")
+    node = text("Only those that chose, kept or were asked about this node.")
+    plugin = text("Only those in which this plugin refused nodes.")
+    reason = text("Only those with a reason that contains this text.")
+    outcome = text("Only those that ended so: kept, refused, scored, bound or error.")
+    verb = fields.String(validate=validate.OneOf(VERBS), metadata={"description": "Only those of this verb."})
+    since = at("Only those taken at or after this moment")
+    until = at("Only those taken before this moment")
+
+
+class Events(Page):
+    """Which events."""
+
+    from_ = at("Only those at or after this moment", data_key="from")
+    to = at("Only those up to this moment")
+    type = fields.String(
+        validate=validate.OneOf(sorted(kind.__name__ for kind in get_args(events.AnyEvent))),
+        metadata={"description": "Only those of this type."},
+    )
+    object = text(
+        "Only those about this subject: pod:UID, pod:NS/NAME, node:NAME, policy:NS/NAME, flag:LETTER."
+    )
+
+
+class Topology(Page):
+    """Which levels."""
+
+    levels = fields.String(
+        validate=validate.Regexp(
+            r"[^,\x00-\x20]{1,317}(,[^,\x00-\x20]{1,317}){0,7}\Z", error="must be label keys, comma-separated"
+        ),
+        metadata={"description": "Label keys from the widest to the narrowest, comma-separated."},
+    )
+
+
+class Explain(Moment):
+    """Which attempt, in which form."""
+
+    format = fields.String(
+        validate=validate.OneOf(("json", "markdown", "csv")),
+        metadata={"description": "The form; without it, the one that the Accept header prefers."},
+    )
+    attempt = fields.Integer(
+        validate=validate.Range(1, 10**9),
+        metadata={"description": "The n-th scheduling attempt of those kept, from 1; without it the latest."},
+    )
+    decision = text("The decision with this id, whatever its verb.")
+    limit = _limit()
+
+
+class Flag(Schema):
+    """How long and for whom a flag holds."""
+
+    ttl = fields.String(
+        validate=validate.Length(1, 32),
+        metadata={"description": "The flag falls back to its value at start after this time, such as 5m."},
+    )
+    pod = pod("The flag holds for this pod only, NAMESPACE/NAME.")

@@ -1,0 +1,151 @@
+"""The decisions that were taken: what was asked, what was answered, and where to ask why."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+import flask
+from marshmallow import Schema, fields
+
+from app.api import blueprints, errors, moments, pages, queries, schemas, services, times
+from app.store import decisions as records
+
+routes = blueprints.create("decisions", "/apis/v1", "What was answered to kube-scheduler.")
+_CHUNK = 500
+_CHUNKS = 20
+"""Chunks read for one page; a page may be short, ``continue`` then goes on behind them."""
+
+
+class Decision(Schema):
+    """One call of a verb, and what came of it."""
+
+    id = schemas.text("Its id; newer ones come first.")
+    at = schemas.text("When it was answered (RFC 3339).")
+    verb = schemas.text("filter, filter_onlyone, prioritize, bind or preempt.")
+    pod = schemas.nested(schemas.PodReference, "The pod.")
+    position = schemas.text("The position of the log that it was decided at.")
+    outcome = schemas.text("kept, refused, scored, bound or error.")
+    node = schemas.text("The one node, for filter_onlyone and bind.")
+    candidates = schemas.number("Nodes offered.")
+    kept = schemas.number("Nodes kept.")
+    reasons = schemas.counts("Reason -> nodes refused for it.")
+    error = schemas.text("What went wrong.")
+    milliseconds = schemas.real("How long it took.")
+    configuration = schemas.text("The configuration that decided it.")
+
+
+class DecisionDetail(Decision):
+    """One decision, its inputs included."""
+
+    nodes = schemas.texts("The nodes offered, by name.")
+    victims = fields.Dict(
+        keys=fields.String(),
+        values=fields.List(fields.String()),
+        required=True,
+        metadata={"description": "For preempt: node -> uids of the proposed victims."},
+    )
+    explain = schemas.text("Where to ask for reasons and scores.")
+
+
+@blueprints.get(routes, "/decisions", schemas.page_of(Decision), query=queries.Decisions)
+def listing(query: pages.Query) -> pages.Body:
+    """The decisions, newest first."""
+    shown = moments.take(query.get("at") or moments.NOW)
+    cursor = pages.read(query)
+    limit = int(query["limit"])
+    scan = _Scan(query, cursor.before if cursor is not None else None)
+    found = list(islice((one for one in scan if _wanted(one, query, shown)), limit + 1))
+    following = found[limit - 1].id if len(found) > limit else scan.unfinished
+    more = pages.Cursor(
+        flask.request.path, shown.position.incarnation, shown.position.offset, before=following or ""
+    )
+    metadata = pages.metadata(shown, more if following else None, None if following else 0)
+    return {"items": [_row(decision) for decision in found[:limit]], "metadata": metadata}
+
+
+@blueprints.get(routes, "/decisions/<identifier>", DecisionDetail, query=queries.Empty)
+def one(_: pages.Query, identifier: str) -> pages.Body:
+    """One decision."""
+    moments.take()
+    given, decision = services.current(), find(identifier)
+    pod = decision.pod
+    return {
+        **_row(decision),
+        "nodes": sorted(given.decisions.candidates(decision, given.histories.at(decision.position.offset))),
+        "victims": {node: list(uids) for node, uids in decision.victims.items()},
+        "explain": f"/apis/v1/pods/{pod.namespace}/{pod.name}/explain?decision={decision.id}",
+    }
+
+
+def find(identifier: str) -> records.Decision:
+    """The decision with that id; raises Problem 404."""
+    found = services.current().decisions.get(identifier)
+    if found is None:
+        raise errors.missing("decision", identifier)
+    return found
+
+
+class _Scan:
+    """The decisions that the store can filter, newest first, as far as one page goes."""
+
+    def __init__(self, query: pages.Query, before: str | None) -> None:
+        self._query = query
+        self._before = before
+        self.unfinished: str | None = None
+        """The last id looked at, if there may be more behind it."""
+
+    def __iter__(self) -> Iterator[records.Decision]:
+        query, before, since = self._query, self._before, self._query.get("since")
+        for _ in range(_CHUNKS):
+            chunk = services.current().decisions.latest(
+                limit=_CHUNK,
+                before=before,
+                pod=query.get("pod"),
+                node=query.get("node"),
+                plugin=query.get("plugin"),
+                reason=query.get("reason"),
+                outcome=query.get("outcome"),
+                verb=query.get("verb"),
+            )
+            for decision in chunk:
+                if since is not None and _earlier(decision, since):
+                    return
+                yield decision
+            if len(chunk) < _CHUNK:
+                return
+            before = chunk[-1].id
+        self.unfinished = before
+
+
+def _wanted(decision: records.Decision, query: pages.Query, shown: moments.Moment) -> bool:
+    until = query.get("until")
+    if decision.position.offset > shown.snapshot.offset:
+        return False
+    return until is None or _earlier(decision, until)
+
+
+def _earlier(decision: records.Decision, at: moments.At) -> bool:
+    if at.time_ms is None:
+        return decision.position.offset < (at.offset or 0)
+    try:
+        return times.milliseconds(decision.at) < at.time_ms
+    except ValueError:
+        return False
+
+
+def _row(decision: records.Decision) -> pages.Body:
+    pod = decision.pod
+    return {
+        "id": decision.id,
+        "at": decision.at,
+        "verb": decision.verb,
+        "pod": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+        "position": str(decision.position),
+        "outcome": decision.outcome,
+        "node": decision.node,
+        "candidates": decision.count,
+        "kept": decision.kept,
+        "reasons": decision.reasons,
+        "error": decision.error,
+        "milliseconds": decision.milliseconds,
+        "configuration": decision.configuration,
+    }

@@ -1,0 +1,110 @@
+"""The log itself: what happened, in order, and whom it was about."""
+
+import flask
+import msgspec
+from marshmallow import Schema
+
+from app.api import blueprints, errors, moments, pages, queries, schemas, services, times
+from app.domain import events, model
+from app.store import errors as store_errors
+from app.store import tailing
+
+routes = blueprints.create("events", "/apis/v1", "Everything that happened, in the order of the log.")
+_WINDOW = 5000
+"""Offsets looked through for one page; a page may be short, ``continue`` then goes on behind them."""
+
+
+class Event(Schema):
+    """One entry of the log."""
+
+    offset = schemas.number("Its place in the log.")
+    at = schemas.text("When it was appended (RFC 3339).")
+    type = schemas.text("What happened.")
+    object = schemas.text("The subject: pod:UID, node:NAME, policy:NS/NAME, flag:LETTER or kind:NAME.")
+    name = schemas.text("The subject as people call it.")
+    data = schemas.anything("The event's fields.")
+
+
+@blueprints.get(routes, "/events", schemas.page_of(Event), query=queries.Events)
+def listing(query: pages.Query) -> pages.Body:
+    """The events from one moment to another, oldest first."""
+    shown = moments.take(query.get("at") or moments.NOW)
+    last = min(shown.snapshot.offset, _end(query.get("to"), shown))
+    cursor = pages.read(query)
+    since = cursor.index if cursor is not None else _begin(query.get("from_"), shown)
+    try:
+        found, behind = _window(query, since, last)
+    except store_errors.Trimmed as trimmed:
+        if query.get("from_") is not None or cursor is not None:
+            raise
+        found, behind = _window(query, trimmed.oldest, last)
+    following = pages.Cursor(
+        flask.request.path, shown.position.incarnation, shown.position.offset, index=behind
+    )
+    metadata = pages.metadata(shown, following if behind <= last else None, 0 if behind > last else None)
+    return {"items": [_row(entry) for entry in found], "metadata": metadata}
+
+
+def _window(query: pages.Query, since: int, last: int) -> tuple[list[tailing.Entry], int]:
+    """The page's entries, and the offset at which the next page begins."""
+    limit, end = int(query["limit"]), min(last, since + _WINDOW - 1)
+    if end < since:
+        return [], last + 1
+    subject = query.get("object")
+    named = subject is not None and subject.startswith("pod:") and "/" in subject
+    entries = services.current().histories.entries(
+        since,
+        end,
+        kind=query.get("type"),
+        subject=None if named else subject,
+        limit=_WINDOW if named else limit,
+    )
+    if named:
+        wanted = str(subject).removeprefix("pod:")
+        entries = [entry for entry in entries if _name(entry.event) == wanted][:limit]
+    return entries, entries[-1].offset + 1 if len(entries) == limit else end + 1
+
+
+def _begin(at: moments.At | None, shown: moments.Moment) -> int:
+    if at is None:
+        return 1
+    if at.time_ms is not None:
+        return services.current().histories.offset_at(at.time_ms - 1) + 1
+    return max(1, _offset(at, shown))
+
+
+def _end(at: moments.At | None, shown: moments.Moment) -> int:
+    if at is None:
+        return shown.snapshot.offset
+    if at.time_ms is not None:
+        return services.current().histories.offset_at(at.time_ms)
+    return _offset(at, shown)
+
+
+def _offset(at: moments.At, shown: moments.Moment) -> int:
+    if at.incarnation and at.incarnation != shown.position.incarnation:
+        raise errors.Problem(410, "PositionGone", f"offsets of {at.incarnation} mean nothing in this log")
+    return at.offset or 0
+
+
+def _row(entry: tailing.Entry) -> pages.Body:
+    data = msgspec.to_builtins(entry.event)
+    kind = data.pop("type")
+    return {
+        "offset": entry.offset,
+        "at": times.rfc3339(entry.at_ms / 1000),
+        "type": kind,
+        "object": entry.event.subject,
+        "name": _name(entry.event),
+        "data": data,
+    }
+
+
+def _name(event: events.AnyEvent) -> model.NamespacedName:
+    match event:
+        case events.PodSeen() | events.PodPlaced():
+            return event.pod.key
+        case events.PodGone() | events.PlacementReleased() | events.PolicyGone():
+            return f"{event.namespace}/{event.name}"
+        case _:
+            return event.subject.partition(":")[2]

@@ -1,0 +1,116 @@
+"""The debug flags: what they are called, what they may be, and what they are now.
+
+They live in the log, so one call reaches every process of every replica and is audited; they change
+what is shown, never what is decided. The sentences are those of Koordinator's scheduler.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from marshmallow import Schema
+
+from app.api import blueprints, pages, queries, schemas, services, times
+from app.domain import model, snapshots
+
+routes = blueprints.create("flags", "/apis/v1", "The debug flags.")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_TRUE = ("1", "t", "T", "TRUE", "true", "True")
+_FALSE = ("0", "f", "F", "FALSE", "false", "False")
+
+
+Letter = Literal["s", "f", "v", "d"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One flag."""
+
+    letter: Letter
+    title: str
+    """What the replies call it."""
+    parse: Callable[[str], str]
+    """The value as it is kept; raises ValueError."""
+    default: str
+    about: str
+
+
+def whole(text: str, bits: int = 64) -> str:
+    """Go's Atoi."""
+    if not _INTEGER.fullmatch(text):
+        raise ValueError("must be a whole number")
+    if not -(1 << (bits - 1)) <= int(text) < 1 << (bits - 1):
+        raise ValueError(f"does not fit into {bits} bits")
+    return str(int(text))
+
+
+def verbosity(text: str) -> str:
+    """klog's Level."""
+    return whole(text, 32)
+
+
+def truth(text: str) -> str:
+    """Go's ParseBool."""
+    if text in _TRUE:
+        return "true"
+    if text in _FALSE:
+        return "false"
+    raise ValueError("must be true or false")
+
+
+KINDS: dict[str, Kind] = {
+    kind.letter: kind
+    for kind in (
+        Kind("s", "debugTopNScores", whole, "0", "Log the best N nodes of each decision; 0 is off."),
+        Kind("f", "debugFilterFailure", truth, "false", "Log which nodes each plugin refuses, and why."),
+        Kind("v", "klog.logging.verbosity", verbosity, "0", "Verbosity of the log."),
+        Kind("d", "debugDiagnosis", truth, "false", "Log the whole diagnosis of each decision as JSON."),
+    )
+}
+
+
+class Flag(Schema):
+    """A debug flag as it is now."""
+
+    name = schemas.text("s, f, v or d.")
+    title = schemas.text("What it is called in the replies.")
+    value = schemas.text("The value in force.")
+    default = schemas.text("The value at start.")
+    pod = schemas.text("The only pod that it holds for, NAMESPACE/NAME; empty for all.")
+    until = schemas.text("When it falls back to the value at start; empty for never.")
+    about = schemas.text("What it does.")
+    changed = schemas.number("The offset of the event that set it last; 0 if it was never set.")
+
+
+@blueprints.get(routes, "/flags", schemas.page_of(Flag), query=queries.Page)
+def flags(query: pages.Query) -> pages.Body:
+    """All debug flags."""
+    shown = pages.moment(query)
+    part, metadata = pages.cut([present(shown.snapshot, kind) for kind in KINDS.values()], query, shown)
+    return {"items": part, "metadata": metadata}
+
+
+def present(snapshot: snapshots.Snapshot, kind: Kind) -> pages.Body:
+    """One flag as it is in the snapshot: an expired one is back at its value from the start."""
+    given = services.current()
+    default = given.flags.get(kind.letter, kind.default)
+    flag = in_force(snapshot, kind.letter, given.wall())
+    return {
+        "name": kind.letter,
+        "title": kind.title,
+        "value": flag.value if flag is not None else default,
+        "default": default,
+        "pod": flag.pod if flag is not None else "",
+        "until": flag.until if flag is not None else "",
+        "about": kind.about,
+        "changed": snapshot.version(f"flag:{kind.letter}"),
+    }
+
+
+def in_force(snapshot: snapshots.Snapshot, letter: str, now: float) -> model.Flag | None:
+    """The flag as last set, unless its time is over."""
+    flag = snapshot.flags.get(letter)
+    if flag is None or (flag.until and times.milliseconds(flag.until) <= now * 1000):
+        return None
+    return flag

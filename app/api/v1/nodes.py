@@ -1,0 +1,113 @@
+"""Nodes: what they have, what is asked of them, and what is left.
+
+``nodes/{name}`` keeps the field names of Koordinator's scheduler (koordinator-api.md 1.2) with
+quantities as text and pods without their specs.
+"""
+
+from marshmallow import Schema, fields
+
+from app.api import blueprints, errors, moments, pages, quantities, queries, schemas
+from app.api.v1 import pods
+from app.domain import model, snapshots
+
+routes = blueprints.create("nodes", "/apis/v1", "Nodes as the scheduler knows them.")
+
+
+class Node(Schema):
+    """One node of the list."""
+
+    name = schemas.text("Name.")
+    labels = schemas.mapping("Labels.")
+    ready = schemas.truth("The condition Ready is true.")
+    unschedulable = schemas.truth("Cordoned.")
+    taints = fields.List(fields.Dict(), required=True, metadata={"description": "Taints."})
+    allocatable = schemas.mapping("What the node offers.")
+    requested = schemas.mapping("What its pods ask for, those in flight included.")
+    remaining = schemas.mapping("What is left.")
+    pods = schemas.number("Pods that hold something there.")
+
+
+class NodeDetail(Schema):
+    """One node, in Koordinator's fields."""
+
+    node = schemas.anything("The node: metadata, spec and status, as far as scheduling depends on them.")
+    pods = schemas.nested(pods.Pod, "Pods bound to or placed on the node.", many=True)
+    requested = schemas.mapping("What its pods ask for, those in flight included.")
+    allocatable = schemas.mapping("What the node offers.")
+    remaining = schemas.mapping("What is left.")
+    generation = schemas.number("The offset of the latest event about the node.")
+
+
+@blueprints.get(routes, "/nodes", schemas.page_of(Node), query=queries.Page)
+def nodes(query: pages.Query) -> pages.Body:
+    """All nodes, by name."""
+    shown = pages.moment(query)
+    names, metadata = pages.cut(sorted(shown.snapshot.nodes), query, shown)
+    items = [_row(shown.snapshot, shown.snapshot.nodes[name]) for name in names]
+    return {"items": items, "metadata": metadata}
+
+
+@blueprints.get(routes, "/nodes/<name>", NodeDetail)
+def node(query: pages.Query, name: str) -> pages.Body:
+    """One node with its pods."""
+    snapshot = moments.take(query.get("at") or moments.NOW).snapshot
+    found = snapshot.nodes.get(name)
+    if found is None:
+        raise errors.missing("node", name)
+    residents = sorted(snapshot.on(name), key=lambda pod: pod.key)
+    return {
+        "node": _manifest(found),
+        "pods": [pods.shown(snapshot, pod) for pod in residents],
+        **_amounts(snapshot, found),
+        "generation": snapshot.version(f"node:{name}"),
+    }
+
+
+def _row(snapshot: snapshots.Snapshot, node: model.Node) -> pages.Body:
+    return {
+        "name": node.name,
+        "labels": node.labels,
+        "ready": node.ready,
+        "unschedulable": node.unschedulable,
+        "taints": [_taint(taint) for taint in node.taints],
+        **_amounts(snapshot, node),
+        "pods": len(_holding(snapshot, node.name)),
+    }
+
+
+def _amounts(snapshot: snapshots.Snapshot, node: model.Node) -> pages.Body:
+    holding = _holding(snapshot, node.name)
+    requested = quantities.total(pod.requests for pod in holding)
+    requested["pods"] = len(holding)
+    remaining = {key: amount - requested.get(key, 0) for key, amount in node.allocatable.items()}
+    return {
+        "allocatable": quantities.all_written(node.allocatable),
+        "requested": quantities.all_written(requested),
+        "remaining": quantities.all_written(remaining),
+    }
+
+
+def _holding(snapshot: snapshots.Snapshot, name: model.NodeName) -> list[model.Pod]:
+    """A terminating pod holds its resources until it is gone, other than its place in a quota."""
+    return [pod for pod in snapshot.on(name) if not pod.finished]
+
+
+def _manifest(node: model.Node) -> pages.Body:
+    return {
+        "metadata": {
+            "name": node.name,
+            "uid": node.uid,
+            "labels": node.labels,
+            "annotations": node.annotations,
+            "creationTimestamp": node.created or None,
+        },
+        "spec": {"unschedulable": node.unschedulable, "taints": [_taint(taint) for taint in node.taints]},
+        "status": {
+            "allocatable": quantities.all_written(node.allocatable),
+            "conditions": [{"type": "Ready", "status": "True" if node.ready else "False"}],
+        },
+    }
+
+
+def _taint(taint: model.Taint) -> pages.Body:
+    return {"key": taint.key, "value": taint.value, "effect": taint.effect}

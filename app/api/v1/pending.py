@@ -1,0 +1,89 @@
+"""The pods that wait: for how long, how often they were tried, why they wait, and what would end it."""
+
+from collections.abc import Sequence
+
+from marshmallow import Schema
+
+from app.api import blueprints, pages, queries, schemas, services, times
+from app.domain import model, snapshots
+from app.store import decisions
+from app.verbs import explaining, tabulating
+
+routes = blueprints.create("pending", "/apis/v1", "Pods that wait for a place.")
+_LOOKED_AT = 5000
+"""The newest decisions that attempts are counted in."""
+
+
+class Pending(Schema):
+    """A pod that waits."""
+
+    namespace = schemas.text("Namespace.")
+    name = schemas.text("Name.")
+    uid = schemas.text("UID.")
+    priority = schemas.number("Priority.")
+    scheduler = schemas.text("spec.schedulerName.")
+    created = schemas.text("When it was created (RFC 3339).")
+    age = schemas.anything("Seconds since then, or null if that is not known.")
+    attempts = schemas.number("Scheduling attempts among the decisions that are kept.")
+    lastDecision = schemas.optional("The id of the latest one.")
+    reason = schemas.text("Why no node would be accepted now; empty if Topolog has no objection.")
+    message = schemas.text("Why kube-scheduler says that it could not be scheduled.")
+    change = schemas.texts("What would let it fit, the smallest change first; empty if it fits.")
+    explain = schemas.text("Where to ask for all of it.")
+
+
+@blueprints.get(routes, "/pending", schemas.page_of(Pending), query=queries.Page)
+def pending(query: pages.Query) -> pages.Body:
+    """Pods that wait for a scheduler, the longest waiting first.
+
+    The reason and the change are computed for the moment shown, over all nodes.
+    """
+    shown = pages.moment(query)
+    snapshot = shown.snapshot
+    found = [pod for uid in snapshot.waiting if (pod := snapshot.pod(uid)) is not None]
+    found.sort(key=lambda pod: (pod.created, pod.key, pod.uid))
+    part, metadata = pages.cut(found, query, shown)
+    attempts: dict[model.Uid, list[str]] = {}
+    for record in _attempts(snapshot):
+        attempts.setdefault(record.pod.uid, []).append(record.id)
+    until = times.milliseconds(shown.as_of) / 1000 if shown.as_of else services.current().wall()
+    return {
+        "items": [_row(snapshot, pod, attempts.get(pod.uid, []), until) for pod in part],
+        "metadata": metadata,
+    }
+
+
+def _attempts(snapshot: snapshots.Snapshot) -> list[decisions.Decision]:
+    """The attempts up to the moment, newest first."""
+    latest = services.current().decisions.latest(limit=_LOOKED_AT, before=None, pod=None)
+    return [
+        decision
+        for decision in latest
+        if decision.verb in explaining.ATTEMPTS and decision.position.offset <= snapshot.offset
+    ]
+
+
+def _row(snapshot: snapshots.Snapshot, pod: model.Pod, attempts: Sequence[str], until: float) -> pages.Body:
+    explanation = explaining.presently(pod, snapshot, services.current().registry, scored=False)
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "priority": pod.priority,
+        "scheduler": pod.scheduler,
+        "created": pod.created,
+        "age": _age(pod.created, until),
+        "attempts": len(attempts),
+        "lastDecision": attempts[0] if attempts else None,
+        "reason": "" if explanation.fits else tabulating.summary(explanation),
+        "message": pod.unscheduled,
+        "change": explanation.changes,
+        "explain": f"/apis/v1/pods/{pod.namespace}/{pod.name}/explain",
+    }
+
+
+def _age(created: str, until: float) -> float | None:
+    try:
+        return round(max(0.0, until - times.milliseconds(created) / 1000), 3)
+    except ValueError:
+        return None

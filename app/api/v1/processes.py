@@ -1,0 +1,80 @@
+"""About this process: how far it is behind the log, how it is configured, and what can be asked of it."""
+
+import flask
+from marshmallow import Schema, fields
+
+from app.api import blueprints, pages, queries, schemas, services
+
+routes = blueprints.create("process", "/apis/v1", "The process that answers.")
+
+
+class Lag(Schema):
+    """How far this process is behind."""
+
+    position = schemas.text("The position of its snapshot, INCARNATION/OFFSET.")
+    head = schemas.number("The last offset of the log that it heard of.")
+    behind = schemas.number("Events between the two.")
+    seconds = schemas.real("How long ago the snapshot was last known to be the head.")
+    error = schemas.optional("Why it cannot follow, or null.")
+    decisionsDropped = schemas.number("Decision records that were given up since it started.")
+    listed = schemas.mapping("For each kind, the resourceVersion of its latest list.")
+    identity = schemas.text("Who asked, as the server sees it.")
+    version = schemas.text("The version of Topolog.")
+
+
+@blueprints.get(routes, "/lag", Lag, query=queries.Empty)
+def lag(_: pages.Query) -> pages.Body:
+    """How far this process is behind the log; answered without the store."""
+    given = services.current()
+    follower = given.follower
+    snapshot = follower.snapshot
+    head = max(follower.head_seen, snapshot.offset)
+    return {
+        "position": str(snapshot.position),
+        "head": head,
+        "behind": head - snapshot.offset,
+        "seconds": round(max(0.0, follower.lag_seconds), 3),
+        "error": str(follower.error) if follower.error is not None else None,
+        "decisionsDropped": given.decisions.dropped,
+        "listed": dict(sorted(snapshot.listed.items())),
+        "identity": given.identity(),
+        "version": given.version,
+    }
+
+
+class Settings(Schema):
+    """The settings in force."""
+
+    settings = schemas.anything("The settings, with secrets hidden.")
+    configuration = schemas.text("A short name for everything that decisions depend on.")
+    plugins = schemas.texts("The plugins, in order.")
+    weights = schemas.counts("Weights other than 1.")
+
+
+@blueprints.get(routes, "/settings", Settings, query=queries.Empty)
+def settings(_: pages.Query) -> pages.Body:
+    """The settings in force, without secrets."""
+    given = services.current()
+    return {
+        "settings": given.settings,
+        "configuration": given.registry.digest,
+        "plugins": [plugin.name for plugin in given.registry.plugins],
+        "weights": given.registry.weights,
+    }
+
+
+class Listing(Schema):
+    """Every path by method."""
+
+    GET = fields.List(fields.String(), required=True, metadata={"description": "Paths, sorted."})
+
+
+@blueprints.get(routes, "/__services__", Listing, query=queries.Empty)
+def listing(_: pages.Query) -> dict[str, list[str]]:
+    """Every path under /apis/v1/ by method, in Koordinator's shape."""
+    paths = {
+        rule.rule.replace("<", ":").replace(">", "")
+        for rule in flask.current_app.url_map.iter_rules()
+        if rule.rule.startswith("/apis/v1/") and "GET" in (rule.methods or ())
+    }
+    return {"GET": sorted(paths)}

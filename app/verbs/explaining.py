@@ -1,0 +1,201 @@
+"""explain: the Trace of a past decision, computed again from the log at the decision's position.
+
+A decision is a pure function of (snapshot, pod, candidates, configuration), so its record holds only
+those and what was answered; the reasons, the scores and the advice come from running the same code
+again. Where the answer cannot have come from that (other configuration, store away at the time), the
+explanation says so instead of pretending.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from app.domain import counting, model, snapshots, verdicts
+from app.framework import cycles, registry, running
+from app.store import decisions, histories
+from app.verbs import diagnosing
+
+Victims = Mapping[model.NodeName, Sequence[model.Uid]]
+ATTEMPTS = ("filter", "filter_onlyone")
+"""The verbs that begin a scheduling attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A placement that was counted although the watch had not shown it yet."""
+
+    pod: model.NamespacedName
+    node: model.NodeName
+    at: str
+    counts: tuple[counting.CountKey, ...]
+    """The counts that it adds one to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything that can be said about one decision."""
+
+    trace: verdicts.Trace
+    decision: decisions.Decision | None = None
+    """None: no decision is recorded, this was computed over all nodes for the question."""
+    chosen: model.NodeName = ""
+    """The one node of filter_onlyone and bind."""
+    changes: tuple[str, ...] = ()
+    """What would let the pod fit; empty if it does."""
+    promises: tuple[Promise, ...] = ()
+    difference: str = ""
+    """Why this is not what was answered then; empty if it is."""
+
+    @property
+    def fits(self) -> bool:
+        """Some candidate was kept."""
+        return bool(self.trace.kept)
+
+
+def explain(
+    decision: decisions.Decision,
+    book: decisions.Decisions,
+    past: histories.Histories,
+    plugins: registry.Registry,
+) -> Explanation:
+    """The explanation of a recorded decision; raises StoreError, Trimmed if its position is gone."""
+    snapshot = past.at(decision.position.offset)
+    cycle = _cycle(decision, book.candidates(decision, snapshot), snapshot, plugins)
+    trace = _trace(decision, cycle, plugins)
+    chosen = decision.node
+    if decision.verb == "filter_onlyone" and not chosen:
+        chosen = running.best(plugins, replace(cycle, candidates=trace.kept), trace) or ""
+    advised = decision.verb in ATTEMPTS and not trace.kept
+    return Explanation(
+        trace=trace,
+        decision=decision,
+        chosen=chosen,
+        changes=diagnosing.smallest(plugins, cycle, trace.refusals) if advised else (),
+        promises=promises(cycle),
+        difference=_difference(decision, trace, plugins),
+    )
+
+
+def recompute(
+    decision: decisions.Decision,
+    candidates: verdicts.Names,
+    snapshot: snapshots.Snapshot,
+    plugins: registry.Registry,
+) -> verdicts.Trace:
+    """The trace of a decision out of its inputs; ``snapshot`` is the one at the decision's position."""
+    return _trace(decision, _cycle(decision, candidates, snapshot, plugins), plugins)
+
+
+def presently(
+    pod: model.Pod, snapshot: snapshots.Snapshot, plugins: registry.Registry, *, scored: bool = True
+) -> Explanation:
+    """What the answer would be if all nodes were offered: for pods without a recorded decision."""
+    candidates = frozenset(snapshot.nodes)
+    cycle = cycles.cycle(pod, candidates, snapshot, score_max=plugins.score_max)
+    trace = running.run(plugins, cycle) if scored else running.run_filter(plugins, cycle)
+    changes: tuple[str, ...] = ()
+    if not candidates:
+        changes = ("there is no node in the cluster",)
+    elif not trace.kept:
+        changes = diagnosing.smallest(plugins, cycle, trace.refusals)
+    return Explanation(trace=trace, changes=changes, promises=promises(cycle))
+
+
+def promises(cycle: cycles.Cycle) -> tuple[Promise, ...]:
+    """The placements of the pod's namespace that were in flight, in order of pod."""
+    policies = tuple(cycle.snapshot.policies_of(cycle.pod.namespace))
+    found = [
+        Promise(
+            pod=placement.pod.key,
+            node=placement.node,
+            at=placement.at,
+            counts=tuple(
+                counting.contributions(placement.pod, cycle.snapshot.nodes.get(placement.node), policies)
+            ),
+        )
+        for placement in cycle.snapshot.placements.values()
+        if placement.pod.namespace == cycle.pod.namespace
+    ]
+    return tuple(sorted(found, key=lambda promise: promise.pod))
+
+
+def _cycle(
+    decision: decisions.Decision,
+    candidates: verdicts.Names,
+    snapshot: snapshots.Snapshot,
+    plugins: registry.Registry,
+) -> cycles.Cycle:
+    pod = decision.pod
+    if decision.verb == "bind":
+        # kube-scheduler sends bind only the pod's names; what it is like stands in the log.
+        pod = snapshot.pod(pod.uid) or pod
+        candidates = frozenset((decision.node,)) if decision.node else candidates
+    elif decision.verb == "preempt":
+        candidates = frozenset(decision.victims)
+    return cycles.cycle(pod, candidates, snapshot, score_max=plugins.score_max)
+
+
+def _trace(decision: decisions.Decision, cycle: cycles.Cycle, plugins: registry.Registry) -> verdicts.Trace:
+    match decision.verb:
+        case "prioritize" | "priority":
+            return running.run_score(plugins, cycle)
+        case "preempt":
+            return _vetoed(cycle, decision.victims, plugins)
+        case "bind":
+            return running.run_filter(plugins, cycle)
+        case _:
+            return running.run(plugins, cycle)
+
+
+def _vetoed(cycle: cycles.Cycle, victims: Victims, plugins: registry.Registry) -> verdicts.Trace:
+    """preempt's objections in the form of refusals: one for each sentence."""
+    grouped: dict[str, set[model.NodeName]] = {}
+    for node, uids in victims.items():
+        reason = _objection(cycle, node, uids, plugins)
+        if reason is not None:
+            grouped.setdefault(reason, set()).add(node)
+    return verdicts.Trace(
+        position=cycle.snapshot.position,
+        pod=cycle.pod,
+        candidates=cycle.candidates,
+        interested=plugins.interested(cycle.pod),
+        refusals=tuple(
+            verdicts.Refusal(reason=reason, nodes=frozenset(nodes), plugin="preempt")
+            for reason, nodes in sorted(grouped.items())
+        ),
+    )
+
+
+def _objection(
+    cycle: cycles.Cycle, node: model.NodeName, uids: Sequence[model.Uid], plugins: registry.Registry
+) -> str | None:
+    snapshot = cycle.snapshot
+    if not uids:
+        return "no victims listed"
+    if any(snapshot.node_of(uid) not in ("", node) for uid in uids):
+        return "a listed victim runs on another node"
+    if not plugins.interested(cycle.pod) and not plugins.preempts:
+        return None
+    if node not in snapshot.nodes:
+        return "node not known"
+    found = [victim for uid in uids if (victim := snapshot.pod(uid)) is not None]
+    return running.veto(plugins, cycle, node, found)
+
+
+def _difference(decision: decisions.Decision, trace: verdicts.Trace, plugins: registry.Registry) -> str:
+    if decision.configuration and decision.configuration != plugins.digest:
+        return (
+            f"the configuration was {decision.configuration} then and is {plugins.digest} now:"
+            " reasons and scores are those of the present one"
+        )
+    if decision.error:
+        return f"the verb answered with an error then: {decision.error}"
+    if decision.verb not in (*ATTEMPTS, "preempt"):
+        return ""
+    kept = min(len(trace.kept), 1) if decision.verb == "filter_onlyone" else len(trace.kept)
+    reasons = {refusal.reason: len(refusal.nodes) for refusal in trace.refusals}
+    if decision.kept != kept or decision.reasons != reasons:
+        return (
+            f"{decision.kept} of {decision.count} nodes were kept then, the log's state keeps {kept}:"
+            " the store was away or behind when it was answered"
+        )
+    return ""

@@ -1,0 +1,43 @@
+"""The one shape of errors and of lists."""
+
+from typing import Any, TypeAlias
+
+from werkzeug.test import TestResponse
+
+Json: TypeAlias = Any
+"""Whatever a test then says that it is."""
+
+
+def body(response: TestResponse) -> Json:
+    """The JSON of a reply."""
+    assert response.mimetype == "application/json", response.text
+    return response.json
+
+
+def assert_stamped(response: TestResponse) -> None:
+    """The reply says which position it shows and how old it is."""
+    incarnation, _, offset = response.headers["X-Topolog-Position"].rpartition("/")
+    assert incarnation
+    assert int(offset) >= 0
+    assert float(response.headers["X-Topolog-Age"]) >= 0
+
+
+def assert_problem(response: TestResponse, status: int, code: str, *words: str) -> None:
+    """An error as design/api.md has it; ``words`` stand in its message."""
+    assert response.status_code == status, response.text
+    assert set(body(response)) == {"message", "reasonCode"}
+    assert body(response)["reasonCode"] == code
+    for word in words:
+        assert word in body(response)["message"]
+    assert_stamped(response)
+
+
+def items(response: TestResponse) -> list[dict[str, Any]]:
+    """The items of a list, its envelope checked."""
+    assert response.status_code == 200, response.text
+    assert set(body(response)) == {"items", "metadata"}
+    assert set(body(response)["metadata"]) == {"position", "asOf", "continue", "remaining"}
+    assert body(response)["metadata"]["position"] == response.headers["X-Topolog-Position"]
+    assert_stamped(response)
+    found: list[dict[str, Any]] = body(response)["items"]
+    return found

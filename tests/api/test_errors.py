@@ -1,0 +1,80 @@
+"""What a caller may get wrong: the right 4xx in the one shape, never a 5xx, nothing written."""
+
+import pytest
+
+from app.api import errors
+from app.store import errors as store_errors
+from tests.api import worlds
+from tests.api.problems import assert_problem, body
+
+BAD = (
+    ("/apis/v1/nodes?limit=0", "limit"),
+    ("/apis/v1/nodes?limit=1001", "limit"),
+    ("/apis/v1/nodes?limit=many", "limit"),
+    ("/apis/v1/nodes?limit=" + "9" * 5000, "limit"),
+    ("/apis/v1/nodes?limt=5", "limt"),
+    ("/apis/v1/nodes?continue=x", "continue"),
+    ("/apis/v1/nodes?continue=%00%ff", "continue"),
+    ("/apis/v1/nodes?continue=W10", "continue"),
+    ("/apis/v1/nodes?at=yesterday", "at"),
+    ("/apis/v1/nodes?at=-1", "at"),
+    ("/apis/v1/nodes?at=2026-13-01T00:00:00Z", "at"),
+    ("/apis/v1/nodes?at=2026-07-01T00:00:00", "at"),
+    ("/apis/v1/nodes?at=%D9%A1", "at"),
+    ("/apis/v1/nodes?at=999999", "999999"),
+    ("/apis/v1/nodes?at=99999999999999999999999", "at"),
+    ("/apis/v1/settings?at=1", "at"),
+    ("/apis/v1/topology?levels=a,,b", "levels"),
+    ("/apis/v1/topology?levels=a%0Ab", "levels"),
+    ("/apis/v1/decisions?verb=unbind", "verb"),
+    ("/apis/v1/decisions?pod=web-1", "pod"),
+    ("/apis/v1/decisions?pod=shop/web-1%0A", "pod"),
+    ("/apis/v1/events?type=PodSeem", "type"),
+    ("/apis/v1/events?from=x", "from"),
+    ("/apis/v1/pods/shop/web-1/explain?format=pdf", "format"),
+    ("/apis/v1/pods/shop/web-1/explain?attempt=0", "attempt"),
+    ("/apis/v1/plugins/JobAffinity/groups?limit=x", "limit"),
+    ("/apis/v1/plugins/JobAffinity/groups/shop/job?limit=1", "limit"),
+)
+
+
+@pytest.mark.parametrize(("path", "named"), BAD)
+def test_a_bad_parameter_is_400_and_named(still: worlds.World, path: str, named: str) -> None:
+    assert_problem(still.client.get(path), 400, "BadRequest", named)
+
+
+def test_a_continue_of_another_list_is_refused(still: worlds.World) -> None:
+    first = body(still.client.get("/apis/v1/nodes?limit=1"))["metadata"]["continue"]
+    assert_problem(still.client.get(f"/apis/v1/events?continue={first}"), 400, "BadRequest", "/apis/v1/nodes")
+
+
+def test_a_form_that_nobody_has_is_406(still: worlds.World) -> None:
+    response = still.client.get("/apis/v1/pods/shop/web-3/explain", headers={"Accept": "image/png"})
+    assert_problem(response, 406, "NotAcceptable", "text/markdown")
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "code"),
+    [
+        (store_errors.StoreAway("refused"), 503, "StoreAway"),
+        (store_errors.Rewound("another log"), 503, "StoreRewound"),
+        (store_errors.Gap("7 is missing"), 503, "StoreRewound"),
+        (store_errors.Trimmed(40), 410, "PositionTrimmed"),
+        (store_errors.Beyond(9, 3), 400, "BadRequest"),
+        (store_errors.Unreadable("a newer event"), 503, "StoreRefused"),
+    ],
+)
+def test_what_the_store_says_becomes_a_status(
+    raised: store_errors.StoreError, status: int, code: str
+) -> None:
+    problem = errors.from_store(raised)
+    assert (problem.status, problem.reason_code) == (status, code)
+    assert problem.message
+
+
+def test_a_trimmed_position_names_the_oldest_that_is_kept() -> None:
+    assert "40" in errors.from_store(store_errors.Trimmed(40)).message
+
+
+def test_an_offset_of_another_incarnation_is_gone(still: worlds.World) -> None:
+    assert_problem(still.client.get("/apis/v1/nodes?at=former/3"), 410, "PositionGone", "former")

@@ -1,0 +1,111 @@
+"""Debug flags: Koordinator's sentences, one call for every process, an event for the audit."""
+
+import threading
+
+import pytest
+
+from app.domain import events
+from tests.api import worlds
+from tests.api.conftest import Process
+from tests.api.problems import assert_problem, assert_stamped, body, items
+
+
+@pytest.mark.parametrize("method", ["put", "post"])
+@pytest.mark.parametrize(
+    ("letter", "body", "sentence"),
+    [
+        ("s", "100", "successfully set debugTopNScores to 100\n"),
+        ("s", " 100\n", "successfully set debugTopNScores to 100\n"),
+        ("s", "-1", "successfully set debugTopNScores to -1\n"),
+        ("f", "true", "successfully set debugFilterFailure to true\n"),
+        ("f", "t", "successfully set debugFilterFailure to t\n"),
+        ("v", "5", "successfully set klog.logging.verbosity to 5\n"),
+        ("d", "1", "successfully set debugDiagnosis to 1\n"),
+    ],
+)
+def test_a_flag_is_set_with_koordinators_sentence(
+    still: worlds.World, method: str, letter: str, body: str, sentence: str
+) -> None:
+    response = still.client.open(f"/debug/flags/{letter}", method=method.upper(), data=body)
+    assert (response.status_code, response.text, response.mimetype) == (200, sentence, "text/plain")
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert_stamped(response)
+
+
+@pytest.mark.parametrize(
+    ("letter", "body"),
+    [
+        ("s", ""),
+        ("s", "many"),
+        ("s", "1_0"),
+        ("s", "٣"),
+        ("s", "9" * 30),
+        ("s", "9" * 19),
+        ("v", str(2**31)),
+        ("f", "yes"),
+        ("f", "NaN"),
+        ("d", "2"),
+        ("d", '{"a": 1}'),
+    ],
+)
+def test_a_bad_value_is_400_and_changes_nothing(still: worlds.World, letter: str, body: str) -> None:
+    before = still.store.follower.catch_up().offset
+    response = still.client.put(f"/debug/flags/{letter}", data=body)
+    assert_problem(response, 400, "BadRequest", "failed set")
+    assert still.store.follower.catch_up().offset == before
+
+
+@pytest.mark.parametrize(
+    ("query", "data", "headers", "status", "code"),
+    [
+        ("", b"\xff\xfe1", {}, 400, "BadRequest"),
+        ("", b"1" * 1025, {}, 413, "BodyTooLarge"),
+        ("", b"1", {"Content-Encoding": "gzip"}, 415, "UnsupportedMediaType"),
+        ("?ttl=soon", b"1", {}, 400, "BadRequest"),
+        ("?ttl=0s", b"1", {}, 400, "BadRequest"),
+        ("?ttl=1000h", b"1", {}, 400, "BadRequest"),
+        ("?pod=web-1", b"1", {}, 400, "BadRequest"),
+        ("?node=n", b"1", {}, 400, "BadRequest"),
+    ],
+)
+def test_a_bad_request_is_refused(
+    still: worlds.World, query: str, data: bytes, headers: dict[str, str], status: int, code: str
+) -> None:
+    response = still.client.post(f"/debug/flags/s{query}", data=data, headers=headers)
+    assert_problem(response, status, code)
+
+
+def test_an_unknown_flag_is_404_for_every_method(still: worlds.World) -> None:
+    for method in ("GET", "PUT", "POST"):
+        assert_problem(still.client.open("/debug/flags/db", method=method, data="1"), 404, "NotFound")
+
+
+def test_a_flag_reaches_other_processes_and_is_audited(world: worlds.World, process: Process) -> None:
+    other = worlds.world(process())
+    world.client.put("/debug/flags/s?ttl=5m&pod=shop/web-3", data="100")
+    shown = body(other.client.get("/debug/flags/s"))
+    assert shown["value"] == "100"
+    assert shown["pod"] == "shop/web-3"
+    assert shown["until"] == "2026-07-01T10:05:00.000Z"
+    (entry,) = other.store.histories.entries(1, kind="FlagSet")
+    assert isinstance(entry.event, events.FlagSet)
+    assert entry.event.by == "operator@example"
+    assert body(other.client.get("/apis/v1/events?type=FlagSet"))["items"][0]["object"] == "flag:s"
+
+
+def test_a_follower_hears_of_a_flag_without_asking(world: worlds.World, process: Process) -> None:
+    store = process()
+    assert store.follower.wait_until_caught_up(timeout=10)
+    reached = threading.Event()
+    store.follower.subscribe(lambda before, after, entry: reached.set())
+    world.client.put("/debug/flags/f", data="true")
+    assert reached.wait(10)
+    assert store.follower.snapshot.flags["f"].value == "true"
+
+
+def test_a_flag_ends_by_itself(world: worlds.World) -> None:
+    world.client.put("/debug/flags/s?ttl=1m", data="7")
+    assert body(world.client.get("/debug/flags/s"))["value"] == "7"
+    world.now[0] += 61
+    assert body(world.client.get("/debug/flags/s"))["value"] == "0"
+    assert [one["value"] for one in items(world.client.get("/apis/v1/flags"))] == ["0", "false", "0", "false"]

@@ -1,0 +1,73 @@
+"""?at=: the cluster as it was, by offset, by position, by time."""
+
+import pytest
+
+from app.api import moments, times
+from tests.api import worlds
+from tests.api.problems import body, items
+
+
+def test_an_offset_shows_the_cluster_of_then(world: worlds.World) -> None:
+    before = world.store.follower.catch_up().offset
+    world.append(worlds.node("new"))
+    assert world.client.get("/apis/v1/nodes/new").status_code == 200
+    then = world.client.get(f"/apis/v1/nodes/new?at={before}")
+    assert then.status_code == 404
+    response = world.client.get(f"/apis/v1/nodes?at={before}")
+    assert response.headers["X-Topolog-Position"].endswith(f"/{before}")
+    assert len(items(response)) == 6
+
+
+def test_the_header_of_a_reply_can_be_asked_for_again(world: worlds.World) -> None:
+    first = world.client.get("/apis/v1/pending")
+    world.append(worlds.pod_seen("web-9"))
+    again = world.client.get("/apis/v1/pending", query_string={"at": first.headers["X-Topolog-Position"]})
+    assert [one["name"] for one in items(again)] == [one["name"] for one in items(first)] == ["web-3"]
+    assert len(items(world.client.get("/apis/v1/pending"))) == 2
+
+
+def test_a_time_shows_what_had_happened_by_then(world: worlds.World) -> None:
+    (last,) = world.store.log.read(world.store.follower.catch_up().offset - 1)
+    world.now[0] = last.at_ms / 1000 + 3600
+    at = times.rfc3339(last.at_ms / 1000)
+    shown = world.client.get("/apis/v1/nodes", query_string={"at": at})
+    assert len(items(shown)) == 6
+    early = world.client.get("/apis/v1/nodes", query_string={"at": "2020-01-01T00:00:00+01:00"})
+    assert items(early) == []
+
+
+def test_the_age_of_the_past_counts_from_its_last_event(world: worlds.World) -> None:
+    offset = world.store.follower.catch_up().offset
+    (last,) = world.store.log.read(offset - 1)
+    world.append(worlds.node("new"))
+    world.now[0] = last.at_ms / 1000 + 90
+    response = world.client.get(f"/apis/v1/nodes?at={offset}")
+    assert float(response.headers["X-Topolog-Age"]) == pytest.approx(90, abs=0.01)
+    assert body(response)["metadata"]["asOf"] == times.rfc3339(last.at_ms / 1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("0", moments.At(offset=0)),
+        ("i/7", moments.At(offset=7, incarnation="i")),
+        ("1970-01-01T00:00:01Z", moments.At(time_ms=1000)),
+        ("1970-01-01t01:00:00.25+01:00", moments.At(time_ms=250)),
+        ("1970-01-01T01:00:00 01:00", moments.At(time_ms=0)),
+    ],
+)
+def test_moments_are_read_as_people_write_them(text: str, at: moments.At) -> None:
+    assert moments.parse(text) == at
+
+
+@pytest.mark.parametrize(
+    "text", ["", "/", "1/", "-1", "1.5", "now", "2026-07-01", "2026-02-30T00:00:00Z", "٣"]
+)
+def test_what_is_no_moment_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        moments.parse(text)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5m", 300), ("1h30m", 5400), ("1h1m1s", 3661)])
+def test_durations(text: str, seconds: int) -> None:
+    assert times.seconds(text) == seconds
