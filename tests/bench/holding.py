@@ -58,7 +58,10 @@ def told(console: rich.console.Console, bench: benches.Bench, nodes: int, target
     commands = {
         "both, in turns": (calling.Load(nodes, 500), targets),
         "ours alone": (calling.Load(nodes, 5_000), {"ours": targets["ours"]}),
-        "half refused": (calling.Load(nodes, 500, policy=populating.HALF), targets),
+        "ours alone, half refused": (
+            calling.Load(nodes, 5_000, policy=populating.HALF),
+            {"ours": targets["ours"]},
+        ),
         "whole nodes": (calling.Load(nodes, 10, warm=2, form="nodes"), targets),
     }
     for title, (load, aims) in commands.items():
