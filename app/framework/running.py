@@ -99,6 +99,7 @@ def veto(
 
 def weigh(ratings: Sequence[verdicts.Rating]) -> Mapping[int, verdicts.Names]:
     """Weighted sum -> nodes, for sums that are not 0, within what the scheduler can read (int64)."""
+    ratings = [rating for rating in ratings if rating.groups]
     if len(ratings) == 1:
         weight = ratings[0].weight
         single: dict[int, verdicts.Names] = {}

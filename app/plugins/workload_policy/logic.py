@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
+
 from app.domain import model, selecting, snapshots, topology, verdicts
 from app.framework import cycles, deferring
 
@@ -21,8 +23,7 @@ NAMED = 12
 """So many domains are spelled out in a sentence: the pod's condition is never cut (C18)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(msgspec.Struct, frozen=True, gc=False):
     """One listed domain: how many pods it is to get, and how many it has."""
 
     domain: str
@@ -154,16 +155,23 @@ def explained(
 def rating(cycle: cycles.Cycle) -> verdicts.Rating:
     """The candidates in domains that are not reached, by what is left there."""
     policy = followed(cycle.snapshot, cycle.pod)
-    groups: dict[int, verdicts.Names] = {}
-    details: dict[str, verdicts.Names] = {}
     if isinstance(policy, Objection):
-        return verdicts.Rating(groups)
-    column = cycle.snapshot.topology[policy.topology_key]
+        return verdicts.Rating({})
+    column, candidates = cycle.snapshot.topology[policy.topology_key], cycle.candidates
+    scored: dict[int, list[verdicts.Names]] = {}
+    told: list[tuple[Quota, verdicts.Names]] = []
     for quota in quotas(cycle.snapshot, policy):
-        nodes = verdicts.NONE if quota.reached else cycle.candidates & column[quota.domain]
+        domain = verdicts.NONE if quota.reached else column[quota.domain]
+        # Mostly all of a domain is offered: then its own set serves, and nothing is built.
+        nodes = domain if domain <= candidates else domain & candidates
         if nodes:
-            percent = quota.percent(policy.method)
-            score = quota.score(policy.method, cycle.score_max)
-            groups[score] = groups[score] | nodes if score in groups else nodes
-            details[f"{quota.domain}: {quota.count}/{quota.desired}, {percent} percent"] = nodes
-    return verdicts.Rating(groups, details)
+            scored.setdefault(quota.score(policy.method, cycle.score_max), []).append(nodes)
+            told.append((quota, nodes))
+    whole = len(scored) == 1 and sum(len(nodes) for _, nodes in told) == len(candidates)
+    groups = {score: candidates if whole else frozenset().union(*parts) for score, parts in scored.items()}
+    return verdicts.Rating(groups, deferring.Details(partial(described, policy.method, told)))
+
+
+def described(method: str, told: Iterable[tuple[Quota, verdicts.Names]]) -> Mapping[str, verdicts.Names]:
+    """Where the scores come from."""
+    return {f"{q.domain}: {q.count}/{q.desired}, {q.percent(method)} percent": nodes for q, nodes in told}

@@ -1,0 +1,69 @@
+"""The pure core alone: what a decision costs before any byte is read or written.
+
+``python -m tests.bench.core`` prints microseconds per call; it judges nothing, the cases of the
+bench do. Names are made anew, as a decoder makes them: equal to those of the snapshot, not the same.
+"""
+
+import timeit
+from collections.abc import Callable
+from functools import partial
+
+from app import plugins
+from app.domain import events, model, projecting, snapshots, verdicts
+from app.framework import cycles, registry, running
+from tests.bench import populating
+
+NODES, PODS = 5_000, 50_000
+ZONE = "topology.kubernetes.io/zone"
+ZONES = ("eu-central-1a", "eu-central-1b", "eu-central-1c")
+
+
+def world(registered: registry.Registry) -> snapshots.Snapshot:
+    """The bench's cluster, with a policy of three large domains beside those of a hundred small ones."""
+    empty = snapshots.empty(indexed=registered.indexed())
+    snapshot = projecting.project_all(empty, populating.facts(NODES, PODS))
+    return projecting.project_all(snapshot, [events.PolicySeen(policy=_zones(full)) for full in (0, 1, 3)])
+
+
+def measure(rounds: int = 200) -> dict[str, float]:
+    """Case -> microseconds of the best round."""
+    registered = registry.Registry(kind() for kind in plugins.IN_TREE)
+    snapshot = world(registered)
+    candidates = frozenset(populating.node_name(number) for number in range(NODES))
+    found: dict[str, float] = {}
+    for policy in ("free", "half", "zones-0", "zones-1", "zones-3"):
+        cycle = cycles.cycle(_pod(policy), candidates, snapshot)
+        filtered = running.run_filter(registered, cycle)
+        case = f"filter {policy}, {len(filtered.refused)} refused"
+        found[case] = _best(partial(running.run_filter, registered, cycle), rounds)
+        found[f"score {policy}"] = _best(partial(running.run_score, registered, cycle), rounds)
+        kept = cycles.cycle(cycle.pod, filtered.kept, snapshot)
+        found[f"score {policy}, kept only"] = _best(partial(running.run_score, registered, kept), rounds)
+    return found
+
+
+def _best(call: Callable[[], verdicts.Trace], rounds: int) -> float:
+    return min(timeit.repeat(call, number=1, repeat=rounds)) * 1e6
+
+
+def _pod(policy: str) -> model.Pod:
+    labels = {populating.POLICY_LABEL: policy}
+    return model.Pod(uid=f"uid-{policy}", namespace=populating.NAMESPACE, name=policy, labels=labels)
+
+
+def _zones(full: int) -> model.WorkloadPolicy:
+    """Three zones, so many of them without room."""
+    return model.WorkloadPolicy(
+        uid=f"uid-{full}",
+        namespace=populating.NAMESPACE,
+        name=f"zones-{full}",
+        topology_key=ZONE,
+        selector=model.Selector(labels={populating.POLICY_LABEL: f"zones-{full}"}),
+        allocations=tuple(model.Allocation(zone, 0 if n < full else 9) for n, zone in enumerate(ZONES)),
+        type="Required",
+    )
+
+
+if __name__ == "__main__":
+    for case, microseconds in measure().items():
+        print(f"{case:40} {microseconds:8.0f} us")
