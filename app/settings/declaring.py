@@ -84,8 +84,8 @@ class Setting:
             return self.rule.like
         least, most = self.rule.at_least, self.rule.at_most
         if least is not None and most is not None:
-            return f"{words} from {least:g} to {most:g}"
-        return f"{words}, at least {least:g}" if least is not None else words
+            return f"{words} from {least} to {most}"
+        return f"{words}, at least {least}" if least is not None else words
 
 
 _KINDS: dict[Any, str] = {

@@ -1,0 +1,72 @@
+"""Tables for people, JSON for programs."""
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., None])
+
+JSON: Final = "json"
+TABLE: Final = "table"
+
+_GAP = "  "
+
+
+def output_option(command: F) -> F:
+    """Add ``-o json|table`` to a command."""
+    option = click.option(
+        "-o",
+        "--output",
+        type=click.Choice([TABLE, JSON]),
+        default=TABLE,
+        show_default=True,
+        help="A table for people, or JSON for programs.",
+    )
+    return option(command)
+
+
+def show_json(value: object) -> None:
+    """Write JSON, indented."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def show(headers: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "nothing found") -> None:
+    """Write a table; the last column is cut where a terminal ends, never in a file or pipe."""
+    texts = [[cell(value) for value in row] for row in rows]
+    if not texts:
+        click.echo(empty, err=True)
+        return
+    widths = [max(len(line[i]) for line in [list(headers), *texts]) for i in range(len(headers))]
+    limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in [list(headers), *texts]:
+        padded = _GAP.join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        click.echo(padded[:limit])
+
+
+def cell(value: object) -> str:
+    """A value as one line of text that nothing in it can break out of."""
+    match value:
+        case None | "":
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case Mapping():
+            return cell(", ".join(f"{key}={inner}" for key, inner in value.items()))
+        case list() | tuple():
+            return cell(", ".join(cell(inner) for inner in value))
+        case _:
+            return "".join(c if c.isprintable() else " " for c in str(value))
+
+
+def pick(item: Mapping[str, Any], path: str) -> object:
+    """The value at a dotted path; None where there is none. ``a+b`` joins two with a slash."""
+    if "+" in path:
+        return "/".join(cell(pick(item, part)) for part in path.split("+"))
+    value: Any = item
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

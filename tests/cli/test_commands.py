@@ -1,0 +1,121 @@
+"""The commands that need neither store nor cluster, and how the others say that they need one."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from app import __version__, cli, settings
+from tests.cli import commands
+
+
+def test_every_command_has_a_help_that_says_something() -> None:
+    done = commands.topolog("--help")
+    assert done.returncode == 0
+    for name in cli.topolog.list_commands(cli.topolog.make_context("topolog", ["version"])):
+        assert f"  {name}" in done.stdout
+        text = commands.topolog(name, "--help")
+        assert text.returncode == 0, text.stderr
+        assert len(text.stdout.splitlines()) > 4, name
+
+
+def test_version() -> None:
+    assert commands.topolog("version").stdout.startswith(f"topolog {__version__} ")
+    assert json.loads(commands.topolog("version", "-o", "json").stdout)["topolog"] == __version__
+
+
+def test_settings_are_shown_as_they_would_be_followed(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "topolog.yaml"
+    file.write_text("cluster: berlin")
+    done = commands.topolog(
+        "--config",
+        str(file),
+        "settings",
+        "-o",
+        "json",
+        TOPOLOG_STORE_URL="redis://u:hunter2@h",
+        TOPOLOG_SERVER_PORT="1",
+    )
+    shown = {one["name"]: one["value"] for one in json.loads(done.stdout)}
+    assert (shown["cluster"], shown["server.port"]) == ("berlin", 1)
+    assert shown["store.url"] == "redis://(hidden)@h"
+    assert set(shown) == {setting.name for setting in settings.describe()}
+    assert "hunter2" not in commands.topolog("settings", TOPOLOG_STORE_URL="redis://u:hunter2@h").stdout
+
+
+def test_one_setting_is_shown_with_its_meaning() -> None:
+    done = commands.topolog("settings", "server.port")
+    assert "TOPOLOG_SERVER_PORT; a whole number from 1 to 65535; default 8443" in done.stdout
+    assert commands.topolog("settings", "server.prt").returncode == 2
+
+
+@pytest.mark.parametrize(
+    "command", ["record", "control", "extender", "up", "get nodes", "score -", "settings"]
+)
+def test_a_wrong_setting_stops_every_command(command: str) -> None:
+    done = commands.topolog(*command.split(), stdin="{}", TOPOLOG_SERVER_PORT="0")
+    assert done.returncode == 3
+    assert "server.port = 0 (TOPOLOG_SERVER_PORT): must be a whole number from 1 to 65535" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["record", "control", "extender", "migrate status"])
+def test_a_process_without_a_store_says_so(command: str) -> None:
+    done = commands.topolog(*command.split())
+    assert done.returncode == 3
+    assert "store.url is not set" in done.stderr
+
+
+def test_plugins_that_cannot_be_followed_are_settings_too() -> None:
+    done = commands.topolog(
+        "score", "-", stdin='{"pod": {"name": "p"}}', TOPOLOG_PLUGINS_ENABLED="JobAffinity,Nonsense"
+    )
+    assert done.returncode == 3
+    assert "Nonsense" in done.stderr
+
+
+def test_a_store_that_is_away_is_exit_code_four(tmp_path: pathlib.Path) -> None:
+    done = commands.topolog("migrate", "status", TOPOLOG_STORE_URL=f"unix://{tmp_path}/none.sock")
+    assert done.returncode == 4
+    assert "store is away" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_kubeconfig_is_exit_code_five(tmp_path: pathlib.Path) -> None:
+    done = commands.topolog("up", "--kubeconfig", str(tmp_path / "none"), KUBECONFIG=str(tmp_path / "none"))
+    assert done.returncode == 5
+    assert str(tmp_path / "none") in done.stderr
+
+
+def test_output_that_nobody_reads_any_more_is_no_traceback() -> None:
+    shell = f"{sys.executable} -m app.cli settings --explain | head -1"
+    done = subprocess.run(
+        ["bash", "-c", shell],
+        capture_output=True,
+        text=True,
+        env=commands.environment({}),
+        check=False,
+        timeout=60,
+    )
+    assert done.stderr == ""
+
+
+def test_certificates_are_made_and_renewed_under_the_same_authority(tmp_path: pathlib.Path) -> None:
+    done = commands.topolog("certs", str(tmp_path / "c"), "--host", "extender.example", "-o", "json")
+    first = json.loads(done.stdout)
+    assert first["caKept"] is False
+    assert {"ca.crt", "server.crt", "server.key", "scheduler.crt", "viewer.crt", "operator.crt"} <= set(
+        first["files"]
+    )
+    again = json.loads(
+        commands.topolog("certs", str(tmp_path / "c"), "--host", "extender.example", "-o", "json").stdout
+    )
+    assert again["caKept"] is True
+
+
+def test_certificates_need_a_host_that_is_one(tmp_path: pathlib.Path) -> None:
+    assert commands.topolog("certs", str(tmp_path)).returncode == 2
+    done = commands.topolog("certs", str(tmp_path), "--host", "https://x")
+    assert done.returncode == 2
+    assert "https://x" in done.stderr
