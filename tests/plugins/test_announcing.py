@@ -129,12 +129,12 @@ def test_a_promised_pod_that_is_deleted_releases_too_but_a_bound_one_is_kube_sch
 
 
 def test_a_release_that_frees_nothing_wakes_nobody() -> None:
-    cluster = driving.Cluster(*clusters.f6(), clusters.policy({"host": 1}, required=True))
+    cluster = driving.Cluster(*clusters.f6(), clusters.policy({"host": 1, "member": 1}, required=True))
     over, first, second = clusters.pod("over", {"app": clusters.APP}), *pending(0, 0)
     cluster.see(over, first, second)
     cluster.place(over, HOSTS[0])
     cluster.see(clusters.pod("runs", clusters.REPLICA, node=HOSTS[1]))
-    assert told(cluster, released(over, HOSTS[0])) is None  # 2/1 before, 1/1 after
+    assert told(cluster, released(over, HOSTS[0])) is None  # host 2/1 before, 1/1 after
     assert told(cluster, released(first, HOSTS[0])) is None  # was not placed at all
     cluster.see(clusters.policy())
     cluster.place(first, HOSTS[0])

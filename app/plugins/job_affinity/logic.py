@@ -12,22 +12,24 @@ FULL = 10
 """The scale on which grades are given; a sibling on the node itself is worth all of it (seed 000)."""
 
 
-def siblings(
+def places(
     snapshot: snapshots.Snapshot, label: str, group: str, namespaces: tuple[str, ...]
-) -> Iterator[tuple[model.Pod, model.NodeName]]:
-    """The pods of the group that hold a place, bound or promised, with their nodes (RL-5, RL-6)."""
+) -> Iterator[model.NodeName]:
+    """Where the pods of the group are, bound or promised; not those that are ending (RL-5, RL-6)."""
     for namespace in namespaces:
         for pod in snapshot.siblings(namespace, label, group):
             node = snapshot.node_of(pod.uid)
             if node and pod.counted:
-                yield pod, node
+                yield node
 
 
 def rating(cycle: cycles.Cycle, label: str, grades: Grades, namespaces: tuple[str, ...]) -> verdicts.Rating:
-    """The candidates by their nearness to the nearest sibling; a pod is not its own sibling."""
+    """The candidates by their nearness to the nearest sibling.
+
+    A pod is not its own sibling: the cycle's snapshot holds it nowhere (cycles.cycle).
+    """
     group = cycle.pod.labels[label]
-    found = siblings(cycle.snapshot, label, group, namespaces)
-    nodes = frozenset(node for pod, node in found if pod.uid != cycle.pod.uid)
+    nodes = frozenset(places(cycle.snapshot, label, group, namespaces))
     here = cycle.candidates & nodes
     groups = {cycle.score_max: here} if here else {}
     details = {f"holds a pod of {group}": here} if here else {}
