@@ -7,6 +7,7 @@ idempotent: here nothing is repeated unless the caller can prove that it changes
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Protocol
 
 import redis
@@ -78,7 +79,13 @@ class Wire:
     """One connection used by one thread at a time, without what a pooled client does around each command."""
 
     def __init__(self, client: redis.Redis) -> None:
-        self._connection: _Connection = client.connection_pool.make_connection()
+        self._pool = client.connection_pool
+
+    @cached_property
+    def _connection(self) -> _Connection:
+        # Made when first used: even an unconnected one costs milliseconds.
+        made: _Connection = self._pool.make_connection()
+        return made
 
     def pack(self, *arguments: str | bytes | int) -> Packed:
         """A command as the bytes to send, for sending more than once."""
@@ -112,7 +119,8 @@ class Wire:
 
     def close(self) -> None:
         """Give the connection up; the next use opens another."""
-        self._connection.disconnect()
+        if "_connection" in self.__dict__:
+            self._connection.disconnect()
 
     def _given_up(self, error: redis.RedisError | OSError) -> errors.StoreError:
         # After a broken exchange, answers would no longer belong to their questions.

@@ -1,0 +1,99 @@
+"""Small worlds for Hypothesis: few names, so that histories collide often."""
+
+from hypothesis import strategies as st
+
+from app.domain import events, model
+
+NAMESPACES = ("blue", "green")
+NODES = tuple(f"n{i}" for i in range(4))
+UIDS = tuple(f"u{i}" for i in range(8))
+KEYS = ("zone", "rack")
+
+values = st.sampled_from(("a", "b", "c"))
+
+
+def _labels(keys: tuple[str, ...]) -> st.SearchStrategy[dict[str, str]]:
+    return st.dictionaries(st.sampled_from(keys), values, max_size=2)
+
+
+@st.composite
+def nodes(draw: st.DrawFn, name: str | None = None) -> model.Node:
+    name = draw(st.sampled_from(NODES)) if name is None else name
+    return model.Node(
+        name=name,
+        uid=f"{name}-{draw(st.integers(0, 1))}",
+        labels=draw(_labels(KEYS)),
+        unschedulable=draw(st.booleans()),
+    )
+
+
+@st.composite
+def pods(draw: st.DrawFn, uid: str | None = None) -> model.Pod:
+    uid = draw(st.sampled_from(UIDS)) if uid is None else uid
+    return model.Pod(
+        uid=uid,
+        # A uid keeps its namespace and its name, as in a real cluster.
+        namespace=NAMESPACES[int(uid[1:]) % 2],
+        name=f"pod-{uid}",
+        labels=draw(_labels(("app", "job"))),
+        node=draw(st.sampled_from(("", "", *NODES))),
+        nominated=draw(st.sampled_from(("", "", *NODES))),
+        phase=draw(st.sampled_from(("Pending", "Running", "Running", "Succeeded", "Failed"))),
+        terminating=draw(st.sampled_from((False, False, True))),
+        gated=draw(st.sampled_from((False, False, True))),
+    )
+
+
+requirements = st.builds(
+    model.Requirement,
+    key=st.sampled_from(("app", "job")),
+    operator=st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist")),
+    values=st.lists(values, max_size=2).map(tuple),
+)
+
+selectors = st.builds(
+    model.Selector, labels=_labels(("app",)), expressions=st.lists(requirements, max_size=2).map(tuple)
+)
+
+
+@st.composite
+def policies(draw: st.DrawFn, key: str | None = None) -> model.WorkloadPolicy:
+    key = f"{draw(st.sampled_from(NAMESPACES))}/{draw(st.sampled_from(('p', 'q')))}" if key is None else key
+    namespace, _, name = key.partition("/")
+    return model.WorkloadPolicy(
+        uid=f"{key}-{draw(st.integers(0, 1))}",
+        namespace=namespace,
+        name=name,
+        topology_key=draw(st.sampled_from(KEYS)),
+        selector=draw(selectors),
+        allocations=(model.Allocation("a", draw(st.integers(0, 3))),),
+        errors=draw(st.sampled_from(((), (), ("allocationPolicy is empty",)))),
+    )
+
+
+def _gone(pod: model.Pod) -> events.PodGone:
+    return events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name)
+
+
+def _released(pod: model.Pod) -> events.PlacementReleased:
+    return events.PlacementReleased(
+        uid=pod.uid, namespace=pod.namespace, name=pod.name, node="n0", reason="refused"
+    )
+
+
+any_event: st.SearchStrategy[events.AnyEvent] = st.one_of(
+    st.builds(events.PodSeen, pod=pods()),
+    st.builds(events.PodSeen, pod=pods()),
+    st.builds(_gone, pods()),
+    st.builds(events.PodPlaced, pod=pods(), node=st.sampled_from((*NODES, "unknown"))),
+    st.builds(_released, pods()),
+    st.builds(events.NodeSeen, node=nodes()),
+    st.builds(events.NodeGone, name=st.sampled_from(NODES), uid=st.just("n")),
+    st.builds(events.PolicySeen, policy=policies()),
+    st.builds(lambda policy: events.PolicyGone(policy.namespace, policy.name, policy.uid), policies()),
+    st.builds(events.Relisted, kind=st.just("pods"), since=st.just("1"), until=values, reason=st.just("410")),
+    st.builds(events.Quarantined, kind=st.just("pods"), object=values, reason=st.just("no uid")),
+    st.builds(events.FlagSet, flag=st.builds(model.Flag, name=st.sampled_from("sfvd"), value=values)),
+)
+
+histories = st.lists(any_event, max_size=40)

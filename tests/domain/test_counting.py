@@ -1,0 +1,184 @@
+"""Which pods count where, told as short histories (policies-and-scenarios 2.4)."""
+
+import msgspec
+import pytest
+
+from app.domain import events, model, projecting, selecting, snapshots
+
+HOST = model.Node(name="h1", uid="h1", labels={"zone": "host"})
+OTHER = model.Node(name="h2", uid="h2", labels={"zone": "host"})
+MEMBER = model.Node(name="m1", uid="m1", labels={"zone": "member"})
+
+
+def policy(name: str = "p", namespace: str = "test", **changes: object) -> model.WorkloadPolicy:
+    made = model.WorkloadPolicy(
+        uid=f"{namespace}-{name}",
+        namespace=namespace,
+        name=name,
+        topology_key="zone",
+        selector=model.Selector(labels={"app": "mix"}),
+        allocations=(model.Allocation("host", 3), model.Allocation("member", 1)),
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def pod(uid: str, node: str = "", **changes: object) -> model.Pod:
+    made = model.Pod(uid=uid, namespace="test", name=uid, labels={"app": "mix"}, node=node)
+    return msgspec.structs.replace(made, **changes)
+
+
+def after(*history: events.AnyEvent) -> snapshots.Snapshot:
+    start: tuple[events.AnyEvent, ...] = tuple(events.NodeSeen(node=node) for node in (HOST, OTHER, MEMBER))
+    return projecting.project_all(snapshots.empty(), (*start, *history))
+
+
+def seen(uid: str, node: str = "", **changes: object) -> events.PodSeen:
+    return events.PodSeen(pod=pod(uid, node, **changes))
+
+
+@pytest.mark.scenario("WP-5")
+def test_pods_that_are_nowhere_count_nowhere() -> None:
+    snapshot = after(events.PolicySeen(policy=policy()), *(seen(f"u{i}") for i in range(6)))
+    assert dict(snapshot.counts) == {}
+    assert len(snapshot.waiting) == 6
+
+
+@pytest.mark.scenario("WP-6")
+def test_only_the_policys_namespace_counts_and_no_policy_label_is_needed() -> None:
+    snapshot = after(
+        events.PolicySeen(policy=policy()),
+        seen("u1", "h1", namespace="elsewhere"),
+        seen("u2", "h1", labels={"app": "mix", "workload-policy/kosmos.io": "p"}),
+        seen("u3", "h2", labels={"app": "mix"}),
+        seen("u4", "m1", labels={"app": "other"}),
+    )
+    assert dict(snapshot.counts) == {"test/p|host": 2}
+
+
+@pytest.mark.scenario("WP-11")
+def test_pods_of_a_daemon_set_count() -> None:
+    owner = model.Owner(kind="DaemonSet", name="d", uid="d", controller=True)
+    snapshot = after(events.PolicySeen(policy=policy()), seen("u1", "m1", owners=(owner,)))
+    assert dict(snapshot.counts) == {"test/p|member": 1}
+
+
+@pytest.mark.scenario("WP-12")
+def test_a_relabelled_node_takes_its_pods_to_the_other_domain() -> None:
+    start = after(
+        events.PolicySeen(policy=policy()),
+        *(seen("u1", "h1"), seen("u2", "h2"), seen("u3", "h2"), seen("u4", "m1")),
+    )
+    assert dict(start.counts) == {"test/p|host": 3, "test/p|member": 1}
+    moved = model.Node(name="h1", uid="h1", labels={"zone": "member"})
+    relabelled = projecting.project(start, events.NodeSeen(node=moved))
+    assert dict(relabelled.counts) == {"test/p|host": 2, "test/p|member": 2}
+    unlabelled = projecting.project(start, events.NodeSeen(node=model.Node(name="h1", uid="h1")))
+    assert dict(unlabelled.counts) == {"test/p|host": 2, "test/p|member": 1}
+
+
+@pytest.mark.scenario("WP-12")
+def test_the_pods_of_a_deleted_node_leave_the_count_and_return_with_it() -> None:
+    start = after(events.PolicySeen(policy=policy()), seen("u1", "h1"), seen("u2", "h2"))
+    gone = projecting.project(start, events.NodeGone(name="h2", uid="h2"))
+    assert dict(gone.counts) == {"test/p|host": 1}
+    again = projecting.project(gone, events.NodeSeen(node=OTHER))
+    assert dict(again.counts) == {"test/p|host": 2}
+
+
+def test_a_pod_that_is_seen_before_its_node_counts_when_the_node_comes() -> None:
+    early = projecting.project_all(
+        snapshots.empty(), [events.PolicySeen(policy=policy()), seen("u1", "h1"), seen("u2", "h1")]
+    )
+    assert dict(early.counts) == {}
+    assert dict(projecting.project(early, events.NodeSeen(node=HOST)).counts) == {"test/p|host": 2}
+
+
+@pytest.mark.scenario("WP-20")
+def test_policies_with_overlapping_selectors_count_each_by_its_own() -> None:
+    wide = policy("wide", selector=model.Selector())
+    snapshot = after(
+        events.PolicySeen(policy=policy()),
+        events.PolicySeen(policy=wide),
+        seen("u1", "h1"),
+        seen("u2", "h1", labels={"app": "other"}),
+    )
+    assert dict(snapshot.counts) == {"test/p|host": 1, "test/wide|host": 2}
+
+
+@pytest.mark.scenario("WP-7")
+def test_a_policy_counts_the_pods_that_ran_before_it() -> None:
+    snapshot = after(seen("u1", "h1"), seen("u2", "m1"), events.PolicySeen(policy=policy()))
+    assert dict(snapshot.counts) == {"test/p|host": 1, "test/p|member": 1}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"terminating": True}, id="on its way out"),
+        pytest.param({"phase": "Succeeded"}, id="run to its end"),
+        pytest.param({"phase": "Failed"}, id="failed"),
+        pytest.param({"labels": {"app": "other"}}, id="not selected any more"),
+    ],
+)
+def test_a_pod_stops_counting(change: dict[str, object]) -> None:
+    start = after(events.PolicySeen(policy=policy()), seen("u1", "h1"))
+    assert dict(start.counts) == {"test/p|host": 1}
+    assert dict(projecting.project(start, seen("u1", "h1", **change)).counts) == {}
+
+
+def test_an_invalid_policy_counts_nothing_until_it_is_mended() -> None:
+    broken = after(events.PolicySeen(policy=policy(errors=("no allocation",))), seen("u1", "h1"))
+    assert dict(broken.counts) == {}
+    assert dict(projecting.project(broken, events.PolicySeen(policy=policy())).counts) == {"test/p|host": 1}
+
+
+@pytest.mark.scenario("WP-13")
+def test_an_edited_policy_counts_by_its_new_key_and_selector() -> None:
+    start = after(events.PolicySeen(policy=policy()), seen("u1", "h1"), seen("u2", "m1"))
+    other_key = projecting.project(start, events.PolicySeen(policy=policy(topology_key="rack")))
+    assert dict(other_key.counts) == {}
+    nobody = model.Selector(labels={"app": "nobody"})
+    assert dict(projecting.project(start, events.PolicySeen(policy=policy(selector=nobody))).counts) == {}
+    gone = events.PolicyGone(namespace="test", name="p", uid="test-p")
+    assert dict(projecting.project(start, gone).counts) == {}
+
+
+# -- selectors -----------------------------------------------------------------------------
+
+LABELS = {"app": "mix", "tier": "front"}
+
+
+@pytest.mark.scenario("WP-8")
+@pytest.mark.parametrize(
+    ("requirement", "holds"),
+    [
+        (model.Requirement("app", "In", ("mix", "other")), True),
+        (model.Requirement("app", "In", ("other",)), False),
+        (model.Requirement("missing", "In", ("mix",)), False),
+        (model.Requirement("app", "NotIn", ("other",)), True),
+        (model.Requirement("app", "NotIn", ("mix",)), False),
+        (model.Requirement("missing", "NotIn", ("mix",)), True),
+        (model.Requirement("tier", "Exists"), True),
+        (model.Requirement("missing", "Exists"), False),
+        (model.Requirement("missing", "DoesNotExist"), True),
+        (model.Requirement("tier", "DoesNotExist"), False),
+        (model.Requirement("app", "Equals", ("mix",)), False),
+    ],
+)
+def test_a_requirement_holds_as_kubernetes_says(requirement: model.Requirement, holds: bool) -> None:
+    assert selecting.matches(model.Selector(expressions=(requirement,)), LABELS) is holds
+    both = model.Selector(labels={"app": "mix"}, expressions=(requirement,))
+    assert selecting.matches(both, LABELS) is holds
+    # Every part must hold: the labels decide against what the expressions would allow.
+    neither = model.Selector(labels={"app": "other"}, expressions=(requirement,))
+    assert not selecting.matches(neither, LABELS)
+
+
+@pytest.mark.scenario("WP-8")
+def test_an_expression_decides_what_is_counted() -> None:
+    selector = model.Selector(expressions=(model.Requirement("app", "NotIn", ("other",)),))
+    snapshot = after(
+        events.PolicySeen(policy=policy(selector=selector)),
+        *(seen("u1", "h1"), seen("u2", "h1", labels={"app": "other"}), seen("u3", "h1", labels={})),
+    )
+    assert dict(snapshot.counts) == {"test/p|host": 2}

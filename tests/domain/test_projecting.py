@@ -1,0 +1,138 @@
+"""The fold: whatever happened, every index equals what the facts say.
+
+Not here: that the counts in Redis equal this fold (tests/store/test_machine.py).
+"""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.domain import events, model, projecting, snapshots
+from tests.domain import generating, recomputing
+
+POD = model.Pod(uid="u1", namespace="blue", name="one", labels={"app": "a"})
+
+
+def empty() -> snapshots.Snapshot:
+    return snapshots.empty(indexed=("app", "job"), incarnation="i")
+
+
+@given(generating.histories)
+@settings(max_examples=300, deadline=None)
+def test_every_index_equals_a_recomputation_at_every_offset(history: list[events.AnyEvent]) -> None:
+    snapshot = empty()
+    for event in history:
+        snapshot = projecting.project(snapshot, event)
+        assert recomputing.kept(snapshot) == recomputing.derived(snapshot)
+    assert snapshot.offset == len(history)
+
+
+@given(generating.histories, st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_fold_in_pieces_equals_the_fold_at_once(
+    history: list[events.AnyEvent], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(history)))
+    at_once = projecting.project_all(empty(), history)
+    in_pieces = projecting.project_all(projecting.project_all(empty(), history[:cut]), history[cut:])
+    assert recomputing.kept(in_pieces) == recomputing.kept(at_once)
+    assert dict(in_pieces.versions) == dict(at_once.versions)
+    assert (in_pieces.pods, in_pieces.placements, in_pieces.flags) == (
+        at_once.pods,
+        at_once.placements,
+        at_once.flags,
+    )
+
+
+@given(generating.histories, generating.histories)
+@settings(max_examples=100, deadline=None)
+def test_a_projection_leaves_its_start_alone(
+    history: list[events.AnyEvent], more: list[events.AnyEvent]
+) -> None:
+    start = projecting.project_all(empty(), history)
+    before = recomputing.kept(start)
+    projecting.project_all(start, more)
+    assert recomputing.kept(start) == before
+
+
+@given(generating.histories, generating.histories)
+@settings(max_examples=200, deadline=None)
+def test_increments_are_the_difference_of_the_counts(
+    history: list[events.AnyEvent], more: list[events.AnyEvent]
+) -> None:
+    start = projecting.project_all(empty(), history)
+    projection = projecting.Projection(start)
+    projection.apply_all(more)
+    increments = {key: by for key, by in projection.increments.items() if by}
+    end = projection.finish()
+    keys = {*start.counts, *end.counts}
+    assert increments == {
+        key: by for key in keys if (by := end.counts.get(key, 0) - start.counts.get(key, 0))
+    }
+
+
+def test_nodes_that_did_not_change_are_the_same_object() -> None:
+    before = projecting.project(empty(), events.NodeSeen(node=model.Node(name="n", uid="1")))
+    after = projecting.project(before, events.PodSeen(pod=POD))
+    assert after.nodes is before.nodes
+
+
+# -- promises: released on evidence, never otherwise ---------------------------------------
+
+
+def placed() -> snapshots.Snapshot:
+    seen = projecting.project(empty(), events.PodSeen(pod=POD))
+    return projecting.project(seen, events.PodPlaced(pod=POD, node="n0"))
+
+
+def bound(node: str) -> events.PodSeen:
+    return events.PodSeen(
+        pod=model.Pod(uid="u1", namespace="blue", name="one", labels={"app": "a"}, node=node)
+    )
+
+
+def test_a_promise_moves_the_pod_before_the_watch_does() -> None:
+    snapshot = placed()
+    assert snapshot.node_of("u1") == "n0"
+    assert [pod.uid for pod in snapshot.on("n0")] == ["u1"]
+    assert not snapshot.waiting
+
+
+def test_the_sight_of_the_bound_pod_confirms_the_promise() -> None:
+    snapshot = projecting.project(placed(), bound("n0"))
+    assert not snapshot.placements
+    assert snapshot.node_of("u1") == "n0"
+
+
+def test_a_pod_seen_elsewhere_ends_the_promise() -> None:
+    snapshot = projecting.project(placed(), bound("n1"))
+    assert not snapshot.placements
+    assert not list(snapshot.on("n0"))
+    assert [pod.uid for pod in snapshot.on("n1")] == ["u1"]
+
+
+def test_a_pod_seen_unbound_keeps_the_promise() -> None:
+    snapshot = projecting.project(placed(), events.PodSeen(pod=POD))
+    assert snapshot.node_of("u1") == "n0"
+
+
+def test_a_released_pod_waits_again() -> None:
+    event = events.PlacementReleased(uid="u1", namespace="blue", name="one", node="n0", reason="refused")
+    snapshot = projecting.project(placed(), event)
+    assert snapshot.node_of("u1") == ""
+    assert "u1" in snapshot.waiting
+
+
+def test_a_name_passes_to_the_pod_that_is_recreated_under_it() -> None:
+    first = projecting.project(empty(), events.PodSeen(pod=POD))
+    second = projecting.project_all(
+        first,
+        [
+            events.PodGone(uid="u1", namespace="blue", name="one"),
+            events.PodSeen(pod=model.Pod(uid="u2", namespace="blue", name="one")),
+        ],
+    )
+    found = second.pod_named("blue", "one")
+    assert found is not None
+    assert found.uid == "u2"
+    assert second.version("pod:u1") == 0
+    assert second.version("pod:u2") == 3

@@ -1,0 +1,183 @@
+"""Several writers against a real server, beside a model of plain lists and dicts.
+
+Writers hold snapshots that may be old, lose answers, and go on with epochs that others have taken
+over. After each step the log is dense and is what the model says, and the counts and versions in
+Redis are those of the fold. Not here: processes that die (tests/store/test_following.py).
+"""
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import HealthCheck, event, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from app import settings as configuration
+from app.domain import counting, events, model, projecting, snapshots
+from app.store import connecting, embedded, errors, following, keys, opening
+from tests.domain import generating, recomputing
+from tests.store import losing, writing
+
+WRITERS = 3
+INDEXED = frozenset(("app",))
+
+
+@dataclass
+class Writer:
+    follower: following.Follower
+    snapshot: snapshots.Snapshot
+    epoch: str = "0"
+
+
+class Writers(RuleBasedStateMachine):
+    """The steps that writers can take, in any order."""
+
+    proxy: losing.Proxy
+
+    @initialize()
+    def open(self) -> None:
+        self.names = keys.Keys(f"m{secrets.token_hex(6)}")
+        client = connecting.connect(self.proxy.url)
+        opening.migrate(client, self.names)
+        client.close()
+        cluster = self.names.prefix.split("{")[1].split("}")[0]
+        self.store = opening.open_store(
+            configuration.Store(url=self.proxy.url), cluster=cluster, indexed=INDEXED
+        )
+        self.log = self.store.log
+        self.expected = snapshots.empty(indexed=INDEXED, incarnation=self.log.incarnation)
+        self.history: list[events.AnyEvent] = []
+        self.epoch = 0
+        self.writers = [Writer(following.Follower(self.log, indexed=INDEXED), self.expected) for _ in range(WRITERS)]
+
+    @rule(which=st.integers(0, WRITERS - 1))
+    def catch_up(self, which: int) -> None:
+        writer = self.writers[which]
+        writer.snapshot = writer.follower.catch_up()
+        assert writer.snapshot.position == self.expected.position
+        assert recomputing.kept(writer.snapshot) == recomputing.kept(self.expected)
+
+    @rule(which=st.integers(0, WRITERS - 1))
+    def claim(self, which: int) -> None:
+        self.epoch += 1
+        self.writers[which].epoch = self.log.claim_epoch()
+        assert self.writers[which].epoch == str(self.epoch)
+
+    @rule(
+        which=st.integers(0, WRITERS - 1),
+        batch=st.lists(generating.any_event, min_size=1, max_size=4),
+        lost=st.booleans(),
+    )
+    def record(self, which: int, batch: list[events.AnyEvent], lost: bool) -> None:
+        """Facts, fenced, at the head that the writer knows."""
+        writer = self.writers[which]
+        fenced = int(writer.epoch) < self.epoch
+        stale = writer.snapshot.offset != self.expected.offset
+        if lost:
+            self.proxy.lose_next()
+        try:
+            appended = writing.facts(self.log, writer.snapshot, batch, epoch=writer.epoch)
+        except errors.Fenced:
+            event("fenced")
+            assert fenced
+        except errors.Conflict:
+            event("conflict")
+            assert stale
+            assert not fenced
+        else:
+            assert not (fenced or stale)
+            assert (appended.first, appended.repeated) == (self.expected.offset + 1, lost)
+            self._happened(batch)
+            writer.snapshot = self.expected
+
+    @rule(
+        which=st.integers(0, WRITERS - 1),
+        pod=generating.pods(),
+        node=st.sampled_from((*generating.NODES, "unknown")),
+        ceiling=st.integers(0, 2),
+        lost=st.booleans(),
+    )
+    def place(self, which: int, pod: model.Pod, node: str, ceiling: int, lost: bool) -> None:
+        """A promise, under versions and ceilings, from whatever snapshot the writer has."""
+        writer = self.writers[which]
+        subjects = counting.footprint(pod, node)
+        stale = any(writer.snapshot.version(name) != self.expected.version(name) for name in subjects)
+        after = projecting.project(self.expected, events.PodPlaced(pod=pod, node=node))
+        raised = [key for key, count in after.counts.items() if count > self.expected.counts.get(key, 0)]
+        full = any(after.counts[key] > ceiling for key in raised)
+        if lost:
+            self.proxy.lose_next()
+        try:
+            appended = writing.placement(self.log, writer.snapshot, pod, node, ceiling=ceiling)
+        except errors.Conflict:
+            event("conflict")
+            assert stale
+        except errors.CeilingReached as refused:
+            event("full")
+            assert full
+            assert not stale
+            assert refused.count == self.expected.counts.get(refused.key, 0)
+        else:
+            assert not (stale or full)
+            assert (appended.first, appended.repeated) == (self.expected.offset + 1, lost)
+            self._happened([events.PodPlaced(pod=pod, node=node)])
+
+    @rule(which=st.integers(0, WRITERS - 1), lost=st.booleans())
+    def release(self, which: int, lost: bool) -> None:
+        """Take the first promise back that the writer knows of."""
+        writer = self.writers[which]
+        for uid, placement in sorted(writer.snapshot.placements.items(), key=lambda item: item[0])[:1]:
+            gone = events.PlacementReleased(uid, placement.pod.namespace, placement.pod.name, placement.node, "")
+            if lost:
+                self.proxy.lose_next()
+            try:
+                writing.facts(self.log, writer.snapshot, [gone])
+            except errors.Conflict:
+                assert writer.snapshot.offset != self.expected.offset
+            else:
+                self._happened([gone])
+
+    @invariant()
+    def the_log_is_dense_and_is_what_was_accepted(self) -> None:
+        if hasattr(self, "log"):
+            entries = self.log.read(0)
+            assert [entry.offset for entry in entries] == list(range(1, len(self.history) + 1))
+            assert [entry.event for entry in entries] == self.history
+            assert self.log.head().offset == len(self.history)
+
+    @invariant()
+    def what_redis_holds_is_the_fold(self) -> None:
+        if hasattr(self, "log"):
+            assert self.log.counts() == dict(self.expected.counts) == recomputing.counts(self.expected)
+            assert self.log.versions() == dict(self.expected.versions)
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            for key in self.store.client.scan_iter(f"{self.names.prefix.replace('{', '[{]')}*", count=1000):
+                self.store.client.delete(key)
+            for writer in self.writers:
+                writer.follower.stop()
+            self.store.close()
+
+    def _happened(self, batch: list[events.AnyEvent]) -> None:
+        self.history.extend(batch)
+        self.expected = projecting.project_all(self.expected, batch)
+
+
+def test_whatever_writers_do_the_store_equals_the_fold(store_server: embedded.Server) -> None:
+    proxy = losing.Proxy(store_server.url)
+
+    def machine() -> Any:
+        writers = Writers()
+        writers.proxy = proxy
+        return writers
+
+    limits = settings(
+        max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    try:
+        run_state_machine_as_test(machine, settings=limits)
+        assert proxy.lost > 0
+    finally:
+        proxy.close()
