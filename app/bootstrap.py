@@ -49,7 +49,7 @@ class Service:
         self._store = opening.open_store(
             chosen.store, cluster=chosen.cluster, indexed=self._plugins.indexed()
         )
-        self._client = clients.Client(accessing.find(chosen.kube.kubeconfig, chosen.kube.context))
+        self._client = clients.Client(_access(chosen))
         self.application = self._application(roster)
 
     def start(self) -> None:
@@ -137,9 +137,12 @@ class Service:
 def serve(chosen: settings.Settings, *, insecure: bool = False) -> NoReturn:
     """Run the extender until a signal ends it.
 
-    Raises, before anything listens, ConfigurationRefused or ServingError with one clear sentence.
+    Raises, before anything listens, ConfigurationRefused, ServingError, StoreError or KubeError with one
+    clear sentence.
     """
-    plugins_of(chosen)
+    made = plugins_of(chosen)
+    _access(chosen)
+    opening.open_store(chosen.store, cluster=chosen.cluster, indexed=made.indexed()).close()
     source = None if insecure else keystores.source_of(chosen.tls)
     rotating = contexts.Rotating(source) if source is not None else None
     roster = identities.Roster(chosen.identities.by_role(), anonymous=identities.ROLES if insecure else ())
@@ -187,6 +190,10 @@ class _Worker:
     def stopping(self) -> None:
         if self._service is not None:
             self._service.stop()
+
+
+def _access(chosen: settings.Settings) -> accessing.Access:
+    return accessing.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
 
 
 def _caller() -> str:

@@ -6,7 +6,7 @@ back as they came where nothing was refused: the replies for thousands of nodes 
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NoReturn
 
 import msgspec
@@ -15,6 +15,8 @@ from app.domain import model, verdicts
 from app.verbs import candidates
 
 MAX_DEPTH = 64
+_FRAME = len(b'{"Pod":,"Nodes":,"NodeNames":}\n')
+"""What kube-scheduler sends around the three values."""
 _FILTERED = b'{"Nodes":%b,"NodeNames":%b,"FailedNodes":{},"FailedAndUnresolvableNodes":%b,"Error":""}'
 _NULL = msgspec.Raw(b"null")
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"')
@@ -92,8 +94,11 @@ def call(body: bytes) -> Call:
         if pod is msgspec.UNSET or nodes is msgspec.UNSET or names is msgspec.UNSET:
             folded = _folded(body)
             pod, nodes, names = (folded.get(key, _NULL) for key in ("pod", "nodes", "nodenames"))
-        elif any(body.count(key) > 1 for key in (b'"Pod"', b'"Nodes"', b'"NodeNames"')):
-            _refuse_duplicates(_decode_pairs(body))
+        else:
+            parts = bytes(pod), bytes(nodes), bytes(names)
+            if len(body) - sum(map(len, parts)) > _FRAME:
+                # There is more than the three keys: look whether one of them comes twice.
+                _refuse_duplicates(_decode_pairs(body))
     except (ValueError, RecursionError) as error:
         bad(error)
     return Call(pod=_given(pod) or b"", names=_given(names), nodes=_given(nodes))
@@ -199,11 +204,10 @@ def filter_error(text: str) -> bytes:
 
 def priority_reply(offered: candidates.Candidates, totals: Mapping[int, verdicts.Names]) -> bytes:
     """HostPriorityList: every candidate exactly once (a missing one would lose every tie, C8)."""
-    scored = frozenset().union(*totals.values()) if totals else verdicts.NONE
-    groups = [(score, list(nodes)) for score, nodes in totals.items() if nodes]
-    rest = offered.without(scored) if scored or offered.repeated else offered.names
-    if rest:
-        groups.append((0, list(rest)))
+    groups: list[tuple[int, Collection[str]]] = [(score, nodes) for score, nodes in totals.items() if nodes]
+    if sum(len(nodes) for _, nodes in groups) < len(offered.nodes):
+        rest = offered.nodes.difference(*totals.values()) if totals else offered.nodes
+        groups.append((0, rest))
     if not groups:
         return b"[]"
     if offered.spelled and b"\\" not in offered.spelled:

@@ -7,7 +7,7 @@ the candidates, because kube-scheduler wakes a pod whenever its text changes (ar
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import msgspec
 
@@ -19,8 +19,9 @@ LABEL = "workload-policy/kosmos.io"
 ALIAS = "workload-policy.kosmos.io"
 """The spelling in Kosmos' prose; ``LABEL`` wins if a pod carries both (WP-18)."""
 
-NAMED = 12
-"""So many domains are spelled out in a sentence: the pod's condition is never cut (C18)."""
+NAMED = 4
+"""So many domains are spelled out in a sentence: it is sent once for each refused node, and the pod's
+condition is never cut (C18)."""
 
 
 class Quota(msgspec.Struct, frozen=True, gc=False):
@@ -106,10 +107,11 @@ def refusal(cycle: cycles.Cycle, *, ignoring: bool) -> verdicts.Refusal | None:
         return None
     listed = quotas(cycle.snapshot, policy)
     column = cycle.snapshot.topology[policy.topology_key]
-    open_to = (column[q.domain] for q in listed if not (policy.required and q.reached))
-    refused = cycle.candidates.difference(*open_to)
-    if not refused:
+    open_to = tuple(q.domain for q in listed if not (policy.required and q.reached))
+    allowed = united(column, open_to)
+    if cycle.candidates <= allowed:
         return None
+    refused = cycle.candidates - allowed
     details = partial(explained, column, policy.topology_key, listed, refused)
     return verdicts.Refusal(sentence(policy, listed), refused, deferring.Details(details))
 
@@ -158,20 +160,31 @@ def rating(cycle: cycles.Cycle) -> verdicts.Rating:
     if isinstance(policy, Objection):
         return verdicts.Rating({})
     column, candidates = cycle.snapshot.topology[policy.topology_key], cycle.candidates
-    scored: dict[int, list[verdicts.Names]] = {}
-    told: list[tuple[Quota, verdicts.Names]] = []
-    for quota in quotas(cycle.snapshot, policy):
-        domain = verdicts.NONE if quota.reached else column[quota.domain]
-        # Mostly all of a domain is offered: then its own set serves, and nothing is built.
-        nodes = domain if domain <= candidates else domain & candidates
-        if nodes:
-            scored.setdefault(quota.score(policy.method, cycle.score_max), []).append(nodes)
-            told.append((quota, nodes))
-    whole = len(scored) == 1 and sum(len(nodes) for _, nodes in told) == len(candidates)
-    groups = {score: candidates if whole else frozenset().union(*parts) for score, parts in scored.items()}
-    return verdicts.Rating(groups, deferring.Details(partial(described, policy.method, told)))
+    open_to = [quota for quota in quotas(cycle.snapshot, policy) if not quota.reached]
+    scored: dict[int, list[str]] = {}
+    for quota in open_to:
+        scored.setdefault(quota.score(policy.method, cycle.score_max), []).append(quota.domain)
+    groups = {}
+    for score, domains in scored.items():
+        nodes = united(column, tuple(domains))
+        # Mostly every node is offered: then the united set itself serves, and nothing is built.
+        groups[score] = nodes if nodes <= candidates else nodes & candidates
+    told = partial(described, policy.method, column, open_to, candidates)
+    return verdicts.Rating(groups, deferring.Details(told))
 
 
-def described(method: str, told: Iterable[tuple[Quota, verdicts.Names]]) -> Mapping[str, verdicts.Names]:
+@lru_cache(maxsize=256)
+def united(column: topology.Column, domains: tuple[str, ...]) -> verdicts.Names:
+    """The nodes of several domains. Remembered: it changes with a label or when a domain fills up only."""
+    return frozenset().union(*(column[domain] for domain in domains))
+
+
+def described(
+    method: str, column: topology.Column, listed: Iterable[Quota], candidates: verdicts.Names
+) -> Mapping[str, verdicts.Names]:
     """Where the scores come from."""
-    return {f"{q.domain}: {q.count}/{q.desired}, {q.percent(method)} percent": nodes for q, nodes in told}
+    return {
+        f"{q.domain}: {q.count}/{q.desired}, {q.percent(method)} percent": nodes
+        for q in listed
+        if (nodes := column[q.domain] & candidates)
+    }
