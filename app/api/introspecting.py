@@ -4,6 +4,8 @@ The scheduler's verbs are mounted elsewhere and share nothing with this but the 
 before or after a view here hangs on these blueprints, so that a verb pays for none of it.
 """
 
+from typing import Any
+
 import flask
 import flask_smorest
 
@@ -59,5 +61,20 @@ def register(app: flask.Flask, given: services.Services) -> None:
     for blueprint in (*BLUEPRINTS, plugins.blueprint(given.registry)):
         api.register_blueprint(blueprint)
     app.register_blueprint(documents.routes)
-    documents.install(app, api.spec.to_dict())
+    documents.install(app, _document(api))
     errors.register(app, stamp=moments.stamp)
+
+
+def _document(api: flask_smorest.Api) -> dict[str, Any]:
+    """The OpenAPI document: what flask-smorest would answer by itself is not in it."""
+    document: dict[str, Any] = api.spec.to_dict()
+    components = document["components"]
+    for unused in ("responses", "parameters", "headers"):
+        components.pop(unused, None)
+    for unused in ("Error", "PaginationMetadata"):
+        components["schemas"].pop(unused, None)
+    components["securitySchemes"] = {
+        "certificate": {"type": "mutualTLS", "description": "A client certificate; its SAN gives the role."}
+    }
+    document["security"] = [{"certificate": []}]
+    return document

@@ -9,7 +9,13 @@ from app.api import moments, pages
 from app.domain import events
 
 NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
-NAMESPACED = re.compile(rf"{NAME}/{NAME}\Z", re.ASCII)
+END = r"$(?!\n)"
+"""Python's $ would let a newline pass; the document's dialect of patterns has no \\Z."""
+NAMESPACED = re.compile(rf"^{NAME}/{NAME}{END}", re.ASCII)
+LEVELS = re.compile(rf"^[^,\x00-\x20]{{1,317}}(,[^,\x00-\x20]{{1,317}}){{0,7}}{END}")
+_OFFSET = r"([^/\s]*/)?[0-9]{1,18}"
+_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9:]{8}[0-9.]*([Zz]|[+ -][0-9:]{5})"
+MOMENT = rf"^({_OFFSET}|{_TIME}){END}"
 VERBS = ("filter", "filter_onlyone", "prioritize", "bind", "preempt")
 
 
@@ -29,9 +35,10 @@ def at(description: str, *, data_key: str | None = None) -> At:
         data_key=data_key,
         metadata={
             "type": "string",
+            "pattern": MOMENT,
             "description": f"{description}: an offset of the log, a position as in X-Topolog-Position,"
             " or an RFC 3339 time.",
-            "examples": {"offset": {"value": "42"}, "time": {"value": "2026-07-01T12:00:00Z"}},
+            "examples": ["42", "2026-07-01T12:00:00Z"],
         },
     )
 
@@ -114,9 +121,7 @@ class Topology(Page):
     """Which levels."""
 
     levels = fields.String(
-        validate=validate.Regexp(
-            r"[^,\x00-\x20]{1,317}(,[^,\x00-\x20]{1,317}){0,7}\Z", error="must be label keys, comma-separated"
-        ),
+        validate=validate.Regexp(LEVELS, error="must be label keys, comma-separated"),
         metadata={"description": "Label keys from the widest to the narrowest, comma-separated."},
     )
 

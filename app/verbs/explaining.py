@@ -39,6 +39,8 @@ class Explanation:
     """None: no decision is recorded, this was computed over all nodes for the question."""
     chosen: model.NodeName = ""
     """The one node of filter_onlyone and bind."""
+    place: model.NodeName = ""
+    """Where the pod is, or is promised to be, at the moment of the question; empty if nowhere."""
     changes: tuple[str, ...] = ()
     """What would let the pod fit; empty if it does."""
     promises: tuple[Promise, ...] = ()
@@ -135,6 +137,8 @@ def _cycle(
 
 
 def _trace(decision: decisions.Decision, cycle: cycles.Cycle, plugins: registry.Registry) -> verdicts.Trace:
+    if not plugins.interested(cycle.pod) and decision.verb != "preempt":
+        return _untouched(cycle)
     match decision.verb:
         case "prioritize" | "priority":
             return running.run_score(plugins, cycle)
@@ -144,6 +148,13 @@ def _trace(decision: decisions.Decision, cycle: cycles.Cycle, plugins: registry.
             return running.run_filter(plugins, cycle)
         case _:
             return running.run(plugins, cycle)
+
+
+def _untouched(cycle: cycles.Cycle) -> verdicts.Trace:
+    """A pod that no plugin is interested in: answered without the state, so nothing was counted."""
+    return verdicts.Trace(
+        position=cycle.snapshot.position, pod=cycle.pod, candidates=cycle.candidates, interested=()
+    )
 
 
 def _vetoed(cycle: cycles.Cycle, victims: Victims, plugins: registry.Registry) -> verdicts.Trace:

@@ -108,6 +108,7 @@ def structure(explanation: explaining.Explanation, *, limit: int = 100) -> dict[
         "candidates": len(trace.candidates),
         "kept": len(trace.kept),
         "chosen": explanation.chosen or None,
+        "place": explanation.place or None,
         "refusals": [_refusal(refusal) for refusal in trace.refusals],
         "weights": {rating.plugin: rating.weight for rating in trace.ratings},
         "notes": [
@@ -210,6 +211,8 @@ def _head(explanation: explaining.Explanation) -> Iterator[str]:
     if explanation.difference:
         yield f"**Not what was answered:** {explanation.difference}."
     yield f"Plugins concerned: {', '.join(trace.interested) or 'none'}."
+    if explanation.place:
+        yield f"The pod is on {explanation.place}."
     yield ""
 
 
@@ -254,6 +257,13 @@ def _scores(trace: verdicts.Trace, limit: int) -> Iterator[str]:
     if len(listed) > limit:
         yield f"\n{len(listed) - limit} more nodes are not shown."
     yield ""
+    notes = [
+        f"- {rating.plugin}: {detail} ({spelled(nodes)})"
+        for rating in trace.ratings
+        for detail, nodes in sorted(rating.details.items())
+    ]
+    if notes:
+        yield from ("The scores come from:", "", *notes, "")
 
 
 def _rest(explanation: explaining.Explanation) -> Iterator[str]:

@@ -1,5 +1,7 @@
 """Why a pod went where it went, or nowhere: the latest attempt, a former one, or any decision."""
 
+from dataclasses import replace
+
 import flask
 from marshmallow import Schema, fields
 
@@ -97,6 +99,7 @@ class Explanation(Schema):
     candidates = schemas.number("Nodes offered.")
     kept = schemas.number("Nodes kept.")
     chosen = schemas.optional("The one node, for filter_onlyone and bind.")
+    place = schemas.optional("Where the pod is or is promised to be at the moment shown; null if nowhere.")
     refusals = schemas.nested(Refusal, "Reasons with the number of nodes.", many=True)
     weights = schemas.counts("Plugin -> weight.")
     notes = schemas.nested(Note, "Where the scores come from.", many=True)
@@ -170,10 +173,11 @@ def _chosen(
 def _explained(
     decision: records.Decision | None, namespace: str, name: str, shown: moments.Moment
 ) -> explaining.Explanation:
-    given = services.current()
+    given, snapshot = services.current(), shown.snapshot
+    pod = snapshot.pod_named(namespace, name)
     if decision is not None:
-        return explaining.explain(decision, given.decisions, given.histories, given.registry)
-    pod = shown.snapshot.pod_named(namespace, name)
+        explanation = explaining.explain(decision, given.decisions, given.histories, given.registry)
+        return replace(explanation, place=snapshot.node_of(decision.pod.uid))
     if pod is None:
         raise errors.missing("pod", f"{namespace}/{name}")
-    return explaining.presently(pod, shown.snapshot, given.registry)
+    return replace(explaining.presently(pod, snapshot, given.registry), place=snapshot.node_of(pod.uid))

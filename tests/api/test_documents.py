@@ -1,0 +1,81 @@
+"""The document says what is there: every route is in it, every answer fits it, and no input breaks one."""
+
+import contextlib
+import json
+import re
+from typing import Any
+
+import hypothesis
+import pytest
+import schemathesis
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi import checks
+
+from tests.api import worlds
+from tests.api.problems import body
+
+
+@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
+def test_whatever_is_asked_the_answer_fits_the_document(
+    still: worlds.World, mode: schemathesis.GenerationMode
+) -> None:
+    document = schemathesis.openapi.from_wsgi("/openapi.json", still.app)
+    asked = 0
+    for result in document.get_all_operations():
+        assert isinstance(result, Ok)
+        operation = result.ok()
+
+        @hypothesis.seed(1)
+        @hypothesis.settings(
+            max_examples=15, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
+        )
+        @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
+        def ask(case: schemathesis.Case[Any]) -> None:
+            nonlocal asked
+            asked += 1
+            case.call_and_validate(excluded_checks=[checks.positive_data_acceptance])
+
+        # An operation without parameters cannot be asked wrongly.
+        with contextlib.suppress(hypothesis.errors.Unsatisfiable):
+            ask()
+    assert asked > 100
+
+
+def test_the_document_is_openapi_3_1_and_complete(still: worlds.World) -> None:
+    spec = body(still.client.get("/openapi.json"))
+    assert spec["openapi"] == "3.1.0"
+    mounted = {
+        re.sub(r"<(?:[^:<>]+:)?([^<>]+)>", r"{\1}", rule.rule)
+        for rule in still.app.url_map.iter_rules()
+        if rule.rule.startswith(("/apis/", "/debug/"))
+    }
+    assert set(spec["paths"]) == mounted
+    operations = [one for item in spec["paths"].values() for one in item.values() if isinstance(one, dict)]
+    assert all(one["summary"] for one in operations)
+    references = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(spec)))
+    assert references <= set(spec["components"]["schemas"])
+
+
+def test_every_item_of_the_document_is_described(still: worlds.World) -> None:
+    spec = body(still.client.get("/openapi.json"))
+    missing = [
+        f"{name}.{field}"
+        for name, schema in spec["components"]["schemas"].items()
+        if not name.endswith("List")
+        for field, shape in schema.get("properties", {}).items()
+        if not shape.get("description")
+    ]
+    assert missing == []
+
+
+def test_the_page_shows_every_path_and_loads_nothing(still: worlds.World) -> None:
+    page = still.client.get("/docs")
+    assert page.mimetype == "text/html"
+    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+    for path in body(still.client.get("/openapi.json"))["paths"]:
+        assert f"<code>{path}</code>" in page.text
+    assert not re.search(r"<script|<link|<img|@import|url\(|https?://", page.text)
+
+
+def test_the_page_escapes_what_it_shows(still: worlds.World) -> None:
+    assert "<namespace>" not in still.client.get("/docs").text

@@ -1,0 +1,200 @@
+"""explain over HTTP: which attempt, in which form, and what is told where nothing is recorded."""
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from app.domain import model
+from app.verbs import candidates, contexts, filtering, prioritizing, reporting
+from tests.api import worlds
+from tests.api.problems import assert_problem, body, items
+from tests.verbs.test_explaining import NoCluster
+
+EXPLAINED = Path(__file__).parent / "explained.md"
+
+
+def decide(world: worlds.World, *pods: model.Pod) -> list[str]:
+    """Filter and prioritize as kube-scheduler would; the ids of the records, oldest first."""
+    context = contexts.Context(
+        plugins=world.registry,
+        state=world.store.follower,
+        log=world.store.log,
+        decisions=world.store.decisions,
+        binder=NoCluster(),
+        now=lambda: "2026-07-01T10:00:02.000Z",
+        monotonic=lambda: 0.0,
+        digest=world.registry.digest,
+    )
+    for pod in pods:
+        offered = candidates.Candidates(sorted(world.store.follower.catch_up().nodes))
+        answer = filtering.run(context, pod, offered)
+        reporting.report(context, "filter", reporting.filtered(answer, offered), 0.0012)
+        if answer.trace.kept:
+            scored = prioritizing.run(context, pod, offered)
+            reporting.report(context, "prioritize", reporting.scored(scored, offered), 0.0004)
+    world.store.decisions.stop()
+    world.store.decisions.start()
+    return [decision.id for decision in world.store.decisions.latest(limit=1000)][::-1]
+
+
+def test_the_latest_attempt_is_explained_at_its_own_position(world: worlds.World) -> None:
+    decide(world, worlds.pod("web-3"))
+    refused_at = world.store.follower.catch_up().position
+    world.append(worlds.policy(host=9))
+    told = body(world.client.get("/apis/v1/pods/shop/web-3/explain"))
+    assert told["source"] == "decision"
+    assert told["decision"]["verb"] == "filter"
+    assert (told["attempt"], told["attempts"]) == (1, 1)
+    assert told["position"] == str(refused_at)
+    assert (told["fits"], told["kept"], told["candidates"]) == (False, 0, 6)
+    assert told["difference"] is None
+    (refusal,) = told["refusals"]
+    assert refusal["reason"] == "workload policy shop/spread: no room (host 2/1, member 1/1)"
+    assert {detail["detail"] for detail in refusal["details"]} == {"host: 2/1", "member: 1/1"}
+    assert told["change"] == ["member needs 1 more replica in policy shop/spread, or 1 counted pod less"]
+    assert [one["pod"] for one in told["inFlight"]] == ["shop/web-2"]
+
+
+def test_attempts_are_numbered_from_the_oldest(world: worlds.World) -> None:
+    pod = worlds.pod("web-3")
+    decide(world, pod)
+    world.append(worlds.policy(host=9))
+    decide(world, pod)
+    first = body(world.client.get("/apis/v1/pods/shop/web-3/explain?attempt=1"))
+    second = body(world.client.get("/apis/v1/pods/shop/web-3/explain?attempt=2"))
+    assert (first["fits"], second["fits"]) == (False, True)
+    assert body(world.client.get("/apis/v1/pods/shop/web-3/explain"))["attempt"] == 2
+    assert_problem(
+        world.client.get("/apis/v1/pods/shop/web-3/explain?attempt=3"), 404, "NotFound", "2 are kept"
+    )
+    earlier = first["position"].partition("/")[2]
+    assert body(world.client.get(f"/apis/v1/pods/shop/web-3/explain?at={earlier}"))["attempts"] == 1
+
+
+def test_any_decision_can_be_asked_for_by_its_id(world: worlds.World) -> None:
+    world.append(worlds.policy(host=9))
+    filtered, scored = decide(world, worlds.pod("web-3"))
+    told = body(world.client.get(f"/apis/v1/pods/shop/web-3/explain?decision={scored}"))
+    assert told["decision"]["verb"] == "prioritize"
+    assert (told["candidates"], told["kept"]) == (6, 6)
+    assert_problem(world.client.get(f"/apis/v1/pods/shop/web-1/explain?decision={filtered}"), 404, "NotFound")
+    detail = body(world.client.get(f"/apis/v1/decisions/{filtered}"))
+    assert len(detail["nodes"]) == detail["candidates"] == 6
+    assert world.client.get(detail["explain"]).status_code == 200
+
+
+def test_without_a_decision_the_answer_is_computed_and_marked(world: worlds.World) -> None:
+    told = body(world.client.get("/apis/v1/pods/shop/web-3/explain"))
+    assert (told["source"], told["decision"], told["attempt"], told["attempts"]) == (
+        "computed",
+        None,
+        None,
+        0,
+    )
+    assert told["candidates"] == 6
+
+
+def test_a_deleted_pod_can_still_be_explained(world: worlds.World) -> None:
+    decide(world, worlds.pod("gone"))
+    assert world.client.get("/apis/v1/pods/shop/gone").status_code == 404
+    assert body(world.client.get("/apis/v1/pods/shop/gone/explain"))["source"] == "decision"
+
+
+@pytest.mark.parametrize(
+    ("query", "accept", "kind"),
+    [
+        ("", None, "application/json"),
+        ("", "*/*", "application/json"),
+        ("", "text/markdown", "text/markdown"),
+        ("", "text/plain", "text/markdown"),
+        ("", "text/csv", "text/csv"),
+        ("?format=markdown", "application/json", "text/markdown"),
+        ("?format=csv", None, "text/csv"),
+    ],
+)
+def test_the_form_is_chosen_by_format_else_by_accept(
+    still: worlds.World, query: str, accept: str | None, kind: str
+) -> None:
+    headers = {"Accept": accept} if accept else {}
+    response = still.client.get(f"/apis/v1/pods/shop/web-3/explain{query}", headers=headers)
+    assert (response.status_code, response.mimetype) == (200, kind)
+
+
+def test_csv_has_a_line_for_each_candidate(world: worlds.World) -> None:
+    world.append(worlds.policy(host=9))
+    decide(world, worlds.pod("web-3", rl_job_group="job"))
+    text = world.client.get("/apis/v1/pods/shop/web-3/explain?format=csv").text
+    lines = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert len(lines) == 6
+    best = lines[0]
+    assert best["node"] == "host-2"
+    assert int(best["JobAffinity weighted"]) == 2 * int(best["JobAffinity raw"]) == 20
+    assert {line["plugin"] for line in lines if line["kept"] == "false"} == {"WorkloadPolicy"}
+
+
+def test_markdown_reads_as_this_page_does(world: worlds.World) -> None:
+    """``explained.md`` was read by a person; a change of the rendering is read again."""
+    decide(world, worlds.pod("web-3"))
+    world.append(worlds.policy(host=9))
+    decide(world, worlds.pod("web-4", rl_job_group="job"))
+    pages = [
+        world.client.get(f"/apis/v1/pods/shop/{name}/explain?format=markdown").text
+        for name in ("web-3", "web-4", "web-1")
+    ]
+    text = "\n".join(pages).replace(world.store.log.incarnation, "INCARNATION")
+    for number, identity in enumerate(
+        reversed([decision.id for decision in world.store.decisions.latest(limit=10)]), 1
+    ):
+        text = text.replace(identity, f"ID-{number}")
+    assert text == EXPLAINED.read_text()
+
+
+def test_decisions_are_filtered_by_what_they_say(world: worlds.World) -> None:
+    decide(world, worlds.pod("web-3"))
+    world.append(worlds.policy(host=9))
+    decide(world, worlds.pod("web-4"), worlds.pod("web-5"))
+
+    def found(query: str) -> list[str]:
+        return [
+            f"{one['verb']} {one['pod']['name']}"
+            for one in items(world.client.get(f"/apis/v1/decisions?{query}"))
+        ]
+
+    assert found("") == [
+        "prioritize web-5",
+        "filter web-5",
+        "prioritize web-4",
+        "filter web-4",
+        "filter web-3",
+    ]
+    assert found("pod=shop/web-3") == ["filter web-3"]
+    assert found("verb=prioritize") == ["prioritize web-5", "prioritize web-4"]
+    assert found("outcome=refused") == ["filter web-3"]
+    assert found("reason=host+2/1") == ["filter web-3"]
+    assert found("plugin=NodeLabelPriority") == []
+    raised = world.store.follower.catch_up().offset
+    assert found(f"until={raised}") == ["filter web-3"]
+    assert found(f"since={raised}")[-1] == "filter web-4"
+    assert found(f"at={raised - 1}") == ["filter web-3"]
+    assert found("since=2026-07-01T10:00:03Z") == []
+
+
+def test_decisions_come_in_pages(world: worlds.World) -> None:
+    ids = decide(world, *(worlds.pod(f"web-{at}") for at in range(5)))
+    seen: list[str] = []
+    token: str | None = ""
+    while token is not None:
+        more = f"&continue={token}" if token else ""
+        response = world.client.get(f"/apis/v1/decisions?limit=2{more}")
+        seen += [one["id"] for one in items(response)]
+        token = body(response)["metadata"]["continue"]
+    assert seen == ids[::-1]
+
+
+def test_pending_counts_the_attempts(world: worlds.World) -> None:
+    pod = worlds.pod("web-3")
+    latest = decide(world, pod, pod, pod)[-1]
+    (waiting,) = items(world.client.get("/apis/v1/pending"))
+    assert (waiting["attempts"], waiting["lastDecision"]) == (3, latest)

@@ -1,0 +1,188 @@
+"""explain is what was answered: every recorded decision, computed again, equals the answer of then.
+
+Out of scope: the HTTP forms (tests/api/test_explanations.py).
+"""
+
+import random
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from app import plugins
+from app.domain import events, model, projecting, verdicts
+from app.framework import registry
+from app.kube import binding
+from app.store import decisions, logs, opening
+from app.verbs import candidates, contexts, explaining, filtering, preempting, prioritizing, reporting
+
+POLICY = "workload-policy/kosmos.io"
+NODES = [f"n{at}" for at in range(8)]
+
+
+class NoCluster:
+    """These verbs never ask the cluster."""
+
+    def bind(
+        self, namespace: str, name: str, uid: model.Uid, node: model.NodeName, *, timeout: float = 3.0
+    ) -> binding.Outcome:
+        raise AssertionError(f"{namespace}/{name} on {node}")
+
+    def get_pod(self, namespace: str, name: str, *, timeout: float = 2.0) -> model.Pod | None:
+        raise AssertionError(f"{namespace}/{name}")
+
+
+class Recorded:
+    """A store whose events and decisions come in by chance, and what was answered."""
+
+    def __init__(self, store: opening.Store, seed: int) -> None:
+        self.store = store
+        self.chance = random.Random(seed)
+        self.plugins = registry.Registry([plugin() for plugin in plugins.IN_TREE], weights={"JobAffinity": 3})
+        self.context = contexts.Context(
+            plugins=self.plugins,
+            state=store.follower,
+            log=store.log,
+            decisions=store.decisions,
+            binder=NoCluster(),
+            now=lambda: "2026-07-01T10:00:00Z",
+            monotonic=lambda: 0.0,
+            digest=self.plugins.digest,
+        )
+        self.answers: list[filtering.Answer | preempting.Answer] = []
+
+    def append(self, *happened: events.AnyEvent) -> None:
+        projection = projecting.Projection(self.store.follower.catch_up())
+        for event in happened:
+            projection.apply(event)
+        self.store.log.append(logs.Batch(events=happened, increments=projection.increments))
+
+    def pod(self) -> model.Pod:
+        at = self.chance.randrange(12)
+        labels = {"app": "web"} | self.chance.choice(
+            [{POLICY: "p"}, {POLICY: "absent"}, {"rl-job-group": "g"}, {}, {POLICY: "p", "rl-job-group": "g"}]
+        )
+        return model.Pod(
+            uid=f"u{at}",
+            namespace="ns",
+            name=f"p{at}",
+            labels=labels,
+            priority=at % 3,
+            nominated=self.chance.choice(["", "", *NODES]),
+            scheduler=self.chance.choice(["default-scheduler", "i-scheduler-extender"]),
+        )
+
+    def happen(self) -> None:
+        chance, pod = self.chance, self.pod()
+        host = chance.choice(NODES)
+        labels = {
+            "role": chance.choice(["host", "member"]),
+            "priority.lixueduan.com": str(chance.randrange(30)),
+        }
+        kept = {key: value for key, value in labels.items() if chance.random() < 0.8}
+        allocations = tuple(model.Allocation(name, chance.randrange(4)) for name in ("host", "member"))
+        policy = model.WorkloadPolicy(
+            uid="p",
+            namespace="ns",
+            name="p",
+            topology_key="role",
+            selector=model.Selector(labels={"app": "web"}),
+            allocations=allocations,
+            type=chance.choice(["Required", "Preferred"]),
+            method=chance.choice(["Balance", "Fill"]),
+            errors=("bad",) if chance.random() < 0.1 else (),
+        )
+        possible: list[events.AnyEvent] = [
+            events.NodeSeen(node=model.Node(name=host, uid=host, labels=kept)),
+            events.PodSeen(pod=msgspec.structs.replace(pod, node=chance.choice(["", host]))),
+            events.PodPlaced(pod=pod, node=host),
+            events.PolicySeen(policy=policy),
+            events.PodGone(uid=pod.uid, namespace="ns", name=pod.name),
+        ]
+        self.append(chance.choice(possible))
+
+    def decide(self) -> None:
+        pod = self.pod()
+        offered = candidates.Candidates(self.chance.sample([*NODES, "unknown"], self.chance.randrange(10)))
+        verb = self.chance.choice(["filter", "filter_onlyone", "prioritize", "preempt"])
+        if verb == "preempt":
+            offer = {name: tuple(self.chance.sample(["u0", "u1", "u2"], 2)) for name in offered.names}
+            vetoed = preempting.run(self.context, pod, offer)
+            self.answers.append(vetoed)
+            decided = reporting.preempted(pod, vetoed, offer)
+        else:
+            run = {
+                "filter": filtering.run,
+                "filter_onlyone": filtering.run_only_one,
+                "prioritize": prioritizing.run,
+            }[verb]
+            answer = run(self.context, pod, offered)
+            self.answers.append(answer)
+            told = reporting.scored if verb == "prioritize" else reporting.filtered
+            decided = told(answer, offered)
+        reporting.report(self.context, verb, decided, 0.001)
+
+    def records(self) -> list[decisions.Decision]:
+        """All records, oldest first, once the thread has written them."""
+        self.store.decisions.start()
+        self.store.decisions.stop()
+        return self.store.decisions.latest(limit=10_000)[::-1]
+
+
+def essence(trace: verdicts.Trace) -> tuple[object, ...]:
+    return trace.position, trace.pod, trace.candidates, trace.refusals, trace.assumed
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_recorded_decision_is_explained_as_it_was_answered(store: opening.Store, seed: int) -> None:
+    recorded = Recorded(store, seed)
+    for _ in range(120):
+        recorded.happen()
+        if recorded.chance.random() < 0.7:
+            recorded.decide()
+    found = recorded.records()
+    assert len(found) == len(recorded.answers) > 50
+    told: dict[str, int] = {}
+
+    for decision, answer in zip(found, recorded.answers, strict=True):
+        explanation = explaining.explain(decision, store.decisions, store.histories, recorded.plugins)
+        trace = explanation.trace
+        told[decision.verb] = told.get(decision.verb, 0) + bool(trace.refusals or trace.ratings)
+        if isinstance(answer, preempting.Answer):
+            assert trace.kept == frozenset(answer.kept)
+            assert trace.reasons() == answer.dropped
+        elif decision.verb == "prioritize":
+            assert (trace.ratings, trace.totals) == (answer.trace.ratings, answer.trace.totals)
+        else:
+            assert essence(trace) == essence(answer.trace)
+            assert explanation.chosen == (answer.only or "")
+        assert explanation.difference == ""
+        if explanation.changes:
+            assert not explanation.fits
+    # A test in which nothing was refused or scored would show nothing.
+    assert all(told[verb] > 3 for verb in ("filter", "filter_onlyone", "prioritize", "preempt"))
+
+
+def test_another_configuration_is_said_and_not_passed_off_as_what_was_answered(store: opening.Store) -> None:
+    recorded = Recorded(store, 1)
+    recorded.happen()
+    recorded.decide()
+    (decision,) = recorded.records()
+    other = registry.Registry([plugins.IN_TREE[1](), plugins.IN_TREE[2]()])
+    explanation = explaining.explain(decision, store.decisions, store.histories, other)
+    assert recorded.plugins.digest in explanation.difference
+    assert other.digest in explanation.difference
+
+
+def test_an_answer_without_the_state_is_told_from_what_the_log_says(store: opening.Store) -> None:
+    recorded = Recorded(store, 4)
+    recorded.append(events.NodeSeen(node=model.Node(name="n0", uid="n0")))
+    pod = model.Pod(uid="u", namespace="ns", name="p", labels={POLICY: "absent"})
+    offered = candidates.Candidates(["n0"])
+    answer = filtering.run(recorded.context, pod, offered)
+    blind = replace(answer, trace=replace(answer.trace, refusals=()))
+    reporting.report(recorded.context, "filter", reporting.filtered(blind, offered), 0.001)
+    (decision,) = recorded.records()
+    explanation = explaining.explain(decision, store.decisions, store.histories, recorded.plugins)
+    assert "1 of 1 nodes were kept then" in explanation.difference
+    assert not explanation.fits
