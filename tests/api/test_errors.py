@@ -78,3 +78,15 @@ def test_a_trimmed_position_names_the_oldest_that_is_kept() -> None:
 
 def test_an_offset_of_another_incarnation_is_gone(still: worlds.World) -> None:
     assert_problem(still.client.get("/apis/v1/nodes?at=former/3"), 410, "PositionGone", "former")
+
+
+def test_a_fault_of_ours_is_told_in_the_one_shape_and_without_details(
+    still: worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr("app.api.pages.moment", fail)
+    response = still.client.get("/apis/v1/nodes")
+    assert_problem(response, 500, "InternalError")
+    assert "secret" not in response.text

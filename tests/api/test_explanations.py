@@ -193,6 +193,13 @@ def test_decisions_come_in_pages(world: worlds.World) -> None:
     assert seen == ids[::-1]
 
 
+def test_pods_that_are_alike_are_told_the_same_and_others_are_not(world: worlds.World) -> None:
+    world.append(worlds.pod_seen("web-4"), worlds.pod_seen("db-1", app="db"), worlds.pod_seen("web-5"))
+    told = {one["name"]: one["change"] for one in items(world.client.get("/apis/v1/pending"))}
+    assert told["web-3"] == told["web-4"] == told["web-5"] != told["db-1"]
+    assert told["db-1"] == body(world.client.get("/apis/v1/pods/shop/db-1/explain"))["change"]
+
+
 def test_pending_counts_the_attempts(world: worlds.World) -> None:
     pod = worlds.pod("web-3")
     latest = decide(world, pod, pod, pod)[-1]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import msgspec
 from marshmallow import Schema
 
 from app.api import blueprints, pages, queries, schemas, services, times
@@ -47,10 +48,28 @@ def pending(query: pages.Query) -> pages.Body:
     for record in _attempts(snapshot):
         attempts.setdefault(record.pod.uid, []).append(record.id)
     until = times.milliseconds(shown.as_of) / 1000 if shown.as_of else services.current().wall()
-    return {
-        "items": [_row(snapshot, pod, attempts.get(pod.uid, []), until) for pod in part],
-        "metadata": metadata,
-    }
+    advice = _Advice(snapshot)
+    items = [_row(pod, advice.about(pod), attempts.get(pod.uid, []), until) for pod in part]
+    return {"items": items, "metadata": metadata}
+
+
+class _Advice:
+    """Explanations of one moment: pods that differ in name and age only wait for the same thing."""
+
+    def __init__(self, snapshot: snapshots.Snapshot) -> None:
+        self._snapshot = snapshot
+        self._known: dict[bytes, explaining.Explanation] = {}
+
+    def about(self, pod: model.Pod) -> explaining.Explanation:
+        """Why the pod waits."""
+        alike = msgspec.structs.replace(pod, uid="", name="", created="", unscheduled="")
+        key = msgspec.json.encode(alike, order="sorted")
+        found = self._known.get(key)
+        if found is None:
+            registry = services.current().registry
+            found = explaining.presently(pod, self._snapshot, registry, scored=False)
+            self._known[key] = found
+        return found
 
 
 def _attempts(snapshot: snapshots.Snapshot) -> list[decisions.Decision]:
@@ -63,8 +82,9 @@ def _attempts(snapshot: snapshots.Snapshot) -> list[decisions.Decision]:
     ]
 
 
-def _row(snapshot: snapshots.Snapshot, pod: model.Pod, attempts: Sequence[str], until: float) -> pages.Body:
-    explanation = explaining.presently(pod, snapshot, services.current().registry, scored=False)
+def _row(
+    pod: model.Pod, explanation: explaining.Explanation, attempts: Sequence[str], until: float
+) -> pages.Body:
     return {
         "namespace": pod.namespace,
         "name": pod.name,
