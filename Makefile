@@ -65,11 +65,17 @@ campaign: $(STAMP) ## Run the large seeded tests
 docs: $(STAMP) ## Write anew the reference pages that are generated
 	$(BIN)/python -m tests.project.generating
 
+COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
+  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
+
 .PHONY: lock
-lock: $(STAMP) ## Write requirements.lock anew from setup.cfg
-	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra dev --extra embedded \
-	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header \
-	  --output-file requirements.lock setup.cfg
+lock: $(STAMP) ## Write the locks anew from setup.cfg: of the environment, and of the image
+	$(COMPILE) --extra dev --extra embedded --output-file requirements.lock setup.cfg
+	@mkdir -p build && rm -f build/image.lock
+	$(COMPILE) --no-annotate --constraint requirements.lock --output-file build/image.lock setup.cfg - \
+	  <<< 'setuptools>=77'
+	@{ grep '^#' deploy/requirements.lock; cat build/image.lock; } > build/image.new
+	@mv build/image.new deploy/requirements.lock
 
 .PHONY: clean
 clean: ## Remove what was made, the environment too

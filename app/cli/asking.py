@@ -79,7 +79,7 @@ class Extender:
         return context
 
     def _unreachable(self, error: Exception) -> str:
-        reason = getattr(error, "reason", None) or error
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
         text = f"{self.client.url} cannot be reached: {reason}"
         if isinstance(reason, ssl.SSLCertVerificationError):
             return f"{text} (is --ca the CA that signed the extender's certificate?)"

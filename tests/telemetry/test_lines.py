@@ -99,7 +99,8 @@ except KeyError as error:
 
 def test_a_forked_child_writes_its_own_lines_once() -> None:
     program = """
-import os
+import os, warnings
+warnings.simplefilter("ignore")  # of forking with threads, which is what this is about
 telemetry.configure()
 telemetry.verb("filter", "ns/parent", outcome="kept", seconds=0.1)
 child = os.fork()

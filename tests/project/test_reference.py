@@ -1,0 +1,61 @@
+"""The documentation says what the code does, and leaves nothing out."""
+
+import re
+
+import click
+import pytest
+
+from app import cli, settings
+from tests.project import generating
+
+DOCS = generating.ROOT / "docs"
+
+
+@pytest.mark.parametrize("name", list(generating.PAGES))
+def test_a_generated_page_is_current(name: str) -> None:
+    assert (generating.REFERENCE / name).read_text() == generating.PAGES[name](), "run `make docs`"
+
+
+def test_every_setting_is_on_the_page_of_settings() -> None:
+    text = (generating.REFERENCE / "settings.md").read_text()
+    for setting in settings.describe():
+        assert f"### `{setting.name}`\n" in text
+        assert setting.env in text
+
+
+def test_no_page_speaks_of_a_setting_or_command_that_there_is_not() -> None:
+    variables = {setting.env for setting in settings.describe()} | {settings.FILE_VARIABLE, "TOPOLOG_"}
+    names = set(cli.topolog.list_commands(click.Context(cli.topolog)))
+    for page in [generating.ROOT / "README.md", *DOCS.rglob("*.md")]:
+        text = page.read_text()
+        assert set(re.findall(r"\bTOPOLOG_\w*", text)) <= variables, page
+        # `topolog WORD` in code, be it in a line or a block of its own.
+        called = set(re.findall(r"(?:`|^|\s\s|\$ )topolog ([a-z]+)", text, re.MULTILINE))
+        assert called <= names, page
+
+
+def test_no_link_between_pages_is_broken() -> None:
+    for page in [generating.ROOT / "README.md", generating.ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (DOCS / "index.md").read_text()
+    for page in DOCS.rglob("*.md"):
+        inside = page.relative_to(DOCS).as_posix()
+        if inside != "index.md" and not inside.startswith("decisions/0"):
+            assert inside in index, inside
+
+
+def test_decisions_are_numbered_once_and_listed() -> None:
+    records = sorted(path.name for path in (DOCS / "decisions").glob("0*.md"))
+    numbers = [name[:4] for name in records if name != "0000-template.md"]
+    assert numbers == [f"{at:04d}" for at in range(1, len(numbers) + 1)]
+    index = (DOCS / "decisions" / "README.md").read_text()
+    for name in records:
+        assert name in index
+        text = (DOCS / "decisions" / name).read_text()
+        for heading in ("Status", "Context", "Decision", "Consequences", "What would change our mind"):
+            assert f"\n## {heading}\n" in text, name

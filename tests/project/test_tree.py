@@ -1,0 +1,134 @@
+"""The project as a whole: what it may hold, and how large its parts may be."""
+
+import configparser
+import pathlib
+import re
+import statistics
+import subprocess
+
+import pytest
+from packaging import requirements, utils
+
+import app
+from tests.project import generating
+
+ROOT = generating.ROOT
+
+
+@pytest.fixture(scope="module")
+def tracked() -> list[pathlib.Path]:
+    """The files that belong to the project: tracked, or about to be; without git, all that lies there."""
+    try:
+        names = subprocess.run(
+            ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        folders = ("app", "workers", "migrations", "tests", "docs", "deploy", ".ci")
+        found = [
+            path
+            for folder in folders
+            for path in (ROOT / folder).rglob("*")
+            if "__pycache__" not in path.parts
+        ]
+        return [path for path in [*ROOT.iterdir(), *found] if path.is_file()]
+    return [path for name in names if (path := ROOT / name).is_file()]
+
+
+def sizes(tracked: list[pathlib.Path]) -> dict[str, int]:
+    """Lines of each module of the program itself."""
+    return {
+        path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines())
+        for path in tracked
+        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in ("app", "workers", "migrations")
+    }
+
+
+def test_modules_can_be_read_in_one_go(tracked: list[pathlib.Path]) -> None:
+    lines = sizes(tracked)
+    assert {name: size for name, size in lines.items() if size > 400} == {}
+    assert statistics.median(size for name, size in lines.items() if not name.endswith("__init__.py")) <= 150
+
+
+def test_no_module_is_a_drawer_for_everything(tracked: list[pathlib.Path]) -> None:
+    drawers = {"utils", "util", "common", "helpers", "helper", "base", "manager", "misc"}
+    assert [
+        path for path in tracked if path.suffix == ".py" and {path.stem, path.parent.name} & drawers
+    ] == []
+
+
+def test_the_version_is_the_newest_in_the_changelog() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    versions = re.findall(r"^## \[(\d+\.\d+\.\d+)\]", text, re.MULTILINE)
+    assert versions[0] == app.__version__
+    assert versions == sorted(set(versions), key=lambda v: tuple(map(int, v.split("."))), reverse=True)
+
+
+def _texts(tracked: list[pathlib.Path]) -> list[tuple[str, str]]:
+    found = []
+    for path in tracked:
+        try:
+            found.append((path.relative_to(ROOT).as_posix(), path.read_text()))
+        except UnicodeDecodeError:
+            continue
+    return found
+
+
+def test_no_file_names_a_machine_or_a_registry(tracked: list[pathlib.Path]) -> None:
+    # Spelled in parts, so that this file does not name them either.
+    folders = "|".join(("home", "root", "Users", "work"))
+    machine = re.compile(rf"(?<![\w.~$}}/])/({folders})/[\w.]")
+    hosts = re.compile(
+        "|".join((r"pypi\." + "org", "files.python" + "hosted", "proxy.golang" + r"\.", "index-" + "url ="))
+    )
+    found = [
+        (name, match.group(0))
+        for name, text in _texts(tracked)
+        for match in (machine.search(text), hosts.search(text))
+        if match
+    ]
+    assert found == []
+
+
+def _asked_for() -> dict[str, requirements.Requirement]:
+    """What setup.cfg asks for, extras included, by name."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    lists = [config["options"]["install_requires"], *config["options.extras_require"].values()]
+    asked = [requirements.Requirement(line) for text in lists for line in text.strip().splitlines()]
+    return {utils.canonicalize_name(one.name): one for one in asked}
+
+
+def _pinned(lock: str) -> dict[str, tuple[str, int]]:
+    """Name -> version and number of hashes."""
+    pins: dict[str, tuple[str, int]] = {}
+    for block in re.split(r"\n(?=[A-Za-z])", (ROOT / lock).read_text()):
+        found = re.match(r"([\w.-]+)(?:\[[^]]*\])?==([^\s;\\]+)", block)
+        if found:
+            pins[utils.canonicalize_name(found[1])] = (found[2], block.count("--hash=sha256:"))
+    return pins
+
+
+def test_the_lock_gives_what_is_asked_for() -> None:
+    pins = _pinned("requirements.lock")
+    for name, asked in _asked_for().items():
+        assert name in pins, f"{asked} is not in requirements.lock: run `make lock`"
+        assert asked.specifier.contains(pins[name][0], prereleases=True), f"{asked}, locked {pins[name][0]}"
+
+
+def test_every_pin_has_a_hash() -> None:
+    assert [name for name, (_, hashes) in _pinned("requirements.lock").items() if not hashes] == []
+
+
+def test_the_contracts_have_no_exceptions() -> None:
+    text = (ROOT / "setup.cfg").read_text()
+    assert "ignore_imports" not in text
+    assert "exhaustive = True" in text
+
+
+def test_nothing_is_excused_from_a_check(tracked: list[pathlib.Path]) -> None:
+    excuse = re.compile("# (" + "|".join(("type: " + "ignore", "no" + "qa", "pragma: no " + "cover")) + ")")
+    assert [name for name, text in _texts(tracked) if name.endswith(".py") and excuse.search(text)] == []
