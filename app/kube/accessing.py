@@ -9,12 +9,15 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+import yaml
 from kubernetes import config
 from kubernetes.client import Configuration, rest
 from kubernetes.utils import keepalive
 from urllib3 import PoolManager
 
 from app.kube import errors
+
+_UNUSABLE = (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError)
 
 _load_file: Callable[..., None] = config.load_kube_config
 _load_service_account: Callable[..., None] = config.load_incluster_config
@@ -52,27 +55,29 @@ class Access:
 
 
 def find(kubeconfig: str | None = None, context: str | None = None) -> Access:
-    """The given kubeconfig, else $KUBECONFIG or ~/.kube/config, else the pod's service account.
+    """The given kubeconfig, else the service account of the pod, else $KUBECONFIG or ~/.kube/config.
 
     Raises Misconfigured with what was looked for.
     """
     configuration = Configuration()
-    default = os.environ.get("KUBECONFIG") or config.KUBE_CONFIG_DEFAULT_LOCATION
-    path = kubeconfig or default
-    exists = any(pathlib.Path(part).expanduser().is_file() for part in path.split(os.pathsep))
+    inside = not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ
+    path = kubeconfig or os.environ.get("KUBECONFIG") or config.KUBE_CONFIG_DEFAULT_LOCATION
+    source = "the pod's service account" if inside else f"kubeconfig {path}"
+    if context and not inside:
+        source += f", context {context}"
     try:
-        if kubeconfig or exists:
-            _refuse_missing(path, exists)
-            _load_file(
-                config_file=path, context=context, client_configuration=configuration, persist_config=False
-            )
-        else:
+        if inside:
             _load_service_account(client_configuration=configuration)
-    except (config.ConfigException, OSError, ValueError, TypeError, KeyError) as problem:
-        looked = f"kubeconfig {path}" + (f", context {context}" if context else "")
-        if not (kubeconfig or exists):
-            looked += " (not there) and the service account of a pod"
-        raise errors.Misconfigured(f"no way to the API server from {looked}: {problem}") from problem
+        else:
+            _refuse_missing(path)
+            _load_file(
+                config_file=path,
+                context=context or None,
+                client_configuration=configuration,
+                persist_config=False,
+            )
+    except _UNUSABLE as problem:
+        raise errors.Misconfigured(f"no way to the API server by {source}: {problem}") from problem
     return Access(configuration)
 
 
@@ -87,6 +92,6 @@ def plain(url: str, *, token: str = "", ca_file: str | None = None) -> Access:
     return Access(configuration)
 
 
-def _refuse_missing(path: str, exists: bool) -> None:
-    if not exists:
-        raise errors.Misconfigured(f"kubeconfig {path} does not exist")
+def _refuse_missing(path: str) -> None:
+    if not any(pathlib.Path(part).expanduser().is_file() for part in path.split(os.pathsep) if part):
+        raise config.ConfigException("there is no such file")

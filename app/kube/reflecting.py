@@ -176,7 +176,7 @@ class Reflector:
             parameters = {"limit": str(self._page), "continue": page.continuation}
         reason = self._reason
         if versions.older(page.version, self._since):
-            reason = f"resourceVersion went back from {self._since} to {page.version}; {reason}"
+            reason = f"went back: resourceVersion {self._since} before, {page.version} now; {reason}"
         self._handed.clear()
         self._absent, self._version, self._floor, self.trouble = False, page.version, page.version, ""
         yield Listed(self.kind, frozenset(identities), page.version, self._since, reason)
@@ -194,7 +194,9 @@ class Reflector:
         self.trouble = ""
         if not self._absent:
             self._absent = True
-            yield Listed(self.kind, frozenset(), "", self._since, "the API server does not serve this kind")
+            yield Listed(
+                self.kind, frozenset(), "", self._since, "not served: the API server does not know this kind"
+            )
 
     # -- watch -------------------------------------------------------------------------------
 
@@ -260,7 +262,7 @@ class Reflector:
 
     def _marked(self, version: str) -> Iterator[Change]:
         if versions.older(version, self._floor):
-            self._relist(f"resourceVersion went back to {version}")
+            self._relist(f"went back: bookmark {version} after {self._floor}")
         elif version:
             self._version = self._floor = version
             self._handed.clear()

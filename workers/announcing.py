@@ -1,0 +1,117 @@
+"""Room becomes known to the pods that wait for it: the plugins say which, this says it to them.
+
+The follower's thread only notes what is to be said; a thread of its own says it, one pod at a time,
+no faster than the API server likes it. A pod is told the latest news only; who is told twice within
+a moment is told once.
+"""
+
+import http
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
+
+from app import telemetry
+from app.domain import model, snapshots
+from app.framework import registry
+from app.kube import backoffs, clients, conditions, errors, event_posting
+from app.store import tailing
+
+MOST = 10_000
+"""Pods that may wait to be told; beyond that the oldest news are dropped."""
+ATTEMPTS = 5
+
+
+class _News(NamedTuple):
+    pod: model.Pod
+    message: str
+    offset: int
+
+
+class Announcer:
+    """Tells pending pods of room. ``heard`` is for Follower.subscribe."""
+
+    def __init__(
+        self,
+        client: clients.Client,
+        plugins: registry.Registry,
+        snapshot: Callable[[], snapshots.Snapshot],
+        clock: backoffs.Clock,
+        *,
+        now: Callable[[], str],
+        burst: float = 100.0,
+        rate: float = 50.0,
+    ) -> None:
+        """``burst`` and ``rate``: pods told at once, and pods told per second in the long run."""
+        self._client = client
+        self._plugins = plugins
+        self._snapshot = snapshot
+        self._clock = clock
+        self._now = now
+        self._bucket = event_posting.Bucket(clock, burst=burst, rate=rate)
+        self._news: OrderedDict[model.Uid, _News] = OrderedDict()
+        self._changed = threading.Condition()
+        self.dropped = 0
+
+    def heard(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: tailing.Entry) -> None:
+        """Note the room that an event of the log makes."""
+        for plugin in self._plugins.controls:
+            room = plugin.announce(before, after, entry.event)
+            if room is not None:
+                self._note(room.pods, room.message, entry.offset)
+
+    def _note(self, pods: tuple[model.Pod, ...], message: str, offset: int) -> None:
+        with self._changed:
+            for pod in pods:
+                self._news.pop(pod.uid, None)
+                self._news[pod.uid] = _News(pod, message, offset)
+            while len(self._news) > MOST:
+                self._news.popitem(last=False)
+                self.dropped += 1
+            self._changed.notify()
+
+    def turn(self, *, timeout: float) -> bool:
+        """Tell the next pod; false if nobody was to be told within ``timeout`` seconds."""
+        with self._changed:
+            if not self._news:
+                self._changed.wait(timeout)
+            if not self._news:
+                return False
+            _, news = self._news.popitem(last=False)
+        if news.pod.uid in self._snapshot().waiting and not self._clock.wait(self._bucket.wait()):
+            self._bucket.take()
+            telemetry.metrics.NUDGES.labels(self._tell(news)).inc()
+        return True
+
+    def wake(self) -> None:
+        """Let ``turn`` return."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def _tell(self, news: _News) -> str:
+        """Say it, several times if need be; the outcome in one word."""
+        # The offset makes every announcement a change, and only a change wakes the pod.
+        message = f"{news.message} (as of event {news.offset})"
+        condition = conditions.Condition(conditions.ROOM, "RoomAnnounced", message, self._now())
+        backoff = backoffs.Backoff(self._clock, initial=0.1, cap=5.0)
+        for _ in range(ATTEMPTS):
+            try:
+                conditions.set_condition(self._client, news.pod, condition)
+                return "told"
+            except errors.ApiError as problem:
+                if problem.status in (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.CONFLICT):
+                    return "gone"
+                if problem.status in (http.HTTPStatus.FORBIDDEN, http.HTTPStatus.UNPROCESSABLE_ENTITY):
+                    telemetry.log.warning(
+                        "a pod cannot be told of room", pod=news.pod.key, error=str(problem)
+                    )
+                    return "refused"
+                pause = backoff.pause(least=problem.retry_after)
+            except errors.Unreachable:
+                pause = backoff.pause()
+            with self._changed:
+                if news.pod.uid in self._news:
+                    return "superseded"
+            if self._clock.wait(pause):
+                break
+        return "failed"

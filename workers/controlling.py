@@ -1,0 +1,116 @@
+"""The controller: what the log means for the cluster beyond facts.
+
+It wakes pending pods when a policy makes room, takes back promises that nobody kept, and tells
+people about refusals by Events. It follows the log like any other reader and holds no state that
+matters: it may be killed at any time.
+"""
+
+import datetime
+import threading
+from collections.abc import Callable, Mapping
+
+from app import telemetry
+from app.domain import events, snapshots
+from app.framework import registry
+from app.kube import backoffs, binding, clients, event_posting
+from app.store import errors, logs, opening
+from app.verbs import releasing
+from workers import announcing, settling, telling
+
+SETTLE_EVERY = 5.0
+TELL_EVERY = 1.0
+
+
+class Controller:
+    """Controls one cluster; ``run`` returns after ``stop``."""
+
+    def __init__(
+        self,
+        store: opening.Store,
+        client: clients.Client,
+        plugins: registry.Registry,
+        *,
+        clock: backoffs.RealClock | None = None,
+        old: float = settling.OLD,
+    ) -> None:
+        """``old``: seconds after which a placement is looked up."""
+        self._store = store
+        self._clock = clock or backoffs.RealClock()
+        self._stopped = threading.Event()
+        follower = store.follower
+        self.announcer = announcing.Announcer(
+            client, plugins, lambda: follower.snapshot, self._clock, now=_second
+        )
+        self.settler = settling.Settler(
+            binding.ApiBinder(client),
+            lambda: follower.snapshot,
+            lambda uid, reason: releasing.release(follower, store.log, uid, reason),
+            self._clock,
+            old=old,
+        )
+        self.poster = event_posting.Poster(client, self._clock, now=_second)
+        self.teller = telling.Teller(store.decisions, self.poster)
+
+    def checks(self) -> Mapping[str, str | None]:
+        """What readiness depends on, and what is wrong with it."""
+        follower = self._store.follower
+        reading = f"reading the log: {follower.snapshot.offset} of {follower.head_seen}"
+        return {
+            "store": str(follower.error) if follower.error is not None else None,
+            "state": None if follower.caught_up else reading,
+        }
+
+    def run(self) -> None:
+        """Control until stopped."""
+        follower = self._store.follower
+        follower.start()
+        while not follower.wait_until_caught_up(timeout=0.2):
+            if self._stopped.is_set():
+                return
+        follower.subscribe(self.announcer.heard)
+        follower.subscribe(self.teller.heard)
+        self._catch_up_on_policies(follower.snapshot)
+        hands = [
+            self._hand("announcing", lambda: self.announcer.turn(timeout=1.0), pause=0.0),
+            self._hand("settling", self.settler.turn, pause=SETTLE_EVERY),
+            self._hand("telling", self.teller.turn, pause=TELL_EVERY),
+        ]
+        self._stopped.wait()
+        for hand in hands:
+            hand.join(timeout=5.0)
+
+    def stop(self) -> None:
+        """Let ``run`` return soon."""
+        self._stopped.set()
+        self._clock.stop()
+        self.announcer.wake()
+
+    def _catch_up_on_policies(self, snapshot: snapshots.Snapshot) -> None:
+        """A policy may have made room while no controller was there: say so as if it were new."""
+        for policy in snapshot.policies.values():
+            seen = logs.Entry(snapshot.offset, 0, events.PolicySeen(policy=policy))
+            self.announcer.heard(snapshot, snapshot, seen)
+
+    def _hand(self, name: str, turn: Callable[[], object], *, pause: float) -> threading.Thread:
+        thread = threading.Thread(target=self._repeat, args=(name, turn, pause), name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def _repeat(self, name: str, turn: Callable[[], object], pause: float) -> None:
+        while not self._stopped.is_set():
+            wait = pause
+            try:
+                turn()
+            except errors.StoreError as problem:
+                telemetry.log.debug("the store is away", part=name, error=str(problem))
+                wait = max(pause, 1.0)
+            except Exception:
+                # One bad turn must not end the others to come.
+                telemetry.log.exception("a turn failed", part=name)
+                wait = max(pause, 1.0)
+            if wait and self._stopped.wait(wait):
+                return
+
+
+def _second() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,70 @@
+"""The health port of a worker: /livez, /readyz and /metrics, in plain HTTP, and nothing else.
+
+The same words as the extender's, without its web code: /livez depends on nothing outside, /readyz
+says which check fails.
+"""
+
+import contextlib
+import http
+import socketserver
+import threading
+import wsgiref.simple_server
+import wsgiref.types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import prometheus_client
+from prometheus_client import exposition
+
+Checks = Callable[[], Mapping[str, str | None]]
+
+
+@contextlib.contextmanager
+def serving(host: str, port: int, checks: Checks) -> Iterator[int]:
+    """Serve while the block runs; yields the port. Raises OSError if it is taken."""
+
+    def answer(environ: wsgiref.types.WSGIEnvironment, start: wsgiref.types.StartResponse) -> Iterable[bytes]:
+        content = "text/plain; charset=utf-8"
+        match environ["PATH_INFO"]:
+            case "/livez":
+                status, body = http.HTTPStatus.OK, b"ok\n"
+            case "/readyz":
+                status, body = _readiness(checks())
+            case "/metrics":
+                encode, content = exposition.choose_encoder(environ.get("HTTP_ACCEPT", ""))
+                status, body = http.HTTPStatus.OK, encode(prometheus_client.REGISTRY)
+            case _:
+                status, body = http.HTTPStatus.NOT_FOUND, b"this port has /livez, /readyz and /metrics\n"
+        start(
+            f"{status.value} {status.phrase}",
+            [("Content-Type", content), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")],
+        )
+        return [body]
+
+    with wsgiref.simple_server.make_server(host, port, answer, _Server, _Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="health", daemon=True)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
+    """One thread for each probe, so that one that hangs hinders nobody."""
+
+    daemon_threads = True
+
+
+class _Handler(wsgiref.simple_server.WSGIRequestHandler):
+    timeout = 5
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Probes are not worth a line."""
+
+
+def _readiness(found: Mapping[str, str | None]) -> tuple[http.HTTPStatus, bytes]:
+    lines = [f"[{'-' if wrong else '+'}] {name}: {wrong or 'ok'}" for name, wrong in found.items()]
+    ready = not any(found.values())
+    status = http.HTTPStatus.OK if ready else http.HTTPStatus.SERVICE_UNAVAILABLE
+    return status, "\n".join([*lines, "ready" if ready else "not ready", ""]).encode()

@@ -1,0 +1,212 @@
+"""The recorder: what the watches show becomes facts in the log, exactly once.
+
+One loop drafts and appends; threads list and watch. Every append carries the epoch that was claimed
+at the start, so that of two recorders only the later one writes, and it expects the versions of what
+it speaks of: who lost a race catches up and drafts again. Checkpoints travel with the events, so a
+restart resumes where the log ends.
+"""
+
+import gc
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from app import telemetry
+from app.domain import events, projecting, snapshots
+from app.kube import clients, kinds, reflecting
+from app.store import errors, following, logs
+from workers import drafting, gathering
+
+LINGER = 0.003
+"""Seconds that the first change of a batch waits for company."""
+MARKS_EVERY = 10.0
+"""Seconds between two appends of checkpoints alone."""
+_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_MOST = logs.MOST_EVENTS
+
+
+class Recorder:
+    """Records one cluster; ``run`` is the loop, everything else may be called by any thread."""
+
+    def __init__(
+        self,
+        log: logs.Log,
+        follower: following.Follower,
+        client: clients.Client,
+        *,
+        watched: Iterable[kinds.Kind] = kinds.ALL,
+        silence: float = 150.0,
+    ) -> None:
+        """``follower`` is caught up and kept current here; its thread need not run."""
+        self._log = log
+        self._follower = follower
+        self._client = client
+        self._kinds = tuple(watched)
+        self._silence = silence
+        self._inbox = gathering.Inbox()
+        self._gatherer: gathering.Gatherer | None = None
+        self._stopped = threading.Event()
+        self._epoch = ""
+        self._marks: dict[str, str] = {}
+        self._marked = 0.0
+        self.applied: frozenset[str] = frozenset()
+        """Kinds of which everything is in the log."""
+        self.trouble = ""
+        """What keeps the recorder from appending right now."""
+
+    @property
+    def ready(self) -> bool:
+        """Every kind is in the log and nothing keeps what comes from following."""
+        return len(self.applied) == len(self._kinds) and not self.trouble
+
+    def checks(self) -> Mapping[str, str | None]:
+        """What readiness depends on, and what is wrong with it."""
+        missing = [kind.name for kind in self._kinds if kind.name not in self.applied]
+        troubles = self._gatherer.troubles() if self._gatherer is not None else {}
+        dead = self._gatherer is not None and not self._gatherer.alive and not self._stopped.is_set()
+        watch = "; ".join(f"{kind}: {what}" for kind, what in troubles.items())
+        return {
+            "store": self.trouble or None,
+            "watch": "a watching thread has died" if dead else watch or None,
+            "kinds": f"not recorded yet: {', '.join(missing)}" if missing else None,
+        }
+
+    def run(self) -> None:
+        """Record until stopped. Raises Fenced, Rewound, Gap, Trimmed or Unreadable: a person must look."""
+        marks = self._claimed()
+        reflectors = [
+            reflecting.Reflector(
+                self._client, kind, since=marks.get(drafting.mark(kind), ""), silence=self._silence
+            )
+            for kind in self._kinds
+        ]
+        self._gatherer = gathering.Gatherer(reflectors, self._inbox)
+        try:
+            with _few_collections():
+                self._gatherer.start()
+                while not self._stopped.is_set() and not self._complete():
+                    self._turn()
+            while not self._stopped.is_set():
+                self._turn()
+        finally:
+            self._stopped.set()
+            self._gatherer.stop()
+
+    def stop(self) -> None:
+        """Let ``run`` return soon."""
+        self._stopped.set()
+        self._inbox.close()
+
+    # -- the loop ----------------------------------------------------------------------------
+
+    def _claimed(self) -> dict[str, str]:
+        """Claim the epoch and catch up; the checkpoints to resume from."""
+        pause = _PAUSE
+        while True:
+            try:
+                self._epoch = self._log.claim_epoch()
+                self._follower.catch_up(timeout=60.0)
+                self.trouble = ""
+                return self._log.marks()
+            except errors.StoreAway as away:
+                if not self._away(away, pause):
+                    return {}
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _complete(self) -> bool:
+        return len(self.applied) == len(self._kinds)
+
+    def _turn(self) -> None:
+        changes = self._inbox.take(_MOST, linger=LINGER, timeout=1.0)
+        waiting: list[drafting.Step] = []
+        for change in changes:
+            if isinstance(change, reflecting.Listed):
+                # What a list lacks shows only once everything that came before it is in the snapshot.
+                self._append(waiting)
+                waiting = []
+            waiting.extend(drafting.steps(change, self._follower.snapshot))
+        self._append(waiting)
+        if not changes:
+            self._append([])
+
+    def _append(self, waiting: list[drafting.Step]) -> None:
+        """Append all the steps, however many batches and attempts it takes, or until stopped."""
+        at, attempt, pause = 0, 0, _PAUSE
+        while (at < len(waiting) or self._marks_due()) and not self._stopped.is_set():
+            try:
+                snapshot = self._current(len(waiting) - at, attempt)
+                draft = drafting.Draft(snapshot)
+                end = draft.fill(waiting, at)
+                self._write(draft, alone=attempt == 0 and len(draft.facts) >= drafting.ALONE)
+                at, attempt, pause = end, 0, _PAUSE
+                self.trouble = ""
+            except errors.Conflict as conflict:
+                attempt += 1
+                telemetry.metrics.CONFLICTS.labels("facts").inc()
+                telemetry.log.debug("drafting again", conflict=str(conflict))
+            except errors.StoreAway as away:
+                attempt += 1
+                self._away(away, pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _current(self, steps: int, attempt: int) -> snapshots.Snapshot:
+        """The snapshot to draft on: the head of the log, unless a big first attempt bets on it."""
+        if attempt == 0 and steps >= drafting.ALONE:
+            return self._follower.snapshot
+        return self._follower.catch_up()
+
+    def _write(self, draft: drafting.Draft, *, alone: bool) -> None:
+        if not draft.facts and not (self._due(draft.marks)):
+            self._marks |= draft.marks
+        else:
+            projection = projecting.Projection(draft.snapshot)
+            projection.apply_all(draft.facts)
+            batch = draft.batch(projection, self._marks)
+            appended = self._log.append(batch, draft.guard(self._epoch, alone=alone))
+            if draft.facts and appended.first == draft.snapshot.offset + 1:
+                self._follower.adopt(projection.finish(), appended)
+            self._marks, self._marked = {}, time.monotonic()
+            _tell(draft)
+        if not draft.applied <= self.applied:
+            self.applied |= draft.applied
+
+    def _due(self, marks: Mapping[str, str]) -> bool:
+        return bool(marks or self._marks) and time.monotonic() - self._marked >= MARKS_EVERY
+
+    def _marks_due(self) -> bool:
+        return bool(self._marks) and self._due({})
+
+    def _away(self, away: errors.StoreAway, pause: float) -> bool:
+        """Wait; false if stopped meanwhile."""
+        if not self.trouble:
+            telemetry.log.warning("the store is away; nothing is lost meanwhile", error=str(away))
+        self.trouble = str(away)
+        return not self._stopped.wait(pause)
+
+
+def _tell(draft: drafting.Draft) -> None:
+    metrics = telemetry.metrics
+    metrics.APPENDS.inc()
+    metrics.EVENTS.inc(len(draft.facts))
+    for event in draft.facts:
+        match event:
+            case events.Relisted(kind=kind, reason=reason):
+                metrics.RELISTS.labels(kind, reason.partition(":")[0]).inc()
+                telemetry.log.info("listed", kind=kind, since=event.since, until=event.until, reason=reason)
+            case events.Quarantined(kind=kind):
+                metrics.QUARANTINED.labels(kind).inc()
+                telemetry.log.warning("quarantined", kind=kind, object=event.object, reason=event.reason)
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """A first list makes millions of objects that stay: looking for cycles among them finds none."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if enabled:
+            gc.enable()

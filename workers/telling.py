@@ -1,0 +1,66 @@
+"""Kubernetes Events on pods: refused everywhere, and placement released.
+
+Refusals are read from the decision records, so the extender that refused never waits for the API
+server. Each record is looked at once; the words carry the numbers (``host: 3/3``), and the poster
+sees to it that there are few.
+"""
+
+from app.domain import events, model, snapshots
+from app.kube import event_posting
+from app.store import decisions, tailing
+
+REFUSED = "TopologRefused"
+RELEASED = "TopologReleased"
+_PAGE = 200
+
+
+class Teller:
+    """Turns what happened into Events; used by one thread, but for ``heard``."""
+
+    def __init__(self, records: decisions.Decisions, poster: event_posting.Poster) -> None:
+        self._records = records
+        self._poster = poster
+        self._last: str | None = None
+        """Id of the latest record that was looked at."""
+        self._released: list[tuple[model.Pod, str]] = []
+
+    def heard(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: tailing.Entry) -> None:
+        """Note a released placement. For Follower.subscribe."""
+        event = entry.event
+        if isinstance(event, events.PlacementReleased):
+            pod = before.pod(event.uid)
+            if pod is not None:
+                self._released.append((pod, f"no longer placed on node {event.node}: {event.reason}"))
+
+    def turn(self) -> None:
+        """Post what is new. Raises StoreAway."""
+        while self._released:
+            self._poster.post(*_worded(self._released.pop(0)))
+        for decision in reversed(self._news()):
+            if decision.outcome == "refused" and decision.verb.startswith("filter") and not decision.kept:
+                self._poster.post(decision.pod, REFUSED, sentence(decision))
+
+    def _news(self) -> list[decisions.Decision]:
+        """Records since the last turn, the latest first; at the first turn none, for they are old."""
+        found = self._records.latest(limit=_PAGE if self._last is not None else 1)
+        known, self._last = self._last, found[0].id if found else self._last or ""
+        if known is None:
+            return []
+        return [decision for decision in found if _order(decision.id) > _order(known)]
+
+
+def sentence(decision: decisions.Decision) -> str:
+    """``refused on all 6 nodes: workload policy ns/p: no room (host 3/3, member 1/1) (6)``."""
+    reasons = sorted(decision.reasons.items(), key=lambda one: (-one[1], one[0]))
+    spelled = "; ".join(f"{reason} ({count})" if len(reasons) > 1 else reason for reason, count in reasons)
+    nodes = "the only node" if decision.count == 1 else f"all {decision.count} nodes"
+    return f"refused on {nodes} that were offered: {spelled}"
+
+
+def _worded(released: tuple[model.Pod, str]) -> tuple[model.Pod, str, str]:
+    return released[0], RELEASED, released[1]
+
+
+def _order(identity: str) -> tuple[int, int]:
+    milliseconds, _, number = identity.partition("-")
+    return int(milliseconds or 0), int(number or 0)
