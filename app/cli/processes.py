@@ -1,8 +1,7 @@
 """``topolog record``, ``control`` and ``extender``: the processes of a cluster.
 
-The workers run in a Python of their own in place of this one: they carry no web code, and this
-package carries no workers. Settings are checked here first, so that a mistake is told before
-anything runs.
+Each runs in a Python of its own in place of this one: workers carry no web code, and this package
+carries no workers. Settings are checked here first, so that a mistake is told before anything runs.
 """
 
 import os
@@ -17,7 +16,7 @@ from app.cli import exits
 
 RECORDER: Sequence[str] = ("-m", "workers", "record")
 CONTROLLER: Sequence[str] = ("-m", "workers", "control")
-EXTENDER: Sequence[str] = ("-m", "app.cli", "extender")
+EXTENDER: Sequence[str] = ("-m", "app.wsgi")
 
 
 @click.command("record", short_help="Record what happens in the cluster.")
@@ -49,29 +48,17 @@ def extender_command(config: str | None, debug_scores: int | None, debug_filters
 
     As many as you like, over one store. Needs store.url, tls.* and a way to the API server.
     """
-    from app import bootstrap, telemetry
-    from app.kube import errors as kube_errors
-    from app.serving import errors as serving_errors
-    from app.store import errors as store_errors
-
     changes = {"TOPOLOG_DEBUG_SCORES": str(debug_scores)} if debug_scores is not None else {}
     if debug_filters:
         changes["TOPOLOG_DEBUG_FILTERS"] = "true"
-    chosen = told(environment(config, changes))
-    telemetry.configure(level=chosen.logging.level, form=chosen.logging.format, process="extender")
-    try:
-        bootstrap.serve(chosen, insecure=chosen.server.insecure)
-    except serving_errors.ServingError as error:
-        raise exits.Failed(exits.SETTINGS, str(error)) from error
-    except store_errors.StoreError as error:
-        raise exits.Failed(exits.STORE, str(error)) from error
-    except kube_errors.KubeError as error:
-        raise exits.Failed(exits.AWAY, str(error)) from error
+    become(EXTENDER, config, changes)
 
 
-def become(arguments: Sequence[str], config: str | None) -> NoReturn:
-    """Replace this process by a Python that reads the same settings."""
-    environ = environment(config, {})
+def become(
+    arguments: Sequence[str], config: str | None, changes: Mapping[str, str] | None = None
+) -> NoReturn:
+    """Replace this process by a Python that reads the same settings, with some changed."""
+    environ = environment(config, changes or {})
     told(environ)
     sys.stdout.flush()
     os.execve(sys.executable, [sys.executable, *arguments], environ)
