@@ -83,8 +83,9 @@ class Wire:
 
     @cached_property
     def _connection(self) -> _Connection:
-        # Made when first used: even an unconnected one costs milliseconds.
-        made: _Connection = self._pool.make_connection()
+        # Made when first used: even an unconnected one costs milliseconds. Not by the pool's own
+        # method, which counts every one against a limit for ever.
+        made: _Connection = self._pool.connection_class(**self._pool.connection_kwargs)
         return made
 
     def pack(self, *arguments: str | bytes | int) -> Packed:

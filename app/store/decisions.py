@@ -47,7 +47,7 @@ class Draft(msgspec.Struct, frozen=True):
     """Node -> uids, for preempt."""
     error: str = ""
     snapshot: snapshots.Snapshot | None = None
-    """The snapshot decided on; if it is given, packing needs no look into history."""
+    """The snapshot decided on; without it the follower is asked which nodes there were."""
 
 
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -165,19 +165,19 @@ class Decisions:
     def get(self, identity: str) -> Decision | None:
         """The record, or None if there is none (any more)."""
         milliseconds, _, number = identity.partition("-")
-        if not (milliseconds.isdecimal() and number.isdecimal() and identity.isascii()):
+        if not (_is_number(milliseconds) and _is_number(number)):
             return None
         with connecting.translated():
             entries = self._client.xrange(self._key, min=identity, max=identity, count=1)
         return next(_read(entries), None)
 
     def candidates(self, decision: Decision, snapshot: snapshots.Snapshot) -> frozenset[str]:
-        """The names that were offered; ``snapshot`` is the one at the decision's position."""
+        """The names that were offered; ``snapshot`` is the one at the decision's position (Histories.at)."""
         if snapshot.position != decision.position:
             raise errors.StoreError(
                 f"decision {decision.id} was taken at {decision.position}, not at {snapshot.position}"
             )
-        return packing.unpack(decision.candidates, self._known.names(snapshot))
+        return packing.unpack(decision.candidates, self._known.names(snapshot.nodes))
 
     def _backwards(self, before: str | None) -> Iterator[Decision]:
         newest = "+" if before is None else f"({before}"
@@ -209,15 +209,14 @@ class Decisions:
                 self.dropped += len(batch)
 
     def _encoded(self, draft: Draft) -> bytes:
-        snapshot = draft.snapshot or self._follower.nearest(draft.position.offset)
-        if snapshot is None or (draft.snapshot is None and snapshot.position != draft.position):
-            raise errors.StoreError(f"position {draft.position} is not at hand any more")
+        given = draft.snapshot
+        nodes = self._follower.nodes_at(draft.position.offset) if given is None else given.nodes
         decision = Decision(
             id="",
             position=draft.position,
             verb=draft.verb,
             pod=draft.pod,
-            candidates=self._known.packed(draft.names, snapshot),
+            candidates=self._known.packed(draft.names, nodes),
             count=len(draft.names),
             configuration=draft.configuration,
             kept=draft.kept,
@@ -247,9 +246,8 @@ class _Known:
         self._packings: OrderedDict[tuple[int, int], tuple[object, object, bytes]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def names(self, snapshot: snapshots.Snapshot) -> tuple[str, ...]:
-        """The names of the snapshot's nodes, sorted."""
-        nodes = snapshot.nodes
+    def names(self, nodes: following.Nodes) -> tuple[str, ...]:
+        """The names of the nodes, sorted."""
         with self._lock:
             found = self._names.get(id(nodes))
             if found is None:
@@ -259,9 +257,9 @@ class _Known:
                     self._names.popitem(last=False)
             return found[1]
 
-    def packed(self, candidates: Collection[str], snapshot: snapshots.Snapshot) -> bytes:
-        """The candidates over the snapshot's nodes."""
-        known = self.names(snapshot)
+    def packed(self, candidates: Collection[str], nodes: following.Nodes | None) -> bytes:
+        """The candidates in terms of the nodes, if those are at hand."""
+        known = self.names(nodes) if nodes is not None else None
         key = id(candidates), id(known)
         found = self._packings.get(key)
         if found is None:
@@ -269,6 +267,11 @@ class _Known:
             if len(self._packings) > _PACKINGS_KEPT:
                 self._packings.popitem(last=False)
         return found[2]
+
+
+def _is_number(text: str) -> bool:
+    """Whether the text is half of a stream id: an unsigned number of 64 bits."""
+    return text.isascii() and text.isdecimal() and len(text) <= 20 and int(text) < 2**64
 
 
 def _read(entries: object) -> Iterator[Decision]:

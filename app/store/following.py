@@ -12,14 +12,18 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from app.domain import projecting, snapshots
+import immutables
+
+from app.domain import model, projecting, snapshots
 from app.store import errors, logs, retrying, tailing
 
+Nodes = immutables.Map[model.NodeName, model.Node]
 Callback = Callable[[snapshots.Snapshot, snapshots.Snapshot, tailing.Entry], None]
 
 _WAIT_MS = 250
 _PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
+_NODES = 256
 _RING = 32
 _RING_STEP = 256
 """A kept snapshot holds on to what the events since changed: about 1 KiB an event."""
@@ -43,6 +47,7 @@ class Follower:
         self._callbacks: tuple[Callback, ...] = ()
         self._told: deque[tuple[snapshots.Snapshot, snapshots.Snapshot, tailing.Entry]] = deque()
         self._recent: deque[snapshots.Snapshot] = deque((self._snapshot,), maxlen=_RING)
+        self._nodes: deque[tuple[int, Nodes]] = deque(((0, self._snapshot.nodes),), maxlen=_NODES)
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._reached = threading.Event()
@@ -141,6 +146,12 @@ class Follower:
         found = [kept for kept in (*self._recent, self._snapshot) if kept.offset <= offset]
         return max(found, key=lambda kept: kept.offset, default=None)
 
+    def nodes_at(self, offset: int) -> Nodes | None:
+        """The nodes of the snapshot that was served here at that offset; None if it is long ago."""
+        if offset > self._snapshot.offset:
+            return None
+        return next((nodes for since, nodes in reversed(tuple(self._nodes)) if since <= offset), None)
+
     # -- under the lock --------------------------------------------------------------------
 
     def _pull(self, *, timeout: float) -> None:
@@ -190,6 +201,8 @@ class Follower:
                 self._told.append((before, after, entry))
 
     def _publish(self, snapshot: snapshots.Snapshot, known_ms: int | None) -> None:
+        if snapshot.nodes is not self._snapshot.nodes:
+            self._nodes.append((snapshot.offset, snapshot.nodes))
         self._snapshot = snapshot
         self._known_ms = known_ms
         if snapshot.offset - self._recent[-1].offset >= _RING_STEP:

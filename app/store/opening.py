@@ -100,12 +100,13 @@ def _opened(
     log = logs.Log(client, names, connecting.text(incarnation), timeout=options.socket_timeout)
     log.read(0, limit=1)  # proves that the functions are there
     follower = following.Follower(log, indexed=frozenset(indexed))
+    past = histories.Histories(log, follower)
     return Store(
         client=client,
         keys=names,
         log=log,
         follower=follower,
-        histories=histories.Histories(log, follower),
+        histories=past,
         decisions=decisions.Decisions(client, names, follower, kept=options.decisions_kept),
         server=server,
     )

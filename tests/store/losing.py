@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Proxy:
-    """Passes everything on until told to lose: then it swallows the answer to the next append, and hangs up."""
+    """Passes everything on until told to lose: then it swallows the answer to an append, and hangs up."""
 
     def __init__(self, target: str) -> None:
         self._target = target.removeprefix("unix://")

@@ -119,7 +119,9 @@ def test_epochs_are_compared_as_text_beyond_what_a_number_can_hold(store: openin
     assert store.log.claim_epoch() == "340282366920938463463374607431768211457"
 
 
-@pytest.mark.parametrize(("stored", "claimed"), [("9", "10"), ("199", "200"), ("999", "1000"), ("109", "110")])
+@pytest.mark.parametrize(
+    ("stored", "claimed"), [("9", "10"), ("199", "200"), ("999", "1000"), ("109", "110")]
+)
 def test_a_claimed_epoch_is_the_next_number(store: opening.Store, stored: str, claimed: str) -> None:
     store.log.append(NOTHING, logs.Guard(epoch=stored))
     assert store.log.claim_epoch() == claimed
@@ -229,7 +231,12 @@ def test_threads_append_side_by_side(store: opening.Store) -> None:
 
 def test_wait_returns_as_soon_as_there_is_something(store: opening.Store) -> None:
     done = threading.Event()
-    waiter = threading.Thread(target=lambda: (store.log.wait(0, milliseconds=60_000), done.set()))
+
+    def wait() -> None:
+        store.log.wait(0, milliseconds=60_000)
+        done.set()
+
+    waiter = threading.Thread(target=wait)
     waiter.start()
     store.log.append(logs.Batch(events=[writing.seen("u1")]))
     assert done.wait(30)

@@ -1,0 +1,69 @@
+"""Steps are taken in order, once, again after a kill, and never backwards."""
+
+import pytest
+
+from app import settings
+from app.store import errors, keys, opening
+from migrations import running
+from migrations.schema import m0001_log
+
+
+@pytest.fixture
+def names(store: opening.Store) -> keys.Keys:
+    """A second, empty cluster on the store's server."""
+    return keys.Keys(store.keys.prefix.split("{")[1].split("}")[0] + "-new")
+
+
+def test_an_empty_store_says_what_it_needs(store: opening.Store, names: keys.Keys) -> None:
+    status = opening.status(store.client, names)
+    assert (status.schema, status.latest) == (0, running.latest())
+    assert status.pending == ("m0001 an empty log",)
+    assert not status.ready
+    assert not store.client.exists(names.meta)
+
+
+def test_up_makes_a_store_that_opens(store: opening.Store, names: keys.Keys) -> None:
+    status = opening.migrate(store.client, names, incarnation="first")
+    assert status.ready
+    assert status.pending == ()
+    meta = store.client.hgetall(names.meta)
+    assert meta == {b"incarnation": b"first", b"head": b"0", b"schema": str(running.latest()).encode()}
+
+
+def test_a_second_run_changes_nothing(store: opening.Store, names: keys.Keys) -> None:
+    opening.migrate(store.client, names, incarnation="first")
+    before = store.client.hgetall(names.meta)
+    opening.migrate(store.client, names, incarnation="second")
+    assert store.client.hgetall(names.meta) == before
+
+
+def test_a_run_that_was_killed_after_any_write_is_resumed(store: opening.Store, names: keys.Keys) -> None:
+    step = running.Context(incarnation="killed")
+    m0001_log.up(store.client, names.prefix, step)  # ... and the number was never written
+    assert opening.migrate(store.client, names, incarnation="again").ready
+    assert store.client.hget(names.meta, "incarnation") == b"killed"
+
+
+def test_a_store_of_a_newer_version_is_left_alone(store: opening.Store, names: keys.Keys) -> None:
+    store.client.hset(names.meta, "schema", str(running.latest() + 1))
+    with pytest.raises(errors.SchemaMismatch, match="knows up to"):
+        opening.migrate(store.client, names)
+    assert store.client.hgetall(names.meta) == {b"schema": str(running.latest() + 1).encode()}
+
+
+@pytest.mark.parametrize(("found", "todo"), [(0, "topolog migrate up"), (99, "newer Topolog")])
+def test_a_store_of_another_schema_is_not_opened(
+    store: opening.Store, names: keys.Keys, found: int, todo: str
+) -> None:
+    if found:
+        store.client.hset(names.meta, mapping={"schema": found, "incarnation": "x"})
+    cluster = names.prefix.split("{")[1].split("}")[0]
+    path = store.client.connection_pool.connection_kwargs["path"]
+    with pytest.raises(errors.SchemaMismatch, match=todo):
+        opening.open_store(settings.Store(url=f"unix://{path}"), cluster=cluster)
+
+
+def test_another_text_of_the_functions_is_noticed(store: opening.Store) -> None:
+    client, prefix = store.client, store.keys.prefix
+    assert running.status(client, prefix, opening.library()).library == "current"
+    assert running.status(client, prefix, opening.library() + "-- newer").library == "outdated"

@@ -1,0 +1,219 @@
+"""Decision records: small, found again, and never in anybody's way."""
+
+import random
+import threading
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.domain import events, model
+from app.store import (
+    connecting,
+    decisions,
+    embedded,
+    errors,
+    following,
+    keys,
+    logs,
+    opening,
+    packing,
+)
+
+names = st.sets(st.integers(0, 60).map(lambda i: f"n{i}"))
+
+
+@given(names, names)
+@settings(max_examples=300, deadline=None)
+def test_a_packed_set_is_the_set_again(candidates: set[str], known: set[str]) -> None:
+    order = sorted(known)
+    assert packing.unpack(packing.pack(candidates, order), order) == candidates
+
+
+def test_packing_is_small() -> None:
+    known = [f"node-{i:05d}" for i in range(5000)]
+    half = random.Random(1).sample(known, 2500)
+    assert len(packing.pack(frozenset(known), known)) < 10
+    assert len(packing.pack(frozenset(half), known)) < 700
+
+
+@pytest.fixture
+def recording(store: opening.Store) -> Iterator[decisions.Decisions]:
+    nodes = [events.NodeSeen(node=model.Node(name=f"n{i}", uid=str(i))) for i in range(10)]
+    store.log.append(logs.Batch(events=nodes))
+    store.follower.catch_up()
+    store.decisions.start()
+    yield store.decisions
+    store.decisions.stop()
+
+
+def draft(store: opening.Store, **changes: object) -> decisions.Draft:
+    made = decisions.Draft(
+        position=store.follower.snapshot.position,
+        verb="filter",
+        pod=model.Pod(uid="u1", namespace="blue", name="one"),
+        names=frozenset(("n1", "n2", "unheard-of")),
+        configuration="abc",
+        kept=1,
+        outcome="kept",
+        at="2026-01-01T00:00:00Z",
+        milliseconds=0.5,
+        reasons={"workload policy blue/p: no room (a 3/3)": 2},
+        plugins=("WorkloadPolicy",),
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def test_a_record_comes_back_with_its_candidates(
+    recording: decisions.Decisions, store: opening.Store
+) -> None:
+    recording.record(draft(store))
+    recording.stop()
+    (found,) = recording.latest()
+    assert recording.get(found.id) == found
+    assert (found.pod.key, found.count, found.kept, found.outcome) == ("blue/one", 3, 1, "kept")
+    snapshot = store.histories.at(found.position.offset)
+    assert recording.candidates(found, snapshot) == {"n1", "n2", "unheard-of"}
+    assert (recording.written, recording.dropped) == (1, 0)
+
+
+def test_candidates_are_those_of_their_own_position(
+    recording: decisions.Decisions, store: opening.Store
+) -> None:
+    most = frozenset(f"n{i}" for i in range(9))
+    earlier = draft(store, names=most)
+    store.log.append(logs.Batch(events=[events.NodeSeen(node=model.Node(name="a-new-one", uid="x"))]))
+    store.follower.catch_up()
+    recording.record(earlier)
+    recording.record(draft(store, names=most))
+    recording.record(draft(store, names=most, position=model.Position(store.log.incarnation, 999)))
+    recording.stop()
+    unknown, later, before = recording.latest()
+    assert before.position.offset < later.position.offset
+    for found in (later, before):
+        assert recording.candidates(found, store.histories.at(found.position.offset)) == most
+    with pytest.raises(errors.StoreError, match="was taken at"):
+        recording.candidates(before, store.histories.at(later.position.offset))
+    # Where the nodes are not at hand, the names are spelled out.
+    assert packing.unpack(unknown.candidates, ()) == most
+
+
+def test_records_are_found_by_what_they_say(recording: decisions.Decisions, store: opening.Store) -> None:
+    other = model.Pod(uid="u2", namespace="green", name="two")
+    recording.record(draft(store))
+    recording.record(draft(store, pod=other, verb="bind", outcome="bound", node="n3", reasons={}, plugins=()))
+    recording.record(draft(store, verb="preempt", victims={"n4": ("u9",)}))
+    recording.stop()
+    newest = recording.latest()
+    assert [found.verb for found in newest] == ["preempt", "bind", "filter"]
+    assert [found.verb for found in recording.latest(limit=2)] == ["preempt", "bind"]
+    assert [found.verb for found in recording.latest(before=newest[1].id)] == ["filter"]
+    assert [found.verb for found in recording.latest(pod="green/two")] == ["bind"]
+    assert [found.verb for found in recording.latest(pod="u1")] == ["preempt", "filter"]
+    assert [found.verb for found in recording.latest(node="n3")] == ["bind"]
+    assert [found.verb for found in recording.latest(node="n4")] == ["preempt"]
+    assert [found.verb for found in recording.latest(plugin="WorkloadPolicy", verb="filter")] == ["filter"]
+    assert [found.verb for found in recording.latest(reason="no room", limit=1)] == ["preempt"]
+    assert [found.verb for found in recording.latest(outcome="bound")] == ["bind"]
+    assert recording.latest(outcome="unheard-of") == []
+
+
+@pytest.mark.parametrize("identity", ["", "0-0", "1-1", "x", "+", "-", "1", "9" * 40 + "-0", "\u0661-\u0661"])
+def test_an_id_that_names_no_record_finds_none(recording: decisions.Decisions, identity: str) -> None:
+    assert recording.get(identity) is None
+
+
+def test_a_long_history_is_searched_page_by_page(store: opening.Store) -> None:
+    kept = decisions.Decisions(store.client, store.keys, store.follower, kept=5000)
+    kept.record(draft(store, outcome="first"))
+    for i in range(1200):
+        kept.record(draft(store, milliseconds=float(i)))
+    kept.start()
+    kept.stop()
+    assert kept.written == 1201
+    assert len(kept.latest(outcome="first")) == 1
+
+
+def test_a_full_queue_drops_and_counts(store: opening.Store) -> None:
+    small = decisions.Decisions(store.client, store.keys, store.follower, queued=3)
+    for _ in range(5):
+        small.record(draft(store))
+    assert (small.waiting, small.dropped) == (3, 2)
+    small.start()
+    small.stop()
+    assert (small.waiting, small.written, small.dropped) == (0, 3, 2)
+
+
+def test_nothing_is_recorded_if_none_are_kept(store: opening.Store) -> None:
+    none = decisions.Decisions(store.client, store.keys, store.follower, kept=0)
+    none.start()
+    none.record(draft(store))
+    none.stop()
+    assert (none.waiting, none.dropped, none.latest()) == (0, 0, [])
+
+
+def test_only_about_so_many_records_are_kept(store: opening.Store) -> None:
+    few = decisions.Decisions(store.client, store.keys, store.follower, kept=100)
+    for _ in range(1000):
+        few.record(draft(store))
+    few.start()
+    few.stop()
+    # Redis trims whole nodes of the stream: about a hundred records more may stay.
+    assert 100 <= len(few.latest(limit=1000)) <= 250
+
+
+def test_a_record_that_cannot_be_written_does_no_harm_to_the_others(
+    recording: decisions.Decisions, store: opening.Store
+) -> None:
+    recording.record(draft(store, error="\ud800"))
+    recording.stop()
+    recording.start()
+    recording.record(draft(store, verb="bind"))
+    recording.stop()
+    assert (recording.written, recording.dropped) == (1, 1)
+
+
+def test_a_store_that_is_away_is_counted_not_raised() -> None:
+    server = embedded.Server()
+    client = connecting.connect(server.url, timeout=0.2)
+    names = keys.Keys("gone")
+    opening.migrate(client, names, incarnation="i")
+    log = logs.Log(client, names, "i")
+    follower = following.Follower(log)
+    recording = decisions.Decisions(client, names, follower)
+    server.stop()
+    for _ in range(3):
+        recording.record(
+            decisions.Draft(
+                position=follower.snapshot.position,
+                verb="filter",
+                pod=model.Pod(uid="u", namespace="n", name="x"),
+                names=(),
+                configuration="",
+                kept=0,
+                outcome="error",
+                at="",
+                milliseconds=0.1,
+            )
+        )
+    recording.start()
+    recording.stop()
+    assert (recording.written, recording.dropped) == (0, 3)
+
+
+def test_many_threads_may_record(recording: decisions.Decisions, store: opening.Store) -> None:
+    one = draft(store)
+
+    def record() -> None:
+        for _ in range(100):
+            recording.record(one)
+
+    threads = [threading.Thread(target=record) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    recording.stop()
+    assert (recording.written, recording.dropped) == (400, 0)

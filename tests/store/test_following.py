@@ -1,0 +1,276 @@
+"""The follower: nothing that was appended before catch_up is missing, and no loss goes unnoticed."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import settings
+from app.domain import events, projecting, snapshots
+from app.store import errors, following, logs, opening, tailing
+from tests.domain import recomputing
+from tests.store import writing
+
+
+@pytest.fixture
+def follower(store: opening.Store) -> Iterator[following.Follower]:
+    store.follower.start()
+    yield store.follower
+    store.follower.stop()
+
+
+@pytest.fixture
+def durable(tmp_path: Path) -> Iterator[opening.Store]:
+    """A store on a server of its own that keeps an append-only file."""
+    opened = opening.open_store(settings.Store(socket_timeout=0.5), cluster="own", embedded_dir=tmp_path)
+    yield opened
+    opened.close()
+
+
+def test_catch_up_sees_what_was_appended_before_it(
+    follower: following.Follower, store: opening.Store
+) -> None:
+    for i in range(200):
+        store.log.append(logs.Batch(events=[writing.seen(f"u{i}", f"n{i % 3}")]))
+        snapshot = follower.catch_up()
+        assert snapshot.offset == i + 1
+        assert f"u{i}" in snapshot.pods
+
+
+def test_catch_up_in_many_threads_never_misses_what_was_appended_before(
+    follower: following.Follower, store: opening.Store
+) -> None:
+    behind: list[tuple[int, int]] = []
+
+    def ask(name: int) -> None:
+        for i in range(40):
+            appended = store.log.append(logs.Batch(events=[writing.seen(f"u{name}-{i}")]))
+            seen = follower.catch_up(timeout=20).offset
+            if seen < appended.last:
+                behind.append((appended.last, seen))
+
+    threads = [threading.Thread(target=ask, args=(name,)) for name in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert behind == []
+    assert follower.catch_up().offset == 240
+
+
+def test_the_thread_follows_by_itself(follower: following.Follower, store: opening.Store) -> None:
+    assert follower.wait_until_caught_up(timeout=20)
+    heard = threading.Event()
+    follower.subscribe(lambda _before, _after, _entry: heard.set())
+    store.log.append(logs.Batch(events=[writing.seen("u1")]))
+    assert heard.wait(20)
+    assert follower.snapshot.offset == 1
+    assert follower.error is None
+
+
+def test_a_log_of_many_chunks_is_read_whole(store: opening.Store) -> None:
+    total = 2 * tailing.CHUNK + 500
+    for start in range(0, total, 250):
+        batch = [writing.seen(f"u{i % 100}", f"n{i % 7}") for i in range(start, start + 250)]
+        store.log.append(logs.Batch(events=batch))
+    assert not store.follower.wait_until_caught_up(timeout=0)
+    snapshot = store.follower.catch_up(timeout=20)
+    assert store.follower.caught_up
+    assert snapshot.offset == store.follower.head_seen == total
+    assert recomputing.kept(snapshot) == recomputing.derived(snapshot)
+    assert dict(snapshot.versions) == store.log.versions()
+
+
+def test_subscribers_hear_of_each_event_once_and_in_order(
+    follower: following.Follower, store: opening.Store
+) -> None:
+    heard: list[tuple[int, int, int]] = []
+    done = threading.Event()
+
+    def hear(before: snapshots.Snapshot, after: snapshots.Snapshot, entry: tailing.Entry) -> None:
+        heard.append((before.offset, entry.offset, after.offset))
+        assert threading.current_thread().name == "follower"
+        if entry.offset == 60:
+            done.set()
+
+    follower.catch_up()
+    follower.subscribe(hear)
+    for i in range(20):
+        store.log.append(logs.Batch(events=[writing.seen(f"u{i}-{j}") for j in range(3)]))
+        follower.catch_up()
+    assert done.wait(20)
+    assert heard == [(i, i + 1, i + 1) for i in range(60)]
+
+
+def test_a_subscriber_that_fails_stops_neither_the_others_nor_the_follower(
+    follower: following.Follower, store: opening.Store
+) -> None:
+    heard: list[int] = []
+    done = threading.Event()
+
+    def fail(_before: snapshots.Snapshot, _after: snapshots.Snapshot, entry: tailing.Entry) -> None:
+        raise RuntimeError(f"no thanks to {entry.offset}")
+
+    def hear(_before: snapshots.Snapshot, _after: snapshots.Snapshot, entry: tailing.Entry) -> None:
+        heard.append(entry.offset)
+        if entry.offset == 2:
+            done.set()
+
+    follower.subscribe(fail)
+    follower.subscribe(hear)
+    store.log.append(logs.Batch(events=[writing.seen("u1")]))
+    store.log.append(logs.Batch(events=[writing.seen("u2")]))
+    assert done.wait(20)
+    assert heard == [1, 2]
+
+
+def test_adopt_takes_only_what_is_ahead(store: opening.Store) -> None:
+    base = store.follower.catch_up()
+    event = writing.seen("u1")
+    ahead = projecting.project(base, event)
+    appended = store.log.append(logs.Batch(events=[event]))
+    store.follower.adopt(ahead, appended)
+    assert store.follower.snapshot is ahead
+    store.follower.adopt(base)
+    assert store.follower.snapshot is ahead
+    assert store.follower.catch_up() is ahead
+    store.log.append(logs.Batch(events=[writing.seen("u2")]))
+    assert set(store.follower.catch_up().pods) == {"u1", "u2"}
+
+
+def test_a_follower_notices_a_flush(store: opening.Store) -> None:
+    store.log.append(logs.Batch(events=[writing.seen("u1")]))
+    store.follower.catch_up()
+    store.client.delete(store.keys.log, store.keys.meta)
+    with pytest.raises(errors.Rewound):
+        store.follower.catch_up()
+    opening.migrate(store.client, store.keys)
+    with pytest.raises(errors.Rewound):
+        store.follower.catch_up()
+
+
+def test_a_follower_notices_a_cut_tail(store: opening.Store) -> None:
+    store.log.append(logs.Batch(events=[writing.seen("u1"), writing.seen("u2")]))
+    store.follower.catch_up()
+    cut(store, 1)
+    with pytest.raises(errors.Rewound):
+        store.follower.catch_up()
+
+
+@pytest.mark.parametrize("grown", [1, 3])
+@pytest.mark.parametrize("adopted", [False, True])
+def test_a_follower_notices_a_tail_that_was_cut_and_has_grown_again(
+    store: opening.Store, grown: int, adopted: bool
+) -> None:
+    base = store.follower.catch_up()
+    appended = store.log.append(logs.Batch(events=[writing.seen("u1")]))
+    if adopted:
+        store.follower.adopt(projecting.project(base, writing.seen("u1")), appended)
+    else:
+        store.follower.catch_up()
+    cut(store, 0)
+    other = opening.open_store(settings.Store(url=store_url(store)), cluster=cluster_of(store))
+    while store.client.time()[0] * 1000 + store.client.time()[1] // 1000 <= appended.at_ms:
+        pass  # the same millisecond would be the same moment
+    other.log.append(logs.Batch(events=[writing.seen(f"other-{i}") for i in range(grown)]))
+    with pytest.raises(errors.Rewound):
+        store.follower.catch_up()
+    other.close()
+
+
+def test_a_follower_notices_a_hole(store: opening.Store) -> None:
+    store.log.append(logs.Batch(events=[writing.seen(f"u{i}") for i in range(5)]))
+    store.client.xdel(store.keys.log, "3-0")
+    with pytest.raises(errors.Gap):
+        store.follower.catch_up()
+
+
+def test_an_event_of_a_newer_version_stops_the_follower_where_it_is(store: opening.Store) -> None:
+    store.log.append(logs.Batch(events=[writing.seen("u1")]))
+    store.client.xadd(store.keys.log, {"t": 1, "e": b'{"v":1,"type":"Tomorrow"}'}, id="2-0")
+    store.client.hset(store.keys.meta, "head", "2")
+    with pytest.raises(errors.Unreadable, match="Tomorrow"):
+        store.follower.catch_up()
+
+
+def test_a_server_that_dies_is_away_within_the_timeout_and_back_after_a_restart(
+    durable: opening.Store,
+) -> None:
+    server = durable.server
+    assert server is not None
+    durable.follower.start()
+    durable.log.append(logs.Batch(events=[writing.seen("u1")], increments={"c": 1}))
+    before = durable.follower.catch_up()
+    server.kill()
+    begun = time.monotonic()
+    with pytest.raises(errors.StoreAway):
+        durable.follower.catch_up(timeout=0.3)
+    with pytest.raises(errors.StoreAway):
+        durable.log.append(logs.Batch(events=[writing.seen("lost")]), timeout=0.3)
+    # Generous: the point is that neither hangs.
+    assert time.monotonic() - begun < 10
+    assert durable.follower.snapshot is before
+    server.start()
+    assert durable.follower.catch_up(timeout=20).offset == 1
+    durable.log.append(logs.Batch(events=[writing.seen("u2")]))
+    assert set(durable.follower.catch_up(timeout=20).pods) == {"u1", "u2"}
+    assert durable.log.counts() == {"c": 1}
+
+
+def test_a_server_that_hangs_is_away_within_the_timeout(durable: opening.Store) -> None:
+    server = durable.server
+    assert server is not None
+    assert server.pid is not None
+    durable.follower.catch_up()
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(errors.StoreAway):
+            durable.follower.catch_up(timeout=0.2)
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    # The answer to the question that was given up must not be taken for the next one's.
+    durable.log.append(logs.Batch(events=[writing.seen("u1")]), timeout=20)
+    assert durable.follower.catch_up(timeout=20).offset == 1
+
+
+def test_lag_is_the_age_of_the_last_look_at_the_head(follower: following.Follower) -> None:
+    follower.catch_up()
+    first = follower.lag_seconds
+    assert first >= 0
+    follower.stop()
+    assert follower.lag_seconds > first
+
+
+def cut(store: opening.Store, head: int) -> None:
+    """Lose everything after an offset, as a server does that loses the end of its file."""
+    client: Any = store.client
+    names = store.keys
+    if head:
+        client.xdel(names.log, *(entry[0] for entry in client.xrange(names.log, min=f"{head + 1}-0")))
+        at = client.xrange(names.log, min=f"{head}-0", count=1)[0][1][b"t"]
+        client.hset(names.meta, mapping={"head": head, "at": at})
+    else:
+        client.delete(names.log)
+        client.hset(names.meta, "head", "0")
+        client.hdel(names.meta, "at")
+    for session in list(client.scan_iter(names.session("*").replace("{", "[{]"), count=1000)):
+        client.delete(session)
+
+
+def store_url(store: opening.Store) -> str:
+    return f"unix://{store.client.connection_pool.connection_kwargs['path']}"
+
+
+def cluster_of(store: opening.Store) -> str:
+    return store.keys.prefix.partition("{")[2].partition("}")[0]
+
+
+def test_an_event_that_changes_nothing_still_moves_the_position(store: opening.Store) -> None:
+    quarantined = events.Quarantined(kind="pods", object="blue/x", reason="no uid")
+    store.log.append(logs.Batch(events=[quarantined]))
+    assert store.follower.catch_up().offset == 1

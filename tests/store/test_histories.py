@@ -1,0 +1,89 @@
+"""The cluster as it was, at every offset and at any time."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from app.domain import events, model, projecting, snapshots
+from app.store import errors, following, histories, logs, opening
+from tests.domain import generating, recomputing
+from tests.store import writing
+
+
+def fill(store: opening.Store, history: list[events.AnyEvent]) -> list[snapshots.Snapshot]:
+    """Append the history; the snapshots at every offset, the empty one first."""
+    states = [store.follower.catch_up()]
+    for event in history:
+        writing.facts(store.log, states[-1], [event])
+        states.append(projecting.project(states[-1], event))
+    return states
+
+
+@given(generating.histories)
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+def test_the_snapshot_at_every_offset_is_the_fold_up_to_it(
+    store: opening.Store, history: list[events.AnyEvent]
+) -> None:
+    start = store.follower.catch_up()
+    states = fill(store, history)
+    fresh = following.Follower(store.log, indexed=store.follower.snapshot.indexed)
+    past = histories.Histories(store.log, fresh, kept=4)
+    for state in (*reversed(states), *states):
+        found = past.at(state.offset)
+        assert found.position == state.position
+        assert recomputing.kept(found) == recomputing.kept(state)
+        assert found.versions == state.versions
+    assert states[0].position == start.position
+    fresh.stop()
+
+
+def test_a_moment_between_two_events_shows_the_first(store: opening.Store) -> None:
+    fill(store, [writing.seen(f"u{i}") for i in range(6)])
+    for offset, at_ms in ((1, 1000), (2, 2000), (3, 2000), (4, 3000), (5, 3001), (6, 9000)):
+        rewrite(store, offset, at_ms)
+    past = histories.Histories(store.log, following.Follower(store.log))
+    wanted = {0: 0, 999: 0, 1000: 1, 1999: 1, 2000: 3, 2999: 3, 3000: 4, 3001: 5, 8999: 5, 9000: 6, 99_999: 6}
+    assert {at: past.offset_at(at) for at in wanted} == wanted
+    assert past.at(time_ms=2500).offset == 3
+
+
+def rewrite(store: opening.Store, offset: int, at_ms: int) -> None:
+    """Give an entry another time; a stream cannot be edited, so it is copied."""
+    client: Any = store.client
+    key = store.keys.log
+    entries = client.xrange(key)
+    client.delete(key)
+    for identity, fields in entries:
+        moved = {**fields, b"t": str(at_ms).encode()} if identity == f"{offset}-0".encode() else fields
+        client.xadd(key, moved, id=identity)
+
+
+def test_entries_are_found_by_range_kind_and_subject(store: opening.Store) -> None:
+    fill(store, [writing.seen("u1"), writing.seen("u2"), writing.seen("u1", "n1"), a_node()])
+    past = store.histories
+    assert [entry.offset for entry in past.entries(2, 3)] == [2, 3]
+    assert [entry.offset for entry in past.entries(0, limit=2)] == [1, 2]
+    assert [entry.offset for entry in past.entries(1, subject="pod:u1")] == [1, 3]
+    assert [entry.offset for entry in past.entries(1, kind="NodeSeen")] == [4]
+    assert past.entries(5) == []
+
+
+def a_node() -> events.NodeSeen:
+    return events.NodeSeen(node=model.Node(name="n", uid="1"))
+
+
+def test_what_is_not_written_yet_is_said_to_be_so(store: opening.Store) -> None:
+    fill(store, [writing.seen("u1")])
+    with pytest.raises(errors.Beyond):
+        store.histories.at(2)
+    with pytest.raises(errors.Beyond):
+        store.histories.at(-1)
+
+
+def test_what_was_trimmed_names_the_oldest_that_is_left(store: opening.Store) -> None:
+    store.log.append(logs.Batch(events=[writing.seen(f"u{i}") for i in range(5)]))
+    store.client.xtrim(store.keys.log, minid="4-0", approximate=False)
+    with pytest.raises(errors.Trimmed) as refused:
+        store.histories.at(2)
+    assert refused.value.oldest == 4
