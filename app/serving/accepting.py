@@ -10,6 +10,7 @@ import functools
 import selectors
 import socket
 import ssl
+import threading
 import time
 from concurrent import futures
 from typing import Any
@@ -22,6 +23,7 @@ from gunicorn.workers import gthread
 from app.serving import connections, deadlines, metering
 
 SWEEP_SECONDS = 0.25
+LINGER_SECONDS = 0.05
 OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 log = structlog.get_logger(__name__)
@@ -41,6 +43,7 @@ class Worker(gthread.ThreadWorker):
         limits = getattr(self.app, "limits", None)
         self.limits = limits if isinstance(limits, deadlines.Deadlines) else deadlines.Deadlines()
         self.meter.connections = lambda: self.nr_conns
+        self._lingering = threading.BoundedSemaphore(max(1, self.cfg.threads // 2))
         super().init_process()
 
     def accept(self, listener: socket.socket) -> None:
@@ -78,12 +81,27 @@ class Worker(gthread.ThreadWorker):
         """Take what has come, and serve the request if it is whole. Runs in a thread of the pool."""
         if not isinstance(conn, connections.Connection):
             return False
-        if not self._advance(conn):
-            return not conn.waiting and conn.initialized and conn.sock.fileno() >= 0
-        keep = super().handle(conn)
-        if not keep:
-            conn.part()
-        return keep
+        while self._advance(conn):
+            if not super().handle(conn):
+                conn.part()
+                return False
+            if not self._linger(conn):
+                return True
+        return not conn.waiting and conn.initialized and conn.sock.fileno() >= 0
+
+    def _linger(self, conn: connections.Connection) -> bool:
+        """Wait a moment for the next request; return whether something has come.
+
+        kube-scheduler asks for scores right after it was told the nodes: that call can stay in this thread.
+        At most half of the threads are spent on that, and only for an instant.
+        """
+        if not self.alive or not self._lingering.acquire(blocking=False):
+            return False
+        try:
+            conn.sock.setblocking(False)
+            return conn.has_come(LINGER_SECONDS)
+        finally:
+            self._lingering.release()
 
     def _advance(self, conn: connections.Connection) -> bool:
         """Return whether a whole head is there. A connection that is of no use any more is closed."""
@@ -121,6 +139,9 @@ class Worker(gthread.ThreadWorker):
         """Put a connection back where its next bytes are waited for, or forget it. Runs in the loop."""
         if not isinstance(conn, connections.Connection) or fs.cancelled() or fs.exception() is not None:
             super().finish_request(conn, fs)
+        elif conn.waiting and conn.deadline <= time.monotonic():
+            # The loop alone would miss who drips: when it looks, such a connection may always be in a thread.
+            self._end_late(conn)
         elif conn.waiting:
             try:
                 self._watch(conn)
@@ -148,14 +169,17 @@ class Worker(gthread.ThreadWorker):
         for conn in late:
             self.pending_conns.remove(conn)
             self.poller.unregister(conn.sock)
-            self.nr_conns -= 1
-            self.meter.count("late")
-            conn.close()
+            self._end_late(conn)
+
+    def _end_late(self, conn: gthread.TConn) -> None:
+        self.nr_conns -= 1
+        self.meter.count("late")
+        conn.close()
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"{error.reason}: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return error.reason or str(error)
+        return f"the certificate is not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.replace("_", " ").lower()
     return str(error)

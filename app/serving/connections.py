@@ -9,6 +9,7 @@ complete by its deadline is closed.
 import contextlib
 import enum
 import math
+import select
 import socket
 import ssl
 import time
@@ -112,6 +113,14 @@ class Connection(gthread.TConn):
     def holds_more(self) -> bool:
         """Return whether bytes of a next request are already here, where no poller sees them."""
         return isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0
+
+    def has_come(self, seconds: float) -> bool:
+        """Return whether something has come, or the end, after waiting so long at most."""
+        if self.holds_more() or self.reader.buf.tell():
+            return True
+        poller = select.poll()
+        poller.register(self.sock, select.POLLIN)
+        return bool(poller.poll(seconds * 1000))
 
     def part(self) -> None:
         """Close after an answer, so that the client can read it before it notices.

@@ -64,7 +64,8 @@ class Prober:
             for key, _ in self._poller.select(timeout=0.25):
                 if key.fileobj is self._listener:
                     self._accept()
-                elif isinstance(key.fileobj, socket.socket):
+                elif isinstance(key.fileobj, socket.socket) and key.fileobj in self._heads:
+                    # It may have made room for another one since it was found readable.
                     self._take(key.fileobj)
             now = time.monotonic()
             for connection in [each for each, (_, deadline) in self._heads.items() if deadline <= now]:

@@ -105,6 +105,7 @@ def application(roster: identities.Roster, reply: bytes) -> wsgiref.types.WSGIAp
             elif not reply:
                 body = json.dumps({"length": len(data), "who": caller.name}).encode()
         elif path == "/apis/v1/slow":
+            telemetry.log.info("a slow call began")
             time.sleep(0.5)
             body = b"done"
         else:

@@ -22,7 +22,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509 import oid
 
-from app.serving import identities, issuing
+from app.serving import identities, issuing, keystores
 from tests.serving import echoing
 
 PATIENCE = 30.0
@@ -155,6 +155,11 @@ def plan_for(directory: pathlib.Path, **others: object) -> echoing.Plan:
     return echoing.Plan(**{**files, **others})
 
 
+def pem_source(directory: pathlib.Path, name: str) -> keystores.Source:
+    """Return where a certificate of that name lies, to be served."""
+    return keystores.Source(directory / f"{name}.crt", directory / "ca.crt", directory / f"{name}.key")
+
+
 def sign(
     directory: pathlib.Path,
     name: str,
@@ -189,6 +194,24 @@ def sign(
     (directory / f"{name}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     (directory / f"{name}.key").write_bytes(issuing.Pair(certificate, key).key_pem())
     return certificate
+
+
+def revoke(directory: pathlib.Path, *certificates: x509.Certificate, days: int = 1) -> pathlib.Path:
+    """Write a revocation list of the directory's CA; with negative days, one that is overdue."""
+    authority = x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes())
+    now = datetime.datetime.now(datetime.UTC)
+    due = now + datetime.timedelta(days=days)
+    builder = x509.CertificateRevocationListBuilder().issuer_name(authority.subject)
+    builder = builder.last_update(min(now, due) - datetime.timedelta(days=1)).next_update(due)
+    for each in certificates:
+        entry = (
+            x509.RevokedCertificateBuilder().serial_number(each.serial_number).revocation_date(now).build()
+        )
+        builder = builder.add_revoked_certificate(entry)
+    signed = builder.sign(issuing.load_key((directory / "ca.key").read_bytes()), issuing.HASH)
+    path = directory / "revoked.crl"
+    path.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    return path
 
 
 def eventually(check: Callable[[], bool], what: str) -> None:

@@ -1,0 +1,174 @@
+"""Clients that mean no good hold up nobody else: none of them keeps a thread."""
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Iterator
+
+import pytest
+
+from tests.serving import servers
+from tests.serving.conftest import Starts
+
+# Enough to hold all threads several times over; the servers here have four.
+MANY = 200
+THREADS = 4
+HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(40)
+
+
+@pytest.fixture
+def server(start: Starts) -> servers.Server:
+    return start(threads=THREADS, handshake=2.0)
+
+
+@contextlib.contextmanager
+def crowd(server: servers.Server, count: int, sent: bytes) -> Iterator[list[socket.socket]]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(server.raw()) for _ in range(count)]
+        for each in sockets:
+            each.sendall(sent)
+        yield sockets
+
+
+def answered(server: servers.Server) -> bool:
+    """Return whether a good client on a new connection gets its answer; it waits for that for long."""
+    with server.client() as client:
+        return client.ask("POST", "/filter", b"{}")[0] == 200
+
+
+def closed(connection: socket.socket) -> bool:
+    """Wait until the other end closes; whatever it says before is skipped."""
+    connection.settimeout(servers.PATIENCE)
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        while connection.recv(10_000):
+            pass
+    return True
+
+
+@pytest.mark.parametrize("sent", [b"", HELLO[:1], HELLO], ids=["silent", "one byte", "half a hello"])
+def test_a_crowd_that_does_not_finish_its_handshake(server: servers.Server, sent: bytes) -> None:
+    with crowd(server, MANY, sent) as sockets:
+        # While they are all open, as nothing has been closed yet, others are served.
+        for _ in range(5):
+            assert answered(server)
+        still_open = [each for each in sockets if is_open(each)]
+        assert len(still_open) == MANY
+        assert all(closed(each) for each in sockets)
+    assert f'outcome="late"}} {MANY}.0' in metrics(server)
+
+
+def is_open(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+def metrics(server: servers.Server) -> str:
+    with socket.create_connection(("127.0.0.1", server.process.health_port())) as connection:
+        connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        heard = b""
+        while piece := connection.recv(10_000):
+            heard += piece
+    return heard.decode()
+
+
+def dripped(connection: socket.socket, drops: bytes) -> int:
+    """Send byte after byte until the other end closes; return how many could be sent."""
+    sent = 0
+    connection.settimeout(0.1)
+    for position in range(len(drops)):
+        try:
+            connection.sendall(drops[position : position + 1])
+            sent += 1
+            if connection.recv(1000) == b"":
+                break
+        except TimeoutError:
+            continue
+        except OSError:
+            break
+    return sent
+
+
+def test_a_dripping_handshake_has_one_deadline(server: servers.Server) -> None:
+    with server.raw() as connection:
+        assert dripped(connection, HELLO[:5] + bytes(400)) < 200
+
+
+def test_a_dripping_head_has_one_deadline(server: servers.Server) -> None:
+    head = b"POST /filter HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + b"x" * 400
+    with server.connect() as connection:
+        assert dripped(connection, head) < 200
+
+
+def test_heads_that_never_end_keep_no_thread(server: servers.Server) -> None:
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(server.connect()) for _ in range(3 * THREADS)]
+        for each in slow:
+            each.sendall(b"POST /filter HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+        assert answered(server)
+        assert all(is_open(each) or ssl_is_open(each) for each in slow)
+        assert all(closed(each) for each in slow)
+
+
+def ssl_is_open(connection: ssl.SSLSocket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) != b""
+    except (ssl.SSLWantReadError, BlockingIOError):
+        return True
+
+
+def test_idle_clients_keep_no_thread(server: servers.Server) -> None:
+    with contextlib.ExitStack() as stack:
+        idle = [stack.enter_context(server.client()) for _ in range(10 * THREADS)]
+        for client in idle:
+            assert client.ask("POST", "/filter", b"{}")[0] == 200
+        assert answered(server)
+        # None of them was closed for it.
+        addresses = [client.connection.sock.getsockname() for client in idle]
+        for client in idle:
+            assert client.ask("POST", "/filter", b"{}")[0] == 200
+        assert [client.connection.sock.getsockname() for client in idle] == addresses
+
+
+def test_a_greeted_client_that_is_silent_is_idle_not_late(server: servers.Server) -> None:
+    # Go opens connections ahead of need; closing one early could lose the call that it is then used for.
+    with server.connect() as quiet, server.raw() as ungreeted:
+        assert closed(ungreeted), "the time for a handshake is over"
+        quiet.sendall(b"POST /filter HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+        quiet.sendall(b"Content-Length: 2\r\n\r\n{}")
+        assert quiet.recv(12) == b"HTTP/1.1 200"
+
+
+def test_idle_connections_end_some_day(start: Starts) -> None:
+    server = start(idle=1)
+    with server.connect() as connection:
+        assert closed(connection)
+
+
+def test_a_client_that_sends_no_body_is_told_and_closed(start: Starts) -> None:
+    server = start(threads=THREADS)
+    head = b"POST /filter HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with server.connect() as connection:
+        connection.sendall(head + b"Content-Length: 99\r\n\r\n{")
+        assert connection.recv(12) == b"HTTP/1.1 408"
+        assert closed(connection)
+    assert answered(server)
+
+
+def test_refused_clients_that_stay_do_not_stop_the_loop(server: servers.Server) -> None:
+    # Each is refused at once, keeps its end open, and must not be waited for.
+    with crowd(server, 50, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") as sockets:
+        assert answered(server)
+        assert all(closed(each) for each in sockets)
+
+
+def test_a_head_without_end_is_refused(server: servers.Server) -> None:
+    with server.connect() as connection, contextlib.suppress(ConnectionError, ssl.SSLError):
+        connection.sendall(b"GET /apis/v1/nodes HTTP/1.1\r\nX-Long: " + b"x" * 100_000)
+        assert connection.recv(12) == b"HTTP/1.1 431"
+    assert answered(server)

@@ -1,0 +1,155 @@
+"""Who gets through the handshake, and what the others are told."""
+
+import datetime
+import pathlib
+import socket
+import ssl
+
+import pytest
+from cryptography import x509
+
+from app.serving import issuing
+from tests.serving import servers
+from tests.serving.conftest import Starts
+
+
+def refused(server: servers.Server, context: ssl.SSLContext) -> bool:
+    """Return whether no call can be made. A TLS 1.3 client learns that at its first read."""
+    try:
+        with context.wrap_socket(server.raw(), server_hostname="localhost") as connection:
+            connection.sendall(b"GET /apis/v1/nodes HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            return connection.recv(100) == b""
+    except (ssl.SSLError, ConnectionError):
+        return True
+
+
+@pytest.mark.scenario("RL-7")
+def test_a_good_certificate_gets_an_answer(shared: servers.Server) -> None:
+    with shared.client() as client:
+        assert client.ask("POST", "/filter", b"{}") == (200, {"length": 2, "who": servers.scheduler_uri()})
+
+
+@pytest.mark.scenario("RL-7")
+def test_nobody_gets_in_without_a_certificate(start: Starts) -> None:
+    server = start()
+    assert refused(server, server.context(None))
+    server.process.wait_for("peer did not return a certificate.*TLS handshake refused")
+
+
+@pytest.mark.scenario("RL-7")
+def test_the_certificate_of_another_authority(shared: servers.Server, tmp_path: pathlib.Path) -> None:
+    issuing.issue(tmp_path, ["localhost"])
+    context = shared.context(None)
+    context.load_cert_chain(tmp_path / "scheduler.crt", tmp_path / "scheduler.key")
+    assert refused(shared, context)
+
+
+@pytest.mark.scenario("RL-7")
+def test_an_expired_certificate(shared: servers.Server) -> None:
+    past = datetime.timedelta(minutes=-1)
+    servers.sign(shared.certificates, "expired", uris=(servers.scheduler_uri(),), end=past)
+    assert refused(shared, shared.context("expired"))
+
+
+def test_a_servers_certificate_is_none_for_clients(shared: servers.Server) -> None:
+    assert refused(shared, shared.context("server"))
+
+
+@pytest.mark.scenario("RL-7")
+def test_plain_http_gets_no_answer(shared: servers.Server) -> None:
+    with shared.raw() as connection:
+        connection.sendall(b"POST /filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}")
+        try:
+            heard = connection.recv(1000)
+        except ConnectionError:
+            heard = b""
+    # At most a TLS alert, never HTTP.
+    assert b"HTTP/" not in heard
+
+
+def test_old_tls_is_refused(shared: servers.Server) -> None:
+    context = shared.context("scheduler")
+    with pytest.warns(DeprecationWarning, match="TLSv1_1 is deprecated"):
+        context.minimum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.warns(DeprecationWarning, match="TLSv1_1 is deprecated"):
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    assert refused(shared, context)
+
+
+@pytest.mark.parametrize("cipher", ["ECDHE-ECDSA-AES128-SHA256", "ECDHE-ECDSA-AES256-SHA"])
+def test_ciphers_without_authentication_are_refused(shared: servers.Server, cipher: str) -> None:
+    context = shared.context("scheduler")
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(cipher)
+    assert refused(shared, context)
+
+
+def test_tls_1_2_is_still_spoken(shared: servers.Server) -> None:
+    context = shared.context("scheduler")
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    assert not refused(shared, context)
+
+
+def test_a_revoked_certificate(start: Starts, certificates: pathlib.Path) -> None:
+    viewer = x509.load_pem_x509_certificate((certificates / "viewer.crt").read_bytes())
+    server = start(crl=str(servers.revoke(certificates, viewer)))
+    assert refused(server, server.context("viewer"))
+    assert not refused(server, server.context("scheduler"))
+
+
+def test_nagle_is_off_on_accepted_connections(shared: servers.Server) -> None:
+    with shared.client("viewer") as client:
+        status, seen = client.ask("GET", "/apis/v1/nodes")
+    assert (status, seen["nodelay"], seen["scheme"]) == (200, True, "https")
+
+
+def test_no_header_changes_who_calls_or_what(shared: servers.Server) -> None:
+    lies = {
+        "X-SSL-Client-CN": "operator",
+        "X-Forwarded-Client-Cert": "URI=spiffe://topolog.io/role/operator",
+        "X-Forwarded-For": "10.1.1.1",
+        "X-Forwarded-Proto": "http",
+        "SCRIPT_NAME": "/apis",
+        "PATH_INFO": "/debug/flags/s",
+    }
+    with shared.client("viewer") as client:
+        status, seen = client.ask("GET", "/apis/v1/nodes", headers=lies)
+        assert status == 200
+        assert (seen["roles"], seen["scheme"], seen["path"]) == (["viewer"], "https", "/apis/v1/nodes")
+        assert seen["address"] == "127.0.0.1"
+        assert client.ask("PUT", "/debug/flags/s", b"1", lies)[0] == 403
+
+
+def test_two_requests_in_one_record(shared: servers.Server) -> None:
+    request = b"GET /apis/v1/nodes HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with shared.connect("viewer") as connection:
+        connection.sendall(request + request)
+        heard = b""
+        while heard.count(b"HTTP/1.1 200") < 2 or not heard.endswith(b"}"):
+            heard += connection.recv(10_000)
+    assert heard.count(b"HTTP/1.1 200") == 2
+
+
+def test_a_body_and_the_next_request_in_one_record(shared: servers.Server) -> None:
+    head = b"POST /filter HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    request = head + b"Content-Length: 2\r\n\r\n{}"
+    with shared.connect() as connection:
+        # The second head ends in another record, so that what follows the body waits inside OpenSSL.
+        connection.sendall(request + request[:40])
+        connection.sendall(request[40:])
+        heard = b""
+        while heard.count(b'"length": 2') < 2:
+            piece = connection.recv(10_000)
+            assert piece, heard
+            heard += piece
+
+
+def test_a_client_that_stays_is_greeted_once(shared: servers.Server) -> None:
+    with shared.client("viewer") as client:
+        ports = set()
+        for _ in range(20):
+            assert client.ask("GET", "/apis/v1/nodes")[0] == 200
+            assert isinstance(client.connection.sock, socket.socket)
+            ports.add(client.connection.sock.getsockname())
+    assert len(ports) == 1

@@ -1,0 +1,125 @@
+"""What `topolog certs` writes, judged by openssl where it is installed."""
+
+import datetime
+import pathlib
+import shutil
+import stat
+import subprocess
+
+import pytest
+from cryptography import x509
+from cryptography.x509 import oid
+
+from app.serving import certificates, errors, identities, issuing, keystores
+
+openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+
+
+def load(directory: pathlib.Path, name: str) -> x509.Certificate:
+    return x509.load_pem_x509_certificate((directory / f"{name}.crt").read_bytes())
+
+
+def test_every_file_is_for_its_owner_alone(tmp_path: pathlib.Path) -> None:
+    issued = issuing.issue(tmp_path / "new", ["localhost"], password="secret")
+    names = ("ca", "server", "scheduler", "viewer", "operator")
+    pairs = {f"{name}.{end}" for name in names for end in ("crt", "key")}
+    assert set(issued.files) == {*pairs, "server.p12", "ca.p12"}
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in issued.files.values()}
+    assert modes == {0o600}
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+
+
+@openssl
+@pytest.mark.scenario("RL-7")
+@pytest.mark.parametrize(("name", "purpose"), [("server", "sslserver"), ("scheduler", "sslclient")])
+def test_openssl_verifies_it_for_its_purpose_only(tmp_path: pathlib.Path, name: str, purpose: str) -> None:
+    issuing.issue(tmp_path, ["localhost"])
+
+    def verified(purpose: str) -> bool:
+        command = [
+            "openssl",
+            "verify",
+            "-x509_strict",
+            "-purpose",
+            purpose,
+            "-CAfile",
+            "ca.crt",
+            f"{name}.crt",
+        ]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 0
+
+    assert verified(purpose)
+    assert not verified("sslclient" if purpose == "sslserver" else "sslserver")
+
+
+def test_names_and_roles_stand_in_the_san(tmp_path: pathlib.Path) -> None:
+    issuing.issue(tmp_path, ["Topolog.kube-system.svc", "10.0.0.7", "::1"])
+    assert certificates.hosts(load(tmp_path, "server")) == ("topolog.kube-system.svc", "10.0.0.7", "::1")
+    for role in identities.ROLES:
+        names = certificates.alternative_names(load(tmp_path, role))
+        assert names is not None
+        assert names.get_values_for_type(x509.UniformResourceIdentifier) == [identities.uri(role)]
+        assert certificates.extended_usages(load(tmp_path, role)) == {oid.ExtendedKeyUsageOID.CLIENT_AUTH}
+
+
+def test_the_authority_is_kept_and_the_rest_renewed(tmp_path: pathlib.Path) -> None:
+    first = issuing.issue(tmp_path, ["localhost"])
+    before = {name: load(tmp_path, name).serial_number for name in ("ca", "server", "scheduler")}
+    second = issuing.issue(tmp_path, ["localhost"])
+    after = {name: load(tmp_path, name).serial_number for name in ("ca", "server", "scheduler")}
+    assert (first.authority_kept, second.authority_kept) == (False, True)
+    assert before["ca"] == after["ca"]
+    assert before["server"] != after["server"]
+    assert before["scheduler"] != after["scheduler"]
+
+
+def test_an_expired_authority_is_replaced(tmp_path: pathlib.Path) -> None:
+    then = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    issuing.issue(tmp_path, ["localhost"], now=then, authority_days=30)
+    issued = issuing.issue(tmp_path, ["localhost"])
+    assert not issued.authority_kept
+    assert issued.expires["ca"] > datetime.datetime.now(datetime.UTC)
+
+
+def test_nothing_outlives_the_authority(tmp_path: pathlib.Path) -> None:
+    issued = issuing.issue(tmp_path, ["localhost"], days=400, authority_days=100)
+    assert issued.expires["server"] == issued.expires["ca"]
+
+
+def test_somebody_elses_authority_is_not_overwritten(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "ca.crt").write_text("what is this")
+    (tmp_path / "ca.key").write_text("nobody knows")
+    with pytest.raises(errors.BadMaterial, match="move them away"):
+        issuing.issue(tmp_path, ["localhost"])
+    assert (tmp_path / "ca.crt").read_text() == "what is this"
+
+
+@pytest.mark.parametrize("host", ["https://topolog", "topolog:8443", "a b", "", "-a", "a..b", "x" * 64])
+def test_a_host_is_a_name_or_an_address(tmp_path: pathlib.Path, host: str) -> None:
+    with pytest.raises(errors.BadHost, match="neither a DNS name nor an address"):
+        issuing.issue(tmp_path, [host])
+
+
+def test_a_server_needs_a_host(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(errors.BadHost, match="at least one host"):
+        issuing.issue(tmp_path, [])
+
+
+def test_its_stores_are_what_the_server_reads(tmp_path: pathlib.Path) -> None:
+    issuing.issue(tmp_path, ["localhost"], password="secret")
+    source = keystores.Source(
+        tmp_path / "server.p12", tmp_path / "ca.p12", password="secret", trust_password="secret"
+    )
+    material = keystores.read(source)
+    assert material.chain == (load(tmp_path, "server"),)
+    assert material.authorities == (load(tmp_path, "ca"),)
+    assert material.warnings == ()
+
+
+@openssl
+def test_openssl_opens_its_stores(tmp_path: pathlib.Path) -> None:
+    issuing.issue(tmp_path, ["localhost"], password="secret")
+    for store in ("server.p12", "ca.p12"):
+        command = ["openssl", "pkcs12", "-in", store, "-nokeys", "-passin", "pass:secret"]
+        shown = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout
+        assert b"BEGIN CERTIFICATE" in shown

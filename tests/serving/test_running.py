@@ -1,0 +1,174 @@
+"""The process: its ports, its options, and how it stops."""
+
+import dataclasses
+import http.client
+import os
+import pathlib
+import signal
+import socket
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from app import settings
+from app.serving import contexts, errors, identities, running
+from tests.serving import echoing, servers
+from tests.serving.conftest import Starts
+
+
+def probe(server: servers.Server, path: str, method: str = "GET") -> tuple[int, str]:
+    connection = http.client.HTTPConnection(
+        "127.0.0.1", server.process.health_port(), timeout=servers.PATIENCE
+    )
+    connection.request(method, path)
+    response = connection.getresponse()
+    body = response.read().decode()
+    connection.close()
+    return response.status, body
+
+
+def test_the_plain_port_serves_three_things(shared: servers.Server) -> None:
+    assert probe(shared, "/livez") == (200, "ok\n")
+    assert probe(shared, "/readyz") == (200, "[+] worker: ok\nready\n")
+    status, metrics = probe(shared, "/metrics")
+    assert status == 200
+    assert "topolog_certificate_expiry_timestamp_seconds" in metrics
+    for path in ("/", "/filter", "/apis/v1/nodes", "/debug/flags/s", "/livez/x", "/healthz"):
+        assert probe(shared, path)[0] == 404
+    assert probe(shared, "/livez", "POST")[0] == 405
+    assert probe(shared, "/livez", "HEAD") == (200, "")
+
+
+def test_the_plain_port_is_not_held_up(shared: servers.Server) -> None:
+    address = ("127.0.0.1", shared.process.health_port())
+    crowd = [socket.create_connection(address) for _ in range(300)]
+    for each in crowd[::2]:
+        each.sendall(b"GET /livez HTTP")
+    assert probe(shared, "/livez") == (200, "ok\n")
+    for each in crowd:
+        each.close()
+
+
+@pytest.mark.parametrize(
+    "sent", [b"\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01\r\n\r\n", b"GET / SPDY/9\r\n\r\n"]
+)
+def test_the_plain_port_answers_nonsense(shared: servers.Server, sent: bytes) -> None:
+    address = ("127.0.0.1", shared.process.health_port())
+    with socket.create_connection(address, servers.PATIENCE) as connection:
+        connection.sendall(sent)
+        assert connection.recv(100).startswith(b"HTTP/1.1 400")
+
+
+def test_all_threads_at_work_do_not_stop_the_probes(start: Starts) -> None:
+    server = start(threads=2)
+    busy = [server.connect("viewer") for _ in range(8)]
+    for each in busy:
+        each.sendall(b"GET /apis/v1/slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert probe(server, "/livez") == (200, "ok\n")
+    for each in busy:
+        assert each.recv(12) == b"HTTP/1.1 200"
+        each.close()
+
+
+def test_a_call_in_flight_is_answered_before_the_end(start: Starts) -> None:
+    server = start()
+    with server.connect("viewer") as connection, server.client() as idle:
+        assert idle.ask("POST", "/filter", b"{}")[0] == 200
+        connection.sendall(b"GET /apis/v1/slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        server.process.wait_for("a slow call began")
+        server.process.signal(signal.SIGTERM)
+        heard = b""
+        while piece := connection.recv(1000):
+            heard += piece
+    assert heard.endswith(b"done")
+    assert server.process.wait() == 0
+    server.process.wait_for("stopping was called")
+
+
+def test_a_killed_worker_is_replaced(start: Starts) -> None:
+    server = start()
+    pid = int(server.process.wait_for(r"Booting worker with pid: (\d+)")[1])
+    os.kill(pid, signal.SIGKILL)
+    servers.eventually(
+        lambda: sum("Booting worker" in line for line in server.process.lines) == 2, "a new worker"
+    )
+    with server.client() as client:
+        assert client.ask("POST", "/filter", b"{}")[0] == 200
+
+
+def test_several_workers_share_the_ports(start: Starts) -> None:
+    server = start(workers=2)
+    for _ in range(6):
+        with server.client() as client:
+            assert client.ask("POST", "/filter", b"{}")[0] == 200
+        assert probe(server, "/livez")[0] == 200
+
+
+def test_insecure_serving_is_plain_http_on_the_loopback(start: Starts) -> None:
+    server = start(insecure=True)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=servers.PATIENCE)
+    client = servers.Client(connection)
+    for length in (2, 100_000):
+        assert client.ask("POST", "/filter", b" " * length) == (200, {"length": length, "who": "anonymous"})
+    status, seen = client.ask("GET", "/apis/v1/nodes")
+    assert (status, seen["scheme"], seen["nodelay"]) == (200, "http", True)
+    connection.close()
+
+
+def test_insecure_serving_elsewhere_is_refused(launch: Callable[[echoing.Plan], servers.Process]) -> None:
+    process = launch(echoing.Plan(insecure=True, host="0.0.0.0"))
+    assert process.wait() == 1
+    assert "insecure serving is for the loopback, not for 0.0.0.0" in process.lines[0]
+
+
+def test_options_that_contradict_one_another(certificates: pathlib.Path) -> None:
+    rotating = contexts.Rotating(servers.pem_source(certificates, "server"))
+    with pytest.raises(errors.BadOptions, match="choose one"):
+        running.check(running.Options(insecure=True, host="127.0.0.1"), rotating)
+    with pytest.raises(errors.BadOptions, match="topolog certs"):
+        running.check(running.Options(), None)
+    with pytest.raises(errors.BadOptions, match="at least one"):
+        running.check(running.Options(threads=0), rotating)
+
+
+def test_options_of_the_settings() -> None:
+    options = running.options_of(settings.Server())
+    assert (options.port, options.health_port, options.threads) == (8443, 8081, 64)
+    assert options.limits.idle == 120
+    assert not options.insecure
+
+
+def test_a_port_in_use_is_told(start: Starts, certificates: pathlib.Path) -> None:
+    server = start()
+    options = running.Options(host="127.0.0.1", port=0, health_host="127.0.0.1")
+    taken = dataclasses.replace(options, health_port=server.process.health_port())
+    rotating = contexts.Rotating(servers.pem_source(certificates, "server"))
+    parts = running.Parts(load=lambda: echoing.application(identities.Roster(), b""), health=nothing)
+    with pytest.raises(errors.BadOptions, match="cannot be opened: Address already in use"):
+        running.serve(taken, parts, rotating=rotating)
+
+
+def nothing() -> Callable[..., list[bytes]]:
+    return lambda *_: []
+
+
+def test_many_callers_at_once(start: Starts) -> None:
+    server = start(threads=4)
+    failures: list[str] = []
+
+    def call() -> None:
+        try:
+            with server.client() as client:
+                for _ in range(20):
+                    if client.ask("POST", "/filter", b"x" * 50_000)[1]["length"] != 50_000:
+                        failures.append("another length")
+        except Exception as error:
+            failures.append(repr(error))
+
+    callers = [threading.Thread(target=call) for _ in range(12)]
+    for each in callers:
+        each.start()
+    for each in callers:
+        each.join()
+    assert failures == []
