@@ -1,0 +1,281 @@
+"""What Topolog relies on in an API server: one suite for the simulated and for the real one.
+
+Subclass it and give the fixtures `client` (an app.kube.clients.Client that may do everything) and
+`namespace` (an existing, empty namespace). The tests leave their objects in that namespace, nodes
+excepted. `forget` may be overridden to compact the history; where it cannot be done the tests that
+need it are skipped.
+"""
+
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.kube import clients, errors
+
+Json = dict[str, Any]
+
+_numbers = itertools.count()
+
+
+def pod(name: str, *, node: str = "", **labels: str) -> Json:
+    """The least that a real API server takes."""
+    spec: Json = {"containers": [{"name": "c", "image": "registry.example/app:1"}]}
+    if node:
+        spec["nodeName"] = node
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec,
+    }
+
+
+def encoded(value: Json) -> bytes:
+    return json.dumps(value).encode()
+
+
+class Watch:
+    """A watch as lines, each with a time limit that only a broken server reaches."""
+
+    def __init__(self, client: clients.Client, path: str, version: str, *, seconds: int = 30) -> None:
+        parameters = {
+            "watch": "1",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(seconds),
+        }
+        self.stream = client.stream(path, parameters, silence=60.0)
+
+    def __iter__(self) -> Iterator[Json]:
+        rest = b""
+        for piece in self.stream:
+            *lines, rest = (rest + piece).split(b"\n")
+            yield from map(json.loads, filter(None, lines))
+
+    def objects(self, count: int) -> list[tuple[str, Json]]:
+        """The next changes of objects, bookmarks left out."""
+        changes = ((line["type"], line["object"]) for line in self if line["type"] != "BOOKMARK")
+        return list(itertools.islice(changes, count))
+
+    def close(self) -> None:
+        self.stream.close()
+
+
+class ApiServerContract:
+    """The suite."""
+
+    def forget(self, client: clients.Client) -> bool:
+        """Compact the history of pods, if that can be done."""
+        return False
+
+    @pytest.fixture
+    def pods(self, namespace: str) -> str:
+        """The path of the namespace's pods."""
+        return f"/api/v1/namespaces/{namespace}/pods"
+
+    def made(self, client: clients.Client, pods: str, **labels: str) -> Json:
+        """A new pod with a name of its own."""
+        body = pod(f"p{next(_numbers)}-{time.monotonic_ns():x}", **labels)
+        found: Json = json.loads(client.post(pods, encoded(body)))
+        return found
+
+    # -- objects -----------------------------------------------------------------------------
+
+    def test_a_created_object_has_uid_version_and_time(self, client: clients.Client, pods: str) -> None:
+        metadata = self.made(client, pods)["metadata"]
+        assert metadata["uid"]
+        assert metadata["resourceVersion"].isdigit()
+        assert metadata["creationTimestamp"].endswith("Z")
+
+    def test_a_name_is_taken_once(self, client: clients.Client, pods: str) -> None:
+        name = self.made(client, pods)["metadata"]["name"]
+        with pytest.raises(errors.ApiError) as refused:
+            client.post(pods, encoded(pod(name)))
+        assert (refused.value.status, refused.value.reason) == (409, "AlreadyExists")
+
+    def test_what_is_not_there_is_not_found(self, client: clients.Client, pods: str) -> None:
+        for read in (f"{pods}/none", "/apis/nobody.example/v1/things"):
+            with pytest.raises(errors.ApiError) as refused:
+                client.get(read)
+            assert refused.value.status == 404
+
+    def test_an_old_version_cannot_be_replaced(self, client: clients.Client, pods: str) -> None:
+        before = self.made(client, pods)
+        path = f"{pods}/{before['metadata']['name']}"
+        client.patch(path, encoded({"metadata": {"labels": {"a": "1"}}}))
+        with pytest.raises(errors.ApiError) as refused:
+            client.put(path, encoded(before))
+        assert (refused.value.status, refused.value.reason) == (409, "Conflict")
+        assert "the object has been modified" in refused.value.message
+
+    def test_the_same_content_is_no_new_version(self, client: clients.Client, pods: str) -> None:
+        path = f"{pods}/{self.made(client, pods)['metadata']['name']}"
+        patch = encoded({"metadata": {"labels": {"a": "1"}}})
+        once, twice = json.loads(client.patch(path, patch)), json.loads(client.patch(path, patch))
+        assert once["metadata"]["resourceVersion"] == twice["metadata"]["resourceVersion"]
+
+    # -- lists -------------------------------------------------------------------------------
+
+    def test_pages_show_one_moment(self, client: clients.Client, pods: str) -> None:
+        mine = {self.made(client, pods)["metadata"]["name"] for _ in range(5)}
+        first = json.loads(client.get(pods, {"limit": "2"}))
+        assert len(first["items"]) == 2
+        later = self.made(client, pods)["metadata"]["name"]
+        names = {item["metadata"]["name"] for item in first["items"]}
+        token = first["metadata"]["continue"]
+        while token:
+            page = json.loads(client.get(pods, {"limit": "2", "continue": token}))
+            assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+            names |= {item["metadata"]["name"] for item in page["items"]}
+            token = page["metadata"].get("continue", "")
+        assert mine <= names
+        assert later not in names
+
+    # -- watches -----------------------------------------------------------------------------
+
+    def test_a_watch_shows_what_comes_after_its_version(self, client: clients.Client, pods: str) -> None:
+        before = self.made(client, pods)
+        version = json.loads(client.get(pods))["metadata"]["resourceVersion"]
+        path = f"{pods}/{before['metadata']['name']}"
+        client.patch(path, encoded({"metadata": {"labels": {"a": "1"}}}))
+        watch = Watch(client, pods, version)
+        client.delete(path)
+        changes = watch.objects(2)
+        watch.close()
+        assert [kind for kind, _ in changes] == ["MODIFIED", "DELETED"]
+        assert {found["metadata"]["uid"] for _, found in changes} == {before["metadata"]["uid"]}
+        versions = [int(found["metadata"]["resourceVersion"]) for _, found in changes]
+        assert int(version) < versions[0] < versions[1]
+
+    def test_a_recreated_object_is_another_one(self, client: clients.Client, pods: str) -> None:
+        before = self.made(client, pods)
+        name = before["metadata"]["name"]
+        watch = Watch(client, pods, before["metadata"]["resourceVersion"])
+        client.delete(f"{pods}/{name}")
+        after = json.loads(client.post(pods, encoded(pod(name))))
+        changes = watch.objects(2)
+        watch.close()
+        assert [kind for kind, _ in changes] == ["DELETED", "ADDED"]
+        assert changes[0][1]["metadata"]["uid"] == before["metadata"]["uid"]
+        assert changes[1][1]["metadata"]["uid"] == after["metadata"]["uid"]
+        assert after["metadata"]["uid"] != before["metadata"]["uid"]
+
+    def test_a_watch_ends_at_its_timeout(self, client: clients.Client, pods: str) -> None:
+        version = json.loads(client.get(pods))["metadata"]["resourceVersion"]
+        assert all(line["type"] == "BOOKMARK" for line in Watch(client, pods, version, seconds=1))
+
+    def test_a_bookmark_is_a_version_to_resume_from(self, client: clients.Client, pods: str) -> None:
+        version = json.loads(client.get(pods))["metadata"]["resourceVersion"]
+        # The real server sends a last bookmark shortly before the timeout.
+        marks = [line["object"]["metadata"] for line in Watch(client, pods, version, seconds=3)]
+        for mark in marks:
+            assert int(mark["resourceVersion"]) >= int(version)
+            Watch(client, pods, mark["resourceVersion"], seconds=1).close()
+
+    def test_a_forgotten_version_is_410(self, client: clients.Client, pods: str) -> None:
+        version = json.loads(client.get(pods))["metadata"]["resourceVersion"]
+        self.made(client, pods)
+        if not self.forget(client):
+            pytest.skip("this server's history cannot be compacted at will")
+        lines = list(Watch(client, pods, version))
+        assert [line["type"] for line in lines] == ["ERROR"]
+        assert (lines[0]["object"]["code"], lines[0]["object"]["reason"]) == (410, "Expired")
+
+    def test_a_forgotten_page_is_410(self, client: clients.Client, pods: str) -> None:
+        for _ in range(3):
+            self.made(client, pods)
+        token = json.loads(client.get(pods, {"limit": "1"}))["metadata"]["continue"]
+        self.made(client, pods)
+        if not self.forget(client):
+            pytest.skip("this server's history cannot be compacted at will")
+        with pytest.raises(errors.Expired):
+            client.get(pods, {"limit": "1", "continue": token})
+
+    # -- pods --------------------------------------------------------------------------------
+
+    def binding(self, found: Json, node: str, *, uid: str | None = None) -> bytes:
+        metadata = found["metadata"]
+        return encoded(
+            {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"name": metadata["name"], "uid": uid or metadata["uid"]},
+                "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+            }
+        )
+
+    def test_a_pod_is_bound_once(self, client: clients.Client, pods: str) -> None:
+        found = self.made(client, pods)
+        path = f"{pods}/{found['metadata']['name']}"
+        client.post(f"{path}/binding", self.binding(found, "node-1"))
+        assert json.loads(client.get(path))["spec"]["nodeName"] == "node-1"
+        for node in ("node-1", "node-2"):
+            with pytest.raises(errors.ApiError) as refused:
+                client.post(f"{path}/binding", self.binding(found, node))
+            assert refused.value.status == 409
+            assert 'is already assigned to node "node-1"' in refused.value.message
+
+    def test_a_binding_is_for_one_uid(self, client: clients.Client, pods: str) -> None:
+        found = self.made(client, pods)
+        path = f"{pods}/{found['metadata']['name']}"
+        with pytest.raises(errors.ApiError) as refused:
+            client.post(f"{path}/binding", self.binding(found, "node-1", uid="another"))
+        assert refused.value.status == 409
+        assert "Precondition failed: UID in precondition: another" in refused.value.message
+        assert "nodeName" not in json.loads(client.get(path))["spec"]
+
+    def test_a_status_patch_adds_a_condition(self, client: clients.Client, pods: str) -> None:
+        found = self.made(client, pods)
+        path = f"{pods}/{found['metadata']['name']}"
+        for kind, message in (("a.example/A", "one"), ("a.example/B", "two"), ("a.example/A", "three")):
+            condition = {"type": kind, "status": "True", "message": message}
+            patch = {"metadata": {"uid": found["metadata"]["uid"]}, "status": {"conditions": [condition]}}
+            client.patch(f"{path}/status", encoded(patch), content=clients.STRATEGIC)
+        after = json.loads(client.get(path))
+        said = {one["type"]: one["message"] for one in after["status"]["conditions"]}
+        assert said == {"a.example/A": "three", "a.example/B": "two"}
+        assert after["spec"] == found["spec"]
+
+    def test_a_status_patch_is_for_one_uid(self, client: clients.Client, pods: str) -> None:
+        found = self.made(client, pods)
+        patch = {"metadata": {"uid": "another"}, "status": {"conditions": [{"type": "a", "status": "True"}]}}
+        with pytest.raises(errors.ApiError) as refused:
+            client.patch(
+                f"{pods}/{found['metadata']['name']}/status", encoded(patch), content=clients.STRATEGIC
+            )
+        assert refused.value.status == 409
+
+    def test_a_pod_on_a_node_ends_with_grace(self, client: clients.Client, pods: str) -> None:
+        found = self.made(client, pods)
+        path = f"{pods}/{found['metadata']['name']}"
+        client.post(f"{path}/binding", self.binding(found, "node-1"))
+        client.delete(path)
+        assert json.loads(client.get(path))["metadata"]["deletionTimestamp"]
+        client.delete(path, encoded({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}))
+        with pytest.raises(errors.ApiError) as refused:
+            client.get(path)
+        assert refused.value.status == 404
+
+    def test_an_event_about_a_pod_is_kept(self, client: clients.Client, namespace: str, pods: str) -> None:
+        found = self.made(client, pods)["metadata"]
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{found['name']}.1", "namespace": namespace},
+            "involvedObject": {
+                "kind": "Pod",
+                "namespace": namespace,
+                "name": found["name"],
+                "uid": found["uid"],
+            },
+            "reason": "Tried",
+            "message": "a word",
+            "type": "Normal",
+        }
+        client.post(f"/api/v1/namespaces/{namespace}/events", encoded(body))
+        kept = json.loads(client.get(f"/api/v1/namespaces/{namespace}/events/{found['name']}.1"))
+        assert kept["message"] == "a word"
