@@ -1,0 +1,113 @@
+"""``topolog up`` as people run it: beside a simulated API server, real processes, real mTLS, one Ctrl-C."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from app.simulation import apiservers
+from tests.cli import commands
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A kubeconfig of a cluster with one node."""
+    with apiservers.ApiServer() as server:
+        node = {"metadata": {"name": "n1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+        server.objects.create("nodes", node)
+        path = tmp_path / "kubeconfig"
+        path.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "c",
+                    "clusters": [{"name": "c", "cluster": {"server": server.url}}],
+                    "users": [{"name": "u", "user": {}}],
+                    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                }
+            )
+        )
+        yield path
+
+
+def free_ports() -> tuple[int, int]:
+    """One port, and the first of three in a row, all free a moment ago."""
+    for first in range(21_000 + os.getpid() % 4_000, 29_000, 7):
+        try:
+            for port in range(first, first + 4):
+                socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return first + 3, first
+    raise AssertionError("no free ports")
+
+
+def members(lines: list[str]) -> dict[str, int]:
+    """Name -> pid of what was said to be started."""
+    started = [line.split() for line in lines if " started (pid " in line]
+    return {words[-4]: int(words[-1].rstrip(")")) for words in started}
+
+
+def alive(pid: int) -> bool:
+    """Whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_one_command_runs_it_all_and_one_interrupt_ends_it(
+    kubeconfig: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    port, health = free_ports()
+    environ = {
+        "TOPOLOG_SERVER_BIND": "127.0.0.1",
+        "TOPOLOG_SERVER_PORT": str(port),
+        "TOPOLOG_SERVER_HEALTH_PORT": str(health),
+        "TOPOLOG_CLIENT_URL": f"https://127.0.0.1:{port}",
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
+    up = subprocess.Popen(
+        [sys.executable, "-m", "app.cli", "up", "--kubeconfig", str(kubeconfig)],
+        env=commands.environment(environ),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert up.stderr is not None
+    # A process that never gets ready must not hang the test.
+    watchdog = threading.Timer(90, up.kill)
+    watchdog.start()
+    lines: list[str] = []
+    try:
+        for line in up.stderr:
+            lines.append(line)
+            if line == "topolog up: ready\n":
+                break
+        asked = commands.topolog("get", "nodes", "-o", "json", **environ)
+        up.send_signal(signal.SIGINT)
+        lines += up.stderr
+        code = up.wait()
+    finally:
+        watchdog.cancel()
+        up.kill()
+        up.stderr.close()
+    told = "".join(lines)
+    assert code == 0, told
+    assert asked.returncode == 0, asked.stderr + told
+    assert [node["name"] for node in json.loads(asked.stdout)["items"]] == ["n1"]
+    # Is nobody left behind, and nothing that only looked like an end?
+    started = members(lines)
+    assert set(started) == {"recorder", "controller", "extender"}
+    assert not any(alive(pid) for pid in started.values())
+    assert "Traceback" not in told
+    assert told.endswith("topolog up: stopped\n")
