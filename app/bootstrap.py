@@ -125,6 +125,7 @@ class Service:
             now=_now,
             monotonic=time.monotonic,
             digest=self._plugins.digest,
+            flags=_flags(chosen),
             identity=f"{socket.gethostname()}/{os.getpid()}",
             budgets=verb_contexts.Budgets(
                 # The answer itself takes its part of what the settings allow.
@@ -134,13 +135,13 @@ class Service:
         )
 
 
-def serve(chosen: settings.Settings, *, insecure: bool = False) -> NoReturn:
+def serve(chosen: settings.Settings) -> NoReturn:
     """Run the extender until a signal ends it.
 
     Raises, before anything listens, ConfigurationRefused, ServingError, StoreError or KubeError with one
     clear sentence.
     """
-    made = plugins_of(chosen)
+    made, insecure = plugins_of(chosen), chosen.server.insecure
     _access(chosen)
     opening.open_store(chosen.store, cluster=chosen.cluster, indexed=made.indexed()).close()
     source = None if insecure else keystores.source_of(chosen.tls)

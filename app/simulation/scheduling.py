@@ -8,6 +8,7 @@ assume cache, as kube-scheduler does, and no watch: whoever drives it says which
 
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -71,8 +72,19 @@ class Extender:
 class Scheduler:
     """The cluster as the scheduler assumes it, and the cycle."""
 
-    def __init__(self, extender: Extender, nodes: Iterable[Json], *, weight: int = 1, seed: int = 0) -> None:
+    def __init__(
+        self,
+        extender: Extender,
+        nodes: Iterable[Json],
+        *,
+        weight: int = 1,
+        seed: int = 0,
+        filter_verb: str = "filter",
+    ) -> None:
+        self.calls: dict[str, list[float]] = {}
+        """Verb -> seconds of each call."""
         self._extender = extender
+        self._filter_verb = filter_verb
         self._weight = weight
         self._dice = random.Random(seed)
         self._nodes = {node["metadata"]["name"]: node for node in nodes}
@@ -102,7 +114,7 @@ class Scheduler:
         meta = pod["metadata"]
         self._assumed[meta["uid"]] = (node, pod)
         self._take(node, pod, -1)
-        reply = self._extender.call(
+        reply = self._call(
             "bind",
             {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"], "Node": node},
         )
@@ -151,7 +163,7 @@ class Scheduler:
     # -- the extender's -------------------------------------------------------------------
 
     def _filter(self, pod: Json, names: list[str]) -> tuple[list[str], Counter[str]]:
-        reply = self._extender.call("filter", {"Pod": pod, "Nodes": None, "NodeNames": names})
+        reply = self._call(self._filter_verb, {"Pod": pod, "Nodes": None, "NodeNames": names})
         if not isinstance(reply, dict):
             raise CallFailed("json: cannot unmarshal into Go value of type v1.ExtenderFilterResult")
         if reply.get("Error"):
@@ -164,13 +176,19 @@ class Scheduler:
         return kept, Counter(failed.values())
 
     def _best(self, pod: Json, names: list[str]) -> str:
-        reply = self._extender.call("prioritize", {"Pod": pod, "Nodes": None, "NodeNames": names})
+        reply = self._call("prioritize", {"Pod": pod, "Nodes": None, "NodeNames": names})
         sums = dict.fromkeys(names, 0)
         for entry in reply if isinstance(reply, list) else []:
             if entry["Host"] in sums:
                 sums[entry["Host"]] += entry["Score"] * self._weight * 10
         top = max(sums.values())
         return self._dice.choice([name for name, total in sums.items() if total == top])
+
+    def _call(self, verb: str, body: Json) -> object:
+        began = time.perf_counter()
+        reply = self._extender.call(verb, body)
+        self.calls.setdefault(verb, []).append(time.perf_counter() - began)
+        return reply
 
     def _take(self, node: str, pod: Json, sign: int) -> None:
         free = self._free[node]

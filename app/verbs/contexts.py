@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -94,6 +94,8 @@ class Context:
     monotonic: Callable[[], float]
     digest: str
     """Registry.digest, computed once."""
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """Debug flags as set at the start: letter -> value."""
     identity: str = "topolog"
     budgets: Budgets = field(default_factory=Budgets)
     recents: Recents = field(default_factory=Recents)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from app.domain import counting, model, snapshots, verdicts
 from app.framework import cycles, registry, running
 from app.store import decisions, histories
-from app.verbs import diagnosing
+from app.verbs import diagnosing, preempting
 
 Victims = Mapping[model.NodeName, Sequence[model.Uid]]
 ATTEMPTS = ("filter", "filter_onlyone")
@@ -161,7 +161,7 @@ def _vetoed(cycle: cycles.Cycle, victims: Victims, plugins: registry.Registry) -
     """preempt's objections in the form of refusals: one for each sentence."""
     grouped: dict[str, set[model.NodeName]] = {}
     for node, uids in victims.items():
-        reason = _objection(cycle, node, uids, plugins)
+        reason = preempting.objection(plugins, cycle, node, uids)
         if reason is not None:
             grouped.setdefault(reason, set()).add(node)
     return verdicts.Trace(
@@ -174,22 +174,6 @@ def _vetoed(cycle: cycles.Cycle, victims: Victims, plugins: registry.Registry) -
             for reason, nodes in sorted(grouped.items())
         ),
     )
-
-
-def _objection(
-    cycle: cycles.Cycle, node: model.NodeName, uids: Sequence[model.Uid], plugins: registry.Registry
-) -> str | None:
-    snapshot = cycle.snapshot
-    if not uids:
-        return "no victims listed"
-    if any(snapshot.node_of(uid) not in ("", node) for uid in uids):
-        return "a listed victim runs on another node"
-    if not plugins.interested(cycle.pod) and not plugins.preempts:
-        return None
-    if node not in snapshot.nodes:
-        return "node not known"
-    found = [victim for uid in uids if (victim := snapshot.pod(uid)) is not None]
-    return running.veto(plugins, cycle, node, found)
 
 
 def _difference(decision: decisions.Decision, trace: verdicts.Trace, plugins: registry.Registry) -> str:

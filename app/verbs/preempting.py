@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.domain import model, snapshots
-from app.framework import cycles, running
+from app.framework import cycles, registry, running
 from app.store import errors as store_errors
 from app.verbs import contexts, filtering
 
@@ -42,25 +42,26 @@ def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> Answer:
     dropped = {
         node: reason
         for node, uids in offer.items()
-        if (reason := _objection(context, base, node, uids)) is not None
+        if (reason := objection(context.plugins, base, node, uids)) is not None
     }
     return Answer(snapshot, tuple(node for node in offer if node not in dropped), dropped)
 
 
-def _objection(
-    context: contexts.Context, base: cycles.Cycle, node: model.NodeName, uids: Sequence[model.Uid]
+def objection(
+    plugins: registry.Registry, base: cycles.Cycle, node: model.NodeName, uids: Sequence[model.Uid]
 ) -> str | None:
+    """Why the victims must not be evicted from the node for this pod, or None."""
     if not uids:
         return "no victims listed"
     snapshot = base.snapshot
     if any(_elsewhere(snapshot, uid, node) for uid in uids):
         return "a listed victim runs on another node"
-    if not context.plugins.interested(base.pod) and not context.plugins.preempts:
+    if not plugins.interested(base.pod) and not plugins.preempts:
         return None
     if node not in snapshot.nodes:
         return "node not known"
     victims = [victim for uid in uids if (victim := snapshot.pod(uid)) is not None]
-    return running.veto(context.plugins, base, node, victims)
+    return running.veto(plugins, base, node, victims)
 
 
 def _elsewhere(snapshot: snapshots.Snapshot, uid: model.Uid, node: model.NodeName) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from app import telemetry
-from app.domain import model, snapshots
+from app.domain import model, snapshots, verdicts
 from app.store import decisions
-from app.verbs import binding, candidates, contexts, filtering, preempting
+from app.verbs import binding, candidates, contexts, filtering, preempting, showing
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class Decided:
     node: model.NodeName = ""
     error: str = ""
     victims: Mapping[model.NodeName, tuple[model.Uid, ...]] = field(default_factory=dict)
+    trace: verdicts.Trace | None = None
+    """For the debug flags."""
 
 
 def filtered(answer: filtering.Answer, offered: candidates.Candidates) -> Decided:
@@ -48,6 +50,7 @@ def filtered(answer: filtering.Answer, offered: candidates.Candidates) -> Decide
         refusals={refusal.plugin: len(refusal.nodes) for refusal in trace.refusals},
         plugins=tuple(refusal.plugin for refusal in trace.refusals),
         node=answer.only or "",
+        trace=trace,
     )
 
 
@@ -60,6 +63,7 @@ def scored(answer: filtering.Answer, offered: candidates.Candidates) -> Decided:
         kept=len(offered.nodes),
         snapshot=answer.snapshot,
         plugins=tuple(rating.plugin for rating in answer.trace.ratings),
+        trace=answer.trace,
     )
 
 
@@ -120,6 +124,10 @@ def report(context: contexts.Context, verb: str, decided: Decided, seconds: floa
         node=decided.node,
         error=decided.error,
     )
+    at = context.now()
+    if decided.trace is not None and (snapshot.flags or context.flags):
+        for event, fields in showing.lines(decided.trace, snapshot, started=context.flags, now=at):
+            telemetry.log.info(event, verb=verb, **fields)
     context.decisions.record(
         decisions.Draft(
             position=snapshot.position,
@@ -129,7 +137,7 @@ def report(context: contexts.Context, verb: str, decided: Decided, seconds: floa
             configuration=context.digest,
             kept=decided.kept,
             outcome=decided.outcome,
-            at=context.now(),
+            at=at,
             milliseconds=round(1000 * seconds, 3),
             reasons=dict(decided.reasons),
             plugins=decided.plugins,

@@ -12,7 +12,8 @@ from typing import Literal
 from marshmallow import Schema
 
 from app.api import blueprints, pages, queries, schemas, services, times
-from app.domain import model, snapshots
+from app.domain import snapshots
+from app.verbs import showing
 
 routes = blueprints.create("flags", "/apis/v1", "The debug flags.")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
@@ -95,7 +96,7 @@ def present(snapshot: snapshots.Snapshot, kind: Kind) -> pages.Body:
     """One flag as it is in the snapshot: an expired one is back at its value from the start."""
     given = services.current()
     default = given.flags.get(kind.letter, kind.default)
-    flag = in_force(snapshot, kind.letter, given.wall())
+    flag = showing.in_force(snapshot, kind.letter, now=times.rfc3339(given.wall()))
     return {
         "name": kind.letter,
         "title": kind.title,
@@ -106,11 +107,3 @@ def present(snapshot: snapshots.Snapshot, kind: Kind) -> pages.Body:
         "about": kind.about,
         "changed": snapshot.version(f"flag:{kind.letter}"),
     }
-
-
-def in_force(snapshot: snapshots.Snapshot, letter: str, now: float) -> model.Flag | None:
-    """The flag as last set, unless its time is over."""
-    flag = snapshot.flags.get(letter)
-    if flag is None or (flag.until and times.milliseconds(flag.until) <= now * 1000):
-        return None
-    return flag

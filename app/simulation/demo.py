@@ -1,0 +1,132 @@
+"""``topolog demo``: the stories, then the same at scale, then how to ask why."""
+
+import signal
+import time
+from pathlib import Path
+
+from rich import box, console, markdown, progress, table
+
+from app import settings
+from app.simulation import crowds, scenes, stages, traces
+
+PODS = 1500
+"""Pods of the scene at scale: about half a minute on two cores."""
+
+
+def run(chosen: settings.Settings, *, keep: bool, pods: int = PODS) -> bool:
+    """Play everything; whether every outcome was as its scene says."""
+    out = console.Console()
+    trace = traces.load(Path(chosen.trace)) if chosen.trace else traces.generate()
+    out.print("[bold]Topolog[/bold]: a simulated cluster, and `topolog up` beside it over real mTLS")
+    with out.status("starting the API server, certificates, store, recorder, controller, extender"):
+        opened = stages.raised()
+        stage = opened.__enter__()
+    try:
+        outcomes: list[scenes.Outcome] = []
+        for scene in scenes.STORIES:
+            out.print(f"\n[bold]{(scene.__doc__ or '').splitlines()[0]}[/bold]")
+            for outcome in scene(stage):
+                _tell(out, outcome)
+                outcomes.append(outcome)
+        crowd = _crowd(out, stage, trace, pods)
+        outcomes += crowd.outcomes
+        _explain(out, stage, crowd)
+        good = _sum_up(out, outcomes, crowd)
+        _how_to_ask(out, stage, crowd, keep=keep)
+        if keep:
+            _until_interrupted()
+        return good
+    except (stages.StageFailed, RuntimeError) as failure:
+        out.print(f"[red]the demo stopped:[/red] {failure}")
+        return False
+    finally:
+        opened.__exit__(None, None, None)
+
+
+def _crowd(out: console.Console, stage: stages.Stage, trace: traces.Trace, pods: int) -> crowds.Crowd:
+    out.print(f"\n[bold]At scale: {len(trace.nodes):,} nodes, {pods:,} pods; {trace.source}[/bold]")
+    bar = progress.Progress(
+        progress.TextColumn("scheduling"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        console=out,
+    )
+    with bar:
+        task = bar.add_task("", total=pods)
+
+        def update(done: int) -> None:
+            bar.update(task, completed=done)
+
+        crowd = crowds.play(stage, trace, pods=pods, clock=time.perf_counter, progress=update)
+    for outcome in crowd.outcomes:
+        _tell(out, outcome)
+    return crowd
+
+
+def _tell(out: console.Console, outcome: scenes.Outcome) -> None:
+    mark = "[green]ok[/green]  " if outcome.good else "[red]WRONG[/red]"
+    expected = "" if outcome.good else f"  (expected: {outcome.expected})"
+    out.print(f"  {mark} {outcome.what}: {outcome.got}{expected}", highlight=False)
+
+
+def _explain(out: console.Console, stage: stages.Stage, crowd: crowds.Crowd) -> None:
+    if not crowd.pending:
+        return
+    meta = crowd.pending[0]["metadata"]
+    out.print(f"\n[bold]Why is {meta['namespace']}/{meta['name']} pending?[/bold]")
+    text = stage.ask(
+        f"/apis/v1/pods/{meta['namespace']}/{meta['name']}/explain?format=markdown", accept="text/markdown"
+    )
+    lines = text.splitlines()
+    out.print(markdown.Markdown("\n".join(lines[:40])))
+    if len(lines) > 40:
+        out.print(f"  ... and {len(lines) - 40} more lines")
+
+
+def _sum_up(out: console.Console, outcomes: list[scenes.Outcome], crowd: crowds.Crowd) -> bool:
+    shown = table.Table(title="What was to happen, and what happened", box=box.SIMPLE)
+    for column in ("scene", "outcomes", "as expected"):
+        shown.add_column(column)
+    for scene in dict.fromkeys(outcome.scene for outcome in outcomes):
+        mine = [outcome for outcome in outcomes if outcome.scene == scene]
+        good = sum(outcome.good for outcome in mine)
+        colour = "green" if good == len(mine) else "red"
+        shown.add_row(scene, str(len(mine)), f"[{colour}]{good}[/{colour}]")
+    for name, value in crowds.figures(crowd):
+        shown.add_row(name, value, "")
+    out.print(shown)
+    return all(outcome.good for outcome in outcomes)
+
+
+def _how_to_ask(out: console.Console, stage: stages.Stage, crowd: crowds.Crowd, *, keep: bool) -> None:
+    name = "crowd/NAME"
+    if crowd.pending:
+        meta = crowd.pending[0]["metadata"]
+        name = f"{meta['namespace']}/{meta['name']}"
+    head = "Ask it yourself:" if keep else "With `topolog demo --keep` it stays, and these can be asked:"
+    out.print(f"\n[bold]{head}[/bold]")
+    if keep:
+        folder = stage.folder
+        out.print(f"  A='--cacert {folder}/ca.crt --cert {folder}/viewer.crt --key {folder}/viewer.key'")
+    for path in (
+        f"pods/{name}/explain?format=markdown",
+        "plugins/WorkloadPolicy/policies",
+        "pending?limit=5",
+        "decisions?outcome=refused&limit=3",
+        "events?type=PodPlaced&limit=3",
+    ):
+        out.print(f"  curl -s $A '{stage.url}/apis/v1/{path}'", soft_wrap=True, highlight=False)
+    if keep:
+        out.print("\nCtrl-C ends it.")
+
+
+def _until_interrupted() -> None:
+    previous = signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, previous)

@@ -1,0 +1,232 @@
+"""A stage to play on: a simulated cluster, and Topolog beside it as a user would run it.
+
+The API server and the kubelets live in this process; Topolog is ``topolog up`` with certificates of
+``topolog certs``, in processes of its own, over real HTTP and real mTLS.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import urllib3
+
+from app.simulation import apiservers, kubelets, scheduling
+
+Json = dict[str, Any]
+
+_START_SECONDS = 60.0
+_PODS, _NODES, _POLICIES = "pods", "nodes", "workloadpolicies"
+_TOPOLOG = (sys.executable, "-m", "app.cli")
+
+
+class StageFailed(RuntimeError):
+    """Topolog did not come up, or did not do in time what the scene waits for."""
+
+
+class Stage:
+    """What scenes work with."""
+
+    def __init__(self, folder: Path, server: apiservers.ApiServer, url: str) -> None:
+        self.folder = folder
+        self.server = server
+        self.url = url
+        """Where the extender answers."""
+        self._viewer = urllib3.PoolManager(
+            ca_certs=str(folder / "ca.crt"),
+            cert_file=str(folder / "viewer.crt"),
+            key_file=str(folder / "viewer.key"),
+            retries=False,
+        )
+
+    def scheduler(
+        self, nodes: list[Json], *, seed: int = 0, filter_verb: str = "filter"
+    ) -> scheduling.Scheduler:
+        """A scheduler for some of the nodes, with the scheduler's client certificate."""
+        extender = scheduling.Extender(
+            self.url,
+            ca=str(self.folder / "ca.crt"),
+            cert=str(self.folder / "scheduler.crt"),
+            key=str(self.folder / "scheduler.key"),
+        )
+        return scheduling.Scheduler(extender, nodes, seed=seed, filter_verb=filter_verb)
+
+    # -- the cluster -----------------------------------------------------------------------
+
+    def create(self, resource: str, made: Json) -> Json:
+        """Create an object, as kubectl would."""
+        created: Json = json.loads(self.server.objects.create(resource, made))
+        return created
+
+    def pod(self, pod: Json) -> Json:
+        """The pod as it is now."""
+        meta = pod["metadata"]
+        return self.server.objects.get(_PODS, (meta["namespace"], meta["name"]))
+
+    def relabel(self, node: str, labels: Mapping[str, str | None]) -> Json:
+        """Set or remove (None) labels of a node."""
+
+        def edit(found: Json) -> Json:
+            kept = {**found["metadata"]["labels"], **labels}
+            found["metadata"]["labels"] = {key: value for key, value in kept.items() if value is not None}
+            return found
+
+        return self.change(_NODES, ("", node), edit)
+
+    def change(self, resource: str, key: tuple[str, str], edit: Callable[[Json], Json]) -> Json:
+        """Edit an object."""
+        changed: Json = json.loads(self.server.objects.change(resource, key, edit))
+        return changed
+
+    # -- what Topolog knows ----------------------------------------------------------------
+
+    def ask(self, path: str, accept: str = "application/json") -> str:
+        """GET a path of the introspection API as a viewer; the body. Raises StageFailed."""
+        reply = self._viewer.request("GET", f"{self.url}{path}", headers={"Accept": accept}, timeout=10)
+        if reply.status != 200:
+            raise StageFailed(f"GET {path}: {reply.status} {reply.data.decode()[:200]}")
+        return reply.data.decode()
+
+    def wait(self, what: str, holds: Callable[[], bool], *, within: float = 20.0) -> None:
+        """Wait until something holds. Raises StageFailed."""
+        deadline = time.monotonic() + within
+        while not holds():
+            if time.monotonic() > deadline:
+                raise StageFailed(f"not within {within:.0f} s: {what}")
+            time.sleep(0.02)
+
+    def knows(self, path: str, holds: Callable[[Json], bool], what: str) -> Json:
+        """Wait until Topolog's answer at a path is as it should be; the answer."""
+        found: Json = {}
+
+        def look() -> bool:
+            nonlocal found
+            try:
+                found = json.loads(self.ask(path))
+            except StageFailed:
+                return False
+            return holds(found)
+
+        self.wait(what, look)
+        return found
+
+    def known_nodes(self, count: int) -> None:
+        """Wait until the log holds so many nodes."""
+        self.knows(
+            "/apis/v1/nodes?limit=1",
+            lambda found: len(found["items"]) + found["metadata"]["remaining"] >= count,
+            f"{count} nodes in the log",
+        )
+
+
+@contextmanager
+def raised() -> Iterator[Stage]:
+    """A stage; everything on it ends with the block."""
+    folder = Path(tempfile.mkdtemp(prefix="topolog-demo-"))
+    try:
+        with apiservers.ApiServer() as server:
+            played = kubelets.Kubelets(server.objects).start()
+            try:
+                with _topolog(folder, server.url) as url:
+                    yield Stage(folder, server, url)
+            finally:
+                played.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _topolog(folder: Path, api: str) -> Iterator[str]:
+    """``topolog certs``, then ``topolog up``; yields the extender's URL once it is ready."""
+    subprocess.run(
+        [*_TOPOLOG, "certs", str(folder), "--host", "localhost", "--host", "127.0.0.1"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    port, health = free_ports(2)
+    log = folder / "topolog.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*_TOPOLOG, "up"], env=_environment(folder, api, port, health), stdout=out, stderr=out
+        )
+    try:
+        _await_ready(process, log, health)
+        yield f"https://127.0.0.1:{port}"
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _environment(folder: Path, api: str, port: int, health: int) -> dict[str, str]:
+    kubeconfig = folder / "kubeconfig"
+    # JSON is YAML: no writer is needed for it.
+    kubeconfig.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "simulated", "cluster": {"server": api}}],
+                "users": [{"name": "demo", "user": {}}],
+                "contexts": [{"name": "demo", "context": {"cluster": "simulated", "user": "demo"}}],
+                "current-context": "demo",
+            }
+        )
+    )
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TOPOLOG_", "TLS_"))}
+    return kept | {
+        "TOPOLOG_CLUSTER": "demo",
+        "TOPOLOG_KUBE_KUBECONFIG": str(kubeconfig),
+        "TOPOLOG_SERVER_BIND": "127.0.0.1",
+        "TOPOLOG_SERVER_PORT": str(port),
+        "TOPOLOG_SERVER_HEALTH_PORT": str(health),
+        "TOPOLOG_TLS_CERT": str(folder / "server.crt"),
+        "TOPOLOG_TLS_KEY": str(folder / "server.key"),
+        "TOPOLOG_TLS_CA": str(folder / "ca.crt"),
+    }
+
+
+def _await_ready(process: "subprocess.Popen[bytes]", log: Path, health: int) -> None:
+    pool = urllib3.PoolManager(retries=False)
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        try:
+            if pool.request("GET", f"http://127.0.0.1:{health}/readyz", timeout=1).status == 200:
+                return
+        except urllib3.exceptions.HTTPError:
+            pass
+        time.sleep(0.1)
+    tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+    raise StageFailed(f"topolog up did not get ready; the end of its log:\n{tail}")
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback that nobody listens on, with two more behind each for a family of processes."""
+    found: list[int] = []
+    while len(found) < count:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = int(probe.getsockname()[1])
+        if all(_is_free(port + more) for more in (1, 2)) and port + 2 < 65_536:
+            found.append(port)
+    return found
+
+
+def _is_free(port: int) -> bool:
+    try:
+        with socket.create_server(("127.0.0.1", port)):
+            return True
+    except OSError:
+        return False
