@@ -157,6 +157,8 @@ def _gone(request: Request) -> errors.Refused:
 
 def _stateless(context: contexts.Context, request: Request) -> bool:
     """Whether the pod may be bound without a record: no plugin and no policy has to do with it (ADR 0001)."""
+    if not context.state.caught_up:
+        return False  # Which policies there are was never known here.
     snapshot = context.state.snapshot
     pod = _pod(context, snapshot, request)
     if context.plugins.interested(pod):

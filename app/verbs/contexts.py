@@ -21,6 +21,11 @@ class State(Protocol):
         """The latest snapshot applied here; may be behind the log."""
         ...
 
+    @property
+    def caught_up(self) -> bool:
+        """The head of the log was reached at least once."""
+        ...
+
     def catch_up(self, *, timeout: float = 2.0) -> snapshots.Snapshot:
         """The snapshot at the head of the log; raises StoreAway."""
         ...

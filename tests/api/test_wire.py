@@ -95,7 +95,9 @@ def test_a_preempt_reply_holds_no_null_and_invents_nothing(
 
     reply = json.loads(wire.preempt_reply(asked, kept))
 
-    assert reply == {"NodeNameToMetaVictims": {node: body["NodeNameToMetaVictims"][node] for node in kept}}  # type: ignore[index]
+    victims = body["NodeNameToMetaVictims"]
+    assert victims is not None
+    assert reply == {"NodeNameToMetaVictims": {node: victims[node] for node in kept}}
 
 
 @pytest.mark.parametrize("text", ["", "no", 'it "failed"'])
