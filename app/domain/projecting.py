@@ -179,17 +179,22 @@ class Projection:
                 self._residents.discard(at, uid)
             if to:
                 self._residents.add(to, uid)
-        if before is not None and (after is None or before.key != after.key):
+        if before is None or after is None or before.key != after.key:
+            self._renamed(uid, before, after)
+        if self._start.indexed:
+            self._relabelled(uid, before, after)
+        _enlist(self._waiting, uid, after is not None and not to and after.pending)
+        _enlist(self._nominated, uid, after is not None and _holds_nomination(after))
+
+    def _renamed(self, uid: model.Uid, before: model.Pod | None, after: model.Pod | None) -> None:
+        """A pod comes or goes. The name belongs to the one that came last."""
+        if before is not None:
             self._namespaces.discard(before.namespace, uid)
             if self._names.get(before.key) == uid:
                 del self._names[before.key]
         if after is not None:
-            if before is None or before.key != after.key:
-                self._namespaces.add(after.namespace, uid)
+            self._namespaces.add(after.namespace, uid)
             self._names[after.key] = uid
-        self._relabelled(uid, before, after)
-        _enlist(self._waiting, uid, after is not None and after.pending and not to)
-        _enlist(self._nominated, uid, after is not None and _holds_nomination(after))
 
     def _relabelled(self, uid: model.Uid, before: model.Pod | None, after: model.Pod | None) -> None:
         for label in self._start.indexed:

@@ -177,13 +177,13 @@ class Follower:
         try:
             for read in reads:
                 self.head_seen = read.head
-                if not read.entries:
+                if not read.events:
                     self._known_ms = known = read.head_ms if read.head else None
                     continue
                 if projection is None:
                     projection = projecting.Projection(self._snapshot)
-                projection.apply_all([entry.event for entry in read.entries])
-                known = read.entries[-1].at_ms
+                projection.apply_all(read.events)
+                known = read.times[-1]
         except errors.StoreError:
             if projection is not None:
                 self._publish(projection.finish(), known)

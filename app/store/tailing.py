@@ -5,7 +5,7 @@ behind, or refuses: another incarnation, a lost tail (even one that has grown ag
 trimmed beginning. It is never silent about them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple, NoReturn
@@ -30,12 +30,25 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The entries behind an offset, as far as one read goes."""
+    """What lies behind an offset, as far as one read goes."""
 
     head: int
     """The last offset of the log when it was read."""
     head_ms: int
-    entries: list[Entry]
+    after: int
+    times: Sequence[int]
+    """When the entries at ``after + 1``, ``after + 2`` ... were appended."""
+    events: Sequence[events.AnyEvent]
+
+    @property
+    def last(self) -> int:
+        """The offset of the last entry; ``after`` if there is none."""
+        return self.after + len(self.events)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The same as entries."""
+        return list(map(Entry, count(self.after + 1), self.times, self.events))
 
 
 class Tail:
@@ -60,22 +73,55 @@ class Tail:
     def read_all(
         self, after: int, known_ms: int | None = None, *, timeout: float | None = None
     ) -> Iterator[Read]:
-        """Reads up to the head; the next chunk is on its way while the caller works on this one."""
-        reply = self._wire.ask(self._request(after, known_ms, CHUNK), timeout=timeout)
-        while True:
-            ahead = _last(reply, after)
-            if ahead is None:
-                yield _understood(reply, after)
-                return
-            self._wire.send(self._request(*ahead, CHUNK))
-            try:
-                yield _understood(reply, after)
-                reply = self._wire.receive(timeout=timeout)
-            except BaseException:
-                # An answer is still on its way: it must not be taken for the next one's.
-                self._wire.close()
-                raise
-            after = ahead[0]
+        """Reads up to the head; the next is on its way while the caller works on this one."""
+        first = self.read(after, known_ms, timeout=timeout)
+        yield first
+        if first.last < first.head:
+            yield from self._rest(first.last, timeout)
+
+    def _rest(self, after: int, timeout: float | None) -> Iterator[Read]:
+        # By plain commands: a function takes ten times as long over many entries, turning each into
+        # Lua and back. What it checks at one moment holds for as long as the connection does.
+        try:
+            self._wire.send(self._plain(after))
+            while True:
+                state = self._wire.receive(timeout=timeout)
+                entries = self._wire.receive(timeout=timeout)
+                if not isinstance(state, list) or not isinstance(entries, list):
+                    raise errors.StoreError(f"the store answered a read with {state!r}, {entries!r}")
+                head, head_ms = self._checked(state, entries, after)
+                fields = [fields for _, fields in entries]
+                last = after + len(fields)
+                if last < head:
+                    self._wire.send(self._plain(last))
+                times = [int(one[1]) for one in fields]
+                yield Read(head, head_ms, after, times, [codecs.decode(one[3]) for one in fields])
+                if last == head:
+                    return
+                after = last
+        except BaseException:
+            # An answer may still be on its way: it must not be taken for the next one's.
+            self._wire.close()
+            raise
+
+    def _plain(self, after: int) -> connecting.Packed:
+        names = self._names
+        state = self._wire.pack("HMGET", names.meta, "incarnation", "head", "at")
+        return (*state, *self._wire.pack("XRANGE", names.log, after + 1, "+", "COUNT", CHUNK))
+
+    def _checked(
+        self, state: list[bytes | None], entries: list[tuple[bytes, list[bytes]]], after: int
+    ) -> tuple[int, int]:
+        """The head and its time, if the entries follow on ``after`` in the same history."""
+        incarnation, head = connecting.text(state[0] or b""), int(state[1] or 0)
+        if incarnation != self._incarnation or head < after:
+            refuse([b"REWOUND", incarnation.encode(), head])
+        last = after + len(entries)
+        if not entries or entries[0][0] != b"%d-0" % (after + 1) or entries[-1][0] != b"%d-0" % last:
+            # The function finds out what is wrong, and says so.
+            self.read(after)
+            raise errors.Gap(f"the log has a hole behind offset {after}: the store is damaged")
+        return max(head, last), int(state[2] or 0)
 
     def wait(self, after: int, *, milliseconds: int) -> None:
         """Return when something is behind ``after``, or the time is over."""
@@ -106,23 +152,12 @@ class Tail:
         return self._packed
 
 
-def _last(reply: connecting.Reply, after: int) -> tuple[int, int] | None:
-    """Where the entries of a reply end, as (offset, ms), if the log goes on behind it."""
-    if isinstance(reply, list) and len(reply) > 3 and reply[0] == b"OK":
-        last: int = after + (len(reply) - 3) // 2
-        if last < reply[1]:
-            return last, reply[-2]
-    return None
-
-
 def _understood(reply: connecting.Reply, after: int) -> Read:
     if not isinstance(reply, list):
         raise errors.StoreError(f"the store answered topolog_read with {reply!r}")
     if reply[0] != b"OK":
         refuse(reply)
-    decode = codecs.decode
-    entries = list(map(Entry, count(after + 1), reply[3::2], [decode(payload) for payload in reply[4::2]]))
-    return Read(head=reply[1], head_ms=reply[2], entries=entries)
+    return Read(reply[1], reply[2], after, reply[3::2], list(map(codecs.decode, reply[4::2])))
 
 
 def refuse(reply: list[bytes | int]) -> NoReturn:

@@ -190,6 +190,20 @@ def test_a_follower_notices_a_hole(store: opening.Store) -> None:
         store.follower.catch_up()
 
 
+@pytest.mark.parametrize(
+    "hole", [1, tailing.CHUNK, tailing.CHUNK + 1, 2 * tailing.CHUNK, 2 * tailing.CHUNK + 50]
+)
+def test_a_follower_notices_a_hole_anywhere_in_a_long_log(store: opening.Store, hole: int) -> None:
+    for start in range(0, 2 * tailing.CHUNK + 100, 100):
+        store.log.append(logs.Batch(events=[writing.seen(f"u{start + i}") for i in range(100)]))
+    store.client.xdel(store.keys.log, f"{hole}-0")
+    with pytest.raises((errors.Gap, errors.Trimmed)):
+        store.follower.catch_up()
+    # What came before the hole was applied, and nothing behind it.
+    assert store.follower.snapshot.offset < hole
+    assert len(store.follower.snapshot.pods) == store.follower.snapshot.offset
+
+
 def test_an_event_of_a_newer_version_stops_the_follower_where_it_is(store: opening.Store) -> None:
     store.log.append(logs.Batch(events=[writing.seen("u1")]))
     store.client.xadd(store.keys.log, {"t": 1, "e": b'{"v":1,"type":"Tomorrow"}'}, id="2-0")

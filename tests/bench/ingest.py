@@ -1,0 +1,117 @@
+"""How fast events go into the log, and how fast they come out of it again as a snapshot.
+
+Both through the real thing: an embedded server with an append-only file (everysec), ``Log.append``
+with a fence, an expected head and the counts that the events change; ``Follower`` reading it back.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from app import settings
+from app.domain import events, model, projecting, snapshots
+from app.store import following, logs, opening
+
+NODES = 500
+POLICIES = 10
+NAMESPACES = 50
+
+
+def measure_ingest(count: int = 100_000) -> float:
+    """Events a second into the log, guarded; what the events say is prepared before the clock starts."""
+    with TemporaryDirectory(prefix="topolog-") as directory:
+        store = opening.open_store(settings.Store(), cluster="bench", embedded_dir=Path(directory))
+        try:
+            batches = list(_batches(count))
+            epoch = store.log.claim_epoch()
+            begun = time.perf_counter()
+            for head, batch in batches:
+                store.log.append(batch, logs.Guard(epoch=epoch, head=head))
+            return count / (time.perf_counter() - begun)
+        finally:
+            store.close()
+
+
+def measure_replay(count: int = 150_000) -> float:
+    """Events a second out of the log, through a follower that starts from nothing."""
+    with TemporaryDirectory(prefix="topolog-") as directory:
+        store = opening.open_store(settings.Store(), cluster="bench", embedded_dir=Path(directory))
+        try:
+            for head, batch in _batches(count):
+                store.log.append(batch, logs.Guard(head=head))
+            follower = following.Follower(store.log)
+            begun = time.perf_counter()
+            follower.catch_up(timeout=600)
+            took = time.perf_counter() - begun
+            follower.stop()
+            return count / took
+        finally:
+            store.close()
+
+
+def _batches(count: int) -> Iterator[tuple[int, logs.Batch]]:
+    """(head before, batch): nodes and policies, then pods that come, are bound, run, and some that go."""
+    projection = projecting.Projection(snapshots.empty())
+    head = 0
+    pending: list[events.AnyEvent] = []
+    for number, event in zip(range(count), history(), strict=False):
+        projection.apply(event)
+        pending.append(event)
+        if len(pending) == logs.MOST_EVENTS or number == count - 1:
+            yield head, logs.Batch(events=pending, increments=projection.increments)
+            head += len(pending)
+            pending = []
+            projection.increments = {}
+
+
+def history() -> Iterator[events.AnyEvent]:
+    """An endless history of a cluster of middling size."""
+    for i in range(NODES):
+        labels = {"kubernetes.io/hostname": f"node-{i:05d}", "zone": f"z{i % 3}", "rack": f"r{i % 25}"}
+        yield events.NodeSeen(
+            node=model.Node(
+                name=f"node-{i:05d}", uid=f"n{i}", labels=labels, allocatable={"cpu": 64_000}, ready=True
+            )
+        )
+    for i in range(POLICIES):
+        yield events.PolicySeen(
+            policy=model.WorkloadPolicy(
+                uid=f"p{i}",
+                namespace=f"ns{i}",
+                name="quota",
+                topology_key="zone",
+                selector=model.Selector(labels={"app": f"a{i % 7}"}),
+                allocations=(model.Allocation("z0", 100),),
+            )
+        )
+    i = 0
+    while True:
+        yield from _life(i)
+        i += 1
+
+
+def _life(i: int) -> Iterator[events.AnyEvent]:
+    def seen(node: str = "", phase: str = "Pending", started: str = "") -> events.PodSeen:
+        return events.PodSeen(
+            pod=model.Pod(
+                uid=f"00000000-0000-4000-8000-{i:012d}",
+                namespace=f"ns{i % NAMESPACES}",
+                name=f"app-{i % 1000}-{i:06d}",
+                labels={"app": f"a{i % 7}", "pod-template-hash": "abcdef"},
+                owners=(model.Owner("ReplicaSet", f"app-{i % 1000}", f"rs{i % 1000}", controller=True),),
+                requests={"cpu": 500, "memory": 1 << 30},
+                node=node,
+                phase=phase,
+                created="2026-01-01T00:00:00Z",
+                started=started,
+            )
+        )
+
+    node = f"node-{i % NODES:05d}"
+    yield seen()
+    yield seen(node)
+    yield seen(node, "Running", "2026-01-01T00:00:05Z")
+    if i % 3 == 0:
+        gone = seen(node).pod
+        yield events.PodGone(uid=gone.uid, namespace=gone.namespace, name=gone.name)
