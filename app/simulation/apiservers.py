@@ -41,6 +41,8 @@ class ApiServer:
         self.faults = faults.Faults()
         self.seen: list[requests.Request] = []
         """Every request, for tests that count."""
+        self.accepted = 0
+        """How many connections were made."""
         self._tls = tls
         self._listener: socket.socket | None = None
         self._connections: set[socket.socket] = set()
@@ -97,6 +99,7 @@ class ApiServer:
                 connection, _ = listener.accept()
             except OSError:
                 return
+            self.accepted += 1
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 

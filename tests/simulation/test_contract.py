@@ -10,6 +10,8 @@ from tests.kube import contract
 
 
 class TestSimulatedApiServer(contract.ApiServerContract):
+    started: apiservers.ApiServer
+
     @pytest.fixture
     def server(self) -> Iterator[apiservers.ApiServer]:
         with apiservers.ApiServer(bookmarks=0.2) as started:
@@ -18,7 +20,7 @@ class TestSimulatedApiServer(contract.ApiServerContract):
     @pytest.fixture
     def client(self, server: apiservers.ApiServer) -> Iterator[clients.Client]:
         made = clients.Client(accessing.plain(server.url))
-        self.server = server
+        self.started = server
         yield made
         made.close()
 
@@ -27,5 +29,5 @@ class TestSimulatedApiServer(contract.ApiServerContract):
         return "contract"
 
     def forget(self, client: clients.Client) -> bool:
-        self.server.objects.compact("pods")
+        self.started.objects.compact("pods")
         return True
