@@ -89,7 +89,11 @@ class Extender:
             self._report(verb, reporting.failed(pod, offered, str(away)), began)
             return Reply(200, wire.filter_error(str(away)))
         keep = None if not answer.single else [answer.only] if answer.only is not None else []
-        reply = wire.filter_reply(asked, offered, answer.trace, keep)
+        kept = None
+        if asked.names is not None and keep is None:
+            kept = wire.told(offered, answer.trace)
+            self._context.recents.tell(pod, offered, kept)
+        reply = wire.filter_reply(asked, offered, answer.trace, keep, kept)
         self._report(verb, reporting.filtered(answer, offered), began)
         return Reply(200, reply)
 
@@ -138,10 +142,11 @@ class Extender:
         recent = self._recent(asked.pod)
         if asked.names is None:
             return recent.pod, wire.nodes_of(asked.nodes or b"{}")
-        offered = recent.offered
-        if offered is None or offered.spelled != asked.names:
-            offered = recent.offered = wire.names_of(asked.names)
-            recent.trace = None
+        for known in (recent.offered, recent.told):
+            if known is not None and known.spelled == asked.names:
+                return recent.pod, known
+        offered = wire.names_of(asked.names, self._context.state.snapshot.topology.everywhere)
+        self._context.recents.hold(recent, offered)
         return recent.pod, offered
 
     def _recent(self, raw: bytes) -> contexts.Recent:

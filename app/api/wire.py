@@ -1,24 +1,29 @@
 """kube-scheduler's JSON: k8s.io/kube-scheduler/extender/v1, read leniently in case, strictly in form.
 
 Go writes the exported field names and reads any case; so do we. Node names are read once and spliced
-back as they came where nothing was refused: the replies for thousands of nodes are mostly copies.
+back as they came where nothing was refused, and what a reply says of lasting sets of nodes is spelled
+once: the replies for thousands of nodes are mostly copies.
 """
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+import zlib
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NoReturn
 
 import msgspec
 
-from app.domain import model, verdicts
+from app.domain import lasting, model, verdicts
 from app.verbs import candidates
 
 MAX_DEPTH = 64
 _FRAME = len(b'{"Pod":,"Nodes":,"NodeNames":}\n')
 """What kube-scheduler sends around the three values."""
 _FILTERED = b'{"Nodes":%b,"NodeNames":%b,"FailedNodes":{},"FailedAndUnresolvableNodes":%b,"Error":""}'
-_NULL = msgspec.Raw(b"null")
+_FRAGMENTS = 32
+"""Spelled parts of replies that are kept: each may be a few hundred KB for 5,000 nodes."""
+_NULL = b"null"
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _PAIRS = re.compile(rb"\[\]|\{\}")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -93,15 +98,15 @@ def call(body: bytes) -> Call:
         pod, nodes, names = args.pod, args.nodes, args.node_names
         if pod is msgspec.UNSET or nodes is msgspec.UNSET or names is msgspec.UNSET:
             folded = _folded(body)
-            pod, nodes, names = (folded.get(key, _NULL) for key in ("pod", "nodes", "nodenames"))
+            parts = [bytes(folded.get(key, _NULL)) for key in ("pod", "nodes", "nodenames")]
         else:
-            parts = bytes(pod), bytes(nodes), bytes(names)
+            parts = [bytes(pod), bytes(nodes), bytes(names)]
             if len(body) - sum(map(len, parts)) > _FRAME:
                 # There is more than the three keys: look whether one of them comes twice.
                 _refuse_duplicates(_decode_pairs(body))
     except (ValueError, RecursionError) as error:
         bad(error)
-    return Call(pod=_given(pod) or b"", names=_given(names), nodes=_given(nodes))
+    return Call(pod=_given(parts[0]) or b"", names=_given(parts[2]), nodes=_given(parts[1]))
 
 
 def bind_call(body: bytes) -> BindCall:
@@ -121,9 +126,9 @@ def preempt_call(body: bytes) -> PreemptCall:
         folded = _folded(body)
     except (ValueError, RecursionError) as error:
         bad(error)
-    pod = _given(folded.get("pod", _NULL)) or b""
-    meta = _given(folded.get("nodenametometavictims", _NULL))
-    full = _given(folded.get("nodenametovictims", _NULL))
+    pod = _given(bytes(folded.get("pod", _NULL))) or b""
+    meta = _given(bytes(folded.get("nodenametometavictims", _NULL)))
+    full = _given(bytes(folded.get("nodenametovictims", _NULL)))
     victims: dict[str, tuple[str, ...]] = {}
     violations: dict[str, int] = {}
     for node, listed in _folded_values(meta or full or b"{}", fold=False).items():
@@ -152,10 +157,10 @@ def check_object(raw: bytes) -> None:
         bad(error)
 
 
-def names_of(raw: bytes) -> candidates.Candidates:
-    """Candidates from a JSON list of names. Raises BadRequest."""
+def names_of(raw: bytes, everywhere: verdicts.Names = verdicts.NONE) -> candidates.Candidates:
+    """Candidates from a JSON list of names; ``everywhere`` are all nodes. Raises BadRequest."""
     try:
-        return candidates.Candidates(_decode_names(raw), raw)
+        return candidates.offered(_decode_names(raw), raw, everywhere)
     except (ValueError, RecursionError) as error:
         bad(error)
 
@@ -172,21 +177,36 @@ def nodes_of(raw: bytes) -> candidates.Candidates:
 # -- replies -------------------------------------------------------------------------------------
 
 
+def told(offered: candidates.Candidates, trace: verdicts.Trace) -> candidates.Candidates:
+    """The kept names, spelled as the reply spells them: that is what prioritize will be asked about."""
+    if not trace.refusals and not offered.repeated:
+        return offered
+    kept = trace.kept if isinstance(offered.nodes, lasting.Lasting) else verdicts.NONE
+    if isinstance(kept, lasting.Lasting):
+        return candidates.Candidates(kept, _rotated(_named(kept), trace.pod.uid))
+    names = offered.without(trace.refused)
+    return candidates.Candidates(names, _encode(names))
+
+
 def filter_reply(
-    asked: Call, offered: candidates.Candidates, trace: verdicts.Trace, keep: Sequence[str] | None
+    asked: Call,
+    offered: candidates.Candidates,
+    trace: verdicts.Trace,
+    keep: Sequence[str] | None,
+    kept: candidates.Candidates | None = None,
 ) -> bytes:
     """ExtenderFilterResult in the form of the request.
 
     Every refused node is in FailedAndUnresolvableNodes with its sentence: FailedNodes can only do
-    harm (extender-contract-checked C4). ``keep`` overrides which names are kept (filter_onlyone).
+    harm (extender-contract-checked C4). ``keep`` overrides which names are kept (filter_onlyone);
+    ``kept`` are those of ``told``, if they are at hand.
     """
-    failed = _reasons(offered, trace, keep)
+    failed = _failed(offered, trace, keep)
     if asked.names is None:
-        kept = _kept_nodes(asked.nodes or b"{}", offered, trace, keep)
-        return _FILTERED % (kept, b"null", failed)
-    if keep is None and not trace.refusals and not offered.repeated:
-        return _FILTERED % (b"null", asked.names, failed)
-    return _FILTERED % (b"null", _encode(offered.without(trace.refused) if keep is None else keep), failed)
+        whole = _kept_nodes(asked.nodes or b"{}", offered, trace, keep)
+        return _FILTERED % (whole, b"null", failed)
+    names = (kept or told(offered, trace)).spelled if keep is None else _encode(keep)
+    return _FILTERED % (b"null", names, failed)
 
 
 def filter_error(text: str) -> bytes:
@@ -204,19 +224,11 @@ def filter_error(text: str) -> bytes:
 
 def priority_reply(offered: candidates.Candidates, totals: Mapping[int, verdicts.Names]) -> bytes:
     """HostPriorityList: every candidate exactly once (a missing one would lose every tie, C8)."""
-    groups: list[tuple[int, Collection[str]]] = [(score, nodes) for score, nodes in totals.items() if nodes]
-    if sum(len(nodes) for _, nodes in groups) < len(offered.nodes):
-        rest = offered.nodes.difference(*totals.values()) if totals else offered.nodes
-        groups.append((0, rest))
-    if not groups:
-        return b"[]"
-    if offered.spelled and b"\\" not in offered.spelled:
-        parts = (
-            '{"Host":"' + f'","Score":{score}}},{{"Host":"'.join(nodes) + f'","Score":{score}}}'
-            for score, nodes in groups
-        )
-        return ("[" + ",".join(parts) + "]").encode()
-    return _encode([{"Host": node, "Score": score} for score, nodes in groups for node in nodes])
+    groups = [(nodes, score) for score, nodes in totals.items() if nodes]
+    if sum(len(nodes) for nodes, _ in groups) < len(offered.nodes):
+        rest = lasting.minus(offered.nodes, lasting.union(*totals.values())) if totals else offered.nodes
+        groups.append((rest, 0))
+    return b"[%b]" % b",".join(_scored(nodes, score, plain=offered.plain) for nodes, score in groups)
 
 
 def bind_reply(error: str = "") -> bytes:
@@ -248,9 +260,9 @@ def bad(error: Exception) -> NoReturn:
     raise BadRequest(f"the body is not the JSON that is expected: {text}") from error
 
 
-def _given(raw: msgspec.Raw) -> bytes | None:
-    spelled = bytes(raw).strip()
-    return None if spelled == b"null" else spelled
+def _given(raw: bytes) -> bytes | None:
+    spelled = raw.strip()
+    return None if spelled == _NULL else spelled
 
 
 def _folded(body: bytes) -> dict[str, msgspec.Raw]:
@@ -299,17 +311,63 @@ def _victim_uid(item: object, *, meta: bool) -> str:
     return str(metadata.get("uid", "")) if isinstance(metadata, dict) else ""
 
 
-def _reasons(offered: candidates.Candidates, trace: verdicts.Trace, keep: Sequence[str] | None) -> bytes:
-    if not trace.refusals and keep is None:
-        return b"{}"
-    reasons = trace.reasons()
+def _failed(offered: candidates.Candidates, trace: verdicts.Trace, keep: Sequence[str] | None) -> bytes:
+    """Refused node -> its sentence: that of the first plugin in order that refused it."""
+    groups = [(refusal.nodes, refusal.reason) for refusal in trace.refusals]
     if keep is not None:
-        chosen = "topolog: another node suits the pod better"
-        reasons = {**dict.fromkeys(trace.kept - set(keep), chosen), **reasons}
-    if len(set(reasons.values())) == 1 and offered.spelled and b"\\" not in offered.spelled:
-        tail = ":" + _encode(next(iter(reasons.values()))).decode()
-        return ('{"' + f'"{tail},"'.join(reasons) + f'"{tail}}}').encode()
-    return _encode(reasons)
+        groups.append((offered.nodes - set(keep), "topolog: another node suits the pod better"))
+    parts, seen = [], verdicts.NONE
+    for nodes, sentence in groups:
+        rest = lasting.minus(nodes, seen) if seen else nodes
+        if rest:
+            parts.append(_refused(rest, sentence, plain=offered.plain))
+            seen = lasting.union(seen, nodes) if seen else nodes
+    return b"{%b}" % b",".join(parts)
+
+
+def _refused(nodes: verdicts.Names, sentence: str, *, plain: bool) -> bytes:
+    """``"node":"sentence"``, for each node."""
+    if isinstance(nodes, lasting.Lasting):
+        return _refused_lasting(nodes, sentence)
+    if plain:
+        tail = '":' + _encode(sentence).decode()
+        return ('"' + f'{tail},"'.join(nodes) + tail).encode()
+    return _encode(dict.fromkeys(nodes, sentence))[1:-1]
+
+
+def _scored(nodes: verdicts.Names, score: int, *, plain: bool) -> bytes:
+    """``{"Host":"node","Score":score}``, for each node."""
+    if isinstance(nodes, lasting.Lasting):
+        return _scored_lasting(nodes, score)
+    if plain:
+        tail = f'","Score":{score}}}'
+        return ('{"Host":"' + f'{tail},{{"Host":"'.join(nodes) + tail).encode()
+    return _encode([{"Host": node, "Score": score} for node in nodes])[1:-1]
+
+
+@lru_cache(_FRAGMENTS)
+def _refused_lasting(nodes: lasting.Lasting, sentence: str) -> bytes:
+    return _encode(dict.fromkeys(nodes, sentence))[1:-1]
+
+
+@lru_cache(_FRAGMENTS)
+def _scored_lasting(nodes: lasting.Lasting, score: int) -> bytes:
+    return _encode([{"Host": node, "Score": score} for node in nodes])[1:-1]
+
+
+@lru_cache(_FRAGMENTS)
+def _named(nodes: lasting.Lasting) -> bytes:
+    return _encode(list(nodes))
+
+
+def _rotated(spelled: bytes, uid: model.Uid) -> bytes:
+    """The list of names, begun at another one for each pod.
+
+    Where scores are missing kube-scheduler takes the first of the list (extender-contract-checked C8):
+    it must not be the same node each time.
+    """
+    at = spelled.find(b'","', zlib.crc32(uid.encode(errors="replace")) % len(spelled))
+    return spelled if at < 0 else b'["%b,%b]' % (spelled[at + 3 : -1], spelled[1 : at + 1])
 
 
 def _kept_nodes(

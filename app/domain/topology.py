@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import immutables
 
-from app.domain import model
+from app.domain import lasting, model
 
 _NO_LABELS: Mapping[str, str] = {}
 
@@ -20,14 +20,14 @@ class Domain:
 
     def __init__(self, members: "immutables.Map[model.NodeName, None]") -> None:
         self.members = members
-        self._frozen: frozenset[model.NodeName] | None = None
+        self._frozen: lasting.Lasting | None = None
 
     @property
-    def nodes(self) -> frozenset[model.NodeName]:
+    def nodes(self) -> lasting.Names:
         """The members as a set, made once for each version of the domain."""
         frozen = self._frozen
         if frozen is None:
-            frozen = self._frozen = frozenset(self.members)
+            frozen = self._frozen = lasting.Lasting(self.members)
         return frozen
 
     def __len__(self) -> int:
@@ -45,7 +45,7 @@ class Column:
     def __init__(self, domains: "immutables.Map[str, Domain]") -> None:
         self.domains = domains
 
-    def __getitem__(self, value: str) -> frozenset[model.NodeName]:
+    def __getitem__(self, value: str) -> lasting.Names:
         """The nodes with that value of the key; empty if there are none."""
         return self.domains.get(value, _EMPTY).nodes
 
@@ -59,10 +59,16 @@ _NO_COLUMN = Column(immutables.Map())
 class Topology:
     """All label keys of all nodes, at one offset."""
 
-    __slots__ = ("columns",)
+    __slots__ = ("_all", "columns")
 
-    def __init__(self, columns: "immutables.Map[str, Column]") -> None:
+    def __init__(self, columns: "immutables.Map[str, Column]", everywhere: Domain) -> None:
         self.columns = columns
+        self._all = everywhere
+
+    @property
+    def everywhere(self) -> lasting.Names:
+        """All nodes: the same set as long as none comes or goes."""
+        return self._all.nodes
 
     def __getitem__(self, key: str) -> Column:
         """The column of a label key; empty if no node carries it."""
@@ -73,7 +79,14 @@ class Topology:
         old = before.labels if before else _NO_LABELS
         new = after.labels if after else _NO_LABELS
         node = after or before
-        if node is None or old == new:
+        if node is None:
+            return self
+        everywhere = self._all
+        if after is None:
+            everywhere = Domain(everywhere.members.delete(node.name))
+        elif before is None:
+            everywhere = Domain(everywhere.members.set(node.name, None))
+        elif old == new:
             return self
         columns = self.columns
         for key, value in old.items():
@@ -82,10 +95,10 @@ class Topology:
         for key, value in new.items():
             if old.get(key) != value:
                 columns = _entered(columns, key, value, node.name)
-        return Topology(columns)
+        return Topology(columns, everywhere)
 
 
-EMPTY = Topology(immutables.Map())
+EMPTY = Topology(immutables.Map(), _EMPTY)
 
 
 def _entered(

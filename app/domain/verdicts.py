@@ -6,7 +6,7 @@ Log lines, debug flags, explain, metrics and Events are renderings of it.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from app.domain import model
+from app.domain import lasting, model
 
 Names = frozenset[model.NodeName]
 NONE: Names = frozenset()
@@ -64,14 +64,12 @@ class Trace:
         """The candidates that some plugin refuses."""
         if not self.refusals:
             return NONE
-        if len(self.refusals) == 1:
-            return self.refusals[0].nodes
-        return frozenset().union(*(refusal.nodes for refusal in self.refusals))
+        return lasting.union(*(refusal.nodes for refusal in self.refusals))
 
     @property
     def kept(self) -> Names:
         """The candidates that no plugin refuses."""
-        return self.candidates - self.refused if self.refusals else self.candidates
+        return lasting.minus(self.candidates, self.refused) if self.refusals else self.candidates
 
     def reasons(self) -> dict[model.NodeName, str]:
         """Refused node -> its sentence: that of the first plugin in order that refused it."""

@@ -1,7 +1,7 @@
 """What every verb is given: the plugins, the state, the way to the cluster, and a memory of recent pods."""
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -35,7 +35,7 @@ class State(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Recent:
     """One pod as kube-scheduler lately sent it, and what was made of it."""
 
@@ -43,6 +43,8 @@ class Recent:
     """The pod's JSON."""
     pod: model.Pod
     offered: candidates.Candidates | None = None
+    told: candidates.Candidates | None = None
+    """What filter kept of the offered ones."""
     trace: verdicts.Trace | None = None
     """The latest filter decision; valid at its own position only."""
 
@@ -50,8 +52,11 @@ class Recent:
 class Recents:
     """The last pods that were asked about: filter's work is reused by prioritize and bind."""
 
-    def __init__(self, kept: int = 512) -> None:
+    def __init__(self, kept: int = 512, holding: int = 16) -> None:
+        """``kept``: pods; ``holding``: of the latest ones, candidates and trace too, which are large."""
         self._kept = kept
+        self._holding = holding
+        self._held: deque[Recent] = deque()
         self._by_uid: OrderedDict[model.Uid, Recent] = OrderedDict()
         self._by_spelling: dict[bytes, Recent] = {}
         self._lock = threading.Lock()
@@ -74,6 +79,22 @@ class Recents:
                 self._by_spelling.pop(former.spelled, None)
             self._by_uid[recent.pod.uid] = recent
             self._by_spelling[recent.spelled] = recent
+
+    def hold(self, recent: Recent, offered: candidates.Candidates) -> None:
+        """Remember what the pod was offered, and forget what one some calls ago was."""
+        with self._lock:
+            recent.offered, recent.told, recent.trace = offered, None, None
+            self._held.append(recent)
+            if len(self._held) > self._holding:
+                former = self._held.popleft()
+                if former not in self._held:
+                    former.offered = former.told = former.trace = None
+
+    def tell(self, pod: model.Pod, offered: candidates.Candidates, kept: candidates.Candidates) -> None:
+        """Remember what filter kept of the offered nodes, if these are still remembered."""
+        recent = self._by_uid.get(pod.uid)
+        if recent is not None and recent.offered is offered:
+            recent.told = kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidate
         return Answer(recent.trace, snapshot)
     cycle = cycles.cycle(pod, offered.nodes, snapshot, score_max=plugins.score_max)
     trace = running.run_filter(plugins, cycle)
-    if recent is not None:
+    if recent is not None and recent.offered is offered:
         recent.trace = trace
     return Answer(trace, snapshot)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.api import wire
-from app.domain import model, verdicts
+from app.domain import lasting, model, verdicts
 from app.verbs import candidates
 
 NAMES = st.lists(
@@ -56,6 +56,37 @@ def test_a_filter_reply_lists_every_candidate_exactly_once(
     assert set(failed.values()) <= {'no "room"\n'}
     assert reply["FailedNodes"] == {}
     assert reply["Error"] == ""
+
+
+@given(names=NAMES.map(lambda names: list(dict.fromkeys(names))), chosen=st.sets(st.integers(0, 11)))
+def test_where_every_node_is_offered_the_reply_and_what_it_tells_are_those_of_any_names(
+    names: list[str], chosen: set[int]
+) -> None:
+    everywhere = lasting.Lasting(names)
+    offered = wire.names_of(json.dumps(names[::-1]).encode(), everywhere)
+    assert offered.nodes is everywhere
+    refused = lasting.Lasting(name for at, name in enumerate(names) if at in chosen)
+    trace = trace_of(offered, refused)
+    asked = wire.Call(pod=b"{}", names=offered.spelled, nodes=None)
+
+    told = wire.told(offered, trace)
+    reply = json.loads(wire.filter_reply(asked, offered, trace, None, told))
+
+    assert sorted(reply["NodeNames"]) == sorted(set(names) - refused)
+    assert json.loads(told.spelled) == reply["NodeNames"]
+    assert told.nodes == set(reply["NodeNames"])
+    assert reply["FailedAndUnresolvableNodes"] == dict.fromkeys(refused, 'no "room"\n')
+    scores = json.loads(wire.priority_reply(told, {7: lasting.common(told.nodes, everywhere)}))
+    assert {entry["Host"]: entry["Score"] for entry in scores} == dict.fromkeys(told.nodes, 7)
+
+
+@given(names=NAMES, known=NAMES)
+def test_only_all_nodes_each_once_are_all_nodes(names: list[str], known: list[str]) -> None:
+    everywhere = lasting.Lasting(known)
+    offered = wire.names_of(json.dumps(names).encode(), everywhere)
+    assert offered.nodes == set(names)
+    assert offered.repeated == (len(set(names)) != len(names))
+    assert (offered.nodes is everywhere) == (sorted(names) == sorted(everywhere))
 
 
 @given(names=NAMES, chosen=st.dictionaries(st.integers(0, 11), st.integers(-5, 5).filter(bool)))

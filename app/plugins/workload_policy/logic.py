@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 
 import msgspec
 
-from app.domain import model, selecting, snapshots, topology, verdicts
+from app.domain import lasting, model, selecting, snapshots, topology, verdicts
 from app.framework import cycles, deferring
 
 LABEL = "workload-policy/kosmos.io"
@@ -109,9 +109,9 @@ def refusal(cycle: cycles.Cycle, *, ignoring: bool) -> verdicts.Refusal | None:
     column = cycle.snapshot.topology[policy.topology_key]
     open_to = tuple(q.domain for q in listed if not (policy.required and q.reached))
     allowed = united(column, open_to)
-    if cycle.candidates <= allowed:
+    refused = lasting.minus(cycle.candidates, allowed)
+    if not refused:
         return None
-    refused = cycle.candidates - allowed
     details = partial(explained, column, policy.topology_key, listed, refused)
     return verdicts.Refusal(sentence(policy, listed), refused, deferring.Details(details))
 
@@ -166,9 +166,8 @@ def rating(cycle: cycles.Cycle) -> verdicts.Rating:
         scored.setdefault(quota.score(policy.method, cycle.score_max), []).append(quota.domain)
     groups = {}
     for score, domains in scored.items():
-        nodes = united(column, tuple(domains))
         # Mostly every node is offered: then the united set itself serves, and nothing is built.
-        groups[score] = nodes if nodes <= candidates else nodes & candidates
+        groups[score] = lasting.common(united(column, tuple(domains)), candidates)
     told = partial(described, policy.method, column, open_to, candidates)
     return verdicts.Rating(groups, deferring.Details(told))
 
@@ -176,7 +175,7 @@ def rating(cycle: cycles.Cycle) -> verdicts.Rating:
 @lru_cache(maxsize=256)
 def united(column: topology.Column, domains: tuple[str, ...]) -> verdicts.Names:
     """The nodes of several domains. Remembered: it changes with a label or when a domain fills up only."""
-    return frozenset().union(*(column[domain] for domain in domains))
+    return lasting.Lasting(frozenset().union(*(column[domain] for domain in domains)))
 
 
 def described(
