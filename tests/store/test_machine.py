@@ -20,6 +20,19 @@ from tests.store import losing, writing
 
 WRITERS = 3
 INDEXED = frozenset(("app",))
+WORLD: list[events.AnyEvent] = [
+    *(
+        events.NodeSeen(node=model.Node(name=name, uid=name, labels={"zone": "ab"[i % 2]}))
+        for i, name in enumerate(generating.NODES)
+    ),
+    *(
+        events.PolicySeen(
+            policy=model.WorkloadPolicy(uid=namespace, namespace=namespace, name="all", topology_key="zone")
+        )
+        for namespace in generating.NAMESPACES
+    ),
+]
+"""Where every pod counts from the start, until the history says otherwise."""
 
 
 @dataclass
@@ -48,6 +61,8 @@ class Writers(RuleBasedStateMachine):
         self.expected = snapshots.empty(indexed=INDEXED, incarnation=self.log.incarnation)
         self.history: list[events.AnyEvent] = []
         self.epoch = 0
+        writing.facts(self.log, self.expected, WORLD)
+        self._happened(WORLD)
         self.writers = [
             Writer(following.Follower(self.log, indexed=INDEXED), self.expected) for _ in range(WRITERS)
         ]
