@@ -58,9 +58,10 @@ class Announcer:
         for plugin in self._plugins.controls:
             room = plugin.announce(before, after, entry.event)
             if room is not None:
-                self._note(room.pods, room.message, entry.offset)
+                self.note(room.pods, room.message, entry.offset)
 
-    def _note(self, pods: tuple[model.Pod, ...], message: str, offset: int) -> None:
+    def note(self, pods: tuple[model.Pod, ...], message: str, offset: int) -> None:
+        """Have the pods told soon; ``offset`` is that of the event."""
         with self._changed:
             for pod in pods:
                 self._news.pop(pod.uid, None)

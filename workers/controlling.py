@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from app import telemetry
-from app.domain import events, snapshots
+from app.domain import events, model, snapshots
 from app.framework import registry
 from app.kube import backoffs, binding, clients, event_posting
 from app.store import errors, logs, opening
@@ -44,12 +44,19 @@ class Controller:
         self.settler = settling.Settler(
             binding.ApiBinder(client),
             lambda: follower.snapshot,
-            lambda uid, reason: releasing.release(follower, store.log, uid, reason),
+            self.release,
             self._clock,
             old=old,
         )
         self.poster = event_posting.Poster(client, self._clock, now=_second)
         self.teller = telling.Teller(store.decisions, self.poster)
+
+        self.subscribed = False
+        """What is appended from now on is heard."""
+
+    def release(self, uid: model.Uid, reason: str) -> bool:
+        """Take a promise back in the log; true if there is none any more."""
+        return releasing.release(self._store.follower, self._store.log, uid, reason)
 
     def checks(self) -> Mapping[str, str | None]:
         """What readiness depends on, and what is wrong with it."""
@@ -69,6 +76,7 @@ class Controller:
                 return
         follower.subscribe(self.announcer.heard)
         follower.subscribe(self.teller.heard)
+        self.subscribed = True
         self._catch_up_on_policies(follower.snapshot)
         hands = [
             self._hand("announcing", lambda: self.announcer.turn(timeout=1.0), pause=0.0),

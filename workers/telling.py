@@ -5,6 +5,8 @@ server. Each record is looked at once; the words carry the numbers (``host: 3/3`
 sees to it that there are few.
 """
 
+from typing import Protocol
+
 from app.domain import events, model, snapshots
 from app.kube import event_posting
 from app.store import decisions, tailing
@@ -14,10 +16,18 @@ RELEASED = "TopologReleased"
 _PAGE = 200
 
 
+class Records(Protocol):
+    """Where decisions are read (store.decisions.Decisions)."""
+
+    def latest(self, *, limit: int = 100) -> list[decisions.Decision]:
+        """The latest ones, newest first. Raises StoreAway."""
+        ...
+
+
 class Teller:
     """Turns what happened into Events; used by one thread, but for ``heard``."""
 
-    def __init__(self, records: decisions.Decisions, poster: event_posting.Poster) -> None:
+    def __init__(self, records: Records, poster: event_posting.Poster) -> None:
         self._records = records
         self._poster = poster
         self._last: str | None = None
@@ -50,11 +60,11 @@ class Teller:
 
 
 def sentence(decision: decisions.Decision) -> str:
-    """``refused on all 6 nodes: workload policy ns/p: no room (host 3/3, member 1/1) (6)``."""
+    """``refused on all 6 nodes that were offered: workload policy ns/p: no room (host: 3/3)``."""
     reasons = sorted(decision.reasons.items(), key=lambda one: (-one[1], one[0]))
     spelled = "; ".join(f"{reason} ({count})" if len(reasons) > 1 else reason for reason, count in reasons)
-    nodes = "the only node" if decision.count == 1 else f"all {decision.count} nodes"
-    return f"refused on {nodes} that were offered: {spelled}"
+    nodes = "the only node that was" if decision.count == 1 else f"all {decision.count} nodes that were"
+    return f"refused on {nodes} offered: {spelled}"
 
 
 def _worded(released: tuple[model.Pod, str]) -> tuple[model.Pod, str, str]:
