@@ -8,12 +8,23 @@ empty only if the pod is known to be bound (architecture 6).
 
 from dataclasses import dataclass
 
+from app import telemetry
 from app.domain import counting, events, model, projecting, snapshots
 from app.framework import cycles, running
 from app.kube import binding
+from app.kube import errors as kube_errors
 from app.store import errors as store_errors
 from app.store import logs
 from app.verbs import contexts, errors, releasing
+
+GROUP_SECONDS = 1.0
+"""No member of a scheduling group is refused sooner (architecture 20)."""
+_UNDER_WAY = 1.5
+"""Seconds beyond the time for a bind after which no Binding of it can still take effect."""
+_RELEASE, _READ, _LEAST = 0.6, 2.0, 0.1
+"""Seconds: for taking a promise back and for reading a pod at most, and for anything at least."""
+_MOST_TAKEN = 5
+"""So often may the last place be taken between our snapshot and our append."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +51,24 @@ def run(context: contexts.Context, request: Request) -> Bound:
 
     Raises Refused (will not or must not be bound there) or StateAway (try again).
     """
-    deadline = context.monotonic() + context.budgets.bind
+    began = context.monotonic()
     try:
-        snapshot = _promise(context, request, deadline)
-    except store_errors.StoreError as away:
-        if not _stateless(context, request):
-            raise errors.StateAway(f"topolog: the store is away ({away}); nothing was bound") from away
-        snapshot = context.state.snapshot
+        return _bound(context, request, began + context.budgets.bind)
+    except errors.VerbError:
+        if _grouped(context, request):
+            # kube-scheduler tries a refused member of a group again at once, hundreds of times a second.
+            context.sleep(max(0.0, began + GROUP_SECONDS - context.monotonic()))
+        raise
+
+
+def _bound(context: contexts.Context, request: Request, deadline: float) -> Bound:
+    snapshot = _known(context, request, deadline)
+    left = deadline - context.monotonic()
+    if left <= 0:
+        # Others count on it that no Binding is sent later than this (see _resolve).
+        raise errors.StateAway("topolog: the time for this bind is over; nothing was bound")
     outcome = context.binder.bind(
-        request.namespace,
-        request.name,
-        request.uid,
-        request.node,
-        timeout=max(0.2, deadline - context.monotonic()),
+        request.namespace, request.name, request.uid, request.node, timeout=max(_LEAST, left)
     )
     match outcome:
         case binding.Bound():
@@ -60,7 +76,9 @@ def run(context: contexts.Context, request: Request) -> Bound:
             unseen = model.Pod(uid=request.uid, namespace=request.namespace, name=request.name)
             return Bound(pod or unseen, request.node, snapshot)
         case binding.Refused():
-            releasing.release(context.state, context.log, request.uid, outcome.reason)
+            releasing.release(
+                context.state, context.log, request.uid, outcome.reason, node=request.node, timeout=_RELEASE
+            )
             raise errors.Refused(f"topolog: {outcome.reason}")
         case binding.Unknown():
             raise errors.StateAway(
@@ -69,13 +87,29 @@ def run(context: contexts.Context, request: Request) -> Bound:
             )
 
 
+def _known(context: contexts.Context, request: Request, deadline: float) -> snapshots.Snapshot:
+    """The snapshot in which the pod may be bound to the node. Raises Refused or StateAway."""
+    try:
+        try:
+            return _promise(context, request, deadline)
+        except store_errors.Conflict as conflict:
+            text = "too many pods are placed at the same moment; nothing was bound, try again"
+            raise errors.StateAway(f"topolog: {text}") from conflict
+        except store_errors.StoreError as away:
+            if not _stateless(context, request, deadline):
+                raise errors.StateAway(f"topolog: the store is away ({away}); nothing was bound") from away
+            return context.state.snapshot
+    except kube_errors.KubeError as problem:
+        text = f"the API server cannot be asked about the pod ({problem}); nothing was bound"
+        raise errors.StateAway(f"topolog: {text}") from problem
+
+
 def _promise(context: contexts.Context, request: Request, deadline: float) -> snapshots.Snapshot:
     """The snapshot in which the pod is promised (or already bound to) the node."""
+    taken = 0
     while True:
-        snapshot = context.state.catch_up(
-            timeout=max(0.1, min(context.budgets.state, deadline - context.monotonic()))
-        )
-        pod = _pod(context, snapshot, request)
+        snapshot = context.state.catch_up(timeout=_left(context, deadline, context.budgets.state))
+        pod = _pod(context, snapshot, request, deadline)
         if pod.node == request.node:
             return snapshot
         if pod.node:
@@ -83,22 +117,29 @@ def _promise(context: contexts.Context, request: Request, deadline: float) -> sn
         standing = snapshot.placements.get(request.uid)
         if standing is not None and standing.node == request.node:
             return snapshot
-        if standing is not None:
-            _resolve(context, request, standing)
-            continue
         try:
-            return _place(context, snapshot, pod, request.node)
+            if standing is not None:
+                _resolve(context, request, standing, deadline)
+                continue
+            return _place(context, snapshot, pod, request.node, deadline)
         except store_errors.Conflict:
             if context.monotonic() >= deadline:
                 raise
         except store_errors.CeilingReached as reached:
-            # Another replica took the last place after our snapshot: say so in the plugin's own words.
-            if context.monotonic() >= deadline:
-                raise errors.Refused(f"topolog: {reached}") from reached
+            # Another replica took the last place after our snapshot: the next one says so in the plugin's
+            # own words. If it does not, the counts are wrong, and no place is given away on their account.
+            taken += 1
+            if taken >= _MOST_TAKEN:
+                telemetry.log.warning("a count differs from its log", count=reached.key, reached=str(reached))
+                raise errors.Refused(f"topolog: no room left on node {request.node}") from reached
 
 
 def _place(
-    context: contexts.Context, snapshot: snapshots.Snapshot, pod: model.Pod, node: model.NodeName
+    context: contexts.Context,
+    snapshot: snapshots.Snapshot,
+    pod: model.Pod,
+    node: model.NodeName,
+    deadline: float,
 ) -> snapshots.Snapshot:
     cycle = cycles.cycle(pod, frozenset((node,)), snapshot, score_max=context.plugins.score_max)
     trace = running.run_filter(context.plugins, cycle)
@@ -113,23 +154,29 @@ def _place(
         # Only a count that the placement raises can break its ceiling.
         ceilings={key: top for key, top in claim.ceilings.items() if projection.increments.get(key, 0) > 0},
     )
-    appended = context.log.append(logs.Batch(events=(event,), increments=projection.increments), guard)
+    batch = logs.Batch(events=(event,), increments=projection.increments)
+    appended = context.log.append(batch, guard, timeout=_left(context, deadline, context.budgets.state))
     after = projection.finish()
     if appended.first == snapshot.offset + 1:
         context.state.adopt(after, appended)
-    return after
+        return after
+    # Others wrote in between: only the log knows what the promise follows on.
+    try:
+        return context.state.catch_up(timeout=context.budgets.state)
+    except store_errors.StoreError:
+        return after
 
 
-def _pod(context: contexts.Context, snapshot: snapshots.Snapshot, request: Request) -> model.Pod:
+def _pod(
+    context: contexts.Context, snapshot: snapshots.Snapshot, request: Request, deadline: float
+) -> model.Pod:
     """The pod as it is best known here; asks the API server if neither the log nor memory has it."""
     known = snapshot.pod(request.uid)
     if known is None:
         recent = context.recents.get(request.uid)
-        known = recent.pod if recent is not None else context.binder.get_pod(request.namespace, request.name)
+        known = recent.pod if recent is not None else _read(context, request, deadline)
     if known is None or known.uid != request.uid:
-        raise errors.Refused(
-            f"topolog: pod {request.namespace}/{request.name} with uid {request.uid} is gone"
-        )
+        raise _gone(request)
     if (known.namespace, known.name) != (request.namespace, request.name):
         raise errors.Refused(
             f"topolog: uid {request.uid} belongs to {known.key}, not {request.namespace}/{request.name}"
@@ -137,30 +184,58 @@ def _pod(context: contexts.Context, snapshot: snapshots.Snapshot, request: Reque
     return known
 
 
-def _resolve(context: contexts.Context, request: Request, standing: model.Placement) -> None:
-    """An earlier promise of another node stands: the API server knows what became of it."""
-    pod = context.binder.get_pod(request.namespace, request.name)
+def _resolve(context: contexts.Context, request: Request, standing: model.Placement, deadline: float) -> None:
+    """An earlier promise of another node stands: the API server knows what became of it.
+
+    That it shows the pod unbound is evidence only once no Binding of that promise can be under way any
+    more; until then the place stays taken, or the pod could end up there uncounted. Raises Refused or
+    StateAway, or has taken the promise back.
+    """
+    now = context.monotonic()
+    age = now - context.meetings.since((request.uid, standing.node, standing.at), now)
+    pod = _read(context, request, deadline)
     if pod is None or pod.uid != request.uid:
-        raise errors.Refused(
-            f"topolog: pod {request.namespace}/{request.name} with uid {request.uid} is gone"
-        )
+        raise _gone(request)
     if pod.node and pod.node != request.node:
         raise errors.Refused(f"topolog: pod {pod.key} is already bound to node {pod.node}")
-    releasing.release(
-        context.state, context.log, request.uid, f"placed anew; {standing.node} was never bound"
+    if not pod.node and age < context.budgets.bind + _UNDER_WAY:
+        raise errors.StateAway(
+            f"topolog: the pod was promised to node {standing.node} and may yet be bound there;"
+            " nothing else was bound, try again"
+        )
+    reason = f"placed anew; {standing.node} was never bound"
+    released = releasing.release(
+        context.state, context.log, request.uid, reason, node=standing.node, timeout=_RELEASE
     )
+    if not released:
+        raise errors.StateAway(f"topolog: the promise of node {standing.node} cannot be taken back yet")
+
+
+def _read(context: contexts.Context, request: Request, deadline: float) -> model.Pod | None:
+    return context.binder.get_pod(request.namespace, request.name, timeout=_left(context, deadline, _READ))
+
+
+def _left(context: contexts.Context, deadline: float, most: float) -> float:
+    return max(_LEAST, min(most, deadline - context.monotonic()))
 
 
 def _gone(request: Request) -> errors.Refused:
     return errors.Refused(f"topolog: pod {request.namespace}/{request.name} with uid {request.uid} is gone")
 
 
-def _stateless(context: contexts.Context, request: Request) -> bool:
+def _grouped(context: contexts.Context, request: Request) -> bool:
+    """Whether the pod, as far as it is known, belongs to a scheduling group."""
+    recent = context.recents.get(request.uid)
+    known = recent.pod if recent is not None else context.state.snapshot.pod(request.uid)
+    return known is not None and bool(known.group)
+
+
+def _stateless(context: contexts.Context, request: Request, deadline: float) -> bool:
     """Whether the pod may be bound without a record: no plugin and no policy has to do with it (ADR 0001)."""
     if not context.state.caught_up:
         return False  # Which policies there are was never known here.
     snapshot = context.state.snapshot
-    pod = _pod(context, snapshot, request)
+    pod = _pod(context, snapshot, request, deadline)
     if context.plugins.interested(pod):
         return False
     node = snapshot.nodes.get(request.node)
