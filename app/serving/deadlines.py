@@ -57,32 +57,44 @@ class Reader(unreader.SocketUnreader):
 
     def chunk(self, size_hint: int | None = None) -> bytes:
         """Return what the client sent, at most a record of it; b"" at the end. Raises Late."""
-        remaining = self.deadline - time.monotonic()
-        if remaining <= 0:
-            raise Late("its request")
-        self.sock.settimeout(remaining)
+        self._allow()
         try:
             return self.sock.recv(min(size_hint or RECORD, RECORD))
         except TimeoutError as error:
             raise Late("its request") from error
 
     def take(self, length: int) -> bytes:
-        """Return exactly so many bytes, copied once at most. Raises Late and Cut."""
+        """Return exactly so many bytes. Raises Late and Cut."""
         held = self.take_buffered()
-        if len(held) > length:
+        if len(held) >= length:
             self.unread(held[length:])
             return held[:length]
-        pieces = [held]
-        missing = length - len(held)
-        while missing:
-            piece = self.chunk(missing)
-            if not piece:
-                raise Cut
-            missing -= len(piece)
-            pieces.append(piece)
+        # Received where they stay: with whole nodes, each copy saved is a tenth of the time.
+        whole = io.BytesIO(bytes(length))
+        with whole.getbuffer() as view:
+            view[: len(held)] = held
+            self._fill(view, len(held))
         # What follows on this socket is the answer.
         self.sock.settimeout(self.answer_seconds)
-        return b"".join(pieces)
+        return whole.getvalue()
+
+    def _fill(self, view: memoryview, filled: int) -> None:
+        while filled < len(view):
+            self._allow()
+            try:
+                received = self.sock.recv_into(view[filled:])
+            except TimeoutError as error:
+                raise Late("its request") from error
+            if not received:
+                raise Cut
+            filled += received
+
+    def _allow(self) -> None:
+        """Let the next read wait until the deadline."""
+        remaining = self.deadline - time.monotonic()
+        if remaining <= 0:
+            raise Late("its request")
+        self.sock.settimeout(remaining)
 
 
 class Payload(io.RawIOBase):
