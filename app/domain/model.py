@@ -80,6 +80,8 @@ class Pod(Frozen, frozen=True):
     """Message of the condition PodScheduled=False; empty if there is none."""
     disrupted: bool = False
     """The condition DisruptionTarget is true: the pod is being preempted or drained."""
+    group: str = ""
+    """spec.schedulingGroup.podGroupName: the PodGroup that kube-scheduler places the pod with."""
 
     @property
     def key(self) -> NamespacedName:

@@ -54,11 +54,19 @@ class Connections:
         """
         deadline = time.monotonic() + timeout
         request = self._request(method, path, body)
+        sent = False
         with contextlib.suppress(IndexError):
             kept = self._idle.pop()
-            with contextlib.suppress(Stale):
+            try:
                 return self._on(kept, request, deadline, reused=True)
-        return self._on(self._connect(deadline), request, deadline, reused=False)
+            except Stale:
+                sent = True
+        try:
+            connection = self._connect(deadline)
+        except errors.Unreachable as problem:
+            # What went out on the kept connection may have taken effect before it was closed.
+            raise errors.Unreachable(str(problem), refused=problem.refused and not sent) from problem
+        return self._on(connection, request, deadline, reused=False)
 
     def close(self) -> None:
         """Close every idle connection."""

@@ -138,6 +138,7 @@ def _pod_of(seen: wire.Pod) -> tuple[model.Pod, str]:
         started=status.start_time or "",
         unscheduled=message,
         disrupted=disrupted,
+        group=(spec.scheduling_group.pod_group_name or "") if spec.scheduling_group is not None else "",
     )
     return found, metadata.resource_version
 

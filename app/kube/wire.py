@@ -54,6 +54,12 @@ class Container(Wire):
     restart_policy: str | None = None
 
 
+class SchedulingGroup(Wire):
+    """core/v1 PodSchedulingGroup."""
+
+    pod_group_name: str | None = None
+
+
 class PodSpec(Wire):
     """core/v1 PodSpec."""
 
@@ -66,6 +72,7 @@ class PodSpec(Wire):
     preemption_policy: str | None = None
     scheduler_name: str | None = None
     scheduling_gates: list[msgspec.Raw] | None = None
+    scheduling_group: SchedulingGroup | None = None
 
 
 class Condition(Wire):

@@ -192,7 +192,7 @@ def _resolve(context: contexts.Context, request: Request, standing: model.Placem
     StateAway, or has taken the promise back.
     """
     now = context.monotonic()
-    age = now - context.meetings.since((request.uid, standing.node, standing.at), now)
+    age = now - context.met.since((request.uid, standing.node, standing.at), now)
     pod = _read(context, request, deadline)
     if pod is None or pod.uid != request.uid:
         raise _gone(request)

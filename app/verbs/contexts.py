@@ -1,6 +1,7 @@
 """What every verb is given: the plugins, the state, the way to the cluster, and a memory of recent pods."""
 
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from app.domain import model, snapshots, verdicts
 from app.framework import registry
 from app.kube import binding
 from app.store import decisions, logs
-from app.verbs import candidates
+from app.verbs import candidates, meetings
 
 
 class State(Protocol):
@@ -125,3 +126,5 @@ class Context:
     identity: str = "topolog"
     budgets: Budgets = field(default_factory=Budgets)
     recents: Recents = field(default_factory=Recents)
+    met: meetings.Meetings = field(default_factory=meetings.Meetings)
+    sleep: Callable[[float], None] = time.sleep

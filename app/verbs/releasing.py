@@ -9,17 +9,28 @@ _ATTEMPTS = 8
 """Conflicts in a row before giving up; each means that somebody else just wrote about the same pod."""
 
 
-def release(state: contexts.State, log: logs.Log, uid: model.Uid, reason: str) -> bool:
-    """Append PlacementReleased for the pod; true if there is no promise (any more).
+def release(
+    state: contexts.State,
+    log: logs.Log,
+    uid: model.Uid,
+    reason: str,
+    *,
+    node: model.NodeName = "",
+    timeout: float = 2.0,
+) -> bool:
+    """Append PlacementReleased for the pod; true if there is no such promise (any more).
+
+    ``node``: only a promise of this node is meant; one of another has been made since. ``timeout``:
+    seconds for each step that needs the store.
 
     False if the store is away or the pod is contended: the promise stays counted, which is the safe
     side, and the controller asks the API server again.
     """
     for _ in range(_ATTEMPTS):
         try:
-            snapshot = state.catch_up()
+            snapshot = state.catch_up(timeout=timeout)
             standing = snapshot.placements.get(uid)
-            if standing is None:
+            if standing is None or node not in ("", standing.node):
                 return True
             event = events.PlacementReleased(
                 uid=uid,
@@ -34,6 +45,7 @@ def release(state: contexts.State, log: logs.Log, uid: model.Uid, reason: str) -
             log.append(
                 logs.Batch(events=(event,), increments=projection.increments),
                 logs.Guard(versions={subject: snapshot.version(subject) for subject in subjects}),
+                timeout=timeout,
             )
         except store_errors.Conflict:
             continue

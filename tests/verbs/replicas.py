@@ -1,0 +1,286 @@
+"""A small cluster on real parts: a simulated API server, a store, and extenders' verbs over both.
+
+What the recorder does is done here by ``see``, so that a test says when the watch shows something.
+"""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from app import plugins, settings
+from app.domain import model, observing, projecting, snapshots
+from app.framework import registry
+from app.kube import accessing, binding, clients, decoding
+from app.simulation import answers, apiservers, objects, populating
+from app.store import connecting, errors, following, keys, logs, opening
+from app.verbs import binding as bind_verb
+from app.verbs import candidates, contexts, filtering, releasing
+from app.verbs import errors as verb_errors
+from workers import settling
+
+NAMESPACE, POLICY, KEY = "shop", "spread", "role"
+LABEL = "workload-policy/kosmos.io"
+WEB = {"app": "web", LABEL: POLICY}
+"""Labels of the pods of the policy."""
+
+
+class Clock:
+    """Monotonic seconds that a test may move on; nobody sleeps."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    def wait(self, seconds: float) -> bool:
+        self.slept.append(seconds)
+        return True
+
+
+@dataclasses.dataclass
+class Replica:
+    """One extender process: its own view of the store, its own connections."""
+
+    context: contexts.Context
+    store: opening.Store
+    clock: Clock
+
+    def bind(self, pod: model.Pod, node: str, *, uid: str = "") -> str:
+        """The ``Error`` of the reply; empty for success."""
+        request = bind_verb.Request(pod.namespace, pod.name, uid or pod.uid, node)
+        try:
+            bind_verb.run(self.context, request)
+        except verb_errors.VerbError as refused:
+            return str(refused)
+        return ""
+
+    def filter(self, pod: model.Pod) -> filtering.Answer:
+        """Over all nodes that are known."""
+        names = sorted(self.store.follower.catch_up().nodes)
+        return filtering.run(self.context, pod, candidates.Candidates(names))
+
+    def snapshot(self) -> snapshots.Snapshot:
+        """The head of the log."""
+        return self.store.follower.catch_up()
+
+    def count(self, domain: str) -> int:
+        """The policy's count, which the store and a recount must agree on."""
+        snapshot = self.snapshot()
+        key = f"{NAMESPACE}/{POLICY}|{domain}"
+        assert self.store.log.counts() == dict(snapshot.counts)
+        return snapshot.counts.get(key, 0)
+
+    def events(self, *, after: int = 0) -> list[str]:
+        """What is in the log, by type and subject."""
+        return [
+            f"{type(entry.event).__name__} {entry.event.subject}"
+            for entry in self.store.log.read(after, limit=10_000)
+        ]
+
+    def settled(self) -> int:
+        """What the controller does about old promises: the number of those taken back."""
+        settler = settling.Settler(
+            self.context.binder,
+            self.snapshot,
+            lambda uid, reason: releasing.release(self.context.state, self.context.log, uid, reason),
+            self.clock,
+        )
+        settler.turn()
+        self.clock.ahead += settling.OLD
+        return settler.turn()
+
+
+class Behind:
+    """A state that is late for the first looks: what a replica sees whose rival is quicker."""
+
+    def __init__(self, replica: Replica, *, looks: int = 1) -> None:
+        self._follower = replica.store.follower
+        self._late = self._follower.catch_up()
+        self._looks = looks
+
+    @property
+    def snapshot(self) -> snapshots.Snapshot:
+        return self._follower.snapshot
+
+    @property
+    def caught_up(self) -> bool:
+        return self._follower.caught_up
+
+    def catch_up(self, *, timeout: float = 2.0) -> snapshots.Snapshot:
+        self._looks -= 1
+        return self._late if self._looks >= 0 else self._follower.catch_up(timeout=timeout)
+
+    def adopt(self, ahead: snapshots.Snapshot, appended: logs.Appended | None = None) -> None:
+        self._follower.adopt(ahead, appended)
+
+
+def with_state(replica: Replica, state: contexts.State) -> contexts.Context:
+    """The replica's context with another state."""
+    return dataclasses.replace(replica.context, state=state)
+
+
+def recent(pod: model.Pod) -> contexts.Recent:
+    """The pod as kube-scheduler has just sent it."""
+    return contexts.Recent(spelled=pod.uid.encode(), pod=pod)
+
+
+class Cluster:
+    """An API server, and the log of what is seen of it."""
+
+    def __init__(self, api: apiservers.ApiServer, url: str, name: str) -> None:
+        self.api = api
+        self.url = url
+        self.name = name
+        self._stack = contextlib.ExitStack()
+        client = connecting.connect(url)
+        opening.migrate(client, keys.Keys(name))
+        client.close()
+        self._recorder = self._opened()
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def replica(self, *, state: float = 1.8, bind: float = 3.5, patience: float = 2.0) -> Replica:
+        """Another extender; its follower's thread does not run, its catching up does."""
+        store = self._opened(patience)
+        client = clients.Client(accessing.plain(self.api.url))
+        self._stack.callback(client.close)
+        chosen, clock = registry.Registry([plugin() for plugin in plugins.IN_TREE]), Clock()
+        context = contexts.Context(
+            plugins=chosen,
+            state=store.follower,
+            log=store.log,
+            decisions=store.decisions,
+            binder=binding.ApiBinder(client),
+            now=lambda: "2026-07-01T10:00:00.000Z",
+            monotonic=clock.monotonic,
+            digest=chosen.digest,
+            budgets=contexts.Budgets(state=state, bind=bind),
+            sleep=clock.sleep,
+        )
+        return Replica(context, store, clock)
+
+    def _opened(self, patience: float = 2.0) -> opening.Store:
+        chosen = registry.Registry([plugin() for plugin in plugins.IN_TREE])
+        options = settings.Store(url=self.url, socket_timeout=patience)
+        store = opening.open_store(options, cluster=self.name, indexed=chosen.indexed())
+        self._stack.callback(store.close)
+        return store
+
+    # -- the API server's side -------------------------------------------------------------
+
+    def node(self, name: str, **labels: str) -> None:
+        self.api.objects.create("nodes", populating.node(name, labels))
+
+    def policy(self, quotas: Mapping[str, int], *, kind: str = "Required") -> None:
+        spec = {
+            "topologyKey": KEY,
+            "labelSelector": {"matchLabels": {"app": "web"}},
+            "allocationPolicy": [{"name": name, "replicas": most} for name, most in quotas.items()],
+            "allocationType": kind,
+            "allocationMethod": "Fill",
+        }
+        self.api.objects.create("workloadpolicies", populating.policy(NAMESPACE, POLICY, spec))
+
+    def pod(self, name: str, labels: Mapping[str, str] | None = None, **spec: object) -> model.Pod:
+        """Create a pod; as kube-scheduler knows it."""
+        made = populating.pod(NAMESPACE, name, dict(WEB if labels is None else labels))
+        made["spec"] |= spec
+        return decoding.pod(self.api.objects.create("pods", made))
+
+    def delete(self, pod: model.Pod) -> None:
+        self.api.objects.remove("pods", (pod.namespace, pod.name))
+
+    def bound(self, pod: model.Pod) -> str:
+        """Where the API server has bound this very pod; empty if nowhere."""
+        try:
+            found = self.api.objects.get("pods", (pod.namespace, pod.name))
+        except answers.Refused:
+            return ""
+        return found["spec"].get("nodeName", "") if found["metadata"]["uid"] == pod.uid else ""
+
+    def put(self, pod: model.Pod, node: str) -> None:
+        """Somebody else binds the pod."""
+        self._edited(pod, lambda found: found["spec"].update(nodeName=node))
+
+    def nominate(self, pod: model.Pod, node: str) -> None:
+        self._edited(pod, lambda found: found["status"].update(nominatedNodeName=node))
+
+    def _edited(self, pod: model.Pod, edit: Callable[[objects.Json], None]) -> None:
+        def change(found: objects.Json) -> objects.Json:
+            edit(found)
+            return found
+
+        self.api.objects.change("pods", (pod.namespace, pod.name), change)
+
+    def asked(self, ending: str) -> int:
+        """How many requests the API server has met whose path ends so."""
+        return sum(request.path.endswith(ending) for request in self.api.seen)
+
+    def quotas_used(self) -> dict[str, int]:
+        """A recount: pods of the policy by the label of the node that the API server has them on."""
+        roles = {
+            node["metadata"]["name"]: node["metadata"]["labels"].get(KEY)
+            for node in self.api.objects.all("nodes")
+        }
+        found: dict[str, int] = {}
+        for pod in self.api.objects.all("pods"):
+            role = roles.get(pod["spec"].get("nodeName", ""))
+            if pod["metadata"]["labels"].get("app") == "web" and role is not None:
+                key = f"{NAMESPACE}/{POLICY}|{role}"
+                found[key] = found.get(key, 0) + 1
+        return found
+
+    # -- the recorder's side ---------------------------------------------------------------
+
+    def see(self) -> int:
+        """Bring everything that the API server has into the log, as a new list would; the head."""
+        follower, log = self._recorder.follower, self._recorder.log
+        while True:
+            before = follower.catch_up()
+            nodes = [decoding.node(msgspec.json.encode(n)) for n in self.api.objects.all("nodes")]
+            policies = [
+                decoding.policy(msgspec.json.encode(p)) for p in self.api.objects.all("workloadpolicies")
+            ]
+            pods = [decoding.pod(msgspec.json.encode(p)) for p in self.api.objects.all("pods")]
+            happened = [
+                *observing.nodes_listed(before, nodes),
+                *observing.policies_listed(before, policies),
+                *observing.pods_listed(before, pods),
+            ]
+            if not happened:
+                return before.offset
+            projection = projecting.Projection(before)
+            projection.apply_all(happened)
+            batch = logs.Batch(events=happened, increments=projection.increments)
+            with contextlib.suppress(errors.Conflict):
+                return log.append(batch, logs.Guard(head=before.offset)).last
+
+    def most(self, domain: str) -> int:
+        """The highest count that the log ever held, recounted event by event."""
+        follower = following.Follower(self._recorder.log)
+        key, highest = f"{NAMESPACE}/{POLICY}|{domain}", 0
+        snapshot = follower.snapshot
+        for entry in self._recorder.log.read(0, limit=100_000):
+            snapshot = projecting.project(snapshot, entry.event)
+            highest = max(highest, snapshot.counts.get(key, 0))
+        return highest
+
+
+@contextlib.contextmanager
+def cluster(url: str, name: str) -> Iterator[Cluster]:
+    """A cluster with a host and a member node and the policy of nobody yet."""
+    with apiservers.ApiServer() as api:
+        made = Cluster(api, url, name)
+        try:
+            yield made
+        finally:
+            made.close()

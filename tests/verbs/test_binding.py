@@ -1,0 +1,373 @@
+"""bind on real parts: what is promised, what is taken back, and that no answer claims what is not so."""
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from app.kube import accessing, binding, clients
+from app.simulation import faults
+from tests.verbs import replicas
+
+BINDING = faults.calls("POST", "/binding")
+READING = faults.calls("GET", "/web-1")
+
+
+def test_the_promise_comes_first_and_a_repeat_is_the_same_success(shop: replicas.Cluster) -> None:
+    one, other = shop.replica(), shop.replica()
+    pod, before = shop.pod("web-1"), shop.see()
+
+    assert one.bind(pod, "h1") == ""
+    assert one.events(after=before) == [f"PodPlaced pod:{pod.uid}"]
+    assert (shop.bound(pod), one.count("host")) == ("h1", 1)
+    # Before the watch shows it and after, here and there.
+    assert other.bind(pod, "h1") == ""
+    seen = shop.see()
+    assert other.bind(pod, "h1") == ""
+    assert one.bind(pod, "h1") == ""
+    assert one.events(after=before) == [f"PodPlaced pod:{pod.uid}", f"PodSeen pod:{pod.uid}"]
+    assert one.snapshot().offset == seen
+    assert one.count("host") == 1
+
+
+@pytest.mark.scenario("LX-12")
+@pytest.mark.parametrize("seen", [True, False], ids=["seen", "not seen"])
+def test_a_pod_that_is_gone_is_not_bound(shop: replicas.Cluster, seen: bool) -> None:
+    one, pod = shop.replica(), shop.pod("web-1")
+    if seen:
+        shop.see()
+    shop.delete(pod)
+    assert ("404" if seen else f"{pod.key} with uid {pod.uid} is gone") in one.bind(pod, "h1")
+    shop.see()
+    assert "is gone" in one.bind(pod, "h1")
+    assert (one.count("host"), shop.bound(pod)) == (0, "")
+
+
+@pytest.mark.scenario("LX-12")
+@pytest.mark.parametrize("seen", [True, False], ids=["seen", "not seen"])
+def test_a_namesake_is_not_bound_in_its_place(shop: replicas.Cluster, seen: bool) -> None:
+    one, pod = shop.replica(), shop.pod("web-1")
+    shop.see()
+    shop.delete(pod)
+    namesake = shop.pod("web-1")
+    if seen:
+        shop.see()
+    assert one.bind(pod, "h1") != ""
+    assert (shop.bound(namesake), one.count("host")) == ("", 0)
+    assert one.bind(namesake, "h1") == ""
+    assert one.count("host") == 1
+
+
+@pytest.mark.scenario("LX-12")
+@pytest.mark.parametrize("seen", [True, False], ids=["seen", "not seen"])
+def test_a_pod_that_is_bound_elsewhere_is_not_bound_again(shop: replicas.Cluster, seen: bool) -> None:
+    one, pod = shop.replica(), shop.pod("web-1")
+    shop.see()
+    shop.put(pod, "m1")
+    if seen:
+        shop.see()
+    assert "already bound to node m1" in one.bind(pod, "h1")
+    shop.see()
+    assert (shop.bound(pod), one.count("host"), one.count("member")) == ("m1", 0, 1)
+
+
+def test_a_uid_under_another_name_is_refused(shop: replicas.Cluster) -> None:
+    one, pod, other = shop.replica(), shop.pod("web-1"), shop.pod("web-2")
+    shop.see()
+    assert f"belongs to {pod.key}" in one.bind(other, "h1", uid=pod.uid)
+    assert shop.bound(pod) == shop.bound(other) == ""
+
+
+@pytest.mark.scenario("PR-23")
+@pytest.mark.parametrize("status", [403, 409, 422])
+def test_a_refused_binding_takes_the_promise_back_and_keeps_the_nomination(
+    shop: replicas.Cluster, status: int
+) -> None:
+    one, other = shop.replica(), shop.replica()
+    pod = shop.pod("web-1", priority=10)
+    shop.nominate(pod, "h1")
+    before = shop.see()
+    shop.api.faults.add(faults.Kind.FAIL, BINDING, status=status)
+
+    assert "the API server refused the binding" in one.bind(pod, "h1")
+
+    assert one.events(after=before) == [f"PodPlaced pod:{pod.uid}", f"PlacementReleased pod:{pod.uid}"]
+    snapshot = other.snapshot()
+    assert (other.count("host"), snapshot.placements.get(pod.uid)) == (0, None)
+    assert pod.uid in snapshot.nominated
+    assert pod.uid in snapshot.waiting
+    # A pod of less priority still may not take the place; the nominated one may.
+    lesser = shop.pod("web-2")
+    shop.see()
+    assert {"h1", "h2"} <= other.filter(lesser).trace.refused
+    assert other.bind(pod, "h1") == ""
+    assert shop.bound(pod) == "h1"
+
+
+@pytest.mark.parametrize("kind", [faults.Kind.LOSE, faults.Kind.DROP])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_lost_answer_is_resolved(shop: replicas.Cluster, kind: faults.Kind, times: int) -> None:
+    one, pod = shop.replica(), shop.pod("web-1")
+    shop.see()
+    shop.api.faults.add(kind, BINDING, times=times)
+    error = one.bind(pod, "h1")
+    assert (error == "") == (shop.bound(pod) == "h1")
+    assert error == "" or kind is faults.Kind.DROP
+    assert one.count("host") == 1
+
+
+def test_what_is_not_known_stays_counted_until_the_api_server_tells(shop: replicas.Cluster) -> None:
+    one, other = shop.replica(bind=0.6), shop.replica()
+    pod, rival = shop.pod("web-1"), shop.pod("web-2")
+    shop.see()
+    shop.api.faults.add(faults.Kind.LOSE, BINDING)
+    shop.api.faults.add(faults.Kind.FAIL, BINDING, status=500)
+    stalled = shop.api.faults.add(faults.Kind.STALL, READING, times=5)
+
+    assert "it is not known whether the pod was bound to h1" in one.bind(pod, "h1")
+
+    assert (shop.bound(pod), other.count("host")) == ("h1", 1)
+    assert "no room" in other.bind(rival, "h2")
+    stalled.released.set()
+    stalled.times = 0
+    assert one.bind(pod, "h1") == ""
+    assert one.settled() == 0
+    shop.see()
+    assert (other.count("host"), other.snapshot().placements.get(pod.uid)) == (1, None)
+
+
+def test_nobody_listens_so_nothing_is_bound_and_nothing_stays_counted(shop: replicas.Cluster) -> None:
+    one, pod = shop.replica(), shop.pod("web-1")
+    shop.see()
+    shop.api.stop()
+    assert "not bound: cannot connect" in one.bind(pod, "h1")
+    assert one.count("host") == 0
+
+
+def test_a_pod_of_which_nothing_is_known_needs_the_api_server(shop: replicas.Cluster) -> None:
+    one, pod = shop.replica(), shop.pod("web-1")
+    before = one.snapshot().offset
+    shop.api.stop()
+    error = one.bind(pod, "h1")
+    assert "the API server cannot be asked about the pod" in error
+    assert "nothing was bound" in error
+    assert one.events(after=before) == []
+
+
+@pytest.fixture
+def short_lived() -> Iterator[str]:
+    """A server that answers one request, takes in a second one, and is gone without a word."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+            connection.recv(65_536)
+            listener.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    thread.join()
+
+
+def test_a_binding_that_was_sent_is_not_called_unsent(short_lived: str) -> None:
+    """It went out on a kept connection; that no second one comes about says nothing of the first."""
+    client = clients.Client(accessing.plain(short_lived))
+    binder = binding.ApiBinder(client)
+    assert binder.get_pod("ns", "pod") is None
+    assert isinstance(binder.bind("ns", "pod", "uid", "node", timeout=1.0), binding.Unknown)
+    client.close()
+
+
+# -- what others see of it ---------------------------------------------------------------------
+
+
+@pytest.mark.scenario("WP-14")
+def test_a_promise_counts_before_the_watch_shows_it(shop: replicas.Cluster) -> None:
+    one, other = shop.replica(), shop.replica()
+    first, second = shop.pod("web-1"), shop.pod("web-2")
+    shop.see()
+    assert one.bind(first, "h1") == ""
+    trace = other.filter(second).trace
+    assert trace.refused == {"h1", "h2"}
+    assert set(trace.reasons().values()) == {
+        "workload policy shop/spread: no room on these nodes (host 1/1, member 0/2)"
+    }
+    assert "no room on these nodes (host 1/1, member 0/2)" in other.bind(second, "h2")
+    assert other.bind(second, "m1") == ""
+
+
+def test_a_pod_that_is_placed_before_it_is_seen(shop: replicas.Cluster) -> None:
+    one, other = shop.replica(), shop.replica()
+    pod = shop.pod("web-1")
+    assert one.bind(pod, "h1") == ""
+    assert (other.count("host"), other.snapshot().pod(pod.uid)) == (1, pod)
+    shop.see()
+    assert (other.count("host"), other.snapshot().placements.get(pod.uid)) == (1, None)
+    shop.delete(pod)
+    shop.see()
+    assert (other.count("host"), other.snapshot().pod(pod.uid)) == (0, None)
+
+
+def test_a_pod_that_is_placed_and_deleted_and_never_seen(shop: replicas.Cluster) -> None:
+    one, pod = shop.replica(), shop.pod("web-1")
+    assert one.bind(pod, "h1") == ""
+    shop.delete(pod)
+    shop.see()
+    # The list may be older than the pod, so that it lacks the pod is no evidence; the API server's word is.
+    assert one.count("host") == 1
+    assert one.settled() == 1
+    assert (one.count("host"), one.snapshot().pod(pod.uid)) == (0, None)
+
+
+@pytest.mark.scenario("WP-14")
+def test_the_last_place_is_given_away_once_however_late_the_snapshots(shop: replicas.Cluster) -> None:
+    one, other = shop.replica(), shop.replica()
+    first, second = shop.pod("web-1"), shop.pod("web-2")
+    shop.see()
+    other.context = replicas.with_state(other, replicas.Behind(other))
+    assert one.bind(first, "h1") == ""
+    error = other.bind(second, "h2")
+    assert "workload policy shop/spread: no room on these nodes (host 1/1, member 0/2)" in error
+    assert (other.count("host"), shop.bound(second)) == (1, "")
+
+
+def test_a_lost_race_about_the_same_pod_is_tried_again(shop: replicas.Cluster) -> None:
+    one, pod = shop.replica(), shop.pod("web-1")
+    one.context = replicas.with_state(one, replicas.Behind(one))
+    shop.nominate(pod, "h1")
+    shop.see()
+    assert one.bind(pod, "h1") == ""
+    assert (one.count("host"), shop.bound(pod)) == (1, "h1")
+
+
+def test_a_race_that_is_always_lost_ends_in_time(shop: replicas.Cluster) -> None:
+    one, pod = shop.replica(bind=0.3), shop.pod("web-1")
+    behind = replicas.Behind(one, looks=1_000_000)
+    one.context = replicas.with_state(one, behind)
+    shop.nominate(pod, "h1")
+    shop.see()
+    assert "too many pods are placed at the same moment; nothing was bound" in one.bind(pod, "h1")
+    assert (shop.bound(pod), shop.asked("/binding")) == ("", 0)
+
+
+def test_a_count_that_differs_from_its_log_gives_no_place_away(shop: replicas.Cluster) -> None:
+    one, pod = shop.replica(), shop.pod("web-1")
+    shop.see()
+    one.store.client.hset(one.store.keys.counts, f"{replicas.NAMESPACE}/{replicas.POLICY}|host", 1)
+    assert one.bind(pod, "h1") == "topolog: no room left on node h1"
+    assert shop.bound(pod) == ""
+    assert one.bind(pod, "m1") == ""
+
+
+# -- an earlier promise of another node --------------------------------------------------------
+
+
+@pytest.mark.scenario("WP-14")
+def test_a_young_promise_is_not_taken_back_for_another(shop: replicas.Cluster) -> None:
+    """Its Binding may be under way: the pod would run on h1 while the place there is given away."""
+    one, other = shop.replica(bind=0.6), shop.replica()
+    pod, rival = shop.pod("web-1"), shop.pod("web-2")
+    shop.see()
+    shop.api.faults.add(faults.Kind.FAIL, BINDING, status=500)
+    assert "not known" in one.bind(pod, "h1")
+    before = one.snapshot().offset
+
+    assert "was promised to node h1 and may yet be bound there" in other.bind(pod, "m1")
+    shop.put(pod, "h1")  # the Binding arrives
+    assert "no room" in other.bind(rival, "h2")
+    assert "already bound to node h1" in other.bind(pod, "m1")
+    assert one.events(after=before) == []
+    shop.see()
+    assert (one.count("host"), one.count("member"), shop.most("host")) == (1, 0, 1)
+
+
+def test_an_old_promise_that_was_never_kept_makes_way(shop: replicas.Cluster) -> None:
+    one, other = shop.replica(bind=0.6), shop.replica()
+    pod = shop.pod("web-1")
+    shop.see()
+    shop.api.faults.add(faults.Kind.FAIL, BINDING, status=500)
+    assert "not known" in one.bind(pod, "h1")
+    before = one.snapshot().offset
+
+    assert "may yet be bound there" in other.bind(pod, "m1")
+    other.clock.ahead += 60
+    assert other.bind(pod, "m1") == ""
+    assert one.events(after=before) == [f"PlacementReleased pod:{pod.uid}", f"PodPlaced pod:{pod.uid}"]
+    assert (one.count("host"), one.count("member"), shop.bound(pod)) == (0, 1, "m1")
+
+
+def test_a_promise_that_was_kept_is_not_taken_back(shop: replicas.Cluster) -> None:
+    one, other = shop.replica(bind=0.6), shop.replica()
+    pod = shop.pod("web-1")
+    shop.see()
+    shop.api.faults.add(faults.Kind.FAIL, BINDING, status=500)
+    assert "not known" in one.bind(pod, "h1")
+    shop.put(pod, "h1")
+    other.clock.ahead += 60
+    assert "already bound to node h1" in other.bind(pod, "m1")
+    assert one.count("host") == 1
+
+
+def test_a_promise_of_a_pod_that_is_gone(shop: replicas.Cluster) -> None:
+    one = shop.replica(bind=0.6)
+    pod = shop.pod("web-1")
+    shop.see()
+    shop.api.faults.add(faults.Kind.FAIL, BINDING, status=500)
+    assert "not known" in one.bind(pod, "h1")
+    shop.delete(pod)
+    assert "is gone" in one.bind(pod, "m1")
+    assert one.settled() == 1
+    assert one.count("host") == 0
+
+
+@pytest.mark.scenario("WP-14")
+def test_a_pod_that_is_never_bound_frees_its_place_on_evidence_and_a_late_bind_is_safe(
+    shop: replicas.Cluster,
+) -> None:
+    one, other = shop.replica(bind=0.6), shop.replica()
+    pod, rival = shop.pod("web-1"), shop.pod("web-2")
+    shop.see()
+    shop.api.faults.add(faults.Kind.FAIL, BINDING, status=500)
+    assert "not known" in one.bind(pod, "h1")
+    unanswered = shop.api.faults.add(faults.Kind.FAIL, READING, status=500, times=100)
+    assert other.settled() == 0, "nobody could tell"
+    assert other.count("host") == 1
+    unanswered.times = 0
+    assert other.settled() == 1
+    assert other.count("host") == 0
+
+    assert other.bind(rival, "h2") == ""
+    assert "no room" in one.bind(pod, "h1")
+    assert one.bind(pod, "m1") == ""
+    assert (shop.bound(pod), shop.bound(rival), shop.most("host")) == ("m1", "h2", 1)
+
+
+# -- scheduling groups -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["seen", "not seen"])
+def test_a_member_of_a_group_is_refused_slowly(shop: replicas.Cluster, seen: bool) -> None:
+    one, pod = shop.replica(), shop.pod("web-1")
+    member = shop.pod("web-2", schedulingGroup={"podGroupName": "train"})
+    shop.see()
+    if not seen:
+        one.context.recents.put(replicas.recent(member))
+    assert one.bind(pod, "h1") == ""
+    assert "no room" in one.bind(member, "h2")
+    (slept,) = one.clock.slept
+    assert 0.5 < slept <= 1.0
+    assert one.bind(member, "m1") == ""
+    assert one.clock.slept == [slept]
+
+
+def test_others_are_refused_at_once(shop: replicas.Cluster) -> None:
+    one, pod, rival = shop.replica(), shop.pod("web-1"), shop.pod("web-2")
+    shop.see()
+    assert one.bind(pod, "h1") == ""
+    assert "no room" in one.bind(rival, "h2")
+    assert one.clock.slept == []
