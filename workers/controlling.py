@@ -1,7 +1,7 @@
 """The controller: what the log means for the cluster beyond facts.
 
-It wakes pending pods when a policy makes room, takes back promises that nobody kept, and tells
-people about refusals by Events. It follows the log like any other reader and holds no state that
+It wakes pending pods when a policy makes room or their refusal is outdated, takes back promises that
+nobody kept, and tells people about refusals by Events. It follows the log like any other reader and holds no state that
 matters: it may be killed at any time.
 """
 
@@ -15,10 +15,11 @@ from app.framework import registry
 from app.kube import backoffs, binding, clients, event_posting
 from app.store import errors, logs, opening
 from app.verbs import releasing
-from workers import announcing, settling, telling
+from workers import announcing, reconsidering, settling, telling
 
 SETTLE_EVERY = 5.0
 TELL_EVERY = 1.0
+RECONSIDER_EVERY = 0.25
 
 
 class Controller:
@@ -50,6 +51,12 @@ class Controller:
         )
         self.poster = event_posting.Poster(client, self._clock, now=_second)
         self.teller = telling.Teller(store.decisions, self.poster)
+        self.reconsiderer = reconsidering.Reconsiderer(
+            store.decisions,
+            plugins,
+            lambda: follower.snapshot,
+            lambda pod, message, offset: self.announcer.note((pod,), message, offset),
+        )
 
         self.subscribed = False
         """What is appended from now on is heard."""
@@ -82,6 +89,7 @@ class Controller:
             self._hand("announcing", lambda: self.announcer.turn(timeout=1.0), pause=0.0),
             self._hand("settling", self.settler.turn, pause=SETTLE_EVERY),
             self._hand("telling", self.teller.turn, pause=TELL_EVERY),
+            self._hand("reconsidering", self.reconsiderer.turn, pause=RECONSIDER_EVERY),
         ]
         self._stopped.wait()
         for hand in hands:

@@ -118,7 +118,7 @@ def _pod_of(seen: wire.Pod) -> tuple[model.Pod, str]:
     owners = metadata.owner_references
     found = model.Pod(
         uid=metadata.uid,
-        namespace=_text(metadata.namespace),
+        namespace=sys.intern(metadata.namespace),
         name=metadata.name,
         labels=_labels(tuple(metadata.labels.items())) if metadata.labels else _NO_STRINGS,
         annotations=_annotations(metadata.annotations) if metadata.annotations else _NO_STRINGS,
@@ -126,14 +126,14 @@ def _pod_of(seen: wire.Pod) -> tuple[model.Pod, str]:
         if owners
         else (),
         requests=requesting.effective(spec),
-        node=_text(spec.node_name or ""),
+        node=sys.intern(spec.node_name or ""),
         nominated=status.nominated_node_name or "",
-        phase=_text(status.phase or "Pending"),
+        phase=sys.intern(status.phase or "Pending"),
         terminating=metadata.deletion_timestamp is not None,
         gated=bool(spec.scheduling_gates),
         priority=spec.priority or 0,
-        preemption_policy=_text(spec.preemption_policy or "PreemptLowerPriority"),
-        scheduler=_text(spec.scheduler_name or "default-scheduler"),
+        preemption_policy=sys.intern(spec.preemption_policy or "PreemptLowerPriority"),
+        scheduler=sys.intern(spec.scheduler_name or "default-scheduler"),
         created=metadata.creation_timestamp or "",
         started=status.start_time or "",
         unscheduled=message,
@@ -147,7 +147,7 @@ def _node_of(seen: wire.Node) -> tuple[model.Node, str]:
     metadata, spec, status = seen.metadata, seen.spec or wire.NodeSpec(), seen.status or wire.NodeStatus()
     taints = tuple(model.Taint(t.key, t.effect, t.value or "") for t in spec.taints or ())
     found = model.Node(
-        name=_text(metadata.name),
+        name=sys.intern(metadata.name),
         uid=metadata.uid,
         labels=_checked(tuple(metadata.labels.items())) if metadata.labels else _NO_STRINGS,
         annotations=_annotations(metadata.annotations) if metadata.annotations else _NO_STRINGS,
@@ -163,8 +163,6 @@ def _node_of(seen: wire.Node) -> tuple[model.Node, str]:
 _NO_STRINGS: dict[str, str] = {}
 _NO_POD_SPEC = wire.PodSpec()
 _NO_POD_STATUS = wire.PodStatus()
-
-_text = sharing.Shared(sys.intern)
 
 
 def _checked(items: tuple[tuple[str, str], ...]) -> dict[str, str]:

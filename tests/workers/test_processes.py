@@ -1,0 +1,161 @@
+"""``python -m workers``: real processes, their health ports, their exit codes."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from app.store import embedded, opening
+from tests.workers import conftest
+
+Start = Callable[..., subprocess.Popen[str]]
+ROOT = pathlib.Path(__file__).parent.parent.parent
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def ask(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()
+    except OSError as away:
+        return 0, str(away)
+
+
+@pytest.fixture
+def kubeconfig(cluster_side: conftest.Cluster, tmp_path: pathlib.Path) -> pathlib.Path:
+    path = tmp_path / "kubeconfig"
+    path.write_text(
+        json.dumps(
+            {
+                "current-context": "c",
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "clusters": [{"name": "c", "cluster": {"server": cluster_side.server.url}}],
+                "users": [{"name": "u", "user": {"token": "t"}}],
+            }
+        )
+    )
+    return path
+
+
+@pytest.fixture
+def start(
+    store: opening.Store, store_server: embedded.Server, cluster: str, kubeconfig: pathlib.Path
+) -> Iterator[Start]:
+    """Starts a worker with settings by environment; ends it in the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(command: str, **changes: str) -> subprocess.Popen[str]:
+        environ = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("TOPOLOG_")},
+            "PYTHONPATH": str(ROOT),
+            "TOPOLOG_CLUSTER": cluster,
+            "TOPOLOG_STORE_URL": store_server.url,
+            "TOPOLOG_KUBE_KUBECONFIG": str(kubeconfig),
+            "TOPOLOG_SERVER_BIND": "127.0.0.1",
+            **changes,
+        }
+        arguments = [sys.executable, "-m", "workers", command]
+        process = subprocess.Popen(
+            arguments, env={k: v for k, v in environ.items() if v}, stderr=subprocess.PIPE, text=True
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Exit code and what it said."""
+    _, said = process.communicate(timeout=conftest.LIMIT)
+    return process.returncode, said
+
+
+@pytest.mark.parametrize("command", ["record", "control"])
+def test_a_worker_gets_ready_and_ends_by_a_signal(
+    start: Start, store: opening.Store, cluster_side: conftest.Cluster, command: str
+) -> None:
+    cluster_side.node("n")
+    port = free_port()
+    process = start(command, TOPOLOG_SERVER_HEALTH_PORT=str(port))
+    conftest.eventually(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
+    assert ask(port, "/livez") == (200, "ok\n")
+    assert "topolog_events_total" in ask(port, "/metrics")[1]
+    assert ask(port, "/else")[0] == 404
+    assert ("n" in store.follower.catch_up().nodes) is (command == "record")
+    process.send_signal(signal.SIGTERM)
+    code, said = ended(process)
+    assert (code, "Traceback" in said) == (0, False), said
+
+
+def test_readiness_says_what_is_missing(
+    start: Start, store: opening.Store, cluster_side: conftest.Cluster
+) -> None:
+    port = free_port()
+    cluster_side.server.stop()
+    start("record", TOPOLOG_SERVER_HEALTH_PORT=str(port))
+    conftest.eventually(
+        lambda: "cannot connect" in ask(port, "/readyz")[1], "it says that the API server is away"
+    )
+    status, said = ask(port, "/readyz")
+    assert status == 503
+    assert "[-] kinds: not recorded yet: nodes, workloadpolicies, pods" in said
+    assert ask(port, "/livez")[0] == 200
+
+
+def test_a_recorder_that_was_replaced_says_so(
+    start: Start, store: opening.Store, cluster_side: conftest.Cluster
+) -> None:
+    port = free_port()
+    process = start("record", TOPOLOG_SERVER_HEALTH_PORT=str(port))
+    conftest.eventually(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
+    store.log.claim_epoch()
+    cluster_side.node("n")
+    code, said = ended(process)
+    assert code == 6
+    assert "another recorder has taken over" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "words"),
+    [
+        ({"TOPOLOG_STORE_URL": ""}, 3, "store.url is not set"),
+        ({"TOPOLOG_SERVER_HEALTH_PORT": "none"}, 3, "health_port"),
+        ({"TOPOLOG_STORE_URL": "redis://127.0.0.1:1/0"}, 4, "127.0.0.1:1"),
+        ({"TOPOLOG_KUBE_KUBECONFIG": "/nowhere/config"}, 5, "/nowhere/config"),
+    ],
+)
+def test_what_cannot_work_ends_with_one_sentence(
+    start: Start, changes: dict[str, str], code: int, words: str
+) -> None:
+    process = start("record", **({"TOPOLOG_SERVER_HEALTH_PORT": str(free_port())} | changes))
+    found, said = ended(process)
+    assert found == code
+    assert words in said
+    assert "Traceback" not in said
+
+
+def test_a_port_that_is_taken_is_told(start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, said = ended(start("record", TOPOLOG_SERVER_HEALTH_PORT=str(port)))
+    assert code == 3
+    assert f"cannot listen on server.health_port 127.0.0.1:{port}" in said
