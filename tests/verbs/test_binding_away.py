@@ -1,0 +1,170 @@
+"""bind while the store is away, at each step at which it can go."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from app.domain import model, snapshots
+from app.kube import binding
+from app.simulation import faults
+from app.store import embedded
+from tests.verbs import replicas
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[embedded.Server]:
+    """A server of this test's own, which keeps its data when it is killed."""
+    made = embedded.Server(tmp_path, append_only=True)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def shop(server: embedded.Server, cluster: str) -> Iterator[replicas.Cluster]:
+    with replicas.cluster(server.url, cluster) as made:
+        made.node("h1", role="host")
+        made.node("h2", role="host")
+        made.policy({"host": 1})
+        made.see()
+        yield made
+
+
+@dataclasses.dataclass
+class Before:
+    """The way to the API server, with something that happens before each Binding is asked for."""
+
+    binder: binding.Binder
+    happens: Callable[[], None]
+
+    def bind(
+        self, namespace: str, name: str, uid: model.Uid, node: model.NodeName, *, timeout: float = 3.0
+    ) -> binding.Outcome:
+        self.happens()
+        return self.binder.bind(namespace, name, uid, node, timeout=timeout)
+
+    def get_pod(self, namespace: str, name: str, *, timeout: float = 2.0) -> model.Pod | None:
+        return self.binder.get_pod(namespace, name, timeout=timeout)
+
+
+def impatient(shop: replicas.Cluster) -> replicas.Replica:
+    """A replica that gives up soon, and knows the cluster as it is now."""
+    one = shop.replica(state=0.3, patience=0.3)
+    one.snapshot()
+    return one
+
+
+def test_a_pod_with_quotas_is_not_bound_and_the_place_is_free_afterwards(
+    shop: replicas.Cluster, server: embedded.Server
+) -> None:
+    one, pod = impatient(shop), shop.pod("web-1")
+    shop.see()
+    one.snapshot()
+    server.kill()
+    error = one.bind(pod, "h1")
+    assert "the store is away" in error
+    assert "nothing was bound" in error
+    assert shop.asked("/binding") == 0
+    server.start()
+    assert one.bind(pod, "h1") == ""
+    assert (one.count("host"), shop.bound(pod)) == (1, "h1")
+
+
+def test_a_pod_that_nothing_has_to_do_with_is_bound_unrecorded(
+    shop: replicas.Cluster, server: embedded.Server
+) -> None:
+    one, pod = impatient(shop), shop.pod("other-1", {"app": "other"})
+    shop.see()
+    one.snapshot()
+    server.kill()
+    assert one.bind(pod, "h1") == ""
+    assert shop.bound(pod) == "h1"
+    server.start()
+    shop.see()
+    assert one.snapshot().node_of(pod.uid) == "h1"
+
+
+def test_a_pod_that_a_policy_counts_waits_even_without_the_policys_label(
+    shop: replicas.Cluster, server: embedded.Server
+) -> None:
+    one, pod = impatient(shop), shop.pod("web-1", {"app": "web"})
+    shop.see()
+    one.snapshot()
+    server.kill()
+    assert "the store is away" in one.bind(pod, "h1")
+    assert shop.bound(pod) == ""
+
+
+def test_a_replica_that_never_knew_the_policies_binds_nothing(
+    shop: replicas.Cluster, server: embedded.Server
+) -> None:
+    one, pod = shop.replica(state=0.3, patience=0.3), shop.pod("other-1", {"app": "other"})
+    shop.see()
+    server.kill()
+    assert "the store is away" in one.bind(pod, "h1")
+    assert (shop.bound(pod), shop.asked("/binding")) == ("", 0)
+
+
+def test_with_the_api_server_away_too_the_answer_is_still_an_error(
+    shop: replicas.Cluster, server: embedded.Server
+) -> None:
+    one, pod = impatient(shop), shop.pod("other-1", {"app": "other"})
+    server.kill()
+    shop.api.stop()
+    error = one.bind(pod, "h1")
+    assert "the API server cannot be asked about the pod" in error
+
+
+class Leaving(replicas.Behind):
+    """A state whose store goes away as soon as it was read."""
+
+    def __init__(self, replica: replicas.Replica, server: embedded.Server) -> None:
+        super().__init__(replica, looks=0)
+        self._server = server
+
+    def catch_up(self, *, timeout: float = 2.0) -> snapshots.Snapshot:
+        found = super().catch_up(timeout=timeout)
+        self._server.kill()
+        return found
+
+
+def test_it_goes_between_reading_and_promising(shop: replicas.Cluster, server: embedded.Server) -> None:
+    one, pod = impatient(shop), shop.pod("web-1")
+    shop.see()
+    one.context = replicas.with_state(one, Leaving(one, server))
+    assert "the store is away" in one.bind(pod, "h1")
+    assert shop.asked("/binding") == 0
+    server.start()
+    again = shop.replica()
+    assert again.count("host") == 0
+    assert again.bind(pod, "h1") == ""
+
+
+def test_it_goes_after_the_promise_and_the_binding_succeeds(
+    shop: replicas.Cluster, server: embedded.Server
+) -> None:
+    one, pod = impatient(shop), shop.pod("web-1")
+    shop.see()
+    one.context = dataclasses.replace(one.context, binder=Before(one.context.binder, server.kill))
+    assert one.bind(pod, "h1") == ""
+    assert shop.bound(pod) == "h1"
+    server.start()
+    assert shop.replica().count("host") == 1
+
+
+def test_it_goes_after_the_promise_and_the_binding_is_refused(
+    shop: replicas.Cluster, server: embedded.Server
+) -> None:
+    one, pod = impatient(shop), shop.pod("web-1")
+    shop.see()
+    shop.api.faults.add(faults.Kind.FAIL, faults.calls("POST", "/binding"), status=403)
+    one.context = dataclasses.replace(one.context, binder=Before(one.context.binder, server.kill))
+    assert "the API server refused the binding" in one.bind(pod, "h1")
+    server.start()
+    # The promise could not be taken back: it stays counted, which is the safe side, until it is settled.
+    other = shop.replica()
+    assert other.count("host") == 1
+    assert other.settled() == 1
+    assert other.count("host") == 0
+    assert other.bind(pod, "h2") == ""
