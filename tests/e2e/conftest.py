@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e import building, clusters
+from tests.e2e import building, clusters, installations
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +24,10 @@ def cluster(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
         cluster.start_controller_manager()
         cluster.start_kubelet()
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
+    """Topolog on that cluster, with one extender."""
+    with installations.Installation(cluster) as installed:
+        yield installed

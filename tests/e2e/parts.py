@@ -74,6 +74,7 @@ def api_server(layout: Layout, *, port: int, flags: Sequence[str]) -> list[str]:
         f"--cert-dir={layout.ca.parent}",
         f"--token-auth-file={layout.tokens}",
         "--authorization-mode=RBAC",
+        "--allow-privileged=true",  # as nearly every cluster does
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={layout.service_account_key}",
         f"--service-account-signing-key-file={layout.service_account_key}",

@@ -1,0 +1,192 @@
+"""Topolog on a cluster: what deploy/ gives it, and each process with the rights of its own account.
+
+    with installations.Installation(cluster, replicas=2) as topolog:
+        topolog.start_scheduler("one", extender=0)
+        topolog.ask("/apis/v1/pending")
+        topolog.recorder.process.kill()
+
+The store is a Redis or Valkey server that writes its append-only file, the certificates are those of
+`topolog certs`, and the processes are the commands that the containers of deploy/base run.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import types
+from collections.abc import Iterable, Mapping
+
+import urllib3
+import yaml
+
+from app.store import connecting, embedded, keys
+from tests.e2e import clients, clusters, processes, schedulers, waiting
+
+DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
+HOME = "topolog-system"
+SERVICE = "topolog-extender.topolog-system.svc"
+TOPOLOG = pathlib.Path(sys.executable).with_name("topolog")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """One process of Topolog."""
+
+    process: processes.Process
+    health: int
+    port: int
+
+    def start(self) -> None:
+        """Start it and wait until it says that it is ready."""
+        self.process.start()
+        self.await_ready()
+
+    def await_ready(self) -> None:
+        """Return once it says that it is ready."""
+        waiting.ready(self.process, self.ready)
+
+    def ready(self) -> bool:
+        """Whether it says that it is ready."""
+        found = urllib3.request("GET", f"http://127.0.0.1:{self.health}/readyz", timeout=2.0, retries=False)
+        return found.status == 200
+
+    def calls(self) -> list[clients.Object]:
+        """The line of each call that it has answered."""
+        lines = self.process.log.read_text(errors="replace").splitlines()
+        found = [json.loads(line) for line in lines if line.startswith("{")]
+        return [line for line in found if line.get("event") == "call"]
+
+
+class Installation:
+    """Store, recorder, controller and extenders for one cluster."""
+
+    def __init__(self, cluster: clusters.Cluster, *, replicas: int = 1) -> None:
+        self._cluster = cluster
+        self._replicas = replicas
+        self._ending = contextlib.ExitStack()
+        self._folder = cluster.folder / "topolog"
+        self.tls = self._folder / "tls"
+
+    def __enter__(self) -> "Installation":
+        with self._ending:
+            self._folder.mkdir()
+            self._install()
+            self._ending = self._ending.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        self._ending.close()
+
+    def _install(self) -> None:
+        for what in ("crds", "rbac"):
+            self._cluster.kubectl("apply", "-k", DEPLOY / what)
+        self._cluster.kubectl("wait", "--for=condition=established", "crd/workloadpolicies.kosmos.io")
+        _run("certs", str(self.tls), "--host", SERVICE, "--host", "127.0.0.1")
+        self.store = embedded.Server(self._folder / "store", append_only=True)
+        self._ending.callback(self.store.stop)
+        _run("migrate", "up", env=self._environment({}))
+        self.recorder = self._part("recorder", "record")
+        self.controller = self._part("controller", "control")
+        self.extenders = [
+            self._part("extender", "extender", name=f"extender-{number}") for number in range(self._replicas)
+        ]
+        for part in (self.recorder, self.controller, *self.extenders):
+            part.await_ready()
+        self._viewer = urllib3.PoolManager(
+            ca_certs=str(self.tls / "ca.crt"),
+            cert_file=str(self.tls / "viewer.crt"),
+            key_file=str(self.tls / "viewer.key"),
+            retries=False,
+            timeout=10.0,
+        )
+
+    def _part(self, account: str, command: str, *, name: str = "") -> Part:
+        identity = self._cluster.service_account(HOME, f"topolog-{account}")
+        port, health = processes.free_port(), processes.free_port()
+        environment = {
+            "TOPOLOG_KUBE_KUBECONFIG": str(self._cluster.kubeconfig(identity)),
+            "TOPOLOG_SERVER_BIND": "127.0.0.1",
+            "TOPOLOG_SERVER_HEALTH_PORT": str(health),
+        }
+        if command == "extender":
+            environment |= {"TOPOLOG_SERVER_PORT": str(port)} | {
+                f"TOPOLOG_TLS_{what}": str(self.tls / file)
+                for what, file in (("CERT", "server.crt"), ("KEY", "server.key"), ("CA", "ca.crt"))
+            }
+        called = name or command
+        log = self._folder / f"{called}.log"
+        process = processes.Process(called, [TOPOLOG, command], log=log, env=self._environment(environment))
+        process.start()
+        self._ending.callback(process.stop, grace=5.0)
+        return Part(process, health, port)
+
+    def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        (settings,) = yaml.safe_load_all((DEPLOY / "base" / "settings.yaml").read_text())
+        data: dict[str, str] = settings["data"]
+        return _bare() | data | {"TOPOLOG_STORE_URL": self.store.url} | dict(more)
+
+    # Who calls it
+
+    def start_scheduler(
+        self,
+        name: str = "topolog-scheduler",
+        *,
+        extender: int = 0,
+        filter_verb: str = "",
+    ) -> schedulers.Scheduler:
+        """Start a kube-scheduler, with a configuration from deploy/, that calls one of the extenders."""
+        config = schedulers.configuration(
+            DEPLOY / "scheduler" / "kube-scheduler-service.yaml",
+            extender=f"https://127.0.0.1:{self.extenders[extender].port}",
+            ca=self.tls / "ca.crt",
+            certificate=self.tls / "scheduler.crt",
+            key=self.tls / "scheduler.key",
+            scheduler_name=name,
+        )
+        if filter_verb:
+            config["extenders"][0]["filterVerb"] = filter_verb
+        return self._cluster.start_scheduler(f"{name}-{filter_verb or 'filter'}", config)
+
+    def ask(self, path: str, *, extender: int = 0) -> clients.Object:
+        """GET a path of the introspection API as a viewer."""
+        url = f"https://127.0.0.1:{self.extenders[extender].port}{path}"
+        reply = self._viewer.request("GET", url)
+        assert reply.status == 200, f"GET {path}: {reply.status} {reply.data.decode()[:500]}"
+        answer: clients.Object = json.loads(reply.data)
+        return answer
+
+    # What it holds
+
+    def quotas(self, namespace: str, policy: str, *, extender: int = 0) -> dict[str, int]:
+        """Domain -> pods counted there, those in flight included, as the introspection API tells it."""
+        path = f"/apis/v1/plugins/WorkloadPolicy/policies/{namespace}/{policy}/quotas"
+        found = self.ask(path, extender=extender)["items"]
+        return {each["domain"]: each["placed"] + each["inFlight"] for each in found}
+
+    def counts(self, namespace: str, policy: str, domains: Iterable[str]) -> dict[str, int]:
+        """Domain -> pods counted there, as the store has it."""
+        client = connecting.connect(self.store.url)
+        try:
+            found = dict(client.hgetall(keys.Keys("default").counts))
+        finally:
+            client.close()
+        return {each: int(found.get(f"{namespace}/{policy}|{each}".encode(), 0)) for each in domains}
+
+
+def _run(*arguments: str, env: Mapping[str, str] | None = None) -> None:
+    done = subprocess.run(
+        [TOPOLOG, *arguments], env=env or _bare(), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, f"topolog {' '.join(arguments)}: {done.returncode}\n{done.stderr}"
+
+
+def _bare() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("TOPOLOG_", "TLS_"))}

@@ -1,0 +1,109 @@
+"""Evictions that would be for nothing do not happen, useful ones do."""
+
+import pytest
+
+from tests.e2e import clients, clusters, installations, waiting, workloads
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+
+NAMESPACE, POLICY = "preempting", "p"
+NODES = tuple(f"h{number}" for number in range(1, 5))
+FULL = f"workload policy {NAMESPACE}/{POLICY}: no room (host 3/3)"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def furnished(cluster: clusters.Cluster, topolog: installations.Installation) -> None:
+    """Four nodes for two pods each, one of them free, and a policy that three pods have used up."""
+    cluster.add_nodes(*NODES, labels={"kind": "host"}, room={"cpu": "2", "memory": "8Gi", "pods": "10"})
+    cluster.add_namespace(NAMESPACE)
+    for name, value in (("high", 1000), ("low", 1)):
+        cluster.apply(
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": name},
+                "value": value,
+            }
+        )
+    cluster.apply(workloads.policy(NAMESPACE, POLICY, "kind", "app", host=3))
+    topolog.start_scheduler()
+    for number in (1, 2, 3):
+        run(cluster, f"counted-{number}", "high", node=f"h{number}", app="app")
+        run(cluster, f"stranger-{number}", "low", node=f"h{number}")
+    waiting.eventually(lambda: topolog.quotas(NAMESPACE, POLICY) == {"host": 3}, "all are counted")
+
+
+def pod(name: str, priority: str, **labels: str) -> clients.Object:
+    """A pod that takes half a node."""
+    made = workloads.pod(NAMESPACE, name, **labels)
+    made["spec"] |= {
+        "priorityClassName": priority,
+        "containers": workloads.spec("", cpu="1")["containers"],
+    }
+    return made
+
+
+def run(cluster: clusters.Cluster, name: str, priority: str, *, node: str, **labels: str) -> None:
+    """A pod that runs on a node already."""
+    made = pod(name, priority, **labels)
+    made["spec"]["nodeName"] = node
+    cluster.api().create(PODS, made)
+    waiting.eventually(lambda: cluster.api().get(f"{PODS}/{name}")["status"]["phase"] == "Running", "it runs")
+
+
+def preemptor(cluster: clusters.Cluster, name: str) -> str:
+    """A pod of the policy and of high priority, which fits in by resources on h4 alone."""
+    made = pod(name, "high", app="app")
+    made["metadata"]["labels"][workloads.POLICY_LABEL] = POLICY
+    cluster.apply(made)
+    return f"{PODS}/{name}"
+
+
+@pytest.mark.scenario("PR-4", "PR-25")
+def test_nobody_is_evicted_for_nothing(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    before = {workloads.name(each) for each in workloads.running(cluster, NAMESPACE)}
+    path = preemptor(cluster, "refused")
+
+    def waits() -> bool:
+        return FULL in workloads.scheduled(cluster.api().get(path)).get("message", "")
+
+    waiting.eventually(waits, "it waits and says why", seen=lambda: cluster.api().get(path)["status"])
+    # kube-scheduler has asked, on which nodes others could make room, and the answer was: on none.
+    asked = waiting.eventually(
+        lambda: [line for line in topolog.extenders[0].calls() if line["verb"] == "preempt"],
+        "kube-scheduler asks whom to evict",
+    )
+    assert {(line["candidates"], line["kept"]) for line in asked} == {(3, 0)}
+    waiting.throughout(
+        lambda: {workloads.name(each) for each in workloads.running(cluster, NAMESPACE)} == before,
+        "nobody is evicted",
+        during=2.0,
+    )
+    assert waits()
+    assert "nominatedNodeName" not in cluster.api().get(path)["status"]
+    cluster.api().delete(path)
+
+
+@pytest.mark.scenario("PR-3")
+def test_an_eviction_that_makes_room_happens(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    for name in ("counted-3", "stranger-3"):
+        cluster.api().delete(f"{PODS}/{name}", grace=0)
+    run(cluster, "counted-low", "low", node="h3", app="app")
+    run(cluster, "counted-4", "high", node="h3")
+    waiting.eventually(lambda: topolog.quotas(NAMESPACE, POLICY) == {"host": 3}, "all are counted")
+
+    path = preemptor(cluster, "useful")
+    waiting.eventually(
+        lambda: cluster.api().get(path)["status"]["phase"] == "Running",
+        "it runs",
+        seen=lambda: cluster.api().get(path),
+    )
+    assert cluster.api().find(f"{PODS}/counted-low") is None
+    running = {workloads.name(each) for each in workloads.running(cluster, NAMESPACE)}
+    assert {"stranger-1", "stranger-2", "counted-4"} < running  # evicting them would have been for nothing
+    assert topolog.quotas(NAMESPACE, POLICY) == {"host": 3}

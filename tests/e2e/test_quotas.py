@@ -1,0 +1,255 @@
+"""Workload policies held by a real kube-scheduler: the plugin's own two tests, and changes around them."""
+
+import pathlib
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e import clients, clusters, installations, overseers, waiting, workloads
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+MANIFESTS = pathlib.Path(__file__).parent / "manifests"
+NAMESPACE, POLICY, DEPLOYMENT = "workload-test", "workload-policy-test", "deployment/clusterlink-floater-mix"
+KEY = "workload-test"
+MEMBERS = ("kosmos-member-cluster", "kosmos-cluster1")
+HOSTS = ("cnp-paas-ecsc-002", "cnp-paas-ecsc-006", "cnp-paas-ecsc-008", "cnp-paas-ecsc-009")
+DOMAINS = dict.fromkeys(MEMBERS, "member") | dict.fromkeys(HOSTS, "host")
+FULL = f"workload policy {NAMESPACE}/{POLICY}: no room (member 1/1, host 3/3)"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def furnished(cluster: clusters.Cluster, topolog: installations.Installation) -> None:
+    """The six nodes of the plugin's own tests."""
+    leaf = [{"key": "kosmos.io/node", "value": "true", "effect": "NoSchedule"}]
+    cluster.add_nodes(*MEMBERS, labels={KEY: "member"}, taints=leaf)
+    cluster.add_nodes(*HOSTS, labels={KEY: "host"})
+    cluster.add_namespace(NAMESPACE)
+    topolog.start_scheduler()
+
+
+@pytest.fixture
+def overseer(cluster: clusters.Cluster) -> Iterator[overseers.Overseer]:
+    with overseers.Overseer(cluster.api(), NAMESPACE, DOMAINS) as overseer:
+        yield overseer
+
+
+def apply(cluster: clusters.Cluster, *names: str) -> None:
+    for name in names:
+        cluster.kubectl("apply", "-f", MANIFESTS / f"{name}.yaml")
+
+
+def clear(cluster: clusters.Cluster, namespace: str = NAMESPACE) -> None:
+    cluster.kubectl("-n", namespace, "delete", "deployments,workloadpolicies", "--all", "--timeout=30s")
+    waiting.eventually(lambda: not cluster.pods(namespace), "all pods are gone", within=30)
+
+
+def domains(pods: list[clients.Object]) -> Counter[str]:
+    return Counter(DOMAINS[pod["spec"]["nodeName"]] for pod in pods)
+
+
+def settled(
+    cluster: clusters.Cluster, namespace: str, *, waits: int, **expected: int
+) -> list[clients.Object]:
+    """Wait until so many run in each domain and so many wait; return those that run."""
+
+    def look() -> tuple[Counter[str], int]:
+        return domains(workloads.running(cluster, namespace)), len(workloads.pending(cluster, namespace))
+
+    wanted = (Counter(expected), waits)
+    waiting.eventually(lambda: look() == wanted, f"{wanted} in {namespace}", within=20, seen=look)
+    return workloads.running(cluster, namespace)
+
+
+def hosts_of(pods: list[clients.Object]) -> list[clients.Object]:
+    return [pod for pod in pods if pod["spec"]["nodeName"] in HOSTS]
+
+
+def refused_with(cluster: clusters.Cluster, namespace: str, text: str) -> None:
+    """Wait until every pod that waits says so, in its condition, in an event, and in one of Topolog's own."""
+
+    def said() -> list[str]:
+        missing = []
+        for pod in workloads.pending(cluster, namespace):
+            name, condition = workloads.name(pod), workloads.scheduled(pod)
+            if condition.get("reason") != "Unschedulable" or text not in condition["message"]:
+                missing.append(f"{name}: condition {condition}")
+            for reason in ("FailedScheduling", "TopologRefused"):
+                events = cluster.events(namespace, name, reason=reason)
+                if not any(text in message for message in events):
+                    missing.append(f"{name}: {reason} {events}")
+        return missing
+
+    waiting.eventually(lambda: not said(), f"every pod that waits says {text!r}", within=15, seen=said)
+
+
+@pytest.mark.scenario("WP-1")
+def test_a_preferred_policy_lets_all_six_run(cluster: clusters.Cluster) -> None:
+    apply(cluster, "workloadpolicy-example-1", "clusterlink-floater-deployment-mix")
+    cluster.kubectl("-n", NAMESPACE, "rollout", "status", DEPLOYMENT, "--timeout=30s")
+    pods = workloads.running(cluster, NAMESPACE)
+    assert sorted(pod["spec"]["nodeName"] for pod in pods) == sorted(DOMAINS)
+    assert domains(pods) == {"member": 2, "host": 4}
+
+
+@pytest.mark.scenario("WP-1")
+def test_a_preferred_policy_fills_what_it_asks_for_first(cluster: clusters.Cluster) -> None:
+    clear(cluster)
+    apply(cluster, "workloadpolicy-example-1", "clusterlink-floater-deployment-mix")
+    cluster.kubectl("-n", NAMESPACE, "scale", DEPLOYMENT, "--replicas=0")
+    waiting.eventually(lambda: not cluster.pods(NAMESPACE), "all pods are gone", within=30)
+    for replicas in range(1, 5):  # one by one, as the formula is meant
+        cluster.kubectl("-n", NAMESPACE, "scale", DEPLOYMENT, f"--replicas={replicas}")
+        cluster.kubectl("-n", NAMESPACE, "rollout", "status", DEPLOYMENT, "--timeout=30s")
+    assert domains(workloads.running(cluster, NAMESPACE)) == {"member": 1, "host": 3}
+    clear(cluster)
+
+
+@pytest.mark.scenario("WP-2")
+def test_a_required_policy_lets_four_run_and_says_why_two_wait(
+    cluster: clusters.Cluster, topolog: installations.Installation, overseer: overseers.Overseer
+) -> None:
+    apply(cluster, "workloadpolicy-example-2", "clusterlink-floater-deployment-mix")
+    running = settled(cluster, NAMESPACE, waits=2, member=1, host=3)
+    assert len({pod["spec"]["nodeName"] for pod in running}) == 4
+    refused_with(cluster, NAMESPACE, FULL)
+    assert topolog.quotas(NAMESPACE, POLICY) == {"member": 1, "host": 3}
+    assert overseer.most == {"member": 1, "host": 3}
+
+
+@pytest.mark.scenario("WP-3")
+def test_a_deleted_pod_makes_room_before_it_is_gone(
+    cluster: clusters.Cluster, overseer: overseers.Overseer
+) -> None:
+    assert cluster.kubelet is not None
+    running = settled(cluster, NAMESPACE, waits=2, member=1, host=3)
+    for leaving in (hosts_of(running)[0], next(pod for pod in running if pod not in hosts_of(running))):
+        name = workloads.name(leaving)
+        cluster.kubelet.ignore(NAMESPACE, name)
+        cluster.api().delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{name}")
+        after = settled(cluster, NAMESPACE, waits=2, member=1, host=3)
+        # It still terminates, and another pod has its place already.
+        assert cluster.api().get(f"/api/v1/namespaces/{NAMESPACE}/pods/{name}")["metadata"][
+            "deletionTimestamp"
+        ]
+        before = {pod["metadata"]["uid"] for pod in running} - {leaving["metadata"]["uid"]}
+        assert before < {pod["metadata"]["uid"] for pod in after}
+        cluster.kubelet.attend(NAMESPACE, name)
+        running = after
+    assert overseer.most == {"member": 1, "host": 3}
+    refused_with(cluster, NAMESPACE, FULL)
+    clear(cluster)
+
+
+@pytest.mark.scenario("WP-7")
+def test_a_policy_of_another_namespace_is_none(cluster: clusters.Cluster) -> None:
+    cluster.add_namespace("elsewhere")
+    apply(cluster, "workloadpolicy-example-2")
+    cluster.apply(workloads.pod("elsewhere", "veteran", app="clusterlink-floater-mix"))
+    cluster.kubectl("-n", "elsewhere", "wait", "pod/veteran", "--for=condition=Ready", "--timeout=30s")
+    assert cluster.api().get("/api/v1/namespaces/elsewhere/pods/veteran")["spec"]["nodeName"] in HOSTS
+    cluster.apply(workloads.deployment("elsewhere", "late", 3, policy=POLICY, app="clusterlink-floater-mix"))
+    waiting.eventually(lambda: len(workloads.pending(cluster, "elsewhere")) == 3, "three wait")
+    refused_with(cluster, "elsewhere", f"workload policy elsewhere/{POLICY}: not found")
+
+
+@pytest.mark.scenario("WP-7")
+def test_a_policy_that_comes_later_counts_what_runs_already(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    app = "clusterlink-floater-mix"
+    with overseers.Overseer(cluster.api(), "elsewhere", DOMAINS) as overseer:
+        cluster.apply(workloads.policy("elsewhere", POLICY, KEY, app, host=2))
+        settled(cluster, "elsewhere", waits=2, host=2)
+        refused_with(cluster, "elsewhere", f"workload policy elsewhere/{POLICY}: no room (host 2/2)")
+        assert overseer.most == {"host": 2}
+    assert topolog.quotas("elsewhere", POLICY) == {"host": 2}
+    clear_all(cluster, "elsewhere")
+
+
+def clear_all(cluster: clusters.Cluster, namespace: str) -> None:
+    cluster.kubectl("-n", namespace, "delete", "pod", "--all", "--wait=false")
+    clear(cluster, namespace)
+
+
+@pytest.mark.scenario("WP-12")
+def test_counts_follow_the_labels_of_nodes(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    clear(cluster)
+    apply(cluster, "workloadpolicy-example-2", "clusterlink-floater-deployment-mix")
+    settled(cluster, NAMESPACE, waits=2, member=1, host=3)
+    cluster.kubectl("-n", NAMESPACE, "scale", DEPLOYMENT, "--replicas=4")
+    running = settled(cluster, NAMESPACE, waits=0, member=1, host=3)
+    moved, deleted, _ = sorted(pod["spec"]["nodeName"] for pod in hosts_of(running))
+
+    def counts_become(**expected: int) -> None:
+        def look() -> tuple[dict[str, int], dict[str, int]]:
+            return topolog.quotas(NAMESPACE, POLICY), topolog.counts(NAMESPACE, POLICY, expected)
+
+        waiting.eventually(lambda: look() == (expected, expected), f"counts are {expected}", seen=look)
+
+    counts_become(member=1, host=3)
+    cluster.label_node(moved, {KEY: "member"})
+    counts_become(member=2, host=2)
+    cluster.label_node(moved, {KEY: None})
+    counts_become(member=1, host=2)
+    cluster.label_node(moved, {KEY: "host"})
+    counts_become(member=1, host=3)
+    cluster.api().delete(f"/api/v1/nodes/{deleted}")
+    counts_become(member=1, host=2)
+    cluster.add_nodes(deleted, labels={KEY: "host"})
+    counts_become(member=1, host=3)
+    assert {pod["metadata"]["uid"] for pod in running} == {
+        pod["metadata"]["uid"] for pod in workloads.running(cluster, NAMESPACE)
+    }
+    clear(cluster)
+
+
+@pytest.mark.scenario("WP-13")
+def test_an_edited_policy_evicts_nobody_and_applies_to_who_comes(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    cluster.add_namespace("edits")
+    path = "/apis/kosmos.io/v1alpha1/namespaces/edits/workloadpolicies/p"
+
+    def edit(**replicas: int) -> None:
+        listed = [{"name": name, "replicas": count} for name, count in replicas.items()]
+        cluster.api().patch(path, {"spec": {"allocationPolicy": listed}})
+
+    tolerant = workloads.deployment("edits", "web", 8, policy="p")
+    tolerant["spec"]["template"]["spec"]["tolerations"] = [{"operator": "Exists"}]
+    cluster.apply(workloads.policy("edits", "p", KEY, "web", member=1, host=3), tolerant)
+    running = settled(cluster, "edits", waits=4, member=1, host=3)
+    refused_with(cluster, "edits", "workload policy edits/p: no room (member 1/1, host 3/3)")
+
+    edit(member=1, host=2)
+    edited = "/apis/v1/plugins/WorkloadPolicy/policies/edits/p"
+    waiting.eventually(lambda: topolog.ask(edited)["desired"] == 3, "Topolog knows the edited policy")
+    leaving = workloads.name(hosts_of(running)[0])
+    cluster.api().delete(f"/api/v1/namespaces/edits/pods/{leaving}")
+    # The others stay, and nobody takes the place of the one that left.
+    settled(cluster, "edits", waits=5, member=1, host=2)
+    refused_with(cluster, "edits", "workload policy edits/p: no room (member 1/1, host 2/2)")
+    assert {workloads.name(pod) for pod in running} - {
+        workloads.name(pod) for pod in workloads.running(cluster, "edits")
+    } == {leaving}
+
+    edit(member=1, host=5)
+    settled(cluster, "edits", waits=2, member=1, host=5)
+    refused_with(cluster, "edits", "workload policy edits/p: no room (member 1/1, host 5/5)")
+
+    cluster.api().patch(
+        path,
+        {
+            "spec": {
+                "topologyKey": "kubernetes.io/os",
+                "allocationPolicy": [{"name": "linux", "replicas": 7}],
+            }
+        },
+    )
+    waiting.eventually(lambda: len(workloads.running(cluster, "edits")) == 7, "one more runs")
+    refused_with(cluster, "edits", "workload policy edits/p: no room (linux 7/7)")
+    assert topolog.quotas("edits", "p") == {"linux": 7}
+    clear(cluster, "edits")
