@@ -160,7 +160,7 @@ def check_object(raw: bytes) -> None:
 def names_of(raw: bytes, everywhere: verdicts.Names = verdicts.NONE) -> candidates.Candidates:
     """Candidates from a JSON list of names; ``everywhere`` are all nodes. Raises BadRequest."""
     try:
-        return candidates.offered(_decode_names(raw), raw, everywhere)
+        return candidates.Candidates(_decode_names(raw), raw, everywhere=everywhere)
     except (ValueError, RecursionError) as error:
         bad(error)
 

@@ -20,7 +20,7 @@ from gunicorn import http
 from gunicorn.http import errors as http_errors
 from gunicorn.workers import gthread
 
-from app.serving import connections, deadlines, metering
+from app.serving import channels, connections, deadlines, metering
 
 SWEEP_SECONDS = 0.25
 LINGER_SECONDS = 0.05
@@ -133,7 +133,15 @@ class Worker(gthread.ThreadWorker):
             replaced: Any = deadlines.Payload.of(req.body, conn.reader)
             req.body = replaced
             conn.sock.settimeout(conn.limits.answer)
-        return super().handle_request(req, conn)
+        if not isinstance(conn.sock, channels.Channel):
+            return super().handle_request(req, conn)
+        conn.sock.answering = True
+        try:
+            kept = super().handle_request(req, conn)
+            conn.sock.finish()
+        finally:
+            conn.sock.answering = False
+        return kept
 
     def finish_request(self, conn: gthread.TConn, fs: futures.Future[bool]) -> None:
         """Put a connection back where its next bytes are waited for, or forget it. Runs in the loop."""

@@ -4,8 +4,12 @@ import errno
 import ssl
 import typing
 
+from app.serving import deadlines
+
 if typing.TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
+ANNOUNCED, END = b"\r\nContent-Length: ", b"\r\n\r\n"
 
 
 class Channel(ssl.SSLSocket):
@@ -16,10 +20,32 @@ class Channel(ssl.SSLSocket):
     """
 
     identity: object = None
+    answering = False
+    """A request is being answered: a head that announces a body waits for it, and both leave together.
+
+    In a record of its own it would wake the client for nothing, just as the body is to be sent.
+    """
+    _head = b""
 
     def sendall(self, data: "ReadableBuffer", flags: int = 0) -> None:
         """Send all or fail; a client that does not read its answer in time counts as gone."""
+        head, self._head = self._head, b""
+        if head:
+            body = memoryview(data)
+            self._send(head + body[: deadlines.RECORD - len(head)])
+            self._send(body[deadlines.RECORD - len(head) :])
+        elif self.answering and isinstance(data, bytes) and data.endswith(END) and ANNOUNCED in data:
+            self._head = data
+        else:
+            self._send(data)
+
+    def finish(self) -> None:
+        """Send what waits: the answer is complete."""
+        if self._head:
+            self.sendall(b"")
+
+    def _send(self, data: "ReadableBuffer") -> None:
         try:
-            super().sendall(data, flags)
+            super().sendall(data)
         except TimeoutError as error:
             raise BrokenPipeError(errno.EPIPE, "the client does not read its answer") from error

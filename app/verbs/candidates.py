@@ -1,6 +1,6 @@
 """The nodes that kube-scheduler offers, as a list in its order and as a set."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from app.domain import model, verdicts
 
@@ -8,17 +8,28 @@ from app.domain import model, verdicts
 class Candidates:
     """Offered node names. ``spelled`` is their JSON as it was sent: equal text is equal candidates."""
 
-    __slots__ = ("names", "nodes", "spelled")
+    __slots__ = ("names", "nodes", "repeated", "spelled")
 
-    def __init__(self, names: Collection[model.NodeName], spelled: bytes = b"") -> None:
-        self.names = names
-        self.nodes: verdicts.Names = names if isinstance(names, frozenset) else frozenset(names)
-        self.spelled = spelled
+    def __init__(
+        self,
+        names: Collection[model.NodeName],
+        spelled: bytes = b"",
+        *,
+        everywhere: verdicts.Names = verdicts.NONE,
+    ) -> None:
+        """``everywhere`` are all nodes of the cluster: if they are offered, ``nodes`` is that very set.
 
-    @property
-    def repeated(self) -> bool:
+        Mostly they are, in an order of kube-scheduler's own; what holds for all of them is known already.
+        """
+        nodes = names if isinstance(names, frozenset) else frozenset(names)
+        # Sets of one size are compared by their hashes alone, 64 keyed bits: comparing name by name
+        # would fetch every known name from memory, where the other programs' work has moved it.
+        alike = len(nodes) == len(everywhere) and hash(nodes) == hash(everywhere)
+        self.nodes: verdicts.Names = everywhere if alike else nodes
+        self.repeated = len(nodes) != len(names)
         """Some name was offered twice; a reply must not repeat it (extender-contract-checked N13)."""
-        return len(self.nodes) != len(self.names)
+        self.names = everywhere if alike and not self.repeated else names
+        self.spelled = spelled
 
     @property
     def plain(self) -> bool:
@@ -29,16 +40,3 @@ class Candidates:
         """The names that are not refused, each once, in the offered order."""
         names = dict.fromkeys(self.names) if self.repeated else self.names
         return [name for name in names if name not in refused]
-
-
-def offered(
-    names: Sequence[model.NodeName], spelled: bytes, everywhere: verdicts.Names = verdicts.NONE
-) -> Candidates:
-    """The candidates; the very set ``everywhere``, all nodes, if that is what they are.
-
-    Mostly kube-scheduler offers every node, in an order of its own. What holds for all nodes is known
-    already, so nothing is built of the names then.
-    """
-    if len(names) == len(everywhere) and not everywhere.difference(names):
-        return Candidates(everywhere, spelled)
-    return Candidates(names, spelled)
