@@ -50,6 +50,7 @@ class Announcer:
         self._now = now
         self._bucket = event_posting.Bucket(clock, burst=burst, rate=rate)
         self._news: OrderedDict[model.Uid, _News] = OrderedDict()
+        self._noted: OrderedDict[model.Uid, int] = OrderedDict()
         self._changed = threading.Condition()
         self.dropped = 0
 
@@ -66,10 +67,18 @@ class Announcer:
             for pod in pods:
                 self._news.pop(pod.uid, None)
                 self._news[pod.uid] = _News(pod, message, offset)
+                self._noted.pop(pod.uid, None)
+                self._noted[pod.uid] = offset
+            while len(self._noted) > MOST:
+                self._noted.popitem(last=False)
             while len(self._news) > MOST:
                 self._news.popitem(last=False)
                 self.dropped += 1
             self._changed.notify()
+
+    def noted(self, uid: model.Uid) -> int:
+        """The offset of the latest event that the pod was to be told of; 0 if of none."""
+        return self._noted.get(uid, 0)
 
     def turn(self, *, timeout: float) -> bool:
         """Tell the next pod; false if nobody was to be told within ``timeout`` seconds."""
@@ -100,7 +109,7 @@ class Announcer:
                 conditions.set_condition(self._client, news.pod, condition)
                 return "told"
             except errors.ApiError as problem:
-                if problem.status in (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.CONFLICT):
+                if problem.status == http.HTTPStatus.NOT_FOUND or "metadata.uid" in problem.message:
                     return "gone"
                 if problem.status in (http.HTTPStatus.FORBIDDEN, http.HTTPStatus.UNPROCESSABLE_ENTITY):
                     telemetry.log.warning(

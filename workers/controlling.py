@@ -1,8 +1,8 @@
 """The controller: what the log means for the cluster beyond facts.
 
 It wakes pending pods when a policy makes room or their refusal is outdated, takes back promises that
-nobody kept, and tells people about refusals by Events. It follows the log like any other reader and holds no state that
-matters: it may be killed at any time.
+nobody kept, and tells people about refusals by Events. It follows the log like any other reader and
+holds no state that matters: it may be killed at any time.
 """
 
 import datetime
@@ -52,10 +52,7 @@ class Controller:
         self.poster = event_posting.Poster(client, self._clock, now=_second)
         self.teller = telling.Teller(store.decisions, self.poster)
         self.reconsiderer = reconsidering.Reconsiderer(
-            store.decisions,
-            plugins,
-            lambda: follower.snapshot,
-            lambda pod, message, offset: self.announcer.note((pod,), message, offset),
+            store.decisions, plugins, lambda: follower.snapshot, self.announcer
         )
 
         self.subscribed = False

@@ -10,7 +10,7 @@ would be let in now is told, once for each refusal, and no more pods than there 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from app.domain import events, model, projecting, snapshots, verdicts
 from app.framework import cycles, registry, running
@@ -23,7 +23,33 @@ READ = 2_000
 TRIED = 200
 """Refusals decided anew in one turn; the others have theirs in the next ones."""
 
-Tell = Callable[[model.Pod, str, int], None]
+
+class Records(Protocol):
+    """Where refusals are read (store.decisions.Decisions)."""
+
+    def latest(self, *, limit: int = 100) -> list[decisions.Decision]:
+        """The latest records, newest first."""
+        ...
+
+    def since(self, identity: str, *, limit: int = 1000) -> list[decisions.Decision]:
+        """The records behind the one with this id, oldest first."""
+        ...
+
+    def recent_candidates(self, decision: decisions.Decision) -> frozenset[str] | None:
+        """The nodes that were offered; None if it is too early to say."""
+        ...
+
+
+class Teller(Protocol):
+    """Who wakes pods (announcing.Announcer)."""
+
+    def note(self, pods: tuple[model.Pod, ...], message: str, offset: int) -> None:
+        """Have the pods told soon; ``offset`` is that of the state that they are told of."""
+        ...
+
+    def noted(self, uid: model.Uid) -> int:
+        """The offset of what the pod was told last; 0 if nothing."""
+        ...
 
 
 class _Refused(NamedTuple):
@@ -37,16 +63,16 @@ class Reconsiderer:
 
     def __init__(
         self,
-        records: decisions.Decisions,
+        records: Records,
         plugins: registry.Registry,
         snapshot: Callable[[], snapshots.Snapshot],
-        tell: Tell,
+        teller: Teller,
     ) -> None:
-        """``tell(pod, message, offset)`` wakes a pod; the offset is that of the state it is told of."""
+        """``teller`` wakes pods, these and others."""
         self._records = records
         self._plugins = plugins
         self._snapshot = snapshot
-        self._tell = tell
+        self._teller = teller
         self._refused: OrderedDict[model.Uid, _Refused] = OrderedDict()
         self._last = ""
         """Id of the latest record that was looked at."""
@@ -74,7 +100,7 @@ class Reconsiderer:
             placed = events.PodPlaced(pod=pod, node=min(fitting))
             supposed = projecting.project(supposed, placed)
             nodes = "1 node" if len(fitting) == 1 else f"{len(fitting)} nodes"
-            self._tell(pod, f"{nodes} that refused the pod would take it now", snapshot.offset)
+            self._teller.note((pod,), f"{nodes} that refused the pod would take it now", snapshot.offset)
             woken += 1
         return woken
 
@@ -82,7 +108,8 @@ class Reconsiderer:
         """Refusals of pods that still wait, not yet decided on this snapshot; others are forgotten."""
         for uid, refused in list(self._refused.items()):
             if uid in snapshot.waiting:
-                if snapshot.offset > refused.tried:
+                asked_again = self._teller.noted(uid) > refused.decision.position.offset
+                if snapshot.offset > refused.tried and not asked_again:
                     yield refused
             elif uid in snapshot.pods or uid in snapshot.placements:
                 del self._refused[uid]

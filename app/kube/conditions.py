@@ -35,7 +35,7 @@ def set_condition(
 ) -> None:
     """Write the condition into the status of this very pod (uid); the other conditions stay.
 
-    Raises ApiError (404: gone, 409: another pod has the name) or Unreachable.
+    Raises ApiError (404: gone, 422: another pod has the name) or Unreachable.
     """
     said = {
         "type": condition.type,

@@ -112,16 +112,23 @@ def delete(store: objects.Objects, resource: objects.Resource, key: objects.Key,
         current = store.get(resource.name, key)
         wanted = options.get("preconditions") or {}
         if wanted.get("uid") not in (None, current["metadata"]["uid"]):
-            raise answers.conflict(resource.name, key[1], _uids(wanted["uid"], current))
-        grace = options.get("gracePeriodSeconds", _DEFAULT_GRACE)
-        if resource.name == "pods" and grace and _occupies(current):
+            why = f"the UID in the precondition ({wanted['uid']}) does not match the UID in record"
+            raise answers.conflict(resource.kind, key[1], why)
+        if resource.name != "pods":
+            return store.remove(resource.name, key)
+        forced = options.get("gracePeriodSeconds") == 0
+        grace = options.get("gracePeriodSeconds", _DEFAULT_GRACE) if _occupies(current) else 0
 
-            def mark(pod: Json) -> Json:
-                pod["metadata"].setdefault("deletionTimestamp", objects.now())
-                pod["metadata"].setdefault("deletionGracePeriodSeconds", grace)
-                return pod
+        def mark(pod: Json) -> Json:
+            pod["metadata"].setdefault("deletionTimestamp", objects.now())
+            pod["metadata"].setdefault("deletionGracePeriodSeconds", grace)
+            return pod
 
-            return store.change(resource.name, key, mark)
+        # The real server marks a pod before it removes it, also where nothing is waited for.
+        if not forced:
+            marked = store.change(resource.name, key, mark)
+            if grace:
+                return marked
         return store.remove(resource.name, key)
 
 
@@ -175,7 +182,8 @@ def _uids(wanted: str, current: Json) -> str:
 def _refuse_unmet(resource: objects.Resource, key: objects.Key, metadata: Json, current: Json) -> None:
     mine = current["metadata"]
     if metadata.get("uid") not in (None, "", mine["uid"]):
-        raise answers.conflict(resource.name, key[1], _uids(metadata["uid"], current))
+        why = f'metadata.uid: Invalid value: "{metadata["uid"]}": field is immutable'
+        raise answers.invalid(resource.kind, key[1], why)
     if metadata.get("resourceVersion") not in (None, "", mine["resourceVersion"]):
         raise answers.conflict(
             resource.name,

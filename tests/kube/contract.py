@@ -144,12 +144,13 @@ class ApiServerContract:
         client.patch(path, encoded({"metadata": {"labels": {"a": "1"}}}))
         watch = Watch(client, pods, version)
         client.delete(path)
-        changes = watch.objects(2)
+        changes = watch.objects(3)
         watch.close()
-        assert [kind for kind, _ in changes] == ["MODIFIED", "DELETED"]
+        assert [kind for kind, _ in changes] == ["MODIFIED", "MODIFIED", "DELETED"]
+        assert "deletionTimestamp" in changes[1][1]["metadata"]
         assert {found["metadata"]["uid"] for _, found in changes} == {before["metadata"]["uid"]}
         versions = [int(found["metadata"]["resourceVersion"]) for _, found in changes]
-        assert int(version) < versions[0] < versions[1]
+        assert int(version) < versions[0] < versions[1] < versions[2]
 
     def test_a_recreated_object_is_another_one(self, client: clients.Client, pods: str) -> None:
         before = self.made(client, pods)
@@ -157,11 +158,11 @@ class ApiServerContract:
         watch = Watch(client, pods, before["metadata"]["resourceVersion"])
         client.delete(f"{pods}/{name}")
         after = json.loads(client.post(pods, encoded(pod(name))))
-        changes = watch.objects(2)
+        changes = watch.objects(3)
         watch.close()
-        assert [kind for kind, _ in changes] == ["DELETED", "ADDED"]
-        assert changes[0][1]["metadata"]["uid"] == before["metadata"]["uid"]
-        assert changes[1][1]["metadata"]["uid"] == after["metadata"]["uid"]
+        assert [kind for kind, _ in changes] == ["MODIFIED", "DELETED", "ADDED"]
+        assert changes[1][1]["metadata"]["uid"] == before["metadata"]["uid"]
+        assert changes[2][1]["metadata"]["uid"] == after["metadata"]["uid"]
         assert after["metadata"]["uid"] != before["metadata"]["uid"]
 
     def test_a_watch_ends_at_its_timeout(self, client: clients.Client, pods: str) -> None:
@@ -247,7 +248,8 @@ class ApiServerContract:
             client.patch(
                 f"{pods}/{found['metadata']['name']}/status", encoded(patch), content=clients.STRATEGIC
             )
-        assert refused.value.status == 409
+        assert refused.value.status == 422
+        assert "metadata.uid" in refused.value.message
 
     def test_a_pod_on_a_node_ends_with_grace(self, client: clients.Client, pods: str) -> None:
         found = self.made(client, pods)
@@ -259,6 +261,13 @@ class ApiServerContract:
         with pytest.raises(errors.ApiError) as refused:
             client.get(path)
         assert refused.value.status == 404
+
+    def test_a_deletion_is_for_one_uid(self, client: clients.Client, pods: str) -> None:
+        path = f"{pods}/{self.made(client, pods)['metadata']['name']}"
+        with pytest.raises(errors.ApiError) as refused:
+            client.delete(path, encoded({"preconditions": {"uid": "another"}}))
+        assert (refused.value.status, refused.value.reason) == (409, "Conflict")
+        assert client.get(path)
 
     def test_an_event_about_a_pod_is_kept(self, client: clients.Client, namespace: str, pods: str) -> None:
         found = self.made(client, pods)["metadata"]
