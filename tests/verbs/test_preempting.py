@@ -1,0 +1,85 @@
+"""preempt over a real store: no eviction for nothing (scenarios of the rules: tests/scenarios)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.domain import model
+from app.store import embedded
+from app.verbs import preempting
+from tests.verbs import replicas
+
+
+def placed(shop: replicas.Cluster, name: str, node: str, labels: dict[str, str] | None = None) -> model.Pod:
+    pod = shop.pod(name, labels)
+    shop.put(pod, node)
+    return pod
+
+
+def kept(replica: replicas.Replica, pod: model.Pod, offer: preempting.Offer) -> tuple[set[str], set[str]]:
+    answer = preempting.run(replica.context, pod, offer)
+    assert {*answer.kept, *answer.dropped} == set(offer)
+    assert len(answer.kept) + len(answer.dropped) == len(offer)
+    return set(answer.kept), set(answer.dropped)
+
+
+@pytest.mark.scenario("PR-2", "PR-24")
+def test_a_pod_without_rules_keeps_the_offer(shop: replicas.Cluster) -> None:
+    one, vip = shop.replica(), shop.pod("vip", {}, priority=100)
+    victim = placed(shop, "web-1", "h1")
+    shop.see()
+    one.snapshot()  # as it follows the log: for this pod no verb asks the store
+    assert kept(one, vip, {"h1": [victim.uid], "m1": ["nobody-knows"]}) == ({"h1", "m1"}, set())
+    # Each of these would fail the whole preemption, or the scheduler itself (C7, C20).
+    assert kept(one, vip, {"h1": [], "m1": [victim.uid]}) == (set(), {"h1", "m1"})
+
+
+@pytest.mark.scenario("PR-5", "PR-24")
+def test_nodes_where_it_would_be_for_nothing_are_dropped(shop: replicas.Cluster) -> None:
+    one, vip = shop.replica(), shop.pod("vip", priority=100)
+    member, stranger = placed(shop, "web-1", "h1"), placed(shop, "other", "h2", {"app": "other"})
+    shop.see()
+    offer = {"h1": [member.uid], "h2": [stranger.uid], "ghost": [stranger.uid], "m1": ["nobody-knows"]}
+    assert kept(one, vip, offer) == ({"h1", "m1"}, {"h2", "ghost"})
+    assert kept(one, vip, {"h2": [stranger.uid]}) == (set(), {"h2"})
+
+
+def test_a_victim_whose_promise_is_not_seen_yet_counts(shop: replicas.Cluster) -> None:
+    one, other = shop.replica(), shop.replica()
+    victim, vip = shop.pod("web-1"), shop.pod("vip", priority=100)
+    shop.see()
+    assert one.bind(victim, "h1") == ""
+    assert kept(other, vip, {"h1": [victim.uid], "h2": ["another"]}) == ({"h1"}, {"h2"})
+
+
+def test_the_log_is_as_before(shop: replicas.Cluster) -> None:
+    one, vip = shop.replica(), shop.pod("vip", priority=100)
+    victim = placed(shop, "web-1", "h1")
+    head = shop.see()
+    counts = one.store.log.counts()
+    preempting.run(one.context, vip, {"h1": [victim.uid], "m1": [victim.uid]})
+    assert (one.snapshot().offset, one.store.log.counts()) == (head, counts)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[embedded.Server]:
+    made = embedded.Server(tmp_path, append_only=True)
+    yield made
+    made.stop()
+
+
+def test_without_state_a_pod_under_hard_rules_evicts_nobody(server: embedded.Server, cluster: str) -> None:
+    with replicas.cluster(server.url, cluster) as shop:
+        shop.node("h1", role="host")
+        shop.policy({"host": 1})
+        one = shop.replica(state=0.2)
+        victim, vip = placed(shop, "web-1", "h1"), shop.pod("vip", priority=100)
+        stranger = shop.pod("stranger", {"rl-job-group": "g"}, priority=100)
+        shop.see()
+        one.snapshot()
+        server.kill()
+        assert kept(one, vip, {"h1": [victim.uid]}) == (set(), {"h1"})
+        assert kept(one, stranger, {"h1": [victim.uid]}) == ({"h1"}, set())
+        server.start()
+        assert kept(one, vip, {"h1": [victim.uid]}) == ({"h1"}, set())
