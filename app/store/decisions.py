@@ -162,6 +162,12 @@ class Decisions:
                     break
         return found
 
+    def since(self, identity: str, *, limit: int = 1000) -> list[Decision]:
+        """The records behind the one with this id, oldest first. Raises StoreAway."""
+        with connecting.translated():
+            entries = self._client.xrange(self._key, min=f"({identity}", max="+", count=limit)
+        return list(_read(entries))
+
     def get(self, identity: str) -> Decision | None:
         """The record, or None if there is none (any more)."""
         milliseconds, _, number = identity.partition("-")
@@ -178,6 +184,14 @@ class Decisions:
                 f"decision {decision.id} was taken at {decision.position}, not at {snapshot.position}"
             )
         return packing.unpack(decision.candidates, self._known.names(snapshot.nodes))
+
+    def recent_candidates(self, decision: Decision) -> frozenset[str] | None:
+        """As ``candidates``, by the nodes that the follower remembers; None if it has not got so far.
+
+        Only for positions that the follower has passed event by event (Follower.subscribe).
+        """
+        nodes = self._follower.nodes_at(decision.position.offset)
+        return None if nodes is None else packing.unpack(decision.candidates, self._known.names(nodes))
 
     def _backwards(self, before: str | None) -> Iterator[Decision]:
         newest = "+" if before is None else f"({before}"
