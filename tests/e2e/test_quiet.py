@@ -1,0 +1,82 @@
+"""Refused pods keep quiet: kube-scheduler asks about them a few times, and again only when there is room."""
+
+import time
+from collections import Counter
+
+import pytest
+
+from tests.e2e import clients, clusters, installations, overseers, waiting, workloads
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+
+NAMESPACE = "quiet"
+NODES = tuple(f"node-{number:03}" for number in range(255))
+DOMAINS = {name: "a" if number < 100 else "b" for number, name in enumerate(NODES)}
+SECONDS = 10.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def furnished(cluster: clusters.Cluster, topolog: installations.Installation) -> None:
+    """255 nodes, and two policies that are used up by five pods each."""
+    for domain in ("a", "b"):
+        names = [name for name in NODES if DOMAINS[name] == domain]
+        cluster.add_nodes(*names, labels={"zone": domain})
+    cluster.add_namespace(NAMESPACE)
+    topolog.start_scheduler()
+    cluster.apply(
+        workloads.policy(NAMESPACE, "one", "zone", "one", a=5),
+        workloads.policy(NAMESPACE, "two", "zone", "two", a=2, b=3),
+        workloads.deployment(NAMESPACE, "one", 5, policy="one"),
+        workloads.deployment(NAMESPACE, "two", 5, policy="two"),
+    )
+    waiting.eventually(lambda: len(workloads.running(cluster, NAMESPACE)) == 10, "ten run", within=20)
+
+
+def asked(topolog: installations.Installation, pods: list[clients.Object]) -> Counter[str]:
+    """Pod -> how often its nodes were to be filtered."""
+    names = {f"{NAMESPACE}/{workloads.name(pod)}" for pod in pods}
+    calls = [line["pod"] for line in topolog.extenders[0].calls() if line["verb"] == "filter"]
+    return Counter({name: 0 for name in names}) + Counter(name for name in calls if name in names)
+
+
+def test_fifty_refused_pods_are_asked_about_three_times_at_most(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    for name in ("one", "two"):
+        cluster.kubectl("-n", NAMESPACE, "scale", f"deployment/{name}", "--replicas=30")
+
+    def refused() -> int:
+        pods = workloads.pending(cluster, NAMESPACE)
+        return sum(workloads.scheduled(pod).get("reason") == "Unschedulable" for pod in pods)
+
+    started = time.monotonic()
+    waiting.eventually(lambda: refused() == 50, "fifty are refused", within=20, seen=refused)
+    pods = workloads.pending(cluster, NAMESPACE)
+    waiting.throughout(
+        lambda: len(workloads.running(cluster, NAMESPACE)) == 10,
+        "ten run",
+        during=SECONDS - min(SECONDS, time.monotonic() - started),
+        every=0.5,
+    )
+    # From the first call on, the attempt at which each was refused included.
+    calls = asked(topolog, pods)
+    assert len(calls) == 50
+    assert max(calls.values()) <= 3, calls
+
+
+@pytest.mark.scenario("WP-13")
+def test_an_edited_policy_places_the_right_number_within_two_seconds(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    quotas = [{"name": "a", "replicas": 9}, {"name": "b", "replicas": 8}]
+    path = f"/apis/kosmos.io/v1alpha1/namespaces/{NAMESPACE}/workloadpolicies/two"
+    with overseers.Overseer(cluster.api(), NAMESPACE, DOMAINS) as overseer:
+        before = overseer.now()
+        cluster.api().patch(path, {"spec": {"allocationPolicy": quotas}})
+        expected = {"a": before["a"] + 7, "b": before["b"] + 5}
+        waiting.eventually(
+            lambda: overseer.now() == expected, f"{expected} are placed", within=2.0, seen=overseer.now
+        )
+        waiting.throughout(lambda: overseer.now() == expected, "no more are placed", during=1.0)
+        assert overseer.most == expected
+    assert topolog.quotas(NAMESPACE, "two") == {"a": 9, "b": 8}
