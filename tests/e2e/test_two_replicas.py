@@ -1,0 +1,143 @@
+"""Two schedulers, two extenders, one store: no place is given away twice, whoever dies in between."""
+
+import contextlib
+import itertools
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import urllib3
+
+from tests.e2e import clusters, installations, overseers, waiting, workloads
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+NAMESPACE, POLICY = "race", "p"
+NODES = tuple(f"n{number}" for number in range(20))
+DOMAINS = {name: "host" if number < 15 else "member" for number, name in enumerate(NODES)}
+QUOTA = 10
+SCHEDULERS = ("one", "two")
+
+
+@pytest.fixture(scope="module")
+def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
+    """Two extenders, each with a scheduler of its own."""
+    with installations.Installation(cluster, replicas=2) as installed:
+        cluster.add_nodes(*(name for name in NODES if DOMAINS[name] == "host"), labels={"kind": "host"})
+        cluster.add_nodes(*(name for name in NODES if DOMAINS[name] == "member"), labels={"kind": "member"})
+        cluster.add_namespace(NAMESPACE)
+        for number, name in enumerate(SCHEDULERS):
+            installed.start_scheduler(name, extender=number)
+        yield installed
+
+
+@pytest.fixture
+def overseer(cluster: clusters.Cluster, topolog: installations.Installation) -> Iterator[overseers.Overseer]:
+    with overseers.Overseer(cluster.api(), NAMESPACE, DOMAINS) as overseer:
+        yield overseer
+
+
+def recounted(cluster: clusters.Cluster) -> dict[str, int]:
+    return {"host": overseers.recount(cluster.api(), NAMESPACE, DOMAINS)["host"]}
+
+
+def agree(cluster: clusters.Cluster, topolog: installations.Installation) -> None:
+    """Within 30 s each extender, the store and the API server count the same, and it is the quota."""
+
+    def look() -> list[dict[str, int]]:
+        with contextlib.suppress(urllib3.exceptions.HTTPError, AssertionError):
+            told = [topolog.quotas(NAMESPACE, POLICY, extender=number) for number in (0, 1)]
+            return [*told, topolog.counts(NAMESPACE, POLICY, ["host"]), recounted(cluster)]
+        return []
+
+    waiting.eventually(
+        lambda: look() == [{"host": QUOTA}] * 4, "all count the same", within=30, every=0.2, seen=look
+    )
+
+
+@pytest.mark.scenario("WP-14", "RL-10")
+def test_fifty_pods_of_two_schedulers_never_exceed_the_quota(
+    cluster: clusters.Cluster, topolog: installations.Installation, overseer: overseers.Overseer
+) -> None:
+    cluster.apply(
+        workloads.policy(NAMESPACE, POLICY, "kind", "app", host=QUOTA),
+        *(
+            workloads.deployment(NAMESPACE, f"of-{name}", 25, policy=POLICY, app="app", scheduler=name)
+            for name in SCHEDULERS
+        ),
+    )
+    waiting.eventually(lambda: len(cluster.pods(NAMESPACE)) == 50, "fifty pods are there")
+    agree(cluster, topolog)
+
+    def refused() -> int:
+        conditions = [workloads.scheduled(pod) for pod in workloads.pending(cluster, NAMESPACE)]
+        return sum(each.get("reason") == "Unschedulable" for each in conditions)
+
+    waiting.eventually(lambda: refused() == 50 - QUOTA, "forty are refused", within=30, seen=refused)
+    binders = [
+        {line["node"] for line in part.calls() if line["outcome"] == "bound"} for part in topolog.extenders
+    ]
+    assert all(binders), "both extenders have bound pods"
+    agree(cluster, topolog)
+    assert overseer.most == {"host": QUOTA}
+
+
+class Churn:
+    """Pods that are deleted all the time, so that there always is a place to be given away."""
+
+    def __init__(self, cluster: clusters.Cluster) -> None:
+        self._api = cluster.api()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="churn", daemon=True)
+        self.deleted = 0
+
+    def __enter__(self) -> "Churn":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        dice = random.Random(7)
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        while not self._ended.wait(0.1):
+            placed = [pod for pod in self._api.list(path) if overseers.counted(pod)]
+            if placed:
+                self._api.delete(f"{path}/{workloads.name(dice.choice(placed))}")
+                self.deleted += 1
+
+
+@pytest.mark.scenario("RL-10")
+def test_no_place_is_given_away_twice_while_each_part_is_killed(
+    cluster: clusters.Cluster, topolog: installations.Installation, overseer: overseers.Overseer
+) -> None:
+    agree(cluster, topolog)
+    turns: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
+        "recorder": (topolog.recorder.process.kill, topolog.recorder.start),
+        "extender": (topolog.extenders[1].process.kill, topolog.extenders[1].start),
+        "store": (topolog.store.kill, topolog.store.start),
+    }
+    with Churn(cluster) as churn:
+        for (kill, start), _ in itertools.product(turns.values(), range(2)):
+            more_are_bound(topolog)
+            kill()
+            time.sleep(1.0)  # long enough for every retry to meet the gap
+            start()
+    agree(cluster, topolog)
+    assert churn.deleted > 20
+    assert overseer.most == {"host": QUOTA}
+    assert len(cluster.pods(NAMESPACE)) == 50
+
+
+def more_are_bound(topolog: installations.Installation) -> None:
+    """Wait until some more pods are bound."""
+
+    def bound() -> int:
+        return sum(line["outcome"] == "bound" for part in topolog.extenders for line in part.calls())
+
+    before = bound()
+    waiting.eventually(lambda: bound() > before + 3, "pods are placed", within=30, seen=bound)
