@@ -53,11 +53,13 @@ class Extender:
     def __init__(self, context: contexts.Context, monotonic: Clock) -> None:
         self._context = context
         self._monotonic = monotonic
-        self._verbs: dict[str, Callable[[bytes, float], Reply]] = {
-            "filter": lambda body, began: self._filter(body, began, single=False),
-            "filter_onlyone": lambda body, began: self._filter(body, began, single=True),
+        self._about_nodes: dict[str, Callable[[wire.Call, float], Reply]] = {
+            "filter": lambda asked, began: self._filter(asked, began, single=False),
+            "filter_onlyone": lambda asked, began: self._filter(asked, began, single=True),
             "prioritize": self._prioritize,
             "priority": self._prioritize,
+        }
+        self._others: dict[str, Callable[[bytes, float], Reply]] = {
             "bind": self._bind,
             "preempt": self._preempt,
         }
@@ -66,18 +68,20 @@ class Extender:
         """The reply to one call; never raises for anything that the caller sent."""
         began = self._monotonic()
         try:
-            if len(body) > names_limit and wire.call(body).nodes is None:
+            if verb in self._others:
+                return self._others[verb](body, began)
+            asked = wire.call(body)
+            if asked.nodes is None and len(body) > names_limit:
                 return problem(413, "bodyTooLarge", f"a call with node names has at most {names_limit} bytes")
-            return self._verbs[verb](body, began)
+            return self._about_nodes[verb](asked, began)
         except wire.BadRequest as error:
             telemetry.rejected(verb, str(error))
             return problem(400, "BadRequest", str(error))
 
     # -- verbs -----------------------------------------------------------------------------
 
-    def _filter(self, body: bytes, began: float, *, single: bool) -> Reply:
+    def _filter(self, asked: wire.Call, began: float, *, single: bool) -> Reply:
         verb = "filter_onlyone" if single else "filter"
-        asked = wire.call(body)
         if asked.names is None and asked.nodes is None:
             text = "topolog: the request names no nodes: neither NodeNames nor Nodes"
             return Reply(200, wire.filter_error(text))
@@ -97,8 +101,7 @@ class Extender:
         self._report(verb, reporting.filtered(answer, offered), began)
         return Reply(200, reply)
 
-    def _prioritize(self, body: bytes, began: float) -> Reply:
-        asked = wire.call(body)
+    def _prioritize(self, asked: wire.Call, began: float) -> Reply:
         if asked.names is None and asked.nodes is None:
             return Reply(200, b"[]")
         pod, offered = self._read(asked)
@@ -141,7 +144,8 @@ class Extender:
         """The pod and the candidates; what is spelled as a moment ago is not read again."""
         recent = self._recent(asked.pod)
         if asked.names is None:
-            return recent.pod, wire.nodes_of(asked.nodes or b"{}")
+            everywhere = self._context.state.snapshot.topology.everywhere
+            return recent.pod, wire.nodes_of(asked.nodes or b"{}", everywhere)
         for known in (recent.offered, recent.told):
             if known is not None and known.spelled == asked.names:
                 return recent.pod, known

@@ -7,23 +7,20 @@ once: the replies for thousands of nodes are mostly copies.
 
 import json
 import re
-import zlib
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 import msgspec
 
+from app.api import spelling
 from app.domain import lasting, model, verdicts
 from app.verbs import candidates
 
 MAX_DEPTH = 64
 _FRAME = len(b'{"Pod":,"Nodes":,"NodeNames":}\n')
 """What kube-scheduler sends around the three values."""
-_FILTERED = b'{"Nodes":%b,"NodeNames":%b,"FailedNodes":{},"FailedAndUnresolvableNodes":%b,"Error":""}'
-_FRAGMENTS = 32
-"""Spelled parts of replies that are kept: each may be a few hundred KB for 5,000 nodes."""
-_NULL = b"null"
+_NOTHING = b"null"
+_NULL = msgspec.Raw(_NOTHING)
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _PAIRS = re.compile(rb"\[\]|\{\}")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -62,8 +59,8 @@ class Call(msgspec.Struct):
     """JSON of a v1.Pod."""
     names: bytes | None
     """JSON list of node names, if the caller keeps nodes itself (nodeCacheCapable)."""
-    nodes: bytes | None
-    """JSON of a v1.NodeList, if it does not."""
+    nodes: bytes | msgspec.Raw | None
+    """JSON of a v1.NodeList, if it does not: a part of the body, which is too large to copy."""
 
 
 class BindCall(msgspec.Struct):
@@ -98,15 +95,18 @@ def call(body: bytes) -> Call:
         pod, nodes, names = args.pod, args.nodes, args.node_names
         if pod is msgspec.UNSET or nodes is msgspec.UNSET or names is msgspec.UNSET:
             folded = _folded(body)
-            parts = [bytes(folded.get(key, _NULL)) for key in ("pod", "nodes", "nodenames")]
+            pod, nodes, names = (folded.get(key, _NULL) for key in ("pod", "nodes", "nodenames"))
         else:
-            parts = [bytes(pod), bytes(nodes), bytes(names)]
-            if len(body) - sum(map(len, parts)) > _FRAME:
+            if len(body) - sum(memoryview(part).nbytes for part in (pod, nodes, names)) > _FRAME:
                 # There is more than the three keys: look whether one of them comes twice.
                 _refuse_duplicates(_decode_pairs(body))
     except (ValueError, RecursionError) as error:
         bad(error)
-    return Call(pod=_given(parts[0]) or b"", names=_given(parts[2]), nodes=_given(parts[1]))
+    return Call(
+        pod=_given(bytes(pod)) or b"",
+        names=_given(bytes(names)),
+        nodes=nodes if memoryview(nodes).nbytes > len(_NOTHING) else _given(bytes(nodes)),
+    )
 
 
 def bind_call(body: bytes) -> BindCall:
@@ -160,18 +160,22 @@ def check_object(raw: bytes) -> None:
 def names_of(raw: bytes, everywhere: verdicts.Names = verdicts.NONE) -> candidates.Candidates:
     """Candidates from a JSON list of names; ``everywhere`` are all nodes. Raises BadRequest."""
     try:
-        return candidates.Candidates(_decode_names(raw), raw, everywhere=everywhere)
+        found = candidates.Candidates(_decode_names(raw), raw, everywhere=everywhere)
     except (ValueError, RecursionError) as error:
         bad(error)
+    if found.nodes is everywhere and not found.repeated:
+        # The order of all nodes means nothing, and thousands of names less are kept.
+        found.names = everywhere
+    return found
 
 
-def nodes_of(raw: bytes) -> candidates.Candidates:
+def nodes_of(raw: bytes | msgspec.Raw, everywhere: verdicts.Names = verdicts.NONE) -> candidates.Candidates:
     """Candidates from a v1.NodeList: only the names are looked at, the state is in the log."""
     try:
         heads = _decode_heads(raw)
     except (ValueError, RecursionError) as error:
         bad(error)
-    return candidates.Candidates([head.metadata.name for head in heads.items or ()])
+    return candidates.Candidates([head.metadata.name for head in heads.items or ()], everywhere=everywhere)
 
 
 # -- replies -------------------------------------------------------------------------------------
@@ -183,7 +187,7 @@ def told(offered: candidates.Candidates, trace: verdicts.Trace) -> candidates.Ca
         return offered
     kept = trace.kept if isinstance(offered.nodes, lasting.Lasting) else verdicts.NONE
     if isinstance(kept, lasting.Lasting):
-        return candidates.Candidates(kept, _rotated(_named(kept), trace.pod.uid))
+        return candidates.Candidates(kept, spelling.named(kept, trace.pod.uid))
     names = offered.without(trace.refused)
     return candidates.Candidates(names, _encode(names))
 
@@ -204,9 +208,9 @@ def filter_reply(
     failed = _failed(offered, trace, keep)
     if asked.names is None:
         whole = _kept_nodes(asked.nodes or b"{}", offered, trace, keep)
-        return _FILTERED % (whole, b"null", failed)
+        return _filtered(whole, b"null", failed)
     names = (kept or told(offered, trace)).spelled if keep is None else _encode(keep)
-    return _FILTERED % (b"null", names, failed)
+    return _filtered((b"null",), names, failed)
 
 
 def filter_error(text: str) -> bytes:
@@ -228,7 +232,7 @@ def priority_reply(offered: candidates.Candidates, totals: Mapping[int, verdicts
     if sum(len(nodes) for nodes, _ in groups) < len(offered.nodes):
         rest = lasting.minus(offered.nodes, lasting.union(*totals.values())) if totals else offered.nodes
         groups.append((rest, 0))
-    return b"[%b]" % b",".join(_scored(nodes, score, plain=offered.plain) for nodes, score in groups)
+    return b"[%b]" % b",".join(spelling.scored(nodes, score, plain=offered.plain) for nodes, score in groups)
 
 
 def bind_reply(error: str = "") -> bytes:
@@ -262,7 +266,7 @@ def bad(error: Exception) -> NoReturn:
 
 def _given(raw: bytes) -> bytes | None:
     spelled = raw.strip()
-    return None if spelled == _NULL else spelled
+    return None if spelled == _NOTHING else spelled
 
 
 def _folded(body: bytes) -> dict[str, msgspec.Raw]:
@@ -311,6 +315,12 @@ def _victim_uid(item: object, *, meta: bool) -> str:
     return str(metadata.get("uid", "")) if isinstance(metadata, dict) else ""
 
 
+def _filtered(nodes: Iterable[bytes | msgspec.Raw], names: bytes, failed: bytes) -> bytes:
+    """ExtenderFilterResult of its parts, which are copied once."""
+    rest = b',"NodeNames":', names, b',"FailedNodes":{},"FailedAndUnresolvableNodes":', failed
+    return b"".join((b'{"Nodes":', *nodes, *rest, b',"Error":""}'))
+
+
 def _failed(offered: candidates.Candidates, trace: verdicts.Trace, keep: Sequence[str] | None) -> bytes:
     """Refused node -> its sentence: that of the first plugin in order that refused it."""
     groups = [(refusal.nodes, refusal.reason) for refusal in trace.refusals]
@@ -320,65 +330,25 @@ def _failed(offered: candidates.Candidates, trace: verdicts.Trace, keep: Sequenc
     for nodes, sentence in groups:
         rest = lasting.minus(nodes, seen) if seen else nodes
         if rest:
-            parts.append(_refused(rest, sentence, plain=offered.plain))
+            parts.append(spelling.refused(rest, sentence, plain=offered.plain))
             seen = lasting.union(seen, nodes) if seen else nodes
     return b"{%b}" % b",".join(parts)
 
 
-def _refused(nodes: verdicts.Names, sentence: str, *, plain: bool) -> bytes:
-    """``"node":"sentence"``, for each node."""
-    if isinstance(nodes, lasting.Lasting):
-        return _refused_lasting(nodes, sentence)
-    if plain:
-        tail = '":' + _encode(sentence).decode()
-        return ('"' + f'{tail},"'.join(nodes) + tail).encode()
-    return _encode(dict.fromkeys(nodes, sentence))[1:-1]
-
-
-def _scored(nodes: verdicts.Names, score: int, *, plain: bool) -> bytes:
-    """``{"Host":"node","Score":score}``, for each node."""
-    if isinstance(nodes, lasting.Lasting):
-        return _scored_lasting(nodes, score)
-    if plain:
-        tail = f'","Score":{score}}}'
-        return ('{"Host":"' + f'{tail},{{"Host":"'.join(nodes) + tail).encode()
-    return _encode([{"Host": node, "Score": score} for node in nodes])[1:-1]
-
-
-@lru_cache(_FRAGMENTS)
-def _refused_lasting(nodes: lasting.Lasting, sentence: str) -> bytes:
-    return _encode(dict.fromkeys(nodes, sentence))[1:-1]
-
-
-@lru_cache(_FRAGMENTS)
-def _scored_lasting(nodes: lasting.Lasting, score: int) -> bytes:
-    return _encode([{"Host": node, "Score": score} for node in nodes])[1:-1]
-
-
-@lru_cache(_FRAGMENTS)
-def _named(nodes: lasting.Lasting) -> bytes:
-    return _encode(list(nodes))
-
-
-def _rotated(spelled: bytes, uid: model.Uid) -> bytes:
-    """The list of names, begun at another one for each pod.
-
-    Where scores are missing kube-scheduler takes the first of the list (extender-contract-checked C8):
-    it must not be the same node each time.
-    """
-    at = spelled.find(b'","', zlib.crc32(uid.encode(errors="replace")) % len(spelled))
-    return spelled if at < 0 else b'["%b,%b]' % (spelled[at + 3 : -1], spelled[1 : at + 1])
-
-
 def _kept_nodes(
-    raw: bytes, offered: candidates.Candidates, trace: verdicts.Trace, keep: Sequence[str] | None
-) -> bytes:
+    raw: bytes | msgspec.Raw,
+    offered: candidates.Candidates,
+    trace: verdicts.Trace,
+    keep: Sequence[str] | None,
+) -> Sequence[bytes | msgspec.Raw]:
+    """The pieces of a v1.NodeList: of tens of megabytes each copy counts."""
     if keep is None and not trace.refusals and not offered.repeated:
-        return raw
+        return (raw,)
     decoded = _decode_items(raw)
-    wanted = set(offered.without(trace.refused) if keep is None else keep)
-    kept: dict[str, bytes] = {}
+    wanted = trace.kept if keep is None else frozenset(keep)
+    kept: dict[str, msgspec.Raw] = {}
     for name, item in zip(offered.names, decoded.items or (), strict=True):
         if name in wanted:
-            kept.setdefault(name, bytes(item))
-    return b'{"metadata":%b,"items":[%b]}' % (bytes(decoded.metadata), b",".join(kept.values()))
+            kept.setdefault(name, item)
+    pieces = [piece for item in kept.values() for piece in (b",", item)]
+    return b'{"metadata":', decoded.metadata, b',"items":[', *pieces[1:], b"]}"

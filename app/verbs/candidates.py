@@ -28,7 +28,7 @@ class Candidates:
         self.nodes: verdicts.Names = everywhere if alike else nodes
         self.repeated = len(nodes) != len(names)
         """Some name was offered twice; a reply must not repeat it (extender-contract-checked N13)."""
-        self.names = everywhere if alike and not self.repeated else names
+        self.names = names
         self.spelled = spelled
 
     @property
