@@ -108,7 +108,7 @@ class Projection:
             flags=self._flags,
             listed=self._listed,
             versions=self._versions.finish(),
-            counts=self._counts.finish(),
+            counts=self._counts.finish() if self.increments else self._start.counts,
             topology=self._topology,
             names=self._names.finish(),
             residents=self._residents.finish(),

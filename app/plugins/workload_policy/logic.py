@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
+import immutables
 import msgspec
 
-from app.domain import lasting, model, selecting, snapshots, topology, verdicts
+from app.domain import counting, lasting, model, selecting, snapshots, topology, verdicts
 from app.framework import cycles, deferring
 
 LABEL = "workload-policy/kosmos.io"
@@ -19,6 +20,8 @@ LABEL = "workload-policy/kosmos.io"
 ALIAS = "workload-policy.kosmos.io"
 """The spelling in Kosmos' prose; ``LABEL`` wins if a pod carries both (WP-18)."""
 
+REMEMBERED = 256
+"""Policies, and states of policies, whose arithmetic is kept."""
 NAMED = 4
 """So many domains are spelled out in a sentence: it is sent once for each refused node, and the pod's
 condition is never cut (C18)."""
@@ -88,9 +91,20 @@ def followed(snapshot: snapshots.Snapshot, pod: model.Pod) -> model.WorkloadPoli
     return policy
 
 
+Counts = immutables.Map[counting.CountKey, int]
+_latest: dict[model.NamespacedName, tuple[model.WorkloadPolicy, Counts, tuple[Quota, ...]]] = {}
+
+
 def quotas(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> tuple[Quota, ...]:
-    """The listed domains in the policy's order."""
-    return tuple(Quota(a.name, a.replicas, snapshot.count(policy, a.name)) for a in policy.allocations)
+    """The listed domains in the policy's order; the same tuple while neither policy nor counts change."""
+    known = _latest.get(policy.key)
+    if known is not None and known[0] is policy and known[1] is snapshot.counts:
+        return known[2]
+    listed = tuple(Quota(a.name, a.replicas, snapshot.count(policy, a.name)) for a in policy.allocations)
+    if len(_latest) >= REMEMBERED:
+        _latest.clear()
+    _latest[policy.key] = policy, snapshot.counts, listed
+    return listed
 
 
 def limits(policy: model.WorkloadPolicy) -> bool:
@@ -160,19 +174,26 @@ def rating(cycle: cycles.Cycle) -> verdicts.Rating:
     if isinstance(policy, Objection):
         return verdicts.Rating({})
     column, candidates = cycle.snapshot.topology[policy.topology_key], cycle.candidates
-    open_to = [quota for quota in quotas(cycle.snapshot, policy) if not quota.reached]
-    scored: dict[int, list[str]] = {}
-    for quota in open_to:
-        scored.setdefault(quota.score(policy.method, cycle.score_max), []).append(quota.domain)
-    groups = {}
-    for score, domains in scored.items():
-        # Mostly every node is offered: then the united set itself serves, and nothing is built.
-        groups[score] = lasting.common(united(column, tuple(domains)), candidates)
-    told = partial(described, policy.method, column, open_to, candidates)
+    listed = quotas(cycle.snapshot, policy)
+    groups = {
+        score: lasting.common(united(column, domains), candidates)
+        for score, domains in graded(listed, policy.method, cycle.score_max)
+    }
+    told = partial(described, policy.method, column, listed, candidates)
     return verdicts.Rating(groups, deferring.Details(told))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=REMEMBERED)
+def graded(listed: tuple[Quota, ...], method: str, top: int) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """The domains that are not reached, by their score."""
+    scored: dict[int, list[str]] = {}
+    for quota in listed:
+        if not quota.reached:
+            scored.setdefault(quota.score(method, top), []).append(quota.domain)
+    return tuple((score, tuple(domains)) for score, domains in scored.items())
+
+
+@lru_cache(maxsize=REMEMBERED)
 def united(column: topology.Column, domains: tuple[str, ...]) -> verdicts.Names:
     """The nodes of several domains. Remembered: it changes with a label or when a domain fills up only."""
     return lasting.Lasting(frozenset().union(*(column[domain] for domain in domains)))
@@ -185,5 +206,5 @@ def described(
     return {
         f"{q.domain}: {q.count}/{q.desired}, {q.percent(method)} percent": nodes
         for q in listed
-        if (nodes := column[q.domain] & candidates)
+        if not q.reached and (nodes := column[q.domain] & candidates)
     }
