@@ -10,9 +10,12 @@ import dataclasses
 import errno
 import io
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gunicorn.http import body, unreader
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer as Buffer
 
 RECORD: Final = 16 * 1024
 """What one TLS record holds: asking for more only makes Python allocate it in vain."""
@@ -131,6 +134,13 @@ class Payload(io.RawIOBase):
             raise
         self._missing -= wanted
         return data
+
+    def readinto(self, buffer: "Buffer", /) -> int:
+        """Fill the buffer as far as there is something left; return how many bytes. Raises Late and Cut."""
+        with memoryview(buffer).cast("B") as view:
+            data = self.read(len(view))
+            view[: len(data)] = data
+        return len(data)
 
     def abandon(self) -> None:
         """Leave the rest unread: the connection ends with this request."""

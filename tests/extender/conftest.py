@@ -1,0 +1,28 @@
+"""One stage for all the tests here; each has its own namespace and nodes on it."""
+
+import pathlib
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from tests.extender import stages
+
+
+@pytest.fixture(scope="session")
+def raised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stages.Stage]:
+    folder: pathlib.Path = tmp_path_factory.mktemp("stage")
+    with stages.raised(folder) as stage:
+        yield stage
+
+
+@pytest.fixture
+def stage(raised: stages.Stage) -> stages.Stage:
+    """The stage with everything running."""
+    return raised
+
+
+@pytest.fixture
+def own() -> str:
+    """A namespace that no other test has, and what the names of its nodes begin with."""
+    return f"t{secrets.token_hex(4)}"

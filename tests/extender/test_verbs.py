@@ -1,0 +1,443 @@
+"""The verbs over real HTTP and mTLS, on two replicas: what kube-scheduler sends and can live with."""
+
+import json
+import pathlib
+
+import pytest
+
+from tests.e2e import waiting
+from tests.extender import stages
+
+LABEL = "priority.lixueduan.com"
+POLICY_LABEL = "workload-policy/kosmos.io"
+EXTENDED = "i-scheduler-extender"
+
+
+def test_readiness_comes_with_the_first_lists_and_not_before(stage: stages.Stage) -> None:
+    status, text = stage.unready
+    assert status == 503
+    assert "not recorded yet: nodes, pods" in text
+    for one in stage.replicas:
+        assert one.readiness()[0] == 200
+
+
+def names_of(reply: stages.Answer) -> list[str]:
+    """The kept nodes, in whichever form the reply has them."""
+    assert reply.status == 200
+    assert reply.json["Error"] == ""
+    assert reply.json["FailedNodes"] == {}
+    if reply.json["NodeNames"] is not None:
+        return list(reply.json["NodeNames"])
+    return [item["metadata"]["name"] for item in reply.json["Nodes"]["items"]]
+
+
+@pytest.mark.scenario("LX-6", "LX-1", "LX-2", "LX-4", "LX-5")
+def test_both_forms_of_nodes_give_the_same_answers(stage: stages.Stage, own: str) -> None:
+    nodes = [stage.node(f"{own}-{number}") for number in (1, 2)]
+    pod = stage.pod(own, "pod", schedulerName=EXTENDED)
+    names = [node["metadata"]["name"] for node in nodes]
+    one, other = names
+    stage.seen()
+    forms = [
+        {"Pod": pod, "Nodes": None, "NodeNames": names},
+        {"Pod": pod, "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None},
+    ]
+
+    def kept(verb: str) -> list[str]:
+        found = []
+        for replica in (0, 1):
+            caller = stage.caller(replica=replica)
+            found += [names_of(caller.post(f"/{verb}", form)) for form in forms]
+        assert found == found[:1] * 4, found
+        return found[0]
+
+    reply = stage.caller().post("/filter", forms[1])
+    assert names_of(reply) == []
+    assert set(reply.json["FailedAndUnresolvableNodes"]) == set(names)
+    assert all(LABEL in why for why in reply.json["FailedAndUnresolvableNodes"].values())
+    assert kept("filter") == kept("filter_onlyone") == []
+    stage.relabel(one, LABEL, "10")
+    stage.seen()
+    assert kept("filter") == kept("filter_onlyone") == [one]
+    stage.relabel(other, LABEL, "20")
+    stage.seen()
+    assert sorted(kept("filter")) == names
+    assert kept("filter_onlyone") == [other]
+    stage.relabel(one, LABEL, "30")
+    stage.seen()
+    assert kept("filter_onlyone") == [one]
+    scores = [
+        {entry["Host"]: entry["Score"] for entry in stage.caller().post("/prioritize", form).items}
+        for form in forms
+    ]
+    assert scores == [{one: 30, other: 20}] * 2
+
+
+@pytest.mark.scenario("WP-19")
+def test_quotas_hold_in_both_forms(stage: stages.Stage, own: str) -> None:
+    nodes = [stage.node(f"{own}-{role}", role=role) for role in ("host", "member")]
+    stage.policy(own, "spread", spec(host=0, member=1))
+    pod = stage.pod(own, "web-1", {"app": "web", POLICY_LABEL: "spread"})
+    stage.seen()
+    names = [node["metadata"]["name"] for node in nodes]
+    by_name = stage.caller().post("/filter", stages.request(pod, *names)).json
+    by_node = stage.caller(replica=1).post("/filter", {"Pod": pod, "Nodes": {"items": nodes}}).json
+    sentence = f"workload policy {own}/spread: no room on these nodes (host 0/0, member 0/1)"
+    assert by_name["NodeNames"] == [names[1]]
+    assert by_node["Nodes"]["items"] == [nodes[1]]
+    assert (by_name["Nodes"], by_node["NodeNames"]) == (None, None)
+    assert (
+        by_name["FailedAndUnresolvableNodes"] == by_node["FailedAndUnresolvableNodes"] == {names[0]: sentence}
+    )
+
+
+def spec(**quotas: int) -> stages.Json:
+    return {
+        "topologyKey": "role",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "allocationPolicy": [{"name": name, "replicas": most} for name, most in quotas.items()],
+        "allocationType": "Required",
+    }
+
+
+@pytest.mark.scenario("LX-7", "RL-13")
+@pytest.mark.parametrize(
+    "verbs", [("filter",), ("filter_onlyone",), ("prioritize", "priority"), ("preempt",)]
+)
+def test_each_path_of_a_verb_is_the_same_verb(stage: stages.Stage, own: str, verbs: tuple[str, ...]) -> None:
+    stage.node(f"{own}-1", **{"priority.lixueduan.com": "10"})
+    stage.node(f"{own}-2")
+    pod = stage.pod(own, "pod", schedulerName=EXTENDED)
+    stage.seen()
+    body = {
+        **stages.request(pod, f"{own}-1", f"{own}-2"),
+        "NodeNameToMetaVictims": {
+            f"{own}-{n}": {"Pods": [{"UID": "u"}], "NumPDBViolations": 1} for n in (1, 2)
+        },
+    }
+    replies = [stage.caller().post(f"{prefix}/{verb}", body) for verb in verbs for prefix in ("", "/api")]
+    assert {(reply.status, reply.raw) for reply in replies} == {(200, replies[0].raw)}
+    assert replies[0].headers["Content-Type"] == "application/json"
+
+
+@pytest.mark.scenario("LX-11")
+def test_what_is_no_call_gets_a_clear_answer_and_harms_nobody(stage: stages.Stage, own: str) -> None:
+    caller, pod = stage.caller(), stage.pod(own, "pod")
+    for verb in stages.VERBS:
+        got = caller.ask("GET", f"/{verb}")
+        assert (got.status, got.headers["Allow"], got.json["reasonCode"].lower()) == (
+            405,
+            "POST",
+            "methodnotallowed",
+        )
+        for body in (b"", b"{", b"no json", b"[]", b"null"):
+            reply = caller.post(f"/{verb}", body)
+            assert (reply.status, reply.json["reasonCode"]) == (400, "BadRequest"), (verb, body)
+            assert reply.json["message"]
+    neither = {"Pod": pod, "Nodes": None, "NodeNames": None}
+    assert "neither NodeNames nor Nodes" in caller.post("/filter", neither).json["Error"]
+    assert caller.post("/prioritize", neither).items == []
+    assert stage.replicas[0].process.running
+
+
+@pytest.mark.scenario("RL-1", "RL-3", "RL-4")
+def test_siblings_are_found_in_the_log_and_not_in_the_request(stage: stages.Stage, own: str) -> None:
+    one, two = f"{own}-1", f"{own}-2"
+    stage.node(one)
+    stage.node(two)
+    group = f"{own}-alpha"
+    stage.pod(own, "other", nodeName=one)
+    worker = stage.pod(own, "rl-worker-1", {"rl-job-group": group}, nodeName=two)
+    late = stage.pod(own, "rl-worker-2", {"rl-job-group": group})
+    alone = stage.pod(own, "nginx")
+    stage.seen()
+    # The request claims that the sibling is elsewhere: it is not asked.
+    liar = {
+        "Pod": late,
+        "Nodes": {
+            "items": [{"metadata": {"name": one}, "pods": [worker]}, {"metadata": {"name": two}, "pods": []}]
+        },
+    }
+    for replica in (0, 1):
+        caller = stage.caller(replica=replica)
+        assert scores(caller.post("/prioritize", stages.request(late, one, two))) == {one: 0, two: 10}
+        assert scores(caller.post("/prioritize", liar)) == {one: 0, two: 10}
+        assert scores(caller.post("/prioritize", stages.request(alone, one, two))) == {one: 0, two: 0}
+        assert names_of(caller.post("/filter", stages.request(alone, one, two))) == [one, two]
+
+
+def scores(reply: stages.Answer) -> dict[str, int]:
+    assert reply.status == 200
+    found = {entry["Host"]: entry["Score"] for entry in reply.items}
+    assert len(found) == len(reply.items)
+    return found
+
+
+@pytest.mark.scenario("RL-6")
+def test_a_promise_draws_the_next_sibling_at_once_on_the_other_replica(stage: stages.Stage, own: str) -> None:
+    one, two = f"{own}-1", f"{own}-2"
+    stage.node(one)
+    stage.node(two)
+    first, second = (stage.pod(own, f"worker-{n}", {"rl-job-group": own}) for n in (1, 2))
+    stage.seen()
+    assert stage.caller().post("/bind", stages.bind(first, two)).json == {"Error": ""}
+    reply = stage.caller(replica=1).post("/prioritize", stages.request(second, one, two))
+    assert scores(reply) == {one: 0, two: 10}
+
+
+@pytest.mark.scenario("LX-12")
+def test_bind_says_error_unless_the_pod_is_bound(stage: stages.Stage, own: str) -> None:
+    stage.node(f"{own}-1")
+    stage.node(f"{own}-2")
+    pod = stage.pod(own, "pod")
+    stage.seen()
+    caller = stage.caller()
+    ghost = {**stages.bind(pod, f"{own}-1"), "PodUID": "another"}
+    assert "is gone" in caller.post("/bind", ghost).json["Error"]
+    assert caller.post("/bind", stages.bind(pod, f"{own}-1")).json == {"Error": ""}
+    assert caller.post("/bind", stages.bind(pod, f"{own}-1")).json == {"Error": ""}
+    assert "already bound" in caller.post("/bind", stages.bind(pod, f"{own}-2")).json["Error"]
+    assert stage.bound(pod) == f"{own}-1"
+
+
+@pytest.mark.scenario("PR-1", "PR-4", "PR-25")
+@pytest.mark.parametrize("case", [str, str.lower, str.upper])
+def test_preempt_over_the_wire(stage: stages.Stage, own: str, case: object) -> None:
+    assert callable(case)
+    stage.node(f"{own}-1", role="host")
+    stage.node(f"{own}-2", role="host")
+    stage.policy(own, "spread", spec(host=1))
+    labels = {"app": "web", POLICY_LABEL: "spread"}
+    member = stage.pod(own, "web-1", labels, nodeName=f"{own}-1")
+    stranger = stage.pod(own, "other", {"app": "other"}, nodeName=f"{own}-2")
+    preemptor = stage.pod(own, "web-2", labels, priority=100)
+    stage.seen()
+    full: dict[str, stages.Json] = {
+        f"{own}-1": {"Pods": [member], "NumPDBViolations": 2},
+        f"{own}-2": {"Pods": [stranger]},
+    }
+    meta = {
+        node: {
+            case("Pods"): [{case("UID"): pod["metadata"]["uid"]} for pod in victims["Pods"]],
+            case("NumPDBViolations"): victims.get("NumPDBViolations", 0),
+        }
+        for node, victims in full.items()
+    }
+    expected = {
+        "NodeNameToMetaVictims": {
+            f"{own}-1": {"Pods": [{"UID": member["metadata"]["uid"]}], "NumPDBViolations": 2}
+        }
+    }
+    caller = stage.caller()
+    asked = {case("Pod"): preemptor, case("NodeNameToMetaVictims"): meta, case("NodeNameToVictims"): None}
+    assert caller.post("/preempt", asked).json == expected
+    asked = {case("Pod"): preemptor, case("NodeNameToVictims"): full, case("NodeNameToMetaVictims"): None}
+    assert caller.post("/preempt", asked).json == expected
+    only = {
+        "Pod": preemptor,
+        "NodeNameToMetaVictims": {f"{own}-2": {"Pods": [{"UID": stranger["metadata"]["uid"]}]}},
+    }
+    assert caller.post("/preempt", only).json == {"NodeNameToMetaVictims": {}}
+
+
+RECORDED = pathlib.Path(__file__).with_name("recorded.json").read_bytes().strip()
+"""What kube-scheduler 1.37.0 sent for a pod's second attempt (extender-contract-checked 4)."""
+HEADERS = {"User-Agent": "Go-http-client/1.1", "Accept-Encoding": "gzip"}
+
+
+@pytest.mark.scenario("RL-14")
+def test_the_bodies_that_kube_scheduler_sends(stage: stages.Stage) -> None:
+    caller = stage.caller()
+    assert names_of(caller.post("/filter", RECORDED, HEADERS)) == [
+        "n1",
+        "n2",
+        "n3",
+        "n4",
+        "n5",
+    ]
+    assert scores(caller.post("/prioritize", RECORDED, HEADERS)) == dict.fromkeys(
+        ["n1", "n2", "n3", "n4", "n5"], 0
+    )
+    # Go ends a body with a newline where it is streamed.
+    assert names_of(caller.post("/filter", RECORDED + b"\n", HEADERS)) == ["n1", "n2", "n3", "n4", "n5"]
+    meta = json.loads(RECORDED)["Pod"]["metadata"]
+    bind = b'{"PodName":"a1","PodNamespace":"default","PodUID":"%b","Node":"n3"}' % meta["uid"].encode()
+    assert caller.post("/bind", bind, HEADERS).json["Error"]
+    pod = json.loads(RECORDED)["Pod"]
+    pod["spec"] |= {"priorityClassName": "high", "priority": 1000}
+    victims = {"n1": {"Pods": [{"UID": "2cb7dc6e-bfa5-4ed5-8b65-086909d722fd"}], "NumPDBViolations": 0}}
+    asked = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
+    assert caller.post("/preempt", asked, HEADERS).json == {"NodeNameToMetaVictims": victims}
+
+
+@pytest.mark.scenario("RL-14")
+def test_a_pod_and_nodes_of_real_size_with_fields_that_nobody_knows(stage: stages.Stage, own: str) -> None:
+    node = stage.node(f"{own}-1")
+    node["status"]["images"] = [
+        {"names": [f"registry.example/{n}@sha256:{n:064}"], "sizeBytes": n} for n in range(50)
+    ]
+    node["metadata"]["managedFields"] = [{"manager": "kubelet", "fieldsV1": {"f:status": {"f:x": {}}}}]
+    pod = stage.pod(
+        own, "pod", ephemeralThing={"of": ["tomorrow"]}, volumes=[{"name": f"v{n}"} for n in range(30)]
+    )
+    pod["metadata"]["labels"] = None
+    pod["metadata"]["annotations"] = {"big": "x" * 100_000}
+    stage.seen()
+    asked = {"Pod": pod, "Nodes": {"metadata": {}, "items": [node]}, "NodeNames": None, "Weather": "fine"}
+    reply = stage.caller().post("/filter", asked)
+    assert reply.json["Nodes"]["items"] == [node]
+    empty: stages.Json = {"Pod": pod, "Nodes": {"metadata": {}, "items": None}, "NodeNames": None}
+    assert not stage.caller().post("/filter", empty).json["Nodes"]["items"]
+
+
+@pytest.mark.parametrize("case", [str.lower, str.upper, str.title])
+def test_golden_json_in_any_key_case(stage: stages.Stage, own: str, case: object) -> None:
+    assert callable(case)
+    node = stage.node(f"{own}-1")
+    pod = stage.pod(own, "pod")
+    stage.seen()
+    caller = stage.caller()
+    names = {case(key): value for key, value in stages.request(pod, f"{own}-1").items()}
+    whole = {case("Pod"): pod, case("Nodes"): {"metadata": {}, "items": [node]}, case("NodeNames"): None}
+    assert caller.post("/filter", names).json == {
+        "Nodes": None,
+        "NodeNames": [f"{own}-1"],
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": {},
+        "Error": "",
+    }
+    assert caller.post("/filter", whole).json["Nodes"] == {"metadata": {}, "items": [node]}
+    assert caller.post("/prioritize", names).items == [{"Host": f"{own}-1", "Score": 0}]
+    bind = {case(key): value for key, value in stages.bind(pod, f"{own}-1").items()}
+    assert caller.post("/bind", bind).json == {"Error": ""}
+
+
+@pytest.mark.parametrize(
+    ("role", "method", "path", "status"),
+    [
+        ("scheduler", "GET", "/apis/v1/nodes", 403),
+        ("scheduler", "PUT", "/debug/flags/s", 403),
+        ("viewer", "GET", "/apis/v1/nodes", 200),
+        ("viewer", "PUT", "/debug/flags/s", 403),
+        *((role, "POST", f"/{verb}", 403) for role in ("viewer", "operator") for verb in stages.VERBS),
+        *((role, "POST", f"/api/{verb}", 403) for role in ("viewer", "operator") for verb in stages.VERBS),
+        ("operator", "GET", "/apis/v1/nodes", 200),
+        ("operator", "PUT", "/debug/flags/v", 200),
+    ],
+)
+def test_roles(stage: stages.Stage, role: str, method: str, path: str, status: int) -> None:
+    lied = {
+        "X-SSL-Client-CN": "kube-scheduler",
+        "X-Forwarded-Client-Cert": "URI=spiffe://topolog.io/role/scheduler",
+    }
+    head = stage.seen().offset  # what was bound before has been seen
+    reply = stage.caller(role).ask(method, path, b"0" if method != "GET" else None, lied)
+    assert reply.status == status
+    assert stage.store.log.head().offset == head + (1 if (role, method) == ("operator", "PUT") else 0)
+
+
+def test_one_line_and_one_observation_for_each_call(stage: stages.Stage, own: str) -> None:
+    for number in (1, 2, 3):
+        stage.node(f"{own}-{number}", role="host" if number < 3 else "member")
+    stage.policy(own, "spread", spec(host=0, member=1))
+    pod = stage.pod(own, "web-1", {"app": "web", POLICY_LABEL: "spread"})
+    offset = stage.seen().offset
+    caller, names = stage.caller(), [f"{own}-{number}" for number in (1, 2, 3)]
+    caller.post("/filter", stages.request(pod, *names))
+    caller.post("/prioritize", stages.request(pod, *names))
+    caller.post("/preempt", {"Pod": pod, "NodeNameToMetaVictims": {}})
+    caller.post("/bind", stages.bind(pod, names[0]))
+    caller.post("/bind", stages.bind(pod, names[2]))
+    one, key = stage.replicas[0], f"{own}/web-1"
+    one.line(pod=key, verb="bind", outcome="bound")
+    lines = one.lines(pod=key)
+    assert [line["verb"] for line in lines] == ["filter", "prioritize", "preempt", "bind", "bind"]
+    asked, scored, _, refused, bound = lines
+    reason = f"workload policy {own}/spread: no room on these nodes (host 0/0, member 0/1)"
+    assert (asked["candidates"], asked["kept"], asked["reasons"]) == (3, 1, {reason: 2})
+    assert (scored["candidates"], scored["outcome"]) == (3, "scored")
+    assert reason in refused["error"]
+    assert (refused["outcome"], refused["node"], bound["node"]) == ("error", names[0], names[2])
+    for line in lines:
+        assert line["milliseconds"] > 0
+        assert line["position"].split("/")[1].isdigit()
+    assert int(asked["position"].split("/")[1]) >= offset
+    text = one.metrics()
+    for verb, outcome in (("filter", "kept"), ("prioritize", "scored"), ("bind", "bound"), ("bind", "error")):
+        assert f'topolog_verb_seconds_count{{outcome="{outcome}",verb="{verb}"}}' in text
+    assert 'topolog_refused_nodes_total{plugin="WorkloadPolicy"}' in text
+
+
+def test_flags_change_the_logs_of_both_replicas_and_no_answer(stage: stages.Stage, own: str) -> None:
+    stage.node(f"{own}-1", role="host")
+    stage.node(f"{own}-2", role="member")
+    stage.policy(own, "spread", spec(host=0, member=1))
+    pod = stage.pod(own, "web-1", {"app": "web", POLICY_LABEL: "spread"})
+    stage.seen()
+    asked, names = stages.request(pod, f"{own}-1", f"{own}-2"), {f"{own}-1", f"{own}-2"}
+
+    def answers() -> list[bytes]:
+        callers = [stage.caller(replica=replica) for replica in (0, 1)]
+        return [caller.post(path, asked).raw for caller in callers for path in ("/filter", "/prioritize")]
+
+    plain = answers()
+    operator = stage.caller("operator", replica=1)
+    for letter, value in (("s", "5"), ("f", "true"), ("v", "5"), ("d", "true")):
+        reply = operator.ask("PUT", f"/debug/flags/{letter}", value.encode())
+        assert (reply.status, reply.raw[:16]) == (200, b"successfully set")
+    try:
+        assert answers() == plain
+        for one in stage.replicas:
+            shown = one.line(event="debug filter failure", pod=f"{own}/web-1")
+            assert (shown["names"], shown["plugin"]) == ([f"{own}-1"], "WorkloadPolicy")
+            assert own in one.line(event="debug scores", pod=f"{own}/web-1")["table"]
+            assert set(one.line(event="debug candidates", pod=f"{own}/web-1")["names"]) == names
+    finally:
+        for letter, value in (("s", "0"), ("f", "false"), ("v", "0"), ("d", "false")):
+            assert operator.ask("PUT", f"/debug/flags/{letter}", value.encode()).status == 200
+    assert answers() == plain
+
+
+def test_bad_policies_are_shown_with_their_reasons(stage: stages.Stage, own: str) -> None:
+    stage.node(f"{own}-1", role="host")
+    bad = {
+        "none": None,
+        "negative": {**spec(host=1), "allocationPolicy": [{"name": "host", "replicas": -1}]},
+        "twice": {**spec(host=1), "allocationPolicy": [{"name": "host", "replicas": 1}] * 2},
+        "empty": {**spec(host=1), "allocationPolicy": []},
+        "type": {**spec(host=1), "allocationType": "require"},
+        "shape": {**spec(host=1), "labelSelector": ["app"]},
+    }
+    for name, wrong in bad.items():
+        stage.policy(own, name, wrong)
+    pods = {name: stage.pod(own, f"web-{name}", {"app": "web", POLICY_LABEL: name}) for name in bad}
+    stage.seen()
+    viewer, caller = stage.caller("viewer"), stage.caller()
+    for name, pod in pods.items():
+        shown = viewer.ask("GET", f"/apis/v1/plugins/WorkloadPolicy/policies/{own}/{name}").json
+        assert shown["valid"] is False
+        assert shown["errors"]
+        reply = caller.post("/filter", stages.request(pod, f"{own}-1")).json
+        (sentence,) = reply["FailedAndUnresolvableNodes"].values()
+        assert sentence.startswith(f"workload policy {own}/{name}: invalid: ")
+        assert (reply["Error"], reply["NodeNames"]) == ("", [])
+
+
+def test_a_poison_object_is_an_event_and_the_stream_goes_on(stage: stages.Stage, own: str) -> None:
+    stage.node(f"{own}-1")
+    before = stage.seen().offset
+    poison = {"metadata": {"namespace": own, "name": "poison", "uid": "u", "labels": {"a": ["no", "text"]}}}
+    stage.api.objects.say("pods", json.dumps({"type": "ADDED", "object": poison}).encode())
+    stage.pod(own, "after")
+    stage.seen()
+    viewer = stage.caller("viewer", replica=1)
+
+    def quarantined() -> list[stages.Json]:
+        found = viewer.ask("GET", f"/apis/v1/events?from={before}&type=Quarantined").json["items"]
+        return [event["data"] for event in found if event["data"].get("object") == f"{own}/poison"]
+
+    (event,) = waiting.eventually(quarantined, "the event of the poison object")
+    assert event["kind"] == "pods"
+    assert "labels" in event["reason"]
+    assert viewer.ask("GET", f"/apis/v1/pods/{own}/after").status == 200
+    assert viewer.ask("GET", f"/apis/v1/pods/{own}/poison").status == 404
