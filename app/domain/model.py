@@ -169,6 +169,8 @@ class Placement(Frozen, frozen=True):
     node: NodeName
     at: str = ""
     """When it was promised: for people, and for asking the API server again; it releases nothing."""
+    offset: int = 0
+    """Where in the log it was promised: a promise made anew is another one."""
 
 
 class Flag(Frozen, frozen=True):

@@ -142,7 +142,9 @@ class Projection:
     def _placed(self, event: events.PodPlaced) -> None:
         uid = event.pod.uid
         before, at = self._standing(uid)
-        self._placements[uid] = model.Placement(pod=event.pod, node=event.node, at=event.at)
+        self._placements[uid] = model.Placement(
+            pod=event.pod, node=event.node, at=event.at, offset=self.offset
+        )
         self._moved(uid, before, at, *self._standing(uid))
 
     def _released(self, uid: model.Uid) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from app import telemetry
 from app.domain import counting, events, model, projecting, snapshots
-from app.framework import cycles, running
+from app.framework import capabilities, cycles, running
 from app.kube import binding
 from app.kube import errors as kube_errors
 from app.store import errors as store_errors
@@ -25,6 +25,8 @@ _RELEASE, _READ, _LEAST = 0.6, 2.0, 0.1
 """Seconds: for taking a promise back and for reading a pod at most, and for anything at least."""
 _MOST_TAKEN = 5
 """So often may the last place be taken between our snapshot and our append."""
+_POLL = 0.05
+"""Seconds between two looks at what another call is doing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,10 @@ def run(context: contexts.Context, request: Request) -> Bound:
 
 
 def _bound(context: contexts.Context, request: Request, deadline: float) -> Bound:
-    snapshot = _known(context, request, deadline)
+    promised = _known(context, request, deadline)
+    snapshot = promised.snapshot
+    if promised.bound:
+        return _done(request, snapshot)
     left = deadline - context.monotonic()
     if left <= 0:
         # Others count on it that no Binding is sent later than this (see _resolve).
@@ -72,13 +77,17 @@ def _bound(context: contexts.Context, request: Request, deadline: float) -> Boun
     )
     match outcome:
         case binding.Bound():
-            pod = snapshot.pod(request.uid)
-            unseen = model.Pod(uid=request.uid, namespace=request.namespace, name=request.name)
-            return Bound(pod or unseen, request.node, snapshot)
+            return _done(request, snapshot)
         case binding.Refused():
-            releasing.release(
-                context.state, context.log, request.uid, outcome.reason, node=request.node, timeout=_RELEASE
-            )
+            if promised.alone is not None:
+                releasing.release(
+                    context.state,
+                    context.log,
+                    request.uid,
+                    outcome.reason,
+                    promise=promised.alone,
+                    timeout=_RELEASE,
+                )
             raise errors.Refused(f"topolog: {outcome.reason}")
         case binding.Unknown():
             raise errors.StateAway(
@@ -87,8 +96,25 @@ def _bound(context: contexts.Context, request: Request, deadline: float) -> Boun
             )
 
 
-def _known(context: contexts.Context, request: Request, deadline: float) -> snapshots.Snapshot:
-    """The snapshot in which the pod may be bound to the node. Raises Refused or StateAway."""
+def _done(request: Request, snapshot: snapshots.Snapshot) -> Bound:
+    unseen = model.Pod(uid=request.uid, namespace=request.namespace, name=request.name)
+    return Bound(snapshot.pod(request.uid) or unseen, request.node, snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class _Promised:
+    """The state in which the pod may be bound to the node."""
+
+    snapshot: snapshots.Snapshot
+    alone: int | None = None
+    """The offset of the promise, which no other call has a part in: a refused Binding proves that the
+    place is free. None: there is no promise."""
+    bound: bool = False
+    """The pod is known to be bound to the node already."""
+
+
+def _known(context: contexts.Context, request: Request, deadline: float) -> _Promised:
+    """The state in which the pod may be bound to the node. Raises Refused or StateAway."""
     try:
         try:
             return _promise(context, request, deadline)
@@ -98,26 +124,30 @@ def _known(context: contexts.Context, request: Request, deadline: float) -> snap
         except store_errors.StoreError as away:
             if not _stateless(context, request, deadline):
                 raise errors.StateAway(f"topolog: the store is away ({away}); nothing was bound") from away
-            return context.state.snapshot
+            return _Promised(context.state.snapshot)
     except kube_errors.KubeError as problem:
         text = f"the API server cannot be asked about the pod ({problem}); nothing was bound"
         raise errors.StateAway(f"topolog: {text}") from problem
 
 
-def _promise(context: contexts.Context, request: Request, deadline: float) -> snapshots.Snapshot:
-    """The snapshot in which the pod is promised (or already bound to) the node."""
+def _promise(context: contexts.Context, request: Request, deadline: float) -> _Promised:
+    """The state in which the pod is promised (or already bound to) the node."""
     taken = 0
     while True:
         snapshot = context.state.catch_up(timeout=_left(context, deadline, context.budgets.state))
         pod = _pod(context, snapshot, request, deadline)
         if pod.node == request.node:
-            return snapshot
+            return _Promised(snapshot, bound=True)
         if pod.node:
             raise errors.Refused(f"topolog: pod {pod.key} is already bound to node {pod.node}")
         standing = snapshot.placements.get(request.uid)
-        if standing is not None and standing.node == request.node:
-            return snapshot
         try:
+            if standing is not None and standing.node == request.node:
+                if _over(context, request, standing):
+                    return _Promised(snapshot, alone=standing.offset)
+                if _awaited(context, request, standing, deadline):
+                    return _Promised(snapshot, bound=True)
+                continue
             if standing is not None:
                 _resolve(context, request, standing, deadline)
                 continue
@@ -140,12 +170,29 @@ def _place(
     pod: model.Pod,
     node: model.NodeName,
     deadline: float,
-) -> snapshots.Snapshot:
+) -> _Promised:
     cycle = cycles.cycle(pod, frozenset((node,)), snapshot, score_max=context.plugins.score_max)
     trace = running.run_filter(context.plugins, cycle)
     if trace.refusals:
         raise errors.Refused(f"topolog: {trace.refusals[0].reason}")
     claim = running.claim(context.plugins, cycle, node)
+    after = _written(context, snapshot, pod, node, claim, deadline)
+    made = after.placements.get(pod.uid)
+    if made is None:
+        return _Promised(after)
+    context.met.since((pod.uid, made.offset), context.monotonic())
+    return _Promised(after, alone=made.offset)
+
+
+def _written(
+    context: contexts.Context,
+    snapshot: snapshots.Snapshot,
+    pod: model.Pod,
+    node: model.NodeName,
+    claim: capabilities.Claim,
+    deadline: float,
+) -> snapshots.Snapshot:
+    """The snapshot after the promise was appended. Raises Conflict, CeilingReached or StoreAway."""
     event = events.PodPlaced(pod=pod, node=node, at=context.now(), by=context.identity)
     projection = projecting.Projection(snapshot)
     projection.apply(event)
@@ -161,10 +208,7 @@ def _place(
         context.state.adopt(after, appended)
         return after
     # Others wrote in between: only the log knows what the promise follows on.
-    try:
-        return context.state.catch_up(timeout=context.budgets.state)
-    except store_errors.StoreError:
-        return after
+    return context.state.catch_up(timeout=context.budgets.state)
 
 
 def _pod(
@@ -184,6 +228,38 @@ def _pod(
     return known
 
 
+def _over(context: contexts.Context, request: Request, standing: model.Placement) -> bool:
+    """Whether no Binding of the promise can be under way any more, whoever made it."""
+    now = context.monotonic()
+    return now - context.met.since((request.uid, standing.offset), now) >= context.budgets.bind + _UNDER_WAY
+
+
+def _awaited(context: contexts.Context, request: Request, standing: model.Placement, deadline: float) -> bool:
+    """Whether the pod is bound there by another call that may be about it right now.
+
+    A second Binding beside the first would make the refusal of either no evidence that the place is
+    free. False when the promise is gone or over. Raises Refused or StateAway.
+    """
+    while True:
+        pod = _read(context, request, deadline)
+        if pod is None or pod.uid != request.uid:
+            raise _gone(request)
+        if pod.node == request.node:
+            return True
+        if pod.node:
+            raise errors.Refused(f"topolog: pod {pod.key} is already bound to node {pod.node}")
+        snapshot = context.state.catch_up(timeout=_left(context, deadline, context.budgets.state))
+        now = snapshot.placements.get(request.uid)
+        if now is None or now.offset != standing.offset or _over(context, request, standing):
+            return False
+        if context.monotonic() + _POLL >= deadline:
+            raise errors.StateAway(
+                f"topolog: another call is binding the pod to node {standing.node};"
+                " it is not known yet what comes of it, try again"
+            )
+        context.sleep(_POLL)
+
+
 def _resolve(context: contexts.Context, request: Request, standing: model.Placement, deadline: float) -> None:
     """An earlier promise of another node stands: the API server knows what became of it.
 
@@ -191,14 +267,13 @@ def _resolve(context: contexts.Context, request: Request, standing: model.Placem
     more; until then the place stays taken, or the pod could end up there uncounted. Raises Refused or
     StateAway, or has taken the promise back.
     """
-    now = context.monotonic()
-    age = now - context.met.since((request.uid, standing.node, standing.at), now)
+    over = _over(context, request, standing)
     pod = _read(context, request, deadline)
     if pod is None or pod.uid != request.uid:
         raise _gone(request)
     if pod.node and pod.node != request.node:
         raise errors.Refused(f"topolog: pod {pod.key} is already bound to node {pod.node}")
-    if not pod.node and age < context.budgets.bind + _UNDER_WAY:
+    if not pod.node and not over:
         raise errors.StateAway(
             f"topolog: the pod was promised to node {standing.node} and may yet be bound there;"
             " nothing else was bound, try again"

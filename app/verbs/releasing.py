@@ -16,12 +16,14 @@ def release(
     reason: str,
     *,
     node: model.NodeName = "",
+    promise: int | None = None,
     timeout: float = 2.0,
 ) -> bool:
     """Append PlacementReleased for the pod; true if there is no such promise (any more).
 
-    ``node``: only a promise of this node is meant; one of another has been made since. ``timeout``:
-    seconds for each step that needs the store.
+    ``node``: only a promise of this node is meant; one of another has been made since. ``promise``: only
+    the promise made at this offset is meant; another one may be somebody's whose Binding is under way.
+    ``timeout``: seconds for each step that needs the store.
 
     False if the store is away or the pod is contended: the promise stays counted, which is the safe
     side, and the controller asks the API server again.
@@ -32,6 +34,8 @@ def release(
             standing = snapshot.placements.get(uid)
             if standing is None or node not in ("", standing.node):
                 return True
+            if promise not in (None, standing.offset):
+                return False
             event = events.PlacementReleased(
                 uid=uid,
                 namespace=standing.pod.namespace,
