@@ -19,6 +19,7 @@ from tests.e2e import building, clients, clusters, processes, schedulers, waitin
 
 NODES, PODS = 1_000, 2_000
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
+HOME = "topolog-system"
 CONFIGURATION = DEPLOY / "scheduler" / "kube-scheduler-service.yaml"
 TURNS = ("ours", "peer", "peer", "ours")
 PATH = f"/api/v1/namespaces/{populating.NAMESPACE}/pods"
@@ -44,8 +45,11 @@ def end_to_end(bench: benches.Bench) -> Iterator[rows.Row]:
 
 
 def _furnish(cluster: clusters.Cluster) -> None:
-    """Nodes in racks, the CRD, and a policy with room for all pods."""
-    cluster.kubectl("apply", "-k", DEPLOY / "crds")
+    """The CRD, the accounts, nodes in racks, and a policy with room for all pods."""
+    for what in ("crds", "rbac"):
+        cluster.kubectl("apply", "-k", DEPLOY / what)
+    for name in ("recorder", "controller", "extender"):
+        cluster.service_account(HOME, f"topolog-{name}")
     cluster.add_namespace(populating.NAMESPACE)
     for start in range(populating.RACKS):
         names = [populating.node_name(number) for number in range(start, NODES, populating.RACKS)]
@@ -76,9 +80,8 @@ def _ours(bench: benches.Bench, cluster: clusters.Cluster) -> Iterator[str]:
     try:
         name = "bench"
         filling.prepare(server.url, name)
-        kubeconfig = cluster.kubeconfig()
         with contextlib.ExitStack() as workers:
-            for command in ("record", "control"):
+            for command, account in (("record", "recorder"), ("control", "controller")):
                 environ = extenders.settings(
                     server.url,
                     name,
@@ -86,13 +89,14 @@ def _ours(bench: benches.Bench, cluster: clusters.Cluster) -> Iterator[str]:
                     bench.folder,
                     port=processes.free_port(),
                     health=processes.free_port(),
-                    kubeconfig=kubeconfig,
+                    kubeconfig=cluster.kubeconfig(_account(account)),
                 )
                 worker = processes.Process(
                     command, [extenders.TOPOLOG, command], log=bench.folder / f"{command}.log", env=environ
                 )
                 worker.start()
                 workers.callback(worker.stop)
+            kubeconfig = cluster.kubeconfig(_account("extender"))
             with extenders.running(server.url, name, bench.tls, bench.folder, kubeconfig=kubeconfig) as ours:
                 yield ours.url
     finally:
@@ -102,11 +106,16 @@ def _ours(bench: benches.Bench, cluster: clusters.Cluster) -> Iterator[str]:
 @contextlib.contextmanager
 def _peer(bench: benches.Bench, cluster: clusters.Cluster) -> Iterator[str]:
     token = bench.folder / "api.token"
-    token.write_text(cluster.identities["admin"].token)
+    token.write_text(cluster.identities[_account("extender")].token)
     ca = cluster.folder / "pki" / "apiserver.crt"
     server = peers.ApiServer(cluster.server, ca, token)
     with peers.running(bench.programs, bench.tls, bench.folder, api_server=server) as url:
         yield url
+
+
+def _account(name: str) -> str:
+    """Who a process is to the API server: its rights are those of deploy/rbac, on both sides."""
+    return f"system:serviceaccount:{HOME}:topolog-{name}"
 
 
 def _turn(bench: benches.Bench, cluster: clusters.Cluster, name: str, side: Sides, pods: int) -> float:
