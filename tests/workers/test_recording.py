@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from app import settings
-from app.domain import events, model, projecting
+from app.domain import counting, events, model, projecting
 from app.kube import kinds
 from app.simulation import faults, populating
 from app.store import connecting, embedded, errors, keys, logs, opening
@@ -39,7 +39,8 @@ def place(store: opening.Store, pod: model.Pod, node: str) -> None:
     event = events.PodPlaced(pod=pod, node=node)
     projection = projecting.Projection(snapshot)
     projection.apply(event)
-    guard = logs.Guard(versions={f"pod:{pod.uid}": snapshot.version(f"pod:{pod.uid}")})
+    subjects = counting.footprint(pod, node)
+    guard = logs.Guard(versions={subject: snapshot.version(subject) for subject in subjects})
     store.log.append(logs.Batch(events=(event,), increments=projection.increments), guard)
 
 
