@@ -5,8 +5,10 @@ with one sentence; the store, the cluster and the threads are opened after the f
 """
 
 import datetime
+import gc
 import os
 import socket
+import threading
 import time
 import wsgiref.types
 from collections.abc import Mapping
@@ -25,6 +27,7 @@ from app.verbs import contexts as verb_contexts
 
 _LARGE_BODIES = 2
 """Calls with whole nodes that are worked on at a time: each takes a few times its size in memory."""
+_SETTLED_WITHIN = 600.0
 _LAG_LIMIT = 5.0
 """Seconds that the state may be behind before the extender is not ready (reliability: stale view)."""
 
@@ -55,6 +58,15 @@ class Service:
     def start(self) -> None:
         """Start following the log."""
         self._store.start()
+        threading.Thread(target=self._settle, name="settling", daemon=True).start()
+
+    def _settle(self) -> None:
+        """Once the state is there: the collector need not go through its millions of objects again.
+
+        They are no garbage, and looking would stop the answers for a tenth of a second.
+        """
+        if self._store.follower.wait_until_caught_up(timeout=_SETTLED_WITHIN):
+            gc.freeze()
 
     def stop(self) -> None:
         """Stop the threads; decisions that wait are written first."""
@@ -102,7 +114,7 @@ class Service:
                 version=app.__version__,
             ),
         )
-        verbs = extender.Extender(self._context(), time.monotonic)
+        verbs = extender.Extender(self._context(), time.monotonic, store.follower.asked)
         turnstile = bodies.Turnstile(_LARGE_BODIES, above=chosen.limits.names_body)
         mounted = mounting.Mounted(
             made.wsgi_app,

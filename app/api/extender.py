@@ -5,6 +5,7 @@ it must know is said with 200; a 4xx is for requests that kube-scheduler never s
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -50,9 +51,16 @@ class Clock(Protocol):
 class Extender:
     """Answers the verbs; one per process, used by all its threads."""
 
-    def __init__(self, context: contexts.Context, monotonic: Clock) -> None:
+    def __init__(
+        self,
+        context: contexts.Context,
+        monotonic: Clock,
+        asked: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """``asked`` has the state asked for while a call is read (store.following.Follower.asked)."""
         self._context = context
         self._monotonic = monotonic
+        self._asked = asked
         self._about_nodes: dict[str, Callable[[wire.Call, float], Reply]] = {
             "filter": lambda asked, began: self._filter(asked, began, single=False),
             "filter_onlyone": lambda asked, began: self._filter(asked, began, single=True),
@@ -70,10 +78,12 @@ class Extender:
         try:
             if verb in self._others:
                 return self._others[verb](body, began)
-            asked = wire.call(body)
-            if asked.nodes is None and len(body) > names_limit:
-                return problem(413, "bodyTooLarge", f"a call with node names has at most {names_limit} bytes")
-            return self._about_nodes[verb](asked, began)
+            with self._asked():
+                asked = wire.call(body)
+                if asked.nodes is None and len(body) > names_limit:
+                    text = f"a call with node names has at most {names_limit} bytes"
+                    return problem(413, "bodyTooLarge", text)
+                return self._about_nodes[verb](asked, began)
         except wire.BadRequest as error:
             telemetry.rejected(verb, str(error))
             return problem(400, "BadRequest", str(error))

@@ -80,6 +80,8 @@ class Wire:
 
     def __init__(self, client: redis.Redis) -> None:
         self._pool = client.connection_pool
+        self.open = False
+        """The last exchange went well: sending now will not have to connect first."""
 
     @cached_property
     def _connection(self) -> _Connection:
@@ -106,8 +108,11 @@ class Wire:
         """
         try:
             if timeout is None:
-                return self._connection.read_response()
-            return self._connection.read_response(timeout=timeout)
+                reply = self._connection.read_response()
+            else:
+                reply = self._connection.read_response(timeout=timeout)
+            self.open = True
+            return reply
         except redis.ResponseError as error:
             raise translate(error) from error
         except (redis.RedisError, OSError) as error:
@@ -120,10 +125,11 @@ class Wire:
 
     def close(self) -> None:
         """Give the connection up; the next use opens another."""
+        self.open = False
         if "_connection" in self.__dict__:
             self._connection.disconnect()
 
     def _given_up(self, error: redis.RedisError | OSError) -> errors.StoreError:
         # After a broken exchange, answers would no longer belong to their questions.
-        self._connection.disconnect()
+        self.close()
         return translate(error)

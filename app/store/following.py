@@ -29,6 +29,13 @@ _RING_STEP = 256
 """A kept snapshot holds on to what the events since changed: about 1 KiB an event."""
 
 
+class _Mine(threading.local):
+    """What a thread knows of its own call."""
+
+    came: int | None = None
+    """How many reads were begun when the call came."""
+
+
 class Follower:
     """The latest snapshot of one log, and those who want to hear of each event."""
 
@@ -44,6 +51,9 @@ class Follower:
         """How many reads were begun; only changed under the lock."""
         self._fresh = False
         """The read that was begun last has ended well."""
+        self._asked_at: float | None = None
+        """When the question was sent whose answer nobody has read yet."""
+        self._mine = _Mine()
         self._callbacks: tuple[Callback, ...] = ()
         self._told: deque[tuple[snapshots.Snapshot, snapshots.Snapshot, tailing.Entry]] = deque()
         self._recent: deque[snapshots.Snapshot] = deque((self._snapshot,), maxlen=_RING)
@@ -87,6 +97,7 @@ class Follower:
             self._thread = None
         self._watch.close()
         with self._lock:
+            self._asked_at = None
             self._tail.close()
 
     def wait_until_caught_up(self, *, timeout: float) -> bool:
@@ -107,7 +118,8 @@ class Follower:
         Raises StoreAway if that cannot be had within the timeout (seconds); Rewound, Gap, Trimmed or
         Unreadable if it cannot be had at all.
         """
-        came = self._asked
+        came = self._asked if self._mine.came is None else self._mine.came
+        self._mine.came = None
         patience = retrying.Patience(timeout)
         if not self._lock.acquire(timeout=timeout):
             raise errors.StoreAway(
@@ -119,12 +131,26 @@ class Follower:
             while True:
                 try:
                     self._pull(timeout=patience.attempt)
-                    return self._snapshot
+                    if self._asked > came:
+                        return self._snapshot
                 except errors.StoreAway:
                     if not patience.again():
                         raise
         finally:
             self._lock.release()
+
+    @contextmanager
+    def asked(self) -> Iterator[None]:
+        """Ask the store at once what the first catch_up within will want to know, and wait for it only there.
+
+        The answer comes while the caller still finds out what it is about. Never waits, never raises.
+        """
+        self._mine.came = self._asked
+        self._ask()
+        try:
+            yield
+        finally:
+            self._mine.came = None
 
     def adopt(self, ahead: snapshots.Snapshot, appended: logs.Appended | None = None) -> None:
         """Take the projection of an append of our own, so that it need not be read back.
@@ -136,6 +162,9 @@ class Follower:
             here = self._snapshot
             # Whoever listens must hear of the event itself: then it is read like any other.
             if self._callbacks or ahead.offset <= here.offset:
+                return
+            # A question about what follows on this snapshot is on its way: its answer brings the event.
+            if self._asked_at is not None:
                 return
             if ahead.position.incarnation == here.position.incarnation:
                 self._publish(ahead, appended.at_ms if appended is not None else None)
@@ -154,12 +183,34 @@ class Follower:
 
     # -- under the lock --------------------------------------------------------------------
 
-    def _pull(self, *, timeout: float) -> None:
-        """Read to the head and apply; what was applied before a failure stays."""
+    def _ask(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._asked_at is None and self._tail.ask(self._snapshot.offset, self._known_ms):
+                self._begin()
+                self._asked_at = time.monotonic()
+        except errors.StoreError:
+            # Whoever catches up asks again and hears of it.
+            pass
+        finally:
+            self._lock.release()
+
+    def _begin(self) -> None:
         self._asked += 1
         self._fresh = False
-        begun = time.monotonic()
-        reads = self._tail.read_all(self._snapshot.offset, self._known_ms, timeout=timeout)
+
+    def _pull(self, *, timeout: float) -> None:
+        """Read to the head and apply; what was applied before a failure stays.
+
+        A question that is on its way is the one that is answered, whoever sent it.
+        """
+        begun, self._asked_at = self._asked_at, None
+        asked = begun is not None
+        if begun is None:
+            self._begin()
+            begun = time.monotonic()
+        reads = self._tail.read_all(self._snapshot.offset, self._known_ms, timeout=timeout, asked=asked)
         if self._callbacks:
             self._apply_singly(reads)
         elif self._reached.is_set():

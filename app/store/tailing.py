@@ -70,11 +70,28 @@ class Tail:
         """
         return _understood(self._wire.ask(self._request(after, known_ms, limit), timeout=timeout), after)
 
+    def ask(self, after: int, known_ms: int | None = None) -> bool:
+        """Ask what ``read_all`` would ask, without waiting; false if that cannot be done right now."""
+        if self._wire.open:
+            self._wire.send(self._request(after, known_ms, CHUNK))
+        return self._wire.open
+
     def read_all(
-        self, after: int, known_ms: int | None = None, *, timeout: float | None = None
+        self,
+        after: int,
+        known_ms: int | None = None,
+        *,
+        timeout: float | None = None,
+        asked: bool = False,
     ) -> Iterator[Read]:
-        """Reads up to the head; the next is on its way while the caller works on this one."""
-        first = self.read(after, known_ms, timeout=timeout)
+        """Reads up to the head; the next is on its way while the caller works on this one.
+
+        ``asked``: the first question was sent by ``ask``.
+        """
+        if asked:
+            first = _understood(self._wire.receive(timeout=timeout), after)
+        else:
+            first = self.read(after, known_ms, timeout=timeout)
         yield first
         if first.last < first.head:
             yield from self._rest(first.last, timeout)

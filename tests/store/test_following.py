@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent import futures
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,78 @@ def test_catch_up_in_many_threads_never_misses_what_was_appended_before(
         thread.join()
     assert behind == []
     assert follower.catch_up().offset == 240
+
+
+def test_what_was_asked_ahead_is_shared_with_nobody_who_came_later(store: opening.Store) -> None:
+    follower = store.follower
+    follower.catch_up()
+    for i in range(50):
+        with follower.asked():
+            store.log.append(logs.Batch(events=[writing.seen(f"u{i}")]))
+            with futures.ThreadPoolExecutor() as others:
+                assert others.submit(follower.catch_up).result().offset == i + 1
+            assert follower.catch_up().offset == i + 1
+
+
+def test_an_answer_that_nobody_waited_for_is_nobodys_present(store: opening.Store) -> None:
+    follower = store.follower
+    follower.catch_up()
+    for i in range(50):
+        with follower.asked():
+            if i % 2:
+                assert i <= follower.catch_up().offset <= i + 1
+        store.log.append(logs.Batch(events=[writing.seen(f"u{i}")]))
+        assert follower.catch_up().offset == i + 1
+
+
+def test_asking_ahead_in_many_threads_never_misses_what_was_appended_before(
+    follower: following.Follower, store: opening.Store
+) -> None:
+    behind: list[tuple[int, int]] = []
+
+    def ask(name: int) -> None:
+        for i in range(40):
+            appended = store.log.append(logs.Batch(events=[writing.seen(f"u{name}-{i}")]))
+            with follower.asked():
+                seen = follower.catch_up(timeout=20).offset if i % 3 else appended.last
+            if seen < appended.last:
+                behind.append((appended.last, seen))
+
+    threads = [threading.Thread(target=ask, args=(name,)) for name in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert behind == []
+    assert follower.catch_up().offset == 240
+
+
+def test_what_is_adopted_while_an_answer_is_on_its_way_is_counted_once(store: opening.Store) -> None:
+    follower = store.follower
+    before = follower.catch_up()
+    with follower.asked():
+        event = writing.seen("u1")
+        appended = store.log.append(logs.Batch(events=[event]))
+        follower.adopt(projecting.project(before, event), appended)
+        follower.catch_up()
+    after = follower.catch_up()
+    assert after.offset == 1
+    assert recomputing.kept(after) == recomputing.kept(projecting.project(before, event))
+
+
+def test_asking_ahead_of_a_store_that_is_away_costs_and_tells_nothing(durable: opening.Store) -> None:
+    follower = durable.follower
+    follower.catch_up()
+    assert durable.server is not None
+    durable.server.kill()
+    for _ in range(3):
+        with follower.asked():
+            pass
+    with follower.asked(), pytest.raises(errors.StoreAway):
+        follower.catch_up(timeout=0.3)
+    durable.server.restart()
+    with follower.asked():
+        assert follower.catch_up(timeout=20).offset == 0
 
 
 def test_the_thread_follows_by_itself(follower: following.Follower, store: opening.Store) -> None:
