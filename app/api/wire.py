@@ -17,6 +17,10 @@ from app.domain import lasting, model, verdicts
 from app.verbs import candidates
 
 MAX_DEPTH = 64
+MOST_NODES = 65_536
+"""Names in one call; a cluster has fewer nodes."""
+_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._:]{0,252}")
+"""Nothing that could be taken for the end of a line, a part of a path or a hash tag."""
 _FRAME = len(b'{"Pod":,"Nodes":,"NodeNames":}\n')
 """What kube-scheduler sends around the three values."""
 _NOTHING = b"null"
@@ -114,10 +118,8 @@ def bind_call(body: bytes) -> BindCall:
     """The arguments of a bind request. Raises BadRequest."""
     fields = _folded_values(body)
     texts = [fields.get(key, "") for key in ("podname", "podnamespace", "poduid", "node")]
-    for key, text in zip(("PodName", "PodNamespace", "PodUID", "Node"), texts, strict=True):
-        if not isinstance(text, str) or not text:
-            raise BadRequest(f"{key} must be a non-empty string")
-    name, namespace, uid, node = (str(text) for text in texts)
+    spelled = zip(("PodName", "PodNamespace", "PodUID", "Node"), texts, strict=True)
+    name, namespace, uid, node = (_name(text, key) for key, text in spelled)
     return BindCall(name=name, namespace=namespace, uid=uid, node=node)
 
 
@@ -133,11 +135,12 @@ def preempt_call(body: bytes) -> PreemptCall:
     victims: dict[str, tuple[str, ...]] = {}
     violations: dict[str, int] = {}
     for node, listed in _folded_values(meta or full or b"{}", fold=False).items():
+        _name(node, "the name of a node")
         entry = {str(k).lower(): v for k, v in listed.items()} if isinstance(listed, dict) else {}
         pods, pdbs = entry.get("pods") or [], entry.get("numpdbviolations", 0)
-        if not isinstance(pods, list) or not isinstance(pdbs, int):
+        if not isinstance(pods, list) or type(pdbs) is not int or not -(2**63) <= pdbs < 2**63:
             raise BadRequest(f"victims of node {node}: Pods must be a list, NumPDBViolations a number")
-        victims[node] = tuple(uid for item in pods if (uid := _victim_uid(item, meta=meta is not None)))
+        victims[node] = tuple(_victim_uid(item, meta=meta is not None) for item in pods)
         violations[node] = pdbs
     return PreemptCall(pod=pod, victims=victims, violations=violations)
 
@@ -173,6 +176,7 @@ def names_of(raw: bytes, everywhere: verdicts.Names = verdicts.NONE) -> candidat
         found = candidates.Candidates(_decode_names(raw), raw, everywhere=everywhere)
     except (ValueError, RecursionError) as error:
         bad(error)
+    _refuse_unfit(found, everywhere)
     if found.nodes is everywhere and not found.repeated:
         # The order of all nodes means nothing, and thousands of names less are kept.
         found.names = everywhere
@@ -185,7 +189,10 @@ def nodes_of(raw: bytes | msgspec.Raw, everywhere: verdicts.Names = verdicts.NON
         heads = _decode_heads(raw)
     except (ValueError, RecursionError) as error:
         bad(error)
-    return candidates.Candidates([head.metadata.name for head in heads.items or ()], everywhere=everywhere)
+    names = [head.metadata.name for head in heads.items or ()]
+    found = candidates.Candidates(names, everywhere=everywhere)
+    _refuse_unfit(found, everywhere)
+    return found
 
 
 # -- replies -------------------------------------------------------------------------------------
@@ -317,12 +324,32 @@ def _refuse_duplicates(value: object) -> None:
 
 
 def _victim_uid(item: object, *, meta: bool) -> str:
-    if not isinstance(item, dict):
-        return ""
-    if meta:
-        return next((str(value) for key, value in item.items() if key.lower() == "uid"), "")
-    metadata = item.get("metadata")
-    return str(metadata.get("uid", "")) if isinstance(metadata, dict) else ""
+    found = item if isinstance(item, dict) else {}
+    if not meta:
+        metadata = found.get("metadata")
+        found = metadata if isinstance(metadata, dict) else {}
+    return _name(
+        next((value for key, value in found.items() if key.lower() == "uid"), None), "a victim's UID"
+    )
+
+
+def _name(text: object, what: str) -> str:
+    if not isinstance(text, str) or not _NAME.fullmatch(text):
+        shown = repr(text[:80]) if isinstance(text, str) else type(text).__name__
+        raise BadRequest(
+            f"{what} must be a name of at most 253 letters, digits and -._: characters, not {shown}"
+        )
+    return text
+
+
+def _refuse_unfit(found: candidates.Candidates, everywhere: verdicts.Names) -> None:
+    """Refuse names that no node can have; those of known nodes were looked at when they became known."""
+    if found.nodes is everywhere:
+        return
+    if len(found.names) > MOST_NODES:
+        raise BadRequest(f"{len(found.names)} nodes are offered; at most {MOST_NODES} are taken")
+    for name in found.nodes - everywhere:
+        _name(name, "the name of a node")
 
 
 def _filtered(nodes: Iterable[bytes | msgspec.Raw], names: bytes, failed: bytes) -> bytes:

@@ -13,9 +13,8 @@ from app.api import wire
 from app.domain import lasting, model, verdicts
 from app.verbs import candidates
 
-NAMES = st.lists(
-    st.from_regex(r"[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?", fullmatch=True) | st.text(max_size=4), max_size=12
-)
+NAME = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,8}[a-z0-9])?", fullmatch=True)
+NAMES = st.lists(NAME | st.from_regex(r"[A-Za-z0-9][-A-Za-z0-9._:]{0,3}", fullmatch=True), max_size=12)
 
 
 def trace_of(offered: candidates.Candidates, refused: frozenset[str]) -> verdicts.Trace:
@@ -105,9 +104,7 @@ def test_a_priority_reply_scores_every_candidate_exactly_once_with_integers(
 
 
 @given(
-    offer=st.dictionaries(
-        st.text(max_size=4), st.lists(st.text(min_size=1, max_size=3), max_size=3), max_size=4
-    ),
+    offer=st.dictionaries(NAME, st.lists(NAME, max_size=3), max_size=4),
     data=st.data(),
 )
 def test_a_preempt_reply_holds_no_null_and_invents_nothing(
