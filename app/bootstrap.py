@@ -157,7 +157,7 @@ def serve(chosen: settings.Settings) -> NoReturn:
     _access(chosen)
     opening.open_store(chosen.store, cluster=chosen.cluster, indexed=made.indexed()).close()
     source = None if insecure else keystores.source_of(chosen.tls)
-    # Without a SAN the certificate of seed 000 still serves clients that ask for none; Go refuses it: warned of.
+    # Without a SAN the certificate of seed 000 still serves clients that ask for none; Go refuses it: warn.
     rotating = contexts.Rotating(source, hosts_required=False) if source is not None else None
     roster = identities.Roster(chosen.identities.by_role(), anonymous=identities.ROLES if insecure else ())
     worker = _Worker(chosen, roster)

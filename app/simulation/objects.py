@@ -205,7 +205,7 @@ class Objects:
             collection.compacted = self.version
 
     def say(self, name: str, text: bytes) -> None:
-        """Let the watches of a resource send this line, whatever it is: for what a server should never send."""
+        """Let the watches of a resource send this line, whatever it is: for what no server should send."""
         with self.changed:
             self.version += 1
             self._collections[name].history.append(Line(self.version, "", text + b"\n"))

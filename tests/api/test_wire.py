@@ -85,7 +85,7 @@ def test_only_all_nodes_each_once_are_all_nodes(names: list[str], known: list[st
     offered = wire.names_of(json.dumps(names).encode(), everywhere)
     assert offered.nodes == set(names)
     assert offered.repeated == (len(set(names)) != len(names))
-    assert (offered.nodes is everywhere) == (set(names) == everywhere)
+    assert (offered.nodes is everywhere) == (set(names) == set(known))
 
 
 @given(names=NAMES, chosen=st.dictionaries(st.integers(0, 11), st.integers(-5, 5).filter(bool)))
