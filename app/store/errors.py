@@ -32,11 +32,13 @@ class CeilingReached(StoreError):
 
 
 class Fenced(StoreError):
-    """A writer with a later epoch is at work: this one must stop."""
+    """A writer with a later epoch, or another one with the same, is at work: this one must stop."""
 
-    def __init__(self, epoch: str) -> None:
-        super().__init__(f"another writer holds epoch {epoch}; this process must not write facts any more")
+    def __init__(self, epoch: str, writer: str = "") -> None:
+        who = writer or "another writer"
+        super().__init__(f"{who} holds epoch {epoch}; this process must not write facts any more")
         self.epoch = epoch
+        self.writer = writer
 
 
 class Rewound(StoreError):
