@@ -71,11 +71,8 @@ class Controller:
         """What readiness depends on, and what is wrong with it."""
         follower = self._store.follower
         reading = f"reading the log: {follower.snapshot.offset} of {follower.head_seen}"
-        election = self._elector.tenure is None and (
-            f"standing by, {self._elector.holder or 'nobody'} leads"
-        )
         return {
-            **({election: None} if election else {}),
+            **(leading.standing(self._elector) if self._elector.tenure is None else {}),
             "election": self._elector.trouble or None,
             "store": str(follower.error) if follower.error is not None else None,
             "state": None if follower.caught_up else reading,

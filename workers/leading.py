@@ -96,6 +96,13 @@ class Term(NamedTuple):
     """Why kinds without a checkpoint are listed."""
 
 
+def standing(elector: Leadership) -> dict[str, str | None]:
+    """The line of readiness that says who leads: to stand by is to be ready, as long as somebody does."""
+    if elector.holder not in ("", elector.identity):
+        return {f"standing by, {elector.holder} leads": None}
+    return {"leader": "this process is taking over" if elector.holder else "nobody leads"}
+
+
 class Office:
     """The post of the one recorder. Used by its loop; ``stop`` and what it shows by any thread."""
 
@@ -129,10 +136,13 @@ class Office:
         """Whether this process may go on to record, as far as it can know."""
         return not self._stopped.is_set() and self._tenure is not None and self._elector.tenure == self._tenure
 
-    @property
-    def standing_by(self) -> str:
-        """Who leads instead of this process; empty if this one does."""
-        return "" if self._tenure is not None else self._elector.holder or "nobody"
+    def checks(self) -> dict[str, str | None]:
+        """What readiness depends on while this process is not in office."""
+        return {
+            **standing(self._elector),
+            "election": self._elector.trouble or None,
+            "store": self.trouble or None,
+        }
 
     def known(self) -> str:
         """What a successor should know: the last entry that was in the log.
@@ -196,9 +206,9 @@ class Office:
 
     def _watch(self) -> None:
         """Stand by: read along, so that taking over takes no time."""
-        self.trouble = self._elector.trouble
         try:
             self._follower.catch_up()
+            self.trouble = ""
         except errors.Rewound:
             pass  # Whoever leads has to see to that; if it is us, soon enough.
 

@@ -70,11 +70,8 @@ class Recorder:
 
     def checks(self) -> Mapping[str, str | None]:
         """What readiness depends on, and what is wrong with it: one that stands by needs to read along only."""
-        if self._office.standing_by:
-            return {
-                f"standing by, {self._office.standing_by} leads": None,
-                "store": self._office.trouble or None,
-            }
+        if not self._office.held:
+            return self._office.checks()
         missing = [kind.name for kind in self._kinds if kind.name not in self.applied]
         troubles = self._gatherer.troubles() if self._gatherer is not None else {}
         dead = self._gatherer is not None and not self._gatherer.alive and not self._stopped.is_set()
