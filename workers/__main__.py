@@ -134,9 +134,7 @@ def _serve(chosen: settings.Settings, make: Make, *, emptied: bool) -> None:
     )
     access = accessing.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
     client = clients.Client(access)
-    store = opening.open_store(
-        chosen.store, cluster=chosen.cluster, indexed=built.indexed(), emptied=emptied
-    )
+    store = opening.open_store(chosen.store, cluster=chosen.cluster, indexed=built.indexed(), emptied=emptied)
     try:
         namespace = chosen.election.namespace or access.namespace
         worker = make(Given(chosen, store, client, built, namespace))

@@ -134,7 +134,9 @@ class Office:
     @property
     def held(self) -> bool:
         """Whether this process may go on to record, as far as it can know."""
-        return not self._stopped.is_set() and self._tenure is not None and self._elector.tenure == self._tenure
+        return (
+            not self._stopped.is_set() and self._tenure is not None and self._elector.tenure == self._tenure
+        )
 
     def checks(self) -> dict[str, str | None]:
         """What readiness depends on while this process is not in office."""
@@ -154,8 +156,8 @@ class Office:
 
     def take(self) -> Term | None:
         """Stand by until this process leads and the log is whole; None once stopped."""
-        self._tenure = None
         while not self._stopped.is_set():
+            self._tenure = None
             telemetry.metrics.LEADER.set(0)
             tenure = self._elector.wait(_LOOK)
             try:

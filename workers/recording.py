@@ -66,10 +66,10 @@ class Recorder:
     @property
     def ready(self) -> bool:
         """It leads, every kind is in the log, and nothing keeps what comes from following."""
-        return len(self.applied) == len(self._kinds) and not self.trouble
+        return self._office.held and len(self.applied) == len(self._kinds) and not self.trouble
 
     def checks(self) -> Mapping[str, str | None]:
-        """What readiness depends on, and what is wrong with it: one that stands by needs to read along only."""
+        """What readiness depends on, and what is wrong with it; who stands by only needs to read along."""
         if not self._office.held:
             return self._office.checks()
         missing = [kind.name for kind in self._kinds if kind.name not in self.applied]
@@ -158,7 +158,7 @@ class Recorder:
             self._away(away, _PAUSE)
 
     def _append(self, waiting: list[drafting.Step]) -> None:
-        """Append all the steps, however many batches and attempts it takes, or until this process leads no more."""
+        """Append all the steps, however many batches it takes, or until this process leads no more."""
         at, attempt, pause = 0, 0, _PAUSE
         while (at < len(waiting) or self._marks_due()) and self._office.held:
             try:

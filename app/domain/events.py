@@ -14,7 +14,9 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", g
 
     @property
     def subject(self) -> str:
-        """What it is about: ``pod:UID``, ``node:NAME``, ``policy:NS/NAME``, ``flag:NAME``, ``kind:NAME``, ``store:...``."""
+        """What it is about: ``pod:UID``, ``node:NAME``, ``policy:NS/NAME``, ``flag:NAME``, ``kind:NAME`` or
+        ``store:ASPECT``.
+        """
         raise NotImplementedError
 
 

@@ -29,9 +29,7 @@ _keep_alive: Callable[[], list[Any]] = keepalive.tcp_keepalive_socket_options
 class Access:
     """A server address and the credentials for it."""
 
-    def __init__(
-        self, configuration: Configuration, *, connections: int = 16, namespace: str = ""
-    ) -> None:
+    def __init__(self, configuration: Configuration, *, connections: int = 16, namespace: str = "") -> None:
         self._configuration = configuration
         # A write that got no answer is resolved by whoever sent it, never repeated blindly.
         configuration.retries = False

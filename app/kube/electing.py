@@ -174,10 +174,10 @@ class Elector:
     def _attempt(self) -> None:
         begun = self._clock.monotonic()
         tenure = self._tenure
-        if tenure is not None and self._known is not None:
-            # Nobody has touched it since, most of the time: one request.
-            if self._write(self._known, begun, tenure):
-                return
+        known = self._known if tenure is not None else None
+        # Nobody has touched it since, most of the time: one request.
+        if known is not None and self._write(known, begun, tenure):
+            return
         found = self._lease.read()
         self._take_note(found)
         if found is None:

@@ -47,10 +47,14 @@ class Kube:
 class Election:
     """Of several recorders, or controllers, one works and the others stand by: a Lease decides which."""
 
-    namespace: str = setting("", pattern=r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?", like="a namespace, or empty")
+    namespace: str = setting(
+        "", pattern=r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?", like="a namespace, or empty"
+    )
     """The namespace of the Leases. Empty: that of the pod's service account; outside a pod that of the
     kubeconfig's context, else ``default``. Processes that share a store must share it."""
-    recorder: str = setting("topolog-recorder", pattern=r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", like="a name")
+    recorder: str = setting(
+        "topolog-recorder", pattern=r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", like="a name"
+    )
     """The name of the recorders' Lease."""
     controller: str = setting(
         "topolog-controller", pattern=r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", like="a name"

@@ -57,6 +57,16 @@ class Trimmed(StoreError):
         self.oldest = oldest
 
 
+class Superseded(StoreError):
+    """The position is of a former incarnation: its offsets mean nothing in the present log."""
+
+    def __init__(self, incarnation: str, present: str, oldest: int) -> None:
+        super().__init__(
+            f"the log is {present} now, and positions of {incarnation} mean nothing in it; the oldest one"
+            f" that is kept is {present}/{oldest}"
+        )
+
+
 class Beyond(StoreError):
     """The log does not reach that far yet."""
 

@@ -193,9 +193,10 @@ class Follower:
         found = [kept for kept in (*self._recent, self._snapshot) if kept.offset <= offset]
         return max(found, key=lambda kept: kept.offset, default=None)
 
-    def nodes_at(self, offset: int) -> Nodes | None:
-        """The nodes of the snapshot that was served here at that offset; None if it is long ago."""
-        if offset > self._snapshot.offset:
+    def nodes_at(self, position: model.Position) -> Nodes | None:
+        """The nodes of the snapshot that was served here at that position; None if it is long ago."""
+        here, offset = self._snapshot.position, position.offset
+        if offset > here.offset or position.incarnation != here.incarnation:
             return None
         return next((nodes for since, nodes in reversed(tuple(self._nodes)) if since <= offset), None)
 

@@ -49,7 +49,7 @@ class Standing(NamedTuple):
 
 
 def new(known: Iterable[str] = ()) -> str:
-    """An id for an incarnation that begins now, later than every one that is known, whatever the clock says."""
+    """An id for an incarnation that begins now: later than every known one, whatever the clock says."""
     began = max([time.time_ns() // 1_000_000, *(_began(one) + 1 for one in known)])
     return f"{began:012x}-{secrets.token_hex(4)}"
 

@@ -116,8 +116,8 @@ class Log:
             seen = self.seen
             if guard.incarnation not in ("", seen.incarnation):
                 raise errors.Rewound(
-                    f"decided in incarnation {guard.incarnation}, but the log is {seen.incarnation} now: decide"
-                    " again"
+                    f"decided in incarnation {guard.incarnation}, but the log is {seen.incarnation} now:"
+                    " decide again"
                 )
             packed = session.wire.pack(
                 *("FCALL", "topolog_append", 5),

@@ -3,7 +3,6 @@
 What a leader may write is the store's business (tests/store, tests/workers).
 """
 
-import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -262,9 +261,7 @@ def test_those_who_wait_do_not_come_all_at_once(
     assert all(TERMS.retry <= pause <= 2.2 * TERMS.retry for pause in pauses)
 
 
-def test_a_missing_right_is_told(
-    server: apiservers.ApiServer, candidate: Callable[[str], Candidate]
-) -> None:
+def test_a_missing_right_is_told(server: apiservers.ApiServer, candidate: Callable[[str], Candidate]) -> None:
     server.faults.add(faults.Kind.FAIL, faults.calls("POST", "/leases"), times=1, status=403)
     one = candidate("one")
     assert one.turn() is None

@@ -15,7 +15,12 @@ def seen(uid: str, node: str = "", **labels: str) -> events.PodSeen:
 
 
 def facts(
-    log: logs.Log, snapshot: snapshots.Snapshot, batch: Sequence[events.AnyEvent], *, epoch: str = "", writer: str = ""
+    log: logs.Log,
+    snapshot: snapshots.Snapshot,
+    batch: Sequence[events.AnyEvent],
+    *,
+    epoch: str = "",
+    writer: str = "",
 ) -> logs.Appended:
     """As the recorder does it: the increments are right only at this very head."""
     projection = projecting.Projection(snapshot)
