@@ -1,7 +1,8 @@
 """``python -m workers record|control``: one process each, until a signal ends it.
 
 Exit codes: 0 ended by a signal; 3 wrong settings; 4 the store is away or its history does not hold;
-5 the API server cannot be reached as configured; 6 another recorder has taken over.
+5 the API server cannot be reached as configured. One that another process has overtaken does not end:
+it stands by.
 """
 
 import contextlib
@@ -9,13 +10,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from typing import Final, NoReturn, Protocol
+from typing import Final, NamedTuple, NoReturn, Protocol
 
 import click
 
 from app import plugins, settings, telemetry
 from app.framework import configuring, registry
-from app.kube import accessing, clients
+from app.kube import accessing, clients, electing
 from app.kube import errors as kube_errors
 from app.store import errors as store_errors
 from app.store import opening
@@ -24,7 +25,7 @@ from workers import controlling, probing, recording
 SETTINGS: Final = 3
 STORE: Final = 4
 AWAY: Final = 5
-FENCED: Final = 6
+_UNDER_WAY: Final = 1.5
 
 
 class Worker(Protocol):
@@ -43,7 +44,24 @@ class Worker(Protocol):
         ...
 
 
-Make = Callable[[opening.Store, clients.Client, registry.Registry], Worker]
+class Given(NamedTuple):
+    """What a worker is made from."""
+
+    settings: settings.Settings
+    store: opening.Store
+    client: clients.Client
+    plugins: registry.Registry
+    namespace: str
+    """Of the Leases."""
+
+    def elector(self, name: str) -> electing.Elector:
+        """A candidate for the Lease of this name."""
+        election = self.settings.election
+        terms = electing.Terms(lease=election.lease, renew=election.renew, retry=election.retry)
+        return electing.Elector(self.client, self.namespace, name, terms=terms)
+
+
+Make = Callable[[Given], Worker]
 
 
 @click.group()
@@ -60,41 +78,51 @@ def main(context: click.Context, config: str | None) -> None:
 @click.option("--config", type=click.Path(exists=True, dir_okay=False), help="Settings file (YAML).")
 @click.pass_obj
 def record_command(outer: str | None, config: str | None) -> None:
-    """Watch the cluster and append every fact to the log. One per cluster."""
-    _work(
-        "recorder",
-        config or outer,
-        lambda store, client, _: recording.Recorder(store.log, store.follower, client),
-    )
+    """Watch the cluster and append every fact to the log; one does, others stand by."""
+    _work("recorder", config or outer, _recorder)
 
 
 @main.command("control")
 @click.option("--config", type=click.Path(exists=True, dir_okay=False), help="Settings file (YAML).")
 @click.pass_obj
 def control_command(outer: str | None, config: str | None) -> None:
-    """Wake pending pods, take back promises that nobody kept, tell people. One per cluster."""
-    _work("controller", config or outer, controlling.Controller)
+    """Wake pending pods, take back promises that nobody kept, tell people; one does, others stand by."""
+    _work("controller", config or outer, _controller)
+
+
+def _recorder(given: Given) -> recording.Recorder:
+    return recording.Recorder(
+        given.store.log,
+        given.store.follower,
+        given.client,
+        elector=given.elector(given.settings.election.recorder),
+        # No Binding is under way longer than the time for a bind and what the API server may take.
+        settle=given.settings.budgets.bind + _UNDER_WAY,
+    )
+
+
+def _controller(given: Given) -> controlling.Controller:
+    elector = given.elector(given.settings.election.controller)
+    return controlling.Controller(given.store, given.client, given.plugins, elector=elector)
 
 
 def _work(process: str, config: str | None, make: Make) -> NoReturn:
     try:
         chosen = settings.load(config, os.environ)
         telemetry.configure(level=chosen.logging.level, form=chosen.logging.format, process=process)
-        _serve(chosen, make)
+        _serve(chosen, make, emptied=process == "recorder")
     except settings.SettingsRefused as refused:
         _fail(SETTINGS, "these settings cannot be followed: " + "; ".join(map(str, refused.problems)))
     except registry.ConfigurationRefused as refused:
         _fail(SETTINGS, f"these plugins cannot be followed: {refused}")
     except kube_errors.Misconfigured as problem:
         _fail(AWAY, str(problem))
-    except store_errors.Fenced as fenced:
-        _fail(FENCED, f"another recorder has taken over, this one stops: {fenced}")
     except store_errors.StoreError as problem:
         _fail(STORE, f"{type(problem).__name__}: {problem}")
     sys.exit(0)
 
 
-def _serve(chosen: settings.Settings, make: Make) -> None:
+def _serve(chosen: settings.Settings, make: Make, *, emptied: bool) -> None:
     if not chosen.store.url:
         _fail(SETTINGS, "store.url is not set: name the Redis or Valkey server (TOPOLOG_STORE_URL)")
     built = configuring.build(
@@ -104,10 +132,12 @@ def _serve(chosen: settings.Settings, make: Make) -> None:
         score_max=chosen.plugins.score_max,
         args=chosen.plugins.args,
     )
-    client = clients.Client(accessing.find(chosen.kube.kubeconfig or None, chosen.kube.context or None))
-    store = opening.open_store(chosen.store, cluster=chosen.cluster, indexed=built.indexed())
+    access = accessing.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
+    client = clients.Client(access)
+    store = opening.open_store(chosen.store, cluster=chosen.cluster, indexed=built.indexed(), emptied=emptied)
     try:
-        worker = make(store, client, built)
+        namespace = chosen.election.namespace or access.namespace
+        worker = make(Given(chosen, store, client, built, namespace))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: worker.stop())
         with contextlib.ExitStack() as health:

@@ -2,7 +2,8 @@
 
 It wakes pending pods when a policy makes room or their refusal is outdated, takes back promises that
 nobody kept, and tells people about refusals by Events. It follows the log like any other reader and
-holds no state that matters: it may be killed at any time.
+holds no state that matters: it may be killed at any time. Of several one works and the others stand
+by; two at once, for the moment of a takeover, would say some things twice and break nothing.
 """
 
 import datetime
@@ -15,7 +16,7 @@ from app.framework import registry
 from app.kube import backoffs, binding, clients, event_posting
 from app.store import errors, logs, opening
 from app.verbs import releasing
-from workers import announcing, reconsidering, settling, telling
+from workers import announcing, leading, reconsidering, settling, telling
 
 SETTLE_EVERY = 5.0
 TELL_EVERY = 1.0
@@ -33,11 +34,15 @@ class Controller:
         *,
         clock: backoffs.RealClock | None = None,
         old: float = settling.OLD,
+        elector: leading.Leadership | None = None,
     ) -> None:
-        """``old``: seconds after which a placement is looked up."""
+        """``old``: seconds after which a placement is looked up. Without an ``elector`` it always works."""
         self._store = store
         self._clock = clock or backoffs.RealClock()
         self._stopped = threading.Event()
+        self._elector = elector or leading.Alone()
+        self._led = ("", "")
+        """Under which tenure, and in which incarnation, policies were caught up on."""
         follower = store.follower
         self.announcer = announcing.Announcer(
             client, plugins, lambda: follower.snapshot, self._clock, now=_second
@@ -67,6 +72,8 @@ class Controller:
         follower = self._store.follower
         reading = f"reading the log: {follower.snapshot.offset} of {follower.head_seen}"
         return {
+            **(leading.standing(self._elector) if self._elector.tenure is None else {}),
+            "election": self._elector.trouble or None,
             "store": str(follower.error) if follower.error is not None else None,
             "state": None if follower.caught_up else reading,
         }
@@ -78,11 +85,11 @@ class Controller:
         while not follower.wait_until_caught_up(timeout=0.2):
             if self._stopped.is_set():
                 return
-        follower.subscribe(self.announcer.heard)
-        follower.subscribe(self.teller.heard)
+        follower.subscribe(self._heard)
         self.subscribed = True
-        self._catch_up_on_policies(follower.snapshot)
+        self._elector.start()
         hands = [
+            self._hand("catching up", self._catch_up, pause=0.2),
             self._hand("announcing", lambda: self.announcer.turn(timeout=1.0), pause=0.0),
             self._hand("settling", self.settler.turn, pause=SETTLE_EVERY),
             self._hand("telling", self.teller.turn, pause=TELL_EVERY),
@@ -91,12 +98,29 @@ class Controller:
         self._stopped.wait()
         for hand in hands:
             hand.join(timeout=5.0)
+        self._elector.stop()
 
     def stop(self) -> None:
         """Let ``run`` return soon."""
         self._stopped.set()
         self._clock.stop()
         self.announcer.wake()
+
+    def _heard(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: logs.Entry) -> None:
+        if self._elector.tenure is not None:
+            self.announcer.heard(before, after, entry)
+            self.teller.heard(before, after, entry)
+
+    def _catch_up(self) -> None:
+        """At the begin of each tenure, and in each new incarnation of the store."""
+        tenure, snapshot = self._elector.tenure, self._store.follower.snapshot
+        telemetry.metrics.LEADER.set(tenure is not None)
+        if tenure is None or not self._store.follower.caught_up or snapshot.unlisted:
+            return
+        led = (tenure.epoch, snapshot.position.incarnation)
+        if led != self._led:
+            self._led = led
+            self._catch_up_on_policies(snapshot)
 
     def _catch_up_on_policies(self, snapshot: snapshots.Snapshot) -> None:
         """A policy may have made room while no controller was there: say so as if it were new."""
@@ -113,7 +137,10 @@ class Controller:
         while not self._stopped.is_set():
             wait = pause
             try:
-                turn()
+                if self._elector.tenure is not None or name == "catching up":
+                    turn()
+                else:
+                    wait = max(pause, 0.2)
             except errors.StoreError as problem:
                 telemetry.log.debug("the store is away", part=name, error=str(problem))
                 wait = max(pause, 1.0)

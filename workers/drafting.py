@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from app.domain import events, model, observing, projecting, snapshots
 from app.kube import decoding, kinds, reflecting
 from app.store import logs
@@ -82,13 +84,18 @@ class Draft:
         """What is appended; ``marks`` are earlier checkpoints that still wait to be written."""
         return logs.Batch(events=self.facts, increments=projection.increments, marks={**marks, **self.marks})
 
-    def guard(self, epoch: str, *, alone: bool) -> logs.Guard:
-        """``alone``: expect that nobody else has written, which spares the comparison of each version."""
+    def guard(self, holder: logs.Guard, *, alone: bool) -> logs.Guard:
+        """What must hold, on top of the epoch and the writer in ``holder``.
+
+        ``alone``: expect that nobody else has written, which spares the comparison of each version.
+        """
+        incarnation = self.snapshot.position.incarnation
         if alone or self.common:
-            return logs.Guard(epoch=epoch, head=self.snapshot.offset)
+            return msgspec.structs.replace(holder, incarnation=incarnation, head=self.snapshot.offset)
         subjects = {event.subject for event in self.facts}
         version = self.snapshot.version
-        return logs.Guard(epoch=epoch, versions={subject: version(subject) for subject in subjects})
+        versions = {subject: version(subject) for subject in subjects}
+        return msgspec.structs.replace(holder, incarnation=incarnation, versions=versions)
 
     def _take(self, step: Step) -> None:
         match step:

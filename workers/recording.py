@@ -1,9 +1,9 @@
 """The recorder: what the watches show becomes facts in the log, exactly once.
 
-One loop drafts and appends; threads list and watch. Every append carries the epoch that was claimed
-at the start, so that of two recorders only the later one writes, and it expects the versions of what
-it speaks of: who lost a race catches up and drafts again. Checkpoints travel with the events, so a
-restart resumes where the log ends.
+One loop drafts and appends; threads list and watch. Of several recorders one leads and the others stand
+by (leading). Every append carries the epoch of its Lease, so that one that was overtaken writes nothing
+more, and it expects the versions of what it speaks of: who lost a race catches up and drafts again.
+Checkpoints travel with the events, so whoever comes next resumes where the log ends.
 """
 
 import gc
@@ -16,7 +16,7 @@ from app import telemetry
 from app.domain import events, projecting, snapshots
 from app.kube import clients, kinds, reflecting
 from app.store import errors, following, logs
-from workers import drafting, gathering
+from workers import drafting, gathering, leading
 
 LINGER = 0.003
 """Seconds that the first change of a batch waits for company."""
@@ -37,8 +37,13 @@ class Recorder:
         *,
         watched: Iterable[kinds.Kind] = kinds.ALL,
         silence: float = 150.0,
+        elector: leading.Leadership | None = None,
+        settle: float = leading.SETTLE,
     ) -> None:
-        """``follower`` is caught up and kept current here; its thread need not run."""
+        """``follower`` is caught up and kept current here; its thread need not run.
+
+        Without an ``elector`` there must never be another recorder; ``settle``: see leading.
+        """
         self._log = log
         self._follower = follower
         self._client = client
@@ -47,7 +52,10 @@ class Recorder:
         self._inbox = gathering.Inbox()
         self._gatherer: gathering.Gatherer | None = None
         self._stopped = threading.Event()
-        self._epoch = ""
+        self._office = leading.Office(
+            elector or leading.Alone(), log, follower, [kind.name for kind in self._kinds], settle=settle
+        )
+        self._guard = logs.NO_GUARD
         self._marks: dict[str, str] = {}
         self._marked = 0.0
         self.applied: frozenset[str] = frozenset()
@@ -57,11 +65,13 @@ class Recorder:
 
     @property
     def ready(self) -> bool:
-        """Every kind is in the log and nothing keeps what comes from following."""
-        return len(self.applied) == len(self._kinds) and not self.trouble
+        """It leads, every kind is in the log, and nothing keeps what comes from following."""
+        return self._office.held and len(self.applied) == len(self._kinds) and not self.trouble
 
     def checks(self) -> Mapping[str, str | None]:
-        """What readiness depends on, and what is wrong with it."""
+        """What readiness depends on, and what is wrong with it; who stands by only needs to read along."""
+        if not self._office.held:
+            return self._office.checks()
         missing = [kind.name for kind in self._kinds if kind.name not in self.applied]
         troubles = self._gatherer.troubles() if self._gatherer is not None else {}
         dead = self._gatherer is not None and not self._gatherer.alive and not self._stopped.is_set()
@@ -73,46 +83,54 @@ class Recorder:
         }
 
     def run(self) -> None:
-        """Record until stopped. Raises Fenced, Rewound, Gap, Trimmed or Unreadable: a person must look."""
-        marks = self._claimed()
-        reflectors = [
-            reflecting.Reflector(
-                self._client, kind, since=marks.get(drafting.mark(kind), ""), silence=self._silence
-            )
-            for kind in self._kinds
-        ]
-        self._gatherer = gathering.Gatherer(reflectors, self._inbox)
+        """Stand by, lead and record, stand by again, until stopped.
+
+        Raises Gap, Trimmed, Unreadable or SchemaMismatch: a person must look.
+        """
+        self._office.begin()
         try:
-            with _few_collections():
-                self._gatherer.start()
-                while not self._stopped.is_set() and not self._complete():
-                    self._turn()
-            while not self._stopped.is_set():
-                self._turn()
+            while (term := self._office.take()) is not None:
+                try:
+                    self._record(term)
+                except (errors.Fenced, errors.Rewound) as problem:
+                    self._office.heal(problem)
         finally:
             self._stopped.set()
-            self._gatherer.stop()
+            self._office.leave()
 
     def stop(self) -> None:
         """Let ``run`` return soon."""
         self._stopped.set()
+        self._office.stop()
         self._inbox.close()
 
     # -- the loop ----------------------------------------------------------------------------
 
-    def _claimed(self) -> dict[str, str]:
-        """Claim the epoch and catch up; the checkpoints to resume from."""
-        pause = _PAUSE
-        while True:
-            try:
-                self._epoch = self._log.claim_epoch()
-                self._follower.catch_up(timeout=60.0)
-                self.trouble = ""
-                return self._log.marks()
-            except errors.StoreAway as away:
-                if not self._away(away, pause):
-                    return {}
-                pause = min(2 * pause, _LONGEST_PAUSE)
+    def _record(self, term: leading.Term) -> None:
+        """Record as long as this process leads."""
+        self._guard, self._marks, self._marked, self.trouble = term.guard, {}, 0.0, ""
+        self._inbox = inbox = gathering.Inbox()
+        reflectors = [
+            reflecting.Reflector(
+                self._client,
+                kind,
+                since=term.marks.get(drafting.mark(kind), ""),
+                reason=term.reason,
+                silence=self._silence,
+            )
+            for kind in self._kinds
+        ]
+        self._gatherer = gathering.Gatherer(reflectors, inbox)
+        try:
+            with _few_collections():
+                self._gatherer.start()
+                while self._office.held and not self._complete():
+                    self._turn()
+            while self._office.held:
+                self._turn()
+        finally:
+            self.applied = frozenset()
+            self._gatherer.stop()
 
     def _complete(self) -> bool:
         return len(self.applied) == len(self._kinds)
@@ -129,11 +147,20 @@ class Recorder:
         self._append(waiting)
         if not changes:
             self._append([])
+            self._look()
+
+    def _look(self) -> None:
+        """See that the log is still whole, although there is nothing to write. Raises Rewound."""
+        try:
+            self._follower.catch_up()
+            self.trouble = ""
+        except errors.StoreAway as away:
+            self._away(away, _PAUSE)
 
     def _append(self, waiting: list[drafting.Step]) -> None:
-        """Append all the steps, however many batches and attempts it takes, or until stopped."""
+        """Append all the steps, however many batches it takes, or until this process leads no more."""
         at, attempt, pause = 0, 0, _PAUSE
-        while (at < len(waiting) or self._marks_due()) and not self._stopped.is_set():
+        while (at < len(waiting) or self._marks_due()) and self._office.held:
             try:
                 snapshot = self._current(len(waiting) - at, attempt)
                 draft = drafting.Draft(snapshot)
@@ -163,7 +190,7 @@ class Recorder:
             projection = projecting.Projection(draft.snapshot)
             projection.apply_all(draft.facts)
             batch = draft.batch(projection, self._marks)
-            appended = self._log.append(batch, draft.guard(self._epoch, alone=alone))
+            appended = self._log.append(batch, draft.guard(self._guard, alone=alone))
             if draft.facts and appended.first == draft.snapshot.offset + 1:
                 self._follower.adopt(projection.finish(), appended)
             self._marks, self._marked = {}, time.monotonic()
@@ -177,12 +204,12 @@ class Recorder:
     def _marks_due(self) -> bool:
         return bool(self._marks) and self._due({})
 
-    def _away(self, away: errors.StoreAway, pause: float) -> bool:
-        """Wait; false if stopped meanwhile."""
+    def _away(self, away: errors.StoreAway, pause: float) -> None:
+        """Wait."""
         if not self.trouble:
             telemetry.log.warning("the store is away; nothing is lost meanwhile", error=str(away))
         self.trouble = str(away)
-        return not self._stopped.wait(pause)
+        self._stopped.wait(pause)
 
 
 def _tell(draft: drafting.Draft) -> None:

@@ -67,6 +67,8 @@ def from_store(error: store_errors.StoreError) -> Problem:
             return Problem(
                 410, "PositionTrimmed", f"that position is no longer kept; the oldest one is {error.oldest}"
             )
+        case store_errors.Superseded():
+            return Problem(410, "PositionGone", f"{error}")
         case store_errors.Beyond():
             return bad(f"{error}")
         case store_errors.StoreAway():

@@ -28,6 +28,11 @@ class At:
 NOW = At()
 
 
+def upto(position: model.Position, shown: snapshots.Snapshot) -> bool:
+    """Whether a position is not after the snapshot; those of former incarnations are before."""
+    return position.incarnation != shown.position.incarnation or position.offset <= shown.offset
+
+
 @dataclass(frozen=True, slots=True)
 class Moment:
     """A snapshot, and when it was the present."""
@@ -59,12 +64,8 @@ def take(at: At = NOW) -> Moment:
     """The moment asked for; raises Problem 400 or 410, or a StoreError. Stamps the reply."""
     given = services.current()
     head = given.follower.catch_up(timeout=_PATIENCE)
-    if at.incarnation and at.incarnation != head.position.incarnation:
-        raise errors.Problem(
-            410,
-            "PositionGone",
-            f"the log is {head.position.incarnation} now; offsets of {at.incarnation} mean nothing in it",
-        )
+    if at.incarnation:
+        given.histories.check(at.incarnation)
     if at.offset is not None and at.offset > head.offset:
         raise errors.bad(f"at: offset {at.offset} is not written yet; the head is {head.offset}")
     now = given.wall()

@@ -18,6 +18,7 @@ _COMMANDS = {
     "extender": "processes",
     "certs": "certificates",
     "migrate": "migrating",
+    "adopt": "adopting",
     "explain": "explaining",
     "get": "getting",
     "score": "scoring",

@@ -24,7 +24,8 @@ EXTENDER: Sequence[str] = ("-m", "app.wsgi")
 def record_command(config: str | None) -> None:
     """Record what happens in the cluster: watch it and append every fact to the log.
 
-    One per cluster. Needs store.url and a way to the API server.
+    Run two or more for one cluster: one records and the others stand by, as a Lease decides. Needs
+    store.url and a way to the API server.
     """
     become(RECORDER, config)
 
@@ -34,7 +35,8 @@ def record_command(config: str | None) -> None:
 def control_command(config: str | None) -> None:
     """Wake pending pods when there is room for them that kube-scheduler has no event for.
 
-    One per cluster. Needs store.url and a way to the API server.
+    Run two or more for one cluster: one works and the others stand by, as a Lease decides. Needs
+    store.url and a way to the API server.
     """
     become(CONTROLLER, config)
 

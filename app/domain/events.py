@@ -14,7 +14,9 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", g
 
     @property
     def subject(self) -> str:
-        """What it is about: ``pod:UID``, ``node:NAME``, ``policy:NS/NAME``, ``flag:NAME``, ``kind:NAME``."""
+        """What it is about: ``pod:UID``, ``node:NAME``, ``policy:NS/NAME``, ``flag:NAME``, ``kind:NAME`` or
+        ``store:ASPECT``.
+        """
         raise NotImplementedError
 
 
@@ -153,6 +155,49 @@ class FlagSet(Event, frozen=True, tag="FlagSet"):
         return f"flag:{self.flag.name}"
 
 
+class RecorderElected(Event, frozen=True, tag="RecorderElected"):
+    """A recorder began to write facts, under this epoch; all that follow are its own until the next one."""
+
+    by: str
+    epoch: str
+
+    @property
+    def subject(self) -> str:
+        return "store:recorder"
+
+
+class StoreRewound(Event, frozen=True, tag="StoreRewound"):
+    """The store lost events that it had acknowledged; what precedes this is what it still held.
+
+    The range is of offsets of the former incarnation; some of it may have been written anew since.
+    """
+
+    from_incarnation: str
+    lost_from: int
+    lost_to: int
+    """Lower than ``lost_from`` if nobody knew of any."""
+    reason: str
+    by: str = ""
+    relisting: tuple[str, ...] = ()
+    """Kinds that are to be listed anew before anything is decided."""
+
+    @property
+    def subject(self) -> str:
+        return "store:incarnation"
+
+
+class EpochAdopted(Event, frozen=True, tag="EpochAdopted"):
+    """An operator opened a new era of epochs: the versions of Leases had gone back."""
+
+    by: str
+    from_epoch: str
+    to_epoch: str
+
+    @property
+    def subject(self) -> str:
+        return "store:epoch"
+
+
 AnyEvent = (
     PodSeen
     | PodGone
@@ -165,5 +210,8 @@ AnyEvent = (
     | PodPlaced
     | PlacementReleased
     | FlagSet
+    | RecorderElected
+    | StoreRewound
+    | EpochAdopted
 )
 """The closed list; codecs and projections are exhaustive over it."""

@@ -45,6 +45,7 @@ class Projection:
         self._placements = snapshot.placements.mutate()
         self._flags = snapshot.flags
         self._listed = snapshot.listed
+        self._unlisted = snapshot.unlisted
         self._versions = snapshot.versions.mutate()
         self._counts = snapshot.counts.mutate()
         self._names = snapshot.names.mutate()
@@ -86,9 +87,13 @@ class Projection:
                 self._policy_changed(self._policies.get(f"{event.namespace}/{event.name}"), None)
             case events.Relisted():
                 self._listed = self._listed.set(event.kind, event.until)
+                self._unlisted = self._unlisted.difference((event.kind,))
+            case events.StoreRewound():
+                self._listed = immutables.Map()
+                self._unlisted = frozenset(event.relisting)
             case events.FlagSet():
                 self._flags = self._flags.set(event.flag.name, event.flag)
-            case events.Quarantined():
+            case events.Quarantined() | events.RecorderElected() | events.EpochAdopted():
                 pass
         for subject in touched(event):
             if gone(event) and subject == event.subject:
@@ -107,6 +112,7 @@ class Projection:
             placements=self._placements.finish(),
             flags=self._flags,
             listed=self._listed,
+            unlisted=self._unlisted,
             versions=self._versions.finish(),
             counts=self._counts.finish() if self.increments else self._start.counts,
             topology=self._topology,

@@ -21,13 +21,15 @@ _UNUSABLE = (config.ConfigException, OSError, ValueError, TypeError, KeyError, A
 
 _load_file: Callable[..., None] = config.load_kube_config
 _load_service_account: Callable[..., None] = config.load_incluster_config
+_contexts: Callable[..., tuple[list[Any], Any]] = config.list_kube_config_contexts
+_POD_NAMESPACE = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _keep_alive: Callable[[], list[Any]] = keepalive.tcp_keepalive_socket_options
 
 
 class Access:
     """A server address and the credentials for it."""
 
-    def __init__(self, configuration: Configuration, *, connections: int = 16) -> None:
+    def __init__(self, configuration: Configuration, *, connections: int = 16, namespace: str = "") -> None:
         self._configuration = configuration
         # A write that got no answer is resolved by whoever sent it, never repeated blindly.
         configuration.retries = False
@@ -41,6 +43,8 @@ class Access:
         self.server_name: str | None = configuration.tls_server_name
         self.direct = not configuration.proxy
         """No proxy stands between."""
+        self.namespace = namespace or "default"
+        """Where this process' own objects are, if nothing else is said."""
 
     def authorization(self) -> str:
         """The Authorization header of this moment; empty if there is none. Tokens are renewed here."""
@@ -78,7 +82,22 @@ def find(kubeconfig: str | None = None, context: str | None = None) -> Access:
             )
     except _UNUSABLE as problem:
         raise errors.Misconfigured(f"no way to the API server by {source}: {problem}") from problem
-    return Access(configuration)
+    return Access(configuration, namespace=_pod_namespace() if inside else _context_namespace(path, context))
+
+
+def _pod_namespace() -> str:
+    """The namespace of the service account of the pod that this process runs in."""
+    try:
+        return _POD_NAMESPACE.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _context_namespace(path: str, context: str | None) -> str:
+    """The namespace that the kubeconfig's context names; empty if it names none."""
+    found, active = _contexts(config_file=path)
+    chosen = next((one for one in found if one["name"] == context), active) if context else active
+    return str((chosen or {}).get("context", {}).get("namespace") or "")
 
 
 def plain(url: str, *, token: str = "", ca_file: str | None = None) -> Access:

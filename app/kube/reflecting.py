@@ -86,12 +86,15 @@ class Reflector:
         kind: kinds.Kind,
         *,
         since: str = "",
+        reason: str = "first list",
         clock: backoffs.Clock | None = None,
         die: random.Random | None = None,
         silence: float = 150.0,
         page: int = kinds.PAGE,
     ) -> None:
-        """``since``: version to resume from; ``silence``: seconds without a byte until a watch is stalled."""
+        """``since``: version to resume from, ``reason``: why a list is due without one; ``silence``: seconds
+        without a byte until a watch is stalled.
+        """
         self.kind = kind
         self.trouble = ""
         """What stands in the way now, for people; empty if nothing does."""
@@ -102,7 +105,7 @@ class Reflector:
         self._page = page
         self._version = since
         """Where a watch goes on; empty if a list is due."""
-        self._reason = "first list"
+        self._reason = reason
         self._since = since
         self._absent = False
         self._floor = since

@@ -140,6 +140,22 @@ def without_password(text: str) -> str:
     return _IN_URL.sub(_HIDDEN, text)
 
 
+def _disordered(values: Mapping[str, Any], given: Mapping[str, reading.Given]) -> list[errors.Problem]:
+    """Times of an election that leave no margin."""
+    defaults = groups.Election()
+    problems = []
+    for shorter, longer in (("retry", "renew"), ("renew", "lease")):
+        names = f"election.{shorter}", f"election.{longer}"
+        low = values.get(names[0], getattr(defaults, shorter))
+        high = values.get(names[1], getattr(defaults, longer))
+        name = next((one for one in names if one in given), "")
+        if low >= high and name:
+            value = shown(values[name])
+            allowed = f"{names[0]} ({low:g}) must be less than {names[1]} ({high:g})"
+            problems.append(errors.Problem(name, given[name].source, value, allowed))
+    return problems
+
+
 def _contradictions(values: Mapping[str, Any], given: Mapping[str, reading.Given]) -> list[errors.Problem]:
     """Settings that are right alone and wrong together."""
     problems: list[errors.Problem] = []
@@ -155,6 +171,7 @@ def _contradictions(values: Mapping[str, Any], given: Mapping[str, reading.Given
     # A file of certificates may hold the key as well.
     needs("tls.key", "tls.cert")
     needs("client.key", "client.cert")
+    problems += _disordered(values, given)
     if values.get("server.insecure") and values.get("server.bind") not in ("127.0.0.1", "::1", "localhost"):
         allowed = "needs server.bind to be a loopback address, such as 127.0.0.1"
         problems.append(errors.Problem("server.insecure", given["server.insecure"].source, "True", allowed))

@@ -44,6 +44,32 @@ class Kube:
 
 
 @dataclass(frozen=True, slots=True)
+class Election:
+    """Of several recorders, or controllers, one works and the others stand by: a Lease decides which."""
+
+    namespace: str = setting(
+        "", pattern=r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?", like="a namespace, or empty"
+    )
+    """The namespace of the Leases. Empty: that of the pod's service account; outside a pod that of the
+    kubeconfig's context, else ``default``. Processes that share a store must share it."""
+    recorder: str = setting(
+        "topolog-recorder", pattern=r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", like="a name"
+    )
+    """The name of the recorders' Lease."""
+    controller: str = setting(
+        "topolog-controller", pattern=r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", like="a name"
+    )
+    """The name of the controllers' Lease."""
+    lease: float = setting(15.0, at_least=1, at_most=3600)
+    """Seconds without a sign of life after which another process takes over: the longest gap in recording
+    when one dies. One that ends in order gives its Lease up at once."""
+    renew: float = setting(10.0, at_least=0.1, at_most=3600)
+    """Seconds after which one that cannot renew its Lease gives up; less than ``lease``."""
+    retry: float = setting(2.0, at_least=0.02, at_most=600)
+    """Seconds between two attempts to renew or to get the Lease; less than ``renew``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Server:
     """The extender's ports and threads."""
 
@@ -199,6 +225,7 @@ class Settings:
     of the same shape is generated."""
     store: Store = field(default_factory=Store)
     kube: Kube = field(default_factory=Kube)
+    election: Election = field(default_factory=Election)
     server: Server = field(default_factory=Server)
     tls: Tls = field(default_factory=Tls)
     identities: Identities = field(default_factory=Identities)

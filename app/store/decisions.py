@@ -190,7 +190,7 @@ class Decisions:
 
         Only for positions that the follower has passed event by event (Follower.subscribe).
         """
-        nodes = self._follower.nodes_at(decision.position.offset)
+        nodes = self._follower.nodes_at(decision.position)
         return None if nodes is None else packing.unpack(decision.candidates, self._known.names(nodes))
 
     def _backwards(self, before: str | None) -> Iterator[Decision]:
@@ -224,7 +224,7 @@ class Decisions:
 
     def _encoded(self, draft: Draft) -> bytes:
         given = draft.snapshot
-        nodes = self._follower.nodes_at(draft.position.offset) if given is None else given.nodes
+        nodes = self._follower.nodes_at(draft.position) if given is None else given.nodes
         decision = Decision(
             id="",
             position=draft.position,

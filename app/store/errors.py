@@ -32,11 +32,13 @@ class CeilingReached(StoreError):
 
 
 class Fenced(StoreError):
-    """A writer with a later epoch is at work: this one must stop."""
+    """A writer with a later epoch, or another one with the same, is at work: this one must stop."""
 
-    def __init__(self, epoch: str) -> None:
-        super().__init__(f"another writer holds epoch {epoch}; this process must not write facts any more")
+    def __init__(self, epoch: str, writer: str = "") -> None:
+        who = writer or "another writer"
+        super().__init__(f"{who} holds epoch {epoch}; this process must not write facts any more")
         self.epoch = epoch
+        self.writer = writer
 
 
 class Rewound(StoreError):
@@ -53,6 +55,16 @@ class Trimmed(StoreError):
     def __init__(self, oldest: int) -> None:
         super().__init__(f"the log was trimmed; the oldest offset kept is {oldest}")
         self.oldest = oldest
+
+
+class Superseded(StoreError):
+    """The position is of a former incarnation: its offsets mean nothing in the present log."""
+
+    def __init__(self, incarnation: str, present: str, oldest: int) -> None:
+        super().__init__(
+            f"the log is {present} now, and positions of {incarnation} mean nothing in it; the oldest one"
+            f" that is kept is {present}/{oldest}"
+        )
 
 
 class Beyond(StoreError):

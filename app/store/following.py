@@ -5,6 +5,7 @@ anything calls ``catch_up``, which asks the store once and applies what is new. 
 the same time share an answer, provided that it was asked for after they came.
 """
 
+import dataclasses
 import gc
 import threading
 import time
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 import immutables
 
 from app.domain import model, projecting, snapshots
-from app.store import errors, logs, retrying, tailing
+from app.store import errors, incarnations, logs, retrying, tailing, witnessing
 
 Nodes = immutables.Map[model.NodeName, model.Node]
 Callback = Callable[[snapshots.Snapshot, snapshots.Snapshot, tailing.Entry], None]
@@ -37,7 +38,11 @@ class _Mine(threading.local):
 
 
 class Follower:
-    """The latest snapshot of one log, and those who want to hear of each event."""
+    """The latest snapshot of one log, and those who want to hear of each event.
+
+    When the store has begun a later incarnation it starts again with an empty snapshot, and is not
+    caught up until it has read that one; whoever listens hears of what comes after.
+    """
 
     def __init__(self, log: logs.Log, *, indexed: frozenset[str] = frozenset()) -> None:
         """``indexed``: label keys of pods that Snapshot.siblings must work for."""
@@ -61,6 +66,9 @@ class Follower:
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._reached = threading.Event()
+        self._silent = False
+        """What is read now was told before, in another incarnation."""
+        self._seen = witnessing.Memory()
         self._current_at = time.monotonic()
         self.head_seen = 0
         """The last offset of the log as it was last heard of."""
@@ -115,8 +123,8 @@ class Follower:
     def catch_up(self, *, timeout: float = 2.0) -> snapshots.Snapshot:
         """The snapshot at the head of the log, as it was at some moment after this call began.
 
-        Raises StoreAway if that cannot be had within the timeout (seconds); Rewound, Gap, Trimmed or
-        Unreadable if it cannot be had at all.
+        Raises StoreAway if that cannot be had within the timeout (seconds); Rewound if events were
+        lost and no later incarnation has begun; Gap, Trimmed or Unreadable if it cannot be had at all.
         """
         came = self._asked if self._mine.came is None else self._mine.came
         self._mine.came = None
@@ -136,6 +144,9 @@ class Follower:
                 except errors.StoreAway:
                     if not patience.again():
                         raise
+                except errors.Rewound:
+                    if not self._follow_on():
+                        raise
         finally:
             self._lock.release()
 
@@ -152,6 +163,11 @@ class Follower:
         finally:
             self._mine.came = None
 
+    def divergence(self) -> int | None:
+        """The last offset at which the log still holds what was read here; None if nothing was read."""
+        with self._lock:
+            return self._seen.divergence(self._log.time_of)
+
     def adopt(self, ahead: snapshots.Snapshot, appended: logs.Appended | None = None) -> None:
         """Take the projection of an append of our own, so that it need not be read back.
 
@@ -167,6 +183,8 @@ class Follower:
             if self._asked_at is not None:
                 return
             if ahead.position.incarnation == here.position.incarnation:
+                if appended is not None:
+                    self._seen.add(here.offset, [appended.at_ms] * (ahead.offset - here.offset))
                 self._publish(ahead, appended.at_ms if appended is not None else None)
                 self.head_seen = max(self.head_seen, ahead.offset)
 
@@ -175,9 +193,10 @@ class Follower:
         found = [kept for kept in (*self._recent, self._snapshot) if kept.offset <= offset]
         return max(found, key=lambda kept: kept.offset, default=None)
 
-    def nodes_at(self, offset: int) -> Nodes | None:
-        """The nodes of the snapshot that was served here at that offset; None if it is long ago."""
-        if offset > self._snapshot.offset:
+    def nodes_at(self, position: model.Position) -> Nodes | None:
+        """The nodes of the snapshot that was served here at that position; None if it is long ago."""
+        here, offset = self._snapshot.position, position.offset
+        if offset > here.offset or position.incarnation != here.incarnation:
             return None
         return next((nodes for since, nodes in reversed(tuple(self._nodes)) if since <= offset), None)
 
@@ -211,7 +230,7 @@ class Follower:
             self._begin()
             begun = time.monotonic()
         reads = self._tail.read_all(self._snapshot.offset, self._known_ms, timeout=timeout, asked=asked)
-        if self._callbacks:
+        if self._callbacks and not self._silent:
             self._apply_singly(reads)
         elif self._reached.is_set():
             self._apply(reads)
@@ -220,7 +239,33 @@ class Follower:
                 self._apply(reads)
         self._current_at = begun
         self._fresh = True
+        self._silent = False
         self._reached.set()
+
+    def _follow_on(self) -> bool:
+        """Go along to the store's incarnation if it is a later one; else let everybody know of the loss."""
+        found = self._log.standing().incarnation
+        here = self._snapshot.position
+        if not incarnations.later(found, here.incarnation):
+            self._log.doubt(incarnations.Known(here.incarnation, here.offset, self._known_ms))
+            return False
+        self._log.follow(found)
+        self._tail.incarnation = self._watch.incarnation = found
+        former = self._snapshot
+        # Whatever was listed here once has to be listed there before anything is decided.
+        self._snapshot = dataclasses.replace(
+            snapshots.empty(indexed=former.indexed, incarnation=found),
+            unlisted=former.unlisted.union(former.listed),
+        )
+        self._known_ms = None
+        self._seen = witnessing.Memory()
+        self._recent = deque((self._snapshot,), maxlen=_RING)
+        self._nodes = deque(((0, self._snapshot.nodes),), maxlen=_NODES)
+        self._told.clear()
+        self.head_seen = 0
+        self._reached.clear()
+        self._silent = True
+        return True
 
     def _apply(self, reads: Iterator[tailing.Read]) -> None:
         projection: projecting.Projection | None = None
@@ -234,6 +279,7 @@ class Follower:
                 if projection is None:
                     projection = projecting.Projection(self._snapshot)
                 projection.apply_all(read.events)
+                self._seen.add(read.after, read.times)
                 known = read.times[-1]
         except errors.StoreError:
             if projection is not None:
@@ -245,6 +291,7 @@ class Follower:
     def _apply_singly(self, reads: Iterator[tailing.Read]) -> None:
         for read in reads:
             self.head_seen = read.head
+            self._seen.add(read.after, read.times)
             for entry in read.entries:
                 before = self._snapshot
                 after = projecting.project(before, entry.event)
@@ -256,6 +303,7 @@ class Follower:
             self._nodes.append((snapshot.offset, snapshot.nodes))
         self._snapshot = snapshot
         self._known_ms = known_ms
+        self._log.note(incarnations.Known(snapshot.position.incarnation, snapshot.offset, known_ms))
         if snapshot.offset - self._recent[-1].offset >= _RING_STEP:
             self._recent.append(snapshot)
 
@@ -266,8 +314,7 @@ class Follower:
         while not self._stopping.is_set():
             try:
                 with self._lock:
-                    self._pull(timeout=1.0)
-                    seen = self._snapshot.offset
+                    seen = self._pull_on().offset
                 self._tell()
                 self.error = None
                 pause = _PAUSE_SECONDS
@@ -277,6 +324,15 @@ class Follower:
                 self.error = error
                 self._stopping.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _pull_on(self) -> snapshots.Snapshot:
+        try:
+            self._pull(timeout=1.0)
+        except errors.Rewound:
+            if not self._follow_on():
+                raise
+            self._pull(timeout=1.0)
+        return self._snapshot
 
     def _tell(self) -> None:
         failures: list[Exception] = []

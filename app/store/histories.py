@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from app.domain import events, projecting, snapshots
+from app.domain import events, model, projecting, snapshots
 from app.store import errors, following, logs, tailing
 
 _KEPT = 16
@@ -35,6 +35,17 @@ class Histories:
         if base.offset != offset:
             base = self._folded(base, offset)
         return base
+
+    def of(self, position: model.Position) -> snapshots.Snapshot:
+        """The snapshot at a position; raises Superseded besides if it is of another incarnation."""
+        self.check(position.incarnation)
+        return self.at(position.offset)
+
+    def check(self, incarnation: str) -> None:
+        """Raise Superseded unless the log is of this incarnation."""
+        present = self._log.incarnation
+        if incarnation != present:
+            raise errors.Superseded(incarnation, present, self._log.oldest())
 
     def offset_at(self, time_ms: int) -> int:
         """The offset of the last event appended by that time (milliseconds); 0 if there was none.
@@ -95,8 +106,11 @@ class Histories:
     def _nearest(self, offset: int) -> snapshots.Snapshot:
         start = self._follower.nearest(offset)
         with self._lock:
-            for kept in self._cache.values():
-                if kept.offset <= offset and (start is None or kept.offset > start.offset):
+            present = self._follower.snapshot.position.incarnation
+            for past, kept in list(self._cache.items()):
+                if kept.position.incarnation != present:
+                    del self._cache[past]
+                elif kept.offset <= offset and (start is None or kept.offset > start.offset):
                     start = kept
             if start is not None and start.offset in self._cache:
                 self._cache.move_to_end(start.offset)

@@ -21,9 +21,10 @@ class Keys:
             )
         self.prefix = f"topolog:{{{cluster}}}:"
         self.log = self.prefix + "log"
-        """Stream: one entry for each event, id ``OFFSET-0``, fields ``t`` (ms) and ``e`` (JSON)."""
+        """Stream: an entry for each event, id ``OFFSET-0``, fields ``t`` (ms), ``e`` (JSON), ``w`` (epoch)."""
         self.meta = self.prefix + "meta"
-        """Hash: incarnation, head, at (ms of the head), epoch, schema, and ``rv:KIND`` checkpoints."""
+        """Hash: incarnation and the former one, head, at (its ms), epoch, writer, recorded (ms), schema,
+        ``rv:KIND`` checkpoints, and lost while it is known that the log is not whole."""
         self.versions = self.prefix + "versions"
         """Hash: subject -> offset of its latest event; absent if the subject does not exist."""
         self.counts = self.prefix + "counts"

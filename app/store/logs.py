@@ -9,13 +9,13 @@ import queue
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import redis
 
 from app.domain import events, model, projecting
-from app.store import codecs, connecting, errors, keys, retrying, tailing
+from app.store import codecs, connecting, errors, incarnations, keys, retrying, tailing
 
 T = TypeVar("T")
 
@@ -27,7 +27,9 @@ MOST_EVENTS = 256
 _SESSIONS = 32
 """Threads that can append at the same time; connections are opened when first needed."""
 
-_RESERVED = frozenset(("incarnation", "head", "at", "epoch", "schema"))
+_RESERVED = frozenset(
+    ("incarnation", "former", "head", "at", "epoch", "writer", "recorded", "lost", "schema")
+)
 
 
 class Guard(msgspec.Struct, frozen=True):
@@ -35,6 +37,10 @@ class Guard(msgspec.Struct, frozen=True):
 
     epoch: str = ""
     """The writer's fence, a decimal number of any length; a lower one than the store's is refused."""
+    writer: str = ""
+    """Who holds the epoch: of two writers with the same one only the first may write."""
+    incarnation: str = ""
+    """The history that the versions, the head and the increments were read in; empty: the present one."""
     head: int | None = None
     """The last offset of the log."""
     versions: Mapping[str, int] = {}
@@ -84,11 +90,13 @@ class Log:
         self, client: redis.Redis, names: keys.Keys, incarnation: str, *, timeout: float = 2.0
     ) -> None:
         """``timeout``: seconds until a call gives up with StoreAway, its repetitions included."""
-        self.incarnation = incarnation
         self._client = client
         self._names = names
         self._timeout = timeout
-        self._seen = 0
+        self.seen = incarnations.Known(incarnation, 0)
+        """The latest entry that is known here to have been in the log."""
+        self.left = self.seen
+        """The same, of the incarnation that was followed before."""
         self._sessions: queue.LifoQueue[_Session] = queue.LifoQueue()
         self._tails: queue.LifoQueue[tailing.Tail] = queue.LifoQueue()
         for _ in range(_SESSIONS):
@@ -105,23 +113,31 @@ class Log:
         arguments = _arguments(batch, guard)
         with _borrowed(self._sessions) as session:
             session.sequence += 1
+            seen = self.seen
+            if guard.incarnation not in ("", seen.incarnation):
+                raise errors.Rewound(
+                    f"decided in incarnation {guard.incarnation}, but the log is {seen.incarnation} now:"
+                    " decide again"
+                )
             packed = session.wire.pack(
                 *("FCALL", "topolog_append", 5),
                 *(self._names.log, self._names.meta, self._names.versions, self._names.counts, session.key),
-                *(self.incarnation, self._seen, session.sequence),
+                *(seen.incarnation, seen.offset, "" if seen.at_ms is None else seen.at_ms, session.sequence),
                 *arguments,
             )
             reply = self._repeated(session.wire, packed, timeout)
         if not isinstance(reply, list) or reply[0] not in (b"OK", b"REPEATED"):
             tailing.refuse(reply if isinstance(reply, list) else [str(reply).encode()])
         appended = Appended(first=reply[1], last=reply[2], repeated=reply[0] == b"REPEATED", at_ms=reply[3])
-        self._seen = max(self._seen, appended.last)
+        if appended.last >= appended.first:
+            self.note(incarnations.Known(seen.incarnation, appended.last, appended.at_ms))
         return appended
 
     def read(self, after: int, *, limit: int = tailing.CHUNK) -> list[Entry]:
         """The entries behind an offset, oldest first; raises Rewound, Gap, Trimmed or StoreAway."""
         patience = retrying.Patience(self._timeout)
         with _borrowed(self._tails) as tail:
+            tail.incarnation = self.incarnation
             while True:
                 try:
                     return tail.read(after, limit=limit, timeout=patience.attempt).entries
@@ -146,8 +162,7 @@ class Log:
 
     def marks(self) -> dict[str, str]:
         """The checkpoints that were appended with batches, such as ``rv:pods``."""
-        fields = self._hash(self._names.meta)
-        return {field: value for field, value in fields.items() if field not in _RESERVED}
+        return {name: value for name, value in self._hash(self._names.meta).items() if name not in _RESERVED}
 
     def counts(self) -> dict[str, int]:
         """The counts as materialised in the store, without zeros."""
@@ -157,16 +172,109 @@ class Log:
         """Subject -> offset of its latest event, as materialised in the store."""
         return {subject: int(version) for subject, version in self._hash(self._names.versions).items()}
 
-    def claim_epoch(self) -> str:
-        """The next epoch, for a writer of facts: from now on, those before it are refused."""
+    def epochs(self, after: int = 0, *, limit: int = tailing.CHUNK) -> list[tuple[int, str]]:
+        """(offset, epoch) of the entries behind an offset; the epoch is empty for who needs none."""
+        entries = self._range(f"{after + 1}-0", "+", limit)
+        return [(int(i.partition(b"-")[0]), connecting.text(fields.get(b"w", b""))) for i, fields in entries]
+
+    def time_of(self, offset: int) -> int | None:
+        """When the entry was appended (milliseconds); None if the log does not hold it."""
+        entries = self._range(f"{offset}-0", f"{offset}-0", 1)
+        return int(entries[0][1][b"t"]) if entries else None
+
+    def oldest(self) -> int:
+        """The first offset that the log still holds; the one to come if it is empty."""
+        entries = self._range("-", "+", 1)
+        return int(entries[0][0].partition(b"-")[0]) if entries else self.head().offset + 1
+
+    def _range(self, first: str, last: str, count: int) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        with connecting.translated():
+            found: Any = self._client.xrange(self._names.log, min=first, max=last, count=count)
+        entries: list[tuple[bytes, dict[bytes, bytes]]] = found
+        return entries
+
+    # -- incarnations ------------------------------------------------------------------------
+
+    @property
+    def incarnation(self) -> str:
+        """The history that is followed here."""
+        return self.seen.incarnation
+
+    def note(self, known: incarnations.Known) -> None:
+        """Remember that this was in the log: if it no longer is, the next append says Rewound."""
+        seen = self.seen
+        if known.incarnation == seen.incarnation and known.offset > seen.offset:
+            self.seen = known
+
+    def follow(self, incarnation: str) -> None:
+        """Go on in another incarnation; nothing is known of it yet."""
+        if incarnation != self.incarnation:
+            self.left = self.seen if self.seen.offset else self.left
+            self.seen = incarnations.Known(incarnation, 0)
+
+    def standing(self) -> incarnations.Standing:
+        """What the store says about itself; asks nothing of its functions."""
+        with connecting.translated():
+            now: Any = self._client.time()
+        meta = self._hash(self._names.meta)
+        return incarnations.Standing(
+            incarnation=meta.get("incarnation", ""),
+            head=int(meta.get("head", "0")),
+            epoch=meta.get("epoch", ""),
+            writer=meta.get("writer", ""),
+            former=meta.get("former", ""),
+            lost=incarnations.read_lost(meta.get("lost", "")),
+            recorded_ms=int(meta.get("recorded", "0")),
+            now_ms=1000 * int(now[0]) + int(now[1]) // 1000,
+        )
+
+    def doubt(self, known: incarnations.Known) -> bool:
+        """Tell the store what is known here; true if the log holds it.
+
+        Otherwise nobody appends or reads any more, whatever they know themselves, until a recorder
+        has begun a new incarnation.
+        """
+        reply = self._call(
+            "topolog_doubt",
+            (self._names.log, self._names.meta),
+            (known.incarnation, known.offset, "" if known.at_ms is None else known.at_ms),
+        )
+        return reply[0] == b"OK"
+
+    def rewind(
+        self, event: events.StoreRewound, incarnation: str, *, found: str, guard: Guard, schema: int
+    ) -> bool:
+        """Begin an incarnation with this event, if the store's is still ``found`` (empty: it is empty).
+
+        Whatever the log holds stays in it; checkpoints are forgotten. False if the store's incarnation
+        is another one by now. Raises Fenced or StoreAway.
+        """
+        names = self._names
+        reply = self._call(
+            "topolog_rewind",
+            (names.log, names.meta, names.versions, names.counts),
+            (
+                *(found, incarnation, event.from_incarnation, guard.epoch, guard.writer, schema),
+                *(codecs.encode(event), event.subject),
+            ),
+        )
+        if reply[0] == b"CHANGED":
+            # A call whose answer was lost is made again: then the present one is ours.
+            return reply[1] == incarnation.encode()
+        if reply[0] != b"OK":
+            tailing.refuse(reply)
+        return True
+
+    def _call(
+        self, function: str, names: Sequence[str], arguments: Sequence[str | bytes | int]
+    ) -> list[bytes | int]:
+        """Call a function that may be called twice."""
         with _borrowed(self._sessions) as session:
-            packed = session.wire.pack("FCALL", "topolog_claim", 1, self._names.meta, self.incarnation)
-            # Repeating it skips an epoch, which harms nobody.
+            packed = session.wire.pack("FCALL", function, len(names), *names, *arguments)
             reply = self._repeated(session.wire, packed, None)
-        if not isinstance(reply, list) or reply[0] != b"OK":
-            tailing.refuse(reply if isinstance(reply, list) else [str(reply).encode()])
-        epoch: bytes = reply[1]
-        return epoch.decode()
+        if not isinstance(reply, list):
+            raise errors.StoreError(f"the store answered {function} with {reply!r}")
+        return reply
 
     def close(self) -> None:
         """Close the connections that are idle."""
@@ -218,6 +326,7 @@ def _arguments(batch: Batch, guard: Guard) -> list[str | bytes | int]:
     pairs = (touched, guard.versions, guard.ceilings, increments, batch.marks)
     arguments: list[str | bytes | int] = [
         guard.epoch,
+        guard.writer,
         "" if guard.head is None else guard.head,
         len(batch.events),
         *map(len, pairs),

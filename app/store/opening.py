@@ -8,7 +8,7 @@ from pathlib import Path
 import redis
 
 from app import settings
-from app.store import connecting, decisions, embedded, errors, following, histories, keys, logs
+from app.store import connecting, decisions, embedded, errors, following, histories, incarnations, keys, logs
 from migrations import running
 
 
@@ -46,13 +46,19 @@ class Store:
 
 
 def open_store(
-    options: settings.Store, *, cluster: str, indexed: Iterable[str] = (), embedded_dir: Path | None = None
+    options: settings.Store,
+    *,
+    cluster: str,
+    indexed: Iterable[str] = (),
+    embedded_dir: Path | None = None,
+    emptied: bool = False,
 ) -> Store:
     """Open the cluster's store.
 
     Without a URL a server is started in ``embedded_dir`` (temporary if None) and brought to this
-    version's schema; one that is only connected to must have been. Raises SchemaMismatch, StoreAway
-    or NoServer.
+    version's schema; one that is only connected to must have been. ``emptied``: a store that holds
+    nothing but the functions is opened too, for a recorder that knows it to have held more. Raises
+    SchemaMismatch, StoreAway or NoServer.
     """
     names = keys.Keys(cluster)
     server = None
@@ -62,7 +68,7 @@ def open_store(
         client = connecting.connect(server.url if server else options.url, timeout=options.socket_timeout)
         if server is not None:
             migrate(client, names)
-        return _opened(client, names, options, indexed, server)
+        return _opened(client, names, options, indexed, server, emptied=emptied)
     except BaseException:
         if server is not None:
             server.stop()
@@ -73,6 +79,7 @@ def migrate(client: redis.Redis, names: keys.Keys, *, incarnation: str = "") -> 
     """Bring the store to this version's schema."""
     with connecting.translated():
         try:
+            incarnation = incarnation or incarnations.new()
             return running.up(client, names.prefix, library(), incarnation=incarnation)
         except running.Refused as refused:
             raise errors.SchemaMismatch(str(refused)) from refused
@@ -90,15 +97,23 @@ def _opened(
     options: settings.Store,
     indexed: Iterable[str],
     server: embedded.Server | None,
+    *,
+    emptied: bool,
 ) -> Store:
     with connecting.translated():
         schema, incarnation = client.hmget(names.meta, ["schema", "incarnation"])
     found, needed = int(schema or 0), running.latest()
-    if found != needed or not incarnation:
+    empty = emptied and not found and not incarnation
+    if not empty and (found != needed or not incarnation):
         todo = "run `topolog migrate up`" if found < needed else "use the newer Topolog that migrated it"
         raise errors.SchemaMismatch(f"the store has schema {found}, this version needs {needed}: {todo}")
-    log = logs.Log(client, names, connecting.text(incarnation), timeout=options.socket_timeout)
-    log.read(0, limit=1)  # proves that the functions are there
+    log = logs.Log(client, names, connecting.text(incarnation or b""), timeout=options.socket_timeout)
+    try:
+        log.read(0, limit=1)  # proves that the functions are there
+    except errors.Trimmed:
+        pass
+    except errors.Rewound:
+        pass  # The follower tells, and goes along once a recorder has seen to it.
     follower = following.Follower(log, indexed=frozenset(indexed))
     past = histories.Histories(log, follower)
     return Store(

@@ -57,8 +57,9 @@ class Tail:
     def __init__(self, client: redis.Redis, names: keys.Keys, incarnation: str) -> None:
         self._wire = connecting.Wire(client)
         self._names = names
-        self._incarnation = incarnation
-        self._asked: tuple[int, int | None, int] | None = None
+        self.incarnation = incarnation
+        """The history that is read; may be set to another one between two reads."""
+        self._asked: tuple[str, int, int | None, int] | None = None
         self._packed: connecting.Packed = ()
 
     def read(
@@ -131,7 +132,7 @@ class Tail:
     ) -> tuple[int, int]:
         """The head and its time, if the entries follow on ``after`` in the same history."""
         incarnation, head = connecting.text(state[0] or b""), int(state[1] or 0)
-        if incarnation != self._incarnation or head < after:
+        if incarnation != self.incarnation or head < after:
             refuse([b"REWOUND", incarnation.encode(), head])
         last = after + len(entries)
         if not entries or entries[0][0] != b"%d-0" % (after + 1) or entries[-1][0] != b"%d-0" % last:
@@ -153,19 +154,20 @@ class Tail:
 
     def _request(self, after: int, known_ms: int | None, limit: int) -> connecting.Packed:
         # A verb asks "anything new?" again and again: the question is packed once for each offset.
-        if self._asked != (after, known_ms, limit):
+        asked = (self.incarnation, after, known_ms, limit)
+        if self._asked != asked:
             self._packed = self._wire.pack(
                 "FCALL_RO",
                 "topolog_read",
                 2,
                 self._names.log,
                 self._names.meta,
-                self._incarnation,
+                self.incarnation,
                 after,
                 "" if known_ms is None or after == 0 else known_ms,
                 limit,
             )
-            self._asked = (after, known_ms, limit)
+            self._asked = asked
         return self._packed
 
 
@@ -185,7 +187,7 @@ def refuse(reply: list[bytes | int]) -> NoReturn:
             found = f"incarnation {incarnation}, head {head}" if incarnation else "no log"
             raise errors.Rewound(
                 f"the store holds {found}, which is not what was known here: events were lost or the store"
-                " was replaced; start this process again to read the new history"
+                " was replaced; the recorder begins a new incarnation"
             )
         case ["TRIMMED", oldest]:
             raise errors.Trimmed(int(oldest))
@@ -195,7 +197,7 @@ def refuse(reply: list[bytes | int]) -> NoReturn:
             raise errors.Conflict(tuple(subjects))
         case ["CEILING", key, found, ceiling]:
             raise errors.CeilingReached(key, int(found), int(ceiling))
-        case ["FENCED", epoch]:
-            raise errors.Fenced(epoch)
+        case ["FENCED", epoch, writer]:
+            raise errors.Fenced(epoch, writer)
         case _:
             raise errors.StoreError(f"the store refused: {' '.join(words)}")

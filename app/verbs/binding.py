@@ -134,7 +134,7 @@ def _promise(context: contexts.Context, request: Request, deadline: float) -> _P
     """The state in which the pod is promised (or already bound to) the node."""
     taken = 0
     while True:
-        snapshot = context.state.catch_up(timeout=_left(context, deadline, context.budgets.state))
+        snapshot = context.present(_left(context, deadline, context.budgets.state))
         pod = _pod(context, snapshot, request, deadline)
         if pod.node == request.node:
             return _Promised(snapshot, bound=True)
@@ -197,6 +197,7 @@ def _written(
     projection = projecting.Projection(snapshot)
     projection.apply(event)
     guard = logs.Guard(
+        incarnation=snapshot.position.incarnation,
         versions={subject: snapshot.version(subject) for subject in claim.subjects},
         # Only a count that the placement raises can break its ceiling.
         ceilings={key: top for key, top in claim.ceilings.items() if projection.increments.get(key, 0) > 0},
@@ -310,6 +311,8 @@ def _stateless(context: contexts.Context, request: Request, deadline: float) -> 
     if not context.state.caught_up:
         return False  # Which policies there are was never known here.
     snapshot = context.state.snapshot
+    if snapshot.unlisted:
+        return False  # Nor which there are again.
     pod = _pod(context, snapshot, request, deadline)
     if context.plugins.interested(pod):
         return False

@@ -11,6 +11,7 @@ from app.domain import model, snapshots, verdicts
 from app.framework import registry
 from app.kube import binding
 from app.store import decisions, logs
+from app.store import errors as store_errors
 from app.verbs import candidates, meetings
 
 
@@ -128,3 +129,14 @@ class Context:
     recents: Recents = field(default_factory=Recents)
     met: meetings.Meetings = field(default_factory=meetings.Meetings)
     sleep: Callable[[float], None] = time.sleep
+
+    def present(self, timeout: float) -> snapshots.Snapshot:
+        """The snapshot to decide on: the head of the log, once it is known to hold what the cluster holds.
+
+        Raises StoreError, StoreAway also while everything is listed anew after the store lost events.
+        """
+        snapshot = self.state.catch_up(timeout=timeout)
+        if snapshot.unlisted:
+            missing = ", ".join(sorted(snapshot.unlisted))
+            raise store_errors.StoreAway(f"it lost events, and the cluster is read anew: {missing} to come")
+        return snapshot

@@ -60,7 +60,7 @@ def explain(
     plugins: registry.Registry,
 ) -> Explanation:
     """The explanation of a recorded decision; raises StoreError, Trimmed if its position is gone."""
-    snapshot = past.at(decision.position.offset)
+    snapshot = past.of(decision.position)
     cycle = _cycle(decision, book.candidates(decision, snapshot), snapshot, plugins)
     trace = _trace(decision, cycle, plugins)
     chosen = decision.node

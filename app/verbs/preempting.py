@@ -33,7 +33,7 @@ def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> Answer:
     snapshot, away = context.state.snapshot, False
     if context.plugins.interested(pod) or context.plugins.preempts:
         try:
-            snapshot = context.state.catch_up(timeout=context.budgets.state)
+            snapshot = context.present(context.budgets.state)
         except store_errors.StoreError:
             away = filtering.hard(context, pod) or bool(context.plugins.preempts)
     if away:

@@ -12,7 +12,7 @@ def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidate
     if not interested:
         return filtering.passed(context, pod, offered, interested)
     try:
-        snapshot = context.state.catch_up(timeout=context.budgets.state)
+        snapshot = context.present(context.budgets.state)
     except store_errors.StoreError:
         return filtering.passed(context, pod, offered, interested)
     cycle = cycles.cycle(pod, offered.nodes, snapshot, score_max=context.plugins.score_max)

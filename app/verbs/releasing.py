@@ -48,7 +48,10 @@ def release(
             subjects = counting.footprint(standing.pod, standing.node)
             log.append(
                 logs.Batch(events=(event,), increments=projection.increments),
-                logs.Guard(versions={subject: snapshot.version(subject) for subject in subjects}),
+                logs.Guard(
+                    incarnation=snapshot.position.incarnation,
+                    versions={subject: snapshot.version(subject) for subject in subjects},
+                ),
                 timeout=timeout,
             )
         except store_errors.Conflict:

@@ -42,6 +42,10 @@ ALLOWED = {
         ([""], ["pods/status"], ["patch"]),
         (["", "events.k8s.io"], ["events"], ["create", "patch"]),
     ],
+    ("Role", "topolog-controller"): [
+        (["coordination.k8s.io"], ["leases"], ["create"]),
+        (["coordination.k8s.io"], ["leases"], ["get", "update"], ["topolog-controller"]),
+    ],
     ("ClusterRole", "topolog-extender"): [
         ([""], ["pods"], ["get"]),
         ([""], ["pods/binding"], ["create"]),
@@ -135,6 +139,22 @@ def test_two_extenders_never_share_a_node() -> None:
     assert term["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
     # On two nodes a third pod would find no place during an update.
     assert extender["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+
+
+@pytest.mark.parametrize("part", ["recorder", "controller"])
+def test_of_each_worker_one_stands_by_under_a_lease_that_it_may_hold(part: str) -> None:
+    worker = manifests.one("Deployment", f"topolog-{part}")
+    assert worker["spec"]["replicas"] == 2
+    # The new one stands by before the old one gives its Lease up.
+    assert worker["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    pod = worker["spec"]["template"]
+    (term,) = pod["spec"]["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    labels = term["podAffinityTerm"]["labelSelector"]["matchLabels"]
+    assert labels.items() <= pod["metadata"]["labels"].items()
+    defaults = {each.name: each.default for each in settings.describe()}
+    role = manifests.one("Role", f"topolog-{part}", "rbac")
+    assert role["rules"][1]["resourceNames"] == [defaults[f"election.{part}"]]
+    assert defaults["election.namespace"] == ""  # the pod's own, where the Role is
 
 
 @pytest.mark.scenario("RL-11")

@@ -93,6 +93,16 @@ any_event: st.SearchStrategy[events.AnyEvent] = st.one_of(
     st.builds(lambda policy: events.PolicyGone(policy.namespace, policy.name, policy.uid), policies()),
     st.builds(events.Relisted, kind=st.just("pods"), since=st.just("1"), until=values, reason=st.just("410")),
     st.builds(events.Quarantined, kind=st.just("pods"), object=values, reason=st.just("no uid")),
+    st.builds(events.RecorderElected, by=st.just("one"), epoch=st.sampled_from(("1", "2"))),
+    st.builds(
+        events.StoreRewound,
+        from_incarnation=st.just("i"),
+        lost_from=st.just(1),
+        lost_to=st.just(2),
+        reason=st.just("a test"),
+        relisting=st.sampled_from(((), ("pods",))),
+    ),
+    st.builds(events.EpochAdopted, by=st.just("me"), from_epoch=st.just("1"), to_epoch=st.just("2")),
     st.builds(events.FlagSet, flag=st.builds(model.Flag, name=st.sampled_from("sfvd"), value=values)),
 )
 

@@ -97,8 +97,9 @@ def test_a_ceiling_bounds_the_count_after_the_batch(store: opening.Store) -> Non
 
 
 def test_a_lower_epoch_never_writes_again(store: opening.Store) -> None:
-    first, second = store.log.claim_epoch(), store.log.claim_epoch()
-    assert (first, second) == ("1", "2")
+    first, second = "9", "10"
+    store.log.append(NOTHING, logs.Guard(epoch=first))
+    store.log.append(NOTHING, logs.Guard(epoch=second))
     with pytest.raises(errors.Fenced) as refused:
         store.log.append(logs.Batch(events=[writing.seen("u1")]), logs.Guard(epoch=first))
     assert refused.value.epoch == second
@@ -116,15 +117,25 @@ def test_epochs_are_compared_as_text_beyond_what_a_number_can_hold(store: openin
     with pytest.raises(errors.Fenced):
         store.log.append(NOTHING, logs.Guard(epoch="999"))
     store.log.append(NOTHING, logs.Guard(epoch="340282366920938463463374607431768211456"))
-    assert store.log.claim_epoch() == "340282366920938463463374607431768211457"
+    assert store.log.standing().epoch == "340282366920938463463374607431768211456"
 
 
-@pytest.mark.parametrize(
-    ("stored", "claimed"), [("9", "10"), ("199", "200"), ("999", "1000"), ("109", "110")]
-)
-def test_a_claimed_epoch_is_the_next_number(store: opening.Store, stored: str, claimed: str) -> None:
-    store.log.append(NOTHING, logs.Guard(epoch=stored))
-    assert store.log.claim_epoch() == claimed
+def test_of_two_writers_with_one_epoch_only_the_first_writes(store: opening.Store) -> None:
+    store.log.append(NOTHING, logs.Guard(epoch="7", writer="one"))
+    with pytest.raises(errors.Fenced, match="one holds epoch 7"):
+        store.log.append(NOTHING, logs.Guard(epoch="7", writer="other"))
+    store.log.append(NOTHING, logs.Guard(epoch="7", writer="one"))
+    store.log.append(NOTHING, logs.Guard(epoch="8", writer="other"))
+    with pytest.raises(errors.Fenced, match="other holds epoch 8"):
+        store.log.append(NOTHING, logs.Guard(epoch="7", writer="one"))
+
+
+def test_each_entry_tells_the_epoch_that_it_was_written_under(store: opening.Store) -> None:
+    store.log.append(logs.Batch(events=[writing.seen("u1"), writing.seen("u2")]), logs.Guard(epoch="5"))
+    store.log.append(logs.Batch(events=[writing.seen("u3")]))
+    store.log.append(logs.Batch(events=[writing.seen("u4")]), logs.Guard(epoch="12"))
+    assert store.log.epochs() == [(1, "5"), (2, "5"), (3, ""), (4, "12")]
+    assert store.log.epochs(2, limit=1) == [(3, "")]
 
 
 def test_more_increments_than_one_redis_call_can_take(store: opening.Store) -> None:
@@ -175,7 +186,7 @@ def raw_call(store: opening.Store, *, sequence: int) -> list[str | bytes | int]:
     names = store.keys
     return [
         *(names.log, names.meta, names.versions, names.counts, names.session("raw")),
-        *(store.log.incarnation, 0, sequence, "", "", 1, 1, 0, 0, 1, 0),
+        *(store.log.incarnation, 0, "", sequence, "", "", "", 1, 1, 0, 0, 1, 0),
         *(b'{"v":1,"type":"PodGone","uid":"u","namespace":"n","name":"x"}', "pod:u", 0, "c", 1),
     ]
 
@@ -187,8 +198,7 @@ def test_a_flush_is_noticed_by_writers_and_readers(store: opening.Store) -> None
         store.log.append(logs.Batch(events=[writing.seen("u2")]))
     with pytest.raises(errors.Rewound):
         store.log.read(0)
-    with pytest.raises(errors.Rewound):
-        store.log.claim_epoch()
+    assert not store.log.doubt(store.log.seen)
 
 
 def test_a_writer_notices_that_what_it_wrote_is_lost(store: opening.Store) -> None:

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from app import settings as configuration
 from app.domain import counting, events, model, projecting, snapshots
-from app.store import connecting, embedded, errors, following, keys, opening
+from app.store import connecting, embedded, errors, following, keys, logs, opening
 from tests.domain import generating, recomputing
 from tests.store import losing, writing
 
@@ -39,7 +39,7 @@ WORLD: list[events.AnyEvent] = [
 class Writer:
     follower: following.Follower
     snapshot: snapshots.Snapshot
-    epoch: str = "0"
+    epoch: str = ""
 
 
 class Writers(RuleBasedStateMachine):
@@ -60,7 +60,7 @@ class Writers(RuleBasedStateMachine):
         self.log = self.store.log
         self.expected = snapshots.empty(indexed=INDEXED, incarnation=self.log.incarnation)
         self.history: list[events.AnyEvent] = []
-        self.epoch = 0
+        self.epoch, self.holder = 0, 0
         writing.facts(self.log, self.expected, WORLD)
         self._happened(WORLD)
         self.writers = [
@@ -77,8 +77,15 @@ class Writers(RuleBasedStateMachine):
     @rule(which=st.integers(0, WRITERS - 1))
     def claim(self, which: int) -> None:
         self.epoch += 1
-        self.writers[which].epoch = self.log.claim_epoch()
-        assert self.writers[which].epoch == str(self.epoch)
+        self.holder = which
+        self.writers[which].epoch = str(self.epoch)
+        guard = logs.Guard(epoch=str(self.epoch), writer=str(which))
+        self.log.append(logs.Batch(events=()), guard)
+
+    @rule(which=st.integers(0, WRITERS - 1))
+    def pretend(self, which: int) -> None:
+        """Take the epoch for one's own that another one holds."""
+        self.writers[which].epoch = str(self.epoch) if self.epoch else ""
 
     @rule(
         which=st.integers(0, WRITERS - 1),
@@ -88,12 +95,12 @@ class Writers(RuleBasedStateMachine):
     def record(self, which: int, batch: list[events.AnyEvent], lost: bool) -> None:
         """Facts, fenced, at the head that the writer knows."""
         writer = self.writers[which]
-        fenced = int(writer.epoch) < self.epoch
+        fenced = bool(writer.epoch) and (writer.epoch, which) != (str(self.epoch), self.holder)
         stale = writer.snapshot.offset != self.expected.offset
         if lost:
             self.proxy.lose_next()
         try:
-            appended = writing.facts(self.log, writer.snapshot, batch, epoch=writer.epoch)
+            appended = writing.facts(self.log, writer.snapshot, batch, epoch=writer.epoch, writer=str(which))
         except errors.Fenced:
             event("fenced")
             assert fenced

@@ -15,14 +15,19 @@ def seen(uid: str, node: str = "", **labels: str) -> events.PodSeen:
 
 
 def facts(
-    log: logs.Log, snapshot: snapshots.Snapshot, batch: Sequence[events.AnyEvent], *, epoch: str = ""
+    log: logs.Log,
+    snapshot: snapshots.Snapshot,
+    batch: Sequence[events.AnyEvent],
+    *,
+    epoch: str = "",
+    writer: str = "",
 ) -> logs.Appended:
     """As the recorder does it: the increments are right only at this very head."""
     projection = projecting.Projection(snapshot)
     projection.apply_all(batch)
     return log.append(
         logs.Batch(events=batch, increments=projection.increments),
-        logs.Guard(epoch=epoch, head=snapshot.offset),
+        logs.Guard(epoch=epoch, writer=writer, head=snapshot.offset),
     )
 
 

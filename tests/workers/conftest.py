@@ -10,13 +10,15 @@ import pytest
 
 from app import settings
 from app.domain import model, projecting, snapshots
-from app.kube import accessing, clients, decoding
+from app.kube import accessing, clients, decoding, electing
 from app.simulation import apiservers, populating
 from app.store import embedded, opening
 from workers import recording
 
 Json = dict[str, Any]
 
+TERMS = electing.Terms(lease=1.0, renew=0.6, retry=0.05)
+"""Shorter than anybody would want it who has more to do than to wait for it."""
 LIMIT = 20.0
 """Seconds after which something that should have happened never will."""
 
@@ -86,7 +88,10 @@ class Recording:
 
     def __init__(self, store: opening.Store, cluster: Cluster) -> None:
         self.store = store
-        self.recorder = recording.Recorder(store.log, store.follower, cluster.client)
+        self.elector = electing.Elector(cluster.client, "ns", "topolog-recorder", terms=TERMS)
+        self.recorder = recording.Recorder(
+            store.log, store.follower, cluster.client, elector=self.elector, settle=0.05
+        )
         self.error: Exception | None = None
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()

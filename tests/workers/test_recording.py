@@ -236,16 +236,6 @@ def test_writers_that_meet_lose_nothing(
     recording.until_counts(host=40 - moved, member=moved)
 
 
-def test_of_two_recorders_the_later_one_writes(recorded: Start, cluster_side: conftest.Cluster) -> None:
-    first = recorded().ready()
-    second = recorded().ready()
-    cluster_side.node("n")
-    conftest.eventually(lambda: not first.thread.is_alive(), "the first one stops")
-    assert isinstance(first.error, errors.Fenced)
-    second.until(lambda one: "n" in one.nodes, "the second one records")
-    assert second.error is None
-
-
 # -- restarts and gaps ------------------------------------------------------------------------
 
 

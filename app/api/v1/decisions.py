@@ -70,7 +70,7 @@ def one(_: pages.Query, identifier: str) -> pages.Body:
     pod = decision.pod
     return {
         **_row(decision),
-        "nodes": sorted(given.decisions.candidates(decision, given.histories.at(decision.position.offset))),
+        "nodes": sorted(given.decisions.candidates(decision, given.histories.of(decision.position))),
         "victims": {node: list(uids) for node, uids in decision.victims.items()},
         "explain": f"/apis/v1/pods/{pod.namespace}/{pod.name}/explain?decision={decision.id}",
     }
@@ -118,7 +118,7 @@ class _Scan:
 
 def _wanted(decision: records.Decision, query: pages.Query, shown: moments.Moment) -> bool:
     until = query.get("until")
-    if decision.position.offset > shown.snapshot.offset:
+    if not moments.upto(decision.position, shown.snapshot):
         return False
     return until is None or _earlier(decision, until)
 

@@ -4,7 +4,7 @@ import flask
 import msgspec
 from marshmallow import Schema
 
-from app.api import blueprints, errors, moments, pages, queries, schemas, services, times
+from app.api import blueprints, moments, pages, queries, schemas, services, times
 from app.domain import events, model
 from app.store import errors as store_errors
 from app.store import tailing
@@ -82,8 +82,8 @@ def _end(at: moments.At | None, shown: moments.Moment) -> int:
 
 
 def _offset(at: moments.At, shown: moments.Moment) -> int:
-    if at.incarnation and at.incarnation != shown.position.incarnation:
-        raise errors.Problem(410, "PositionGone", f"offsets of {at.incarnation} mean nothing in this log")
+    if at.incarnation:
+        services.current().histories.check(at.incarnation)
     return at.offset or 0
 
 

@@ -149,7 +149,7 @@ def _preferred() -> str:
 def _attempts(pod: str, shown: moments.Moment) -> list[records.Decision]:
     """The attempts up to the moment that are kept, oldest first; of other verbs if there are none."""
     found = services.current().decisions.latest(limit=_KEPT, before=None, pod=pod)
-    past = [one for one in reversed(found) if one.position.offset <= shown.snapshot.offset]
+    past = [one for one in reversed(found) if moments.upto(one.position, shown.snapshot)]
     return [one for one in past if one.verb in explaining.ATTEMPTS] or past
 
 

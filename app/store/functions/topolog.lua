@@ -43,10 +43,44 @@ local function write(command, key, arguments)
   end
 end
 
+-- Whether incarnation `a` is known to have begun after `b`: those that begin with their time say so.
+local function later(a, b)
+  return string.match(a, '^%x+%-') ~= nil and string.match(b, '^%x+%-') ~= nil and a > b
+end
+
+-- Whether the log still holds what somebody knows of it: at `offset`, written at `ms` ('' if not known).
+local function holds(log, head, head_ms, offset, ms)
+  if head < offset then
+    return false
+  end
+  if ms == '' or offset == 0 then
+    return true
+  end
+  if head == offset then
+    return head_ms == ms
+  end
+  local id = text(offset) .. '-0'
+  local entry = redis.call('XRANGE', log, id, id)[1]
+  return entry == nil or entry[2][2] == ms -- trimmed: nothing to compare with
+end
+
+-- Notes that events are lost: from then on nobody reads or appends until another incarnation begins.
+local function note_lost(meta, noted, incarnation, offset)
+  local known, upto = string.match(noted or '', '^(%S+) (%d+)$')
+  if not known or later(incarnation, known) or (known == incarnation and tonumber(upto) < offset) then
+    redis.call('HSET', meta, 'lost', incarnation .. ' ' .. text(offset))
+  end
+end
+
+-- Whether a writer with this epoch must not write: a later one has written, or another one with the same.
+local function fenced(epoch, writer, stored, stored_writer)
+  return epoch ~= '' and (lower(epoch, stored) or (epoch == stored and writer ~= stored_writer))
+end
+
 -- Appends a batch if its guard holds.
 --
 -- KEYS log, meta, versions, counts, session
--- ARGV incarnation, seen offset, sequence, epoch or '', expected head or '',
+-- ARGV incarnation, seen offset, its milliseconds or '', sequence, epoch or '', writer, expected head or '',
 --      number of events, touched, expected, ceilings, increments, marks, and then of
 --      events:     payload
 --      touched:    subject, which event of the batch touches it last (1..n; 0: it is gone)
@@ -55,24 +89,31 @@ end
 --      increments: count key, by how much
 --      marks:      field of meta, value
 -- Reply {'OK' | 'REPEATED', first offset, last offset, milliseconds}
---     | {'REWOUND', incarnation, head} | {'STALE', sequence} | {'FENCED', epoch}
+--     | {'REWOUND', incarnation, head} | {'STALE', sequence} | {'FENCED', epoch, writer}
 --     | {'CONFLICT', subject ...} | {'CEILING', key, count, maximum}
 local function append(keys, argv)
   local log, meta, versions, counts, session = unpack(keys)
-  local sequence, epoch = argv[3], argv[4]
-  local events, touched, expected = tonumber(argv[6]), tonumber(argv[7]), tonumber(argv[8])
-  local ceilings, increments, marks = tonumber(argv[9]), tonumber(argv[10]), tonumber(argv[11])
-  local at_events = 12
+  local sequence, epoch, writer, wanted_head = argv[4], argv[5], argv[6], argv[7]
+  local events, touched, expected = tonumber(argv[8]), tonumber(argv[9]), tonumber(argv[10])
+  local ceilings, increments, marks = tonumber(argv[11]), tonumber(argv[12]), tonumber(argv[13])
+  local at_events = 14
   local at_touched = at_events + events
   local at_expected = at_touched + 2 * touched
   local at_ceilings = at_expected + 2 * expected
   local at_increments = at_ceilings + 2 * ceilings
   local at_marks = at_increments + 2 * increments
 
-  local state = redis.call('HMGET', meta, 'incarnation', 'head', 'epoch')
-  local head = tonumber(state[2] or '0')
-  if state[1] ~= argv[1] or head < tonumber(argv[2]) then
+  local state = redis.call('HMGET', meta, 'incarnation', 'head', 'epoch', 'writer', 'at', 'lost')
+  local head, seen = tonumber(state[2] or '0'), tonumber(argv[2])
+  if state[1] ~= argv[1] then
     return { 'REWOUND', state[1] or '', head }
+  end
+  local whole = holds(log, head, state[5], seen, argv[3])
+  if not whole then
+    note_lost(meta, state[6], argv[1], seen)
+  end
+  if state[6] or not whole then
+    return { 'REWOUND', state[1], head }
   end
 
   local last = redis.call('GET', session)
@@ -86,13 +127,13 @@ local function append(keys, argv)
     end
   end
 
-  local stored = state[3] or '0'
-  if epoch ~= '' and lower(epoch, stored) then
-    return { 'FENCED', stored }
+  local stored = state[3] or ''
+  if fenced(epoch, writer, stored, state[4] or '') then
+    return { 'FENCED', stored, state[4] or '' }
   end
 
   local conflicts = { 'CONFLICT' }
-  if argv[5] ~= '' and argv[5] ~= text(head) then
+  if wanted_head ~= '' and wanted_head ~= text(head) then
     conflicts[2] = 'head'
   end
   for i, version in ipairs(values(versions, argv, at_expected, 2, expected)) do
@@ -130,7 +171,7 @@ local function append(keys, argv)
   local ids = {}
   for i = 1, events do
     ids[i] = text(head + i)
-    redis.call('XADD', log, ids[i] .. '-0', 't', at, 'e', argv[at_events + i - 1])
+    redis.call('XADD', log, ids[i] .. '-0', 't', at, 'e', argv[at_events + i - 1], 'w', epoch)
   end
   local gone = {}
   for place = at_touched, at_expected - 1, 2 do
@@ -149,9 +190,10 @@ local function append(keys, argv)
   if events > 0 then
     fields[3], fields[4] = 'at', at
   end
-  if epoch ~= '' and epoch ~= stored then
-    fields[#fields + 1] = 'epoch'
-    fields[#fields + 1] = epoch
+  if epoch ~= '' then
+    for _, word in ipairs({ 'epoch', epoch, 'writer', writer, 'recorded', at }) do
+      fields[#fields + 1] = word
+    end
   end
   for place = at_marks, at_marks + 2 * marks - 1 do
     fields[#fields + 1] = argv[place]
@@ -171,9 +213,9 @@ end
 local function read(keys, argv)
   local log, meta = keys[1], keys[2]
   local known = argv[3]
-  local state = redis.call('HMGET', meta, 'incarnation', 'head', 'at')
+  local state = redis.call('HMGET', meta, 'incarnation', 'head', 'at', 'lost')
   local head, after = tonumber(state[2] or '0'), tonumber(argv[2])
-  if state[1] ~= argv[1] or head < after then
+  if state[1] ~= argv[1] or head < after or state[4] then
     return { 'REWOUND', state[1] or '', head }
   end
   if head == after then
@@ -220,25 +262,62 @@ local function read(keys, argv)
   return reply
 end
 
--- The next epoch after the stored one, and stores it: two callers never get the same.
+-- Says that a reader knows of more than the log holds, so that everybody learns of it.
 --
--- KEYS meta; ARGV incarnation; reply {'OK', epoch} | {'REWOUND', incarnation, head}
-local function claim(keys, argv)
-  local state = redis.call('HMGET', keys[1], 'incarnation', 'head', 'epoch')
-  if state[1] ~= argv[1] then
-    return { 'REWOUND', state[1] or '', tonumber(state[2] or '0') }
+-- KEYS log, meta; ARGV incarnation, offset, its milliseconds or ''
+-- Reply {'OK'} if the log holds it after all | {'REWOUND', incarnation, head}
+local function doubt(keys, argv)
+  local state = redis.call('HMGET', keys[2], 'incarnation', 'head', 'at', 'lost')
+  local head, offset = tonumber(state[2] or '0'), tonumber(argv[2])
+  local here = state[1] == argv[1]
+  if here and holds(keys[1], head, state[3], offset, argv[3]) then
+    if not state[4] then
+      return { 'OK' }
+    end
+  elseif here or (state[1] and later(argv[1], state[1])) then
+    note_lost(keys[2], state[4], argv[1], offset)
   end
-  local front, nines = string.match(state[3] or '0', '^(%d-)(9*)$')
-  if front == '' then
-    front = '1'
-  else
-    front = string.sub(front, 1, -2) .. string.char(string.byte(front, -1) + 1)
+  return { 'REWOUND', state[1] or '', head }
+end
+
+-- Begins a new incarnation over what the log still holds, with an event that says so as its first.
+--
+-- KEYS log, meta, versions, counts
+-- ARGV incarnation found or '', the new one, the one that is known, epoch, writer, schema, event, its subject
+-- Reply {'OK', first offset, last offset, milliseconds} | {'CHANGED', incarnation} | {'FENCED', epoch, writer}
+local function rewind(keys, argv)
+  local log, meta, versions, counts = unpack(keys)
+  local epoch, writer = argv[4], argv[5]
+  local state = redis.call('HMGET', meta, 'incarnation', 'head', 'epoch', 'writer')
+  if (state[1] or '') ~= argv[1] then
+    return { 'CHANGED', state[1] or '' }
   end
-  local epoch = front .. string.rep('0', #nines)
-  redis.call('HSET', keys[1], 'epoch', epoch)
-  return { 'OK', epoch }
+  if fenced(epoch, writer, state[3] or '', state[4] or '') then
+    return { 'FENCED', state[3], state[4] or '' }
+  end
+  if not state[1] then
+    redis.call('UNLINK', log, versions, counts)
+  end
+  local now = redis.call('TIME')
+  local at = text(tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000))
+  local offset = tonumber(state[2] or '0') + 1
+  redis.call('XADD', log, text(offset) .. '-0', 't', at, 'e', argv[7], 'w', epoch)
+  redis.call('HSET', versions, argv[8], text(offset))
+  -- Checkpoints speak of what was lost: everything is to be listed anew.
+  for _, field in ipairs(redis.call('HKEYS', meta)) do
+    if field == 'lost' or string.sub(field, 1, 3) == 'rv:' then
+      redis.call('HDEL', meta, field)
+    end
+  end
+  redis.call('HSETNX', meta, 'schema', argv[6])
+  redis.call('HSET', meta, 'incarnation', argv[2], 'former', argv[3], 'head', text(offset), 'at', at)
+  if epoch ~= '' then
+    redis.call('HSET', meta, 'epoch', epoch, 'writer', writer, 'recorded', at)
+  end
+  return { 'OK', offset, offset, tonumber(at) }
 end
 
 redis.register_function('topolog_append', append)
-redis.register_function('topolog_claim', claim)
+redis.register_function('topolog_doubt', doubt)
+redis.register_function('topolog_rewind', rewind)
 redis.register_function { function_name = 'topolog_read', callback = read, flags = { 'no-writes' } }

@@ -1,0 +1,46 @@
+"""What a reader remembers of a log, to say afterwards which part of it was lost.
+
+Each entry has an offset and the time at which it was appended. A log that lost its end and has
+grown again has the same offsets with other times: the first of them is where the loss began.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Sequence
+
+_STRETCHES = 64
+
+
+class Memory:
+    """The times of the entries read last; at most 64 stretches of them."""
+
+    def __init__(self) -> None:
+        self._stretches: deque[tuple[int, Sequence[int]]] = deque(maxlen=_STRETCHES)
+
+    def add(self, after: int, times: Sequence[int]) -> None:
+        """Remember when the entries behind ``after`` were appended (milliseconds)."""
+        if times:
+            self._stretches.append((after, times))
+
+    def divergence(self, time_of: Callable[[int], int | None]) -> int | None:
+        """The last offset remembered whose entry is still the same; ``time_of`` asks the log.
+
+        If not even the first one is: the offset before it. None if nothing is remembered.
+        """
+        if not self._stretches:
+            return None
+        first = self._stretches[0][0] + 1
+        after, times = self._stretches[-1]
+
+        def differs(offset: int) -> bool:
+            known = self._time(offset)
+            return known is not None and time_of(offset) != known
+
+        remembered = range(first, after + len(times) + 1)
+        return first + bisect_left(remembered, True, key=differs) - 1
+
+    def _time(self, offset: int) -> int | None:
+        for after, times in reversed(self._stretches):
+            if after < offset <= after + len(times):
+                return times[offset - after - 1]
+        return None

@@ -1,0 +1,413 @@
+"""One recorder at a time, and a log that says so when it is not whole.
+
+Real servers and a simulated API server, whose Lease decides. Who wins an election: tests/kube.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import settings
+from app.domain import events, model, projecting
+from app.store import connecting, embedded, errors, incarnations, keys, logs, opening
+from tests.workers import conftest
+
+Start = Callable[[], conftest.Recording]
+LEASE = ("ns", "topolog-recorder")
+ALL_KINDS = {"nodes", "pods", "workloadpolicies"}
+
+
+def leaders(log: logs.Log) -> list[events.RecorderElected]:
+    return [one.event for one in log.read(0) if isinstance(one.event, events.RecorderElected)]
+
+
+def rewinds(log: logs.Log) -> list[tuple[int, events.StoreRewound]]:
+    return [(one.offset, one.event) for one in log.read(0) if isinstance(one.event, events.StoreRewound)]
+
+
+def check_epochs(log: logs.Log) -> None:
+    """Along the log no epoch is lower than one before it."""
+    epochs = [epoch for _, epoch in log.epochs(limit=100_000) if epoch]
+    assert epochs == sorted(epochs, key=lambda epoch: (len(epoch), epoch))
+
+
+def steal(cluster: conftest.Cluster, holder: str) -> None:
+    def change(lease: conftest.Json) -> conftest.Json:
+        return lease | {"spec": lease["spec"] | {"holderIdentity": holder}}
+
+    cluster.server.objects.change("leases", LEASE, change)
+
+
+# -- one recorder -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def beside(
+    again: Callable[[], opening.Store], cluster_side: conftest.Cluster
+) -> Iterator[Callable[[], conftest.Recording]]:
+    """Starts recorders with a store of their own, as other processes have."""
+    started: list[conftest.Recording] = []
+
+    def start() -> conftest.Recording:
+        started.append(conftest.Recording(again(), cluster_side))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.recorder.stop()
+        one.thread.join(conftest.LIMIT)
+
+
+def standing_by(recording: conftest.Recording) -> bool:
+    return any("standing by" in line for line in recording.recorder.checks())
+
+
+def test_the_second_one_stands_by_and_is_ready(
+    beside: Start, cluster_side: conftest.Cluster, store: opening.Store
+) -> None:
+    first = beside().ready()
+    second = beside()
+    conftest.eventually(lambda: standing_by(second), "the second one stands by")
+    assert not any(second.recorder.checks().values())
+    cluster_side.node("n")
+    first.until(lambda one: "n" in one.nodes, "the first one records")
+    (elected,) = leaders(store.log)
+    assert (elected.by, elected.epoch) == (first.elector.identity, store.log.standing().epoch)
+
+
+def test_a_recorder_that_ends_in_order_is_succeeded_at_once(
+    beside: Start, cluster_side: conftest.Cluster, store: opening.Store
+) -> None:
+    first = beside().ready()
+    second = beside()
+    conftest.eventually(lambda: standing_by(second), "the second one stands by")
+    first.stop()
+    cluster_side.node("n")
+    second.until(lambda one: "n" in one.nodes, "the second one records")
+    assert [one.by for one in leaders(store.log)] == [first.elector.identity, second.elector.identity]
+    check_epochs(store.log)
+
+
+def test_a_lease_that_is_deleted_changes_the_epoch_and_nothing_else(
+    beside: Start, cluster_side: conftest.Cluster, store: opening.Store
+) -> None:
+    recordings = [beside().ready(), beside()]
+    conftest.eventually(lambda: standing_by(recordings[1]), "the second one stands by")
+    for at in range(3):
+        cluster_side.server.objects.remove("leases", LEASE)
+        conftest.eventually(lambda at=at: len(leaders(store.log)) == at + 2, "a recorder leads again")
+        cluster_side.node(f"n{at}")
+        recordings[0].until(lambda one, at=at: f"n{at}" in one.nodes, "it is recorded")
+    check_epochs(store.log)
+    assert rewinds(store.log) == []
+
+
+def test_a_recorder_whose_lease_was_stolen_stands_by(
+    beside: Start, cluster_side: conftest.Cluster, store: opening.Store
+) -> None:
+    first = beside().ready()
+    steal(cluster_side, "thief")
+    conftest.eventually(lambda: standing_by(first), "it stands by")
+    assert first.thread.is_alive()
+    # The thief never renews: its Lease runs out like any other.
+    conftest.eventually(lambda: first.recorder.ready, "it leads again")
+    assert len(leaders(store.log)) == 2
+    check_epochs(store.log)
+
+
+def test_a_leader_that_was_overtaken_unawares_writes_nothing(
+    recorded: Start, cluster_side: conftest.Cluster, store: opening.Store
+) -> None:
+    """As after a pause: its epoch is refused before it has looked at the Lease again."""
+    first = recorded().ready()
+    epoch = store.log.standing().epoch
+    guard = logs.Guard(epoch=str(int(epoch) + 1), writer="other")
+    store.log.append(logs.Batch(events=()), guard)
+    before = store.log.head().offset
+    cluster_side.node("n")
+    conftest.eventually(lambda: "topolog adopt" in str(first.recorder.checks()), "it is refused")
+    assert store.log.head().offset == before
+    # An operator who knows that the Lease is right opens a new era, and it goes on.
+    adopted = events.EpochAdopted("me", store.log.standing().epoch, incarnations.next_era(epoch))
+    store.log.append(logs.Batch(events=(adopted,)), logs.Guard(epoch=adopted.to_epoch, writer="me"))
+    first.until(lambda one: "n" in one.nodes, "the node is recorded")
+    check_epochs(store.log)
+    # And who held a later version before is refused for ever.
+    with pytest.raises(errors.Fenced):
+        store.log.append(logs.Batch(events=()), guard)
+
+
+def test_eras_keep_the_order_of_epochs() -> None:
+    first = incarnations.epoch("1000", "")
+    assert first == "1000"
+    era = incarnations.next_era(first)
+    lowest = incarnations.epoch("5", era)
+    longest = incarnations.epoch("9" * 39, era)
+    following = incarnations.next_era(longest)
+    ordered = [first, "9" * 39, era, lowest, longest, following, incarnations.epoch("1", following)]
+    assert ordered == sorted(ordered, key=lambda epoch: (len(epoch), epoch))
+    assert len(set(ordered)) == len(ordered)
+
+
+# -- incarnations -----------------------------------------------------------------------------
+
+
+class Own:
+    """A server of a test's own that can lose what it holds, a recorder and an extender's follower."""
+
+    def __init__(self, directory: Path, cluster: conftest.Cluster) -> None:
+        self.file = directory / "appendonlydir"
+        self.cluster = cluster
+        self.server = embedded.Server(directory, append_only=True)
+        client = connecting.connect(self.server.url)
+        opening.migrate(client, keys.Keys("own"))
+        client.close()
+        self.stores: list[opening.Store] = []
+        self.recordings: list[conftest.Recording] = []
+        self.extender = self.open()
+        self.extender.follower.start()
+
+    def open(self) -> opening.Store:
+        url = self.server.url
+        chosen = settings.Store(url=url, socket_timeout=1.0)
+        self.stores.append(opening.open_store(chosen, cluster="own", emptied=True))
+        return self.stores[-1]
+
+    def record(self) -> conftest.Recording:
+        self.recordings.append(conftest.Recording(self.open(), self.cluster))
+        return self.recordings[-1]
+
+    def close(self) -> None:
+        for recording in self.recordings:
+            recording.recorder.stop()
+            recording.thread.join(conftest.LIMIT)
+        for store in self.stores:
+            store.close()
+        self.server.stop()
+
+    def cut(self, size: int) -> None:
+        """Let the server die and lose the end of its file from that byte on."""
+        self.server.kill()
+        (last,) = sorted(self.file.glob("*.incr.aof"))[-1:]
+        with last.open("r+b") as file:
+            file.truncate(size)
+        self.server.start()
+
+    @property
+    def size(self) -> int:
+        (last,) = sorted(self.file.glob("*.incr.aof"))[-1:]
+        return last.stat().st_size
+
+    @property
+    def log(self) -> logs.Log:
+        return self.extender.log
+
+    def healed(self) -> None:
+        """The extender follows what the recorder recorded, and all of it is the cluster's truth."""
+
+        def holds() -> bool:
+            try:
+                snapshot = self.extender.follower.catch_up()
+            except errors.StoreError:
+                return False
+            nodes = {one["metadata"]["name"] for one in self.cluster.server.objects.all("nodes")}
+            pods = {one["metadata"]["uid"] for one in self.cluster.server.objects.all("pods")}
+            return (
+                not snapshot.unlisted
+                and set(snapshot.listed) == ALL_KINDS
+                and set(snapshot.nodes) == nodes
+                and set(snapshot.pods) == pods
+            )
+
+        conftest.eventually(holds, "the extender knows the cluster again")
+        check_epochs(self.log)
+        snapshot = self.extender.follower.catch_up()
+        assert self.log.counts() == dict(snapshot.counts)
+        assert self.log.versions() == dict(snapshot.versions)
+        assert [one.offset for one in self.log.read(0, limit=10_000)] == list(range(1, snapshot.offset + 1))
+
+
+@pytest.fixture
+def own(tmp_path: Path, cluster_side: conftest.Cluster) -> Iterator[Own]:
+    made = Own(tmp_path, cluster_side)
+    yield made
+    made.close()
+
+
+def filled(own: Own, pods: int = 12) -> conftest.Recording:
+    """A recorder that has recorded a small cluster."""
+    for at in range(3):
+        own.cluster.node(f"n{at}", zone="host")
+    own.cluster.policy("p", host=100)
+    for at in range(pods):
+        own.cluster.pod(f"p{at}", node=f"n{at % 3}", app="x")
+    recording = own.record().ready()
+    own.healed()
+    return recording
+
+
+def test_a_flushed_store_is_filled_again_while_all_go_on(own: Own) -> None:
+    recording = filled(own)
+    former = own.log.incarnation
+    head = own.extender.follower.catch_up().offset
+    own.extender.client.flushall()
+    with pytest.raises(errors.StoreError):
+        own.extender.log.append(logs.Batch(events=()))
+    conftest.eventually(lambda: own.log.incarnation != former, "the extender follows on")
+    own.healed()
+    conftest.eventually(lambda: recording.recorder.ready, "the recorder is ready again")
+    ((offset, rewound),) = rewinds(own.log)
+    assert offset == 1
+    assert (rewound.from_incarnation, rewound.lost_from) == (former, 1)
+    assert rewound.lost_to >= head - 1
+    assert set(rewound.relisting) == ALL_KINDS
+    assert incarnations.later(own.log.incarnation, former)
+    assert recording.thread.is_alive()
+    assert opening.status(own.extender.client, own.extender.keys).ready
+    with pytest.raises(errors.Superseded, match=f"oldest one that is kept is {own.log.incarnation}/1"):
+        own.extender.histories.of(model.Position(former, 3))
+    own.cluster.node("later")
+    own.healed()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_file_cut_anywhere_is_noticed_and_healed(own: Own, seed: int) -> None:
+    begin = own.size
+    filled(own)
+    former, head = own.log.incarnation, own.extender.follower.catch_up().offset
+    die = random.Random(seed)
+    own.cut(die.randint(begin, own.size - 1))
+    conftest.eventually(lambda: own.log.incarnation != former, "the extender follows on")
+    own.healed()
+    ((offset, rewound),) = rewinds(own.log)
+    # What is before it is what the server still held, and the range is exactly the rest.
+    assert rewound.from_incarnation == former
+    assert rewound.lost_from == offset
+    assert rewound.lost_to >= head
+    listed = [one.event for one in own.log.read(offset) if isinstance(one.event, events.Relisted)]
+    assert {one.kind for one in listed} == ALL_KINDS
+    assert {one.reason for one in listed} == {"the store lost events"}
+
+
+def test_a_restored_backup_is_noticed_and_healed(own: Own) -> None:
+    recording = filled(own)
+    size = own.size
+    former = own.log.incarnation
+    for at in range(20):
+        own.cluster.pod(f"later-{at}", node="n0", app="x")
+    own.healed()
+    recording.until(lambda one: len(one.pods) == 32, "all is recorded")
+    own.cut(size)
+    conftest.eventually(lambda: own.log.incarnation != former, "the extender follows on")
+    own.healed()
+    # And once more, to the same backup: of an earlier incarnation now.
+    second = own.log.incarnation
+    own.cut(size)
+    conftest.eventually(lambda: own.log.incarnation not in (former, second), "it follows on again")
+    own.healed()
+    assert incarnations.later(own.log.incarnation, second)
+
+
+def test_a_loss_is_noticed_by_a_recorder_that_knew_nothing_of_it(own: Own) -> None:
+    """Nobody was there when it happened but for the word that the last recorder left in the Lease."""
+    recording = filled(own)
+    own.extender.follower.stop()
+    former, seen = own.log.incarnation, recording.store.log.seen
+    recording.stop()
+    own.cut(own.size - 40)
+    second = own.record().ready()
+    ((_, rewound),) = rewinds(second.store.log)
+    assert (rewound.from_incarnation, rewound.lost_to) == (former, seen.offset)
+    assert rewound.by == second.elector.identity
+
+
+def test_a_store_emptied_while_nobody_looked_is_filled_again(own: Own) -> None:
+    recording = filled(own)
+    own.extender.follower.stop()
+    former = own.log.incarnation
+    recording.stop()
+    own.extender.client.flushall()
+    second = own.record().ready()
+    ((_, rewound),) = rewinds(second.store.log)
+    assert (rewound.from_incarnation, rewound.lost_from) == (former, 1)
+    # The same if somebody has made an empty log of it meanwhile.
+    third = second.store.log.incarnation
+    second.stop()
+    own.extender.client.flushall()
+    opening.migrate(own.extender.client, own.extender.keys)
+    ((_, rewound),) = rewinds(own.record().ready().store.log)
+    assert rewound.from_incarnation == third
+
+
+def test_an_empty_store_that_never_held_a_log_is_left_alone(own: Own) -> None:
+    own.extender.client.flushall()
+    recording = own.record()
+    recording.thread.join(conftest.LIMIT)
+    assert isinstance(recording.error, errors.SchemaMismatch)
+
+
+def test_what_one_reader_knows_to_be_lost_nobody_builds_on(own: Own) -> None:
+    recording = filled(own)
+    recording.stop()
+    unaware = own.open()
+    behind = unaware.log.read(0)[-1].offset
+    own.cut(own.size - 40)
+    conftest.eventually(
+        lambda: own.log.standing().lost is not None, "the extender's follower has told the store"
+    )
+    for refused in (
+        lambda: unaware.log.append(logs.Batch(events=())),
+        lambda: unaware.log.read(0),
+        lambda: unaware.follower.catch_up(),
+    ):
+        with pytest.raises(errors.Rewound):
+            refused()
+    own.record().ready()
+    own.healed()
+    assert unaware.follower.catch_up().offset > behind - 1
+
+
+def test_a_decision_on_a_former_incarnation_is_not_appended_to_the_next(own: Own) -> None:
+    filled(own)
+    extender, pod = own.extender, model.Pod(uid="u", namespace="ns", name="late", labels={"app": "x"})
+    before = extender.follower.catch_up()
+    extender.client.flushall()
+    conftest.eventually(lambda: own.log.incarnation != before.position.incarnation, "a new incarnation")
+    own.healed()
+    projection = projecting.Projection(before)
+    placed = events.PodPlaced(pod=pod, node="n0")
+    projection.apply(placed)
+    guard = logs.Guard(incarnation=before.position.incarnation, versions={"pod:u": 0})
+    with pytest.raises(errors.Rewound, match="decide again"):
+        extender.log.append(logs.Batch(events=(placed,), increments=projection.increments), guard)
+    assert "u" not in extender.follower.catch_up().placements
+
+
+def test_promises_that_the_tail_still_holds_stay(own: Own) -> None:
+    filled(own)
+    pod = own.cluster.pod("promised", app="x")
+    snapshot = own.extender.follower.catch_up()
+    placed = events.PodPlaced(pod=pod, node="n0")
+    projection = projecting.Projection(snapshot)
+    projection.apply(placed)
+    batch: Any = logs.Batch(events=(placed,), increments=projection.increments)
+    while True:
+        try:
+            own.extender.log.append(batch, logs.Guard(head=snapshot.offset))
+            break
+        except errors.Conflict:
+            snapshot = own.extender.follower.catch_up()
+            projection = projecting.Projection(snapshot)
+            projection.apply(placed)
+            batch = logs.Batch(events=(placed,), increments=projection.increments)
+    size = own.size
+    own.cluster.node("lost")
+    own.healed()
+    former = own.log.incarnation
+    own.cut(size)
+    conftest.eventually(lambda: own.log.incarnation != former, "the extender follows on")
+    own.healed()
+    assert own.extender.follower.catch_up().placements[pod.uid].node == "n0"
