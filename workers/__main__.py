@@ -1,4 +1,4 @@
-"""``python -m workers record|control``: one process each, until a signal ends it.
+"""``python -m workers record|control|compact``: one process each, until a signal ends it.
 
 Exit codes: 0 ended by a signal; 3 wrong settings; 4 the store is away or its history does not hold;
 5 the API server cannot be reached as configured; 6 another recorder has taken over.
@@ -8,7 +8,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NoReturn, Protocol
 
 import click
@@ -19,7 +19,7 @@ from app.kube import accessing, clients
 from app.kube import errors as kube_errors
 from app.store import errors as store_errors
 from app.store import opening
-from workers import controlling, probing, recording
+from workers import compacting, controlling, probing, recording
 
 SETTINGS: Final = 3
 STORE: Final = 4
@@ -76,11 +76,43 @@ def control_command(outer: str | None, config: str | None) -> None:
     _work("controller", config or outer, controlling.Controller)
 
 
-def _work(process: str, config: str | None, make: Make) -> NoReturn:
+@main.command("compact")
+@click.option("--config", type=click.Path(exists=True, dir_okay=False), help="Settings file (YAML).")
+@click.pass_obj
+def compact_command(outer: str | None, config: str | None) -> None:
+    """Make checkpoints, archive the log and trim it. One per cluster."""
+    path = config or outer
+    with _told("compactor", path) as chosen, _opened(chosen, frozenset()) as store:
+        _run(chosen, compacting.Compactor(store, chosen.compaction))
+
+
+def _work(process: str, config: str | None, make: Make) -> None:
+    """Run a worker that needs the API server and the plugins."""
+    with _told(process, config) as chosen:
+        built = configuring.build(
+            plugins.IN_TREE,
+            enabled=chosen.plugins.enabled,
+            weights=chosen.plugins.weights,
+            score_max=chosen.plugins.score_max,
+            args=chosen.plugins.args,
+        )
+        access = accessing.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
+        with (
+            contextlib.closing(clients.Client(access)) as client,
+            _opened(chosen, built.indexed()) as store,
+        ):
+            _run(chosen, make(store, client, built), server=client.host)
+
+
+@contextlib.contextmanager
+def _told(process: str, config: str | None) -> Iterator[settings.Settings]:
+    """The settings, and an exit code for everything that may go wrong under them."""
     try:
         chosen = settings.load(config, os.environ)
         telemetry.configure(level=chosen.logging.level, form=chosen.logging.format, process=process)
-        _serve(chosen, make)
+        if not chosen.store.url:
+            _fail(SETTINGS, "store.url is not set: name the Redis or Valkey server (TOPOLOG_STORE_URL)")
+        yield chosen
     except settings.SettingsRefused as refused:
         _fail(SETTINGS, "these settings cannot be followed: " + "; ".join(map(str, refused.problems)))
     except registry.ConfigurationRefused as refused:
@@ -91,37 +123,30 @@ def _work(process: str, config: str | None, make: Make) -> NoReturn:
         _fail(FENCED, f"another recorder has taken over, this one stops: {fenced}")
     except store_errors.StoreError as problem:
         _fail(STORE, f"{type(problem).__name__}: {problem}")
-    sys.exit(0)
 
 
-def _serve(chosen: settings.Settings, make: Make) -> None:
-    if not chosen.store.url:
-        _fail(SETTINGS, "store.url is not set: name the Redis or Valkey server (TOPOLOG_STORE_URL)")
-    built = configuring.build(
-        plugins.IN_TREE,
-        enabled=chosen.plugins.enabled,
-        weights=chosen.plugins.weights,
-        score_max=chosen.plugins.score_max,
-        args=chosen.plugins.args,
-    )
-    client = clients.Client(accessing.find(chosen.kube.kubeconfig or None, chosen.kube.context or None))
-    store = opening.open_store(chosen.store, cluster=chosen.cluster, indexed=built.indexed())
+@contextlib.contextmanager
+def _opened(chosen: settings.Settings, indexed: frozenset[str]) -> Iterator[opening.Store]:
+    archive = chosen.compaction.archive
+    store = opening.open_store(chosen.store, cluster=chosen.cluster, indexed=indexed, archive=archive)
     try:
-        worker = make(store, client, built)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: worker.stop())
-        with contextlib.ExitStack() as health:
-            try:
-                host, port = chosen.server.bind, chosen.server.health_port
-                health.enter_context(probing.serving(host, port, worker.checks))
-            except OSError as problem:
-                _fail(SETTINGS, f"cannot listen on server.health_port {host}:{port}: {problem}")
-            telemetry.log.info("started", cluster=chosen.cluster, server=client.host)
-            worker.run()
-        telemetry.log.info("ended")
+        yield store
     finally:
         store.close()
-        client.close()
+
+
+def _run(chosen: settings.Settings, worker: Worker, **more: str) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: worker.stop())
+    with contextlib.ExitStack() as health:
+        try:
+            host, port = chosen.server.bind, chosen.server.health_port
+            health.enter_context(probing.serving(host, port, worker.checks))
+        except OSError as problem:
+            _fail(SETTINGS, f"cannot listen on server.health_port {host}:{port}: {problem}")
+        telemetry.log.info("started", cluster=chosen.cluster, **more)
+        worker.run()
+    telemetry.log.info("ended")
 
 
 def _fail(code: int, text: str) -> NoReturn:

@@ -13,6 +13,7 @@ from app.settings.errors import Problem, SettingsRefused
 from app.settings.groups import (
     Budgets,
     Client,
+    Compaction,
     Debug,
     Identities,
     Kube,
@@ -30,6 +31,7 @@ __all__ = [
     "FILE_VARIABLE",
     "Budgets",
     "Client",
+    "Compaction",
     "Debug",
     "Identities",
     "Kube",

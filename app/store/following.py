@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import immutables
 
 from app.domain import model, projecting, snapshots
-from app.store import errors, logs, retrying, tailing
+from app.store import beginnings, errors, logs, readers, retrying, tailing
 
 Nodes = immutables.Map[model.NodeName, model.Node]
 Callback = Callable[[snapshots.Snapshot, snapshots.Snapshot, tailing.Entry], None]
@@ -32,9 +32,22 @@ _RING_STEP = 256
 class Follower:
     """The latest snapshot of one log, and those who want to hear of each event."""
 
-    def __init__(self, log: logs.Log, *, indexed: frozenset[str] = frozenset()) -> None:
-        """``indexed``: label keys of pods that Snapshot.siblings must work for."""
+    def __init__(
+        self,
+        log: logs.Log,
+        *,
+        indexed: frozenset[str] = frozenset(),
+        begin: beginnings.Beginnings | None = None,
+        reader: readers.Reader | None = None,
+    ) -> None:
+        """``indexed``: label keys of pods that Snapshot.siblings must work for.
+
+        With ``begin`` the first snapshot comes out of a checkpoint. ``reader`` tells the store how far
+        this one is, so that nothing is trimmed before it is read.
+        """
         self._log = log
+        self._begin = begin
+        self._reader = reader
         self._tail = log.tail()
         self._watch = log.tail()
         self._snapshot = snapshots.empty(indexed=indexed, incarnation=log.incarnation)
@@ -88,6 +101,8 @@ class Follower:
         self._watch.close()
         with self._lock:
             self._tail.close()
+        if self._reader is not None:
+            self._reader.leave()
 
     def wait_until_caught_up(self, *, timeout: float) -> bool:
         """Whether the head of the log was reached within the timeout (seconds)."""
@@ -141,6 +156,11 @@ class Follower:
                 self._publish(ahead, appended.at_ms if appended is not None else None)
                 self.head_seen = max(self.head_seen, ahead.offset)
 
+    def dated(self) -> tuple[snapshots.Snapshot, int | None]:
+        """The latest snapshot, and when its last event was appended (milliseconds), if that is known."""
+        with self._lock:
+            return self._snapshot, self._known_ms
+
     def nearest(self, offset: int) -> snapshots.Snapshot | None:
         """The latest of the recent snapshots that is not after the offset."""
         found = [kept for kept in (*self._recent, self._snapshot) if kept.offset <= offset]
@@ -159,17 +179,42 @@ class Follower:
         self._asked += 1
         self._fresh = False
         begun = time.monotonic()
-        reads = self._tail.read_all(self._snapshot.offset, self._known_ms, timeout=timeout)
-        if self._callbacks:
-            self._apply_singly(reads)
-        elif self._reached.is_set():
-            self._apply(reads)
+        if self._reached.is_set():
+            self._read(timeout)
         else:
             with _collector_paused():
-                self._apply(reads)
+                self._start_over()
+                self._read(timeout)
         self._current_at = begun
         self._fresh = True
         self._reached.set()
+        if self._thread is None and self._reader is not None:
+            self._reader.attend(self._snapshot.offset)
+
+    def _read(self, timeout: float) -> None:
+        try:
+            reads = self._tail.read_all(self._snapshot.offset, self._known_ms, timeout=timeout)
+            (self._apply_singly if self._callbacks else self._apply)(reads)
+        except errors.Trimmed:
+            # Too slow, or stopped for too long. Whoever listens would miss events: no jump for them.
+            if self._callbacks or not self._start_over():
+                raise
+            reads = self._tail.read_all(self._snapshot.offset, self._known_ms, timeout=timeout)
+            self._apply(reads)
+
+    def _start_over(self) -> bool:
+        """Go on from the newest checkpoint; false if there is none further than this."""
+        if self._begin is None:
+            return False
+        snapshot, at_ms = self._begin.newest(indexed=self._snapshot.indexed)
+        if snapshot.offset <= self._snapshot.offset:
+            return False
+        self._snapshot, self._known_ms = snapshot, at_ms
+        self._recent.clear()
+        self._recent.append(snapshot)
+        self._nodes.clear()
+        self._nodes.append((snapshot.offset, snapshot.nodes))
+        return True
 
     def _apply(self, reads: Iterator[tailing.Read]) -> None:
         projection: projecting.Projection | None = None
@@ -218,6 +263,8 @@ class Follower:
                     self._pull(timeout=1.0)
                     seen = self._snapshot.offset
                 self._tell()
+                if self._reader is not None:
+                    self._reader.attend(seen)
                 self.error = None
                 pause = _PAUSE_SECONDS
                 self._watch.wait(seen, milliseconds=_WAIT_MS)

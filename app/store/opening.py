@@ -8,7 +8,20 @@ from pathlib import Path
 import redis
 
 from app import settings
-from app.store import connecting, decisions, embedded, errors, following, histories, keys, logs
+from app.store import (
+    archives,
+    beginnings,
+    checkpoints,
+    connecting,
+    decisions,
+    embedded,
+    errors,
+    following,
+    histories,
+    keys,
+    logs,
+    readers,
+)
 from migrations import running
 
 
@@ -27,6 +40,9 @@ class Store:
     follower: following.Follower
     histories: histories.Histories
     decisions: decisions.Decisions
+    checkpoints: checkpoints.Checkpoints
+    archive: archives.Archive | None = None
+    """What the log no longer holds; None if nothing is archived."""
     server: embedded.Server | None = None
     """The embedded server, if this process started one."""
 
@@ -46,9 +62,14 @@ class Store:
 
 
 def open_store(
-    options: settings.Store, *, cluster: str, indexed: Iterable[str] = (), embedded_dir: Path | None = None
+    options: settings.Store,
+    *,
+    cluster: str,
+    indexed: Iterable[str] = (),
+    embedded_dir: Path | None = None,
+    archive: str = "",
 ) -> Store:
-    """Open the cluster's store.
+    """Open the cluster's store; ``archive`` is the directory of its archive, if there is one.
 
     Without a URL a server is started in ``embedded_dir`` (temporary if None) and brought to this
     version's schema; one that is only connected to must have been. Raises SchemaMismatch, StoreAway
@@ -62,7 +83,7 @@ def open_store(
         client = connecting.connect(server.url if server else options.url, timeout=options.socket_timeout)
         if server is not None:
             migrate(client, names)
-        return _opened(client, names, options, indexed, server)
+        return _opened(client, names, options, indexed, server, archive)
     except BaseException:
         if server is not None:
             server.stop()
@@ -90,6 +111,7 @@ def _opened(
     options: settings.Store,
     indexed: Iterable[str],
     server: embedded.Server | None,
+    directory: str,
 ) -> Store:
     with connecting.translated():
         schema, incarnation = client.hmget(names.meta, ["schema", "incarnation"])
@@ -98,9 +120,14 @@ def _opened(
         todo = "run `topolog migrate up`" if found < needed else "use the newer Topolog that migrated it"
         raise errors.SchemaMismatch(f"the store has schema {found}, this version needs {needed}: {todo}")
     log = logs.Log(client, names, connecting.text(incarnation), timeout=options.socket_timeout)
-    log.read(0, limit=1)  # proves that the functions are there
-    follower = following.Follower(log, indexed=frozenset(indexed))
-    past = histories.Histories(log, follower)
+    log.read(log.head().offset, limit=1)  # proves that the functions are there
+    kept = checkpoints.Checkpoints(client, names)
+    archive = archives.Archive(Path(directory), names.cluster, lambda: log.incarnation) if directory else None
+    begin = beginnings.Beginnings(log, kept, archive)
+    follower = following.Follower(
+        log, indexed=frozenset(indexed), begin=begin, reader=readers.Reader(client, names)
+    )
+    past = histories.Histories(log, follower, begin, archive)
     return Store(
         client=client,
         keys=names,
@@ -108,5 +135,7 @@ def _opened(
         follower=follower,
         histories=past,
         decisions=decisions.Decisions(client, names, follower, kept=options.decisions_kept),
+        checkpoints=kept,
+        archive=archive,
         server=server,
     )
