@@ -140,7 +140,7 @@ class Compactor:
     # -- trim ------------------------------------------------------------------------------
 
     def _trim(self, head: int, kept: list[images.Header]) -> bool:
-        """Trim to the newest checkpoint below which nobody needs anything; false if a reader is in the way."""
+        """Trim to the newest checkpoint below which nobody needs anything; false if a reader does."""
         log, target = self._store.log, self._target(head, kept)
         keep = oldest = log.oldest()
         telemetry.metrics.OLDEST.set(oldest)

@@ -62,8 +62,7 @@ def put_together(
         placements=immutables.Map({placement.pod.uid: placement for placement in contents.placements}),
     )
     indexes = _Indexes(indexed, frozenset(contents.displaced))
-    for pod, node in _standings(bare):
-        indexes.enter(pod, node)
+    indexes.enter(_standings(bare))
     policies_in: defaultdict[str, dict[model.NamespacedName, model.WorkloadPolicy]] = defaultdict(dict)
     for policy in contents.policies:
         policies_in[policy.namespace][policy.key] = policy
@@ -92,13 +91,11 @@ def put_together(
 def _standings(snapshot: snapshots.Snapshot) -> Iterator[tuple[model.Pod, model.NodeName]]:
     """Every pod, be it seen or only placed, and where it is or is promised to be."""
     placements = snapshot.placements
-    if not placements:
-        for pod in snapshot.pods.values():
-            yield pod, pod.node
-        return
     for uid, pod in snapshot.pods.items():
-        placement = None if pod.node else placements.get(uid)
-        yield pod, placement.node if placement is not None else pod.node
+        node = pod.node
+        if not node and placements and uid in placements:
+            node = placements[uid].node
+        yield pod, node
     for uid, placement in placements.items():
         if uid not in snapshot.pods:
             yield placement.pod, placement.node
@@ -117,22 +114,26 @@ class _Indexes:
         self.waiting: dict[model.Uid, None] = {}
         self.nominated: dict[model.Uid, None] = {}
 
-    def enter(self, pod: model.Pod, node: model.NodeName) -> None:
-        """One pod and where it stands; each pod once."""
-        uid = pod.uid
-        if uid not in self._displaced:
-            self.names[pod.key] = uid
-        self.namespaces[pod.namespace][uid] = None
-        if node:
-            self.residents[node][uid] = None
-        elif pod.pending:
-            self.waiting[uid] = None
-        if pod.holds_nomination:
-            self.nominated[uid] = None
-        for label in self._indexed:
-            value = pod.labels.get(label)
-            if value is not None:
-                self.labelled[pod.namespace, label, value][uid] = None
+    def enter(self, standings: Iterable[tuple[model.Pod, model.NodeName]]) -> None:
+        """Pods and where they stand, each once. A hundred thousand of them: no detours."""
+        names, displaced, indexed = self.names, self._displaced, self._indexed
+        namespaces, residents, labelled = self.namespaces, self.residents, self.labelled
+        for pod, node in standings:
+            uid = pod.uid
+            if uid not in displaced:
+                names[f"{pod.namespace}/{pod.name}"] = uid
+            namespaces[pod.namespace][uid] = None
+            if node:
+                residents[node][uid] = None
+            elif pod.pending:
+                self.waiting[uid] = None
+            if pod.nominated and pod.holds_nomination:
+                self.nominated[uid] = None
+            if indexed:
+                labels = pod.labels
+                for label in indexed:
+                    if label in labels:
+                        labelled[pod.namespace, label, labels[label]][uid] = None
 
 
 def _closed(index: Mapping[K, Mapping[model.Uid, None]]) -> "immutables.Map[K, snapshots.Pods]":

@@ -96,7 +96,7 @@ class Archive:
 
     def keep_segment(self, entries: Sequence[tailing.Raw], incarnation: str) -> Path:
         """Write consecutive entries as one segment; on the disk for good when this returns."""
-        lines = [_encoder.encode(entry) + b"\n" for entry in entries]
+        lines = [line(entry) for entry in entries]
         header = Segment(
             kind=KIND,
             version=VERSION,
@@ -208,12 +208,30 @@ class Archive:
             )
         return header
 
+    def prove(self, file: File) -> None:
+        """Raise Damaged unless the file is as it was written, and is what its name says."""
+        if file.kind == "segment":
+            header = self.header(file.path)
+            self.raws(file.path)
+            if (header.first, header.last) != (file.first, file.last):
+                raise errors.Damaged(f"{file.path} holds the offsets {header.first} to {header.last}")
+            return
+        first, *lines = _lines(file.path)
+        image = images.header_of(first)
+        if image.offset != file.last or _sum(lines) != image.digest:
+            raise errors.Damaged(
+                f"{file.path} is damaged: the SHA-256 of its lines is not that of its first line"
+            )
+
     def raws(self, path: Path) -> list[tailing.Raw]:
         """The entries of a segment as they were in the log, proven; raises Damaged."""
         header, lines = self.header(path), list(_lines(path))[1:]
         if _sum(lines) != header.sha256:
             raise errors.Damaged(f"{path} is damaged: the SHA-256 of its lines is not that of its first line")
-        found = [_raws.decode(line) for line in lines]
+        try:
+            found = [_raws.decode(line) for line in lines]
+        except msgspec.MsgspecError as error:
+            raise errors.Damaged(f"{path} cannot be read: {error}") from error
         if [raw.offset for raw in found] != list(range(header.first, header.last + 1)):
             raise errors.Damaged(f"{path} does not hold the offsets that it names")
         return found
@@ -231,6 +249,11 @@ class Archive:
             while len(self._parsed) > _PARSED:
                 self._parsed.popitem(last=False)
         return parsed
+
+
+def line(raw: tailing.Raw) -> bytes:
+    """An entry as it stands in a segment, its newline included."""
+    return _encoder.encode(raw) + b"\n"
 
 
 def _first_line(path: Path) -> bytes:

@@ -41,6 +41,7 @@ class Store:
     histories: histories.Histories
     decisions: decisions.Decisions
     checkpoints: checkpoints.Checkpoints
+    beginnings: beginnings.Beginnings
     archive: archives.Archive | None = None
     """What the log no longer holds; None if nothing is archived."""
     server: embedded.Server | None = None
@@ -136,6 +137,7 @@ def _opened(
         histories=past,
         decisions=decisions.Decisions(client, names, follower, kept=options.decisions_kept),
         checkpoints=kept,
+        beginnings=begin,
         archive=archive,
         server=server,
     )
