@@ -131,9 +131,9 @@ class Compactor:
             telemetry.log.info("archived", first=after + 1, last=until, file=path.name)
             after = until
         telemetry.metrics.ARCHIVED.set(after)
-        last = archive.checkpoints()
+        last = max((file.last for file in archive.history("checkpoint")), default=0)
         # One that holds more than the events since the last would cost more than it saves.
-        if newest.offset - (last[0].offset if last else 0) >= newest.items or not last:
+        if newest.offset - last >= newest.items or not last:
             archive.keep_checkpoint(self._store.checkpoints.image(newest))
         self.trouble.pop("archive", None)
 

@@ -185,8 +185,12 @@ class Archive:
         headers = []
         for file in reversed(self.history("checkpoint")):
             with contextlib.suppress(errors.Damaged):
-                headers.append(images.header_of(_first_line(file.path)))
+                headers.append(self.image_header(file))
         return headers
+
+    def image_header(self, file: File) -> images.Header:
+        """The header of one checkpoint; raises Damaged."""
+        return images.header_of(_first_line(file.path))
 
     def checkpoint(
         self, header: images.Header, *, incarnation: str, indexed: frozenset[str] = frozenset()

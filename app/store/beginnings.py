@@ -5,6 +5,7 @@ checkpoint says. One that is damaged, or belongs to a history that was lost, is 
 next older one, and in the end for the empty snapshot.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -22,8 +23,9 @@ class Beginning(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    header: images.Header
-    load: Callable[[], snapshots.Snapshot]
+    offset: int
+    header: Callable[[], images.Header]
+    load: Callable[[images.Header], snapshots.Snapshot]
 
 
 class Beginnings:
@@ -39,8 +41,11 @@ class Beginnings:
     def newest(self, *, indexed: frozenset[str]) -> Beginning:
         """The newest that the log itself goes on from; raises StoreAway."""
         for candidate in self._candidates(None, indexed):
-            if self._follows(candidate.header) and (found := _loaded(candidate)) is not None:
-                return found
+            header = _known(candidate)
+            if header is not None and self._follows(header):
+                found = _loaded(candidate, header)
+                if found is not None:
+                    return found
         return self._empty(indexed)
 
     def not_after(
@@ -52,11 +57,15 @@ class Beginnings:
         events than it holds items: either takes as long.
         """
         for candidate in self._candidates(offset, indexed):
-            header = candidate.header
+            header = _known(candidate)
+            if header is None:
+                continue
             if better_than is not None and header.offset - better_than <= header.items:
                 return None
-            if self._belongs(header) and (found := _loaded(candidate)) is not None:
-                return found
+            if self._belongs(header):
+                found = _loaded(candidate, header)
+                if found is not None:
+                    return found
         return self._empty(indexed) if better_than is None else None
 
     def oldest(self) -> int | None:
@@ -66,35 +75,40 @@ class Beginnings:
             reached = min(archived, reached or archived)
         if reached <= 1:
             return 0
-        offsets = [one.header.offset for one in self._candidates(None, frozenset())]
+        offsets = [one.offset for one in self._candidates(None, frozenset())]
         return min((offset for offset in offsets if offset >= reached - 1), default=None)
 
     def _candidates(self, offset: int | None, indexed: frozenset[str]) -> Iterator[_Candidate]:
         """Those in the store and those in the archive, the newest first; the store's before its copy."""
-        incarnation, kept, archive = self._log.incarnation, self._kept, self._archive
+        found = [*self._in_store(indexed), *self._archived(indexed)]
+        usable = [one for one in found if offset is None or one.offset <= offset]
+        return iter(sorted(usable, key=lambda one: -one.offset))
 
-        def in_store(header: images.Header) -> _Candidate:
-            return _Candidate(header, lambda: kept.read(header, incarnation=incarnation, indexed=indexed))
+    def _in_store(self, indexed: frozenset[str]) -> Iterator[_Candidate]:
+        kept, incarnation = self._kept, self._log.incarnation
 
-        found = [in_store(header) for header in kept.headers()]
-        if archive is not None:
-            found += list(self._archived(archive, indexed))
-        usable = [one for one in found if offset is None or one.header.offset <= offset]
-        return iter(sorted(usable, key=lambda one: -one.header.offset))
+        def load(header: images.Header) -> snapshots.Snapshot:
+            return kept.read(header, incarnation=incarnation, indexed=indexed)
 
-    def _archived(self, archive: archives.Archive, indexed: frozenset[str]) -> Iterator[_Candidate]:
-        incarnation = self._log.incarnation
+        for header in kept.headers():
+            yield _Candidate(header.offset, functools.partial(_same, header), load)
 
-        def candidate(header: images.Header) -> _Candidate:
-            return _Candidate(
-                header, lambda: archive.checkpoint(header, incarnation=incarnation, indexed=indexed)
-            )
+    def _archived(self, indexed: frozenset[str]) -> Iterator[_Candidate]:
+        archive, incarnation = self._archive, self._log.incarnation
+        if archive is None:
+            return
+
+        def load(header: images.Header) -> snapshots.Snapshot:
+            return archive.checkpoint(header, incarnation=incarnation, indexed=indexed)
 
         try:
-            yield from map(candidate, archive.checkpoints())
+            files = archive.history("checkpoint")
         except OSError as problem:
             # A volume that is not there must not keep anybody from following the log.
             telemetry.log.warning("the archive cannot be read", error=str(problem))
+            return
+        for file in files:
+            yield _Candidate(file.last, functools.partial(archive.image_header, file), load)
 
     def _follows(self, header: images.Header) -> bool:
         """Whether the log goes on from this very entry."""
@@ -118,9 +132,21 @@ class Beginnings:
         return Beginning(snapshots.empty(indexed=indexed, incarnation=self._log.incarnation), None)
 
 
-def _loaded(candidate: _Candidate) -> Beginning | None:
+def _same(header: images.Header) -> images.Header:
+    return header
+
+
+def _known(candidate: _Candidate) -> images.Header | None:
     try:
-        return Beginning(candidate.load(), candidate.header.at_ms)
+        return candidate.header()
+    except errors.Damaged as damaged:
+        telemetry.log.error("a checkpoint is damaged and passed over", error=str(damaged))
+        return None
+
+
+def _loaded(candidate: _Candidate, header: images.Header) -> Beginning | None:
+    try:
+        return Beginning(candidate.load(header), header.at_ms)
     except errors.Damaged as damaged:
         telemetry.log.error("a checkpoint is damaged and passed over", error=str(damaged))
         return None

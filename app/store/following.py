@@ -5,17 +5,15 @@ anything calls ``catch_up``, which asks the store once and applies what is new. 
 the same time share an answer, provided that it was asked for after they came.
 """
 
-import gc
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import immutables
 
 from app.domain import model, projecting, snapshots
-from app.store import beginnings, errors, logs, readers, retrying, tailing
+from app.store import beginnings, collecting, errors, logs, readers, retrying, tailing
 
 Nodes = immutables.Map[model.NodeName, model.Node]
 Callback = Callable[[snapshots.Snapshot, snapshots.Snapshot, tailing.Entry], None]
@@ -182,7 +180,7 @@ class Follower:
         if self._reached.is_set():
             self._read(timeout)
         else:
-            with _collector_paused():
+            with collecting.paused():
                 self._start_over()
                 self._read(timeout)
         self._current_at = begun
@@ -285,15 +283,3 @@ class Follower:
                     failures.append(error)
         if failures:
             raise failures[0]
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """A first fold makes millions of objects that stay: looking for cycles among them doubles the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

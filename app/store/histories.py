@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from app.domain import events, projecting, snapshots
-from app.store import archives, beginnings, errors, following, logs, tailing
+from app.store import archives, beginnings, collecting, errors, following, logs, tailing
 
 _KEPT = 16
 _ORIGINS = 3
@@ -59,7 +59,8 @@ class Histories:
             raise errors.Beyond(offset, self._follower.snapshot.offset)
         near = self._near(offset)
         if near is None or near.snapshot.offset != offset:
-            near = self._reached(near, offset)
+            with collecting.paused():
+                near = self._reached(near, offset)
             self._remember(near)
         return near.snapshot
 

@@ -8,6 +8,7 @@ last checkpoint and the rest in the archive.
 
 import random
 import statistics
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -140,4 +141,4 @@ def _seen(number: int, node: str, phase: str) -> events.PodSeen:
 
 
 if __name__ == "__main__":
-    print(*measure_travel(), sep="\n")
+    print(*measure_travel(int(sys.argv[1]) if sys.argv[1:] else EVENTS), sep="\n")
