@@ -50,7 +50,10 @@ class Service:
         self._settings = chosen
         self._plugins = plugins_of(chosen)
         self._store = opening.open_store(
-            chosen.store, cluster=chosen.cluster, indexed=self._plugins.indexed()
+            chosen.store,
+            cluster=chosen.cluster,
+            indexed=self._plugins.indexed(),
+            archive=chosen.compaction.archive,
         )
         self._client = clients.Client(_access(chosen))
         self.application = self._application(roster)

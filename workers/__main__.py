@@ -1,4 +1,4 @@
-"""``python -m workers record|control``: one process each, until a signal ends it.
+"""``python -m workers record|control|compact``: one process each, until a signal ends it.
 
 Exit codes: 0 ended by a signal; 3 wrong settings; 4 the store is away or its history does not hold;
 5 the API server cannot be reached as configured. One that another process has overtaken does not end:
@@ -9,7 +9,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, NoReturn, Protocol
 
 import click
@@ -20,7 +20,7 @@ from app.kube import accessing, clients, electing
 from app.kube import errors as kube_errors
 from app.store import errors as store_errors
 from app.store import opening
-from workers import controlling, probing, recording
+from workers import compacting, controlling, probing, recording
 
 SETTINGS: Final = 3
 STORE: Final = 4
@@ -79,7 +79,8 @@ def main(context: click.Context, config: str | None) -> None:
 @click.pass_obj
 def record_command(outer: str | None, config: str | None) -> None:
     """Watch the cluster and append every fact to the log; one does, others stand by."""
-    _work("recorder", config or outer, _recorder)
+    # It may be the one that knows the store to have held more than it does.
+    _work("recorder", config or outer, _recorder, emptied=True)
 
 
 @main.command("control")
@@ -106,11 +107,44 @@ def _controller(given: Given) -> controlling.Controller:
     return controlling.Controller(given.store, given.client, given.plugins, elector=elector)
 
 
-def _work(process: str, config: str | None, make: Make) -> NoReturn:
+@main.command("compact")
+@click.option("--config", type=click.Path(exists=True, dir_okay=False), help="Settings file (YAML).")
+@click.pass_obj
+def compact_command(outer: str | None, config: str | None) -> None:
+    """Make checkpoints, archive the log and trim it. One per cluster."""
+    path = config or outer
+    with _told("compactor", path) as chosen, _opened(chosen, frozenset()) as store:
+        _run(chosen, compacting.Compactor(store, chosen.compaction))
+
+
+def _work(process: str, config: str | None, make: Make, *, emptied: bool = False) -> None:
+    """Run a worker that needs the API server and the plugins."""
+    with _told(process, config) as chosen:
+        built = configuring.build(
+            plugins.IN_TREE,
+            enabled=chosen.plugins.enabled,
+            weights=chosen.plugins.weights,
+            score_max=chosen.plugins.score_max,
+            args=chosen.plugins.args,
+        )
+        access = accessing.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
+        with (
+            contextlib.closing(clients.Client(access)) as client,
+            _opened(chosen, built.indexed(), emptied=emptied) as store,
+        ):
+            namespace = chosen.election.namespace or access.namespace
+            _run(chosen, make(Given(chosen, store, client, built, namespace)), server=client.host)
+
+
+@contextlib.contextmanager
+def _told(process: str, config: str | None) -> Iterator[settings.Settings]:
+    """The settings, and an exit code for everything that may go wrong under them."""
     try:
         chosen = settings.load(config, os.environ)
         telemetry.configure(level=chosen.logging.level, form=chosen.logging.format, process=process)
-        _serve(chosen, make, emptied=process == "recorder")
+        if not chosen.store.url:
+            _fail(SETTINGS, "store.url is not set: name the Redis or Valkey server (TOPOLOG_STORE_URL)")
+        yield chosen
     except settings.SettingsRefused as refused:
         _fail(SETTINGS, "these settings cannot be followed: " + "; ".join(map(str, refused.problems)))
     except registry.ConfigurationRefused as refused:
@@ -119,39 +153,34 @@ def _work(process: str, config: str | None, make: Make) -> NoReturn:
         _fail(AWAY, str(problem))
     except store_errors.StoreError as problem:
         _fail(STORE, f"{type(problem).__name__}: {problem}")
-    sys.exit(0)
 
 
-def _serve(chosen: settings.Settings, make: Make, *, emptied: bool) -> None:
-    if not chosen.store.url:
-        _fail(SETTINGS, "store.url is not set: name the Redis or Valkey server (TOPOLOG_STORE_URL)")
-    built = configuring.build(
-        plugins.IN_TREE,
-        enabled=chosen.plugins.enabled,
-        weights=chosen.plugins.weights,
-        score_max=chosen.plugins.score_max,
-        args=chosen.plugins.args,
+@contextlib.contextmanager
+def _opened(
+    chosen: settings.Settings, indexed: frozenset[str], *, emptied: bool = False
+) -> Iterator[opening.Store]:
+    archive = chosen.compaction.archive
+    store = opening.open_store(
+        chosen.store, cluster=chosen.cluster, indexed=indexed, archive=archive, emptied=emptied
     )
-    access = accessing.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
-    client = clients.Client(access)
-    store = opening.open_store(chosen.store, cluster=chosen.cluster, indexed=built.indexed(), emptied=emptied)
     try:
-        namespace = chosen.election.namespace or access.namespace
-        worker = make(Given(chosen, store, client, built, namespace))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: worker.stop())
-        with contextlib.ExitStack() as health:
-            try:
-                host, port = chosen.server.bind, chosen.server.health_port
-                health.enter_context(probing.serving(host, port, worker.checks))
-            except OSError as problem:
-                _fail(SETTINGS, f"cannot listen on server.health_port {host}:{port}: {problem}")
-            telemetry.log.info("started", cluster=chosen.cluster, server=client.host)
-            worker.run()
-        telemetry.log.info("ended")
+        yield store
     finally:
         store.close()
-        client.close()
+
+
+def _run(chosen: settings.Settings, worker: Worker, **more: str) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: worker.stop())
+    with contextlib.ExitStack() as health:
+        try:
+            host, port = chosen.server.bind, chosen.server.health_port
+            health.enter_context(probing.serving(host, port, worker.checks))
+        except OSError as problem:
+            _fail(SETTINGS, f"cannot listen on server.health_port {host}:{port}: {problem}")
+        telemetry.log.info("started", cluster=chosen.cluster, **more)
+        worker.run()
+    telemetry.log.info("ended")
 
 
 def _fail(code: int, text: str) -> NoReturn:

@@ -95,8 +95,8 @@ def _present(given: services.Services, snapshot: snapshots.Snapshot) -> Moment:
 
 
 def _past(given: services.Services, snapshot: snapshots.Snapshot) -> Moment:
-    entries = given.log.read(snapshot.offset - 1, limit=1) if snapshot.offset > 0 else []
-    if not entries or entries[0].offset != snapshot.offset:
+    at_ms = given.histories.appended_ms(snapshot.offset) if snapshot.offset > 0 else None
+    if at_ms is None:
         return Moment(snapshot, "", 0.0)
-    since = entries[0].at_ms / 1000
+    since = at_ms / 1000
     return Moment(snapshot, times.rfc3339(since), given.wall() - since)

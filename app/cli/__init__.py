@@ -15,10 +15,12 @@ _COMMANDS = {
     "demo": "demonstrating",
     "record": "processes",
     "control": "processes",
+    "compact": "processes",
     "extender": "processes",
     "certs": "certificates",
     "migrate": "migrating",
     "adopt": "adopting",
+    "archive": "archiving",
     "explain": "explaining",
     "get": "getting",
     "score": "scoring",
@@ -60,7 +62,7 @@ def topolog(context: click.Context, config: str | None) -> None:
 
     One machine:  topolog up, beside a cluster that your kubeconfig reaches
 
-    A cluster:    topolog record, control and extender, one process each
+    A cluster:    topolog record, control, compact and extender, one process each
 
     Ask it:       topolog get, topolog explain
     """

@@ -1,4 +1,4 @@
-"""``topolog record``, ``control`` and ``extender``: the processes of a cluster.
+"""``topolog record``, ``control``, ``compact`` and ``extender``: the processes of a cluster.
 
 Each runs in a Python of its own in place of this one: workers carry no web code, and this package
 carries no workers. Settings are checked here first, so that a mistake is told before anything runs.
@@ -16,6 +16,7 @@ from app.cli import exits
 
 RECORDER: Sequence[str] = ("-m", "workers", "record")
 CONTROLLER: Sequence[str] = ("-m", "workers", "control")
+COMPACTOR: Sequence[str] = ("-m", "workers", "compact")
 EXTENDER: Sequence[str] = ("-m", "app.wsgi")
 
 
@@ -39,6 +40,16 @@ def control_command(config: str | None) -> None:
     store.url and a way to the API server.
     """
     become(CONTROLLER, config)
+
+
+@click.command("compact", short_help="Keep the log short and the past within reach.")
+@click.pass_obj
+def compact_command(config: str | None) -> None:
+    """Keep the log short and the past within reach: make checkpoints, archive the log, trim it.
+
+    One per cluster. Needs store.url; compaction.* says how much is kept, and where the archive is.
+    """
+    become(COMPACTOR, config)
 
 
 @click.command("extender", short_help="Answer kube-scheduler and the REST API.")

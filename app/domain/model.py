@@ -103,6 +103,11 @@ class Pod(Frozen, frozen=True):
         """The pod waits for a scheduler."""
         return not (self.node or self.terminating or self.finished or self.gated)
 
+    @property
+    def holds_nomination(self) -> bool:
+        """A node is kept free for the pod, which is not bound yet."""
+        return bool(self.nominated) and not self.node and self.counted
+
 
 class Requirement(Frozen, frozen=True):
     """One matchExpressions entry of a label selector (metav1)."""

@@ -192,7 +192,7 @@ class Projection:
         if self._start.indexed:
             self._relabelled(uid, before, after)
         _enlist(self._waiting, uid, after is not None and not to and after.pending)
-        _enlist(self._nominated, uid, after is not None and _holds_nomination(after))
+        _enlist(self._nominated, uid, after is not None and after.holds_nomination)
 
     def _renamed(self, uid: model.Uid, before: model.Pod | None, after: model.Pod | None) -> None:
         """A pod comes or goes. The name belongs to the one that came last."""
@@ -317,10 +317,6 @@ def _counts_alike(before: model.Pod, after: model.Pod) -> bool:
         and before.namespace == after.namespace
         and before.labels == after.labels
     )
-
-
-def _holds_nomination(pod: model.Pod) -> bool:
-    return bool(pod.nominated) and not pod.node and pod.counted
 
 
 def _enlist(pods: "immutables.MapMutation[model.Uid, None]", uid: model.Uid, belongs: bool) -> None:

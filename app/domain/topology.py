@@ -4,7 +4,7 @@ Persistent: a changed node replaces only the domains it leaves and enters, every
 shared with the former snapshot, together with the node set that it has already computed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import immutables
 
@@ -99,6 +99,25 @@ class Topology:
 
 
 EMPTY = Topology(immutables.Map(), _EMPTY)
+
+
+def of(nodes: Iterable[model.Node]) -> Topology:
+    """The topology of all these nodes at once."""
+    found: dict[str, dict[str, dict[model.NodeName, None]]] = {}
+    everywhere: dict[model.NodeName, None] = {}
+    for node in nodes:
+        everywhere[node.name] = None
+        for key, value in node.labels.items():
+            found.setdefault(key, {}).setdefault(value, {})[node.name] = None
+    return Topology(
+        immutables.Map(
+            {
+                key: Column(immutables.Map({value: Domain(immutables.Map(held)) for value, held in values}))
+                for key, values in ((key, column.items()) for key, column in found.items())
+            }
+        ),
+        Domain(immutables.Map(everywhere)),
+    )
 
 
 def _entered(

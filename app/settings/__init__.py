@@ -13,6 +13,7 @@ from app.settings.errors import Problem, SettingsRefused
 from app.settings.groups import (
     Budgets,
     Client,
+    Compaction,
     Debug,
     Election,
     Identities,
@@ -31,6 +32,7 @@ __all__ = [
     "FILE_VARIABLE",
     "Budgets",
     "Client",
+    "Compaction",
     "Debug",
     "Election",
     "Identities",

@@ -175,6 +175,28 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Compaction:
+    """How far the past reaches, and what it costs. ``topolog compact`` does it; without it the log grows."""
+
+    events: int = setting(50_000, at_least=100, at_most=100_000_000)
+    """A checkpoint is made once so many events have come since the last. Starting and looking back read at
+    most so many events, about 100,000 a second; a checkpoint takes about 100 bytes for each pod."""
+    seconds: float = setting(3600.0, at_least=1, at_most=604_800)
+    """And after so many seconds, if anything has come since."""
+    keep: int = setting(500_000, at_least=0, at_most=1_000_000_000)
+    """Events that the log keeps at least; what is older is trimmed, and lost where there is no archive. An
+    event takes about 600 bytes of the store's memory."""
+    checkpoints: int = setting(12, at_least=3, at_most=1_000)
+    """How many checkpoints the store keeps; the older they are, the thinner they lie."""
+    reader_timeout: float = setting(60.0, at_least=10, at_most=86_400)
+    """Seconds after which a process that reads the log and says nothing counts as dead: until then
+    nothing is trimmed that it has not read. It begins again from a checkpoint if it comes back."""
+    archive: str = setting("")
+    """Directory of the archive, a folder for each cluster in it: everything is written there before it is
+    trimmed. The extenders need it too, to show what is older than the log. Empty: none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Debug:
     """Debug flags as they are at the start; ``/debug/flags`` changes them in every process at once."""
 
@@ -232,6 +254,7 @@ class Settings:
     plugins: Plugins = field(default_factory=Plugins)
     budgets: Budgets = field(default_factory=Budgets)
     limits: Limits = field(default_factory=Limits)
+    compaction: Compaction = field(default_factory=Compaction)
     debug: Debug = field(default_factory=Debug)
     logging: Logging = field(default_factory=Logging)
     client: Client = field(default_factory=Client)

@@ -85,3 +85,20 @@ class Unreadable(StoreError):
 
 class NoServer(StoreError):
     """No Redis or Valkey server to start."""
+
+
+class Damaged(StoreError):
+    """A checkpoint or an archived segment is not as it was written."""
+
+
+class Held(StoreError):
+    """A reader still needs what was to be trimmed."""
+
+    def __init__(self, reader: str, offset: int) -> None:
+        super().__init__(f"{reader} has read up to offset {offset} only: nothing behind that may be trimmed")
+        self.reader = reader
+        self.offset = offset
+
+
+class Uncovered(StoreError):
+    """No checkpoint lets the entries be done without."""

@@ -6,7 +6,6 @@ the same time share an answer, provided that it was asked for after they came.
 """
 
 import dataclasses
-import gc
 import threading
 import time
 from collections import deque
@@ -16,7 +15,17 @@ from contextlib import contextmanager
 import immutables
 
 from app.domain import model, projecting, snapshots
-from app.store import errors, incarnations, logs, retrying, tailing, witnessing
+from app.store import (
+    beginnings,
+    collecting,
+    errors,
+    incarnations,
+    logs,
+    readers,
+    retrying,
+    tailing,
+    witnessing,
+)
 
 Nodes = immutables.Map[model.NodeName, model.Node]
 Callback = Callable[[snapshots.Snapshot, snapshots.Snapshot, tailing.Entry], None]
@@ -44,9 +53,22 @@ class Follower:
     caught up until it has read that one; whoever listens hears of what comes after.
     """
 
-    def __init__(self, log: logs.Log, *, indexed: frozenset[str] = frozenset()) -> None:
-        """``indexed``: label keys of pods that Snapshot.siblings must work for."""
+    def __init__(
+        self,
+        log: logs.Log,
+        *,
+        indexed: frozenset[str] = frozenset(),
+        begin: beginnings.Beginnings | None = None,
+        reader: readers.Reader | None = None,
+    ) -> None:
+        """``indexed``: label keys of pods that Snapshot.siblings must work for.
+
+        With ``begin`` the first snapshot comes out of a checkpoint. ``reader`` tells the store how far
+        this one is, so that nothing is trimmed before it is read.
+        """
         self._log = log
+        self._beginnings = begin
+        self._reader = reader
         self._tail = log.tail()
         self._watch = log.tail()
         self._snapshot = snapshots.empty(indexed=indexed, incarnation=log.incarnation)
@@ -107,6 +129,8 @@ class Follower:
         with self._lock:
             self._asked_at = None
             self._tail.close()
+        if self._reader is not None:
+            self._reader.leave()
 
     def wait_until_caught_up(self, *, timeout: float) -> bool:
         """Whether the head of the log was reached within the timeout (seconds)."""
@@ -188,6 +212,11 @@ class Follower:
                 self._publish(ahead, appended.at_ms if appended is not None else None)
                 self.head_seen = max(self.head_seen, ahead.offset)
 
+    def dated(self) -> tuple[snapshots.Snapshot, int | None]:
+        """The latest snapshot, and when its last event was appended (milliseconds), if that is known."""
+        with self._lock:
+            return self._snapshot, self._known_ms
+
     def nearest(self, offset: int) -> snapshots.Snapshot | None:
         """The latest of the recent snapshots that is not after the offset."""
         found = [kept for kept in (*self._recent, self._snapshot) if kept.offset <= offset]
@@ -206,7 +235,10 @@ class Follower:
         if not self._lock.acquire(blocking=False):
             return
         try:
-            if self._asked_at is None and self._tail.ask(self._snapshot.offset, self._known_ms):
+            # Before that, where to begin is not known.
+            if not self._reached.is_set() or self._asked_at is not None:
+                return
+            if self._tail.ask(self._snapshot.offset, self._known_ms):
                 self._begin()
                 self._asked_at = time.monotonic()
         except errors.StoreError:
@@ -229,18 +261,43 @@ class Follower:
         if begun is None:
             self._begin()
             begun = time.monotonic()
-        reads = self._tail.read_all(self._snapshot.offset, self._known_ms, timeout=timeout, asked=asked)
-        if self._callbacks and not self._silent:
-            self._apply_singly(reads)
-        elif self._reached.is_set():
-            self._apply(reads)
+        if self._reached.is_set():
+            self._read(timeout, asked=asked)
         else:
-            with _collector_paused():
-                self._apply(reads)
+            with collecting.paused():
+                self._start_over()
+                self._read(timeout)
         self._current_at = begun
         self._fresh = True
         self._silent = False
         self._reached.set()
+        if self._thread is None and self._reader is not None:
+            self._reader.attend(self._snapshot.offset)
+
+    def _read(self, timeout: float, *, asked: bool = False) -> None:
+        told = bool(self._callbacks) and not self._silent
+        apply = self._apply_singly if told else self._apply
+        try:
+            apply(self._tail.read_all(self._snapshot.offset, self._known_ms, timeout=timeout, asked=asked))
+        except errors.Trimmed:
+            # Too slow, or stopped for too long. Whoever listens would miss events: no jump for them.
+            if told or not self._start_over():
+                raise
+            apply(self._tail.read_all(self._snapshot.offset, self._known_ms, timeout=timeout))
+
+    def _start_over(self) -> bool:
+        """Go on from the newest checkpoint; false if there is none further than this."""
+        if self._beginnings is None:
+            return False
+        snapshot, at_ms = self._beginnings.newest(indexed=self._snapshot.indexed)
+        if snapshot.offset <= self._snapshot.offset:
+            return False
+        self._snapshot, self._known_ms = snapshot, at_ms
+        self._recent.clear()
+        self._recent.append(snapshot)
+        self._nodes.clear()
+        self._nodes.append((snapshot.offset, snapshot.nodes))
+        return True
 
     def _follow_on(self) -> bool:
         """Go along to the store's incarnation if it is a later one; else let everybody know of the loss."""
@@ -316,6 +373,8 @@ class Follower:
                 with self._lock:
                     seen = self._pull_on().offset
                 self._tell()
+                if self._reader is not None:
+                    self._reader.attend(seen)
                 self.error = None
                 pause = _PAUSE_SECONDS
                 self._watch.wait(seen, milliseconds=_WAIT_MS)
@@ -345,15 +404,3 @@ class Follower:
                     failures.append(error)
         if failures:
             raise failures[0]
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """A first fold makes millions of objects that stay: looking for cycles among them doubles the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -1,23 +1,49 @@
-"""The cluster as it was: the snapshot at any offset or time that the log still reaches."""
+"""The cluster as it was: the snapshot at any offset or time that checkpoints, log and archive reach.
+
+A past snapshot is folded from the nearest earlier one: recently served, asked for before, or a
+checkpoint. The events come from the log, and where it has been trimmed, from the archive.
+"""
 
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from app.domain import events, model, projecting, snapshots
-from app.store import errors, following, logs, tailing
+from app.store import archives, beginnings, collecting, errors, following, logs, tailing
 
 _KEPT = 16
+_ORIGINS = 3
+"""Snapshots of one origin share what did not change between them; those of two share nothing."""
+_PIECE = 5000
+"""Archived entries taken at a time."""
+
+
+class _Kept(NamedTuple):
+    snapshot: snapshots.Snapshot
+    origin: int
+    """The offset of the snapshot that it was folded from in the first place."""
 
 
 class Histories:
     """Past snapshots, folded from the nearest one at hand; thread-safe, bounded."""
 
-    def __init__(self, log: logs.Log, follower: following.Follower, *, kept: int = _KEPT) -> None:
+    def __init__(
+        self,
+        log: logs.Log,
+        follower: following.Follower,
+        begin: beginnings.Beginnings | None = None,
+        archive: archives.Archive | None = None,
+        *,
+        kept: int = _KEPT,
+    ) -> None:
+        """``kept``: how many past snapshots are remembered, of three checkpoints at most."""
         self._log = log
         self._follower = follower
+        self._begin = begin
+        self._archive = archive
         self._kept = kept
-        self._cache: OrderedDict[int, snapshots.Snapshot] = OrderedDict()
+        self._cache: OrderedDict[int, _Kept] = OrderedDict()
         self._lock = threading.Lock()
 
     def at(self, offset: int | None = None, time_ms: int | None = None) -> snapshots.Snapshot:
@@ -31,10 +57,24 @@ class Histories:
             offset = self.offset_at(time_ms)
         if offset < 0:
             raise errors.Beyond(offset, self._follower.snapshot.offset)
-        base = self._nearest(offset)
-        if base.offset != offset:
-            base = self._folded(base, offset)
-        return base
+        near = self._near(offset)
+        if near is None or near.snapshot.offset != offset:
+            with collecting.paused():
+                near = self._reached(near, offset)
+            self._remember(near)
+        return near.snapshot
+
+    def appended_ms(self, offset: int) -> int | None:
+        """When the event at the offset was appended; None if that is no longer known."""
+        try:
+            return next((entry.at_ms for entry in self._entries(offset - 1, offset)), None)
+        except errors.Trimmed:
+            return None
+
+    def oldest(self) -> int:
+        """The first offset whose event can still be read."""
+        archived = self._archive.oldest() if self._archive is not None else 0
+        return archived or max(1, self._log.oldest())
 
     def of(self, position: model.Position) -> snapshots.Snapshot:
         """The snapshot at a position; raises Superseded besides if it is of another incarnation."""
@@ -52,21 +92,28 @@ class Histories:
 
         If the store's clock was set back in between, of one such event.
         """
-        low, high = 0, self._log.head().offset
+        low, high = max(0, self._log.oldest() - 1), self._log.head().offset
+        oldest = low + 1
         while low < high:
             middle = (low + high + 1) // 2
             try:
                 (entry,) = self._log.read(middle - 1, limit=1)
             except errors.Trimmed as trimmed:
-                if trimmed.oldest > high:
-                    raise
-                low = trimmed.oldest - 1
+                low, oldest = trimmed.oldest - 1, trimmed.oldest
                 continue
             if entry.at_ms <= time_ms:
                 low = middle
             else:
                 high = middle - 1
-        return low
+        if low >= oldest or oldest == 1:
+            return low
+        # Everything in the log is later, and something was before it.
+        archived = self._archive.offset_at(time_ms) if self._archive is not None else None
+        if archived is not None:
+            return archived
+        if self.oldest() == 1:
+            return 0
+        raise errors.Trimmed(self._oldest())
 
     def entries(
         self,
@@ -94,7 +141,10 @@ class Histories:
 
     def _entries(self, after: int, until: int | None) -> Iterator[tailing.Entry]:
         while until is None or after < until:
-            entries = self._log.read(after)
+            try:
+                entries = self._log.read(after)
+            except errors.Trimmed:
+                entries = self._archived(after, tailing.CHUNK)
             for entry in entries:
                 if until is not None and entry.offset > until:
                     return
@@ -103,33 +153,91 @@ class Histories:
                 return
             after = entries[-1].offset
 
-    def _nearest(self, offset: int) -> snapshots.Snapshot:
-        start = self._follower.nearest(offset)
-        with self._lock:
-            present = self._follower.snapshot.position.incarnation
-            for past, kept in list(self._cache.items()):
-                if kept.position.incarnation != present:
-                    del self._cache[past]
-                elif kept.offset <= offset and (start is None or kept.offset > start.offset):
-                    start = kept
-            if start is not None and start.offset in self._cache:
-                self._cache.move_to_end(start.offset)
-        if start is not None:
-            return start
-        now = self._follower.snapshot
-        return snapshots.empty(indexed=now.indexed, incarnation=now.position.incarnation)
+    def _archived(self, after: int, limit: int) -> list[tailing.Entry]:
+        if self._archive is None:
+            raise errors.Trimmed(self._oldest())
+        try:
+            return self._archive.read(after, limit=limit)
+        except errors.Trimmed as trimmed:
+            raise errors.Trimmed(self._oldest()) from trimmed
 
-    def _folded(self, base: snapshots.Snapshot, offset: int) -> snapshots.Snapshot:
-        projection = projecting.Projection(base)
-        while projection.offset < offset:
-            entries = self._log.read(projection.offset, limit=min(tailing.CHUNK, offset - projection.offset))
-            if not entries:
-                raise errors.Beyond(offset, projection.offset)
-            past: list[events.AnyEvent] = [entry.event for entry in entries]
-            projection.apply_all(past)
-        snapshot = projection.finish()
+    def _oldest(self) -> int:
+        """The oldest offset that can be shown, for those who asked for an older one."""
+        found = self._begin.oldest() if self._begin is not None else None
+        return self.oldest() if found is None else found
+
+    # -- snapshots -------------------------------------------------------------------------
+
+    def _near(self, offset: int) -> _Kept | None:
+        """The nearest at hand that is not after the offset."""
+        recent = self._follower.nearest(offset)
+        near = None if recent is None else _Kept(recent, -1)
+        present = self._follower.snapshot.position.incarnation
         with self._lock:
-            self._cache[offset] = snapshot
+            for past, kept in list(self._cache.items()):
+                if kept.snapshot.position.incarnation != present:
+                    del self._cache[past]
+                elif past <= offset and (near is None or past > near.snapshot.offset):
+                    near = kept
+            if near is not None and near.snapshot.offset in self._cache:
+                self._cache.move_to_end(near.snapshot.offset)
+        return near
+
+    def _reached(self, near: _Kept | None, offset: int) -> _Kept:
+        """The snapshot at the offset, from what is at hand or from a checkpoint."""
+        better = self._checkpoint(offset, None if near is None else near.snapshot.offset)
+        if better is None and near is not None:
+            try:
+                return self._folded(near, offset)
+            except errors.Trimmed:
+                better = self._checkpoint(offset, None)
+                if better is None or better.snapshot.offset <= near.snapshot.offset:
+                    raise
+        if better is None:
+            now = self._follower.snapshot
+            better = _Kept(snapshots.empty(indexed=now.indexed, incarnation=now.position.incarnation), 0)
+        return self._folded(better, offset)
+
+    def _checkpoint(self, offset: int, better_than: int | None) -> _Kept | None:
+        if self._begin is None:
+            return None
+        indexed = self._follower.snapshot.indexed
+        found = self._begin.not_after(offset, indexed=indexed, better_than=better_than)
+        return None if found is None else _Kept(found.snapshot, found.snapshot.offset)
+
+    def _folded(self, base: _Kept, offset: int) -> _Kept:
+        if base.snapshot.offset == offset:
+            return base
+        projection = projecting.Projection(base.snapshot)
+        for entries in self._runs(projection.offset, offset):
+            projection.apply_all(entries)
+        if projection.offset < offset:
+            raise errors.Beyond(offset, projection.offset)
+        return _Kept(projection.finish(), base.origin)
+
+    def _runs(self, after: int, until: int) -> Iterator[list[events.AnyEvent]]:
+        """The events behind one offset up to another, from the log or from the archive."""
+        while after < until:
+            try:
+                for read in self._log.read_all(after):
+                    found = list(read.events[: until - after])
+                    after += len(found)
+                    yield found
+                    if after == until:
+                        return
+                return
+            except errors.Trimmed:
+                entries = self._archived(after, min(_PIECE, until - after))
+                after = entries[-1].offset
+                yield [entry.event for entry in entries]
+
+    def _remember(self, kept: _Kept) -> None:
+        with self._lock:
+            self._cache[kept.snapshot.offset] = kept
+            self._cache.move_to_end(kept.snapshot.offset)
             while len(self._cache) > self._kept:
                 self._cache.popitem(last=False)
-        return snapshot
+            origins = list(dict.fromkeys(one.origin for one in reversed(self._cache.values())))
+            for origin in origins[_ORIGINS:]:
+                for offset in [at for at, one in self._cache.items() if one.origin == origin]:
+                    del self._cache[offset]

@@ -19,9 +19,10 @@ class Keys:
             raise errors.StoreError(
                 f"cluster name {cluster!r} cannot be part of a key: use at most 63 letters, digits and . _ -"
             )
+        self.cluster = cluster
         self.prefix = f"topolog:{{{cluster}}}:"
         self.log = self.prefix + "log"
-        """Stream: an entry for each event, id ``OFFSET-0``, fields ``t`` (ms), ``e`` (JSON), ``w`` (epoch)."""
+        """Stream: an entry for each event, id ``OFFSET-0``, fields ``t`` (ms), ``e`` (JSON), ``w`` (epoch)"""
         self.meta = self.prefix + "meta"
         """Hash: incarnation and the former one, head, at (its ms), epoch, writer, recorded (ms), schema,
         ``rv:KIND`` checkpoints, and lost while it is known that the log is not whole."""
@@ -31,6 +32,14 @@ class Keys:
         """Hash: ``NAMESPACE/POLICY|DOMAIN`` -> pods counted there; absent if 0."""
         self.decisions = self.prefix + "decisions"
         """Stream of decision records, capped."""
+        self.checkpoints = self.prefix + "checkpoints"
+        """Hash: offset -> header of the checkpoint there (JSON)."""
+        self.readers = self.prefix + "readers"
+        """Hash: reader -> ``OFFSET MS``: how far it has read, and when it last said so."""
+
+    def checkpoint(self, offset: int, parts: str, number: int) -> str:
+        """String: one line of the checkpoint at an offset, compressed (gzip)."""
+        return f"{self.prefix}checkpoint:{offset}:{parts}:{number}"
 
     def session(self, identity: str) -> str:
         """String, kept for a day: the last call of one writer and what came of it."""

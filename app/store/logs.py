@@ -145,6 +145,63 @@ class Log:
                     if not patience.again():
                         raise
 
+    def prove(self, offset: int, at_ms: int) -> None:
+        """Return if the log goes on from the entry at the offset, appended then.
+
+        Raises Rewound if it is another entry, Trimmed if it is no longer there, Gap or StoreAway.
+        """
+        patience = retrying.Patience(self._timeout)
+        with _borrowed(self._tails) as tail:
+            while True:
+                try:
+                    tail.read(offset, at_ms, limit=1, timeout=patience.attempt)
+                    return
+                except errors.StoreAway:
+                    if not patience.again():
+                        raise
+
+    def read_all(self, after: int, known_ms: int | None = None) -> Iterator[tailing.Read]:
+        """Reads from behind an offset up to the head, many entries at a time; raises as ``read`` does."""
+        with _borrowed(self._tails) as tail:
+            yield from tail.read_all(after, known_ms, timeout=self._timeout)
+
+    def raws(self, after: int, until: int) -> list[tailing.Raw]:
+        """The entries behind one offset up to another, none missing, as they are; raises Gap."""
+        raws = [
+            tailing.Raw(
+                _offset_of(identity),
+                int(fields[b"t"]),
+                msgspec.Raw(fields[b"e"]),
+                fields.get(b"w", b"").decode(),
+            )
+            for identity, fields in self._range(f"{after + 1}-0", f"{until}-0", until - after)
+        ]
+        for expected, raw in enumerate(raws, after + 1):
+            if raw.offset != expected:
+                raise errors.Gap(f"offset {expected} is missing from the log: the store is damaged")
+        if len(raws) != until - after:
+            raise errors.Gap(f"offset {after + len(raws) + 1} is missing from the log: the store is damaged")
+        return raws
+
+    def trim(self, keep: int, checkpoint: int, *, reader_timeout: float) -> int:
+        """Remove the entries below ``keep``, which a checkpoint at or after it lets be done without.
+
+        Returns how many were removed. Raises Held while a reader that was heard of within the timeout
+        (seconds) has not read so far; Uncovered if there is no such checkpoint; Rewound.
+        """
+        with _borrowed(self._sessions) as session:
+            packed = session.wire.pack(
+                *("FCALL", "topolog_trim", 4),
+                *(self._names.log, self._names.meta, self._names.checkpoints, self._names.readers),
+                *(self.incarnation, keep, checkpoint, int(reader_timeout * 1000)),
+            )
+            # Repeating it removes nothing more.
+            reply = self._repeated(session.wire, packed, None)
+        if not isinstance(reply, list) or reply[0] != b"OK":
+            tailing.refuse(reply if isinstance(reply, list) else [str(reply).encode()])
+        removed: int = reply[1]
+        return removed
+
     def wait(self, after: int, *, milliseconds: int) -> None:
         """Return when something is behind ``after``, or when the time is over."""
         with _borrowed(self._tails) as tail:
@@ -175,7 +232,7 @@ class Log:
     def epochs(self, after: int = 0, *, limit: int = tailing.CHUNK) -> list[tuple[int, str]]:
         """(offset, epoch) of the entries behind an offset; the epoch is empty for who needs none."""
         entries = self._range(f"{after + 1}-0", "+", limit)
-        return [(int(i.partition(b"-")[0]), connecting.text(fields.get(b"w", b""))) for i, fields in entries]
+        return [(_offset_of(i), connecting.text(fields.get(b"w", b""))) for i, fields in entries]
 
     def time_of(self, offset: int) -> int | None:
         """When the entry was appended (milliseconds); None if the log does not hold it."""
@@ -185,7 +242,7 @@ class Log:
     def oldest(self) -> int:
         """The first offset that the log still holds; the one to come if it is empty."""
         entries = self._range("-", "+", 1)
-        return int(entries[0][0].partition(b"-")[0]) if entries else self.head().offset + 1
+        return _offset_of(entries[0][0]) if entries else self.head().offset + 1
 
     def _range(self, first: str, last: str, count: int) -> list[tuple[bytes, dict[bytes, bytes]]]:
         with connecting.translated():
@@ -298,6 +355,10 @@ class Log:
         with connecting.translated():
             fields = self._client.hgetall(key)
         return {connecting.text(field): connecting.text(value) for field, value in fields.items()}
+
+
+def _offset_of(identity: bytes) -> int:
+    return int(identity.partition(b"-")[0])
 
 
 @contextmanager

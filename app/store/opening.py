@@ -1,5 +1,6 @@
 """Opening a store: from settings to everything that works on it."""
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
@@ -8,7 +9,21 @@ from pathlib import Path
 import redis
 
 from app import settings
-from app.store import connecting, decisions, embedded, errors, following, histories, incarnations, keys, logs
+from app.store import (
+    archives,
+    beginnings,
+    checkpoints,
+    connecting,
+    decisions,
+    embedded,
+    errors,
+    following,
+    histories,
+    incarnations,
+    keys,
+    logs,
+    readers,
+)
 from migrations import running
 
 
@@ -27,6 +42,10 @@ class Store:
     follower: following.Follower
     histories: histories.Histories
     decisions: decisions.Decisions
+    checkpoints: checkpoints.Checkpoints
+    beginnings: beginnings.Beginnings
+    archive: archives.Archive | None = None
+    """What the log no longer holds; None if nothing is archived."""
     server: embedded.Server | None = None
     """The embedded server, if this process started one."""
 
@@ -51,9 +70,10 @@ def open_store(
     cluster: str,
     indexed: Iterable[str] = (),
     embedded_dir: Path | None = None,
+    archive: str = "",
     emptied: bool = False,
 ) -> Store:
-    """Open the cluster's store.
+    """Open the cluster's store; ``archive`` is the directory of its archive, if there is one.
 
     Without a URL a server is started in ``embedded_dir`` (temporary if None) and brought to this
     version's schema; one that is only connected to must have been. ``emptied``: a store that holds
@@ -68,7 +88,8 @@ def open_store(
         client = connecting.connect(server.url if server else options.url, timeout=options.socket_timeout)
         if server is not None:
             migrate(client, names)
-        return _opened(client, names, options, indexed, server, emptied=emptied)
+        _check_schema(client, names, emptied=emptied)
+        return _opened(client, names, options, indexed, server, archive)
     except BaseException:
         if server is not None:
             server.stop()
@@ -91,15 +112,7 @@ def status(client: redis.Redis, names: keys.Keys) -> running.Status:
         return running.status(client, names.prefix, library())
 
 
-def _opened(
-    client: redis.Redis,
-    names: keys.Keys,
-    options: settings.Store,
-    indexed: Iterable[str],
-    server: embedded.Server | None,
-    *,
-    emptied: bool,
-) -> Store:
+def _check_schema(client: redis.Redis, names: keys.Keys, *, emptied: bool) -> None:
     with connecting.translated():
         schema, incarnation = client.hmget(names.meta, ["schema", "incarnation"])
     found, needed = int(schema or 0), running.latest()
@@ -107,15 +120,30 @@ def _opened(
     if not empty and (found != needed or not incarnation):
         todo = "run `topolog migrate up`" if found < needed else "use the newer Topolog that migrated it"
         raise errors.SchemaMismatch(f"the store has schema {found}, this version needs {needed}: {todo}")
-    log = logs.Log(client, names, connecting.text(incarnation or b""), timeout=options.socket_timeout)
-    try:
-        log.read(0, limit=1)  # proves that the functions are there
-    except errors.Trimmed:
-        pass
-    except errors.Rewound:
-        pass  # The follower tells, and goes along once a recorder has seen to it.
-    follower = following.Follower(log, indexed=frozenset(indexed))
-    past = histories.Histories(log, follower)
+
+
+def _opened(
+    client: redis.Redis,
+    names: keys.Keys,
+    options: settings.Store,
+    indexed: Iterable[str],
+    server: embedded.Server | None,
+    directory: str,
+) -> Store:
+    with connecting.translated():
+        incarnation = connecting.text(client.hget(names.meta, "incarnation") or b"")
+    log = logs.Log(client, names, incarnation, timeout=options.socket_timeout)
+    with contextlib.suppress(errors.Rewound):
+        # Proves that the functions are there. Of a loss the follower tells; it goes along once a
+        # recorder has seen to it.
+        log.read(log.head().offset, limit=1)
+    kept = checkpoints.Checkpoints(client, names)
+    archive = archives.Archive(Path(directory), names.cluster, lambda: log.incarnation) if directory else None
+    begin = beginnings.Beginnings(log, kept, archive)
+    follower = following.Follower(
+        log, indexed=frozenset(indexed), begin=begin, reader=readers.Reader(client, names)
+    )
+    past = histories.Histories(log, follower, begin, archive)
     return Store(
         client=client,
         keys=names,
@@ -123,5 +151,8 @@ def _opened(
         follower=follower,
         histories=past,
         decisions=decisions.Decisions(client, names, follower, kept=options.decisions_kept),
+        checkpoints=kept,
+        beginnings=begin,
+        archive=archive,
         server=server,
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple, NoReturn
 
+import msgspec
 import redis
 
 from app.domain import events
@@ -26,6 +27,18 @@ class Entry(NamedTuple):
     at_ms: int
     """When it was appended, by the store's clock: milliseconds since the epoch."""
     event: events.AnyEvent
+
+
+class Raw(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An entry as it lies in the log and in the archive; the event is not looked into."""
+
+    offset: int
+    t: int
+    """When it was appended: milliseconds since the epoch, by the store's clock."""
+    e: msgspec.Raw
+    """The event, as JSON."""
+    w: str = ""
+    """The epoch of the writer of facts that appended it; empty for everybody else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,5 +212,9 @@ def refuse(reply: list[bytes | int]) -> NoReturn:
             raise errors.CeilingReached(key, int(found), int(ceiling))
         case ["FENCED", epoch, writer]:
             raise errors.Fenced(epoch, writer)
+        case ["HELD", reader, offset]:
+            raise errors.Held(reader, int(offset))
+        case ["UNCOVERED", offset]:
+            raise errors.Uncovered(f"there is no checkpoint at offset {offset}: nothing before it may go")
         case _:
             raise errors.StoreError(f"the store refused: {' '.join(words)}")

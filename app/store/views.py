@@ -41,13 +41,18 @@ def folded(
     return projection.finish()
 
 
-def differences(client: redis.Redis, names: keys.Keys, log: logs.Log) -> list[Difference]:
-    """Where the views in Redis differ from the fold of the log, at one and the same offset."""
+def differences(
+    client: redis.Redis, names: keys.Keys, log: logs.Log, start: snapshots.Snapshot | None = None
+) -> list[Difference]:
+    """Where the views in Redis differ from the fold of the log, at one and the same offset.
+
+    ``start``: a snapshot to fold from, where the log does not reach its own beginning any more.
+    """
     with connecting.translated():
         pipeline: Any = client.pipeline(transaction=True)
         pipeline.hget(names.meta, "head").hgetall(names.counts).hgetall(names.versions)
         head, counts, versions = pipeline.execute()
-    snapshot = folded(log, int(head or 0))
+    snapshot = folded(log, int(head or 0), start)
     return [
         *_differing("counts", _numbers(counts), snapshot.counts),
         *_differing("versions", _numbers(versions), snapshot.versions),
@@ -55,7 +60,12 @@ def differences(client: redis.Redis, names: keys.Keys, log: logs.Log) -> list[Di
 
 
 def rebuild(
-    client: redis.Redis, names: keys.Keys, log: logs.Log, *, timeout: float = 60.0
+    client: redis.Redis,
+    names: keys.Keys,
+    log: logs.Log,
+    start: snapshots.Snapshot | None = None,
+    *,
+    timeout: float = 60.0,
 ) -> snapshots.Snapshot:
     """Replace counts and versions by the fold of the log, in one transaction at one offset.
 
@@ -63,7 +73,7 @@ def rebuild(
     stored; raises StoreAway if there was no pause within the timeout (seconds).
     """
     patience = retrying.Patience(timeout)
-    snapshot = folded(log)
+    snapshot = folded(log, start=start)
     while not _replaced(client, names, snapshot):
         if not patience.again():
             raise errors.StoreAway("the log grows faster than its views are rebuilt: stop the writers")

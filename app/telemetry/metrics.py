@@ -30,3 +30,11 @@ QUARANTINED = Counter(
     "topolog_quarantined_total", "Objects of a watch that could not be understood.", ["kind"]
 )
 NUDGES = Counter("topolog_nudges_total", "Pending pods told of room by a condition.", ["outcome"])
+
+CHECKPOINT = Gauge("topolog_checkpoint_offset", "Offset of the newest checkpoint.")
+ARCHIVED = Gauge("topolog_archived_offset", "Offset up to which everything is in the archive.")
+OLDEST = Gauge("topolog_oldest_offset", "Offset of the oldest event that the log holds.")
+TRIMMED = Counter("topolog_trimmed_events_total", "Events removed from the log.")
+COMPACTIONS_FAILED = Counter(
+    "topolog_failed_compactions_total", "Checkpoints, archivings and trims that failed.", ["step"]
+)

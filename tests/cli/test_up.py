@@ -40,14 +40,14 @@ def kubeconfig(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def free_ports() -> tuple[int, int]:
-    """One port, and the first of three in a row, all free a moment ago."""
+    """One port, and the first of four in a row, all free a moment ago."""
     for first in range(21_000 + os.getpid() % 4_000, 29_000, 7):
         try:
-            for port in range(first, first + 4):
+            for port in range(first, first + 5):
                 socket.create_server(("127.0.0.1", port)).close()
         except OSError:
             continue
-        return first + 3, first
+        return first + 4, first
     raise AssertionError("no free ports")
 
 
@@ -107,7 +107,7 @@ def test_one_command_runs_it_all_and_one_interrupt_ends_it(
     assert [node["name"] for node in json.loads(asked.stdout)["items"]] == ["n1"]
     # Is nobody left behind, and nothing that only looked like an end?
     started = members(lines)
-    assert set(started) == {"recorder", "controller", "extender"}
+    assert set(started) == {"recorder", "controller", "compactor", "extender"}
     assert not any(alive(pid) for pid in started.values())
     assert "Traceback" not in told
     assert told.endswith("topolog up: stopped\n")

@@ -96,11 +96,15 @@ def test_a_lease_that_is_deleted_changes_the_epoch_and_nothing_else(
 ) -> None:
     recordings = [beside().ready(), beside()]
     conftest.eventually(lambda: standing_by(recordings[1]), "the second one stands by")
-    for at in range(3):
+
+    def led_anew(times: int) -> None:
         cluster_side.server.objects.remove("leases", LEASE)
-        conftest.eventually(lambda at=at: len(leaders(store.log)) == at + 2, "a recorder leads again")
-        cluster_side.node(f"n{at}")
-        recordings[0].until(lambda one, at=at: f"n{at}" in one.nodes, "it is recorded")
+        conftest.eventually(lambda: len(leaders(store.log)) == times + 1, "a recorder leads again")
+        cluster_side.node(f"n{times}")
+        recordings[0].until(lambda one: f"n{times}" in one.nodes, "it is recorded")
+
+    for times in (1, 2, 3):
+        led_anew(times)
     check_epochs(store.log)
     assert rewinds(store.log) == []
 
@@ -315,9 +319,12 @@ def test_a_loss_is_noticed_by_a_recorder_that_knew_nothing_of_it(own: Own) -> No
     """Nobody was there when it happened but for the word that the last recorder left in the Lease."""
     recording = filled(own)
     own.extender.follower.stop()
+    size = own.size
+    own.cluster.pod("later", node="n0", app="x")
+    recording.until(lambda one: any(pod.name == "later" for pod in one.pods.values()), "it is recorded")
     former, seen = own.log.incarnation, recording.store.log.seen
     recording.stop()
-    own.cut(own.size - 40)
+    own.cut(size)
     second = own.record().ready()
     ((_, rewound),) = rewinds(second.store.log)
     assert (rewound.from_incarnation, rewound.lost_to) == (former, seen.offset)

@@ -317,7 +317,57 @@ local function rewind(keys, argv)
   return { 'OK', offset, offset, tonumber(at) }
 end
 
+-- Notes how far a reader has come: what it has not read yet is not trimmed while it is alive.
+--
+-- KEYS readers; ARGV reader, offset ('' to leave); reply {'OK', milliseconds}
+local function attend(keys, argv)
+  local now = redis.call('TIME')
+  local at = text(tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000))
+  if argv[2] == '' then
+    redis.call('HDEL', keys[1], argv[1])
+  else
+    redis.call('HSET', keys[1], argv[1], argv[2] .. ' ' .. at)
+  end
+  return { 'OK', tonumber(at) }
+end
+
+-- Removes the entries below an offset: never past a checkpoint, never under a reader that is alive.
+--
+-- KEYS log, meta, checkpoints, readers
+-- ARGV incarnation, the oldest offset to keep, offset of the checkpoint to go on from,
+--      milliseconds after which a reader that said nothing counts as dead
+-- Reply {'OK', entries removed} | {'REWOUND', incarnation, head} | {'UNCOVERED', offset}
+--     | {'HELD', reader, offset}
+local function trim(keys, argv)
+  local log, meta, checkpoints, readers = unpack(keys)
+  local keep, from, patience = tonumber(argv[2]), tonumber(argv[3]), tonumber(argv[4])
+  local state = redis.call('HMGET', meta, 'incarnation', 'head', 'lost')
+  local head = tonumber(state[2] or '0')
+  if state[1] ~= argv[1] or head < from or state[3] then
+    return { 'REWOUND', state[1] or '', head }
+  end
+  if keep > from or redis.call('HEXISTS', checkpoints, argv[3]) == 0 then
+    return { 'UNCOVERED', from }
+  end
+  local now = redis.call('TIME')
+  local at = tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000)
+  local fields = redis.call('HGETALL', readers)
+  local dead = {}
+  for i = 1, #fields, 2 do
+    local offset, seen = string.match(fields[i + 1], '^(%d+) (%d+)$')
+    if offset == nil or at - tonumber(seen) > patience then
+      dead[#dead + 1] = fields[i]
+    elseif tonumber(offset) < keep then
+      return { 'HELD', fields[i], tonumber(offset) }
+    end
+  end
+  write('HDEL', readers, dead)
+  return { 'OK', redis.call('XTRIM', log, 'MINID', '=', text(keep) .. '-0') }
+end
+
 redis.register_function('topolog_append', append)
 redis.register_function('topolog_doubt', doubt)
 redis.register_function('topolog_rewind', rewind)
+redis.register_function('topolog_attend', attend)
+redis.register_function('topolog_trim', trim)
 redis.register_function { function_name = 'topolog_read', callback = read, flags = { 'no-writes' } }

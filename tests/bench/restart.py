@@ -1,0 +1,65 @@
+"""How fast a process that was restarted knows the cluster again: from a checkpoint, and the tail behind it.
+
+What is measured is what a process does before it is ready: connect, read the checkpoint, prove it,
+build the indexes, read the tail, apply it. The store is a real server with an append-only file.
+"""
+
+import gc
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from app import settings
+from app.domain import events, projecting, snapshots
+from app.store import embedded, logs, opening
+from tests.bench import filling, populating
+
+CLUSTER = "bench"
+TAIL = 5_000
+
+
+def measure_restart(nodes: int = 5_000, pods: int = 150_000, tail: int = TAIL) -> float:
+    """Seconds from nothing to a snapshot of so many nodes and pods, ``tail`` events behind a checkpoint."""
+    with TemporaryDirectory(prefix="topolog-") as directory:
+        server = embedded.Server(Path(directory), append_only=True)
+        try:
+            keep(server.url, nodes, pods, tail)
+            gc.collect()
+            begun = time.perf_counter()
+            store = opening.open_store(
+                settings.Store(url=server.url), cluster=CLUSTER, indexed=("app.kubernetes.io/name",)
+            )
+            snapshot = store.follower.catch_up(timeout=60)
+            took = time.perf_counter() - begun
+            assert len(snapshot.pods) == pods
+            assert store.follower.nearest(snapshot.offset - tail - 1) is None, "not from the checkpoint"
+            store.close()
+            return took
+        finally:
+            server.stop()
+
+
+def keep(url: str, nodes: int, pods: int, tail: int) -> None:
+    """Fill the store and keep a checkpoint ``tail`` events before the end."""
+    facts = list(populating.facts(nodes, pods))
+    snapshot = filling.fill(url, CLUSTER, facts[: len(facts) - tail])
+    store = opening.open_store(settings.Store(url=url), cluster=CLUSTER)
+    at_ms = store.histories.appended_ms(snapshot.offset)
+    assert at_ms is not None
+    store.checkpoints.write(snapshot, at_ms)
+    append(store.log, snapshot, facts[len(facts) - tail :])
+    store.close()
+
+
+def append(log: logs.Log, snapshot: snapshots.Snapshot, facts: list[events.AnyEvent]) -> None:
+    """Go on from a snapshot."""
+    for at in range(0, len(facts), logs.MOST_EVENTS):
+        projection = projecting.Projection(snapshot)
+        part = facts[at : at + logs.MOST_EVENTS]
+        projection.apply_all(part)
+        log.append(logs.Batch(events=part, increments=projection.increments))
+        snapshot = projection.finish()
+
+
+if __name__ == "__main__":
+    print(f"{measure_restart():.2f} s")

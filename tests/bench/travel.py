@@ -1,0 +1,144 @@
+"""How long it takes to see the cluster as it was: random offsets of a long history.
+
+The history is that of a cluster in a steady state: pods come, are bound, run and go, so that as many
+live at every moment. The compactor made the checkpoints as it does by default, every 50,000 events.
+Cold: nothing of the past is at hand. Once with all of it in the log, once with the log trimmed to its
+last checkpoint and the rest in the archive.
+"""
+
+import random
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from app import settings
+from app.domain import events, model, projecting, snapshots
+from app.store import connecting, embedded, histories, keys, logs, opening
+from workers import compacting
+
+NODES, PODS, EVENTS = 1_000, 20_000, 1_000_000
+PROBES = 12
+CLUSTER = "bench"
+
+
+@dataclass(frozen=True, slots=True)
+class Travel:
+    """Seconds, over all probes."""
+
+    cold_median: float
+    cold_worst: float
+    cached_worst: float
+
+
+def measure_travel(
+    count: int = EVENTS, *, nodes: int = NODES, pods: int = PODS, probes: int = PROBES, seed: int = 1
+) -> tuple[Travel, Travel]:
+    """(out of the log, out of the archive)."""
+    with TemporaryDirectory(prefix="topolog-") as directory:
+        server = embedded.Server(Path(directory) / "server", append_only=True)
+        archive = Path(directory) / "archive"
+        try:
+            with connecting.connect(server.url) as client:
+                opening.migrate(client, keys.Keys(CLUSTER))
+            _write(server.url, archive, count, nodes, pods)
+            chosen = random.Random(seed)
+            offsets = [chosen.randrange(count) for _ in range(probes)]
+            out_of_log = _probed(server.url, "", offsets)
+            _compacted(server.url, archive, keep=0)
+            return out_of_log, _probed(server.url, str(archive), offsets)
+        finally:
+            server.stop()
+
+
+def _write(url: str, archive: Path, count: int, nodes: int, pods: int) -> None:
+    store = opening.open_store(settings.Store(url=url), cluster=CLUSTER, archive=str(archive))
+    options = settings.Compaction(keep=10 * count, checkpoints=1000, archive=str(archive))
+    compactor = compacting.Compactor(store, options)
+    snapshot = snapshots.empty(incarnation=store.log.incarnation)
+    batch: list[events.AnyEvent] = []
+    for number, event in zip(range(count), history(nodes, pods), strict=False):
+        batch.append(event)
+        if len(batch) == logs.MOST_EVENTS or number == count - 1:
+            projection = projecting.Projection(snapshot)
+            projection.apply_all(batch)
+            appended = store.log.append(logs.Batch(events=batch, increments=projection.increments))
+            snapshot = projection.finish()
+            store.follower.adopt(snapshot, appended)
+            batch = []
+            if snapshot.offset % 2048 < logs.MOST_EVENTS:
+                compactor.turn()
+    store.close()
+
+
+def _compacted(url: str, archive: Path, *, keep: int) -> None:
+    store = opening.open_store(settings.Store(url=url), cluster=CLUSTER, archive=str(archive))
+    compacting.Compactor(store, settings.Compaction(keep=keep, checkpoints=3)).turn()
+    store.close()
+
+
+def _probed(url: str, archive: str, offsets: list[int]) -> Travel:
+    store = opening.open_store(settings.Store(url=url), cluster=CLUSTER, archive=archive)
+    store.follower.catch_up(timeout=60)
+    cold: list[float] = []
+    cached: list[float] = []
+    for offset in offsets:
+        past = histories.Histories(store.log, store.follower, store.beginnings, store.archive)
+        for times in (cold, cached):
+            begun = time.perf_counter()
+            found = past.at(offset)
+            times.append(time.perf_counter() - begun)
+            assert found.offset == offset
+    store.close()
+    return Travel(statistics.median(cold), max(cold), max(cached))
+
+
+def history(nodes: int, pods: int) -> Iterator[events.AnyEvent]:
+    """Nodes and policies, then pods for ever, each gone once so many younger ones have come."""
+    for number in range(nodes):
+        labels = {"zone": f"z{number % 3}", "rack": f"r{number % 25}"}
+        yield events.NodeSeen(node=model.Node(f"node-{number}", f"n{number}", labels, ready=True))
+    for number in range(10):
+        yield events.PolicySeen(
+            policy=model.WorkloadPolicy(
+                uid=f"p{number}",
+                namespace=f"ns{number}",
+                name="quota",
+                topology_key="rack",
+                selector=model.Selector(labels={"app": f"a{number}"}),
+                allocations=(model.Allocation("r0", 100),),
+            )
+        )
+    number = 0
+    while True:
+        yield _seen(number, "", "Pending")
+        yield _seen(number, f"node-{number % nodes}", "Pending")
+        yield _seen(number, f"node-{number % nodes}", "Running")
+        if number >= pods:
+            gone = _seen(number - pods, "", "").pod
+            yield events.PodGone(gone.uid, gone.namespace, gone.name)
+        number += 1
+
+
+def _seen(number: int, node: str, phase: str) -> events.PodSeen:
+    app = f"app-{number % 1000}"
+    return events.PodSeen(
+        pod=model.Pod(
+            uid=f"00000000-0000-4000-8000-{number:012d}",
+            namespace=f"ns{number % 50}",
+            name=f"{app}-{number:06d}",
+            labels={"app": f"a{number % 50}", "pod-template-hash": "abcdef"},
+            owners=(model.Owner("ReplicaSet", app, f"uid-{app}", controller=True),),
+            requests={"cpu": 500, "memory": 1 << 30},
+            node=node,
+            phase=phase,
+            created="2026-01-01T00:00:00Z",
+        )
+    )
+
+
+if __name__ == "__main__":
+    print(*measure_travel(int(sys.argv[1]) if sys.argv[1:] else EVENTS), sep="\n")

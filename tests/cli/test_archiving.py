@@ -1,0 +1,73 @@
+"""``topolog archive`` on files alone."""
+
+import json
+import pathlib
+import subprocess
+
+import pytest
+
+from app.store import archives, opening
+from tests.cli import commands
+from tests.store import writing
+
+
+@pytest.fixture
+def folder(store: opening.Store, tmp_path: pathlib.Path) -> pathlib.Path:
+    """An archive of the cluster ``berlin`` with two segments of five."""
+    for number in range(10):
+        writing.facts(store.log, store.follower.catch_up(), [writing.seen(f"u{number}")])
+    archive = archives.Archive(tmp_path, "berlin", lambda: "i")
+    archive.keep_segment(store.log.raws(0, 5), "i")
+    archive.keep_segment(store.log.raws(5, 10), "i")
+    return tmp_path
+
+
+def archive(folder: pathlib.Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    return commands.topolog(
+        "archive", *words, TOPOLOG_CLUSTER="berlin", TOPOLOG_COMPACTION_ARCHIVE=str(folder)
+    )
+
+
+def test_it_lists_what_is_there(folder: pathlib.Path) -> None:
+    done = archive(folder, "ls", "-o", "json")
+    assert [(one["kind"], one["first"], one["last"]) for one in json.loads(done.stdout)] == [
+        ("segment", 1, 5),
+        ("segment", 6, 10),
+    ]
+    assert "FIRST" in archive(folder, "ls").stdout
+    assert archive(folder / "none", "ls").returncode == 0
+
+
+def test_a_whole_archive_is_said_to_be_so(folder: pathlib.Path) -> None:
+    done = archive(folder, "verify")
+    assert done.returncode == 0
+    assert "2 files, 0 troubles" in done.stdout
+
+
+def test_a_damaged_file_and_a_missing_one_are_named(folder: pathlib.Path, store: opening.Store) -> None:
+    archives.Archive(folder, "berlin").keep_segment(store.log.raws(7, 10), "j")
+    archives.Archive(folder, "berlin").keep_segment(store.log.raws(2, 5), "j")
+    first, *_ = sorted((folder / "berlin").iterdir())
+    raw = first.read_bytes()
+    first.write_bytes(raw[:-20] + bytes([raw[-20] ^ 255]) + raw[-19:])
+    done = archive(folder, "verify", "-o", "json")
+    assert done.returncode == 1
+    damaged, missing = json.loads(done.stdout)["troubles"]
+    assert first.name in damaged
+    assert missing == "offsets 6 to 7 of j are missing"
+    assert archive(folder, "export", "--incarnation", "i").returncode == 1
+
+
+def test_events_are_exported_as_lines(folder: pathlib.Path) -> None:
+    done = archive(folder, "export", "--from", "4", "--to", "7")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["offset"] for line in lines] == [4, 5, 6, 7]
+    assert lines[0]["e"]["pod"]["uid"] == "u3"
+    assert len(archive(folder, "export").stdout.splitlines()) == 10
+
+
+def test_without_an_archive_it_says_so(tmp_path: pathlib.Path) -> None:
+    done = commands.topolog("archive", "ls")
+    assert done.returncode == 3
+    assert "compaction.archive is not set" in done.stderr
+    assert archive(tmp_path, "export").returncode == 1
