@@ -187,8 +187,11 @@ class Follower:
         if not self._lock.acquire(blocking=False):
             return
         try:
-            if self._asked_at is None and self._tail.ask(self._snapshot.offset, self._known_ms):
-                self._begin()
+            if self._asked_at is not None:
+                return
+            # Counted before it is sent: whoever comes in between must not take its answer for one of his.
+            self._begin()
+            if self._tail.ask(self._snapshot.offset, self._known_ms):
                 self._asked_at = time.monotonic()
         except errors.StoreError:
             # Whoever catches up asks again and hears of it.
