@@ -82,7 +82,7 @@ class Extender:
                 asked = wire.call(body)
                 if asked.nodes is None and len(body) > names_limit:
                     text = f"a call with node names has at most {names_limit} bytes"
-                    return problem(413, "bodyTooLarge", text)
+                    return problem(413, "BodyTooLarge", text)
                 return self._about_nodes[verb](asked, began)
         except wire.BadRequest as error:
             telemetry.rejected(verb, str(error))

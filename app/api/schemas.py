@@ -7,7 +7,7 @@ class Problem(Schema):
     """Every error."""
 
     message = fields.String(required=True, metadata={"description": "What is wrong, where, and what to do."})
-    reasonCode = fields.String(required=True, metadata={"description": "One word for programs."})
+    reasonCode = fields.String(required=True, metadata={"description": "One word for programs: NotFound."})
 
 
 class ListMetadata(Schema):

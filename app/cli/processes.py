@@ -1,7 +1,8 @@
 """``topolog record``, ``control``, ``compact`` and ``extender``: the processes of a cluster.
 
-Each runs in a Python of its own in place of this one: workers carry no web code, and this package
-carries no workers. Settings are checked here first, so that a mistake is told before anything runs.
+Recorder and controller run in a Python of their own in place of this one: workers carry no web code,
+and this package carries no workers. The extender is served by this process. Settings are checked
+first, so that a mistake is told before anything runs.
 """
 
 import os
@@ -11,13 +12,13 @@ from typing import NoReturn
 
 import click
 
-from app import settings
+from app import settings, telemetry
 from app.cli import exits
 
 RECORDER: Sequence[str] = ("-m", "workers", "record")
 CONTROLLER: Sequence[str] = ("-m", "workers", "control")
 COMPACTOR: Sequence[str] = ("-m", "workers", "compact")
-EXTENDER: Sequence[str] = ("-m", "app.wsgi")
+EXTENDER: Sequence[str] = ("-m", "app.cli", "extender")
 
 
 @click.command("record", short_help="Record what happens in the cluster.")
@@ -64,7 +65,26 @@ def extender_command(config: str | None, debug_scores: int | None, debug_filters
     changes = {"TOPOLOG_DEBUG_SCORES": str(debug_scores)} if debug_scores is not None else {}
     if debug_filters:
         changes["TOPOLOG_DEBUG_FILTERS"] = "true"
-    become(EXTENDER, config, changes)
+    serve(told(environment(config, changes)))
+
+
+def serve(chosen: settings.Settings) -> NoReturn:
+    """Be the extender until a signal ends it; what keeps it from starting is one sentence and a code."""
+    # Flask, Redis and the Kubernetes client load only where they are used.
+    from app import bootstrap
+    from app.kube import errors as kube_errors
+    from app.serving import errors as serving_errors
+    from app.store import errors as store_errors
+
+    telemetry.configure(level=chosen.logging.level, form=chosen.logging.format, process="extender")
+    try:
+        bootstrap.serve(chosen)
+    except serving_errors.ServingError as error:
+        raise exits.Failed(exits.SETTINGS, str(error)) from error
+    except store_errors.StoreError as error:
+        raise exits.Failed(exits.STORE, str(error)) from error
+    except kube_errors.KubeError as error:
+        raise exits.Failed(exits.AWAY, str(error)) from error
 
 
 def become(

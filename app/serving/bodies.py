@@ -41,11 +41,11 @@ def read(environ: Mapping[str, Any], limit: int) -> bytes | Refusal:
     try:
         data: bytes = environ["wsgi.input"].read(length)
     except deadlines.Late:
-        return Refusal(408, "bodyLate", f"the body of {length} bytes did not arrive in time")
+        return Refusal(408, "Timeout", f"the body of {length} bytes did not arrive in time")
     except OSError:
-        return Refusal(400, "bodyCut", f"the connection ended before the body of {length} bytes did")
+        return Refusal(400, "BodyCut", f"the connection ended before the body of {length} bytes did")
     if len(data) != length:
-        return Refusal(400, "bodyCut", f"the body has {len(data)} bytes, not {length} as announced")
+        return Refusal(400, "BodyCut", f"the body has {len(data)} bytes, not {length} as announced")
     return data
 
 
@@ -58,23 +58,23 @@ def abandon(environ: Mapping[str, Any]) -> None:
 
 def _announced(environ: Mapping[str, Any], limit: int) -> int | Refusal:
     if "HTTP_TRANSFER_ENCODING" in environ:
-        return Refusal(411, "lengthRequired", "chunked bodies are not taken: send a Content-Length")
+        return Refusal(411, "LengthRequired", "chunked bodies are not taken: send a Content-Length")
     announced = environ.get("CONTENT_LENGTH", "")
     if not announced:
-        return Refusal(411, "lengthRequired", "the call has no Content-Length")
+        return Refusal(411, "LengthRequired", "the call has no Content-Length")
     if not announced.isascii() or not announced.isdigit():
-        return Refusal(400, "badLength", "Content-Length is not a number")
+        return Refusal(400, "BadRequest", "Content-Length is not a number")
     encoding = environ.get("HTTP_CONTENT_ENCODING", "")
     if encoding and encoding.strip().lower() != "identity":
         return Refusal(
-            415, "unsupportedEncoding", "bodies are not decompressed: send it without Content-Encoding"
+            415, "UnsupportedMediaType", "bodies are not decompressed: send it without Content-Encoding"
         )
     if not _is_json(environ.get("CONTENT_TYPE", "")):
-        return Refusal(415, "unsupportedType", f"Content-Type has to be {JSON}")
+        return Refusal(415, "UnsupportedMediaType", f"Content-Type has to be {JSON}")
     # A number of more digits than this is over any limit, and not worth converting.
     length = int(announced) if len(announced) < 19 else limit + 1
     if length > limit:
-        return Refusal(413, "bodyTooLarge", f"the body has more than {limit} bytes")
+        return Refusal(413, "BodyTooLarge", f"the body has more than {limit} bytes")
     return length
 
 
@@ -112,4 +112,4 @@ class Turnstile:
                 self._places.release()
         else:
             abandon(environ)
-            yield Refusal(503, "tooManyLargeBodies", "too many calls with whole nodes at once: try again")
+            yield Refusal(503, "TooManyLargeBodies", "too many calls with whole nodes at once: try again")

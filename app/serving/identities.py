@@ -109,18 +109,18 @@ class Roster:
         """Return who calls if they may, else why not. `environ` is the WSGI environment of the call."""
         identity = self.identify(environ)
         if identity is None:
-            return Denied(401, "this call needs a client certificate", "unauthenticated")
+            return Denied(401, "this call needs a client certificate", "Unauthorized")
         rule = self._rule(path)
         if rule is None:
-            return Denied(403, f"no role may call {method} {path}", "forbidden", identity)
+            return Denied(403, f"no role may call {method} {path}", "Forbidden", identity)
         if rule.role not in identity.roles:
             held = ", ".join(sorted(identity.roles)) or "none"
             message = f"{method} {path} needs the role {rule.role}; {identity.name} has: {held}"
-            return Denied(403, message, "forbidden", identity)
+            return Denied(403, message, "Forbidden", identity)
         if method not in rule.methods:
             allow = tuple(sorted(rule.methods))
             message = f"{path} is called with {' or '.join(allow)}, not with {method}"
-            return Denied(405, message, "methodNotAllowed", identity, allow)
+            return Denied(405, message, "MethodNotAllowed", identity, allow)
         return identity
 
     def identify(self, environ: Mapping[str, Any]) -> Identity | None:

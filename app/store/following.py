@@ -238,8 +238,9 @@ class Follower:
             # Before that, where to begin is not known.
             if not self._reached.is_set() or self._asked_at is not None:
                 return
+            # Counted before it is sent: whoever comes in between must not take its answer for one of his.
+            self._begin()
             if self._tail.ask(self._snapshot.offset, self._known_ms):
-                self._begin()
                 self._asked_at = time.monotonic()
         except errors.StoreError:
             # Whoever catches up asks again and hears of it.

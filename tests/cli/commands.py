@@ -1,6 +1,7 @@
 """Running the command as people do: a process of its own, with an environment of its own."""
 
 import os
+import pathlib
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -30,3 +31,14 @@ def run(
         env=environment(environ or {}),
         check=False,
     )
+
+
+def kubeconfig(folder: pathlib.Path, server: str = "http://127.0.0.1:9") -> str:
+    """The path of a kubeconfig that names this API server; at the default one, nobody listens."""
+    path = folder / "kubeconfig"
+    path.write_text(
+        "{apiVersion: v1, kind: Config, current-context: c,"
+        f" clusters: [{{name: c, cluster: {{server: '{server}'}}}}], users: [{{name: u, user: {{}}}}],"
+        " contexts: [{name: c, context: {cluster: c, user: u}}]}"
+    )
+    return str(path)

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from app import __version__, cli, settings
+from app.store import embedded, opening
 from tests.cli import commands
 
 
@@ -86,6 +87,43 @@ def test_a_missing_kubeconfig_is_exit_code_five(tmp_path: pathlib.Path) -> None:
     done = commands.topolog("up", "--kubeconfig", str(tmp_path / "none"), KUBECONFIG=str(tmp_path / "none"))
     assert done.returncode == 5
     assert str(tmp_path / "none") in done.stderr
+
+
+def test_the_extender_says_in_one_sentence_why_it_cannot_start(tmp_path: pathlib.Path) -> None:
+    given = {
+        "TOPOLOG_STORE_URL": f"unix://{tmp_path}/none.sock",
+        "TOPOLOG_KUBE_KUBECONFIG": commands.kubeconfig(tmp_path),
+    }
+    away = commands.topolog("extender", **given)
+    without_cluster = commands.topolog("extender", **given | {"TOPOLOG_KUBE_KUBECONFIG": f"{tmp_path}/none"})
+    assert (away.returncode, without_cluster.returncode) == (4, 5)
+    assert "store is away" in away.stderr
+    assert f"{tmp_path}/none" in without_cluster.stderr
+    for done in (away, without_cluster):
+        assert done.stderr.startswith("topolog: ")
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+@pytest.mark.scenario("RL-8")
+def test_an_extender_without_its_keystore_ends_with_one_sentence(
+    store: opening.Store, store_server: embedded.Server, cluster: str, tmp_path: pathlib.Path
+) -> None:
+    given = {
+        "TOPOLOG_CLUSTER": cluster,
+        "TOPOLOG_STORE_URL": store_server.url,
+        "TOPOLOG_KUBE_KUBECONFIG": commands.kubeconfig(tmp_path),
+    }
+    keystore = {
+        "TLS_KEYSTORE_PATH": f"{tmp_path}/server.p12",
+        "TLS_KEYSTORE_PASSWORD": "p",
+        "TLS_TRUSTSTORE_PATH": f"{tmp_path}/ca.p12",
+        "TLS_TRUSTSTORE_PASSWORD": "p",
+    }
+    for environ, told in ((given, "topolog certs"), (given | keystore, f"{tmp_path}/server.p12")):
+        done = commands.topolog("extender", **environ)
+        assert done.returncode == 3, done.stderr
+        assert told in done.stderr
+        assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
 def test_output_that_nobody_reads_any_more_is_no_traceback() -> None:

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-import yaml
 
 from app.simulation import apiservers
 from tests.cli import commands
@@ -23,20 +22,7 @@ def kubeconfig(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
     with apiservers.ApiServer() as server:
         node = {"metadata": {"name": "n1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
         server.objects.create("nodes", node)
-        path = tmp_path / "kubeconfig"
-        path.write_text(
-            yaml.safe_dump(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Config",
-                    "current-context": "c",
-                    "clusters": [{"name": "c", "cluster": {"server": server.url}}],
-                    "users": [{"name": "u", "user": {}}],
-                    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-                }
-            )
-        )
-        yield path
+        yield pathlib.Path(commands.kubeconfig(tmp_path, server.url))
 
 
 def free_ports() -> tuple[int, int]:

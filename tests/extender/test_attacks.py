@@ -178,7 +178,7 @@ def test_bodies_have_limits(stage: stages.Stage, own: str, pod: stages.Json, unh
     caller = stage.caller()
     names = [f"{own}-{number:0200}" for number in range(NAMES_LIMIT // 200)]
     reply = caller.post("/filter", stages.request(pod, *names))
-    assert (reply.status, reply.json["reasonCode"]) == (413, "bodyTooLarge")
+    assert (reply.status, reply.json["reasonCode"]) == (413, "BodyTooLarge")
     for path in (b"/bind", b"/preempt"):
         with raw(stage) as connection:
             # Its head is enough: nothing of such a body is read.

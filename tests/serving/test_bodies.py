@@ -37,15 +37,19 @@ def test_a_good_body_is_taken_and_the_connection_kept(shared: servers.Server) ->
 @pytest.mark.parametrize(
     ("headers", "status", "reason"),
     [
-        (JSON, 411, "lengthRequired"),
-        (JSON + b"Transfer-Encoding: chunked\r\n", 411, "lengthRequired"),
-        (JSON + b"Content-Length: 4194305\r\n", 413, "bodyTooLarge"),
-        (JSON + b"Content-Length: 999999999999999999999999\r\n", 413, "bodyTooLarge"),
-        (JSON + b"Content-Length: 2\r\nContent-Encoding: gzip\r\n", 415, "unsupportedEncoding"),
-        (JSON + b"Content-Length: 2\r\nContent-Encoding: br\r\n", 415, "unsupportedEncoding"),
-        (b"Content-Length: 2\r\n", 415, "unsupportedType"),
-        (b"Content-Type: text/plain\r\nContent-Length: 2\r\n", 415, "unsupportedType"),
-        (b"Content-Type: application/json; charset=utf-16\r\nContent-Length: 2\r\n", 415, "unsupportedType"),
+        (JSON, 411, "LengthRequired"),
+        (JSON + b"Transfer-Encoding: chunked\r\n", 411, "LengthRequired"),
+        (JSON + b"Content-Length: 4194305\r\n", 413, "BodyTooLarge"),
+        (JSON + b"Content-Length: 999999999999999999999999\r\n", 413, "BodyTooLarge"),
+        (JSON + b"Content-Length: 2\r\nContent-Encoding: gzip\r\n", 415, "UnsupportedMediaType"),
+        (JSON + b"Content-Length: 2\r\nContent-Encoding: br\r\n", 415, "UnsupportedMediaType"),
+        (b"Content-Length: 2\r\n", 415, "UnsupportedMediaType"),
+        (b"Content-Type: text/plain\r\nContent-Length: 2\r\n", 415, "UnsupportedMediaType"),
+        (
+            b"Content-Type: application/json; charset=utf-16\r\nContent-Length: 2\r\n",
+            415,
+            "UnsupportedMediaType",
+        ),
     ],
 )
 def test_what_is_refused_by_its_head(

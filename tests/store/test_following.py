@@ -108,6 +108,38 @@ def test_asking_ahead_in_many_threads_never_misses_what_was_appended_before(
     assert follower.catch_up().offset == 240
 
 
+def test_a_question_sent_before_a_caller_came_is_not_his(
+    follower: following.Follower, store: opening.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower.catch_up()
+    tail_ask = follower._tail.ask
+    begun, go = threading.Event(), threading.Event()
+    seen: list[int] = []
+
+    def late() -> None:
+        with follower.asked():
+            begun.set()
+            go.wait(20)
+            seen.append(follower.catch_up(timeout=20).offset)
+
+    later = threading.Thread(target=late)
+
+    def ask(after: int, known_ms: int | None = None) -> bool:
+        sent = tail_ask(after, known_ms)
+        store.log.append(logs.Batch(events=[writing.seen("u1")]))
+        later.start()
+        begun.wait(20)
+        return sent
+
+    with monkeypatch.context() as patched:
+        patched.setattr(follower._tail, "ask", ask)
+        with follower.asked():
+            pass
+    go.set()
+    later.join()
+    assert seen == [1]
+
+
 def test_what_is_adopted_while_an_answer_is_on_its_way_is_counted_once(store: opening.Store) -> None:
     follower = store.follower
     before = follower.catch_up()
