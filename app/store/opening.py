@@ -1,5 +1,6 @@
 """Opening a store: from settings to everything that works on it."""
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
@@ -10,6 +11,8 @@ import redis
 from app import settings
 from app.store import connecting, decisions, embedded, errors, following, histories, keys, logs
 from migrations import running
+
+_LIBRARIES = ("current", "outdated", "missing")
 
 
 def library() -> str:
@@ -59,7 +62,8 @@ def open_store(
     if not options.url:
         server = embedded.Server(embedded_dir, append_only=embedded_dir is not None)
     try:
-        client = connecting.connect(server.url if server else options.url, timeout=options.socket_timeout)
+        chosen = dataclasses.replace(options, url=server.url) if server is not None else options
+        client = connect(chosen, names)
         if server is not None:
             migrate(client, names)
         return _opened(client, names, options, indexed, server)
@@ -73,15 +77,27 @@ def migrate(client: redis.Redis, names: keys.Keys, *, incarnation: str = "") -> 
     """Bring the store to this version's schema."""
     with connecting.translated():
         try:
-            return running.up(client, names.prefix, library(), incarnation=incarnation)
+            running.up(client, names.prefix, library(), incarnation=incarnation)
         except running.Refused as refused:
             raise errors.SchemaMismatch(str(refused)) from refused
+        # The slot may move to any node of a Redis Cluster.
+        for node in connecting.primaries(client):
+            running.load(node, library())
+    return status(client, names)
 
 
 def status(client: redis.Redis, names: keys.Keys) -> running.Status:
     """What the store has and what this version needs."""
     with connecting.translated():
-        return running.status(client, names.prefix, library())
+        found = running.status(client, names.prefix, library())
+        states = [running.loaded(node, library()) for node in connecting.primaries(client)]
+    # The worst word of any node: a slot may move to each of them.
+    return dataclasses.replace(found, library=max(states, key=_LIBRARIES.index))
+
+
+def connect(options: settings.Store, names: keys.Keys) -> redis.Redis:
+    """A client for the store of the settings. Raises StoreError if the URL cannot be understood."""
+    return connecting.connect(options.url, timeout=options.socket_timeout, names=names)
 
 
 def _opened(
