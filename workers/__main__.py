@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, NoReturn, Protocol
 
 import click
@@ -113,7 +114,7 @@ def _serve(chosen: settings.Settings, make: Make) -> None:
         with contextlib.ExitStack() as health:
             try:
                 host, port = chosen.server.bind, chosen.server.health_port
-                health.enter_context(probing.serving(host, port, worker.checks))
+                health.enter_context(probing.serving(host, port, partial(_checks, store, worker)))
             except OSError as problem:
                 _fail(SETTINGS, f"cannot listen on server.health_port {host}:{port}: {problem}")
             telemetry.log.info("started", cluster=chosen.cluster, server=client.host)
@@ -122,6 +123,10 @@ def _serve(chosen: settings.Settings, make: Make) -> None:
     finally:
         store.close()
         client.close()
+
+
+def _checks(store: opening.Store, worker: Worker) -> Mapping[str, str | None]:
+    return {**worker.checks(), "keeping": store.vetting.trouble()}
 
 
 def _fail(code: int, text: str) -> NoReturn:

@@ -18,6 +18,7 @@ _COMMANDS = {
     "extender": "processes",
     "certs": "certificates",
     "migrate": "migrating",
+    "doctor": "doctoring",
     "explain": "explaining",
     "get": "getting",
     "score": "scoring",

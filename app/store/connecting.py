@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import redis
-from redis import backoff, exceptions, retry
+from redis import backoff, exceptions, maint_notifications, retry
 
 from app.store import errors, keys, locating, urls
 
@@ -42,6 +42,9 @@ def connect(url: str, *, timeout: float = 1.0, names: keys.Keys | None = None) -
         "socket_connect_timeout": timeout,
         "retry": retry.Retry(backoff.NoBackoff(), 0),
         "health_check_interval": 0,
+        # Neither introduces itself nor asks to be led by the server: users have no right to either.
+        "driver_info": None,
+        "maint_notifications_config": maint_notifications.MaintNotificationsConfig(enabled=False),
     }
     if target.kind == "unix":
         return _client(redis.UnixDomainSocketConnection, options)
@@ -98,7 +101,7 @@ def translate(error: redis.RedisError | OSError) -> errors.StoreError:
     if isinstance(error, _AWAY_CLASSES) or text.startswith(_AWAY):
         return errors.StoreAway(f"the store refuses work for now: {text}")
     if isinstance(error, exceptions.NoPermissionError):
-        return errors.StoreError(f"the store's user may not do this (deploy/store/users.acl): {text}")
+        return errors.Denied(f"the store's user may not do this (deploy/store/users.acl): {text}")
     if "Function not found" in text:
         return errors.SchemaMismatch("the store does not have our functions: run `topolog migrate up`")
     return errors.StoreError(f"the store failed: {text}")

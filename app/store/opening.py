@@ -9,7 +9,7 @@ from pathlib import Path
 import redis
 
 from app import settings
-from app.store import connecting, decisions, embedded, errors, following, histories, keys, logs
+from app.store import connecting, decisions, embedded, errors, following, histories, keys, logs, vetting
 from migrations import running
 
 _LIBRARIES = ("current", "outdated", "missing")
@@ -30,6 +30,7 @@ class Store:
     follower: following.Follower
     histories: histories.Histories
     decisions: decisions.Decisions
+    vetting: vetting.Vetting
     server: embedded.Server | None = None
     """The embedded server, if this process started one."""
 
@@ -124,5 +125,6 @@ def _opened(
         follower=follower,
         histories=past,
         decisions=decisions.Decisions(client, names, follower, kept=options.decisions_kept),
+        vetting=vetting.Vetting(client, durable=options.require_durable and server is None),
         server=server,
     )

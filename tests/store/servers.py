@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -93,6 +94,19 @@ class Server:
         assert self._process.poll() is None, self._log.read_text()
         with socket.create_connection(("127.0.0.1", self.port), 1.0):
             return True
+
+
+def tls_binary() -> str:
+    """A server on PATH that speaks TLS; empty if there is none: some are built without."""
+    for name in ("redis-server", "valkey-server"):
+        path = shutil.which(name)
+        if path is not None:
+            # One that has TLS misses its certificate, the others do not know the word.
+            tried = [path, "--port", "0", "--tls-port", str(free_port())]
+            said = subprocess.run(tried, capture_output=True, text=True, timeout=20, check=False).stdout
+            if "tls-cert-file" in said:
+                return path
+    return ""
 
 
 class Watched:
