@@ -83,6 +83,7 @@ class Service:
         missing = [kind for kind in ("nodes", "pods") if kind not in snapshot.listed]
         return {
             "store": str(follower.error) if follower.error is not None else None,
+            "keeping": self._store.vetting.trouble(),
             "state": None
             if follower.caught_up
             else f"reading the log: {snapshot.offset} of {follower.head_seen}",

@@ -60,7 +60,7 @@ def status(client: redis.Redis, prefix: str, library_text: str) -> Status:
     return Status(
         schema=found,
         latest=latest(),
-        library=_library(client, library_text),
+        library=loaded(client, library_text),
         pending=tuple(
             f"m{number:04d} {step.SUBJECT}" for number, step in sorted(_steps().items()) if number > found
         ),
@@ -78,13 +78,27 @@ def up(client: redis.Redis, prefix: str, library_text: str, *, incarnation: str 
             f"the store has schema {found}, this version of Topolog knows up to {latest()}: use a newer one"
         )
     context = Context(incarnation=incarnation or secrets.token_hex(6))
-    if _library(client, library_text) != "current":
-        client.function_load(library_text, replace=True)
+    load(client, library_text)
     for number, step in sorted(_steps().items()):
         if number > found:
             step.up(client, prefix, context)
             client.hset(f"{prefix}meta", "schema", str(number))
     return status(client, prefix, library_text)
+
+
+def load(client: redis.Redis, library_text: str) -> None:
+    """Load the functions into the server, unless it has these very ones."""
+    if loaded(client, library_text) != "current":
+        client.function_load(library_text, replace=True)
+
+
+def loaded(client: redis.Redis, text: str) -> str:
+    """Whether the server's functions are missing, outdated or current."""
+    for found in client.function_list(library=LIBRARY, withcode=True):
+        fields = dict(zip(found[::2], found[1::2], strict=True)) if isinstance(found, list) else found
+        code = fields[b"library_code"]
+        return "current" if _digest(code) == _digest(text.encode()) else "outdated"
+    return "missing"
 
 
 def _steps() -> dict[int, ModuleType]:
@@ -94,14 +108,6 @@ def _steps() -> dict[int, ModuleType]:
 
 def _schema(client: redis.Redis, prefix: str) -> int:
     return int(client.hget(f"{prefix}meta", "schema") or 0)
-
-
-def _library(client: redis.Redis, text: str) -> str:
-    for found in client.function_list(library=LIBRARY, withcode=True):
-        fields = dict(zip(found[::2], found[1::2], strict=True)) if isinstance(found, list) else found
-        code = fields[b"library_code"]
-        return "current" if _digest(code) == _digest(text.encode()) else "outdated"
-    return "missing"
 
 
 def _digest(code: bytes) -> str:

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final, NamedTuple, NoReturn, Protocol
 
 import click
@@ -114,7 +115,7 @@ def compact_command(outer: str | None, config: str | None) -> None:
     """Make checkpoints, archive the log and trim it. One per cluster."""
     path = config or outer
     with _told("compactor", path) as chosen, _opened(chosen, frozenset()) as store:
-        _run(chosen, compacting.Compactor(store, chosen.compaction))
+        _run(chosen, store, compacting.Compactor(store, chosen.compaction))
 
 
 def _work(process: str, config: str | None, make: Make, *, emptied: bool = False) -> None:
@@ -133,7 +134,7 @@ def _work(process: str, config: str | None, make: Make, *, emptied: bool = False
             _opened(chosen, built.indexed(), emptied=emptied) as store,
         ):
             namespace = chosen.election.namespace or access.namespace
-            _run(chosen, make(Given(chosen, store, client, built, namespace)), server=client.host)
+            _run(chosen, store, make(Given(chosen, store, client, built, namespace)), server=client.host)
 
 
 @contextlib.contextmanager
@@ -169,18 +170,22 @@ def _opened(
         store.close()
 
 
-def _run(chosen: settings.Settings, worker: Worker, **more: str) -> None:
+def _run(chosen: settings.Settings, store: opening.Store, worker: Worker, **more: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     with contextlib.ExitStack() as health:
         try:
             host, port = chosen.server.bind, chosen.server.health_port
-            health.enter_context(probing.serving(host, port, worker.checks))
+            health.enter_context(probing.serving(host, port, partial(_checks, store, worker)))
         except OSError as problem:
             _fail(SETTINGS, f"cannot listen on server.health_port {host}:{port}: {problem}")
         telemetry.log.info("started", cluster=chosen.cluster, **more)
         worker.run()
     telemetry.log.info("ended")
+
+
+def _checks(store: opening.Store, worker: Worker) -> Mapping[str, str | None]:
+    return {**worker.checks(), "keeping": store.vetting.trouble()}
 
 
 def _fail(code: int, text: str) -> NoReturn:

@@ -21,6 +21,7 @@ _COMMANDS = {
     "migrate": "migrating",
     "adopt": "adopting",
     "archive": "archiving",
+    "doctor": "doctoring",
     "explain": "explaining",
     "get": "getting",
     "score": "scoring",

@@ -30,14 +30,14 @@ def up_command(config: str | None, output: str) -> None:
 
 
 def _report(config: str | None, output: str, *, renew: bool) -> None:
-    from app.store import connecting, errors, keys, opening
+    from app.store import errors, keys, opening
 
     loaded = settings.load(config, os.environ)
     if not loaded.store.url:
         raise exits.Failed(exits.SETTINGS, "store.url is not set: there is no store to migrate")
     names = keys.Keys(loaded.cluster)
     try:
-        client = connecting.connect(loaded.store.url, timeout=loaded.store.socket_timeout)
+        client = opening.connect(loaded.store, names)
         found = opening.migrate(client, names) if renew else opening.status(client, names)
     except errors.StoreError as error:
         raise exits.Failed(exits.STORE, str(error)) from error

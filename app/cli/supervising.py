@@ -104,10 +104,11 @@ def _store(chosen: settings.Settings) -> Iterator[str]:
         server = None if chosen.store.url else embedded.Server(directory, append_only=True)
         with server_ends(server):
             url = server.url if server is not None else chosen.store.url
-            client = connecting.connect(url, timeout=chosen.store.socket_timeout)
+            names = keys.Keys(chosen.cluster)
+            client = connecting.connect(url, timeout=chosen.store.socket_timeout, names=names)
             if server is not None:
-                opening.migrate(client, keys.Keys(chosen.cluster))
-            elif not opening.status(client, keys.Keys(chosen.cluster)).ready:
+                opening.migrate(client, names)
+            elif not opening.status(client, names).ready:
                 raise exits.Failed(
                     exits.STORE, "the store does not have this version's schema: run `topolog migrate up`"
                 )

@@ -15,13 +15,19 @@ class Store:
 
     url: str = setting(
         "",
-        pattern=r"(rediss?://|unix:///)\S+|",
-        like="redis://HOST:PORT/DB, rediss://HOST:PORT/DB (TLS), unix:///PATH, or empty",
+        pattern=r"(rediss?://|rediss?\+cluster://|unix:///)\S+|rediss?\+sentinel://[^/\s]+/[^/\s]+|",
+        like="redis://HOST:PORT/DB, redis+sentinel://HOST,HOST,HOST/MASTER, redis+cluster://HOST,HOST (each"
+        " with rediss for TLS), unix:///PATH, or empty",
         quiet=True,
     )
     """Where the server is, with user and password: rediss://USER:PASSWORD@HOST:PORT/0. TLS files are given
-    as in redis-py: ?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE. Empty: ``topolog up`` and
-    ``topolog demo`` start a server of their own; the other commands refuse to start."""
+    as in redis-py: ?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE; what sentinels are to be shown
+    with ?sentinel_username=USER&sentinel_password=PASSWORD. Empty: ``topolog up`` and ``topolog demo`` start
+    a server of their own; the other commands refuse to start."""
+    require_durable: bool = setting(True)
+    """Not ready as long as the server keeps no append-only file, or never syncs it: a restart of the server
+    would lose the log. false: losing it is acceptable; what the cluster still shows is read anew, the
+    history and the promises under way are not. A server that evicts keys is never accepted."""
     socket_timeout: float = setting(2.0, at_least=0.1, at_most=60)
     """Seconds to wait for an answer of the server. Longer than it takes at its busiest, or reads fail that
     would have succeeded; shorter than the scheduler's timeout, or its calls time out before we answer."""

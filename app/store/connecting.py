@@ -1,41 +1,85 @@
 """From a URL to connections, with our own idea of retrying.
 
 redis-py repeats commands by default after a lost answer, which counts twice what is not
-idempotent: here nothing is repeated unless the caller can prove that it changes nothing.
-``redis://``, ``rediss://`` and ``unix://`` URLs are understood, with redis-py's query parameters.
+idempotent: here nothing is repeated unless the caller can prove that it changes nothing. Every
+connection finds its server anew (locating), so a failover ends in StoreAway and then in success.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import redis
-from redis import backoff, retry
+from redis import backoff, exceptions, maint_notifications, retry
 
-from app.store import errors
+from app.store import errors, keys, locating, urls
 
 Packed = Sequence[bytes]
 Reply = object
 """bytes, int, None, or a list of replies."""
 
-SCHEMES = ("redis://", "rediss://", "unix://")
-
-_AWAY = ("MISCONF", "NOREPLICAS", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "OOM")
+_AWAY = ("MISCONF", "NOREPLICAS", "BUSY", "UNBLOCKED")
 """Error codes of a server that refuses work for now."""
+_AWAY_CLASSES = (
+    exceptions.OutOfMemoryError,
+    exceptions.MasterDownError,
+    exceptions.ClusterDownError,
+    exceptions.TryAgainError,
+)
+"""The same, where redis-py has made a class of the code and cut it off."""
 
 
-def connect(url: str, *, timeout: float = 1.0) -> redis.Redis:
-    """A client for the URL; ``timeout`` bounds connecting and each wait for an answer, in seconds."""
-    if not url.startswith(SCHEMES):
-        raise errors.StoreError(f"store.url {url!r} must begin with one of {', '.join(SCHEMES)}")
-    return redis.Redis.from_url(
-        url,
-        socket_timeout=timeout,
-        socket_connect_timeout=timeout,
-        retry=retry.Retry(backoff.NoBackoff(), 0),
-        health_check_interval=0,
-    )
+def connect(url: str, *, timeout: float = 1.0, names: keys.Keys | None = None) -> redis.Redis:
+    """A client for the URL; ``timeout`` bounds connecting and each wait for an answer, in seconds.
+
+    ``names`` says which cluster's keys it is for, which a Redis Cluster needs to know. Raises
+    StoreError if the URL cannot be understood; nothing is connected yet.
+    """
+    target = urls.parse(url)
+    options = dict(target.options) | {
+        "socket_timeout": timeout,
+        "socket_connect_timeout": timeout,
+        "retry": retry.Retry(backoff.NoBackoff(), 0),
+        "health_check_interval": 0,
+        # Neither introduces itself nor asks to be led by the server: users have no right to either.
+        "driver_info": None,
+        "maint_notifications_config": maint_notifications.MaintNotificationsConfig(enabled=False),
+    }
+    if target.kind == "unix":
+        return _client(redis.UnixDomainSocketConnection, options)
+    return _client(locating.led(_finder(target, names, timeout), tls=target.tls), options)
+
+
+def primaries(client: redis.Redis) -> Iterator[redis.Redis]:
+    """A client for each server that needs the functions: every node with slots, else this one."""
+    finder = locating.finder_of(client)
+    if not isinstance(finder, locating.Owner):
+        yield client
+        return
+    pool = client.connection_pool
+    for address in finder.primaries():
+        kind = locating.led(locating.Fixed(address), tls=issubclass(pool.connection_class, locating.LedTls))
+        with _client(kind, pool.connection_kwargs) as made:
+            yield made
+
+
+def _client(
+    kind: type[redis.Connection] | type[redis.UnixDomainSocketConnection], options: Mapping[str, Any]
+) -> redis.Redis:
+    return redis.Redis.from_pool(redis.ConnectionPool(connection_class=kind, **options))
+
+
+def _finder(target: urls.Target, names: keys.Keys | None, timeout: float) -> locating.Finder:
+    if target.kind == "sentinel":
+        return locating.Sentinels(target, timeout)
+    if target.kind == "cluster":
+        if names is None:
+            raise errors.StoreError(
+                "in a Redis Cluster every Kubernetes cluster has its node: name the cluster"
+            )
+        return locating.Owner(target, names.prefix, timeout)
+    return locating.Fixed(target.addresses[0])
 
 
 @contextmanager
@@ -54,8 +98,10 @@ def translate(error: redis.RedisError | OSError) -> errors.StoreError:
         return errors.StoreError(f"the store refuses our credentials: {text}")
     if isinstance(error, redis.ConnectionError | redis.TimeoutError | redis.ReadOnlyError | OSError):
         return errors.StoreAway(f"the store is away: {text}")
-    if isinstance(error, redis.OutOfMemoryError) or text.startswith(_AWAY):
+    if isinstance(error, _AWAY_CLASSES) or text.startswith(_AWAY):
         return errors.StoreAway(f"the store refuses work for now: {text}")
+    if isinstance(error, exceptions.NoPermissionError):
+        return errors.Denied(f"the store's user may not do this (deploy/store/users.acl): {text}")
     if "Function not found" in text:
         return errors.SchemaMismatch("the store does not have our functions: run `topolog migrate up`")
     return errors.StoreError(f"the store failed: {text}")

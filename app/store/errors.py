@@ -79,6 +79,10 @@ class SchemaMismatch(StoreError):
     """The store's schema is not the one that this version works with."""
 
 
+class Denied(StoreError):
+    """The user of store.url may not do this."""
+
+
 class Unreadable(StoreError):
     """An event in the log was written by a newer version, or is damaged."""
 

@@ -1,6 +1,7 @@
 """Opening a store: from settings to everything that works on it."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
@@ -23,8 +24,11 @@ from app.store import (
     keys,
     logs,
     readers,
+    vetting,
 )
 from migrations import running
+
+_LIBRARIES = ("current", "outdated", "missing")
 
 
 def library() -> str:
@@ -44,6 +48,7 @@ class Store:
     decisions: decisions.Decisions
     checkpoints: checkpoints.Checkpoints
     beginnings: beginnings.Beginnings
+    vetting: vetting.Vetting
     archive: archives.Archive | None = None
     """What the log no longer holds; None if nothing is archived."""
     server: embedded.Server | None = None
@@ -85,7 +90,8 @@ def open_store(
     if not options.url:
         server = embedded.Server(embedded_dir, append_only=embedded_dir is not None)
     try:
-        client = connecting.connect(server.url if server else options.url, timeout=options.socket_timeout)
+        chosen = dataclasses.replace(options, url=server.url) if server is not None else options
+        client = connect(chosen, names)
         if server is not None:
             migrate(client, names)
         _check_schema(client, names, emptied=emptied)
@@ -100,16 +106,27 @@ def migrate(client: redis.Redis, names: keys.Keys, *, incarnation: str = "") -> 
     """Bring the store to this version's schema."""
     with connecting.translated():
         try:
-            incarnation = incarnation or incarnations.new()
-            return running.up(client, names.prefix, library(), incarnation=incarnation)
+            running.up(client, names.prefix, library(), incarnation=incarnation or incarnations.new())
         except running.Refused as refused:
             raise errors.SchemaMismatch(str(refused)) from refused
+        # The slot may move to any node of a Redis Cluster.
+        for node in connecting.primaries(client):
+            running.load(node, library())
+    return status(client, names)
 
 
 def status(client: redis.Redis, names: keys.Keys) -> running.Status:
     """What the store has and what this version needs."""
     with connecting.translated():
-        return running.status(client, names.prefix, library())
+        found = running.status(client, names.prefix, library())
+        states = [running.loaded(node, library()) for node in connecting.primaries(client)]
+    # The worst word of any node: a slot may move to each of them.
+    return dataclasses.replace(found, library=max(states, key=_LIBRARIES.index))
+
+
+def connect(options: settings.Store, names: keys.Keys) -> redis.Redis:
+    """A client for the store of the settings. Raises StoreError if the URL cannot be understood."""
+    return connecting.connect(options.url, timeout=options.socket_timeout, names=names)
 
 
 def _check_schema(client: redis.Redis, names: keys.Keys, *, emptied: bool) -> None:
@@ -154,5 +171,6 @@ def _opened(
         checkpoints=kept,
         beginnings=begin,
         archive=archive,
+        vetting=vetting.Vetting(client, durable=options.require_durable and server is None),
         server=server,
     )

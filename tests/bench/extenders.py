@@ -69,6 +69,7 @@ def settings(
     return {
         "TOPOLOG_CLUSTER": cluster,
         "TOPOLOG_STORE_URL": store,
+        "TOPOLOG_STORE_REQUIRE_DURABLE": "false",
         "TOPOLOG_KUBE_KUBECONFIG": str(kubeconfig or _nowhere(folder, tls)),
         "TOPOLOG_SERVER_BIND": "127.0.0.1",
         "TOPOLOG_SERVER_PORT": str(port),

@@ -68,7 +68,7 @@ def test_no_server_to_be_found_says_what_to_do(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("url", ["http://x", "localhost:6379", "redis:/x"])
 def test_a_url_of_another_kind_is_refused(url: str) -> None:
-    with pytest.raises(errors.StoreError, match="must begin with"):
+    with pytest.raises(errors.StoreError, match="must be redis://"):
         connecting.connect(url)
 
 

@@ -66,6 +66,7 @@ def start(
             "PYTHONPATH": str(ROOT),
             "TOPOLOG_CLUSTER": cluster,
             "TOPOLOG_STORE_URL": store_server.url,
+            "TOPOLOG_STORE_REQUIRE_DURABLE": "false",
             "TOPOLOG_KUBE_KUBECONFIG": str(kubeconfig),
             "TOPOLOG_SERVER_BIND": "127.0.0.1",
             **changes,

@@ -1,0 +1,88 @@
+"""Trying the users of the roles: the server is asked whether it would let them, and nothing is done."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import redis
+from redis import exceptions
+
+from app.store import connecting, findings, keys, permissions, urls
+
+
+def users(client: redis.Redis, names: keys.Keys, target: urls.Target) -> list[findings.Finding]:
+    """The default user and each role's. Raises NoPermissionError if they cannot be looked at."""
+    known = [role for role in permissions.ROLES if not _missing(client, role)]
+    if not known:
+        none = findings.Finding(
+            "users of roles",
+            "poor",
+            "none",
+            "every process runs with the rights of another, and may do more than it must",
+            "install deploy/store/users.acl as aclfile, and name the users in store.url",
+        )
+        return [_default(client, target), none]
+    return [_default(client, target), *(_role(client, names, role) for role in permissions.ROLES)]
+
+
+def _missing(client: redis.Redis, role: permissions.Role) -> bool:
+    return _refusal(client, role.user, ["PING"]).startswith("ERR User")
+
+
+def _default(client: redis.Redis, target: urls.Target) -> findings.Finding:
+    """Whether somebody who has no password gets in."""
+    user: Any = client.acl_getuser("default")
+    flags = {connecting.text(flag) for flag in user["flags"]}
+    if target.kind == "unix" or "off" in flags:
+        return findings.Finding("user default", "good", "off" if "off" in flags else "behind a unix socket")
+    return findings.Finding(
+        "user default",
+        "poor" if "nopass" not in flags else "bad",
+        "on, without a password" if "nopass" in flags else "on",
+        "whoever reaches the port may do anything" if "nopass" in flags else "one password opens everything",
+        "install deploy/store/users.acl as aclfile",
+    )
+
+
+def _role(client: redis.Redis, names: keys.Keys, role: permissions.Role) -> findings.Finding:
+    subject = f"user {role.user}"
+    if _missing(client, role):
+        return findings.Finding(
+            subject,
+            "poor",
+            "there is none",
+            f"the {role.name} runs with the rights of another",
+            "install deploy/store/users.acl as aclfile, and name the user in store.url",
+        )
+    lacking = [one for one in role.needs(names) if _refusal(client, role.user, one)]
+    excess = [one for one in role.must_not(names) if not _refusal(client, role.user, one)]
+    if not lacking and not excess:
+        return findings.Finding(subject, "good", "may what it must, and no more")
+    found = [f"may not {_named(lacking)}"] if lacking else []
+    found += [f"may {_named(excess)}"] if excess else []
+    why = ["it fails at work"] if lacking else []
+    why += ["whoever gets hold of its password can do harm with it"] if excess else []
+    rules = role.rules(names.prefix.split("{")[1].split("}")[0])
+    return findings.Finding(
+        subject,
+        "bad" if lacking else "poor",
+        ", ".join(found),
+        ", ".join(why),
+        f"ACL SETUSER {role.user} {rules}",
+    )
+
+
+def _refusal(client: redis.Redis, user: str, command: Sequence[str]) -> str:
+    """Why the server would refuse the user this command; empty if it would not."""
+    untyped: Any = client
+    try:
+        said = untyped.execute_command("ACL", "DRYRUN", user, *command)
+    except exceptions.NoPermissionError:
+        raise
+    except redis.ResponseError as error:
+        return f"ERR {error}" if not str(error).startswith("ERR") else str(error)
+    words = connecting.text(said)
+    return "" if words == "OK" else words
+
+
+def _named(commands: Sequence[Sequence[str]]) -> str:
+    return ", ".join(" ".join(command[:2]).lower() for command in commands)

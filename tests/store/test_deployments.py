@@ -1,0 +1,311 @@
+"""Every way of running the store: the log works there, and stays right when the server changes."""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import pytest
+import redis
+
+from app import settings
+from app.store import connecting, errors, keys, locating, logs, opening, urls, views
+from tests.store import servers, writing
+
+FAILOVERS = 50
+"""Crashes, and switches by hand, of the campaign."""
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Watched]:
+    made = servers.Watched(tmp_path_factory.mktemp("watched"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def sharded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Sharded]:
+    made = servers.Sharded(tmp_path_factory.mktemp("sharded"))
+    yield made
+    made.close()
+
+
+def opened(url: str, cluster: str, *, timeout: float = 1.0) -> opening.Store:
+    options = settings.Store(url=url, socket_timeout=timeout)
+    names = keys.Keys(cluster)
+    with opening.connect(options, names) as client:
+        assert opening.migrate(client, names).ready
+    return opening.open_store(options, cluster=cluster)
+
+
+def append(store: opening.Store, *uids: str) -> logs.Appended:
+    return store.log.append(logs.Batch(events=[writing.seen(uid) for uid in uids]))
+
+
+def append_until_done(store: opening.Store, uid: str) -> logs.Appended:
+    """As the recorder does: away is not the end."""
+    done: list[logs.Appended] = []
+
+    def tried() -> bool:
+        try:
+            done.append(append(store, uid))
+        except errors.StoreAway:
+            return False
+        return True
+
+    servers.eventually(tried, "an append goes through")
+    return done[0]
+
+
+# -- Sentinel ------------------------------------------------------------------------------
+
+
+def test_after_a_failover_writers_and_readers_go_on_at_the_new_master(watched: servers.Watched) -> None:
+    store = opened(watched.url, f"f{secrets.token_hex(4)}")
+    store.start()
+    try:
+        before = append(store, "a", "b")
+        store.follower.catch_up()
+        former = watched.master
+        servers.eventually(lambda: former.ask("WAIT", "1", "1000") == 1, "the replica has it")
+        former.kill()
+        appended = append_until_done(store, "c")
+        assert (appended.first, appended.last) == (before.last + 1, before.last + 1)
+        assert watched.master is not former
+        # The thread that follows finds its way too.
+        servers.eventually(lambda: store.follower.snapshot.offset == appended.last, "it is followed")
+        assert set(store.follower.snapshot.pods) == {"a", "b", "c"}
+        former.start()
+        watched.await_complete()
+        # The former master is a replica now: nobody is led to it.
+        assert append(store, "d").last == appended.last + 1
+        assert former is watched.replica
+    finally:
+        store.close()
+
+
+def test_acknowledged_events_that_a_failover_loses_are_not_lost_in_silence(watched: servers.Watched) -> None:
+    store = opened(watched.url, f"l{secrets.token_hex(4)}")
+    try:
+        append(store, "kept")
+        with watched.parted() as master:
+            assert append(store, "lost").last == 2
+            master.kill()
+        with pytest.raises(errors.Rewound):
+            append_until_done(store, "next")
+        with pytest.raises(errors.Rewound):
+            store.log.read(2)
+    finally:
+        store.close()
+        master.start()
+        watched.await_complete()
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(3600)
+def test_one_failover_after_another(watched: servers.Watched) -> None:
+    """Crashes and switches by hand; nothing that the replica had is lost, offsets stay dense."""
+    store = opened(watched.url, f"d{secrets.token_hex(4)}")
+    store.start()
+    try:
+        for number in range(1, 2 * FAILOVERS + 1):
+            assert append_until_done(store, f"p{number}").last == number
+            master, replica = watched.master, watched.replica
+            servers.eventually(partial(replicated, master), "the replica has everything")
+            if number % 2:
+                master.kill()
+            else:
+                watched.sentinels[0].ask("SENTINEL", "FAILOVER", servers.MASTER)
+            servers.eventually(partial(leads, watched, replica), "the sentinels have switched")
+            if number % 2:
+                master.start()
+            watched.await_complete()
+        assert [entry.offset for entry in store.log.read(0)] == list(range(1, 2 * FAILOVERS + 1))
+        servers.eventually(lambda: store.follower.snapshot.offset == 2 * FAILOVERS, "the follower came along")
+    finally:
+        store.close()
+
+
+def leads(watched: servers.Watched, server: servers.Server) -> bool:
+    return watched.master is server
+
+
+def replicated(master: servers.Server) -> bool:
+    return master.ask("WAIT", "1", "1000") == 1
+
+
+def test_a_server_that_became_a_replica_is_left(tmp_path: Path) -> None:
+    """A sentinel ends the connections of clients; behind a name that somebody else moves, nobody does."""
+    server = servers.Server(tmp_path / "one")
+    store = opened(f"redis://{server.address}", "c", timeout=0.5)
+    try:
+        append(store, "a")
+        pid = store.client.client_id()
+        server.ask("REPLICAOF", "127.0.0.1", str(servers.free_port()))
+        with pytest.raises(errors.StoreAway):
+            append(store, "b")
+        with pytest.raises(errors.StoreAway, match="elsewhere"), connecting.translated():
+            store.client.hset("topolog:{c}:x", "y", "z")
+        server.ask("REPLICAOF", "NO", "ONE")
+        assert append(store, "b").last == 2
+        assert store.client.client_id() != pid
+    finally:
+        store.close()
+        server.kill()
+
+
+def test_sentinels_that_are_gone_do_not_matter_as_long_as_one_is_there(watched: servers.Watched) -> None:
+    first, second, third = (sentinel.address for sentinel in watched.sentinels)
+    nobody = f"127.0.0.1:{servers.free_port()}"
+    url = watched.url.replace(first, nobody).replace(third, nobody)
+    assert second in url
+    client = connecting.connect(url)
+    assert client.ping()
+    client.close()
+    client = connecting.connect(f"redis+sentinel://{nobody}/{servers.MASTER}")
+    with pytest.raises(errors.StoreAway, match="no sentinel knows"), connecting.translated():
+        client.ping()
+    client.close()
+    client = connecting.connect(watched.url.replace(servers.MASTER, "another"))
+    with pytest.raises(errors.StoreAway, match="No such master"), connecting.translated():
+        client.ping()
+    client.close()
+
+
+class _Misled(locating.Sentinels):
+    """Led to whatever was the master once."""
+
+    where: urls.Address = ("", 0)
+
+    def find(self) -> urls.Address:
+        return self.where
+
+
+def test_a_replica_is_not_taken_for_the_master(watched: servers.Watched) -> None:
+    finder = _Misled(urls.parse(watched.url), 1.0)
+    finder.where = ("127.0.0.1", watched.replica.port)
+    connection: locating.Connected = locating.led(finder, tls=False)()
+    with pytest.raises(redis.ConnectionError, match="not the master"):
+        connection.send_command("PING")
+
+
+class _Divided(locating.Sentinels):
+    """The first sentinel has not heard of the failover."""
+
+    def ask(self, address: urls.Address) -> Mapping[str, str]:
+        behind = address == self.addresses[0]
+        return {"config-epoch": "9" if behind else "10", "ip": "old" if behind else "new", "port": "1"}
+
+
+def test_the_sentinel_that_knows_of_the_latest_failover_is_believed(watched: servers.Watched) -> None:
+    assert _Divided(urls.parse(watched.url), 1.0).find() == ("new", 1)
+
+
+# -- Redis Cluster -------------------------------------------------------------------------
+
+
+def names_on_every_node(sharded: servers.Sharded) -> dict[int, str]:
+    """Port of a node -> a Kubernetes cluster whose keys lie there."""
+    found: dict[int, str] = {}
+    for number in range(100):
+        owner = locating.Owner(urls.parse(sharded.url), f"topolog:{{k{number}}}:", 1.0)
+        found.setdefault(owner.find()[1], f"k{number}")
+        if len(found) == len(sharded.nodes):
+            break
+    return found
+
+
+def test_many_clusters_share_a_redis_cluster(sharded: servers.Sharded) -> None:
+    homes = names_on_every_node(sharded)
+    assert set(homes) == {node.port for node in sharded.nodes}
+    stores = {port: opened(sharded.url, name) for port, name in homes.items()}
+    for number, store in enumerate(stores.values(), 1):
+        assert append(store, *(f"p{place}" for place in range(number))).last == number
+    for number, (port, store) in enumerate(stores.items(), 1):
+        assert len(store.follower.catch_up().pods) == number
+        with redis.Redis(port=port) as node:
+            assert node.hget(store.keys.meta, "head") == str(number).encode()
+            # Functions do not travel with slots: every node has them.
+            assert node.function_list(library="topolog")
+        assert not views.differences(store.client, store.keys, store.log)
+        store.close()
+
+
+def test_a_slot_that_moves_takes_its_writers_along(sharded: servers.Sharded) -> None:
+    name = f"m{secrets.token_hex(4)}"
+    store = opened(sharded.url, name)
+    store.start()
+    append(store, "a")
+    sharded.move(store.keys.prefix)
+    assert append_until_done(store, "b").last == 2
+    servers.eventually(lambda: store.follower.snapshot.offset == 2, "the follower came along")
+    assert [entry.offset for entry in store.log.read(0)] == [1, 2]
+    store.close()
+
+
+def test_a_node_that_dies_is_away_until_it_is_back(sharded: servers.Sharded) -> None:
+    port, name = next(iter(names_on_every_node(sharded).items()))
+    store = opened(sharded.url, name, timeout=0.5)
+    head = append(store, "x").last
+    node = next(node for node in sharded.nodes if node.port == port)
+    node.kill()
+    with pytest.raises(errors.StoreAway):
+        append(store, "y")
+    node.start()
+    assert append_until_done(store, "z").last in (head + 1, head + 2)
+    store.close()
+
+
+def test_a_redis_cluster_must_be_told_whose_keys(sharded: servers.Sharded) -> None:
+    with pytest.raises(errors.StoreError, match="name the cluster"):
+        connecting.connect(sharded.url)
+
+
+# -- URLs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "addresses", "master", "tls"),
+    [
+        ("redis://h", "", (("h", 6379),), "", False),
+        ("rediss://u:p@h:1/2", "", (("h", 1),), "", True),
+        ("redis://[::1]:7", "", (("::1", 7),), "", False),
+        ("redis+sentinel://a,b:2,[::1]/m", "sentinel", (("a", 26379), ("b", 2), ("::1", 26379)), "m", False),
+        ("rediss+sentinel://u:p@a/m?db=3", "sentinel", (("a", 26379),), "m", True),
+        ("redis+cluster://a,b", "cluster", (("a", 6379), ("b", 6379)), "", False),
+        ("rediss+cluster://:p@a:1", "cluster", (("a", 1),), "", True),
+    ],
+)
+def test_a_url_says_where(
+    url: str, kind: str, addresses: tuple[urls.Address, ...], master: str, tls: bool
+) -> None:
+    target = urls.parse(url)
+    assert (target.kind, target.addresses, target.master, target.tls) == (kind, addresses, master, tls)
+    # The settings let it through as well.
+    assert settings.load(None, {"TOPOLOG_STORE_URL": url}).store.url == url
+
+
+def test_sentinels_are_shown_their_own_credentials() -> None:
+    target = urls.parse("rediss+sentinel://u:p%40@a/m?sentinel_password=s&ssl_ca_certs=f&db=2")
+    assert target.options == {"username": "u", "password": "p@", "ssl_ca_certs": "f", "db": 2}
+    assert target.sentinel_options == {"password": "s", "ssl_ca_certs": "f"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://secret@h",
+        "redis://secret@h,i",
+        "redis://secret@h:99999",
+        "redis+sentinel://secret@a,b",
+        "redis+sentinel://secret@a/b/c",
+        "redis+cluster://secret@a/1",
+        "redis+cluster://secret@a,,b",
+        "redis://secret@h?db=x",
+        "redis+sentinel://:secret@/m@x/",
+    ],
+)
+def test_a_url_that_says_nothing_is_refused_without_being_shown(url: str) -> None:
+    with pytest.raises(errors.StoreError, match=r"store\.url") as refused:
+        urls.parse(url)
+    assert "secret" not in str(refused.value)
