@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from app import telemetry
 from app.domain import counting, events, model, projecting, snapshots
-from app.framework import cycles, running
+from app.framework import capabilities, cycles, running
 from app.kube import binding
 from app.kube import errors as kube_errors
 from app.store import errors as store_errors
@@ -38,6 +38,17 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class _Promise:
+    """What allows to ask for the Binding."""
+
+    snapshot: snapshots.Snapshot
+    at: str = ""
+    """When it was made, if this call made it where there was none; only then it is ours to take back."""
+    kept: bool = False
+    """The API server already shows the pod bound to the node."""
+
+
+@dataclass(frozen=True, slots=True)
 class Bound:
     """A pod that is known to be bound, and the snapshot in which it was promised its node."""
 
@@ -62,23 +73,24 @@ def run(context: contexts.Context, request: Request) -> Bound:
 
 
 def _bound(context: contexts.Context, request: Request, deadline: float) -> Bound:
-    snapshot = _known(context, request, deadline)
+    promise = _known(context, request, deadline)
+    snapshot = promise.snapshot
     left = deadline - context.monotonic()
     if left <= 0:
         # Others count on it that no Binding is sent later than this (see _resolve).
         raise errors.StateAway("topolog: the time for this bind is over; nothing was bound")
-    outcome = context.binder.bind(
-        request.namespace, request.name, request.uid, request.node, timeout=max(_LEAST, left)
-    )
+    outcome: binding.Outcome = binding.Bound()
+    if not promise.kept:
+        outcome = context.binder.bind(
+            request.namespace, request.name, request.uid, request.node, timeout=max(_LEAST, left)
+        )
     match outcome:
         case binding.Bound():
             pod = snapshot.pod(request.uid)
             unseen = model.Pod(uid=request.uid, namespace=request.namespace, name=request.name)
             return Bound(pod or unseen, request.node, snapshot)
         case binding.Refused():
-            releasing.release(
-                context.state, context.log, request.uid, outcome.reason, node=request.node, timeout=_RELEASE
-            )
+            _take_back(context, request, promise, outcome.reason)
             raise errors.Refused(f"topolog: {outcome.reason}")
         case binding.Unknown():
             raise errors.StateAway(
@@ -87,8 +99,19 @@ def _bound(context: contexts.Context, request: Request, deadline: float) -> Boun
             )
 
 
-def _known(context: contexts.Context, request: Request, deadline: float) -> snapshots.Snapshot:
-    """The snapshot in which the pod may be bound to the node. Raises Refused or StateAway."""
+def _take_back(context: contexts.Context, request: Request, promise: _Promise, reason: str) -> None:
+    """Release our own promise after a refusal.
+
+    One that stood before, or was renewed since, belongs to another call, whose Binding may be under way
+    or have taken effect: our refusal says nothing about that.
+    """
+    if promise.at:
+        state, log, uid = context.state, context.log, request.uid
+        releasing.release(state, log, uid, reason, node=request.node, at=promise.at, timeout=_RELEASE)
+
+
+def _known(context: contexts.Context, request: Request, deadline: float) -> _Promise:
+    """The promise under which the pod may be bound to the node. Raises Refused or StateAway."""
     try:
         try:
             return _promise(context, request, deadline)
@@ -98,26 +121,26 @@ def _known(context: contexts.Context, request: Request, deadline: float) -> snap
         except store_errors.StoreError as away:
             if not _stateless(context, request, deadline):
                 raise errors.StateAway(f"topolog: the store is away ({away}); nothing was bound") from away
-            return context.state.snapshot
+            return _Promise(context.state.snapshot)
     except kube_errors.KubeError as problem:
         text = f"the API server cannot be asked about the pod ({problem}); nothing was bound"
         raise errors.StateAway(f"topolog: {text}") from problem
 
 
-def _promise(context: contexts.Context, request: Request, deadline: float) -> snapshots.Snapshot:
-    """The snapshot in which the pod is promised (or already bound to) the node."""
+def _promise(context: contexts.Context, request: Request, deadline: float) -> _Promise:
+    """The promise of the node to the pod, made here or before; or that the pod is bound there."""
     taken = 0
     while True:
         snapshot = context.state.catch_up(timeout=_left(context, deadline, context.budgets.state))
         pod = _pod(context, snapshot, request, deadline)
         if pod.node == request.node:
-            return snapshot
+            return _Promise(snapshot)
         if pod.node:
             raise errors.Refused(f"topolog: pod {pod.key} is already bound to node {pod.node}")
         standing = snapshot.placements.get(request.uid)
-        if standing is not None and standing.node == request.node:
-            return snapshot
         try:
+            if standing is not None and standing.node == request.node:
+                return _renewed(context, snapshot, pod, standing, request, deadline)
             if standing is not None:
                 _resolve(context, request, standing, deadline)
                 continue
@@ -140,13 +163,50 @@ def _place(
     pod: model.Pod,
     node: model.NodeName,
     deadline: float,
-) -> snapshots.Snapshot:
+) -> _Promise:
     cycle = cycles.cycle(pod, frozenset((node,)), snapshot, score_max=context.plugins.score_max)
     trace = running.run_filter(context.plugins, cycle)
     if trace.refusals:
         raise errors.Refused(f"topolog: {trace.refusals[0].reason}")
     claim = running.claim(context.plugins, cycle, node)
-    event = events.PodPlaced(pod=pod, node=node, at=context.now(), by=context.identity)
+    at = context.now()
+    after = _append(context, snapshot, pod, claim, node, at, deadline)
+    return _Promise(after, at)
+
+
+def _renewed(
+    context: contexts.Context,
+    snapshot: snapshots.Snapshot,
+    pod: model.Pod,
+    standing: model.Placement,
+    request: Request,
+    deadline: float,
+) -> _Promise:
+    """An earlier promise of the same node: kept, or made again so that no other call takes it back."""
+    found = _read(context, request, deadline)
+    if found is None or found.uid != request.uid:
+        raise _gone(request)
+    if found.node == request.node:
+        return _Promise(snapshot, kept=True)
+    at = context.now()
+    if at == standing.at:
+        context.sleep(0.001)  # promises are told apart by their moment, in milliseconds
+        at = context.now()
+    claim = capabilities.Claim(subjects=counting.footprint(pod, request.node))
+    return _Promise(_append(context, snapshot, pod, claim, request.node, at, deadline))
+
+
+def _append(
+    context: contexts.Context,
+    snapshot: snapshots.Snapshot,
+    pod: model.Pod,
+    claim: capabilities.Claim,
+    node: model.NodeName,
+    at: str,
+    deadline: float,
+) -> snapshots.Snapshot:
+    """Write the promise down; the snapshot that has it. Raises Conflict or CeilingReached."""
+    event = events.PodPlaced(pod=pod, node=node, at=at, by=context.identity)
     projection = projecting.Projection(snapshot)
     projection.apply(event)
     guard = logs.Guard(

@@ -16,12 +16,13 @@ def release(
     reason: str,
     *,
     node: model.NodeName = "",
+    at: str = "",
     timeout: float = 2.0,
 ) -> bool:
     """Append PlacementReleased for the pod; true if there is no such promise (any more).
 
-    ``node``: only a promise of this node is meant; one of another has been made since. ``timeout``:
-    seconds for each step that needs the store.
+    ``node``, ``at``: only a promise of this node, made at this moment, is meant; another one has been made
+    since. ``timeout``: seconds for each step that needs the store.
 
     False if the store is away or the pod is contended: the promise stays counted, which is the safe
     side, and the controller asks the API server again.
@@ -30,7 +31,7 @@ def release(
         try:
             snapshot = state.catch_up(timeout=timeout)
             standing = snapshot.placements.get(uid)
-            if standing is None or node not in ("", standing.node):
+            if standing is None or node not in ("", standing.node) or at not in ("", standing.at):
                 return True
             event = events.PlacementReleased(
                 uid=uid,
