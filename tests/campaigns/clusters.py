@@ -1,0 +1,256 @@
+"""The cluster of a simulation: the objects of the simulated API server, without HTTP and without threads.
+
+A client of it is scripted: lists and watches end, fail, repeat themselves or are told 410, answers to
+Bindings are lost, and Bindings take effect late. All of it is drawn from one die.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+from app.kube import clients, connecting, errors
+from app.simulation import answering, answers, apiservers, objects, populating, requests
+from tests.campaigns import clocks
+
+Json = dict[str, Any]
+
+NAMESPACE, POLICY, KEY = "shop", "spread", "role"
+WEB = {"app": "web", "workload-policy/kosmos.io": POLICY}
+NAMES = tuple(f"web-{number}" for number in range(7))
+NODES = {"h1": "host", "h2": "host", "m1": "member", "m2": "member"}
+RESOURCES = ("nodes", "workloadpolicies", "pods")
+_UNDER_WAY = 1.4
+"""Seconds beyond its time for which a Binding may be under way: binding.py counts on 1.5."""
+_HOT = 200
+
+
+class Cluster:
+    """What the API server holds, and everything that people and kubelets do to it."""
+
+    def __init__(self) -> None:
+        self.objects = objects.Objects(apiservers.RESOURCES)
+        self.server = answering.Answering(self.objects, tokens=(), bookmarks=60.0)
+        self.bound: dict[str, set[str]] = {}
+        """uid -> every node that the pod was ever bound to."""
+        self.bindings = 0
+        self._uids = 0
+
+    def uid(self) -> str:
+        self._uids += 1
+        return f"00000000-0000-4000-8000-{self._uids:012d}"
+
+    def node(self, name: str, **labels: str) -> None:
+        made = populating.node(name, labels)
+        made["metadata"]["uid"] = self.uid()
+        self.objects.create("nodes", made)
+
+    def policy(self, quotas: Mapping[str, int], name: str = POLICY) -> None:
+        spec = self.spec(quotas)
+        made = populating.policy(NAMESPACE, name, spec)
+        made["metadata"]["uid"] = self.uid()
+        self.objects.create("workloadpolicies", made)
+
+    @staticmethod
+    def spec(quotas: Mapping[str, int]) -> Json:
+        return {
+            "topologyKey": KEY,
+            "labelSelector": {"matchLabels": {"app": "web"}},
+            "allocationPolicy": [{"name": name, "replicas": most} for name, most in quotas.items()],
+            "allocationType": "Required",
+            "allocationMethod": "Fill",
+        }
+
+    def pod(self, name: str, labels: Mapping[str, str] | None = None) -> Json:
+        made = populating.pod(NAMESPACE, name, dict(WEB if labels is None else labels))
+        made["metadata"]["uid"] = self.uid()
+        self.objects.create("pods", made)
+        return self.objects.get("pods", (NAMESPACE, name))
+
+    def edit(self, resource: str, key: objects.Key, edit: Callable[[Json], None]) -> None:
+        def change(found: Json) -> Json:
+            edit(found)
+            return found
+
+        self.objects.change(resource, key, change)
+
+    def all(self, resource: str) -> list[Json]:
+        """In an order that does not depend on history."""
+        return sorted(self.objects.all(resource), key=lambda made: str(made["metadata"]["name"]))
+
+    def send(self, request: requests.Request) -> answering.Answer:
+        """What the server makes of a request; bindings are noted."""
+        answer = self.server.answer(request)
+        if request.path.endswith("/binding") and answer[0] < 400:
+            self.bindings += 1
+            name = request.path.split("/")[-2]
+            pod = self.objects.get("pods", (request.path.split("/")[-4], name))
+            self.bound.setdefault(pod["metadata"]["uid"], set()).add(pod["spec"]["nodeName"])
+        return answer
+
+    def usage(self) -> dict[str, int]:
+        """An independent recount: domain -> pods of the policy that run there."""
+        roles = {made["metadata"]["name"]: made["metadata"]["labels"].get(KEY) for made in self.all("nodes")}
+        used: dict[str, int] = {}
+        for pod in self.all("pods"):
+            meta, status = pod["metadata"], pod.get("status", {})
+            role = roles.get(pod["spec"].get("nodeName", ""))
+            if role is None or meta["labels"].get("app") != "web" or meta["namespace"] != NAMESPACE:
+                continue
+            if "deletionTimestamp" in meta or status.get("phase") in ("Succeeded", "Failed"):
+                continue
+            used[role] = used.get(role, 0) + 1
+        return used
+
+
+class Faults:
+    """How often what goes wrong, out of one die; ``quiet`` ends all of it."""
+
+    def __init__(self, die: random.Random, share: float) -> None:
+        self.die = die
+        self.share = share
+
+    def quiet(self) -> None:
+        self.share = 0.0
+
+    def strike(self, weight: float = 1.0) -> bool:
+        return self.share > 0 and self.die.random() < self.share * weight
+
+
+class Client(clients.Client):
+    """One process' way to the API server."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: clocks.Clock,
+        faults: Faults,
+        between: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """``between(what)`` is told before and after each Binding: others may act then."""
+        # Nothing of the real client is set up: every way out of it is replaced.
+        self._cluster = cluster
+        self._clock = clock
+        self._faults = faults
+        self._between = between
+        self._attempts = 0
+
+    def get(
+        self, path: str, parameters: Mapping[str, str] | None = None, *, timeout: float | None = None
+    ) -> bytes:
+        if self._faults.strike(0.5):
+            raise errors.Unreachable("simulated: the list was cut off")
+        status, body = self._cluster.send(requests.Request("GET", path, dict(parameters or {}), {}, b""))
+        if status >= 400:
+            raise clients.refusal(status, body)
+        return body
+
+    def stream(self, path: str, parameters: Mapping[str, str], *, silence: float) -> "Watch":
+        resource = path.rsplit("/", 1)[-1]
+        self._attempts += 1
+        if self._attempts > _HOT:
+            raise AssertionError("P10: a watch is asked for again and again, and nothing comes of it")
+        if self._faults.strike(0.5):
+            raise errors.Unreachable("simulated: no connection", refused=True)
+        if self._faults.strike(0.3):
+            self._cluster.objects.compact(resource)
+        lines = self._cluster.objects.since(resource, int(parameters["resourceVersion"]), tick=0.0)
+        try:
+            first = next(lines)
+        except answers.Refused as refused:
+            raise clients.refusal(refused.status, refused.body) from refused
+        self._attempts = 0
+        return Watch(lines, first, self._faults)
+
+    def exchange(self, method: str, path: str, body: bytes = b"", *, timeout: float) -> connecting.Reply:
+        request = requests.Request(method, path, {}, {}, body)
+        if method == "POST":
+            return self._bind(request, timeout)
+        if self._faults.strike():
+            self._clock.advance(timeout)
+            raise errors.Unreachable("simulated: no answer")
+        return connecting.Reply(*self._cluster.send(request))
+
+    def _bind(self, request: requests.Request, timeout: float) -> connecting.Reply:
+        began = self._clock.now
+        self._between("before a Binding")
+        if self._clock.now - began > timeout + _UNDER_WAY:
+            raise errors.Unreachable("simulated: timed out on its way")
+        if not self._faults.strike(2.0):
+            reply = connecting.Reply(*self._cluster.send(request))
+            self._between("after a Binding")
+            return reply
+        match self._faults.die.choice(("refused", "failed", "never", "late", "lost", "denied")):
+            case "refused":
+                raise errors.Unreachable("simulated: connection refused", refused=True)
+            case "denied":
+                return connecting.Reply(403, answers.Refused(403, "Forbidden", "denied").body)
+            case "failed":
+                return connecting.Reply(500, answers.Refused(500, "InternalError", "etcd is slow").body)
+            case "late":
+                late = self._faults.die.uniform(timeout, timeout + _UNDER_WAY)
+                self._clock.later(late, lambda: self._arrived(request))
+            case "lost":
+                self._arrived(request)
+        self._clock.advance(timeout)
+        self._between("after a Binding without an answer")
+        raise errors.Unreachable("simulated: no answer")
+
+    def close(self) -> None:
+        pass
+
+    def _arrived(self, request: requests.Request) -> None:
+        self._cluster.send(request)
+
+
+class Watch(clients.Stream):
+    """A watch that hands out one line at a time, and a bookmark when there is none."""
+
+    def __init__(
+        self,
+        lines: Iterator[tuple[list[objects.Line], int]],
+        first: tuple[list[objects.Line], int],
+        faults: Faults,
+    ) -> None:
+        self._lines = lines
+        self._ready = list(first[0])
+        self._upto = first[1]
+        self._faults = faults
+        self._last: objects.Line | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            if self._faults.strike(0.4):
+                raise errors.Unreachable("simulated: the watch broke off")
+            if self._last is not None and self._faults.strike():
+                yield self._last.text
+            if not self._ready:
+                try:
+                    self._ready, self._upto = next(self._lines)
+                except StopIteration:
+                    return
+                except answers.Refused as refused:
+                    yield b'{"type":"ERROR","object":%s}\n' % refused.body
+                    return
+            if self._ready:
+                self._last = self._ready.pop(0)
+                yield self._last.text
+            else:
+                yield self._bookmark()
+
+    def _bookmark(self) -> bytes:
+        return (
+            b'{"type":"BOOKMARK","object":{"kind":"Any","apiVersion":"v1",'
+            b'"metadata":{"resourceVersion":"%d"}}}\n' % self._upto
+        )
+
+    def close(self) -> None:
+        self._ready.clear()
+
+    def __enter__(self) -> "Watch":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

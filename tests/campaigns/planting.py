@@ -1,0 +1,126 @@
+"""Bugs of our own making, to see whether the simulation would find real ones.
+
+Each replaces one piece of text, in the Redis function or in the source of one Python function, for as
+long as a context lasts. If the text is not there any more, planting fails: adapt the bug to the code.
+"""
+
+import contextlib
+import importlib
+import inspect
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from unittest import mock
+
+from app.store import opening
+
+LUA = "lua"
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One mistake that somebody could make."""
+
+    name: str
+    where: str
+    """``lua``, or ``module:function``."""
+    old: str
+    new: str
+
+
+BUGS = (
+    # The function.
+    Bug("a retried append is carried out again", LUA, "if done == sequence then", "if false then"),
+    Bug("a lower epoch may write", LUA, "lower(epoch, stored)", "false"),
+    Bug("expected versions are not compared", LUA, "if (version or '0') ~= argv[place + 1]", "if false"),
+    Bug("the expected head is not compared", LUA, "conflicts[2] = 'head'", "conflicts[1] = 'CONFLICT'"),
+    Bug("one more than the ceiling is let in", LUA, "> tonumber(ceiling) then", "> tonumber(ceiling) + 1 then"),
+    Bug("the ceiling is compared before the increment", LUA, "(by[key] or tonumber(count or '0'))",
+        "tonumber(count or '0')"),
+    Bug("a count of zero stays", LUA, "if total == 0 then", "if total == -1 then"),
+    Bug("versions of what is gone stay", LUA, "write('HDEL', versions, gone)", ""),
+    Bug("two writers can claim the same epoch", LUA, "redis.call('HSET', keys[1], 'epoch', epoch)", ""),
+    # Writing to the log.
+    Bug("every call of a session has the same number", "app.store.logs:Log.append",
+        "session.sequence += 1", "session.sequence = 1"),
+    Bug("a gone subject keeps a version", "app.store.logs:_arguments",
+        "0 if gone and subject == event.subject else place", "place"),
+    # The fold.
+    Bug("any sight of a pod ends its promise", "app.domain.projecting:Projection._pod_seen",
+        "if pod.node or pod.finished:", "if True:"),
+    Bug("a pod that is gone stays promised", "app.domain.projecting:Projection._pod_gone",
+        "self._placements.pop(uid, None)", "pass"),
+    Bug("a new node label does not move its pods' counts", "app.domain.projecting:Projection._node_changed",
+        "if moved else ()", "if False else ()"),
+    Bug("a terminating pod goes on counting", "app.domain.projecting:_counts_alike",
+        "and before.terminating == after.terminating", ""),
+    Bug("finished pods count", "app.domain.counting:contributions", "or not pod.counted", ""),
+    # From the watch to the log.
+    Bug("what a new list lacks is not missed", "workers.drafting:steps",
+        "if identity not in change.identities", "if False"),
+    Bug("only the last page of a list is remembered", "app.kube.reflecting:Reflector._list",
+        "identities.update(self.kind", "identities = set(self.kind"),
+    Bug("a 410 is answered by the same watch again", "app.kube.reflecting:Reflector._judge",
+        "http.HTTPStatus.GONE, ", ""),
+    Bug("labels of nodes change while others write", "workers.drafting:Draft._see",
+        "self.common |= node is None or node.labels != seen.labels or node.uid != seen.uid", "pass"),
+    Bug("facts expect no versions", "workers.drafting:Draft.guard",
+        "versions={subject: version(subject) for subject in subjects}", "versions={}"),
+    Bug("a lost race loses the facts", "workers.recording:Recorder._append",
+        "end = draft.fill(waiting, at)", "at = end = draft.fill(waiting, at)"),
+    Bug("the recorder overlooks what others wrote", "workers.recording:Recorder._write",
+        "if draft.facts and appended.first == draft.snapshot.offset + 1:", "if draft.facts:"),
+    # Binding.
+    Bug("a second promise is given beside the first", "app.verbs.binding:_promise",
+        "if standing is not None:\n", "if False:\n"),
+    Bug("a promise is expected to stand on nothing", "app.verbs.binding:_append",
+        "versions={subject: snapshot.version(subject) for subject in claim.subjects}", "versions={}"),
+    Bug("a promise knows no ceiling", "app.verbs.binding:_append",
+        "if projection.increments.get(key, 0) > 0", "if False"),
+    Bug("a promise is given up while its Binding is under way", "app.verbs.binding:_resolve",
+        "if not pod.node and age <", "if not pod.node and 0 >"),
+    Bug("a Binding is sent long after its time", "app.verbs.binding:_bound", "if left <= 0:", "if False:"),
+    Bug("an answer that is lost counts as a refusal", "app.kube.binding:ApiBinder._resolved",
+        'return Unknown(f"pod', 'return Refused(f"pod'),
+    Bug("a Binding does not name the uid", "app.kube.binding:ApiBinder.bind", "_string(uid)", "b'\"\"'"),
+    Bug("an old promise is released although the pod runs", "workers.settling:Settler._evidence",
+        'return "" if found.node else', "return"),
+    Bug("a release expects no versions", "app.verbs.releasing:release",
+        "versions={subject: snapshot.version(subject) for subject in subjects}", "versions={}"),
+)
+
+
+class Stale(LookupError):
+    """The code is not what the bug was made for."""
+
+
+@contextlib.contextmanager
+def planted(bug: Bug) -> Iterator[None]:
+    """The bug is there while the context lasts."""
+    if bug.where == LUA:
+        text = _changed(bug, opening.library())
+        with mock.patch.object(opening, "library", lambda: text):
+            yield
+        return
+    name, _, path = bug.where.partition(":")
+    module = importlib.import_module(name)
+    *outer, last = path.split(".")
+    owner: object = module
+    for part in outer:
+        owner = getattr(owner, part)
+    source = _changed(bug, textwrap.dedent(inspect.getsource(getattr(owner, last))))
+    made: dict[str, object] = {}
+    exec(compile(source, f"<{bug.name}>", "exec"), vars(module), made)
+    with mock.patch.object(owner, last, made[last]):
+        yield
+
+
+def named(name: str) -> Bug:
+    """The bug of that name, or whose name begins so."""
+    return next(bug for bug in BUGS if bug.name.startswith(name))
+
+
+def _changed(bug: Bug, text: str) -> str:
+    if text.count(bug.old) != 1:
+        raise Stale(f"bug {bug.name!r}: {bug.old!r} is {text.count(bug.old)} times in {bug.where}")
+    return text.replace(bug.old, bug.new)

@@ -1,0 +1,16 @@
+"""How large a campaign is: from the environment, so that `make campaign CAMPAIGN_SEEDS=20000` is all it takes."""
+
+import os
+
+
+def of(name: str, default: int) -> int:
+    """The number in the variable ``CAMPAIGN_NAME``."""
+    spelled = os.environ.get(f"CAMPAIGN_{name}", "")
+    if spelled and not spelled.isdigit():
+        raise ValueError(f"CAMPAIGN_{name} is {spelled!r}, not a whole number")
+    return int(spelled) if spelled else default
+
+
+def first_seed() -> int:
+    """Where seeded campaigns begin: another start is another part of the same endless campaign."""
+    return of("FIRST_SEED", 0)
