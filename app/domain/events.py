@@ -14,8 +14,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", g
 
     @property
     def subject(self) -> str:
-        """What it is about: ``pod:UID``, ``node:NAME``, ``policy:NS/NAME``, ``flag:NAME``, ``kind:NAME`` or
-        ``store:ASPECT``.
+        """What it is about: ``pod:UID``, ``node:NAME``, ``policy:NS/NAME``, ``flag:NAME``, ``kind:NAME``,
+        ``relist:KIND`` or ``store:ASPECT``.
         """
         raise NotImplementedError
 
@@ -198,6 +198,38 @@ class EpochAdopted(Event, frozen=True, tag="EpochAdopted"):
         return "store:epoch"
 
 
+class ViewsRepaired(Event, frozen=True, tag="ViewsRepaired"):
+    """The auditor had found counts or versions that were not those of the log, and they were made so again.
+
+    What this says of the cluster is nothing: the fold had been right all the time.
+    """
+
+    by: str
+    counts: dict[str, int] = {}
+    """By how much each stored count was changed."""
+    moved: tuple[str, ...] = ()
+    """Subjects that exist and whose stored version was wrong: this is now their latest event."""
+    ended: tuple[str, ...] = ()
+    """Subjects that had a stored version and do not exist."""
+    reason: str = ""
+
+    @property
+    def subject(self) -> str:
+        return "store:views"
+
+
+class RelistRequested(Event, frozen=True, tag="RelistRequested"):
+    """The auditor saw the API server and the log differ: the recorder is to list the kind anew."""
+
+    kind: str
+    reason: str
+    by: str = ""
+
+    @property
+    def subject(self) -> str:
+        return f"relist:{self.kind}"
+
+
 AnyEvent = (
     PodSeen
     | PodGone
@@ -213,5 +245,7 @@ AnyEvent = (
     | RecorderElected
     | StoreRewound
     | EpochAdopted
+    | ViewsRepaired
+    | RelistRequested
 )
 """The closed list; codecs and projections are exhaustive over it."""

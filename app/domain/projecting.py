@@ -95,8 +95,11 @@ class Projection:
                 self._flags = self._flags.set(event.flag.name, event.flag)
             case events.Quarantined() | events.RecorderElected() | events.EpochAdopted():
                 pass
+            case events.ViewsRepaired() | events.RelistRequested():
+                # Repairs bring what is stored to this fold, not this fold to what is stored.
+                pass
         for subject in touched(event):
-            if gone(event) and subject == event.subject:
+            if ends(event, subject):
                 self._versions.pop(subject, None)
             else:
                 self._versions[subject] = self.offset
@@ -291,6 +294,8 @@ def touched(event: events.AnyEvent) -> tuple[str, ...]:
     A policy also moves ``policies:NAMESPACE``: whoever places a pod there must have known it.
     """
     match event:
+        case events.ViewsRepaired():
+            return event.subject, *event.moved, *event.ended
         case events.PolicySeen():
             return event.subject, f"policies:{event.policy.namespace}"
         case events.PolicyGone():
@@ -299,9 +304,15 @@ def touched(event: events.AnyEvent) -> tuple[str, ...]:
             return (event.subject,)
 
 
-def gone(event: events.AnyEvent) -> bool:
-    """Whether the event ends the existence of its subject."""
-    return isinstance(event, events.PodGone | events.NodeGone | events.PolicyGone)
+def ends(event: events.AnyEvent, subject: str) -> bool:
+    """Whether a subject that the event touches does not exist any more after it."""
+    match event:
+        case events.PodGone() | events.NodeGone() | events.PolicyGone():
+            return subject == event.subject
+        case events.ViewsRepaired():
+            return subject in event.ended
+        case _:
+            return False
 
 
 def _counting(policy: model.WorkloadPolicy) -> tuple[object, ...]:

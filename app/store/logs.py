@@ -380,9 +380,8 @@ def _arguments(batch: Batch, guard: Guard) -> list[str | bytes | int]:
         raise ValueError(f"marks must not be named like {', '.join(sorted(_RESERVED))}")
     touched: dict[str, int] = {}
     for place, event in enumerate(batch.events, 1):
-        gone = projecting.gone(event)
         for subject in projecting.touched(event):
-            touched[subject] = 0 if gone and subject == event.subject else place
+            touched[subject] = 0 if projecting.ends(event, subject) else place
     increments = {key: by for key, by in batch.increments.items() if by}
     pairs = (touched, guard.versions, guard.ceilings, increments, batch.marks)
     arguments: list[str | bytes | int] = [

@@ -18,6 +18,8 @@ class Fold:
         self.versions: dict[str, int] = {}
         self.gone: set[str] = set()
         """uids of pods that are no more."""
+        self.unlisted: set[str] = set()
+        """Kinds that are to be listed anew, since the store lost events."""
 
     def apply(self, event: events.AnyEvent) -> None:
         self.offset += 1
@@ -52,6 +54,16 @@ class Fold:
                 self.policies.pop(f"{namespace}/{name}", None)
                 self.versions.pop(f"policy:{namespace}/{name}", None)
                 self.versions[f"policies:{namespace}"] = self.offset
+            case events.ViewsRepaired(moved=moved, ended=ended):
+                self.versions |= dict.fromkeys(("store:views", *moved), self.offset)
+                for subject in ended:
+                    self.versions.pop(subject, None)
+            case events.StoreRewound(relisting=kinds):
+                self.unlisted = set(kinds)
+                self.versions[event.subject] = self.offset
+            case events.Relisted(kind=kind):
+                self.unlisted.discard(kind)
+                self.versions[event.subject] = self.offset
             case _:
                 self.versions[event.subject] = self.offset
 

@@ -103,6 +103,14 @@ any_event: st.SearchStrategy[events.AnyEvent] = st.one_of(
         relisting=st.sampled_from(((), ("pods",))),
     ),
     st.builds(events.EpochAdopted, by=st.just("me"), from_epoch=st.just("1"), to_epoch=st.just("2")),
+    st.builds(
+        events.ViewsRepaired,
+        by=st.just("auditor"),
+        counts=st.dictionaries(st.sampled_from(("blue/p|a", "blue/q|b")), st.sampled_from((-1, 2))),
+        moved=st.sampled_from(((), ("node:n0",))),
+        ended=st.sampled_from(((), ("pod:nobody",))),
+    ),
+    st.builds(events.RelistRequested, kind=st.just("pods"), reason=values),
     st.builds(events.FlagSet, flag=st.builds(model.Flag, name=st.sampled_from("sfvd"), value=values)),
 )
 
