@@ -72,6 +72,10 @@ def replace(
     wanted = parsed(body)
 
     def edit(current: Json) -> Json:
+        uid = wanted.get("metadata", {}).get("uid")
+        if uid not in (None, "", current["metadata"]["uid"]):
+            # The uid of a whole object is a precondition; that of a patch is a change to what is immutable.
+            raise answers.conflict(resource.name, key[1], _uids(uid, current))
         _refuse_unmet(resource, key, wanted.get("metadata", {}), current)
         return _kept(resource, current, wanted, status=status)
 

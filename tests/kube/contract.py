@@ -262,6 +262,13 @@ class ApiServerContract:
             client.get(path)
         assert refused.value.status == 404
 
+    def test_a_replacement_is_for_one_uid(self, client: clients.Client, pods: str) -> None:
+        found = self.made(client, pods)
+        path = f"{pods}/{found['metadata']['name']}"
+        with pytest.raises(errors.ApiError) as refused:
+            client.put(path, encoded(found | {"metadata": found["metadata"] | {"uid": "another"}}))
+        assert (refused.value.status, refused.value.reason) == (409, "Conflict")
+
     def test_a_deletion_is_for_one_uid(self, client: clients.Client, pods: str) -> None:
         path = f"{pods}/{self.made(client, pods)['metadata']['name']}"
         with pytest.raises(errors.ApiError) as refused:
