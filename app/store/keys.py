@@ -8,6 +8,9 @@ import re
 
 from app.store import errors
 
+HEAD = "head"
+"""Field of meta: the last offset of the log."""
+
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -36,6 +39,9 @@ class Keys:
         """Hash: offset -> header of the checkpoint there (JSON)."""
         self.readers = self.prefix + "readers"
         """Hash: reader -> ``OFFSET MS``: how far it has read, and when it last said so."""
+
+        self.audit = self.prefix + "audit"
+        """String: the auditor's latest report (JSON)."""
 
     def checkpoint(self, offset: int, parts: str, number: int) -> str:
         """String: one line of the checkpoint at an offset, compressed (gzip)."""
