@@ -13,7 +13,7 @@ import msgspec
 import redis
 
 from app.domain import model, snapshots
-from app.store import connecting, errors, following, keys, packing
+from app.store import connecting, errors, following, keys, packing, recalling
 
 _PAUSE_SECONDS = 0.05
 """The thread gathers this long: waking up for each decision would take the interpreter from the verbs."""
@@ -260,7 +260,7 @@ class _Known:
         self._packings: OrderedDict[tuple[int, int], tuple[object, object, bytes]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def names(self, nodes: following.Nodes) -> tuple[str, ...]:
+    def names(self, nodes: recalling.Nodes) -> tuple[str, ...]:
         """The names of the nodes, sorted."""
         with self._lock:
             found = self._names.get(id(nodes))
@@ -271,7 +271,7 @@ class _Known:
                     self._names.popitem(last=False)
             return found[1]
 
-    def packed(self, candidates: Collection[str], nodes: following.Nodes | None) -> bytes:
+    def packed(self, candidates: Collection[str], nodes: recalling.Nodes | None) -> bytes:
         """The candidates in terms of the nodes, if those are at hand."""
         known = self.names(nodes) if nodes is not None else None
         key = id(candidates), id(known)

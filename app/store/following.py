@@ -12,8 +12,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import immutables
-
 from app.domain import model, projecting, snapshots
 from app.store import (
     beginnings,
@@ -22,21 +20,17 @@ from app.store import (
     incarnations,
     logs,
     readers,
+    recalling,
     retrying,
     tailing,
     witnessing,
 )
 
-Nodes = immutables.Map[model.NodeName, model.Node]
 Callback = Callable[[snapshots.Snapshot, snapshots.Snapshot, tailing.Entry], None]
 
 _WAIT_MS = 250
 _PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
-_NODES = 256
-_RING = 32
-_RING_STEP = 256
-"""A kept snapshot holds on to what the events since changed: about 1 KiB an event."""
 
 
 class _Mine(threading.local):
@@ -83,8 +77,7 @@ class Follower:
         self._mine = _Mine()
         self._callbacks: tuple[Callback, ...] = ()
         self._told: deque[tuple[snapshots.Snapshot, snapshots.Snapshot, tailing.Entry]] = deque()
-        self._recent: deque[snapshots.Snapshot] = deque((self._snapshot,), maxlen=_RING)
-        self._nodes: deque[tuple[int, Nodes]] = deque(((0, self._snapshot.nodes),), maxlen=_NODES)
+        self._recalled = recalling.Recalled(self._snapshot)
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._reached = threading.Event()
@@ -219,15 +212,14 @@ class Follower:
 
     def nearest(self, offset: int) -> snapshots.Snapshot | None:
         """The latest of the recent snapshots that is not after the offset."""
-        found = [kept for kept in (*self._recent, self._snapshot) if kept.offset <= offset]
-        return max(found, key=lambda kept: kept.offset, default=None)
+        return self._recalled.nearest(offset, self._snapshot)
 
-    def nodes_at(self, position: model.Position) -> Nodes | None:
+    def nodes_at(self, position: model.Position) -> recalling.Nodes | None:
         """The nodes of the snapshot that was served here at that position; None if it is long ago."""
         here, offset = self._snapshot.position, position.offset
         if offset > here.offset or position.incarnation != here.incarnation:
             return None
-        return next((nodes for since, nodes in reversed(tuple(self._nodes)) if since <= offset), None)
+        return self._recalled.nodes_at(offset)
 
     # -- under the lock --------------------------------------------------------------------
 
@@ -294,10 +286,7 @@ class Follower:
         if snapshot.offset <= self._snapshot.offset:
             return False
         self._snapshot, self._known_ms = snapshot, at_ms
-        self._recent.clear()
-        self._recent.append(snapshot)
-        self._nodes.clear()
-        self._nodes.append((snapshot.offset, snapshot.nodes))
+        self._recalled = recalling.Recalled(snapshot)
         return True
 
     def _follow_on(self) -> bool:
@@ -317,8 +306,7 @@ class Follower:
         )
         self._known_ms = None
         self._seen = witnessing.Memory()
-        self._recent = deque((self._snapshot,), maxlen=_RING)
-        self._nodes = deque(((0, self._snapshot.nodes),), maxlen=_NODES)
+        self._recalled = recalling.Recalled(self._snapshot)
         self._told.clear()
         self.head_seen = 0
         self._reached.clear()
@@ -357,13 +345,10 @@ class Follower:
                 self._told.append((before, after, entry))
 
     def _publish(self, snapshot: snapshots.Snapshot, known_ms: int | None) -> None:
-        if snapshot.nodes is not self._snapshot.nodes:
-            self._nodes.append((snapshot.offset, snapshot.nodes))
+        self._recalled.add(snapshot)
         self._snapshot = snapshot
         self._known_ms = known_ms
         self._log.note(incarnations.Known(snapshot.position.incarnation, snapshot.offset, known_ms))
-        if snapshot.offset - self._recent[-1].offset >= _RING_STEP:
-            self._recent.append(snapshot)
 
     # -- the thread ------------------------------------------------------------------------
 

@@ -2,23 +2,25 @@
 
 import contextlib
 import hashlib
-import itertools
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
+from click import testing
 from redis import exceptions
 
-from app import settings
+from app import cli, settings
+from app.domain import events
 from app.store import (
     connecting,
     errors,
     examining,
     findings,
+    incarnations,
     keeping,
     keys,
     logs,
@@ -27,7 +29,10 @@ from app.store import (
     vetting,
     views,
 )
+from migrations import running
+from tests.project import generating
 from tests.store import servers, writing
+from workers import compacting
 
 CLUSTER = "prod"
 NAMES = keys.Keys(CLUSTER)
@@ -70,7 +75,7 @@ class Guarded:
         opening.migrate(self.admin, OTHER)
 
     def options(self, role: str) -> settings.Store:
-        user = f"{permissions.PREFIX}{role}"
+        user = next(one for one in permissions.ROLES if one.name == role).user(CLUSTER)
         return settings.Store(
             url=f"redis://{user}:{password(user)}@{self.server.address}", socket_timeout=1.0
         )
@@ -114,7 +119,7 @@ def test_a_sound_server_has_nothing_wrong(guarded: Guarded) -> None:
     wrong = {one.subject for one in found.values() if one.grade != "good"}
     # What cannot be had here: TLS, and perhaps a patched release.
     assert wrong <= {"transport", "version"}
-    assert {f"user topolog-{role.name}" for role in permissions.ROLES} <= set(found)
+    assert {f"user {role.user(CLUSTER)}" for role in permissions.ROLES} <= set(found)
     assert {"appendonly", "appendfsync", "maxmemory-policy", "replicas", "functions", "clock"} <= set(found)
 
 
@@ -163,7 +168,7 @@ def test_functions_that_are_not_this_versions_are_found(guarded: Guarded) -> Non
         ("+flushall", "poor", "may flushall"),
         ("+@all", "poor", "may flushall"),
         ("~*", "poor", "may hget another-key"),
-        ("+fcall", "poor", "may fcall topolog_claim"),
+        ("+fcall", "poor", "may fcall topolog_rewind"),
         ("-xread", "bad", "may not xread streams"),
         ("-xadd", "bad", "may not xadd"),
         ("resetkeys", "bad", "may not"),
@@ -172,16 +177,15 @@ def test_functions_that_are_not_this_versions_are_found(guarded: Guarded) -> Non
 def test_a_user_who_may_too_much_or_too_little_is_found(
     guarded: Guarded, rule: str, grade: str, said: str
 ) -> None:
-    guarded.run("ACL", "SETUSER", "topolog-extender", rule)
+    user = f"topolog-{CLUSTER}-extender"
+    guarded.run("ACL", "SETUSER", user, rule)
     try:
-        found = examined(guarded)["user topolog-extender"]
+        found = examined(guarded)[f"user {user}"]
         assert found.grade == grade
         assert said in found.found
         # What it says to run mends it.
-        guarded.run(
-            *found.run.replace("SETUSER topolog-extender", "SETUSER topolog-extender resetkeys").split()
-        )
-        assert examined(guarded)["user topolog-extender"].grade == "good"
+        guarded.run(*found.run.replace(f"SETUSER {user}", f"SETUSER {user} resetkeys").split())
+        assert examined(guarded)[f"user {user}"].grade == "good"
     finally:
         guarded.run("ACL", "LOAD")
 
@@ -258,67 +262,160 @@ def test_a_node_of_a_redis_cluster_is_not_asked_as_one_server() -> None:
 
 def test_each_function_is_in_the_table_with_its_commands() -> None:
     text = opening.library()
-    registered = set(re.findall(r"register_function\(?\s*\{?\s*(?:function_name = )?'(\w+)'", text))
-    assert registered == set(permissions.FUNCTIONS)
-    called = set(re.findall(r"redis\.call\('(\w+)'", text)) | set(re.findall(r"write\('(\w+)'", text))
-    listed = set(itertools.chain.from_iterable(permissions.FUNCTIONS.values()))
-    assert {one.lower() for one in called} == listed
+    bodies = dict(re.findall(r"^local function (\w+)\(.*?\)\n(.*?)^end$", text, re.MULTILINE | re.DOTALL))
+
+    def commands(function: str) -> set[str]:
+        body = bodies[function]
+        called = set(re.findall(r"(?:redis\.call|write)\('(\w+)'", body))
+        helpers = {name for name in bodies if name != function and re.search(rf"\b{name}\(", body)}
+        return {one.lower() for one in called}.union(*map(commands, helpers))
+
+    registered = re.findall(r"register_function\('topolog_\w+', (\w+)\)|callback = (\w+)", text)
+    named = {one or other for one, other in registered}
+    assert {name: commands(name) for name in named} == {
+        name: set(known) for name, known in permissions.FUNCTIONS.items()
+    }
 
 
-def work(store: opening.Store, role: str) -> None:
-    """What the process of the role asks of the store."""
-    log = store.log
-    if role == "recorder":
-        assert log.claim_epoch()
-    if role in ("recorder", "controller", "extender", "compactor"):
-        head = log.append(logs.Batch(events=[writing.seen(f"{role}-{time.time_ns()}")], marks={"rv:x": "1"}))
-        assert log.read(head.last - 1)[0].offset == head.last
-        log.wait(head.last - 1, milliseconds=50)
-        assert log.marks() | log.counts() | log.versions()
-    if role == "extender":
-        store.client.xadd(store.keys.decisions, {"d": b"x"}, maxlen=10)
-    if role in ("extender", "controller"):
-        store.client.xrevrange(store.keys.decisions, count=1)
-    if role == "compactor":
-        views.rebuild(store.client, store.keys, log)
+def _follow(store: opening.Store) -> None:
+    """What everybody does who keeps a snapshot at the head of the log."""
     store.follower.catch_up()
-    assert store.vetting.trouble() is None
+    log = store.log
+    log.wait(0, milliseconds=50)
+    assert log.read(0, limit=1)[0].offset == 1
+    assert log.doubt(log.seen)
+    assert log.standing().incarnation == log.incarnation
+    assert store.checkpoints.headers() is not None
+    assert store.histories.at(log.head().offset).offset
+    store.follower.stop()
+
+
+def _append(store: opening.Store) -> logs.Appended:
+    seen = writing.seen(f"p{time.time_ns()}")
+    return store.log.append(logs.Batch(events=[seen], marks={"rv:x": "1"}))
+
+
+_REWOUND = events.StoreRewound(
+    from_incarnation="former", lost_from=1, lost_to=2, reason="r", by="b", relisting=()
+)
+
+
+def _begin_anew(store: opening.Store) -> None:
+    log, found = store.log, store.log.standing()
+    log.doubt(incarnations.Known(log.incarnation, found.head + 5))
+    begun = incarnations.new((found.incarnation,))
+    guard = logs.Guard(epoch="7", writer="w")
+    assert log.rewind(_REWOUND, begun, found=found.incarnation, guard=guard, schema=running.latest())
+    log.follow(begun)
+
+
+def _record(store: opening.Store) -> None:
+    _append(store)
+    _follow(store)
+    _begin_anew(store)
+    assert store.log.marks() | store.log.counts() | store.log.versions()
+
+
+def _control(store: opening.Store) -> None:
+    _append(store)
+    _follow(store)
+    store.decisions.latest(limit=1)
+
+
+def _extend(store: opening.Store) -> None:
+    _control(store)
+    store.client.xadd(store.keys.decisions, {"d": b"x"}, maxlen=10)
+
+
+def _compact(store: opening.Store) -> None:
+    _follow(store)
+    turned = compacting.Compactor(store, settings.Compaction(events=1, keep=0, checkpoints=1))
+    turned.turn()
+    assert store.checkpoints.headers()
+
+
+def _audit(store: opening.Store) -> None:
+    _append(store)
+    _follow(store)
+    views.rebuild(store.client, store.keys, store.log)
+
+
+def _adopt(store: opening.Store) -> None:
+    assert store.log.standing().incarnation
+    _append(store)
+
+
+WORK: Mapping[str, Callable[[opening.Store], None]] = {
+    "recorder": _record,
+    "controller": _control,
+    "extender": _extend,
+    "auditor": _audit,
+    "operator": _adopt,
+    "compactor": _compact,
+}
+"""Role -> what its process asks of the store; the compactor comes last, for it trims the log."""
+
+
+def test_a_role_can_do_its_work_and_the_server_has_nothing_to_refuse(guarded: Guarded) -> None:
+    for role in (*WORK, "migrator", "doctor"):
+        guarded.admin.acl_log_reset()
+        if role in WORK:
+            store = opening.open_store(guarded.options(role), cluster=CLUSTER)
+            WORK[role](store)
+            assert store.vetting.trouble() is None
+            store.close()
+        elif role == "migrator":
+            with opening.connect(guarded.options(role), NAMES) as client:
+                assert opening.migrate(client, NAMES).ready
+        else:
+            assert examined(guarded, role)
+        # CONFIG GET is asked for, and done without.
+        assert {str(entry["object"]) for entry in guarded.admin.acl_log()} <= {"config|get"}, role
+    assert {*WORK, "migrator", "doctor"} == {role.name for role in permissions.ROLES}
 
 
 @pytest.mark.parametrize("role", [role.name for role in permissions.ROLES])
-def test_a_role_can_do_its_work_and_no_other(guarded: Guarded, role: str) -> None:
-    store = opening.open_store(guarded.options(role), cluster=CLUSTER)
-    work(store, role)
-    said = permissions.access_list(CLUSTER)
-    assert f"user topolog-{role} on #PASSWORD" in said
-    client: Any = store.client
-    for command in (("FLUSHALL",), ("CONFIG", "SET", "save", ""), ("EVAL", "return 1", "0"), ("KEYS", "*")):
-        with pytest.raises(exceptions.NoPermissionError):
-            client.execute_command(*command)
-    with pytest.raises(errors.StoreError, match=r"users\.acl"), connecting.translated():
-        client.hgetall(OTHER.meta)
-    if role != "migrator":
-        with pytest.raises(exceptions.NoPermissionError):
-            client.function_load(opening.library(), replace=True)
-    if role != "recorder":
-        with pytest.raises(errors.StoreError, match=r"users\.acl"):
-            store.log.claim_epoch()
-    store.close()
+def test_a_role_can_do_nothing_else(guarded: Guarded, role: str) -> None:
+    with opening.connect(guarded.options(role), NAMES) as opened:
+        client: Any = opened
+        for command in (
+            ("FLUSHALL",),
+            ("CONFIG", "SET", "save", ""),
+            ("EVAL", "return 1", "0"),
+            ("KEYS", "*"),
+        ):
+            with pytest.raises(exceptions.NoPermissionError):
+                client.execute_command(*command)
+        with pytest.raises(errors.Denied, match="topolog doctor users"), connecting.translated():
+            client.hgetall(OTHER.meta)
+        if role != "migrator":
+            with pytest.raises(exceptions.NoPermissionError):
+                client.function_load(opening.library(), replace=True)
+        log = logs.Log(opened, NAMES, "")
+        if role != "recorder":
+            with pytest.raises(errors.Denied):
+                log.rewind(_REWOUND, "x", found="", guard=logs.NO_GUARD, schema=1)
+        if role != "compactor":
+            with pytest.raises(errors.Denied):
+                log.trim(1, 1, reader_timeout=1.0)
+        if role in ("compactor", "migrator", "doctor"):
+            with pytest.raises(errors.Denied):
+                log.append(logs.Batch(events=[writing.seen("p")]))
+        log.close()
 
 
-def test_the_server_had_nothing_to_refuse_while_the_roles_worked(guarded: Guarded) -> None:
-    for role in permissions.ROLES:
-        store = opening.open_store(guarded.options(role.name), cluster=CLUSTER)
-        guarded.admin.acl_log_reset()
-        work(store, role.name)
-        refused = [entry["object"] for entry in guarded.admin.acl_log()]
-        # config|get is asked for, and done without.
-        assert set(refused) <= {"config|get"}
-        store.close()
+def test_the_access_list_in_deploy_is_that_of_the_code() -> None:
+    path = generating.ROOT / "deploy" / "store" / "users.acl"
+    assert path.read_text() == permissions.access_list("default"), "run `make docs`"
+    shown = testing.CliRunner().invoke(cli.topolog, ["doctor", "users"], env={"TOPOLOG_CLUSTER": "east"})
+    assert shown.output == permissions.access_list("east")
 
 
 def test_without_a_password_nobody_gets_in(guarded: Guarded) -> None:
-    for url in (f"redis://{guarded.server.address}", f"redis://topolog-recorder:x@{guarded.server.address}"):
+    for url in (
+        f"redis://{guarded.server.address}",
+        f"redis://topolog-prod-recorder:x@{guarded.server.address}",
+    ):
         with pytest.raises(errors.StoreError, match="credentials"):
             opening.open_store(settings.Store(url=url), cluster=CLUSTER)
 
