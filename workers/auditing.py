@@ -56,7 +56,9 @@ class Auditor:
         self._repairs: list[consistency.Repair] = []
         self._repaired_at = float("-inf")
         self._asked: dict[str, int] = {}
-        """Kind -> offset of the request for a list that was not answered yet."""
+        """Kind -> offset of the request for a list whose outcome is not known yet."""
+        self._answered: dict[str, int] = {}
+        """Kind -> offset of the answer, until the kind is compared again."""
         self._books: accounting.Books | None = None
         self.report: consistency.Report | None = None
         self.trouble: dict[str, str] = {}
@@ -124,7 +126,7 @@ class Auditor:
             log.follow(standing.incarnation)
             self._facts.forget()
             self.board.clear()
-            self._asked = {}
+            self._asked, self._answered = {}, {}
             former = self._former()
             books = self._books = accounting.Books(
                 self._store, self._inspector, self.board, former, page=self._options.page
@@ -163,15 +165,20 @@ class Auditor:
             self._listing = kind.name
             self._facts.begin(kind, snapshot)
         complete = self._facts.turn(snapshot, look.meta)
+        if complete and self._answered.get(complete):
+            self._answered.pop(complete)
+            self._asked.pop(complete)
         if self._facts.idle:
             every = self._options.listing
             self._due[self._listing] = now + (every if complete else min(every, _RETRY))
 
     def _due_now(self, kind: kinds.Kind, snapshot: snapshots.Snapshot, now: float) -> bool:
         asked = self._asked.get(kind.name)
-        if asked is not None and snapshot.version(f"kind:{kind.name}") > asked:
-            del self._asked[kind.name]
-            return True
+        if asked is not None and kind.name not in self._answered:
+            answer = snapshot.version(f"kind:{kind.name}")
+            if answer > asked:
+                self._answered[kind.name] = answer
+                return True
         return now >= self._due[kind.name]
 
     # -- repairs ---------------------------------------------------------------------------
@@ -205,7 +212,7 @@ class Auditor:
         for kind in self._kinds:
             keys = tuple(comparing.subjects(self.board, kind))
             pending = snapshot.version(f"relist:{kind.name}") > snapshot.version(f"kind:{kind.name}")
-            if not keys or pending or now < self._ask_again[kind.name]:
+            if not keys or pending or kind.name in self._asked or now < self._ask_again[kind.name]:
                 continue
             asked = self._repairing.ask(snapshot, kind.name, keys)
             if asked is not None:

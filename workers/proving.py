@@ -53,6 +53,9 @@ class Past:
         self._stop = 0
         """The last checkpoint that was passed."""
         self._digests: dict[int, str] = {}
+        """Offset -> the digest there that was right."""
+        self._wrong: dict[int, str] = {}
+        """Offset -> the digest there that was wrong."""
         self.proven = 0
         """How far a pass has come."""
         self.passes = 0
@@ -172,7 +175,7 @@ class Past:
         """The fold has come to a checkpoint. Raises StoreAway."""
         previous, self._stop = self._stop, header.offset
         if images.digest(snapshot) == header.digest:
-            self._digests[header.offset] = header.digest
+            self._right(header)
             self._clear_doubts()
             return
         try:
@@ -189,6 +192,7 @@ class Past:
         theirs: snapshots.Snapshot,
         previous: int,
     ) -> None:
+        self._wrong[header.offset] = header.digest
         subjects = auditing.subjects_apart(snapshot, theirs)
         where, key = _listing(subjects) or "the order of things", f"checkpoint:{header.offset}"
         if self._began and header.offset > self._began:
@@ -227,6 +231,11 @@ class Past:
                 f" there: they differ in {where}{named}; an entry was changed, or the checkpoint",
             )
         )
+
+    def _right(self, header: images.Header) -> None:
+        self._digests[header.offset] = header.digest
+        for kind in ("checkpoint", "past"):
+            self._board.settle(kind, f"checkpoint:{header.offset}")
 
     def _clear_doubts(self) -> None:
         """A later checkpoint agrees with the fold: then it was the earlier checkpoints that were wrong."""
@@ -280,7 +289,6 @@ class Past:
         return changed or header.items <= _LARGE or self._turns % _SELDOM == 0
 
     def _proven(self, header: images.Header, head: int) -> bool:
-        key = f"checkpoint:{header.offset}"
         try:
             images.prove(header, self._kept.image(header).members)
         except errors.Damaged as damaged:
@@ -289,13 +297,14 @@ class Past:
             return True
         known = self._digests.get(header.offset)
         if known == header.digest:
-            self._board.settle("checkpoint", key)
+            self._right(header)
+            return True
+        if self._wrong.get(header.offset) == header.digest:
             return True
         snapshot = self._at(header.offset)
         if snapshot is not None:
             if images.digest(snapshot) == header.digest:
-                self._digests[header.offset] = header.digest
-                self._board.settle("checkpoint", key)
+                self._right(header)
             else:
                 self._apart(header, snapshot, self._kept.read(header, incarnation=self._incarnation), 0)
         elif known is not None:

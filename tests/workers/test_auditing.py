@@ -1,7 +1,9 @@
 """The auditor between a real store, a recorder and an API server: it finds what is wrong, and nothing else."""
 
+import contextlib
 import hashlib
 import itertools
+import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -10,10 +12,11 @@ import pytest
 
 from app import settings
 from app.domain import consistency, events, model, projecting
-from app.store import codecs, embedded, images, keys, logs, opening
+from app.store import codecs, errors, images, incarnations, inspecting, keys, logs, opening
+from app.verbs import releasing
 from tests.store import writing
 from tests.workers import conftest
-from workers import auditing, recording
+from workers import auditing, compacting, recording
 
 OPTIONS = settings.Audit(interval=0.05, page=10_000, listing=0.05, repair=False, relist=False)
 REPAIRING = settings.Audit(interval=0.05, page=10_000, listing=0.05)
@@ -74,14 +77,14 @@ class World:
     def head(self) -> int:
         return self.store.log.head().offset
 
-    def edit(self, offset: int, change: Callable[[dict[bytes, bytes]], dict[bytes, bytes] | None]) -> None:
-        """Write the log anew with one entry changed, or without it."""
-        entries = self.client.xrange(self.keys.log)
-        self.client.delete(self.keys.log)
-        for identity, fields in entries:
-            kept = change(fields) if identity == f"{offset}-0".encode() else fields
-            if kept is not None:
-                self.client.xadd(self.keys.log, kept, id=identity)
+    def edit(self, offset: int, change: Callable[[dict[bytes, bytes]], dict[bytes, bytes]]) -> None:
+        """Write the log anew with one entry changed."""
+        pipeline = self.client.pipeline(transaction=True)
+        pipeline.delete(self.keys.log)
+        for identity, fields in self.client.xrange(self.keys.log):
+            changed = change(fields) if identity == f"{offset}-0".encode() else fields
+            pipeline.xadd(self.keys.log, changed, id=identity)
+        pipeline.execute()
 
     def offset_of(self, name: str) -> int:
         """The offset of the latest event on a pod of the cluster."""
@@ -304,13 +307,17 @@ def checkpoint_edited(world: World) -> list[Found]:
     key = world.keys.checkpoint(header.offset, header.parts, 1)
     line = images.decompressed(bytes(world.client.get(key) or b""), "it")
     world.client.set(key, images.compressed(line.replace(b'"n1"', b'"n9"')))
-    return [Found("checkpoint", f"checkpoint:{header.offset}", header.offset, "compactor", "changed afterwards")]
+    return [
+        Found("checkpoint", f"checkpoint:{header.offset}", header.offset, "compactor", "changed afterwards")
+    ]
 
 
 def checkpoint_cut(world: World) -> list[Found]:
     header = _checkpoint(world)
     world.client.delete(world.keys.checkpoint(header.offset, header.parts, 0))
-    return [Found("checkpoint", f"checkpoint:{header.offset}", header.offset, "compactor", "changed afterwards")]
+    return [
+        Found("checkpoint", f"checkpoint:{header.offset}", header.offset, "compactor", "changed afterwards")
+    ]
 
 
 def checkpoint_forged(world: World) -> list[Found]:
@@ -428,3 +435,243 @@ def test_planted_corruption_is_found_and_blamed(world: World, plant: Callable[[W
             assert wanted.writer in one.writer, one
             assert wanted.blame in one.blame, one
             assert one.first <= one.last == world.auditor.report.offset or one.kind != "count", one
+
+
+# -- what the auditor has not seen itself --------------------------------------------------
+
+
+def test_an_entry_changed_before_it_came_shows_between_two_checkpoints(world: World) -> None:
+    _checkpoint(world)
+    world.cluster.pod("late", node="n1", app="x")
+    world.recorder.until_counts(a=3, b=2)
+    offset = world.offset_of("late")
+    second = _checkpoint(world)
+    world.cluster.label_node("n1", zone="b")
+    world.recorder.until_counts(b=5)
+    world.edit(offset, lambda fields: {**fields, b"e": fields[b"e"].replace(b'"late"', b'"fate"')})
+    fact, one = world.looked(world.another()).differences
+    assert (fact.kind, fact.key) == ("fact", f"pod:{world.uid('late')}")
+    assert (one.kind, one.key) == ("past", f"checkpoint:{second.offset}")
+    assert one.offset == offset
+    assert f"the last event on it is {offset}" in one.blame
+
+
+def test_a_checkpoint_changed_before_it_came_is_told_from_a_changed_entry(world: World) -> None:
+    wrong = checkpoint_forged(world)
+    world.cluster.label_node("n1", zone="b")
+    world.recorder.until_counts(b=4)
+    _, at_ms = world.store.follower.dated()
+    assert at_ms is not None
+    world.store.checkpoints.write(world.recorder.snapshot, at_ms)
+    report = world.looked(world.another())
+    assert [(one.kind, one.key) for one in report.differences] == [(one.kind, one.key) for one in wrong]
+    assert "the log leads to the checkpoint after it" in report.differences[0].blame
+
+
+def test_an_epoch_that_was_over_is_told(world: World) -> None:
+    world.recorder.stop()
+    offset = world.offset_of("w3")
+    world.edit(offset, lambda fields: {**fields, b"w": b"1"})
+    (one,) = world.looked(world.another()).differences
+    assert (one.kind, one.offset, one.writer) == ("fence", offset, "recorder unknown (epoch 1)")
+
+
+def test_an_entry_that_is_no_event_stops_the_fold_and_is_told(world: World) -> None:
+    world.recorder.stop()
+    offset = world.head + 1
+    world.client.xadd(world.keys.log, {"t": 1, "e": b'{"v":1,"type":"Nonsense"}', "w": ""}, id=f"{offset}-0")
+    world.client.hset(world.keys.meta, mapping={keys.HEAD: offset, "at": 1})
+    report = world.looked()
+    (one,) = report.differences
+    assert (one.kind, one.offset) == ("unreadable", offset)
+    assert "unknown type" in report.waiting["counts"]
+
+
+def test_what_was_found_keeps_its_blame_over_a_restart(world: World) -> None:
+    offset = _placed(world, 0)
+    world.looked()
+    for _ in range(3):
+        world.cluster.pod(f"more{_}", node="n1", app="x")
+    world.recorder.until(lambda now: now.pod_named("ns", "more2") is not None, "they are recorded")
+    (one,) = world.looked(world.another()).differences
+    assert (one.kind, one.offset, one.writer) == ("count", offset, "replica-7")
+
+
+def test_of_many_versions_a_page_is_enough_to_notice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspecting, "WHOLE", 5)
+    world.client.hset(world.keys.versions, "node:n1", 1)
+    world.client.hset(world.keys.versions, "pod:nobody", 3)
+    found = world.looked().differences
+    assert [(one.kind, one.key) for one in found] == [("version", "node:n1"), ("version", "pod:nobody")]
+    assert "written past the log" in found[1].blame
+
+
+# -- what is done about it -----------------------------------------------------------------
+
+
+def test_counts_and_versions_are_brought_back_to_the_log_by_an_event(world: World) -> None:
+    counts, versions = world.store.log.counts(), world.store.log.versions()
+    for plant in (count_raised, count_invented, version_raised, version_invented, version_deleted):
+        plant(world)
+    before = world.head
+    auditor = world.another(REPAIRING)
+    report = world.looked(auditor)
+    assert report.differences == ()
+    assert [(one.what, one.offset) for one in report.repairs] == [
+        ("counts", before + 1),
+        ("versions", before + 1),
+    ]
+    assert world.store.log.counts() == counts
+    repaired = {"store:views": before + 1, "node:n1": before + 1, "node:n2": before + 1}
+    assert world.store.log.versions() == {**versions, **repaired} == dict(world.recorder.snapshot.versions)
+    (entry,) = world.store.log.read(before)
+    assert isinstance(entry.event, events.ViewsRepaired)
+    assert (entry.event.by, entry.event.ended) == (auditor.identity, ("pod:nobody",))
+    # And the next writer is not in the way of anybody.
+    _placed(world, 1)
+    assert world.looked(auditor).differences == ()
+
+
+def test_two_auditors_repair_once(world: World) -> None:
+    others = [world.another(REPAIRING) for _ in range(2)]
+    for other in others:
+        assert world.looked(other).differences == ()
+    key = counted(world, "a")
+    world.client.hincrby(world.keys.counts, key, 3)
+    for _ in range(4):
+        for other in others:
+            other.turn()
+    repaired = [
+        entry.event for entry in world.store.log.read(0) if isinstance(entry.event, events.ViewsRepaired)
+    ]
+    assert [one.counts for one in repaired] == [{key: -3}]
+    assert world.store.log.counts()[key] == 2
+
+
+def test_while_something_speaks_against_the_log_nothing_is_repaired_by_it(world: World) -> None:
+    auditor = world.another(REPAIRING)
+    world.looked(auditor)
+    entry_edited(world)
+    auditor.turn()
+    key = counted(world, "a")
+    world.client.hincrby(world.keys.counts, key, 3)
+    report = world.looked(auditor)
+    assert {one.kind for one in report.differences} == {"edited", "count"}
+    assert report.repairs == ()
+    assert world.store.log.counts()[key] == 5
+
+
+@pytest.mark.parametrize(
+    "plant", [fact_lost, fact_invented, fact_changed], ids=lambda plant: plant.__name__.replace("_", " ")
+)
+def test_facts_are_mended_by_the_recorder_when_it_is_asked(
+    world: World, plant: Callable[[World], list[Found]]
+) -> None:
+    counts = world.store.log.counts()
+    plant(world)
+    auditor = world.another(REPAIRING)
+    conftest.eventually(
+        lambda: bool(auditor.turn()) and auditor.report is not None and bool(auditor.report.repairs),
+        "a list is asked for",
+    )
+    conftest.eventually(
+        lambda: bool(auditor.turn()) and auditor.report is not None and not auditor.report.differences,
+        "the recorder mends it",
+    )
+    assert world.store.log.counts() == counts
+    asked = [
+        entry.event for entry in world.store.log.read(0) if isinstance(entry.event, events.RelistRequested)
+    ]
+    listed = [entry.event for entry in world.store.log.read(0) if isinstance(entry.event, events.Relisted)]
+    assert len(asked) == 1
+    assert listed[-1].kind == asked[0].kind
+    assert listed[-1].reason.startswith("asked by the auditor")
+
+
+# -- and nothing else ----------------------------------------------------------------------
+
+
+def test_under_load_a_whole_store_never_shows_a_difference(
+    world: World, again: Callable[..., opening.Store]
+) -> None:
+    stopping = threading.Event()
+    failures: list[Exception] = []
+
+    def churn() -> None:
+        try:
+            for number in itertools.count():
+                if stopping.is_set():
+                    return
+                name = f"c{number % 20}"
+                world.cluster.pod(name, node=f"n{1 + number % 2}", app="x")
+                world.cluster.label_node("n2", zone="ab"[number % 2])
+                world.cluster.end_pod(name)
+        except Exception as error:
+            failures.append(error)
+
+    def place(store: opening.Store, who: int) -> None:
+        try:
+            for number in itertools.count():
+                if stopping.is_set():
+                    return
+                pod = world.cluster.pod(f"r{who}-{number}", app="x")
+                for _ in range(5):
+                    with contextlib.suppress(errors.Conflict):
+                        writing.placement(store.log, store.follower.catch_up(), pod, "n2")
+                    releasing.release(store.follower, store.log, pod.uid, "a test")
+                world.cluster.end_pod(pod.name)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [
+        threading.Thread(target=churn),
+        *(threading.Thread(target=place, args=(again(), n)) for n in range(2)),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        begun = world.head
+        auditor = world.another(REPAIRING)
+        seen: list[consistency.Difference] = []
+        conftest.eventually(
+            lambda: _noted(auditor, seen) and world.head > begun + 1000 and auditor.report.listings >= 9,
+            f"a thousand events and three lists of each kind: {auditor.report}",
+        )
+        assert seen == []
+        assert auditor.report is not None
+        assert auditor.report.repairs == ()
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join(conftest.LIMIT)
+    assert failures == []
+
+
+def _noted(auditor: auditing.Auditor, seen: list[consistency.Difference]) -> bool:
+    auditor.turn()
+    seen.extend(auditor.board)
+    return auditor.report is not None
+
+
+def test_compaction_and_a_new_incarnation_are_no_differences(
+    world: World, again: Callable[..., opening.Store]
+) -> None:
+    other = again()
+    compactor = compacting.Compactor(other, settings.Compaction(events=100, seconds=1, keep=0))
+    _, at_ms = world.store.follower.dated()
+    assert at_ms is not None
+    world.store.checkpoints.write(world.recorder.snapshot, at_ms)
+    world.client.delete(world.keys.readers)
+    compactor.turn()
+    assert world.store.log.oldest() == world.head
+    assert world.looked().differences == ()
+    assert world.looked(world.another()).folded > 0
+
+    log = world.store.log
+    assert not log.doubt(incarnations.Known(log.incarnation, world.head + 7, 1))
+    former = log.incarnation
+    conftest.eventually(lambda: log.standing().incarnation != former, "the recorder begins a new incarnation")
+    world.recorder.ready()
+    report = world.looked()
+    assert report.incarnation == log.standing().incarnation
+    assert report.differences == ()
