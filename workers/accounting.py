@@ -10,7 +10,7 @@ from typing import Final
 from app import telemetry
 from app.domain import auditing, consistency, snapshots
 from app.store import codecs, errors, images, incarnations, inspecting, opening
-from workers import ending, proving
+from workers import ending, proving, vouching
 
 _ROUNDS: Final = 20
 """Looks of one turn at most: what is still to be read then is left for the next."""
@@ -36,7 +36,10 @@ class Books:
         self.incarnation = store.log.incarnation
         empty = snapshots.empty(incarnation=self.incarnation)
         self.ledger = auditing.Ledger(empty, empty)
-        self.past = proving.Past(inspector, store.checkpoints, board, self.incarnation, page=page)
+        self.past = proving.Past(inspector, board, page=page)
+        self.vouchers = vouching.Vouchers(
+            inspector, store.checkpoints, board, self.incarnation, self.past.marks
+        )
         self.base = 0
         """Everything behind this offset was folded here."""
         self.began = False
@@ -61,7 +64,7 @@ class Books:
     def begin(self) -> bool:
         """Start from the oldest checkpoint that the log goes on from; false if there is none."""
         oldest, _ = self._inspector.lines(0, 1)
-        headers = self.past.headers()
+        headers = self.vouchers.headers()
         self.began = True
         start = None if oldest <= 1 else self._oldest_checkpoint(oldest, headers)
         if oldest > 1 and start is None:
@@ -73,7 +76,7 @@ class Books:
         meta = self._store.log.standing()
         if meta.epoch and meta.writer:
             self.ledger.recorders[meta.epoch] = meta.writer
-        self.past.begin(self.ledger.snapshot)
+        self.vouchers.begin(self.ledger.snapshot)
         self._stops = {at: header for at, header in headers.items() if at > self.base}
         self._resume()
         return True
@@ -133,8 +136,8 @@ class Books:
                 or reached >= min(look.head, look.last.offset if look.last else 0)
             ):
                 self.behind = False
-                self.past.live(reached)
-                self.past.anchor(self.ledger.snapshot)
+                self.vouchers.live(reached)
+                self.vouchers.anchor(self.ledger.snapshot)
                 self._note(look)
                 return look
         self.behind = True
@@ -191,7 +194,7 @@ class Books:
             if offset in self._stops:
                 header = self._stops.pop(offset)
                 if header is not None:
-                    self.past.passed(header, self.ledger.snapshot)
+                    self.vouchers.passed(header, self.ledger.snapshot)
                 if self._former is not None and offset == self._former.offset:
                     self.ledger.looked()
 

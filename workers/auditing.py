@@ -107,7 +107,7 @@ class Auditor:
             return not books.behind
         self._reader.attend(books.ledger.snapshot.offset)
         books.compare(look)
-        books.past.turn(look.head)
+        books.vouchers.turn(look.head, books.past.turn(look.head))
         self._compare_facts(books, look)
         self._tell()
         self._repair(books)
@@ -258,7 +258,7 @@ class Auditor:
             proven=past.proven,
             passes=past.passes,
             versions=books.versions_at,
-            checkpoints={str(offset): head for offset, head in sorted(past.checked.items())},
+            checkpoints={str(offset): head for offset, head in sorted(books.vouchers.checked.items())},
             facts=dict(self._facts.compared),
             listings=self._facts.listings,
             waiting=waiting,

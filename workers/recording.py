@@ -154,7 +154,7 @@ class Recorder:
         self._relist()
 
     def _answered(self, kind: kinds.Kind, marks: Mapping[str, str]) -> int:
-        """Up to where requests for a list were seen to, by a predecessor or by the list that is due anyway."""
+        """Up to where requests for a list were seen to: by a list that was made, or is due anyway."""
         listed = f"kind:{kind.name}" if drafting.mark(kind) in marks else f"relist:{kind.name}"
         return self._follower.snapshot.version(listed)
 
