@@ -16,6 +16,10 @@ def test_a_call_that_was_given_up_is_broken_off_and_not_delivered_later() -> Non
             connections.exchange("POST", "/binding", b"{}", timeout=0.05)
         server, _ = listener.accept()
         with server, pytest.raises(ConnectionResetError):
-            while server.recv(1024):
-                pass
+            read_to_the_end(server)
         connections.close()
+
+
+def read_to_the_end(connection: socket.socket) -> None:
+    while connection.recv(1024):
+        pass
