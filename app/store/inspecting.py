@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import redis
 
-from app.store import connecting, keys
+from app.store import connecting, errors, keys
 
 LINES = 5000
 """Entries of one look: about five milliseconds of the server's time."""
@@ -76,7 +76,7 @@ class Inspector:
         """Everything at one moment; of the log what lies behind ``after``.
 
         ``held``: how many versions there should be; of many only the page at ``cursor`` is read unless
-        ``whole``. Raises StoreAway.
+        ``whole``. Raises StoreAway or SchemaMismatch.
         """
         names, paged = self._names, held > WHOLE and not whole
         with connecting.translated():
@@ -91,6 +91,9 @@ class Inspector:
             else:
                 pipe.hgetall(names.versions)
             now, meta, lines, oldest, last, counts, subjects, versions = pipe.execute()
+        pointer = connecting.text(meta.get(b"counts", b""))
+        if pointer not in ("", names.counts):
+            raise errors.SchemaMismatch(f"the counts are in {pointer}: use a newer Topolog")
         cursor, versions = versions if paged else (0, versions)
         garbled: dict[tuple[str, str], str] = {}
         return Look(

@@ -56,7 +56,6 @@ class Keys:
         """Hash: offset -> header of the checkpoint there (JSON)."""
         self.readers = self.prefix + "readers"
         """Hash: reader -> ``OFFSET MS``: how far it has read, and when it last said so."""
-
         self.audit = self.prefix + "audit"
         """String: the auditor's latest report (JSON)."""
 

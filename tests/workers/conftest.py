@@ -130,7 +130,7 @@ class Recording:
 
     def until_counts(self, **expected: int) -> None:
         """The counts of the policy `p` become these, in the store and in the snapshot."""
-        wanted = {f"ns/p|{domain}": count for domain, count in expected.items()}
+        wanted = {f"ns/p|zone={domain}": count for domain, count in expected.items()}
         eventually(lambda: self.store.log.counts() == wanted, f"counts {wanted}")
         assert dict(self.snapshot.counts) == wanted == self.counts()
 
