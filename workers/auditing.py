@@ -261,6 +261,7 @@ class Auditor:
             checkpoints={str(offset): head for offset, head in sorted(books.vouchers.checked.items())},
             facts=dict(self._facts.compared),
             listings=self._facts.listings,
+            complete=self._facts.complete and past.passes > 0,
             waiting=waiting,
             differences=tuple(differences[:_SHOWN]),
             total=len(differences),

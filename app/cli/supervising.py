@@ -1,4 +1,4 @@
-"""``topolog up``: recorder, controller, compactor, auditor, extender and a store, on one machine, under one Ctrl-C."""
+"""``topolog up``: all processes and a store, on one machine, under one Ctrl-C."""
 
 import pathlib
 import socket
@@ -143,7 +143,8 @@ def _announce(told: settings.Settings) -> bool:
     _say("ready")
     _say(f"  extender:  {scheme}://{told.server.bind}:{told.server.port}   (urlPrefix for kube-scheduler)")
     _say(f"  health:    http://{local}:{port}/readyz, /metrics")
-    _say(f"             recorder :{port + 1}, controller :{port + 2}, compactor :{port + 3}, auditor :{port + 4}")
+    others = ("recorder", "controller", "compactor", "auditor")
+    _say("             " + ", ".join(f"{name} :{port + at}" for at, name in enumerate(others, 1)))
     _say("  try:       topolog get nodes; topolog get pending; topolog explain NAMESPACE/POD")
     return True
 

@@ -94,6 +94,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """Kind -> offset at which all its objects were last compared with the API server's."""
     listings: int = 0
     """Kinds that were compared completely, each time counted, since the auditor started."""
+    complete: bool = False
+    """Everything was compared at least once."""
     waiting: dict[str, str] = {}
     """What has not been looked at, and why."""
     differences: tuple[Difference, ...] = ()

@@ -1,9 +1,12 @@
 """Whether counts, log and API server agree: the auditor's latest report."""
 
+import contextlib
+
 from marshmallow import Schema
 
 from app.api import blueprints, pages, queries, schemas, services, times
 from app.domain import consistency
+from app.store import errors
 
 routes = blueprints.create("consistency", "/apis/v1", "Whether store, log and cluster agree.")
 _PATIENCE = 3
@@ -11,6 +14,7 @@ _PATIENCE = 3
 _LEAST = 60.0
 """But at least so many seconds: a turn over a large store takes its time."""
 
+COUNTS = "counts"
 CONSISTENT, INCONSISTENT, AUDITING, UNKNOWN = "consistent", "inconsistent", "auditing", "unknown"
 
 
@@ -18,12 +22,12 @@ class Difference(Schema):
     """Something that is not as it should be."""
 
     kind = schemas.text("What it is about: " + ", ".join(consistency.KINDS) + ".")
-    key = schemas.text("What differs: a count, a subject, entry:OFFSET, checkpoint:OFFSET or a field of meta.")
+    key = schemas.text("What differs: a count, a subject, entry:OFFSET, checkpoint:OFFSET, a field of meta.")
     expected = schemas.text("What should be there.")
     found = schemas.text("What is there.")
     first = schemas.number("The first offset at which it may have appeared.")
     last = schemas.number("The offset at which it was found.")
-    offset = schemas.number("The offset of the event that it comes from; 0 if there is none or it is unknown.")
+    offset = schemas.number("The event that it comes from; 0 if there is none or it is unknown.")
     writer = schemas.text("Who wrote that event, or everybody who wrote between first and last.")
     blame = schemas.text("How it came about, as far as that can be known.")
 
@@ -42,8 +46,8 @@ class Consistency(Schema):
     """What the auditor knows."""
 
     state = schemas.text(
-        "consistent: everything was compared and agrees; inconsistent: differences stand; auditing: none stands,"
-        " but not everything was compared yet; unknown: no auditor has reported lately."
+        "consistent: everything was compared and agrees; inconsistent: differences stand; auditing: none"
+        " stands, but not everything was compared yet; unknown: no auditor has reported lately."
     )
     position = schemas.text("Where counts and versions were compared with the log; empty if never.")
     at = schemas.text("When, by the store's clock (RFC 3339); empty if never.")
@@ -55,7 +59,7 @@ class Consistency(Schema):
     passes = schemas.number("Passes over the whole past since it started.")
     versions = schemas.number("The offset at which all versions were last compared.")
     checkpoints = schemas.counts("Checkpoint -> offset of the log when it was last proven.")
-    facts = schemas.counts("Kind -> offset at which all its objects were last compared with the API server's.")
+    facts = schemas.counts("Kind -> offset at which its objects were last compared with the API server's.")
     waiting = schemas.mapping("What has not been looked at, and why.")
     total = schemas.number("How many differences stand.")
     differences = schemas.nested(Difference, "The first hundred of them.", many=True)
@@ -66,7 +70,9 @@ class Consistency(Schema):
 def show(_: pages.Query) -> pages.Body:
     """Whether counts, log and API server agree, by the auditor's latest report."""
     given = services.current()
-    report = given.reports.latest()
+    report = None
+    with contextlib.suppress(errors.Damaged):  # as good as none
+        report = given.reports.latest()
     if report is None:
         report = consistency.Report("", 0, 0, "", 0.0)
     age = max(0.0, given.wall() - report.at_ms / 1000) if report.at_ms else -1.0
@@ -96,7 +102,7 @@ def state(report: consistency.Report, age: float) -> str:
         return UNKNOWN
     if report.total:
         return INCONSISTENT
-    return CONSISTENT if report.passes and report.listings and not report.waiting else AUDITING
+    return CONSISTENT if report.complete and COUNTS not in report.waiting else AUDITING
 
 
 def _difference(one: consistency.Difference) -> pages.Body:
