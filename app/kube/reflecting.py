@@ -224,6 +224,9 @@ class Reflector:
         }
         opened = self._clock.monotonic()
         heard = False
+        # Nothing older is sent from here on. A server without bookmarks never says so.
+        self._floor = self._version
+        self._handed.clear()
         with self._client.stream(self.kind.path, parameters, silence=self._silence) as stream:
             self._stream = stream
             if self._stopped.is_set() or self._wanted:

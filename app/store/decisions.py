@@ -20,6 +20,8 @@ _PAUSE_SECONDS = 0.05
 _BATCH = 64
 _PACKINGS_KEPT = 8
 _SCAN = 500
+_NAMES = 4_000_000
+"""Names of candidates that may wait: a few hundred megabytes if no two decisions share any."""
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -121,7 +123,8 @@ class Decisions:
         """Put the decision on record soon; never waits, never raises."""
         if not self._kept:
             return
-        if len(self._drafts) >= self._queued:
+        waiting = len(self._drafts)
+        if waiting >= self._queued or waiting * len(draft.names) > _NAMES:
             self.dropped += 1
         else:
             self._drafts.append(draft)

@@ -29,6 +29,9 @@ RELISTS = Counter("topolog_relists_total", "Lists that replaced a broken watch."
 QUARANTINED = Counter(
     "topolog_quarantined_total", "Objects of a watch that could not be understood.", ["kind"]
 )
+RELEASED = Counter(
+    "topolog_released_placements_total", "Promises taken back by this process, by why.", ["cause"]
+)
 NUDGES = Counter("topolog_nudges_total", "Pending pods told of room by a condition.", ["outcome"])
 
 CONSISTENCY_DIFFERENCES = Gauge(

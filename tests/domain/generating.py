@@ -77,7 +77,7 @@ def _gone(pod: model.Pod) -> events.PodGone:
 
 def _released(pod: model.Pod) -> events.PlacementReleased:
     return events.PlacementReleased(
-        uid=pod.uid, namespace=pod.namespace, name=pod.name, node="n0", reason="refused"
+        uid=pod.uid, namespace=pod.namespace, name=pod.name, node="n0", reason="refused", cause="refused"
     )
 
 
