@@ -622,7 +622,7 @@ def test_under_load_a_whole_store_never_shows_a_difference(
                 for _ in range(5):
                     with contextlib.suppress(errors.Conflict):
                         writing.placement(store.log, store.follower.catch_up(), pod, "n2")
-                    releasing.release(store.follower, store.log, pod.uid, "a test")
+                    releasing.release(store.follower, store.log, pod.uid, "superseded", "a test")
                 world.cluster.end_pod(pod.name)
         except Exception as error:
             failures.append(error)
