@@ -38,7 +38,7 @@ def test_the_last_word_on_a_flag_holds() -> None:
 
 def test_versions_are_offsets_of_the_last_event_and_end_with_their_subject() -> None:
     node, policy = model.Node(name="n", uid="1"), model.WorkloadPolicy(uid="1", namespace="blue", name="p")
-    seen = [
+    seen: list[events.AnyEvent] = [
         events.NodeSeen(node=node),
         events.PolicySeen(policy=policy),
         events.PodSeen(pod=POD),
@@ -52,7 +52,7 @@ def test_versions_are_offsets_of_the_last_event_and_end_with_their_subject() -> 
         "pod:u1": 4,
         "kind:pods": 5,
     }
-    gone = [
+    gone: list[events.AnyEvent] = [
         events.NodeGone(name="n", uid="1"),
         events.PolicyGone("blue", "p", "1"),
         events.PodGone(uid="u1", namespace="blue", name="one"),
