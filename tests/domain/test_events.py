@@ -32,8 +32,9 @@ def test_after_a_loss_everything_is_to_be_listed_until_it_is() -> None:
 
 
 def test_the_last_word_on_a_flag_holds() -> None:
-    flags = [events.FlagSet(flag=model.Flag(name=name, value=value)) for name, value in ("v1", "s1", "v0")]
-    assert {name: flag.value for name, flag in after(*flags).flags.items()} == {"v": "0", "s": "1"}
+    set_ = [model.Flag(name="v", value="1"), model.Flag(name="s", value="1"), model.Flag(name="v", value="0")]
+    snapshot = after(*(events.FlagSet(flag=flag) for flag in set_))
+    assert {name: flag.value for name, flag in snapshot.flags.items()} == {"v": "0", "s": "1"}
 
 
 def test_versions_are_offsets_of_the_last_event_and_end_with_their_subject() -> None:
