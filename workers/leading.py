@@ -251,8 +251,18 @@ class Office:
                 continue
             later = incarnations.later(standing.incarnation, known.incarnation)
             if not standing.incarnation or later or not self._log.doubt(known):
-                return known
+                return self._furthest(known, self._log.standing().lost)
         return None
+
+    def _furthest(self, *several: incarnations.Known | None) -> incarnations.Known:
+        """Of what is known to have been in the log, here or by these, what came last."""
+        furthest = self._log.seen
+        for known in several:
+            if known is not None and known.offset:
+                here = known.incarnation == furthest.incarnation and known.offset > furthest.offset
+                if here or not furthest.offset or incarnations.later(known.incarnation, furthest.incarnation):
+                    furthest = known
+        return furthest
 
     # -- healing -----------------------------------------------------------------------------
 
@@ -274,12 +284,7 @@ class Office:
             reason = str(problem)
         tenure, noted = self._elector.tenure, self._log.standing().lost
         if tenure is not None and self._elector.confirm():
-            seen = self._log.seen
-            wider = noted is not None and (
-                incarnations.later(noted.incarnation, seen.incarnation)
-                or (noted.incarnation == seen.incarnation and noted.offset > seen.offset)
-            )
-            self._begin(tenure, noted if wider and noted is not None else seen, reason)
+            self._begin(tenure, self._furthest(noted), reason)
 
     def _begin(self, tenure: electing.Tenure, lost: incarnations.Known, reason: str) -> None:
         """Begin a new incarnation, and wait until what was promised in the lost part has come to pass."""

@@ -133,14 +133,17 @@ class Log:
             self.note(incarnations.Known(seen.incarnation, appended.last, appended.at_ms))
         return appended
 
-    def read(self, after: int, *, limit: int = tailing.CHUNK) -> list[Entry]:
-        """The entries behind an offset, oldest first; raises Rewound, Gap, Trimmed or StoreAway."""
+    def read(self, after: int, *, limit: int = tailing.CHUNK, known_ms: int | None = None) -> list[Entry]:
+        """The entries behind an offset, oldest first; raises Rewound, Gap, Trimmed or StoreAway.
+
+        ``known_ms``: when the entry at the offset was appended, if the log must go on from that one.
+        """
         patience = retrying.Patience(self._timeout)
         with _borrowed(self._tails) as tail:
             tail.incarnation = self.incarnation
             while True:
                 try:
-                    return tail.read(after, limit=limit, timeout=patience.attempt).entries
+                    return tail.read(after, known_ms, limit=limit, timeout=patience.attempt).entries
                 except errors.StoreAway:
                     if not patience.again():
                         raise
@@ -150,19 +153,12 @@ class Log:
 
         Raises Rewound if it is another entry, Trimmed if it is no longer there, Gap or StoreAway.
         """
-        patience = retrying.Patience(self._timeout)
-        with _borrowed(self._tails) as tail:
-            while True:
-                try:
-                    tail.read(offset, at_ms, limit=1, timeout=patience.attempt)
-                    return
-                except errors.StoreAway:
-                    if not patience.again():
-                        raise
+        self.read(offset, limit=1, known_ms=at_ms)
 
     def read_all(self, after: int, known_ms: int | None = None) -> Iterator[tailing.Read]:
         """Reads from behind an offset up to the head, many entries at a time; raises as ``read`` does."""
         with _borrowed(self._tails) as tail:
+            tail.incarnation = self.incarnation
             yield from tail.read_all(after, known_ms, timeout=self._timeout)
 
     def raws(self, after: int, until: int) -> list[tailing.Raw]:

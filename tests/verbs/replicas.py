@@ -87,12 +87,12 @@ class Replica:
 
     def settled(self) -> int:
         """What the controller does about old promises: the number of those taken back."""
-        settler = settling.Settler(
-            self.context.binder,
-            self.snapshot,
-            lambda uid, reason: releasing.release(self.context.state, self.context.log, uid, reason),
-            self.clock,
-        )
+        state, log = self.context.state, self.context.log
+
+        def release(uid: str, promise: int, reason: str) -> bool:
+            return releasing.release(state, log, uid, reason, promise=promise)
+
+        settler = settling.Settler(self.context.binder, self.snapshot, release, self.clock)
         settler.turn()
         self.clock.ahead += settling.OLD
         return settler.turn()
