@@ -58,6 +58,8 @@ class Recorder:
         self._guard = logs.NO_GUARD
         self._marks: dict[str, str] = {}
         self._marked = 0.0
+        self._asked: dict[str, int] = {}
+        """Kind -> the last request for a list that was seen to."""
         self.applied: frozenset[str] = frozenset()
         """Kinds of which everything is in the log."""
         self.trouble = ""
@@ -134,6 +136,7 @@ class Recorder:
     def _begin(self, term: leading.Term) -> gathering.Inbox:
         """Nothing is known yet of what is recorded in this term."""
         self._guard, self._marks, self._marked, self.trouble = term.guard, {}, 0.0, ""
+        self._asked = {kind.name: self._answered(kind, term.marks) for kind in self._kinds}
         self._inbox = gathering.Inbox()
         return self._inbox
 
@@ -152,11 +155,26 @@ class Recorder:
         self._append(waiting)
         if not changes:
             self._rest()
+        self._relist()
 
     def _rest(self) -> None:
         """Nothing has changed: write the checkpoints that are due, and look after the log."""
         self._append([])
         self._look()
+
+    def _answered(self, kind: kinds.Kind, marks: Mapping[str, str]) -> int:
+        """Up to where requests for a list were seen to: by a list that was made, or is due anyway."""
+        listed = f"kind:{kind.name}" if drafting.mark(kind) in marks else f"relist:{kind.name}"
+        return self._follower.snapshot.version(listed)
+
+    def _relist(self) -> None:
+        """List what the auditor wants to be listed."""
+        snapshot = self._follower.snapshot
+        for reflector in self._gatherer.reflectors if self._gatherer is not None else ():
+            name = reflector.kind.name
+            if (asked := snapshot.version(f"relist:{name}")) > self._asked[name]:
+                self._asked[name] = asked
+                reflector.relist(f"asked by the auditor: event {asked}")
 
     def _look(self) -> None:
         """See that the log is still whole, although there is nothing to write. Raises Rewound."""

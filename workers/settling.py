@@ -8,7 +8,7 @@ releases it; a bound one is left to the watch. No placement is ever released by 
 from collections.abc import Callable
 
 from app import telemetry
-from app.domain import model, snapshots
+from app.domain import events, model, snapshots
 from app.kube import backoffs, binding, errors
 
 OLD = 30.0
@@ -24,13 +24,13 @@ class Settler:
         self,
         binder: binding.Binder,
         snapshot: Callable[[], snapshots.Snapshot],
-        release: Callable[[model.Uid, int, str], bool],
+        release: Callable[[model.Uid, int, events.Cause, str], bool],
         clock: backoffs.Clock,
         *,
         old: float = OLD,
     ) -> None:
-        """``release(uid, offset, reason)`` takes the promise made at that offset back in the log, and says
-        whether it is gone.
+        """``release(uid, offset, cause, reason)`` takes the promise made at that offset back in the log, and
+        says whether it is gone.
         """
         self._binder = binder
         self._snapshot = snapshot
@@ -50,25 +50,27 @@ class Settler:
         released = 0
         for key in due[:MOST]:
             evidence = self._evidence(standing[key].pod)
-            if evidence and self._release(*key, evidence):
+            if evidence is not None and self._release(*key, *evidence):
                 released += 1
                 telemetry.log.info(
                     "released a placement",
                     pod=standing[key].pod.key,
                     node=standing[key].node,
-                    evidence=evidence,
+                    evidence=evidence[1],
                 )
             else:
                 self._since[key] = now  # asked again after as long
         return released
 
-    def _evidence(self, promised: model.Pod) -> str:
-        """Why the promise is void; empty if it is not, or nobody can tell."""
+    def _evidence(self, promised: model.Pod) -> tuple[events.Cause, str] | None:
+        """Why the promise is void; None if it is not, or nobody can tell."""
         try:
             found = self._binder.get_pod(promised.namespace, promised.name)
         except errors.KubeError as problem:
             telemetry.log.debug("a placement cannot be looked up", pod=promised.key, error=str(problem))
-            return ""
+            return None
         if found is None or found.uid != promised.uid:
-            return "the API server has no such pod any more"
-        return "" if found.node else "the API server shows the pod unbound long after the promise"
+            return "gone", "the API server has no such pod any more"
+        if found.node:
+            return None
+        return "unbound", "the API server shows the pod unbound long after the promise"

@@ -5,6 +5,7 @@ server. Each record is looked at once; the words carry the numbers (``host: 3/3`
 sees to it that there are few.
 """
 
+from collections import deque
 from typing import Protocol
 
 from app.domain import events, model, snapshots
@@ -14,6 +15,8 @@ from app.store import decisions, tailing
 REFUSED = "TopologRefused"
 RELEASED = "TopologReleased"
 _PAGE = 200
+_RELEASED = 10_000
+"""Released placements that may wait to be told; of more the oldest are not told."""
 
 
 class Records(Protocol):
@@ -32,7 +35,7 @@ class Teller:
         self._poster = poster
         self._last: str | None = None
         """Id of the latest record that was looked at."""
-        self._released: list[tuple[model.Pod, str]] = []
+        self._released: deque[tuple[model.Pod, str]] = deque(maxlen=_RELEASED)
 
     def heard(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: tailing.Entry) -> None:
         """Note a released placement. For Follower.subscribe."""
@@ -45,7 +48,7 @@ class Teller:
     def turn(self) -> None:
         """Post what is new. Raises StoreAway."""
         while self._released:
-            self._poster.post(*_worded(self._released.pop(0)))
+            self._poster.post(*_worded(self._released.popleft()))
         for decision in reversed(self._news()):
             if decision.outcome == "refused" and decision.verb.startswith("filter") and not decision.kept:
                 self._poster.post(decision.pod, REFUSED, sentence(decision))

@@ -13,13 +13,15 @@ import msgspec
 import redis
 
 from app.domain import model, snapshots
-from app.store import connecting, errors, following, keys, packing
+from app.store import connecting, errors, following, keys, packing, recalling
 
 _PAUSE_SECONDS = 0.05
 """The thread gathers this long: waking up for each decision would take the interpreter from the verbs."""
 _BATCH = 64
 _PACKINGS_KEPT = 8
 _SCAN = 500
+_NAMES = 4_000_000
+"""Names of candidates that may wait: a few hundred megabytes if no two decisions share any."""
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -121,7 +123,8 @@ class Decisions:
         """Put the decision on record soon; never waits, never raises."""
         if not self._kept:
             return
-        if len(self._drafts) >= self._queued:
+        waiting = len(self._drafts)
+        if waiting >= self._queued or waiting * len(draft.names) > _NAMES:
             self.dropped += 1
         else:
             self._drafts.append(draft)
@@ -260,7 +263,7 @@ class _Known:
         self._packings: OrderedDict[tuple[int, int], tuple[object, object, bytes]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def names(self, nodes: following.Nodes) -> tuple[str, ...]:
+    def names(self, nodes: recalling.Nodes) -> tuple[str, ...]:
         """The names of the nodes, sorted."""
         with self._lock:
             found = self._names.get(id(nodes))
@@ -271,7 +274,7 @@ class _Known:
                     self._names.popitem(last=False)
             return found[1]
 
-    def packed(self, candidates: Collection[str], nodes: following.Nodes | None) -> bytes:
+    def packed(self, candidates: Collection[str], nodes: recalling.Nodes | None) -> bytes:
         """The candidates in terms of the nodes, if those are at hand."""
         known = self.names(nodes) if nodes is not None else None
         key = id(candidates), id(known)

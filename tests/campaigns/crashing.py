@@ -30,7 +30,9 @@ class Client(clusters.Client):
         super().__init__(story.cluster, story.clock, clusters.Faults(random.Random(0), 0.0))
         self._story = story
 
-    def exchange(self, method: str, path: str, body: bytes = b"", *, timeout: float) -> kube_connecting.Reply:
+    def exchange(
+        self, method: str, path: str, body: bytes = b"", *, timeout: float
+    ) -> kube_connecting.Reply:
         if method != "POST":
             return super().exchange(method, path, body, timeout=timeout)
         way = self._story.passes("Binding")
@@ -103,9 +105,7 @@ class Story:
         yield lambda: self._bind("web-1", "m1")
         yield self._hear
         yield lambda: self._bind("web-2", "h2")
-        yield lambda: world.edit(
-            "nodes", ("", "m2"), lambda made: made["metadata"]["labels"].update(role="host")
-        )
+        yield lambda: world.edit("nodes", ("", "m2"), lambda made: made["metadata"]["labels"].update(role="host"))
         yield self._hear
         yield lambda: world.objects.remove("pods", (clusters.NAMESPACE, "web-0"))
         yield self._hear

@@ -1,6 +1,7 @@
 """A replica of the simulated store that lags behind, and takes over."""
 
 import time
+from typing import Any
 
 import redis
 
@@ -10,8 +11,8 @@ Held = dict[bytes, bytes]
 
 def held(client: redis.Redis) -> Held:
     """Everything that a server holds."""
-    found = sorted(client.keys("*"))
-    pipeline = client.pipeline(transaction=False)
+    found: Any = sorted(client.keys("*"))
+    pipeline: Any = client.pipeline(transaction=False)
     for key in found:
         pipeline.dump(key)
     return dict(zip(found, pipeline.execute(), strict=True))
@@ -19,7 +20,7 @@ def held(client: redis.Redis) -> Held:
 
 def hold(client: redis.Redis, everything: Held) -> None:
     """Let a server that is empty hold this."""
-    pipeline = client.pipeline(transaction=True)
+    pipeline: Any = client.pipeline(transaction=True)
     for key, value in everything.items():
         pipeline.restore(key, 0, value)
     pipeline.execute()

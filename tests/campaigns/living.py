@@ -54,8 +54,10 @@ class Life:
             if "deletionTimestamp" in pod["metadata"]:
                 self._cluster.objects.remove("pods", key)
             elif pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running"):
-                phase = "Succeeded" if self._die.random() < 0.1 else "Running"
-                self._cluster.edit("pods", key, lambda made, phase=phase: made["status"].update(phase=phase))
+                self._phase(key, "Succeeded" if self._die.random() < 0.1 else "Running")
+
+    def _phase(self, key: tuple[str, str], phase: str) -> None:
+        self._cluster.edit("pods", key, lambda made: made["status"].update(phase=phase))
 
     def _one(self, resource: str) -> clusters.Json | None:
         found = self._cluster.all(resource)

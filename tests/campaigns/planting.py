@@ -248,7 +248,7 @@ def planted(bug: Bug) -> Iterator[None]:
     """The bug is there while the context lasts."""
     if bug.where == LUA:
         text = _changed(bug, opening.library())
-        with mock.patch.object(opening, "library", lambda: text):
+        with mock.patch.object(opening, "library", return_value=text):
             yield
         return
     name, _, path = bug.where.partition(":")

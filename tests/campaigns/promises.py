@@ -30,6 +30,9 @@ from app.store import codecs, keys
 from tests.campaigns import clusters, folding
 
 
+Raw = tuple[bytes, dict[bytes, bytes]]
+
+
 class Broken(AssertionError):
     """A promise does not hold; the text begins with its name."""
 
@@ -80,7 +83,7 @@ class Watchdog:
 
     def read(self) -> None:
         """Take what is new in the log, and check each event against what was before."""
-        self._take(self._client.xrange(self._names.log, min=f"{self.fold.offset + 1}-0"))
+        self._take(self._raws(self.fold.offset + 1))
 
     def compare(self) -> None:
         """The views in Redis, and the cluster itself."""
@@ -94,7 +97,8 @@ class Watchdog:
             {field.decode(): value.decode() for field, value in found.items()} for found in hashes
         )
         self.incarnation = meta.get("incarnation", "")
-        demand(int(meta.get("head", "0")) == self.fold.offset, "P1", f"head {meta}, {self.fold.offset} read")
+        head = int(meta.get("offset", "0"))
+        demand(head == self.fold.offset, "P1", f"{meta}, {self.fold.offset} read")
         self._equal("counts", {key: int(count) for key, count in counts.items()}, self.fold.counts())
         self._equal("versions", {key: int(at) for key, at in versions.items()}, self.fold.versions)
         for uid, nodes in self._cluster.bound.items():
@@ -110,7 +114,7 @@ class Watchdog:
 
     def failed_over(self) -> Loss | None:
         """The store is another one, which holds less or the same; what it lost."""
-        found = [_entry(raw) for raw in self._client.xrange(self._names.log)]
+        found = [_entry(raw) for raw in self._raws(0)]
         kept = found[-1].offset if found else 0
         survivors = self.entries[:kept]
         demand(found == survivors[len(survivors) - len(found) :], "P2", "a copy of the log is another log")
@@ -126,7 +130,7 @@ class Watchdog:
 
     def whole(self) -> None:
         """What the log holds is what was read before."""
-        found = [_entry(raw) for raw in self._client.xrange(self._names.log)]
+        found = [_entry(raw) for raw in self._raws(0)]
         kept = self.entries[len(self.entries) - len(found) :]
         demand(found == kept, "P2", "entries of the log are not what they were")
         if len(found) < len(self.entries):
@@ -138,7 +142,12 @@ class Watchdog:
 
     # -- reading -----------------------------------------------------------------------------
 
-    def _take(self, raws: Iterable[tuple[bytes, dict[bytes, bytes]]]) -> None:
+    def _raws(self, first: int) -> list[Raw]:
+        raws: Any = self._client.xrange(self._names.log, min=f"{first}-0")
+        found: list[Raw] = raws
+        return found
+
+    def _take(self, raws: Iterable[Raw]) -> None:
         for raw in raws:
             entry = _entry(raw)
             demand(entry.offset == self.fold.offset + 1, "P1", f"offset {entry.offset} is not dense")
@@ -221,7 +230,7 @@ class Watchdog:
         domain = node.labels.get(policy.topology_key) if node is not None else None
         most = next((one.replicas for one in policy.allocations if one.name == domain), 0)
         counts = fold.counts()
-        key = f"{policy.key}|{domain}"
+        key = f"{policy.key}|{policy.topology_key}={domain}"
         demand(counts.get(key, 0) < most, "P6", f"{key} has {counts.get(key, 0)} of {most}, gets one more")
 
     def _rewound(self, event: events.StoreRewound) -> None:
@@ -256,7 +265,7 @@ class Watchdog:
         demand(fold.policies == policies, "P8", f"policies differ: {_difference(fold.policies, policies)}")
         demand(not fold.placements, "P8", f"promised for ever: {sorted(fold.placements)}")
         if clusters.POLICY in {policy.name for policy in policies.values()}:
-            prefix = f"{clusters.NAMESPACE}/{clusters.POLICY}|"
+            prefix = f"{clusters.NAMESPACE}/{clusters.POLICY}|{clusters.KEY}="
             counted = {
                 key.removeprefix(prefix): n for key, n in fold.counts().items() if key.startswith(prefix)
             }
@@ -277,7 +286,7 @@ class Watchdog:
         demand(dict(snapshot.versions) == fold.versions, "P14", f"{at}: versions differ")
 
 
-def _entry(raw: tuple[bytes, dict[bytes, bytes]]) -> Entry:
+def _entry(raw: Raw) -> Entry:
     identity, fields = raw
     return Entry(int(identity.partition(b"-")[0]), fields[b"t"], fields[b"w"].decode(), fields[b"e"])
 

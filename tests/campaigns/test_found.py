@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from unittest import mock
 
 import pytest
-import redis
 from structlog import testing
 
 from app.domain import events
@@ -196,11 +195,11 @@ def test_a_refused_repetition_proves_nothing_about_the_first_binding(world: Worl
         assert "not known" in extender.bind("shop", "web-0", uid, "h1")
         world.clock.advance(10.0)
         assert extender.bind("shop", "web-0", uid, "h1") == ""
-    assert dict(extender.store.follower.catch_up().counts) == {"shop/spread|host": 1}
+    assert dict(extender.store.follower.catch_up().counts) == {"shop/spread|role=host": 1}
 
 
 def test_a_promise_that_is_taken_up_again_is_made_anew(world: World) -> None:
-    """Else it would be old for whoever looks for promises that nobody keeps, while its Binding is under way."""
+    """Else it would be old for whoever looks for promises that nobody keeps."""
     world.recorder()
     uid = world.cluster.pod("web-0")["metadata"]["uid"]
     extender = world.extender()

@@ -8,7 +8,6 @@ thread.
 import contextlib
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
-from typing import Any
 from unittest import mock
 
 import redis
@@ -57,7 +56,7 @@ def shared(client: redis.Redis) -> Iterator[None]:
     pool = client.connection_pool
     connection = pool.connection_class(**pool.connection_kwargs)
 
-    def connect(*_: Any, **__: Any) -> redis.Redis:
+    def connect(*_: object, **__: object) -> redis.Redis:
         return redis.Redis(connection_pool=pool)
 
     try:
@@ -73,7 +72,8 @@ def shared(client: redis.Redis) -> Iterator[None]:
 @contextlib.contextmanager
 def watched(watch: Watch, plain: Plain = lambda _: False) -> Iterator[None]:
     """Let every call of every store of this process pass ``watch``, and plain commands ``plain``."""
-    ask, execute = connecting.Wire.ask, redis.Redis.execute_command
+    ask = connecting.Wire.ask
+    execute: Callable[..., object] = redis.Redis.execute_command
 
     def asked(
         self: connecting.Wire, packed: connecting.Packed, *, timeout: float | None = None
@@ -81,7 +81,7 @@ def watched(watch: Watch, plain: Plain = lambda _: False) -> Iterator[None]:
         # The simulated time says how long one waits, the machine's must not: it may be busy.
         return watch(self, kind(packed), packed, lambda: ask(self, packed, timeout=None))
 
-    def executed(self: redis.Redis, *arguments: Any, **options: Any) -> Any:
+    def executed(self: redis.Redis, *arguments: object, **options: object) -> object:
         if plain(self):
             raise redis.ConnectionError("simulated: the store does not answer")
         return execute(self, *arguments, **options)

@@ -65,7 +65,14 @@ class Server:
 
     def start(self) -> None:
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # A file that may not grow is then an error of the write and not the end of the process.
+                restore_signals=False,
+            )
         eventually(self._listens, f"{self.address} listens; {self._log.read_text()[-500:]}")
 
     @property
@@ -113,8 +120,10 @@ class Watched:
     """A master, a replica, and three sentinels that watch them."""
 
     def __init__(self, directory: Path) -> None:
-        master = Server(directory / "master", ["appendonly yes"])
-        replica = Server(directory / "replica", ["appendonly yes", f"replicaof 127.0.0.1 {master.port}"])
+        # By default a master waits five seconds for more replicas before it sends to the first.
+        common = ["appendonly yes", "repl-diskless-sync-delay 0"]
+        master = Server(directory / "master", common)
+        replica = Server(directory / "replica", [*common, f"replicaof 127.0.0.1 {master.port}"])
         self.servers = [master, replica]
         monitor = [
             f"sentinel monitor {MASTER} 127.0.0.1 {master.port} 2",

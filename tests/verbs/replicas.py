@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from app import plugins, settings
-from app.domain import model, observing, projecting, snapshots
+from app.domain import events, model, observing, projecting, snapshots
 from app.framework import registry
 from app.kube import accessing, binding, clients, decoding
 from app.simulation import answers, apiservers, objects, populating
@@ -74,7 +74,7 @@ class Replica:
     def count(self, domain: str) -> int:
         """The policy's count, which the store and a recount must agree on."""
         snapshot = self.snapshot()
-        key = f"{NAMESPACE}/{POLICY}|{domain}"
+        key = f"{NAMESPACE}/{POLICY}|{KEY}={domain}"
         assert self.store.log.counts() == dict(snapshot.counts)
         return snapshot.counts.get(key, 0)
 
@@ -89,8 +89,8 @@ class Replica:
         """What the controller does about old promises: the number of those taken back."""
         state, log = self.context.state, self.context.log
 
-        def release(uid: str, promise: int, reason: str) -> bool:
-            return releasing.release(state, log, uid, reason, promise=promise)
+        def release(uid: str, promise: int, cause: events.Cause, reason: str) -> bool:
+            return releasing.release(state, log, uid, cause, reason, promise=promise)
 
         settler = settling.Settler(self.context.binder, self.snapshot, release, self.clock)
         settler.turn()
@@ -235,7 +235,7 @@ class Cluster:
         for pod in self.api.objects.all("pods"):
             role = roles.get(pod["spec"].get("nodeName", ""))
             if pod["metadata"]["labels"].get("app") == "web" and role is not None:
-                key = f"{NAMESPACE}/{POLICY}|{role}"
+                key = f"{NAMESPACE}/{POLICY}|{KEY}={role}"
                 found[key] = found.get(key, 0) + 1
         return found
 
@@ -267,7 +267,7 @@ class Cluster:
     def most(self, domain: str) -> int:
         """The highest count that the log ever held, recounted event by event."""
         follower = following.Follower(self._recorder.log)
-        key, highest = f"{NAMESPACE}/{POLICY}|{domain}", 0
+        key, highest = f"{NAMESPACE}/{POLICY}|{KEY}={domain}", 0
         snapshot = follower.snapshot
         for entry in self._recorder.log.read(0, limit=100_000):
             snapshot = projecting.project(snapshot, entry.event)
