@@ -24,7 +24,7 @@ def ledger(*since: tuple[events.AnyEvent, int, str]) -> auditing.Ledger:
     empty = snapshots.empty()
     made = auditing.Ledger(empty, empty, recorders={"7": "r-1"})
     policy = model.WorkloadPolicy(uid="p", namespace="ns", name="p", topology_key="zone")
-    before = (
+    before: tuple[events.AnyEvent, ...] = (
         node("n1", "a"),
         node("n2", "b"),
         events.PolicySeen(policy=policy),
