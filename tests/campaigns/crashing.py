@@ -277,7 +277,7 @@ class Story(Matrix):
             frozen.elector.dead = True
 
     def _awake(self, frozen: parts.Recorder) -> Exception | None:
-        guard = logs.Guard(epoch=frozen.epoch, writer=frozen.name)
+        guard = frozen._core._guard
         try:
             frozen.store.log.append(logs.Batch(events=()), guard)
         except errors.StoreError as refused:

@@ -190,8 +190,8 @@ class Field:
         """The controller's part: promises that nobody kept."""
         store, client = self._ways("controller")
 
-        def release(uid: str, cause: events.Cause, reason: str) -> bool:
-            return releasing.release(store.follower, store.log, uid, cause, reason)
+        def release(uid: str, promise: int, cause: events.Cause, reason: str) -> bool:
+            return releasing.release(store.follower, store.log, uid, cause, reason, promise=promise)
 
         settler = settling.Settler(
             binding.ApiBinder(client),

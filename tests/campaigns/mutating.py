@@ -90,6 +90,8 @@ SUBJECTS = {
     "function": Subject(
         (
             "tests/store/test_logs.py",
+            "tests/store/test_doubts.py",
+            "tests/store/test_functions.py",
             "tests/store/test_following.py",
             "tests/workers/test_compacting.py",
             "tests/workers/test_leading.py",
