@@ -629,12 +629,14 @@ def test_an_entry_that_was_added_behind_the_head_can_be_taken_in(
     restarted = conftest.Recording(again(), world.cluster).ready()
     try:
         auditor = world.another(REPAIRING)
-        conftest.eventually(
-            lambda: bool(auditor.turn()) and {one.kind for one in auditor.board} == {"fence"},
-            "it is taken for what it is, not counted and not true, and only its origin stays",
-        )
-        assert auditor.report is not None
-        assert {one.what for one in auditor.report.repairs} == {"counts", "versions", "pods"}
+
+        def mended() -> bool:
+            auditor.turn()
+            assert auditor.report is not None
+            done = {one.what for one in auditor.report.repairs} == {"counts", "versions", "pods"}
+            return done and {one.kind for one in auditor.board} == {"fence"}
+
+        conftest.eventually(mended, "it is taken for what it is, not counted and not true; its origin stays")
         assert "added" not in restarted.snapshot.pods
         _place(world)
     finally:
