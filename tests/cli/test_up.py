@@ -26,14 +26,14 @@ def kubeconfig(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def free_ports() -> tuple[int, int]:
-    """One port, and the first of four in a row, all free a moment ago."""
+    """One port, and the first of five in a row, all free a moment ago."""
     for first in range(21_000 + os.getpid() % 4_000, 29_000, 7):
         try:
-            for port in range(first, first + 5):
+            for port in range(first, first + 6):
                 socket.create_server(("127.0.0.1", port)).close()
         except OSError:
             continue
-        return first + 4, first
+        return first + 5, first
     raise AssertionError("no free ports")
 
 
