@@ -10,6 +10,7 @@ from prometheus_client import core, metrics, registry
 from app import cli, settings, telemetry
 from app.cli import exits
 from app.serving import contexts, issuing, keystores, metering
+from tests.project import recorded
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -125,6 +126,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "settings.md": settings_page,
     "commands.md": commands_page,
     "metrics.md": metrics_page,
+    "store.md": lambda: recorded.store_page(_NOTE),
 }
 
 
