@@ -34,6 +34,7 @@ def _events(folder: Path, count: int) -> Mapping[str, float]:
         history = [event for _, event in zip(range(count), ingest.history(), strict=False)]
         before = _used(store)
         restart.append(store.log, snapshots.empty(incarnation=store.log.incarnation), history)
+        subjects = len(store.log.versions())
         in_log = int(store.client.memory_usage(store.keys.log, samples=0) or 0)
         views = _used(store) - before - in_log
         assert store.archive is not None
@@ -47,7 +48,7 @@ def _events(folder: Path, count: int) -> Mapping[str, float]:
     written = sum(file.stat().st_size for file in (folder / "server").rglob("*") if file.is_file())
     return {
         "an event in the log": in_log / count,
-        "an event's share of the views": views / count,
+        "an object in the views": views / subjects,
         "an event in the append-only file": written / count,
         "an event in the archive": archived / count,
     }

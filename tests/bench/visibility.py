@@ -2,7 +2,7 @@
 
 The followers are processes of their own, as extenders are. The time of an event runs from the call that
 appends it, so it holds the append too, until the slowest follower has applied it. All of them read one
-clock: the machine's monotonic one.
+clock: the machine's monotonic one. The first second, in which everybody warms up, does not count.
 """
 
 import contextlib
@@ -37,9 +37,9 @@ def measure_visibility(seconds: float = 10.0, *, rate: int = RATE, followers: in
         with connect(server.url) as client:
             opening.migrate(client, keys.Keys(CLUSTER))
         readers = [stack.enter_context(_follower(server.url)) for _ in range(followers)]
-        begun = _written(server.url, round(seconds * rate), rate)
+        begun = _written(server.url, round((1 + seconds) * rate), rate)
         seen = [_answered(reader, len(begun)) for reader in readers]
-        last = [max(times) - start for start, *times in zip(begun, *seen, strict=True)]
+        last = [max(times) - start for start, *times in zip(begun, *seen, strict=True)][rate:]
         return statistics.quantiles(last, n=100)[98] / 1e6
 
 
