@@ -45,7 +45,7 @@ def adopt_command(config: str | None, yes: bool, force: bool, by: str, output: s
         raise exits.Failed(exits.SETTINGS, "store.url is not set: there is no store to adopt")
     names = keys.Keys(chosen.cluster)
     try:
-        client = connecting.connect(chosen.store.url, timeout=chosen.store.socket_timeout)
+        client = connecting.connect(chosen.store.url, timeout=chosen.store.socket_timeout, names=names)
         with connecting.translated():
             incarnation = connecting.text(client.hget(names.meta, "incarnation") or b"")
         log = logs.Log(client, names, incarnation, timeout=chosen.store.socket_timeout)

@@ -22,8 +22,8 @@ def store_command(config: str | None, output: str) -> None:
     """Examine the server of store.url, with the rights of the user that is named there.
 
     Version, role, persistence, eviction, memory, replicas, sentinels, users and their rights, functions,
-    schema, latency, clock. Run it as the user topolog-doctor, who may see all of it. Exit code 1 if
-    something is BAD: the processes do not get ready on a store that loses data.
+    schema, latency, clock. Run it as the user topolog-CLUSTER-doctor, who may see all of it. Exit code 1
+    if something is BAD: the processes do not get ready on a store that loses data.
     """
     from app.store import errors, examining, keys
 
@@ -57,3 +57,20 @@ def store_command(config: str | None, output: str) -> None:
                 click.echo(f"  run:  {one.run}")
     if any(one.grade == "bad" for one in found):
         click.get_current_context().exit(exits.NOT_SO)
+
+
+@doctor_command.command("users")
+@click.pass_obj
+def users_command(config: str | None) -> None:
+    """Print the access list for the server: a user for each role, with the rights that it needs.
+
+    The users are named topolog-CLUSTER-ROLE; those of several clusters on one server go into one file.
+    Put the SHA-256 of each password in the place of its #PASSWORD, which the server refuses to start with:
+    `printf %s "$SECRET" | sha256sum`. Asks no server.
+    """
+    from app.store import errors, permissions
+
+    try:
+        click.echo(permissions.access_list(settings.load(config, os.environ).cluster), nl=False)
+    except errors.StoreError as error:
+        raise exits.Failed(exits.SETTINGS, str(error)) from error

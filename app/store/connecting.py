@@ -101,7 +101,7 @@ def translate(error: redis.RedisError | OSError) -> errors.StoreError:
     if isinstance(error, _AWAY_CLASSES) or text.startswith(_AWAY):
         return errors.StoreAway(f"the store refuses work for now: {text}")
     if isinstance(error, exceptions.NoPermissionError):
-        return errors.Denied(f"the store's user may not do this (deploy/store/users.acl): {text}")
+        return errors.Denied(f"the store's user may not do this (`topolog doctor users`): {text}")
     if "Function not found" in text:
         return errors.SchemaMismatch("the store does not have our functions: run `topolog migrate up`")
     return errors.StoreError(f"the store failed: {text}")

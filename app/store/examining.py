@@ -34,34 +34,34 @@ def examine(options: settings.Store, names: keys.Keys) -> list[findings.Finding]
             findings.version(seen),
             findings.mode(seen),
             *keeping.losses(seen),
-            *([_unseen("configuration", "config|get")] if seen.config is None else []),
+            *([_unseen(names, "configuration", "config|get")] if seen.config is None else []),
             *keeping.memory(seen),
             *keeping.replication(seen),
             *_located(client),
             findings.transport(seen),
-            *_tried("users", "acl|dryrun", lambda: trying.users(client, names, target)),
-            *_tried("functions", "function|list", lambda: _functions(client, names)),
+            *_tried(names, "users", "acl|dryrun", lambda: trying.users(client, names, target)),
+            *_tried(names, "functions", "function|list", lambda: _functions(client, names)),
             findings.latency(_round_trips(client)),
-            *_tried("clock", "time", lambda: [findings.clock(_ahead(client))]),
+            *_tried(names, "clock", "time", lambda: [findings.clock(_ahead(client))]),
         ]
 
 
 def _tried(
-    subject: str, command: str, look: Callable[[], Sequence[findings.Finding]]
+    names: keys.Keys, subject: str, command: str, look: Callable[[], Sequence[findings.Finding]]
 ) -> Sequence[findings.Finding]:
     try:
         return look()
     except (exceptions.NoPermissionError, errors.Denied):
-        return [_unseen(subject, command)]
+        return [_unseen(names, subject, command)]
 
 
-def _unseen(subject: str, command: str) -> findings.Finding:
+def _unseen(names: keys.Keys, subject: str, command: str) -> findings.Finding:
     return findings.Finding(
         subject,
         "unsure",
         "cannot be seen",
         f"this user has no +{command}",
-        f"run this as {permissions.PREFIX}doctor (deploy/store/users.acl)",
+        f"run this as {permissions.PREFIX}{names.cluster}-doctor (`topolog doctor users`)",
     )
 
 

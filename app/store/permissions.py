@@ -10,20 +10,27 @@ from dataclasses import dataclass
 from app.store import keys
 
 FUNCTIONS: Mapping[str, tuple[str, ...]] = {
-    "topolog_append": ("get", "hdel", "hmget", "hset", "set", "time", "xadd"),
-    "topolog_claim": ("hmget", "hset"),
-    "topolog_read": ("hmget", "xrange"),
+    "append": ("get", "hdel", "hmget", "hset", "set", "time", "xadd", "xrange"),
+    "attend": ("hdel", "hset", "time"),
+    "doubt": ("hmget", "hset", "xrange"),
+    "read": ("hmget", "xrange"),
+    "rewind": ("hdel", "hkeys", "hmget", "hset", "hsetnx", "time", "unlink", "xadd"),
+    "trim": ("hdel", "hexists", "hgetall", "hmget", "time", "xtrim"),
 }
 """Function of topolog.lua -> the commands that it runs."""
 
-READING = frozenset({"topolog_read"})
+READING = frozenset({"read"})
 """Functions that are called by FCALL_RO."""
 
 PREFIX = "topolog-"
 
 _ANYBODY = ("cluster|slots", "hget", "hgetall", "hmget", "info", "ping", "role")
-_FOLLOWING = ("xread", "xrange")
-_REBUILDING = ("del", "exec", "hset", "multi", "watch")
+_FOLLOWING = ("attend", "doubt", "read")
+"""Functions of everybody who keeps a snapshot at the head of the log."""
+_FOLLOWS = ("get", "time", "xrange", "xread")
+"""Commands of the same: the log, the checkpoint to begin with, and how the store stands."""
+_KEEPING = ("del", "exec", "exists", "hdel", "hset", "multi", "persist", "set", "unlink", "watch")
+"""Commands that write checkpoints, remove them, and rebuild views."""
 
 _EXAMPLES: Mapping[str, str] = {
     "acl|dryrun": "ACL DRYRUN default PING",
@@ -34,26 +41,32 @@ _EXAMPLES: Mapping[str, str] = {
     "config|get": "CONFIG GET appendonly",
     "del": "DEL KEY",
     "exec": "EXEC",
+    "exists": "EXISTS KEY",
     "function|list": "FUNCTION LIST",
     "function|load": "FUNCTION LOAD CODE",
     "get": "GET KEY",
     "hdel": "HDEL KEY field",
+    "hexists": "HEXISTS KEY field",
     "hget": "HGET KEY field",
     "hgetall": "HGETALL KEY",
+    "hkeys": "HKEYS KEY",
     "hmget": "HMGET KEY field",
     "hset": "HSET KEY field value",
     "hsetnx": "HSETNX KEY field value",
     "info": "INFO",
     "multi": "MULTI",
+    "persist": "PERSIST KEY",
     "ping": "PING",
     "role": "ROLE",
     "set": "SET KEY value",
     "time": "TIME",
+    "unlink": "UNLINK KEY",
     "watch": "WATCH KEY",
     "xadd": "XADD KEY * field value",
     "xrange": "XRANGE KEY - +",
     "xread": "XREAD STREAMS KEY 0",
     "xrevrange": "XREVRANGE KEY + -",
+    "xtrim": "XTRIM KEY MINID 1",
 }
 """Command, as access lists name it -> how it is given; KEY is a key of the cluster."""
 
@@ -83,10 +96,9 @@ class Role:
     commands: tuple[str, ...]
     """Beside those of everybody and those inside the functions; as access lists name them."""
 
-    @property
-    def user(self) -> str:
-        """The name of the role's user in the server."""
-        return f"{PREFIX}{self.name}"
+    def user(self, cluster: str) -> str:
+        """The name of the role's user in the server; several clusters may share one."""
+        return f"{PREFIX}{cluster}-{self.name}"
 
     @property
     def granted(self) -> Sequence[str]:
@@ -96,14 +108,14 @@ class Role:
 
     def rules(self, cluster: str) -> str:
         """What the user has in the access list, but for being on and the password."""
-        calls = [f"+{_call(name)}|{name}" for name in self.functions]
+        calls = ["|".join(("+" + command, name)) for command, name in map(_call, self.functions)]
         allowed = " ".join([*calls, *(f"+{command}" for command in self.granted)])
         return f"resetchannels ~{keys.Keys(cluster).prefix}* -@all {allowed}"
 
     def needs(self, names: keys.Keys) -> Iterator[Sequence[str]]:
         """Commands that must be allowed."""
         for name in self.functions:
-            yield _call(name), name, "1", names.log
+            yield *_call(name), "1", names.log
         for command in self.granted:
             yield _example(command, names.log)
 
@@ -113,29 +125,35 @@ class Role:
         yield from (_example(one, names.log) for one in _KEPT_BACK if one not in self.granted)
         for name in FUNCTIONS:
             if name not in self.functions:
-                yield _call(name), name, "1", names.log
+                yield *_call(name), "1", names.log
         yield _example("hget", "another-key")
 
 
 ROLES: tuple[Role, ...] = (
-    Role("recorder", ("topolog_append", "topolog_claim", "topolog_read"), _FOLLOWING),
-    Role("controller", ("topolog_append", "topolog_read"), (*_FOLLOWING, "xrevrange")),
-    Role("extender", ("topolog_append", "topolog_read"), (*_FOLLOWING, "xadd", "xrevrange")),
-    Role("compactor", ("topolog_append", "topolog_read"), (*_FOLLOWING, *_REBUILDING)),
-    Role("migrator", ("topolog_read",), ("function|list", "function|load", "hset", "hsetnx")),
+    Role("recorder", ("append", "rewind", *_FOLLOWING), _FOLLOWS),
+    Role("controller", ("append", *_FOLLOWING), (*_FOLLOWS, "xrevrange")),
+    Role("extender", ("append", *_FOLLOWING), (*_FOLLOWS, "xadd", "xrevrange")),
+    Role("compactor", ("trim", *_FOLLOWING), (*_FOLLOWS, *_KEEPING)),
+    Role("auditor", ("append", *_FOLLOWING), (*_FOLLOWS, *_KEEPING)),
+    Role("operator", ("append", *_FOLLOWING), _FOLLOWS),
+    Role("migrator", ("read",), ("function|list", "function|load", "hset", "hsetnx")),
     Role(
         "doctor",
-        ("topolog_read",),
+        ("read",),
         ("acl|dryrun", "acl|getuser", "acl|whoami", "cluster|info", "config|get", "function|list", "time"),
     ),
 )
 
 _SERVERS = (
     # What a replica and the sentinels need of the servers, by the documentation of Redis.
-    "topolog-replica on #PASSWORD resetchannels -@all +psync +replconf +ping",
-    "topolog-sentinel on #PASSWORD allchannels -@all +multi +slaveof +ping +exec +subscribe +config|rewrite"
+    f"{PREFIX}replica on #PASSWORD resetchannels -@all +psync +replconf +ping",
+    f"{PREFIX}sentinel on #PASSWORD allchannels -@all +multi +slaveof +ping +exec +subscribe +config|rewrite"
     " +role +publish +info +client|setname +client|kill +script|kill",
 )
+
+
+INSTALL = "install what `topolog doctor users` prints as aclfile (deploy/store/users.acl)"
+"""What to do where users are missing."""
 
 
 def access_list(cluster: str) -> str:
@@ -143,12 +161,13 @@ def access_list(cluster: str) -> str:
 
     Redis refuses to start with these placeholders: no password is the same everywhere.
     """
-    roles = (f"{role.user} on #PASSWORD {role.rules(cluster)}" for role in ROLES)
+    roles = (f"{role.user(cluster)} on #PASSWORD {role.rules(cluster)}" for role in ROLES)
     return "".join(f"user {line}\n" for line in ("default off -@all", *roles, *_SERVERS))
 
 
-def _call(function: str) -> str:
-    return "fcall_ro" if function in READING else "fcall"
+def _call(function: str) -> tuple[str, str]:
+    """The command that calls a function, and what the server calls the function."""
+    return "fcall_ro" if function in READING else "fcall", f"topolog_{function}"
 
 
 def _example(command: str, key: str) -> Sequence[str]:

@@ -11,21 +11,21 @@ from app.store import connecting, findings, keys, permissions, urls
 
 def users(client: redis.Redis, names: keys.Keys, target: urls.Target) -> list[findings.Finding]:
     """The default user and each role's. Raises NoPermissionError if they cannot be looked at."""
-    known = [role for role in permissions.ROLES if not _missing(client, role)]
+    known = [role for role in permissions.ROLES if not _missing(client, role, names)]
     if not known:
         none = findings.Finding(
             "users of roles",
             "poor",
             "none",
             "every process runs with the rights of another, and may do more than it must",
-            "install deploy/store/users.acl as aclfile, and name the users in store.url",
+            f"{permissions.INSTALL}, and name the users in store.url",
         )
         return [_default(client, target), none]
     return [_default(client, target), *(_role(client, names, role) for role in permissions.ROLES)]
 
 
-def _missing(client: redis.Redis, role: permissions.Role) -> bool:
-    return _refusal(client, role.user, ["PING"]).startswith("ERR User")
+def _missing(client: redis.Redis, role: permissions.Role, names: keys.Keys) -> bool:
+    return _refusal(client, role.user(names.cluster), ["PING"]).startswith("ERR User")
 
 
 def _default(client: redis.Redis, target: urls.Target) -> findings.Finding:
@@ -39,35 +39,35 @@ def _default(client: redis.Redis, target: urls.Target) -> findings.Finding:
         "poor" if "nopass" not in flags else "bad",
         "on, without a password" if "nopass" in flags else "on",
         "whoever reaches the port may do anything" if "nopass" in flags else "one password opens everything",
-        "install deploy/store/users.acl as aclfile",
+        permissions.INSTALL,
     )
 
 
 def _role(client: redis.Redis, names: keys.Keys, role: permissions.Role) -> findings.Finding:
-    subject = f"user {role.user}"
-    if _missing(client, role):
+    user = role.user(names.cluster)
+    subject = f"user {user}"
+    if _missing(client, role, names):
         return findings.Finding(
             subject,
             "poor",
             "there is none",
             f"the {role.name} runs with the rights of another",
-            "install deploy/store/users.acl as aclfile, and name the user in store.url",
+            f"{permissions.INSTALL}, and name the user in store.url",
         )
-    lacking = [one for one in role.needs(names) if _refusal(client, role.user, one)]
-    excess = [one for one in role.must_not(names) if not _refusal(client, role.user, one)]
+    lacking = [one for one in role.needs(names) if _refusal(client, user, one)]
+    excess = [one for one in role.must_not(names) if not _refusal(client, user, one)]
     if not lacking and not excess:
         return findings.Finding(subject, "good", "may what it must, and no more")
     found = [f"may not {_named(lacking)}"] if lacking else []
     found += [f"may {_named(excess)}"] if excess else []
     why = ["it fails at work"] if lacking else []
     why += ["whoever gets hold of its password can do harm with it"] if excess else []
-    rules = role.rules(names.prefix.split("{")[1].split("}")[0])
     return findings.Finding(
         subject,
         "bad" if lacking else "poor",
         ", ".join(found),
         ", ".join(why),
-        f"ACL SETUSER {role.user} {rules}",
+        f"ACL SETUSER {user} {role.rules(names.cluster)}",
     )
 
 

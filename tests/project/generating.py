@@ -10,6 +10,7 @@ from prometheus_client import core, metrics, registry
 from app import cli, settings, telemetry
 from app.cli import exits
 from app.serving import contexts, issuing, keystores, metering
+from app.store import permissions
 from tests.project import recorded
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
@@ -135,6 +136,10 @@ def main() -> None:
     REFERENCE.mkdir(parents=True, exist_ok=True)
     for name, page in PAGES.items():
         (REFERENCE / name).write_text(page())
+    # Not a page, but made from the code as well.
+    users = ROOT / "deploy" / "store" / "users.acl"
+    users.parent.mkdir(exist_ok=True)
+    users.write_text(permissions.access_list("default"))
 
 
 if __name__ == "__main__":

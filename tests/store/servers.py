@@ -113,8 +113,10 @@ class Watched:
     """A master, a replica, and three sentinels that watch them."""
 
     def __init__(self, directory: Path) -> None:
-        master = Server(directory / "master", ["appendonly yes"])
-        replica = Server(directory / "replica", ["appendonly yes", f"replicaof 127.0.0.1 {master.port}"])
+        # By default a master waits five seconds for more replicas before it sends to the first.
+        common = ["appendonly yes", "repl-diskless-sync-delay 0"]
+        master = Server(directory / "master", common)
+        replica = Server(directory / "replica", [*common, f"replicaof 127.0.0.1 {master.port}"])
         self.servers = [master, replica]
         monitor = [
             f"sentinel monitor {MASTER} 127.0.0.1 {master.port} 2",

@@ -7,9 +7,22 @@ from pathlib import Path
 
 import pytest
 import redis
+from click import testing
 
-from app import settings
-from app.store import connecting, errors, keys, locating, logs, opening, urls, views
+from app import cli, settings
+from app.store import (
+    connecting,
+    errors,
+    examining,
+    findings,
+    keys,
+    locating,
+    logs,
+    opening,
+    urls,
+    vetting,
+    views,
+)
 from tests.store import servers, writing
 
 FAILOVERS = 50
@@ -201,6 +214,27 @@ def test_the_sentinel_that_knows_of_the_latest_failover_is_believed(watched: ser
     assert _Divided(urls.parse(watched.url), 1.0).find() == ("new", 1)
 
 
+def test_the_doctor_counts_the_sentinels(watched: servers.Watched) -> None:
+    store = opened(watched.url, "doctored")
+    store.close()
+    found = examined(watched.url, "doctored")
+    assert (found["sentinels"].grade, found["replicas"].grade) == ("good", "good")
+    assert "3 of 3 answer" in found["sentinels"].found
+    first, second, third = (sentinel.address for sentinel in watched.sentinels)
+    nobody = f"127.0.0.1:{servers.free_port()}"
+    assert examined(watched.url.replace(third, nobody), "doctored")["sentinels"].grade == "poor"
+    lonely = watched.url.replace(third, nobody).replace(first, f"127.0.0.1:{servers.free_port()}")
+    assert second in lonely
+    assert examined(lonely, "doctored")["sentinels"].grade == "bad"
+    few = examined(f"redis+sentinel://{first},{second}/{servers.MASTER}", "doctored")["sentinels"]
+    assert (few.grade, "three" in few.run) == ("poor", True)
+
+
+def examined(url: str, cluster: str) -> dict[str, findings.Finding]:
+    options = settings.Store(url=url, socket_timeout=1.0)
+    return {one.subject: one for one in examining.examine(options, keys.Keys(cluster))}
+
+
 # -- Redis Cluster -------------------------------------------------------------------------
 
 
@@ -253,6 +287,32 @@ def test_a_node_that_dies_is_away_until_it_is_back(sharded: servers.Sharded) -> 
         append(store, "y")
     node.start()
     assert append_until_done(store, "z").last in (head + 1, head + 2)
+    store.close()
+
+
+def test_the_doctor_looks_at_every_node(sharded: servers.Sharded) -> None:
+    store = opened(sharded.url, "doctored")
+    store.close()
+    found = examined(sharded.url, "doctored")
+    assert {found[subject].grade for subject in ("mode", "nodes", "functions", "schema")} == {"good"}
+    # A slot may move to a node that does not know the functions.
+    sharded.nodes[1].ask("FUNCTION", "FLUSH")
+    assert examined(sharded.url, "doctored")["functions"].found == "missing"
+    with opening.connect(settings.Store(url=sharded.url), store.keys) as client:
+        assert opening.migrate(client, store.keys).ready
+    assert examined(sharded.url, "doctored")["functions"].grade == "good"
+    # Asked as one server it would answer only for some of the keys.
+    one = f"redis://{sharded.nodes[0].address}"
+    with connecting.connect(one) as client:
+        assert findings.mode(vetting.facts(client)).grade == "bad"
+
+
+def test_epochs_are_adopted_in_a_redis_cluster_too(sharded: servers.Sharded) -> None:
+    store = opened(sharded.url, "adopted")
+    environ = {"TOPOLOG_STORE_URL": sharded.url, "TOPOLOG_CLUSTER": "adopted"}
+    done = testing.CliRunner().invoke(cli.topolog, ["adopt", "--yes", "--by", "me"], env=environ)
+    assert done.exit_code == 0, done.output
+    assert store.log.standing().epoch
     store.close()
 
 

@@ -1,120 +1,38 @@
 """The doctor: a fault planted in a real server is found, with a reason and a command."""
 
-import contextlib
-import hashlib
-import itertools
-import re
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
-from redis import exceptions
 
-from app import settings
 from app.store import (
     connecting,
-    errors,
-    examining,
     findings,
     keeping,
-    keys,
-    logs,
     opening,
     permissions,
     vetting,
-    views,
 )
-from tests.store import servers, writing
-
-CLUSTER = "prod"
-NAMES = keys.Keys(CLUSTER)
-OTHER = keys.Keys("other")
-
-
-def password(user: str) -> str:
-    return f"secret-of-{user}"
-
-
-def installed(directory: Path) -> list[str]:
-    """The lines that an operator adds for the access list, passwords filled in."""
-    lines = []
-    for line in permissions.access_list(CLUSTER).splitlines():
-        digest = hashlib.sha256(password(line.split()[1]).encode()).hexdigest()
-        lines.append(line.replace("#PASSWORD", f"#{digest}"))
-    # For the tests themselves.
-    lines.append("user admin on nopass ~* &* +@all")
-    path = directory / "users.acl"
-    path.write_text("\n".join(lines) + "\n")
-    return [f"aclfile {path}"]
-
-
-class Guarded:
-    """A server as the documentation says, and a replica."""
-
-    def __init__(self, directory: Path) -> None:
-        users = installed(directory)
-        common = [*users, "appendonly yes", "maxmemory 500mb", "maxmemory-policy noeviction"]
-        common += ["masteruser topolog-replica", f"masterauth {password('topolog-replica')}"]
-        self.server = servers.Server(directory / "m", [*common, "min-replicas-max-lag 3"])
-        self.replica = servers.Server(directory / "r", [*common, f"replicaof 127.0.0.1 {self.server.port}"])
-        self.admin = redis.Redis(port=self.server.port, username="admin", password="any")
-        servers.eventually(lambda: self.admin.info()["connected_slaves"] == 1, "the replica is there")
-        self.admin.config_set("min-replicas-to-write", 1)
-        servers.eventually(lambda: self.admin.info()["min_slaves_good_slaves"] == 1, "it is well")
-        with opening.connect(self.options("migrator"), NAMES) as client:
-            opening.migrate(client, NAMES)
-        # Another cluster on the same server.
-        opening.migrate(self.admin, OTHER)
-
-    def options(self, role: str) -> settings.Store:
-        user = f"{permissions.PREFIX}{role}"
-        return settings.Store(
-            url=f"redis://{user}:{password(user)}@{self.server.address}", socket_timeout=1.0
-        )
-
-    def run(self, *command: str) -> None:
-        untyped: Any = self.admin
-        untyped.execute_command(*command)
-
-    @contextlib.contextmanager
-    def set_to(self, name: str, value: str) -> Iterator[None]:
-        """The server runs with a setting."""
-        before: Any = self.admin.config_get(name)
-        self.admin.config_set(name, value)
-        try:
-            yield
-        finally:
-            self.admin.config_set(name, next(iter(before.values())))
-
-    def close(self) -> None:
-        self.admin.close()
-        self.replica.kill()
-        self.server.kill()
+from tests.store import guarding, servers
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    made = Guarded(tmp_path_factory.mktemp("guarded"))
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[guarding.Guarded]:
+    made = guarding.Guarded(tmp_path_factory.mktemp("guarded"))
     yield made
     made.close()
-
-
-def examined(guarded: Guarded, role: str = "doctor") -> dict[str, findings.Finding]:
-    return {one.subject: one for one in examining.examine(guarded.options(role), NAMES)}
 
 
 # -- findings ------------------------------------------------------------------------------
 
 
-def test_a_sound_server_has_nothing_wrong(guarded: Guarded) -> None:
-    found = examined(guarded)
+def test_a_sound_server_has_nothing_wrong(guarded: guarding.Guarded) -> None:
+    found = guarding.examined(guarded)
     wrong = {one.subject for one in found.values() if one.grade != "good"}
     # What cannot be had here: TLS, and perhaps a patched release.
     assert wrong <= {"transport", "version"}
-    assert {f"user topolog-{role.name}" for role in permissions.ROLES} <= set(found)
+    assert {f"user {role.user(guarding.CLUSTER)}" for role in permissions.ROLES} <= set(found)
     assert {"appendonly", "appendfsync", "maxmemory-policy", "replicas", "functions", "clock"} <= set(found)
 
 
@@ -132,29 +50,29 @@ def test_a_sound_server_has_nothing_wrong(guarded: Guarded) -> None:
     ],
 )
 def test_a_setting_that_does_harm_is_found(
-    guarded: Guarded, name: str, value: str, subject: str, grade: str, loses: bool
+    guarded: guarding.Guarded, name: str, value: str, subject: str, grade: str, loses: bool
 ) -> None:
     with guarded.set_to(name, value):
-        found = examined(guarded)[subject]
+        found = guarding.examined(guarded)[subject]
     assert (found.grade, found.loses) == (grade, loses)
     assert found.why
     assert "CONFIG SET" in found.run
 
 
-def test_functions_that_are_not_this_versions_are_found(guarded: Guarded) -> None:
+def test_functions_that_are_not_this_versions_are_found(guarded: guarding.Guarded) -> None:
     guarded.admin.function_load(opening.library() + "\n-- changed", replace=True)
-    assert examined(guarded)["functions"].found == "outdated"
+    assert guarding.examined(guarded)["functions"].found == "outdated"
     guarded.admin.function_delete("topolog")
     try:
-        assert examined(guarded)["functions"].found == "missing"
+        assert guarding.examined(guarded)["functions"].found == "missing"
     finally:
         guarded.admin.function_load(opening.library(), replace=True)
-    guarded.admin.hset(NAMES.meta, "schema", "99")
+    guarded.admin.hset(guarding.NAMES.meta, "schema", "99")
     try:
-        assert examined(guarded)["schema"].grade == "bad"
+        assert guarding.examined(guarded)["schema"].grade == "bad"
     finally:
-        guarded.admin.hset(NAMES.meta, "schema", "1")
-        opening.migrate(guarded.admin, NAMES)
+        guarded.admin.hset(guarding.NAMES.meta, "schema", "1")
+        opening.migrate(guarded.admin, guarding.NAMES)
 
 
 @pytest.mark.parametrize(
@@ -163,41 +81,40 @@ def test_functions_that_are_not_this_versions_are_found(guarded: Guarded) -> Non
         ("+flushall", "poor", "may flushall"),
         ("+@all", "poor", "may flushall"),
         ("~*", "poor", "may hget another-key"),
-        ("+fcall", "poor", "may fcall topolog_claim"),
+        ("+fcall", "poor", "may fcall topolog_rewind"),
         ("-xread", "bad", "may not xread streams"),
         ("-xadd", "bad", "may not xadd"),
         ("resetkeys", "bad", "may not"),
     ],
 )
 def test_a_user_who_may_too_much_or_too_little_is_found(
-    guarded: Guarded, rule: str, grade: str, said: str
+    guarded: guarding.Guarded, rule: str, grade: str, said: str
 ) -> None:
-    guarded.run("ACL", "SETUSER", "topolog-extender", rule)
+    user = f"topolog-{guarding.CLUSTER}-extender"
+    guarded.run("ACL", "SETUSER", user, rule)
     try:
-        found = examined(guarded)["user topolog-extender"]
+        found = guarding.examined(guarded)[f"user {user}"]
         assert found.grade == grade
         assert said in found.found
         # What it says to run mends it.
-        guarded.run(
-            *found.run.replace("SETUSER topolog-extender", "SETUSER topolog-extender resetkeys").split()
-        )
-        assert examined(guarded)["user topolog-extender"].grade == "good"
+        guarded.run(*found.run.replace(f"SETUSER {user}", f"SETUSER {user} resetkeys").split())
+        assert guarding.examined(guarded)[f"user {user}"].grade == "good"
     finally:
         guarded.run("ACL", "LOAD")
 
 
-def test_an_open_door_is_found(guarded: Guarded) -> None:
+def test_an_open_door_is_found(guarded: guarding.Guarded) -> None:
     guarded.run("ACL", "SETUSER", "default", "on", "nopass", "+@all", "~*")
     try:
-        assert examined(guarded)["user default"].grade == "bad"
+        assert guarding.examined(guarded)["user default"].grade == "bad"
         guarded.run("ACL", "SETUSER", "default", "resetpass", ">x")
-        assert examined(guarded)["user default"].grade == "poor"
+        assert guarding.examined(guarded)["user default"].grade == "poor"
     finally:
         guarded.run("ACL", "LOAD")
 
 
-def test_what_a_user_may_not_see_is_said(guarded: Guarded) -> None:
-    found = examined(guarded, "recorder")
+def test_what_a_user_may_not_see_is_said(guarded: guarding.Guarded) -> None:
+    found = guarding.examined(guarded, "recorder")
     unseen = {one.subject for one in found.values() if one.grade == "unsure"}
     assert unseen == {"configuration", "users", "functions", "clock"} - (
         {"clock"} if found["clock"].grade == "good" else set()
@@ -205,7 +122,7 @@ def test_what_a_user_may_not_see_is_said(guarded: Guarded) -> None:
     assert found["appendonly"].grade == "good"
 
 
-def test_a_replica_is_no_store(guarded: Guarded) -> None:
+def test_a_replica_is_no_store(guarded: guarding.Guarded) -> None:
     with redis.Redis(port=guarded.replica.port, username="admin", password="any") as client:
         found = {one.subject: one for one in keeping.losses(vetting.facts(client))}
     assert found["role"].grade == "bad"
@@ -253,76 +170,6 @@ def test_a_node_of_a_redis_cluster_is_not_asked_as_one_server() -> None:
     assert findings.mode(findings.Facts({"server_mode": "cluster"}, kind="cluster")).grade == "good"
 
 
-# -- what each role may do -----------------------------------------------------------------
-
-
-def test_each_function_is_in_the_table_with_its_commands() -> None:
-    text = opening.library()
-    registered = set(re.findall(r"register_function\(?\s*\{?\s*(?:function_name = )?'(\w+)'", text))
-    assert registered == set(permissions.FUNCTIONS)
-    called = set(re.findall(r"redis\.call\('(\w+)'", text)) | set(re.findall(r"write\('(\w+)'", text))
-    listed = set(itertools.chain.from_iterable(permissions.FUNCTIONS.values()))
-    assert {one.lower() for one in called} == listed
-
-
-def work(store: opening.Store, role: str) -> None:
-    """What the process of the role asks of the store."""
-    log = store.log
-    if role == "recorder":
-        assert log.claim_epoch()
-    if role in ("recorder", "controller", "extender", "compactor"):
-        head = log.append(logs.Batch(events=[writing.seen(f"{role}-{time.time_ns()}")], marks={"rv:x": "1"}))
-        assert log.read(head.last - 1)[0].offset == head.last
-        log.wait(head.last - 1, milliseconds=50)
-        assert log.marks() | log.counts() | log.versions()
-    if role == "extender":
-        store.client.xadd(store.keys.decisions, {"d": b"x"}, maxlen=10)
-    if role in ("extender", "controller"):
-        store.client.xrevrange(store.keys.decisions, count=1)
-    if role == "compactor":
-        views.rebuild(store.client, store.keys, log)
-    store.follower.catch_up()
-    assert store.vetting.trouble() is None
-
-
-@pytest.mark.parametrize("role", [role.name for role in permissions.ROLES])
-def test_a_role_can_do_its_work_and_no_other(guarded: Guarded, role: str) -> None:
-    store = opening.open_store(guarded.options(role), cluster=CLUSTER)
-    work(store, role)
-    said = permissions.access_list(CLUSTER)
-    assert f"user topolog-{role} on #PASSWORD" in said
-    client: Any = store.client
-    for command in (("FLUSHALL",), ("CONFIG", "SET", "save", ""), ("EVAL", "return 1", "0"), ("KEYS", "*")):
-        with pytest.raises(exceptions.NoPermissionError):
-            client.execute_command(*command)
-    with pytest.raises(errors.StoreError, match=r"users\.acl"), connecting.translated():
-        client.hgetall(OTHER.meta)
-    if role != "migrator":
-        with pytest.raises(exceptions.NoPermissionError):
-            client.function_load(opening.library(), replace=True)
-    if role != "recorder":
-        with pytest.raises(errors.StoreError, match=r"users\.acl"):
-            store.log.claim_epoch()
-    store.close()
-
-
-def test_the_server_had_nothing_to_refuse_while_the_roles_worked(guarded: Guarded) -> None:
-    for role in permissions.ROLES:
-        store = opening.open_store(guarded.options(role.name), cluster=CLUSTER)
-        guarded.admin.acl_log_reset()
-        work(store, role.name)
-        refused = [entry["object"] for entry in guarded.admin.acl_log()]
-        # config|get is asked for, and done without.
-        assert set(refused) <= {"config|get"}
-        store.close()
-
-
-def test_without_a_password_nobody_gets_in(guarded: Guarded) -> None:
-    for url in (f"redis://{guarded.server.address}", f"redis://topolog-recorder:x@{guarded.server.address}"):
-        with pytest.raises(errors.StoreError, match="credentials"):
-            opening.open_store(settings.Store(url=url), cluster=CLUSTER)
-
-
 # -- readiness -----------------------------------------------------------------------------
 
 
@@ -337,9 +184,9 @@ def test_without_a_password_nobody_gets_in(guarded: Guarded) -> None:
     ],
 )
 def test_no_process_is_ready_on_a_store_that_loses_data(
-    guarded: Guarded, name: str, value: str, durable: bool, ready: bool
+    guarded: guarding.Guarded, name: str, value: str, durable: bool, ready: bool
 ) -> None:
-    with guarded.set_to(name, value), opening.connect(guarded.options("extender"), NAMES) as client:
+    with guarded.set_to(name, value), opening.connect(guarded.options("extender"), guarding.NAMES) as client:
         trouble = vetting.Vetting(client, durable=durable).trouble()
     assert (trouble is None) == ready
     if trouble is not None:
