@@ -126,7 +126,7 @@ class Extender:
         try:
             bound = binding.run(self._context, request)
         except errors.VerbError as refused:
-            self._report("bind", reporting.unbound(request, self._context, str(refused)), began)
+            self._report("bind", reporting.unbound(request, self._context, refused), began)
             return Reply(200, wire.bind_reply(str(refused)))
         except Exception as fault:
             # An empty or missing reply would be taken for success or strand the pod (C10): say so, always.
