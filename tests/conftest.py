@@ -11,7 +11,7 @@ import pytest
 from app import settings
 from app.store import connecting, embedded, keys, opening
 
-_REPORT = Path(__file__).parent.parent / "build" / "scenarios.json"
+_REPORTS = Path(__file__).parent.parent / "build"
 _OUTCOMES: dict[str, dict[str, str]] = {}
 """Scenario -> test -> outcome."""
 _WORST = ("failed", "skipped", "passed")
@@ -66,8 +66,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not _OUTCOMES:
         return
     outcomes = {identity: _outcome(_OUTCOMES[identity]) for identity in sorted(_OUTCOMES, key=_natural)}
-    _REPORT.parent.mkdir(exist_ok=True)
-    _REPORT.write_text(json.dumps(outcomes, indent=2) + "\n")
+    _REPORTS.mkdir(exist_ok=True)
+    # The end-to-end run shows some of them once more, and leaves the list of the whole run alone.
+    end_to_end = terminalreporter.config.getoption("markexpr") == "e2e"
+    report = _REPORTS / ("scenarios-e2e.json" if end_to_end else "scenarios.json")
+    report.write_text(json.dumps(outcomes, indent=2) + "\n")
     terminalreporter.section("scenarios")
     for outcome in _WORST:
         named = [identity for identity, found in outcomes.items() if found == outcome]
