@@ -174,7 +174,7 @@ def _place(
     cycle = cycles.cycle(pod, frozenset((node,)), snapshot, score_max=context.plugins.score_max)
     trace = running.run_filter(context.plugins, cycle)
     if trace.refusals:
-        raise errors.Refused(f"topolog: {trace.refusals[0].reason}")
+        raise errors.Refused(f"topolog: {trace.refusals[0].reason}", snapshot=snapshot, trace=trace)
     claim = running.claim(context.plugins, cycle, node)
     after = _written(context, snapshot, pod, node, claim, deadline)
     made = after.placements.get(pod.uid)
