@@ -93,9 +93,13 @@ class Projection:
                 self._unlisted = frozenset(event.relisting)
             case events.FlagSet():
                 self._flags = self._flags.set(event.flag.name, event.flag)
-            case events.Quarantined() | events.RecorderElected() | events.EpochAdopted():
-                pass
-            case events.ViewsRepaired() | events.RelistRequested():
+            case (
+                events.Quarantined()
+                | events.RecorderElected()
+                | events.EpochAdopted()
+                | events.ViewsRepaired()
+                | events.RelistRequested()
+            ):
                 # Repairs bring what is stored to this fold, not this fold to what is stored.
                 pass
         for subject in touched(event):

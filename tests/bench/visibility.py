@@ -40,7 +40,8 @@ def measure_visibility(seconds: float = 10.0, *, rate: int = RATE, followers: in
         begun = _written(server.url, round((1 + seconds) * rate), rate)
         seen = [_answered(reader, len(begun)) for reader in readers]
         last = [max(times) - start for start, *times in zip(begun, *seen, strict=True)][rate:]
-        return statistics.quantiles(last, n=100)[98] / 1e6
+        p99: float = statistics.quantiles(last, n=100)[98]
+        return p99 / 1e6
 
 
 def _written(url: str, count: int, rate: int) -> list[int]:

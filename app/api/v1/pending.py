@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from marshmallow import Schema
 
-from app.api import blueprints, pages, queries, schemas, services, times
+from app.api import blueprints, moments, pages, queries, schemas, services, times
 from app.domain import model, snapshots
 from app.store import decisions
 from app.verbs import explaining, tabulating
@@ -80,7 +80,7 @@ def _attempts(snapshot: snapshots.Snapshot) -> tuple[list[decisions.Decision], b
     return [
         decision
         for decision in found.records
-        if decision.verb in explaining.ATTEMPTS and decision.position.offset <= snapshot.offset
+        if decision.verb in explaining.ATTEMPTS and moments.upto(decision.position, snapshot)
     ], found.behind is None
 
 
