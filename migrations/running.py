@@ -1,26 +1,26 @@
 """Bringing a store to the schema of this version, step by step.
 
 Each step is a module of ``migrations.schema`` named ``mNNNN_subject`` with ``SUBJECT`` and
-``up(client, prefix, context)``. Steps are idempotent: a run that was killed is simply run again, and
-the schema number is written only after its step. There is no way back: restore a backup instead.
+``stages(client, prefix, context)``: what it does, one after the other. A run that was killed is simply
+run again: the schema number is written after a step, or with its last write, and a step begins again
+with its first stage. There is no way back: restore a backup instead.
 """
 
 import hashlib
 import importlib
 import pkgutil
-import secrets
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
+from typing import Any
 
 import redis
 
-from migrations import schema
+from migrations import folds, schema
 
-LIBRARY = "topolog"
-
-
-class Refused(Exception):
-    """The store cannot be brought to this version's schema; the text says why."""
+Refused = folds.Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +34,29 @@ class Status:
     """missing, outdated or current."""
     pending: tuple[str, ...]
     """The steps that ``up`` would take, in order."""
+    counts: str = ""
+    """The live counts: what the key ends with. Empty if there are none."""
 
     @property
     def ready(self) -> bool:
         """This version can work with the store."""
         return self.schema == self.latest and self.library == "current"
 
+    @property
+    def advice(self) -> str:
+        """What is to be done; empty if nothing is."""
+        if self.schema > self.latest:
+            return _too_old(self.schema)
+        return "" if self.ready else "run `topolog migrate up`"
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a step may need from outside the store."""
+    """What the steps need from outside the store (migrations.folds)."""
 
     incarnation: str
-    """For a store that has none: which history this is."""
+    begin: Callable[[folds.Holds], folds.Fold]
+    patience: float = 60.0
 
 
 def latest() -> int:
@@ -57,6 +67,7 @@ def latest() -> int:
 def status(client: redis.Redis, prefix: str, library_text: str) -> Status:
     """What the store under ``prefix`` (``topolog:{CLUSTER}:``) has and needs; changes nothing."""
     found = _schema(client, prefix)
+    live: Any = client.hget(f"{prefix}meta", "counts")
     return Status(
         schema=found,
         latest=latest(),
@@ -64,41 +75,65 @@ def status(client: redis.Redis, prefix: str, library_text: str) -> Status:
         pending=tuple(
             f"m{number:04d} {step.SUBJECT}" for number, step in sorted(_steps().items()) if number > found
         ),
+        counts=live.decode().removeprefix(prefix) if live else "counts" if found else "",
     )
 
 
-def up(client: redis.Redis, prefix: str, library_text: str, *, incarnation: str = "") -> Status:
-    """Load the functions and take the pending steps; nothing happens if there are none.
+def up(client: redis.Redis, prefix: str, context: Context) -> None:
+    """Take the pending steps; nothing happens if there are none. Raises Refused."""
+    for _, take in stages(client, prefix, context):
+        take()
+
+
+def stages(client: redis.Redis, prefix: str, context: Context) -> Iterator[tuple[str, Callable[[], None]]]:
+    """What is to be done, one after the other, with its name; each must be done before the next is asked for.
 
     Raises Refused if the store is of a newer schema than this version knows.
     """
+    check(client, prefix)
     found = _schema(client, prefix)
-    if found > latest():
-        raise Refused(
-            f"the store has schema {found}, this version of Topolog knows up to {latest()}: use a newer one"
-        )
-    context = Context(incarnation=incarnation or secrets.token_hex(6))
-    load(client, library_text)
     for number, step in sorted(_steps().items()):
         if number > found:
-            step.up(client, prefix, context)
-            client.hset(f"{prefix}meta", "schema", str(number))
-    return status(client, prefix, library_text)
+            for name, take in step.stages(client, prefix, context):
+                yield f"m{number:04d} {name}", take
+            yield f"m{number:04d} number", partial(_number, client, prefix, number)
+
+
+def check(client: redis.Redis, prefix: str) -> None:
+    """Raise Refused if the store is of a newer schema than this version knows."""
+    found = _schema(client, prefix)
+    if found > latest():
+        raise Refused(_too_old(found))
 
 
 def load(client: redis.Redis, library_text: str) -> None:
-    """Load the functions into the server, unless it has these very ones."""
+    """Load the functions into the server, unless it has these very ones; those of other schemas stay."""
     if loaded(client, library_text) != "current":
         client.function_load(library_text, replace=True)
 
 
 def loaded(client: redis.Redis, text: str) -> str:
     """Whether the server's functions are missing, outdated or current."""
-    for found in client.function_list(library=LIBRARY, withcode=True):
+    for found in client.function_list(library=library_name(text), withcode=True):
         fields = dict(zip(found[::2], found[1::2], strict=True)) if isinstance(found, list) else found
         code = fields[b"library_code"]
         return "current" if _digest(code) == _digest(text.encode()) else "outdated"
     return "missing"
+
+
+def library_name(text: str) -> str:
+    """What the functions of a text are called together: it has the schema's number in it."""
+    found = re.match(r"#!lua name=(\w+)\n", text)
+    if found is None:
+        raise ValueError("the functions do not begin with their name")
+    return found.group(1)
+
+
+def _too_old(found: int) -> str:
+    return (
+        f"the store has schema {found}, this version of Topolog knows up to {latest()}:"
+        " use the newer Topolog that migrated it"
+    )
 
 
 def _steps() -> dict[int, ModuleType]:
@@ -108,6 +143,12 @@ def _steps() -> dict[int, ModuleType]:
 
 def _schema(client: redis.Redis, prefix: str) -> int:
     return int(client.hget(f"{prefix}meta", "schema") or 0)
+
+
+def _number(client: redis.Redis, prefix: str, number: int) -> None:
+    # Never back: another run may have gone on meanwhile.
+    if _schema(client, prefix) < number:
+        client.hset(f"{prefix}meta", "schema", str(number))
 
 
 def _digest(code: bytes) -> str:

@@ -15,7 +15,6 @@ from app import telemetry
 from app.domain import events
 from app.kube import electing
 from app.store import errors, following, incarnations, logs
-from migrations import running
 
 SETTLE = 5.0
 """Seconds after which no Binding can be under way that was promised in the lost part of the log."""
@@ -296,9 +295,7 @@ class Office:
         )
         begun = incarnations.new((standing.incarnation, lost.incarnation, self._log.incarnation))
         guard = self._guard(tenure, standing)
-        if not self._log.rewind(
-            event, begun, found=standing.incarnation, guard=guard, schema=running.latest()
-        ):
+        if not self._log.rewind(event, begun, found=standing.incarnation, guard=guard):
             return
         self._begun.add(begun)
         self._reason = "the store lost events"

@@ -48,12 +48,16 @@ def _report(config: str | None, output: str, *, renew: bool) -> None:
                 "schema": found.schema,
                 "latest": found.latest,
                 "library": found.library,
+                "counts": found.counts,
                 "pending": list(found.pending),
                 "ready": found.ready,
+                "advice": found.advice,
             }
         )
     else:
-        row = (loaded.cluster, found.schema, found.latest, found.library, found.pending)
-        tables.show(["CLUSTER", "SCHEMA", "NEEDED", "FUNCTIONS", "PENDING"], [row])
+        row = (loaded.cluster, found.schema, found.latest, found.library, found.counts, found.pending)
+        tables.show(["CLUSTER", "SCHEMA", "NEEDED", "FUNCTIONS", "COUNTS", "PENDING"], [row])
+        if found.advice:
+            click.echo(found.advice, err=True)
     if not found.ready:
         click.get_current_context().exit(exits.NOT_SO)

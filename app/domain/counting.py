@@ -10,13 +10,19 @@ from collections.abc import Iterable, Iterator
 
 from app.domain import model, selecting
 
+FORM = 2
+"""Of the names below. Another form is a migration: the counts are built anew beside those in use."""
+
 CountKey = str
-"""``NAMESPACE/POLICY|DOMAIN``: also the field of the counts hash in Redis."""
+"""``NAMESPACE/POLICY|LABEL=DOMAIN``: also the field of the counts hash in Redis."""
 
 
 def key(policy: model.WorkloadPolicy, domain: str) -> CountKey:
-    """The name of the count of one domain of one policy."""
-    return f"{policy.key}|{domain}"
+    """The name of the count of one domain of one policy.
+
+    It names the label too: a policy that is given another label counts in other names from then on.
+    """
+    return f"{policy.key}|{policy.topology_key}={domain}"
 
 
 def contributions(

@@ -8,6 +8,7 @@ as few steps as HTTP/1.1 allows. Same credentials and trust as the general clien
 import contextlib
 import socket
 import ssl
+import struct
 import threading
 import time
 import urllib.parse
@@ -123,7 +124,7 @@ class Connections:
             connection.sendall(request)
             reply, kept = _read(connection, received, deadline)
         except (OSError, ValueError) as problem:
-            connection.close()
+            _break_off(connection)
             closed = isinstance(problem, ConnectionError | ssl.SSLEOFError | EOFError)
             if reused and not received and closed:
                 raise Stale(str(problem)) from problem
@@ -137,6 +138,17 @@ class Connections:
                 self._idle.append(connection)
                 return
         connection.close()
+
+
+def _break_off(connection: socket.socket) -> None:
+    """Close a connection so that nothing more of it arrives.
+
+    After an ordinary close the kernel goes on sending what did not get through: a Binding that was given
+    up would take effect minutes later, when a network that was parted is whole again.
+    """
+    with contextlib.suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
 
 
 def _left(deadline: float) -> float:

@@ -79,6 +79,12 @@ class SchemaMismatch(StoreError):
     """The store's schema is not the one that this version works with."""
 
 
+def mismatch(found: int, needed: int) -> SchemaMismatch:
+    """A store of schema ``found`` where ``needed`` is."""
+    todo = "run `topolog migrate up`" if found < needed else "use the newer Topolog that migrated it"
+    return SchemaMismatch(f"the store has schema {found}, this version needs {needed}: {todo}")
+
+
 class Denied(StoreError):
     """The user of store.url may not do this."""
 

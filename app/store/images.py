@@ -6,6 +6,7 @@ over the lines is the digest of the snapshot. Each line is kept as a gzip member
 the other they are a .gz file that zcat and jq can read.
 """
 
+import dataclasses
 import gzip
 import hashlib
 import operator
@@ -18,11 +19,12 @@ import msgspec
 
 from app.domain import model, restoring, snapshots
 from app.store import errors
+from migrations import forms
 
 T = TypeVar("T")
 
-VERSION = 1
-"""Of the form; a reader knows every form up to its own."""
+VERSION = 2
+"""Of the form; a reader knows every form up to its own. 1: counts that do not name their label."""
 KIND = "topolog.checkpoint"
 ITEMS = 4000
 """Items a line: about 2 MB of pods, 250 kB compressed."""
@@ -145,8 +147,11 @@ def understood(
         raise errors.Damaged(f"{where} cannot be read: {error}") from error
     if not read or read[0].offset != header.offset:
         raise errors.Damaged(f"{where} holds another offset")
+    contents = _joined(read)
+    if header.version == 1:
+        contents = dataclasses.replace(contents, counts=_labelled(contents, where))
     position = model.Position(incarnation, header.offset)
-    return restoring.put_together(_joined(read), position, indexed=indexed)
+    return restoring.put_together(contents, position, indexed=indexed)
 
 
 def prove(header: Header, members: Iterable[bytes]) -> None:
@@ -198,6 +203,14 @@ def _lines(snapshot: snapshots.Snapshot) -> Iterator[bytes]:
         *(_Line(counts=part) for part in _dicts(held.counts)),
     ):
         yield _encoder.encode(line) + b"\n"
+
+
+def _labelled(contents: restoring.Contents, where: str) -> Mapping[str, int]:
+    labels = {policy.key: policy.topology_key for policy in contents.policies}
+    try:
+        return forms.labelled(contents.counts, labels)
+    except LookupError as error:
+        raise errors.Damaged(f"{where} has counts of a policy that it does not have: {error}") from error
 
 
 def _parts(items: Sequence[T], key: Callable[[T], Any]) -> Iterator[list[T]]:

@@ -6,7 +6,25 @@ which gives the log its one order, and lets many clusters share a Redis Cluster.
 
 import re
 
+from app.domain import counting
 from app.store import errors
+
+SCHEMA = 2
+"""Of the stores that these names, and the functions, are of."""
+
+HEAD = "offset"
+"""Field of meta: the last offset of the log."""
+
+RESERVED = frozenset(
+    ("incarnation", "former", HEAD, "head", "at", "epoch", "writer", "recorded", "lost", "schema", "counts")
+)
+"""Fields of meta that are no checkpoints of a kind."""
+
+
+def function(name: str) -> str:
+    """What one of our functions is called in the server."""
+    return f"topolog_{name}_{SCHEMA}"
+
 
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -24,12 +42,14 @@ class Keys:
         self.log = self.prefix + "log"
         """Stream: an entry for each event, id ``OFFSET-0``, fields ``t`` (ms), ``e`` (JSON), ``w`` (epoch)"""
         self.meta = self.prefix + "meta"
-        """Hash: incarnation and the former one, head, at (its ms), epoch, writer, recorded (ms), schema,
-        ``rv:KIND`` checkpoints, and lost while it is known that the log is not whole."""
+        """Hash: incarnation and the former one, offset (the last), at (its ms), epoch, writer, recorded (ms),
+        schema, counts (the name of the live counts), ``rv:KIND`` checkpoints, lost while it is known that
+        the log is not whole, and head: no number any more, which keeps functions of schema 1 from writing."""
         self.versions = self.prefix + "versions"
         """Hash: subject -> offset of its latest event; absent if the subject does not exist."""
-        self.counts = self.prefix + "counts"
-        """Hash: ``NAMESPACE/POLICY|DOMAIN`` -> pods counted there; absent if 0."""
+        self.counts = f"{self.prefix}counts:{counting.FORM}"
+        """Hash: ``NAMESPACE/POLICY|LABEL=DOMAIN`` -> pods counted there; absent if 0. The number is that of
+        the form: another one is built beside it, and then meta names that."""
         self.decisions = self.prefix + "decisions"
         """Stream of decision records, capped."""
         self.checkpoints = self.prefix + "checkpoints"

@@ -27,10 +27,6 @@ MOST_EVENTS = 256
 _SESSIONS = 32
 """Threads that can append at the same time; connections are opened when first needed."""
 
-_RESERVED = frozenset(
-    ("incarnation", "former", "head", "at", "epoch", "writer", "recorded", "lost", "schema")
-)
-
 
 class Guard(msgspec.Struct, frozen=True):
     """What must hold for a batch to be appended; the default asks for nothing."""
@@ -120,7 +116,7 @@ class Log:
                     " decide again"
                 )
             packed = session.wire.pack(
-                *("FCALL", "topolog_append", 5),
+                *("FCALL", keys.function("append"), 5),
                 *(self._names.log, self._names.meta, self._names.versions, self._names.counts, session.key),
                 *(seen.incarnation, seen.offset, "" if seen.at_ms is None else seen.at_ms, session.sequence),
                 *arguments,
@@ -191,7 +187,7 @@ class Log:
         """
         with _borrowed(self._sessions) as session:
             packed = session.wire.pack(
-                *("FCALL", "topolog_trim", 4),
+                *("FCALL", keys.function("trim"), 4),
                 *(self._names.log, self._names.meta, self._names.checkpoints, self._names.readers),
                 *(self.incarnation, keep, checkpoint, int(reader_timeout * 1000)),
             )
@@ -214,16 +210,24 @@ class Log:
     def head(self) -> model.Position:
         """The last position written."""
         with connecting.translated():
-            head = self._client.hget(self._names.meta, "head")
+            head = self._client.hget(self._names.meta, keys.HEAD)
         return model.Position(self.incarnation, int(head or 0))
 
     def marks(self) -> dict[str, str]:
         """The checkpoints that were appended with batches, such as ``rv:pods``."""
-        return {name: value for name, value in self._hash(self._names.meta).items() if name not in _RESERVED}
+        return {
+            name: value for name, value in self._hash(self._names.meta).items() if name not in keys.RESERVED
+        }
 
     def counts(self) -> dict[str, int]:
         """The counts as materialised in the store, without zeros."""
-        return {key: int(count) for key, count in self._hash(self._names.counts).items()}
+        names = self._names
+        with connecting.translated():
+            pipeline: Any = self._client.pipeline(transaction=False)
+            pointer, counts = pipeline.hget(names.meta, "counts").hgetall(names.counts).execute()
+        if pointer is not None and connecting.text(pointer) != names.counts:
+            raise errors.SchemaMismatch(f"the counts are in {connecting.text(pointer)}: use a newer Topolog")
+        return {connecting.text(key): int(count) for key, count in counts.items()}
 
     def versions(self) -> dict[str, int]:
         """Subject -> offset of its latest event, as materialised in the store."""
@@ -276,7 +280,7 @@ class Log:
         meta = self._hash(self._names.meta)
         return incarnations.Standing(
             incarnation=meta.get("incarnation", ""),
-            head=int(meta.get("head", "0")),
+            head=int(meta.get(keys.HEAD, "0")),
             epoch=meta.get("epoch", ""),
             writer=meta.get("writer", ""),
             former=meta.get("former", ""),
@@ -292,15 +296,13 @@ class Log:
         has begun a new incarnation.
         """
         reply = self._call(
-            "topolog_doubt",
+            "doubt",
             (self._names.log, self._names.meta),
             (known.incarnation, known.offset, "" if known.at_ms is None else known.at_ms),
         )
         return reply[0] == b"OK"
 
-    def rewind(
-        self, event: events.StoreRewound, incarnation: str, *, found: str, guard: Guard, schema: int
-    ) -> bool:
+    def rewind(self, event: events.StoreRewound, incarnation: str, *, found: str, guard: Guard) -> bool:
         """Begin an incarnation with this event, if the store's is still ``found`` (empty: it is empty).
 
         Whatever the log holds stays in it; checkpoints are forgotten. False if the store's incarnation
@@ -308,10 +310,10 @@ class Log:
         """
         names = self._names
         reply = self._call(
-            "topolog_rewind",
+            "rewind",
             (names.log, names.meta, names.versions, names.counts),
             (
-                *(found, incarnation, event.from_incarnation, guard.epoch, guard.writer, schema),
+                *(found, incarnation, event.from_incarnation, guard.epoch, guard.writer),
                 *(codecs.encode(event), event.subject),
             ),
         )
@@ -327,10 +329,10 @@ class Log:
     ) -> list[bytes | int]:
         """Call a function that may be called twice."""
         with _borrowed(self._sessions) as session:
-            packed = session.wire.pack("FCALL", function, len(names), *names, *arguments)
+            packed = session.wire.pack("FCALL", keys.function(function), len(names), *names, *arguments)
             reply = self._repeated(session.wire, packed, None)
         if not isinstance(reply, list):
-            raise errors.StoreError(f"the store answered {function} with {reply!r}")
+            raise errors.StoreError(f"the store answered to {function} with {reply!r}")
         return reply
 
     def close(self) -> None:
@@ -371,13 +373,13 @@ def _borrowed(pool: "queue.LifoQueue[T]") -> Iterator[T]:
 
 
 def _arguments(batch: Batch, guard: Guard) -> list[str | bytes | int]:
-    """The flat argument list of topolog_append, from the epoch on."""
+    """The flat argument list of the function append, from the epoch on."""
     if len(batch.events) > MOST_EVENTS:
         raise ValueError(f"a batch of {len(batch.events)} events; at most {MOST_EVENTS} go into one call")
     if guard.epoch and not (guard.epoch.isascii() and guard.epoch.isdigit()):
         raise ValueError(f"epoch {guard.epoch!r} is not a decimal number")
-    if not _RESERVED.isdisjoint(batch.marks):
-        raise ValueError(f"marks must not be named like {', '.join(sorted(_RESERVED))}")
+    if not keys.RESERVED.isdisjoint(batch.marks):
+        raise ValueError(f"marks must not be named like {', '.join(sorted(keys.RESERVED))}")
     touched: dict[str, int] = {}
     for place, event in enumerate(batch.events, 1):
         for subject in projecting.touched(event):

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
@@ -18,6 +19,7 @@ from app.store import (
     decisions,
     embedded,
     errors,
+    folding,
     following,
     histories,
     incarnations,
@@ -103,15 +105,20 @@ def open_store(
 
 
 def migrate(client: redis.Redis, names: keys.Keys, *, incarnation: str = "") -> running.Status:
-    """Bring the store to this version's schema."""
+    """Bring the store to this version's schema; raises SchemaMismatch if that is refused."""
+    context = running.Context(
+        incarnation=incarnation or incarnations.new(),
+        begin=functools.partial(folding.begin, client, names),
+    )
     with connecting.translated():
         try:
-            running.up(client, names.prefix, library(), incarnation=incarnation or incarnations.new())
+            running.check(client, names.prefix)
+            # The slot may move to any node of a Redis Cluster.
+            for node in connecting.primaries(client):
+                running.load(node, library())
+            running.up(client, names.prefix, context)
         except running.Refused as refused:
             raise errors.SchemaMismatch(str(refused)) from refused
-        # The slot may move to any node of a Redis Cluster.
-        for node in connecting.primaries(client):
-            running.load(node, library())
     return status(client, names)
 
 
@@ -135,8 +142,7 @@ def _check_schema(client: redis.Redis, names: keys.Keys, *, emptied: bool) -> No
     found, needed = int(schema or 0), running.latest()
     empty = emptied and not found and not incarnation
     if not empty and (found != needed or not incarnation):
-        todo = "run `topolog migrate up`" if found < needed else "use the newer Topolog that migrated it"
-        raise errors.SchemaMismatch(f"the store has schema {found}, this version needs {needed}: {todo}")
+        raise errors.mismatch(found, needed)
 
 
 def _opened(

@@ -14,7 +14,7 @@ FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     "attend": ("hdel", "hset", "time"),
     "doubt": ("hmget", "hset", "xrange"),
     "read": ("hmget", "xrange"),
-    "rewind": ("hdel", "hkeys", "hmget", "hset", "hsetnx", "time", "unlink", "xadd"),
+    "rewind": ("hdel", "hkeys", "hmget", "hset", "time", "unlink", "xadd"),
     "trim": ("hdel", "hexists", "hgetall", "hmget", "time", "xtrim"),
 }
 """Function of topolog.lua -> the commands that it runs."""
@@ -31,6 +31,11 @@ _FOLLOWS = ("get", "time", "xrange", "xread")
 """Commands of the same: the log, the checkpoint to begin with, and how the store stands."""
 _KEEPING = ("del", "exec", "exists", "hdel", "hset", "multi", "persist", "set", "unlink", "watch")
 """Commands that write checkpoints, remove them, and rebuild views."""
+_MIGRATING = (
+    *("exec", "exists", "expire", "get", "hdel", "hset", "hsetnx", "multi", "persist", "rename", "unlink"),
+    *("unwatch", "watch", "xrange"),
+)
+"""Commands of the steps of migrations."""
 
 _EXAMPLES: Mapping[str, str] = {
     "acl|dryrun": "ACL DRYRUN default PING",
@@ -42,6 +47,7 @@ _EXAMPLES: Mapping[str, str] = {
     "del": "DEL KEY",
     "exec": "EXEC",
     "exists": "EXISTS KEY",
+    "expire": "EXPIRE KEY 60",
     "function|list": "FUNCTION LIST",
     "function|load": "FUNCTION LOAD CODE",
     "get": "GET KEY",
@@ -57,10 +63,12 @@ _EXAMPLES: Mapping[str, str] = {
     "multi": "MULTI",
     "persist": "PERSIST KEY",
     "ping": "PING",
+    "rename": "RENAME KEY KEY",
     "role": "ROLE",
     "set": "SET KEY value",
     "time": "TIME",
     "unlink": "UNLINK KEY",
+    "unwatch": "UNWATCH",
     "watch": "WATCH KEY",
     "xadd": "XADD KEY * field value",
     "xrange": "XRANGE KEY - +",
@@ -136,7 +144,7 @@ ROLES: tuple[Role, ...] = (
     Role("compactor", ("trim", *_FOLLOWING), (*_FOLLOWS, *_KEEPING)),
     Role("auditor", ("append", *_FOLLOWING), (*_FOLLOWS, *_KEEPING)),
     Role("operator", ("append", *_FOLLOWING), _FOLLOWS),
-    Role("migrator", ("read",), ("function|list", "function|load", "hset", "hsetnx")),
+    Role("migrator", ("read",), ("function|list", "function|load", *_MIGRATING)),
     Role(
         "doctor",
         ("read",),
@@ -167,7 +175,7 @@ def access_list(cluster: str) -> str:
 
 def _call(function: str) -> tuple[str, str]:
     """The command that calls a function, and what the server calls the function."""
-    return "fcall_ro" if function in READING else "fcall", f"topolog_{function}"
+    return "fcall_ro" if function in READING else "fcall", keys.function(function)
 
 
 def _example(command: str, key: str) -> Sequence[str]:

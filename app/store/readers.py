@@ -58,7 +58,7 @@ class Reader:
         self._wire.close()
 
     def _say(self, offset: str) -> None:
-        packed = self._wire.pack("FCALL", "topolog_attend", 1, self._key, self.identity, offset)
+        packed = self._wire.pack("FCALL", keys.function("attend"), 1, self._key, self.identity, offset)
         self._wire.ask(packed)
 
 

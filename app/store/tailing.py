@@ -137,7 +137,7 @@ class Tail:
 
     def _plain(self, after: int) -> connecting.Packed:
         names = self._names
-        state = self._wire.pack("HMGET", names.meta, "incarnation", "head", "at")
+        state = self._wire.pack("HMGET", names.meta, "incarnation", keys.HEAD, "at")
         return (*state, *self._wire.pack("XRANGE", names.log, after + 1, "+", "COUNT", CHUNK))
 
     def _checked(
@@ -171,7 +171,7 @@ class Tail:
         if self._asked != asked:
             self._packed = self._wire.pack(
                 "FCALL_RO",
-                "topolog_read",
+                keys.function("read"),
                 2,
                 self._names.log,
                 self._names.meta,
@@ -186,7 +186,7 @@ class Tail:
 
 def _understood(reply: connecting.Reply, after: int) -> Read:
     if not isinstance(reply, list):
-        raise errors.StoreError(f"the store answered topolog_read with {reply!r}")
+        raise errors.StoreError(f"the store answered to a read with {reply!r}")
     if reply[0] != b"OK":
         refuse(reply)
     return Read(reply[1], reply[2], after, reply[3::2], list(map(codecs.decode, reply[4::2])))
@@ -214,6 +214,8 @@ def refuse(reply: list[bytes | int]) -> NoReturn:
             raise errors.Fenced(epoch, writer)
         case ["HELD", reader, offset]:
             raise errors.Held(reader, int(offset))
+        case ["SCHEMA", found]:
+            raise errors.mismatch(int(found), keys.SCHEMA)
         case ["UNCOVERED", offset]:
             raise errors.Uncovered(f"there is no checkpoint at offset {offset}: nothing before it may go")
         case _:

@@ -50,7 +50,7 @@ def differences(
     """
     with connecting.translated():
         pipeline: Any = client.pipeline(transaction=True)
-        pipeline.hget(names.meta, "head").hgetall(names.counts).hgetall(names.versions)
+        pipeline.hget(names.meta, keys.HEAD).hgetall(names.counts).hgetall(names.versions)
         head, counts, versions = pipeline.execute()
     snapshot = folded(log, int(head or 0), start)
     return [
@@ -88,7 +88,7 @@ def _replaced(client: redis.Redis, names: keys.Keys, snapshot: snapshots.Snapsho
         with pipeline:
             # An append in between changes meta, and then the transaction does not happen.
             pipeline.watch(names.meta)
-            if int(pipeline.hget(names.meta, "head") or 0) != snapshot.offset:
+            if int(pipeline.hget(names.meta, keys.HEAD) or 0) != snapshot.offset:
                 return False
             pipeline.multi()
             for key, view in ((names.counts, snapshot.counts), (names.versions, snapshot.versions)):

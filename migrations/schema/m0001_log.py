@@ -1,19 +1,24 @@
 """The first schema: an empty log with an incarnation."""
 
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import redis
+
+from migrations import folds
 
 SUBJECT = "an empty log"
 
 
-class _Context(Protocol):
-    @property
-    def incarnation(self) -> str: ...
+def stages(
+    client: redis.Redis, prefix: str, context: folds.Context
+) -> Sequence[tuple[str, Callable[[], None]]]:
+    """One."""
+    return (("create", partial(create, client, prefix, context.incarnation)),)
 
 
-def up(client: redis.Redis, prefix: str, context: _Context) -> None:
+def create(client: redis.Redis, prefix: str, incarnation: str) -> None:
     """Create meta, each field only if it is absent: a second run changes nothing."""
     meta = f"{prefix}meta"
-    client.hsetnx(meta, "incarnation", context.incarnation)
+    client.hsetnx(meta, "incarnation", incarnation)
     client.hsetnx(meta, "head", "0")

@@ -107,8 +107,8 @@ def test_nodes_come_by_name_with_what_is_left(still: worlds.World) -> None:
 @pytest.mark.parametrize(
     ("name", "state", "node", "count"),
     [
-        ("web-1", "bound", "host-1", "shop/spread|host"),
-        ("web-2", "placed", "member-1", "shop/spread|member"),
+        ("web-1", "bound", "host-1", "shop/spread|role=host"),
+        ("web-2", "placed", "member-1", "shop/spread|role=member"),
         ("web-3", "pending", "", None),
     ],
 )

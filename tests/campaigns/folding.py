@@ -88,7 +88,7 @@ class Fold:
         if node is None or pod.terminating or pod.phase in ("Succeeded", "Failed"):
             return []
         return [
-            f"{policy.key}|{node.labels[policy.topology_key]}"
+            f"{policy.key}|{policy.topology_key}={node.labels[policy.topology_key]}"
             for policy in self.policies.values()
             if policy.namespace == pod.namespace
             and not policy.errors

@@ -123,7 +123,7 @@ class Watchdog:
         domain = node.labels.get(policy.topology_key) if node is not None else None
         most = next((one.replicas for one in policy.allocations if one.name == domain), 0)
         counts = fold.counts()
-        key = f"{policy.key}|{domain}"
+        key = f"{policy.key}|{policy.topology_key}={domain}"
         demand(counts.get(key, 0) < most, "P6", f"{key} has {counts.get(key, 0)} of {most}, gets one more")
 
     # -- the end -----------------------------------------------------------------------------
@@ -144,9 +144,9 @@ class Watchdog:
         demand(not fold.placements, "end", f"promised for ever: {sorted(fold.placements)}")
         if clusters.POLICY in {policy.name for policy in policies.values()}:
             counted = {
-                key.partition("|")[2]: count
+                key.rpartition("=")[2]: count
                 for key, count in self._log.counts().items()
-                if key.startswith(f"{clusters.NAMESPACE}/{clusters.POLICY}|")
+                if key.startswith(f"{clusters.NAMESPACE}/{clusters.POLICY}|{clusters.KEY}=")
             }
             demand(counted == cluster.usage(), "end", f"{counted}, the cluster has {cluster.usage()}")
 

@@ -8,7 +8,7 @@ def test_wherever_a_process_dies_the_end_is_the_same(store_server: embedded.Serv
     undisturbed = crashing.Story(store_server.url)
     expected = undisturbed.run()
     assert {"APPEND", "CLAIM", "Binding"} <= set(undisturbed.passed)
-    assert expected["counts"] == {"shop/spread|host": 2, "shop/spread|member": 2}
+    assert expected["counts"] == {"shop/spread|role=host": 2, "shop/spread|role=member": 2}
     different = {}
     for boundary, what in enumerate(undisturbed.passed):
         for way in wires.WAYS:

@@ -26,7 +26,8 @@ def counts(snapshot: snapshots.Snapshot) -> dict[str, int]:
             if policy.namespace != pod.namespace or policy.errors or policy.topology_key not in node.labels:
                 continue
             if _selects(policy.selector, pod.labels):
-                key = f"{policy.namespace}/{policy.name}|{node.labels[policy.topology_key]}"
+                label = policy.topology_key
+                key = f"{policy.namespace}/{policy.name}|{label}={node.labels[label]}"
                 found[key] = found.get(key, 0) + 1
     return found
 

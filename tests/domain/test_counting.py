@@ -52,14 +52,14 @@ def test_only_the_policys_namespace_counts_and_no_policy_label_is_needed() -> No
         seen("u3", "h2", labels={"app": "mix"}),
         seen("u4", "m1", labels={"app": "other"}),
     )
-    assert dict(snapshot.counts) == {"test/p|host": 2}
+    assert dict(snapshot.counts) == {"test/p|zone=host": 2}
 
 
 @pytest.mark.scenario("WP-11")
 def test_pods_of_a_daemon_set_count() -> None:
     owner = model.Owner(kind="DaemonSet", name="d", uid="d", controller=True)
     snapshot = after(events.PolicySeen(policy=policy()), seen("u1", "m1", owners=(owner,)))
-    assert dict(snapshot.counts) == {"test/p|member": 1}
+    assert dict(snapshot.counts) == {"test/p|zone=member": 1}
 
 
 @pytest.mark.scenario("WP-12")
@@ -68,21 +68,21 @@ def test_a_relabelled_node_takes_its_pods_to_the_other_domain() -> None:
         events.PolicySeen(policy=policy()),
         *(seen("u1", "h1"), seen("u2", "h2"), seen("u3", "h2"), seen("u4", "m1")),
     )
-    assert dict(start.counts) == {"test/p|host": 3, "test/p|member": 1}
+    assert dict(start.counts) == {"test/p|zone=host": 3, "test/p|zone=member": 1}
     moved = model.Node(name="h1", uid="h1", labels={"zone": "member"})
     relabelled = projecting.project(start, events.NodeSeen(node=moved))
-    assert dict(relabelled.counts) == {"test/p|host": 2, "test/p|member": 2}
+    assert dict(relabelled.counts) == {"test/p|zone=host": 2, "test/p|zone=member": 2}
     unlabelled = projecting.project(start, events.NodeSeen(node=model.Node(name="h1", uid="h1")))
-    assert dict(unlabelled.counts) == {"test/p|host": 2, "test/p|member": 1}
+    assert dict(unlabelled.counts) == {"test/p|zone=host": 2, "test/p|zone=member": 1}
 
 
 @pytest.mark.scenario("WP-12")
 def test_the_pods_of_a_deleted_node_leave_the_count_and_return_with_it() -> None:
     start = after(events.PolicySeen(policy=policy()), seen("u1", "h1"), seen("u2", "h2"))
     gone = projecting.project(start, events.NodeGone(name="h2", uid="h2"))
-    assert dict(gone.counts) == {"test/p|host": 1}
+    assert dict(gone.counts) == {"test/p|zone=host": 1}
     again = projecting.project(gone, events.NodeSeen(node=OTHER))
-    assert dict(again.counts) == {"test/p|host": 2}
+    assert dict(again.counts) == {"test/p|zone=host": 2}
 
 
 def test_a_pod_that_is_seen_before_its_node_counts_when_the_node_comes() -> None:
@@ -90,7 +90,7 @@ def test_a_pod_that_is_seen_before_its_node_counts_when_the_node_comes() -> None
         snapshots.empty(), [events.PolicySeen(policy=policy()), seen("u1", "h1"), seen("u2", "h1")]
     )
     assert dict(early.counts) == {}
-    assert dict(projecting.project(early, events.NodeSeen(node=HOST)).counts) == {"test/p|host": 2}
+    assert dict(projecting.project(early, events.NodeSeen(node=HOST)).counts) == {"test/p|zone=host": 2}
 
 
 @pytest.mark.scenario("WP-20")
@@ -102,13 +102,13 @@ def test_policies_with_overlapping_selectors_count_each_by_its_own() -> None:
         seen("u1", "h1"),
         seen("u2", "h1", labels={"app": "other"}),
     )
-    assert dict(snapshot.counts) == {"test/p|host": 1, "test/wide|host": 2}
+    assert dict(snapshot.counts) == {"test/p|zone=host": 1, "test/wide|zone=host": 2}
 
 
 @pytest.mark.scenario("WP-7")
 def test_a_policy_counts_the_pods_that_ran_before_it() -> None:
     snapshot = after(seen("u1", "h1"), seen("u2", "m1"), events.PolicySeen(policy=policy()))
-    assert dict(snapshot.counts) == {"test/p|host": 1, "test/p|member": 1}
+    assert dict(snapshot.counts) == {"test/p|zone=host": 1, "test/p|zone=member": 1}
 
 
 @pytest.mark.parametrize(
@@ -122,14 +122,15 @@ def test_a_policy_counts_the_pods_that_ran_before_it() -> None:
 )
 def test_a_pod_stops_counting(change: dict[str, object]) -> None:
     start = after(events.PolicySeen(policy=policy()), seen("u1", "h1"))
-    assert dict(start.counts) == {"test/p|host": 1}
+    assert dict(start.counts) == {"test/p|zone=host": 1}
     assert dict(projecting.project(start, seen("u1", "h1", **change)).counts) == {}
 
 
 def test_an_invalid_policy_counts_nothing_until_it_is_mended() -> None:
     broken = after(events.PolicySeen(policy=policy(errors=("no allocation",))), seen("u1", "h1"))
     assert dict(broken.counts) == {}
-    assert dict(projecting.project(broken, events.PolicySeen(policy=policy())).counts) == {"test/p|host": 1}
+    mended = projecting.project(broken, events.PolicySeen(policy=policy()))
+    assert dict(mended.counts) == {"test/p|zone=host": 1}
 
 
 @pytest.mark.scenario("WP-13")
@@ -181,4 +182,4 @@ def test_an_expression_decides_what_is_counted() -> None:
         events.PolicySeen(policy=policy(selector=selector)),
         *(seen("u1", "h1"), seen("u2", "h1", labels={"app": "other"}), seen("u3", "h1", labels={})),
     )
-    assert dict(snapshot.counts) == {"test/p|host": 2}
+    assert dict(snapshot.counts) == {"test/p|zone=host": 2}

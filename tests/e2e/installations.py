@@ -178,7 +178,12 @@ class Installation:
             found = dict(client.hgetall(keys.Keys("default").counts))
         finally:
             client.close()
-        return {each: int(found.get(f"{namespace}/{policy}|{each}".encode(), 0)) for each in domains}
+        of_policy = {
+            name.decode().rpartition("=")[2]: int(count)
+            for name, count in found.items()
+            if name.startswith(f"{namespace}/{policy}|".encode())
+        }
+        return {each: of_policy.get(each, 0) for each in domains}
 
 
 def _run(*arguments: str, env: Mapping[str, str] | None = None) -> None:

@@ -11,23 +11,39 @@ from migrations.schema import m0001_log
 @pytest.fixture
 def names(store: opening.Store) -> keys.Keys:
     """A second, empty cluster on the store's server."""
-    return keys.Keys(store.keys.prefix.split("{")[1].split("}")[0] + "-new")
+    return keys.Keys(f"{store.keys.cluster}-new")
+
+
+def test_one_number_names_schema_functions_and_steps(store: opening.Store) -> None:
+    assert running.latest() == keys.SCHEMA
+    assert running.library_name(opening.library()) == f"topolog_{keys.SCHEMA}"
+    assert f"local SCHEMA = '{keys.SCHEMA}'\n" in opening.library()
+    assert opening.status(store.client, store.keys).counts == store.keys.counts.removeprefix(
+        store.keys.prefix
+    )
 
 
 def test_an_empty_store_says_what_it_needs(store: opening.Store, names: keys.Keys) -> None:
     status = opening.status(store.client, names)
     assert (status.schema, status.latest) == (0, running.latest())
-    assert status.pending == ("m0001 an empty log",)
+    assert status.pending == ("m0001 an empty log", "m0002 counts that name their label")
     assert not status.ready
+    assert status.advice == "run `topolog migrate up`"
     assert not store.client.exists(names.meta)
 
 
 def test_up_makes_a_store_that_opens(store: opening.Store, names: keys.Keys) -> None:
     status = opening.migrate(store.client, names, incarnation="first")
     assert status.ready
-    assert status.pending == ()
+    assert (status.pending, status.advice) == ((), "")
     meta = store.client.hgetall(names.meta)
-    assert meta == {b"incarnation": b"first", b"head": b"0", b"schema": str(running.latest()).encode()}
+    assert meta == {
+        b"incarnation": b"first",
+        b"offset": b"0",
+        b"head": b"schema 2",
+        b"counts": names.counts.encode(),
+        b"schema": str(running.latest()).encode(),
+    }
 
 
 def test_a_second_run_changes_nothing(store: opening.Store, names: keys.Keys) -> None:
@@ -38,14 +54,16 @@ def test_a_second_run_changes_nothing(store: opening.Store, names: keys.Keys) ->
 
 
 def test_a_run_that_was_killed_after_any_write_is_resumed(store: opening.Store, names: keys.Keys) -> None:
-    step = running.Context(incarnation="killed")
-    m0001_log.up(store.client, names.prefix, step)  # ... and the number was never written
+    m0001_log.create(store.client, names.prefix, "killed")  # ... and the number was never written
     assert opening.migrate(store.client, names, incarnation="again").ready
     assert store.client.hget(names.meta, "incarnation") == b"killed"
 
 
 def test_a_store_of_a_newer_version_is_left_alone(store: opening.Store, names: keys.Keys) -> None:
     store.client.hset(names.meta, "schema", str(running.latest() + 1))
+    status = opening.status(store.client, names)
+    assert "use the newer Topolog" in status.advice
+    assert not status.ready
     with pytest.raises(errors.SchemaMismatch, match="knows up to"):
         opening.migrate(store.client, names)
     assert store.client.hgetall(names.meta) == {b"schema": str(running.latest() + 1).encode()}
@@ -57,10 +75,9 @@ def test_a_store_of_another_schema_is_not_opened(
 ) -> None:
     if found:
         store.client.hset(names.meta, mapping={"schema": found, "incarnation": "x"})
-    cluster = names.prefix.split("{")[1].split("}")[0]
     path = store.client.connection_pool.connection_kwargs["path"]
     with pytest.raises(errors.SchemaMismatch, match=todo):
-        opening.open_store(settings.Store(url=f"unix://{path}"), cluster=cluster)
+        opening.open_store(settings.Store(url=f"unix://{path}"), cluster=names.cluster)
 
 
 def test_another_text_of_the_functions_is_noticed(store: opening.Store) -> None:

@@ -275,7 +275,7 @@ def test_a_plugin_may_veto_for_the_victims_sake() -> None:
 def test_the_claim_of_a_required_policy_is_a_ceiling() -> None:
     cluster = driving.Cluster(*clusters.f6(), clusters.node("odd"), POLICY)
     mine = preemptor()
-    key = f"{POLICY.key}|host"
+    key = f"{POLICY.key}|{POLICY.topology_key}=host"
     claimed = running.claim(cluster.plugins, cycles.cycle(mine, frozenset((N1,)), cluster.snapshot), N1)
     assert claimed.ceilings == {key: 3}
     assert f"policy:{POLICY.key}" in claimed.subjects

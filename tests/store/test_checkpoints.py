@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.domain import events, model, projecting, snapshots
-from app.store import beginnings, checkpoints, errors, following, histories, images, opening
+from app.store import beginnings, checkpoints, errors, following, histories, images, keys, opening
 from tests.domain import generating, recomputing
 from tests.store import writing
 
@@ -119,7 +119,7 @@ def test_one_of_a_lost_tail_is_passed_over(store: opening.Store) -> None:
     store.checkpoints.write(states[9], lost.at_ms - 1)
     assert begin_of(store).newest(indexed=frozenset()).snapshot.offset == 4
     # One beyond the head.
-    store.client.hset(store.keys.meta, "head", 3)
+    store.client.hset(store.keys.meta, keys.HEAD, 3)
     assert begin_of(store).newest(indexed=frozenset()).snapshot.offset == 0
 
 

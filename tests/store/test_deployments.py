@@ -23,6 +23,7 @@ from app.store import (
     vetting,
     views,
 )
+from migrations import running
 from tests.store import servers, writing
 
 FAILOVERS = 50
@@ -258,9 +259,9 @@ def test_many_clusters_share_a_redis_cluster(sharded: servers.Sharded) -> None:
     for number, (port, store) in enumerate(stores.items(), 1):
         assert len(store.follower.catch_up().pods) == number
         with redis.Redis(port=port) as node:
-            assert node.hget(store.keys.meta, "head") == str(number).encode()
+            assert node.hget(store.keys.meta, keys.HEAD) == str(number).encode()
             # Functions do not travel with slots: every node has them.
-            assert node.function_list(library="topolog")
+            assert node.function_list(library=running.library_name(opening.library()))
         assert not views.differences(store.client, store.keys, store.log)
         store.close()
 

@@ -8,6 +8,7 @@ import pytest
 
 from app import settings
 from app.store import connecting, embedded, errors, keys, opening
+from migrations import running
 
 
 def test_it_listens_on_a_private_socket_only(store_server: embedded.Server) -> None:
@@ -28,7 +29,7 @@ def test_what_was_acknowledged_survives_a_crash(tmp_path: Path) -> None:
         client.ping()
     server.start()
     assert client.get("key") == b"value"
-    assert client.function_list(library="topolog")
+    assert client.function_list(library=running.library_name(opening.library()))
     server.restart()
     assert client.get("key") == b"value"
     client.close()

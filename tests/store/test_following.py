@@ -13,7 +13,7 @@ import pytest
 
 from app import settings
 from app.domain import events, projecting, snapshots
-from app.store import errors, following, logs, opening, tailing
+from app.store import errors, following, keys, logs, opening, tailing
 from tests.domain import recomputing
 from tests.store import writing
 
@@ -312,7 +312,7 @@ def test_a_follower_notices_a_hole_anywhere_in_a_long_log(store: opening.Store, 
 def test_an_event_of_a_newer_version_stops_the_follower_where_it_is(store: opening.Store) -> None:
     store.log.append(logs.Batch(events=[writing.seen("u1")]))
     store.client.xadd(store.keys.log, {"t": 1, "e": b'{"v":1,"type":"Tomorrow"}'}, id="2-0")
-    store.client.hset(store.keys.meta, "head", "2")
+    store.client.hset(store.keys.meta, keys.HEAD, "2")
     with pytest.raises(errors.Unreadable, match="Tomorrow"):
         store.follower.catch_up()
 
@@ -372,10 +372,10 @@ def cut(store: opening.Store, head: int) -> None:
     if head:
         client.xdel(names.log, *(entry[0] for entry in client.xrange(names.log, min=f"{head + 1}-0")))
         at = client.xrange(names.log, min=f"{head}-0", count=1)[0][1][b"t"]
-        client.hset(names.meta, mapping={"head": head, "at": at})
+        client.hset(names.meta, mapping={keys.HEAD: head, "at": at})
     else:
         client.delete(names.log)
-        client.hset(names.meta, "head", "0")
+        client.hset(names.meta, keys.HEAD, "0")
         client.hdel(names.meta, "at")
     for session in list(client.scan_iter(names.session("*").replace("{", "[{]"), count=1000)):
         client.delete(session)

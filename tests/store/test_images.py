@@ -138,8 +138,8 @@ def test_a_missing_piece_and_a_newer_form_are_refused() -> None:
     image = image_of(world(pods=2))
     with pytest.raises(errors.Damaged, match="digest"):
         images.thaw(image.header, image.members[:-1], incarnation="here")
-    newer = images.header_of(images.encoded(image.header).replace(b'"version":1', b'"version":2'))
-    with pytest.raises(errors.Damaged, match="reads up to 1"):
+    newer = images.header_of(images.encoded(image.header).replace(b'"version":2', b'"version":3'))
+    with pytest.raises(errors.Damaged, match="reads up to 2"):
         images.thaw(newer, image.members, incarnation="here")
     with pytest.raises(errors.Damaged):
         images.header_of(b"{}")

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from app.domain import events, model
-from app.store import errors, logs, opening
+from app.store import errors, keys, logs, opening
 from tests.store import writing
 
 NOTHING = logs.Batch(events=())
@@ -40,14 +40,14 @@ def test_offsets_are_dense_and_entries_come_back_in_order(store: opening.Store) 
 def test_versions_counts_and_marks_are_written_in_the_same_call(store: opening.Store) -> None:
     batch = logs.Batch(
         events=[writing.seen("u1"), writing.seen("u2"), events.PodGone("u1", "blue", "pod-u1")],
-        increments={"blue/p|a": 2, "blue/p|b": 0},
+        increments={"blue/p|zone=a": 2, "blue/p|zone=b": 0},
         marks={"rv:pods": "123"},
     )
     store.log.append(batch)
     assert store.log.versions() == {"pod:u2": 2}
-    assert store.log.counts() == {"blue/p|a": 2}
+    assert store.log.counts() == {"blue/p|zone=a": 2}
     assert store.log.marks() == {"rv:pods": "123"}
-    store.log.append(logs.Batch(events=[], increments={"blue/p|a": -2}, marks={"rv:pods": "124"}))
+    store.log.append(logs.Batch(events=[], increments={"blue/p|zone=a": -2}, marks={"rv:pods": "124"}))
     assert store.log.counts() == {}
     assert store.log.marks() == {"rv:pods": "124"}
     assert store.log.head().offset == 3
@@ -82,18 +82,18 @@ def test_a_broken_expectation_is_a_conflict_that_names_it(
 
 
 def test_a_ceiling_bounds_the_count_after_the_batch(store: opening.Store) -> None:
-    one_more = logs.Batch(events=[writing.seen("u1")], increments={"blue/p|a": 1})
-    guard = logs.Guard(ceilings={"blue/p|a": 2, "blue/p|unheard": 0})
+    one_more = logs.Batch(events=[writing.seen("u1")], increments={"blue/p|zone=a": 1})
+    guard = logs.Guard(ceilings={"blue/p|zone=a": 2, "blue/p|zone=unheard": 0})
     store.log.append(one_more, guard)
     store.log.append(one_more, guard)
     before = everything(store)
     with pytest.raises(errors.CeilingReached) as refused:
         store.log.append(one_more, guard)
-    assert (refused.value.key, refused.value.count, refused.value.ceiling) == ("blue/p|a", 2, 2)
+    assert (refused.value.key, refused.value.count, refused.value.ceiling) == ("blue/p|zone=a", 2, 2)
     assert everything(store) == before
     # Increments without a ceiling commute: they are not held up.
     store.log.append(one_more)
-    assert store.log.counts() == {"blue/p|a": 3}
+    assert store.log.counts() == {"blue/p|zone=a": 3}
 
 
 def test_a_lower_epoch_never_writes_again(store: opening.Store) -> None:
@@ -139,7 +139,7 @@ def test_each_entry_tells_the_epoch_that_it_was_written_under(store: opening.Sto
 
 
 def test_more_increments_than_one_redis_call_can_take(store: opening.Store) -> None:
-    increments = {f"blue/p|host-{i}": i % 3 for i in range(12_000)}
+    increments = {f"blue/p|zone=host-{i}": i % 3 for i in range(12_000)}
     store.log.append(logs.Batch(events=[], increments=increments))
     expected = {key: by for key, by in increments.items() if by}
     assert store.log.counts() == expected
@@ -156,29 +156,29 @@ def test_a_batch_is_bounded(store: opening.Store) -> None:
 
 def test_marks_cannot_overwrite_what_the_log_stands_on(store: opening.Store) -> None:
     with pytest.raises(ValueError, match="marks must not"):
-        store.log.append(logs.Batch(events=(), marks={"head": "0"}))
+        store.log.append(logs.Batch(events=(), marks={keys.HEAD: "0"}))
 
 
 def test_a_repeated_call_returns_the_same_and_changes_nothing(store: opening.Store) -> None:
     call = raw_call(store, sequence=5)
-    first = store.client.fcall("topolog_append", 5, *call)
+    first = store.client.fcall(keys.function("append"), 5, *call)
     before = everything(store)
-    again = store.client.fcall("topolog_append", 5, *call)
+    again = store.client.fcall(keys.function("append"), 5, *call)
     assert first[0] == b"OK"
     assert again == [b"REPEATED", *first[1:]]
     assert everything(store) == before
 
 
 def test_a_call_older_than_the_session_is_refused(store: opening.Store) -> None:
-    store.client.fcall("topolog_append", 5, *raw_call(store, sequence=10))
+    store.client.fcall(keys.function("append"), 5, *raw_call(store, sequence=10))
     before = everything(store)
     # 9 < 10 although "9" > "10" as text: a straggler from before the last call.
-    assert store.client.fcall("topolog_append", 5, *raw_call(store, sequence=9)) == [b"STALE", b"10"]
+    assert store.client.fcall(keys.function("append"), 5, *raw_call(store, sequence=9)) == [b"STALE", b"10"]
     assert everything(store) == before
 
 
 def test_a_session_is_forgotten_after_a_day(store: opening.Store) -> None:
-    store.client.fcall("topolog_append", 5, *raw_call(store, sequence=1))
+    store.client.fcall(keys.function("append"), 5, *raw_call(store, sequence=1))
     assert 86_000 < store.client.ttl(store.keys.session("raw")) <= 86_400
 
 
@@ -203,7 +203,7 @@ def test_a_flush_is_noticed_by_writers_and_readers(store: opening.Store) -> None
 
 def test_a_writer_notices_that_what_it_wrote_is_lost(store: opening.Store) -> None:
     store.log.append(logs.Batch(events=[writing.seen("u1"), writing.seen("u2")]))
-    store.client.hset(store.keys.meta, "head", "1")
+    store.client.hset(store.keys.meta, keys.HEAD, "1")
     with pytest.raises(errors.Rewound):
         store.log.append(logs.Batch(events=[writing.seen("u3")]))
 

@@ -20,7 +20,6 @@ from app.store import (
     permissions,
     views,
 )
-from migrations import running
 from tests.project import generating
 from tests.store import guarding, writing
 from workers import compacting
@@ -78,7 +77,7 @@ def _begin_anew(store: opening.Store) -> None:
     log.doubt(incarnations.Known(log.incarnation, found.head + 5))
     begun = incarnations.new((found.incarnation,))
     guard = logs.Guard(epoch="7", writer="w")
-    assert log.rewind(_REWOUND, begun, found=found.incarnation, guard=guard, schema=running.latest())
+    assert log.rewind(_REWOUND, begun, found=found.incarnation, guard=guard)
     log.follow(begun)
 
 
@@ -167,7 +166,7 @@ def test_a_role_can_do_nothing_else(guarded: guarding.Guarded, role: str) -> Non
         log = logs.Log(opened, guarding.NAMES, "")
         if role != "recorder":
             with pytest.raises(errors.Denied):
-                log.rewind(_REWOUND, "x", found="", guard=logs.NO_GUARD, schema=1)
+                log.rewind(_REWOUND, "x", found="", guard=logs.NO_GUARD)
         if role != "compactor":
             with pytest.raises(errors.Denied):
                 log.trim(1, 1, reader_timeout=1.0)

@@ -82,10 +82,10 @@ def test_planted_differences_are_named(store: opening.Store) -> None:
     client, names = store.client, store.keys
     (key, count), *_ = sorted(store.log.counts().items())
     client.hset(names.counts, key, count + 1)
-    client.hset(names.counts, "blue/ghost|z9", 1)
+    client.hset(names.counts, "blue/ghost|zone=z9", 1)
     client.hdel(names.versions, "node:n0")
     assert views.differences(client, names, store.log) == [
-        views.Difference("counts", "blue/ghost|z9", 1, 0),
+        views.Difference("counts", "blue/ghost|zone=z9", 1, 0),
         views.Difference("counts", key, count + 1, count),
         views.Difference("versions", "node:n0", 0, 1),
     ]

@@ -74,7 +74,7 @@ class Replica:
     def count(self, domain: str) -> int:
         """The policy's count, which the store and a recount must agree on."""
         snapshot = self.snapshot()
-        key = f"{NAMESPACE}/{POLICY}|{domain}"
+        key = f"{NAMESPACE}/{POLICY}|{KEY}={domain}"
         assert self.store.log.counts() == dict(snapshot.counts)
         return snapshot.counts.get(key, 0)
 
@@ -235,7 +235,7 @@ class Cluster:
         for pod in self.api.objects.all("pods"):
             role = roles.get(pod["spec"].get("nodeName", ""))
             if pod["metadata"]["labels"].get("app") == "web" and role is not None:
-                key = f"{NAMESPACE}/{POLICY}|{role}"
+                key = f"{NAMESPACE}/{POLICY}|{KEY}={role}"
                 found[key] = found.get(key, 0) + 1
         return found
 
@@ -267,7 +267,7 @@ class Cluster:
     def most(self, domain: str) -> int:
         """The highest count that the log ever held, recounted event by event."""
         follower = following.Follower(self._recorder.log)
-        key, highest = f"{NAMESPACE}/{POLICY}|{domain}", 0
+        key, highest = f"{NAMESPACE}/{POLICY}|{KEY}={domain}", 0
         snapshot = follower.snapshot
         for entry in self._recorder.log.read(0, limit=100_000):
             snapshot = projecting.project(snapshot, entry.event)

@@ -258,7 +258,8 @@ def test_a_race_that_is_always_lost_ends_in_time(shop: replicas.Cluster) -> None
 def test_a_count_that_differs_from_its_log_gives_no_place_away(shop: replicas.Cluster) -> None:
     one, pod = shop.replica(), shop.pod("web-1")
     shop.see()
-    one.store.client.hset(one.store.keys.counts, f"{replicas.NAMESPACE}/{replicas.POLICY}|host", 1)
+    key = f"{replicas.NAMESPACE}/{replicas.POLICY}|{replicas.KEY}=host"
+    one.store.client.hset(one.store.keys.counts, key, 1)
     assert one.bind(pod, "h1") == "topolog: no room left on node h1"
     assert shop.bound(pod) == ""
     assert one.bind(pod, "m1") == ""

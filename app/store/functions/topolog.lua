@@ -1,14 +1,22 @@
-#!lua name=topolog
+#!lua name=topolog_2
 
 -- The one write path of Topolog and the reads that must agree with it.
 --
 -- Every function checks everything first and writes last, because Redis keeps what a function wrote
 -- before it failed. Nothing here knows pods, nodes or policies: subjects, counts and events are text.
 -- An expected outcome is a reply ({'CONFLICT', ...}), never an error.
+--
+-- The functions of one schema have its number in their names: those of several lie side by side in a
+-- server that several clusters share, and each refuses the stores of another. What they take and reply
+-- stays as it is for a number; other needs are the next schema's.
 -- Offsets and counts stay below 2^53. Epochs do not: they are compared as text, never as numbers.
 
+local SCHEMA = '2'
 local CHUNK = 1000 -- arguments per redis.call: unpack() has a limit, batches may not
 local SESSION_SECONDS = 86400
+
+-- The functions of schema 1 read it as a number, and fail at it before they write.
+local NO_HEAD = 'schema 2'
 
 local function text(number)
   return string.format('%.0f', number)
@@ -41,6 +49,11 @@ local function write(command, key, arguments)
   for from = 1, #arguments, CHUNK do
     redis.call(command, key, unpack(arguments, from, math.min(from + CHUNK - 1, #arguments)))
   end
+end
+
+-- Whether a store is one of another schema; one without an incarnation is empty, and of none.
+local function foreign(incarnation, schema)
+  return incarnation and schema ~= SCHEMA
 end
 
 -- Whether incarnation `a` is known to have begun after `b`: those that begin with their time say so.
@@ -88,7 +101,7 @@ end
 --      ceilings:   count key, maximum after this batch
 --      increments: count key, by how much
 --      marks:      field of meta, value
--- Reply {'OK' | 'REPEATED', first offset, last offset, milliseconds}
+-- Reply {'OK' | 'REPEATED', first offset, last offset, milliseconds} | {'SCHEMA', number}
 --     | {'REWOUND', incarnation, head} | {'STALE', sequence} | {'FENCED', epoch, writer}
 --     | {'CONFLICT', subject ...} | {'CEILING', key, count, maximum}
 local function append(keys, argv)
@@ -103,7 +116,11 @@ local function append(keys, argv)
   local at_increments = at_ceilings + 2 * ceilings
   local at_marks = at_increments + 2 * increments
 
-  local state = redis.call('HMGET', meta, 'incarnation', 'head', 'epoch', 'writer', 'at', 'lost')
+  local state = redis.call('HMGET', meta, 'incarnation', 'offset', 'epoch', 'writer', 'at', 'lost',
+    'schema', 'counts')
+  if foreign(state[1], state[7]) or (state[1] and state[8] ~= counts) then
+    return { 'SCHEMA', state[7] or '0' }
+  end
   local head, seen = tonumber(state[2] or '0'), tonumber(argv[2])
   if state[1] ~= argv[1] then
     return { 'REWOUND', state[1] or '', head }
@@ -186,7 +203,7 @@ local function append(keys, argv)
   write('HDEL', versions, gone)
   write('HSET', counts, raised)
   write('HDEL', counts, emptied)
-  local fields = { 'head', text(head + events) }
+  local fields = { 'offset', text(head + events) }
   if events > 0 then
     fields[3], fields[4] = 'at', at
   end
@@ -210,10 +227,14 @@ end
 -- ARGV incarnation, after, milliseconds of the entry at `after` ('' if not known), limit
 -- Reply {'OK', head, milliseconds of the head, milliseconds, payload, milliseconds, payload, ...}
 --     | {'REWOUND', incarnation, head} | {'TRIMMED', oldest offset} | {'GAP', offset that is missing}
+--     | {'SCHEMA', number}
 local function read(keys, argv)
   local log, meta = keys[1], keys[2]
   local known = argv[3]
-  local state = redis.call('HMGET', meta, 'incarnation', 'head', 'at', 'lost')
+  local state = redis.call('HMGET', meta, 'incarnation', 'offset', 'at', 'lost', 'schema')
+  if foreign(state[1], state[5]) then
+    return { 'SCHEMA', state[5] or '0' }
+  end
   local head, after = tonumber(state[2] or '0'), tonumber(argv[2])
   if state[1] ~= argv[1] or head < after or state[4] then
     return { 'REWOUND', state[1] or '', head }
@@ -265,9 +286,12 @@ end
 -- Says that a reader knows of more than the log holds, so that everybody learns of it.
 --
 -- KEYS log, meta; ARGV incarnation, offset, its milliseconds or ''
--- Reply {'OK'} if the log holds it after all | {'REWOUND', incarnation, head}
+-- Reply {'OK'} if the log holds it after all | {'REWOUND', incarnation, head} | {'SCHEMA', number}
 local function doubt(keys, argv)
-  local state = redis.call('HMGET', keys[2], 'incarnation', 'head', 'at', 'lost')
+  local state = redis.call('HMGET', keys[2], 'incarnation', 'offset', 'at', 'lost', 'schema')
+  if foreign(state[1], state[5]) then
+    return { 'SCHEMA', state[5] or '0' }
+  end
   local head, offset = tonumber(state[2] or '0'), tonumber(argv[2])
   local here = state[1] == argv[1]
   if here and holds(keys[1], head, state[3], offset, argv[3]) then
@@ -283,12 +307,16 @@ end
 -- Begins a new incarnation over what the log still holds, with an event that says so as its first.
 --
 -- KEYS log, meta, versions, counts
--- ARGV incarnation found or '', the new one, the one that is known, epoch, writer, schema, event, its subject
+-- ARGV incarnation found or '', the new one, the one that is known, epoch, writer, event, its subject
 -- Reply {'OK', first offset, last offset, milliseconds} | {'CHANGED', incarnation} | {'FENCED', epoch, writer}
+--     | {'SCHEMA', number}
 local function rewind(keys, argv)
   local log, meta, versions, counts = unpack(keys)
   local epoch, writer = argv[4], argv[5]
-  local state = redis.call('HMGET', meta, 'incarnation', 'head', 'epoch', 'writer')
+  local state = redis.call('HMGET', meta, 'incarnation', 'offset', 'epoch', 'writer', 'schema')
+  if foreign(state[1], state[5]) then
+    return { 'SCHEMA', state[5] or '0' }
+  end
   if (state[1] or '') ~= argv[1] then
     return { 'CHANGED', state[1] or '' }
   end
@@ -297,20 +325,20 @@ local function rewind(keys, argv)
   end
   if not state[1] then
     redis.call('UNLINK', log, versions, counts)
+    redis.call('HSET', meta, 'schema', SCHEMA, 'counts', counts, 'head', NO_HEAD)
   end
   local now = redis.call('TIME')
   local at = text(tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000))
   local offset = tonumber(state[2] or '0') + 1
-  redis.call('XADD', log, text(offset) .. '-0', 't', at, 'e', argv[7], 'w', epoch)
-  redis.call('HSET', versions, argv[8], text(offset))
+  redis.call('XADD', log, text(offset) .. '-0', 't', at, 'e', argv[6], 'w', epoch)
+  redis.call('HSET', versions, argv[7], text(offset))
   -- Checkpoints speak of what was lost: everything is to be listed anew.
   for _, field in ipairs(redis.call('HKEYS', meta)) do
     if field == 'lost' or string.sub(field, 1, 3) == 'rv:' then
       redis.call('HDEL', meta, field)
     end
   end
-  redis.call('HSETNX', meta, 'schema', argv[6])
-  redis.call('HSET', meta, 'incarnation', argv[2], 'former', argv[3], 'head', text(offset), 'at', at)
+  redis.call('HSET', meta, 'incarnation', argv[2], 'former', argv[3], 'offset', text(offset), 'at', at)
   if epoch ~= '' then
     redis.call('HSET', meta, 'epoch', epoch, 'writer', writer, 'recorded', at)
   end
@@ -337,11 +365,14 @@ end
 -- ARGV incarnation, the oldest offset to keep, offset of the checkpoint to go on from,
 --      milliseconds after which a reader that said nothing counts as dead
 -- Reply {'OK', entries removed} | {'REWOUND', incarnation, head} | {'UNCOVERED', offset}
---     | {'HELD', reader, offset}
+--     | {'HELD', reader, offset} | {'SCHEMA', number}
 local function trim(keys, argv)
   local log, meta, checkpoints, readers = unpack(keys)
   local keep, from, patience = tonumber(argv[2]), tonumber(argv[3]), tonumber(argv[4])
-  local state = redis.call('HMGET', meta, 'incarnation', 'head', 'lost')
+  local state = redis.call('HMGET', meta, 'incarnation', 'offset', 'lost', 'schema')
+  if foreign(state[1], state[4]) then
+    return { 'SCHEMA', state[4] or '0' }
+  end
   local head = tonumber(state[2] or '0')
   if state[1] ~= argv[1] or head < from or state[3] then
     return { 'REWOUND', state[1] or '', head }
@@ -365,9 +396,9 @@ local function trim(keys, argv)
   return { 'OK', redis.call('XTRIM', log, 'MINID', '=', text(keep) .. '-0') }
 end
 
-redis.register_function('topolog_append', append)
-redis.register_function('topolog_doubt', doubt)
-redis.register_function('topolog_rewind', rewind)
-redis.register_function('topolog_attend', attend)
-redis.register_function('topolog_trim', trim)
-redis.register_function { function_name = 'topolog_read', callback = read, flags = { 'no-writes' } }
+redis.register_function('topolog_append_2', append)
+redis.register_function('topolog_doubt_2', doubt)
+redis.register_function('topolog_rewind_2', rewind)
+redis.register_function('topolog_attend_2', attend)
+redis.register_function('topolog_trim_2', trim)
+redis.register_function { function_name = 'topolog_read_2', callback = read, flags = { 'no-writes' } }
