@@ -7,6 +7,7 @@ listed anew. Then it says in the log that it leads, under its epoch. A recorder 
 sure that it leads, goes back to standing by.
 """
 
+import functools
 import threading
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
@@ -18,6 +19,8 @@ from app.store import errors, following, incarnations, logs
 
 SETTLE = 5.0
 """Seconds after which no Binding can be under way that was promised in the lost part of the log."""
+_LISTEN = 0.5
+"""Seconds in which whoever follows the log has heard that events are lost: they ask more often."""
 _LOOK = 1.0
 _PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _FIRST_LIST = "first list"
@@ -121,6 +124,7 @@ class Office:
         self._follower = follower
         self._kinds = tuple(kinds)
         self._settle = settle
+        self._listen = min(_LISTEN, settle)
         self._stopped = threading.Event()
         self._tenure: electing.Tenure | None = None
         self._pause = _PAUSE
@@ -271,20 +275,22 @@ class Office:
             return
         except errors.Rewound as problem:
             reason = str(problem)
-        tenure, noted = self._elector.tenure, self._log.standing().lost
-        if tenure is not None and self._elector.confirm():
-            seen = self._log.seen
-            wider = noted is not None and (
-                incarnations.later(noted.incarnation, seen.incarnation)
-                or (noted.incarnation == seen.incarnation and noted.offset > seen.offset)
-            )
-            self._begin(tenure, noted if wider and noted is not None else seen, reason)
+        tenure = self._elector.tenure
+        if tenure is not None:
+            self._begin(tenure, self._log.seen, reason)
 
     def _begin(self, tenure: electing.Tenure, lost: incarnations.Known, reason: str) -> None:
         """Begin a new incarnation, and wait until what was promised in the lost part has come to pass."""
+        # Nobody reads on any more: meanwhile each leaves word of what it has read and is lost.
+        self._stopped.wait(self._listen)
+        if not self._elector.confirm():
+            return
         standing, kept = self._log.standing(), self._follower.divergence()
+        known = [one for one in (lost, standing.lost) if one is not None]
+        lost = max(known, key=functools.cmp_to_key(_wider))
         # What is known and lost is lost for certain; how much before it, only who has read it can tell.
-        held = max(0, min(standing.head, lost.offset - 1, standing.head if kept is None else kept))
+        told = [one.kept for one in known if one.incarnation == lost.incarnation]
+        held = max(0, min(standing.head, lost.offset - 1, *(at for at in (kept, *told) if at is not None)))
         event = events.StoreRewound(
             from_incarnation=lost.incarnation,
             lost_from=held + 1,
@@ -318,3 +324,10 @@ class Office:
         self.trouble = trouble
         self._stopped.wait(self._pause)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+
+def _wider(one: incarnations.Known, other: incarnations.Known) -> int:
+    """Whether what is known to be lost by the one goes further than by the other: positive, or negative."""
+    if one.incarnation == other.incarnation:
+        return one.offset - other.offset
+    return 1 if incarnations.later(one.incarnation, other.incarnation) else -1

@@ -294,7 +294,9 @@ class Follower:
         found = self._log.standing().incarnation
         here = self._snapshot.position
         if not incarnations.later(found, here.incarnation):
-            self._log.doubt(incarnations.Known(here.incarnation, here.offset, self._known_ms))
+            known = incarnations.Known(here.incarnation, here.offset, self._known_ms)
+            kept = self._seen.divergence(self._log.time_of)
+            self._log.doubt(max(known, self._log.seen, key=lambda one: one.offset)._replace(kept=kept))
             return False
         self._log.follow(found)
         self._tail.incarnation = self._watch.incarnation = found

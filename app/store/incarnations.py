@@ -24,6 +24,14 @@ class Known(NamedTuple):
     incarnation: str
     offset: int
     at_ms: int | None = None
+    kept: int | None = None
+    """Of something that is lost: the last offset before it that is not, as far as anybody knows."""
+
+    @property
+    def told(self) -> tuple[str, int, int | str, int]:
+        """The same for the store's functions."""
+        kept = self.offset - 1 if self.kept is None else min(self.kept, self.offset - 1)
+        return self.incarnation, self.offset, "" if self.at_ms is None else self.at_ms, max(0, kept)
 
     def __str__(self) -> str:
         return f"{self.incarnation}/{self.offset}/{'' if self.at_ms is None else self.at_ms}"
@@ -75,9 +83,11 @@ def read_known(text: str) -> Known | None:
 
 
 def read_lost(text: str) -> Known | None:
-    """The store's own note: ``INCARNATION OFFSET``."""
-    incarnation, _, offset = text.partition(" ")
-    return Known(incarnation, int(offset)) if offset.isdigit() else None
+    """The store's own note: ``INCARNATION OFFSET KEPT``."""
+    parts = text.split(" ")
+    if len(parts) != 3 or not parts[1].isdigit() or not parts[2].isdigit():
+        return None
+    return Known(parts[0], int(parts[1]), kept=int(parts[2]))
 
 
 def epoch(version: str, stored: str) -> str:

@@ -295,11 +295,7 @@ class Log:
         Otherwise nobody appends or reads any more, whatever they know themselves, until a recorder
         has begun a new incarnation.
         """
-        reply = self._call(
-            "doubt",
-            (self._names.log, self._names.meta),
-            (known.incarnation, known.offset, "" if known.at_ms is None else known.at_ms),
-        )
+        reply = self._call("doubt", (self._names.log, self._names.meta), known.told)
         return reply[0] == b"OK"
 
     def rewind(self, event: events.StoreRewound, incarnation: str, *, found: str, guard: Guard) -> bool:

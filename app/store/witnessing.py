@@ -9,18 +9,26 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 _STRETCHES = 64
+_LONG = 1000
+"""Entries from which on a stretch is not made longer."""
 
 
 class Memory:
-    """The times of the entries read last; at most 64 stretches of them."""
+    """The times of the entries read last: 64 stretches of them, of a thousand or more if they join."""
 
     def __init__(self) -> None:
-        self._stretches: deque[tuple[int, Sequence[int]]] = deque(maxlen=_STRETCHES)
+        self._stretches: deque[tuple[int, list[int]]] = deque(maxlen=_STRETCHES)
 
     def add(self, after: int, times: Sequence[int]) -> None:
         """Remember when the entries behind ``after`` were appended (milliseconds)."""
-        if times:
-            self._stretches.append((after, times))
+        if not times:
+            return
+        if self._stretches:
+            begin, last = self._stretches[-1]
+            if begin + len(last) == after and len(last) < _LONG:
+                last.extend(times)
+                return
+        self._stretches.append((after, list(times)))
 
     def divergence(self, time_of: Callable[[int], int | None]) -> int | None:
         """The last offset remembered whose entry is still the same; ``time_of`` asks the log.

@@ -349,6 +349,28 @@ def test_a_store_emptied_while_nobody_looked_is_filled_again(own: Own) -> None:
     assert rewound.from_incarnation == third
 
 
+def test_a_loss_is_told_from_where_it_began_although_the_log_has_grown_again(own: Own) -> None:
+    """Who grew it knew nothing of the lost entries; who did leaves word of where they began."""
+    filled(own).stop()
+    own.extender.follower.catch_up()
+    size, first = own.size, own.log.head().offset + 1
+    for at in range(3):
+        own.log.append(logs.Batch(events=(events.Quarantined("notes", f"n{at}", "lost"),)))
+    own.extender.follower.catch_up()
+    own.extender.follower.stop()
+    own.cut(size)
+    second = own.record().ready()
+    own.cluster.node("later")
+    second.until(lambda one: "later" in one.nodes, "the log grows again")
+    former = own.log.incarnation
+    own.extender.follower.start()
+    conftest.eventually(lambda: own.log.incarnation != former, "the extender follows on")
+    own.healed()
+    ((offset, rewound),) = rewinds(own.log)
+    assert offset > first
+    assert (rewound.lost_from, rewound.lost_to) == (first, first + 2)
+
+
 def test_an_empty_store_that_never_held_a_log_is_left_alone(own: Own) -> None:
     own.extender.client.flushall()
     recording = own.record()

@@ -78,11 +78,15 @@ local function holds(log, head, head_ms, offset, ms)
 end
 
 -- Notes that events are lost: from then on nobody reads or appends until another incarnation begins.
-local function note_lost(meta, noted, incarnation, offset)
-  local known, upto = string.match(noted or '', '^(%S+) (%d+)$')
-  if not known or later(incarnation, known) or (known == incarnation and tonumber(upto) < offset) then
-    redis.call('HSET', meta, 'lost', incarnation .. ' ' .. text(offset))
+-- `kept` is the last offset before `offset` that the log still holds, as far as whoever notes it knows.
+local function note_lost(meta, noted, incarnation, offset, kept)
+  local known, upto, held = string.match(noted or '', '^(%S+) (%d+) (%d+)$')
+  if known == incarnation then
+    offset, kept = math.max(offset, tonumber(upto)), math.min(kept, tonumber(held))
+  elseif known and not later(incarnation, known) then
+    return
   end
+  redis.call('HSET', meta, 'lost', table.concat({ incarnation, text(offset), text(kept) }, ' '))
 end
 
 -- Whether a writer with this epoch must not write: a later one has written, or another one with the same.
@@ -127,7 +131,7 @@ local function append(keys, argv)
   end
   local whole = holds(log, head, state[5], seen, argv[3])
   if not whole then
-    note_lost(meta, state[6], argv[1], seen)
+    note_lost(meta, state[6], argv[1], seen, seen - 1)
   end
   if state[6] or not whole then
     return { 'REWOUND', state[1], head }
@@ -285,7 +289,7 @@ end
 
 -- Says that a reader knows of more than the log holds, so that everybody learns of it.
 --
--- KEYS log, meta; ARGV incarnation, offset, its milliseconds or ''
+-- KEYS log, meta; ARGV incarnation, offset, its milliseconds or '', the last offset before it that is kept
 -- Reply {'OK'} if the log holds it after all | {'REWOUND', incarnation, head} | {'SCHEMA', number}
 local function doubt(keys, argv)
   local state = redis.call('HMGET', keys[2], 'incarnation', 'offset', 'at', 'lost', 'schema')
@@ -299,7 +303,7 @@ local function doubt(keys, argv)
       return { 'OK' }
     end
   elseif here or (state[1] and later(argv[1], state[1])) then
-    note_lost(keys[2], state[4], argv[1], offset)
+    note_lost(keys[2], state[4], argv[1], offset, tonumber(argv[4]))
   end
   return { 'REWOUND', state[1] or '', head }
 end
