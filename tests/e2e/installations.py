@@ -84,6 +84,15 @@ class Installation:
         trace: types.TracebackType | None,
     ) -> None:
         self._ending.close()
+        if error is None:
+            self._check_logs()
+
+    def _check_logs(self) -> None:
+        """What deploy/rbac gives was enough, and nothing went wrong in a way that nobody thought of."""
+        for log in self._folder.glob("*.log"):
+            text = log.read_text(errors="replace").lower()
+            for word in ("forbidden", "traceback"):
+                assert word not in text, f"{log.name} tells of it: {word}"
 
     def _install(self) -> None:
         for what in ("crds", "rbac"):
