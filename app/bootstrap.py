@@ -22,7 +22,7 @@ from app.api import extender, health, introspecting, mounting, services
 from app.framework import configuring, registry
 from app.kube import accessing, binding, clients
 from app.serving import bodies, contexts, gates, identities, keystores, metering, running
-from app.store import opening
+from app.store import opening, reports
 from app.verbs import contexts as verb_contexts
 
 _LARGE_BODIES = 2
@@ -110,6 +110,7 @@ class Service:
                 histories=store.histories,
                 decisions=store.decisions,
                 log=store.log,
+                reports=reports.Reports(store.client, store.keys),
                 registry=self._plugins,
                 wall=time.time,
                 identity=_caller,

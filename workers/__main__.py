@@ -1,4 +1,4 @@
-"""``python -m workers record|control|compact``: one process each, until a signal ends it.
+"""``python -m workers record|control|compact|audit``: one process each, until a signal ends it.
 
 Exit codes: 0 ended by a signal; 3 wrong settings; 4 the store is away or its history does not hold;
 5 the API server cannot be reached as configured. One that another process has overtaken does not end:
@@ -21,7 +21,7 @@ from app.kube import accessing, clients, electing
 from app.kube import errors as kube_errors
 from app.store import errors as store_errors
 from app.store import opening
-from workers import compacting, controlling, probing, recording
+from workers import auditing, compacting, controlling, probing, recording
 
 SETTINGS: Final = 3
 STORE: Final = 4
@@ -116,6 +116,18 @@ def compact_command(outer: str | None, config: str | None) -> None:
     path = config or outer
     with _told("compactor", path) as chosen, _opened(chosen, frozenset()) as store:
         _run(chosen, store, compacting.Compactor(store, chosen.compaction))
+
+
+@main.command("audit")
+@click.option("--config", type=click.Path(exists=True, dir_okay=False), help="Settings file (YAML).")
+@click.pass_obj
+def audit_command(outer: str | None, config: str | None) -> None:
+    """See that counts, log and API server agree. One per cluster."""
+    _work("auditor", config or outer, _auditor)
+
+
+def _auditor(given: Given) -> auditing.Auditor:
+    return auditing.Auditor(given.store, given.client, given.settings.audit)
 
 
 def _work(process: str, config: str | None, make: Make, *, emptied: bool = False) -> None:

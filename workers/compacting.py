@@ -79,13 +79,20 @@ class Compactor:
         self._reached = True
         snapshot, at_ms = store.follower.dated()
         kept = self._usable(store.checkpoints.headers())
+        away: errors.StoreAway | None = None
         if at_ms is not None and self._due(snapshot, kept):
-            kept.insert(0, self._checkpoint(snapshot, at_ms))
+            try:
+                kept.insert(0, self._checkpoint(snapshot, at_ms))
+            except errors.StoreAway as problem:
+                # A store whose memory is full takes no checkpoint, but what lets go of what it holds.
+                away = problem
             self._pending = True
         if self._pending and kept:
             self._archive(kept[0])
             self._pending = not self._trim(snapshot.offset, kept)
             self._thin(store.checkpoints.headers())
+        if away is not None:
+            raise away
 
     def _usable(self, kept: list[images.Header]) -> list[images.Header]:
         """Without those of a part of the log that was lost, which are let go."""

@@ -41,8 +41,8 @@ class Controller:
         self._clock = clock or backoffs.RealClock()
         self._stopped = threading.Event()
         self._elector = elector or leading.Alone()
-        self._led = ("", "")
-        """Under which tenure, and in which incarnation, policies were caught up on."""
+        self._led = ("", "", 0)
+        """Under which tenure, in which incarnation and after how many jumps policies were caught up on."""
         follower = store.follower
         self.announcer = announcing.Announcer(
             client, plugins, lambda: follower.snapshot, self._clock, now=_second
@@ -63,9 +63,9 @@ class Controller:
         self.subscribed = False
         """What is appended from now on is heard."""
 
-    def release(self, uid: model.Uid, reason: str) -> bool:
+    def release(self, uid: model.Uid, cause: events.Cause, reason: str) -> bool:
         """Take a promise back in the log; true if there is none any more."""
-        return releasing.release(self._store.follower, self._store.log, uid, reason)
+        return releasing.release(self._store.follower, self._store.log, uid, cause, reason)
 
     def checks(self) -> Mapping[str, str | None]:
         """What readiness depends on, and what is wrong with it."""
@@ -112,12 +112,12 @@ class Controller:
             self.teller.heard(before, after, entry)
 
     def _catch_up(self) -> None:
-        """At the begin of each tenure, and in each new incarnation of the store."""
+        """At the begin of each tenure, in each new incarnation of the store, and if events went unheard."""
         tenure, snapshot = self._elector.tenure, self._store.follower.snapshot
         telemetry.metrics.LEADER.set(tenure is not None)
         if tenure is None or not self._store.follower.caught_up or snapshot.unlisted:
             return
-        led = (tenure.epoch, snapshot.position.incarnation)
+        led = (tenure.epoch, snapshot.position.incarnation, self._store.follower.jumps)
         if led != self._led:
             self._led = led
             self._catch_up_on_policies(snapshot)

@@ -58,6 +58,8 @@ class Recorder:
         self._guard = logs.NO_GUARD
         self._marks: dict[str, str] = {}
         self._marked = 0.0
+        self._asked: dict[str, int] = {}
+        """Kind -> the last request for a list that was seen to."""
         self.applied: frozenset[str] = frozenset()
         """Kinds of which everything is in the log."""
         self.trouble = ""
@@ -121,6 +123,7 @@ class Recorder:
             for kind in self._kinds
         ]
         self._gatherer = gathering.Gatherer(reflectors, inbox)
+        self._asked = {kind.name: self._answered(kind, term.marks) for kind in self._kinds}
         try:
             with _few_collections():
                 self._gatherer.start()
@@ -148,6 +151,21 @@ class Recorder:
         if not changes:
             self._append([])
             self._look()
+        self._relist()
+
+    def _answered(self, kind: kinds.Kind, marks: Mapping[str, str]) -> int:
+        """Up to where requests for a list were seen to: by a list that was made, or is due anyway."""
+        listed = f"kind:{kind.name}" if drafting.mark(kind) in marks else f"relist:{kind.name}"
+        return self._follower.snapshot.version(listed)
+
+    def _relist(self) -> None:
+        """List what the auditor wants to be listed."""
+        snapshot = self._follower.snapshot
+        for reflector in self._gatherer.reflectors if self._gatherer is not None else ():
+            name = reflector.kind.name
+            if (asked := snapshot.version(f"relist:{name}")) > self._asked[name]:
+                self._asked[name] = asked
+                reflector.relist(f"asked by the auditor: event {asked}")
 
     def _look(self) -> None:
         """See that the log is still whole, although there is nothing to write. Raises Rewound."""

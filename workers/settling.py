@@ -8,7 +8,7 @@ releases it; a bound one is left to the watch. No placement is ever released by 
 from collections.abc import Callable
 
 from app import telemetry
-from app.domain import model, snapshots
+from app.domain import events, model, snapshots
 from app.kube import backoffs, binding, errors
 
 OLD = 30.0
@@ -24,12 +24,12 @@ class Settler:
         self,
         binder: binding.Binder,
         snapshot: Callable[[], snapshots.Snapshot],
-        release: Callable[[model.Uid, str], bool],
+        release: Callable[[model.Uid, events.Cause, str], bool],
         clock: backoffs.Clock,
         *,
         old: float = OLD,
     ) -> None:
-        """``release(uid, reason)`` takes the promise back in the log, and says whether it is gone."""
+        """``release(uid, cause, reason)`` takes the promise back in the log, and says whether it is gone."""
         self._binder = binder
         self._snapshot = snapshot
         self._release = release
@@ -47,22 +47,22 @@ class Settler:
         released = 0
         for key in due[:MOST]:
             evidence = self._evidence(standing[key].pod)
-            if evidence and self._release(key[0], evidence):
+            if evidence is not None and self._release(key[0], *evidence):
                 released += 1
                 telemetry.log.info(
-                    "released a placement", pod=standing[key].pod.key, node=key[1], evidence=evidence
+                    "released a placement", pod=standing[key].pod.key, node=key[1], evidence=evidence[1]
                 )
             else:
                 self._since[key] = now  # asked again after as long
         return released
 
-    def _evidence(self, promised: model.Pod) -> str:
-        """Why the promise is void; empty if it is not, or nobody can tell."""
+    def _evidence(self, promised: model.Pod) -> tuple[events.Cause, str] | None:
+        """Why the promise is void; None if it is not, or nobody can tell."""
         try:
             found = self._binder.get_pod(promised.namespace, promised.name)
         except errors.KubeError as problem:
             telemetry.log.debug("a placement cannot be looked up", pod=promised.key, error=str(problem))
-            return ""
+            return None
         if found is None or found.uid != promised.uid:
-            return "the API server has no such pod any more"
-        return "" if found.node else "the API server shows the pod unbound long after the promise"
+            return "gone", "the API server has no such pod any more"
+        return None if found.node else ("unbound", "the API server shows the pod unbound long after the promise")

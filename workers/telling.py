@@ -5,6 +5,7 @@ server. Each record is looked at once; the words carry the numbers (``host: 3/3`
 sees to it that there are few.
 """
 
+from collections import deque
 from typing import Protocol
 
 from app import telemetry
@@ -15,6 +16,8 @@ from app.store import decisions, tailing
 REFUSED = "TopologRefused"
 RELEASED = "TopologReleased"
 _PAGE = 200
+_RELEASED = 10_000
+"""Released placements that may wait to be told; of more the oldest are not told."""
 
 
 class Records(Protocol):
@@ -33,7 +36,7 @@ class Teller:
         self._poster = poster
         self._last: str | None = None
         """Id of the latest record that was looked at."""
-        self._released: list[tuple[model.Pod, str]] = []
+        self._released: deque[tuple[model.Pod, str]] = deque(maxlen=_RELEASED)
         self._in_trouble = False
 
     def heard(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: tailing.Entry) -> None:
@@ -47,7 +50,7 @@ class Teller:
     def turn(self) -> None:
         """Post what is new. Raises StoreAway."""
         while self._released:
-            pod, message = self._released.pop(0)
+            pod, message = self._released.popleft()
             self._post(pod, RELEASED, message)
         for decision in reversed(self._news()):
             if decision.outcome == "refused" and decision.verb.startswith("filter") and not decision.kept:

@@ -11,6 +11,7 @@ import flask_smorest
 
 from app.api import debug, documents, errors, moments, services
 from app.api.v1 import (
+    consistency,
     decisions,
     events,
     explanations,
@@ -33,6 +34,7 @@ BLUEPRINTS = (
     decisions.routes,
     events.routes,
     flags.routes,
+    consistency.routes,
     debug.routes,
 )
 _DESCRIPTION = (

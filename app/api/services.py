@@ -7,7 +7,7 @@ from typing import cast
 import flask
 
 from app.framework import registry
-from app.store import decisions, following, histories, logs
+from app.store import decisions, following, histories, logs, reports
 
 _EXTENSION = "topolog"
 
@@ -20,6 +20,7 @@ class Services:
     histories: histories.Histories
     decisions: decisions.Decisions
     log: logs.Log
+    reports: reports.Reports
     registry: registry.Registry
     wall: Callable[[], float]
     """Seconds since 1970: for stamps and ends of flags."""

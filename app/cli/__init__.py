@@ -16,6 +16,7 @@ _COMMANDS = {
     "record": "processes",
     "control": "processes",
     "compact": "processes",
+    "audit": "processes",
     "extender": "processes",
     "certs": "certificates",
     "migrate": "migrating",
@@ -63,7 +64,7 @@ def topolog(context: click.Context, config: str | None) -> None:
 
     One machine:  topolog up, beside a cluster that your kubeconfig reaches
 
-    A cluster:    topolog record, control, compact and extender, one process each
+    A cluster:    topolog record, control, compact, audit and extender, one process each
 
     Ask it:       topolog get, topolog explain
     """

@@ -114,6 +114,7 @@ KINDS: Mapping[str, Kind] = {
         "the debug flags",
         {"FLAG": "name", "TITLE": "title", "VALUE": "value", "POD": "pod", "UNTIL": "until"},
     ),
+    "consistency": Kind("consistency", "whether counts, log and API server agree", {}),
     "lag": Kind("lag", "how far the extender is behind the log", {}),
 }
 

@@ -1,4 +1,4 @@
-"""``topolog record``, ``control``, ``compact`` and ``extender``: the processes of a cluster.
+"""``topolog record``, ``control``, ``compact``, ``audit`` and ``extender``: the processes of a cluster.
 
 Recorder and controller run in a Python of their own in place of this one: workers carry no web code,
 and this package carries no workers. The extender is served by this process. Settings are checked
@@ -18,6 +18,7 @@ from app.cli import exits
 RECORDER: Sequence[str] = ("-m", "workers", "record")
 CONTROLLER: Sequence[str] = ("-m", "workers", "control")
 COMPACTOR: Sequence[str] = ("-m", "workers", "compact")
+AUDITOR: Sequence[str] = ("-m", "workers", "audit")
 EXTENDER: Sequence[str] = ("-m", "app.cli", "extender")
 
 
@@ -51,6 +52,17 @@ def compact_command(config: str | None) -> None:
     One per cluster. Needs store.url; compaction.* says how much is kept, and where the archive is.
     """
     become(COMPACTOR, config)
+
+
+@click.command("audit", short_help="See that counts, log and API server agree.")
+@click.pass_obj
+def audit_command(config: str | None) -> None:
+    """See that counts, log and API server agree: compare them all the time, tell what differs, repair it.
+
+    One per cluster. Needs store.url and a way to the API server; audit.* says how often, and whether it
+    repairs. `topolog get consistency` shows what it has found.
+    """
+    become(AUDITOR, config)
 
 
 @click.command("extender", short_help="Answer kube-scheduler and the REST API.")

@@ -1,4 +1,4 @@
-"""``topolog up``: recorder, controller, compactor, extender and a store, on one machine, under one Ctrl-C."""
+"""``topolog up``: all processes and a store, on one machine, under one Ctrl-C."""
 
 import pathlib
 import socket
@@ -30,7 +30,7 @@ def up_command(
 ) -> None:
     """Run Topolog beside a cluster, on this machine; Ctrl-C ends all of it.
 
-    Starts a recorder, a controller, a compactor and an extender against a kubeconfig. Without
+    Starts a recorder, a controller, a compactor, an auditor and an extender against a kubeconfig. Without
     store.url it starts a Redis or Valkey server too, whose data lasts as long as store.embedded_dir
     says. Without tls.* it makes certificates and says where they are. A process that dies is started
     again.
@@ -59,6 +59,7 @@ def _children(told: settings.Settings, environ: dict[str, str]) -> list[families
         families.Child("recorder", [sys.executable, *processes.RECORDER], environment(1), grace),
         families.Child("controller", [sys.executable, *processes.CONTROLLER], environment(2), grace),
         families.Child("compactor", [sys.executable, *processes.COMPACTOR], environment(3), grace),
+        families.Child("auditor", [sys.executable, *processes.AUDITOR], environment(4), grace),
         families.Child("extender", [sys.executable, *processes.EXTENDER], environment(0), grace),
     ]
 
@@ -142,7 +143,8 @@ def _announce(told: settings.Settings) -> bool:
     _say("ready")
     _say(f"  extender:  {scheme}://{told.server.bind}:{told.server.port}   (urlPrefix for kube-scheduler)")
     _say(f"  health:    http://{local}:{port}/readyz, /metrics")
-    _say(f"             recorder :{port + 1}, controller :{port + 2}, compactor :{port + 3}")
+    others = ("recorder", "controller", "compactor", "auditor")
+    _say("             " + ", ".join(f"{name} :{port + at}" for at, name in enumerate(others, 1)))
     _say("  try:       topolog get nodes; topolog get pending; topolog explain NAMESPACE/POD")
     return True
 

@@ -4,6 +4,8 @@ An event's name in the log is its stable ``tag``, never a Python path. A reader 
 unknown tag or a newer version refuses; older versions pass through migrations.upcasters.
 """
 
+from typing import Literal
+
 import msgspec
 
 from app.domain import model
@@ -130,6 +132,11 @@ class PodPlaced(Event, frozen=True, tag="PodPlaced"):
         return f"pod:{self.pod.uid}"
 
 
+Cause = Literal["refused", "superseded", "unbound", "gone"]
+"""Why a promise was taken back: the Binding was refused; the pod is placed anew and was never bound there;
+the API server shows the pod unbound long after the promise; it has no such pod any more."""
+
+
 class PlacementReleased(Event, frozen=True, tag="PlacementReleased"):
     """A promise was taken back on evidence: the Binding was refused, or the pod was seen to need none."""
 
@@ -138,6 +145,8 @@ class PlacementReleased(Event, frozen=True, tag="PlacementReleased"):
     name: str
     node: model.NodeName
     reason: str
+    """For people."""
+    cause: Cause
 
     @property
     def subject(self) -> str:

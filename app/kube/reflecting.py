@@ -115,6 +115,8 @@ class Reflector:
         self._backoff = backoffs.Backoff(self._clock, die=self._die)
         self._absence = backoffs.Backoff(self._clock, cap=_ABSENT_CAP, die=self._die)
         self._stopped = threading.Event()
+        self._wanted = ""
+        """Why somebody wants a list; empty if nobody does."""
         self._stream: clients.Stream | None = None
 
     def stop(self) -> None:
@@ -126,10 +128,20 @@ class Reflector:
         if stream is not None:
             stream.close()
 
+    def relist(self, reason: str) -> None:
+        """Have the kind listed anew soon; may be called by any thread."""
+        self._wanted = reason
+        stream = self._stream
+        if stream is not None:
+            stream.close()
+
     def changes(self) -> Iterator[Change]:
         """Everything that happens to the kind; ends only when stopped."""
         while not self._stopped.is_set():
             least = 0.0
+            if self._wanted:
+                reason, self._wanted = self._wanted, ""
+                self._relist(reason)
             try:
                 if not self._version:
                     yield from self._list()
@@ -212,20 +224,23 @@ class Reflector:
         }
         opened = self._clock.monotonic()
         heard = False
+        # Nothing older is sent from here on. A server without bookmarks never says so.
+        self._floor = self._version
+        self._handed.clear()
         with self._client.stream(self.kind.path, parameters, silence=self._silence) as stream:
             self._stream = stream
-            if self._stopped.is_set():
+            if self._stopped.is_set() or self._wanted:
                 return
             self.trouble = ""
             yield Bookmark(self.kind, self._version)
             for line in _lines(stream):
                 heard = True
                 yield from self._take(line)
-                if self._stopped.is_set():
+                if self._stopped.is_set() or self._wanted:
                     return
                 if not self._version:
                     break
-        if not heard and self._clock.monotonic() - opened < 1.0:
+        if not heard and not self._wanted and self._clock.monotonic() - opened < 1.0:
             raise errors.Unreachable("the watch was closed at once, without a word")
 
     def _take(self, line: bytes) -> Iterator[Change]:

@@ -11,6 +11,7 @@ from app.settings import checking, declaring, reading
 from app.settings.declaring import Setting
 from app.settings.errors import Problem, SettingsRefused
 from app.settings.groups import (
+    Audit,
     Budgets,
     Client,
     Compaction,
@@ -30,6 +31,7 @@ from app.settings.reading import FILE_VARIABLE
 
 __all__ = [
     "FILE_VARIABLE",
+    "Audit",
     "Budgets",
     "Client",
     "Compaction",

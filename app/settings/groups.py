@@ -207,6 +207,25 @@ class Compaction:
 
 
 @dataclass(frozen=True, slots=True)
+class Audit:
+    """Whether counts, log and API server agree. ``topolog audit`` finds out; without it nobody does."""
+
+    interval: float = setting(1.0, at_least=0.05, at_most=3600)
+    """Seconds between two looks at counts, versions and the end of the log: a difference began within them,
+    so the shorter they are, the fewer events come into question. A look takes the store some milliseconds."""
+    page: int = setting(2_000, at_least=10, at_most=100_000)
+    """Entries of the past that are read again at each look: the whole log is proven anew every
+    ``compaction.keep`` / ``page`` looks."""
+    listing: float = setting(300.0, at_least=0.05, at_most=86_400)
+    """Seconds between two comparisons of all nodes, pods and policies with the API server: one list of each
+    kind, in pages."""
+    repair: bool = setting(True)
+    """Bring counts and versions that are not those of the log back to it, by an event. false: only report."""
+    relist: bool = setting(True)
+    """Ask the recorder to list a kind anew where the log and the API server differ. false: only report."""
+
+
+@dataclass(frozen=True, slots=True)
 class Debug:
     """Debug flags as they are at the start; ``/debug/flags`` changes them in every process at once."""
 
@@ -265,6 +284,7 @@ class Settings:
     budgets: Budgets = field(default_factory=Budgets)
     limits: Limits = field(default_factory=Limits)
     compaction: Compaction = field(default_factory=Compaction)
+    audit: Audit = field(default_factory=Audit)
     debug: Debug = field(default_factory=Debug)
     logging: Logging = field(default_factory=Logging)
     client: Client = field(default_factory=Client)

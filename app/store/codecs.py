@@ -15,8 +15,11 @@ from app.domain import events
 from app.store import errors
 from migrations import upcasters
 
+_LATER = {"PlacementReleased": 2}
+"""Tag -> the version written now, where it is not the first."""
+
 VERSIONS: Mapping[str, int] = MappingProxyType(
-    {kind.__struct_config__.tag: 1 for kind in get_args(events.AnyEvent)}
+    {tag: _LATER.get(tag, 1) for tag in (kind.__struct_config__.tag for kind in get_args(events.AnyEvent))}
 )
 """Tag -> the version written now."""
 
@@ -54,7 +57,7 @@ def _upcast(payload: bytes) -> dict[str, object]:
         raise errors.Unreadable(
             f"event of unknown type {tag!r}: written by a newer Topolog; upgrade this process"
         )
-    if not isinstance(version, int) or version > current:
+    if not isinstance(version, int) or not 1 <= version <= current:
         raise errors.Unreadable(
             f"{tag} of version {version!r}, but this process reads up to {current}; upgrade this process"
         )

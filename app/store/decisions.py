@@ -23,6 +23,8 @@ _PACKINGS_KEPT = 8
 _SCAN = 500
 LOOKED_AT = 20_000
 """Records that one question looks through: a fifth of a second of an extender's time."""
+_NAMES = 4_000_000
+"""Names of candidates that may wait: a few hundred megabytes if no two decisions share any."""
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -166,7 +168,8 @@ class Decisions:
         """Put the decision on record soon; never waits, never raises."""
         if not self._kept:
             return
-        if len(self._drafts) >= self._queued:
+        waiting = len(self._drafts)
+        if waiting >= self._queued or waiting * len(draft.names) > _NAMES:
             self.dropped += 1
         else:
             self._drafts.append(draft)

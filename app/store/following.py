@@ -8,8 +8,7 @@ the same time share an answer, provided that it was asked for after they came.
 import dataclasses
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from app.domain import model, projecting, snapshots
@@ -18,6 +17,7 @@ from app.store import (
     collecting,
     errors,
     incarnations,
+    listening,
     logs,
     readers,
     recalling,
@@ -25,8 +25,6 @@ from app.store import (
     tailing,
     witnessing,
 )
-
-Callback = Callable[[snapshots.Snapshot, snapshots.Snapshot, tailing.Entry], None]
 
 _WAIT_MS = 250
 _PAUSE_SECONDS = 0.05
@@ -75,8 +73,8 @@ class Follower:
         self._asked_at: float | None = None
         """When the question was sent whose answer nobody has read yet."""
         self._mine = _Mine()
-        self._callbacks: tuple[Callback, ...] = ()
-        self._told: deque[tuple[snapshots.Snapshot, snapshots.Snapshot, tailing.Entry]] = deque()
+        self.audience = listening.Audience()
+        """Who listens, and how much waits to be told."""
         self._recalled = recalling.Recalled(self._snapshot)
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -87,6 +85,8 @@ class Follower:
         self._current_at = time.monotonic()
         self.head_seen = 0
         """The last offset of the log as it was last heard of."""
+        self.jumps = 0
+        """How often those who listen were so slow that events were trimmed before they heard of them."""
         self.error: Exception | None = None
         """Why the thread cannot follow right now, or None."""
 
@@ -129,13 +129,13 @@ class Follower:
         """Whether the head of the log was reached within the timeout (seconds)."""
         return self._reached.wait(timeout)
 
-    def subscribe(self, callback: Callback) -> None:
+    def subscribe(self, callback: listening.Callback) -> None:
         """Call ``callback(before, after, entry)`` in the follower's thread for each event from now on.
 
         A callback that raises stops nothing; its error is shown in ``error``.
         """
         with self._lock:
-            self._callbacks = (*self._callbacks, callback)
+            self.audience.add(callback)
 
     def catch_up(self, *, timeout: float = 2.0) -> snapshots.Snapshot:
         """The snapshot at the head of the log, as it was at some moment after this call began.
@@ -155,9 +155,13 @@ class Follower:
                 return self._snapshot
             while True:
                 try:
-                    self._pull(timeout=patience.attempt)
-                    if self._asked > came:
+                    complete = self._pull(timeout=patience.attempt)
+                    if complete and self._asked > came:
                         return self._snapshot
+                    if not complete and not patience.again():
+                        raise errors.StoreAway(
+                            f"behind the log: {len(self.audience)} events are not told yet"
+                        )
                 except errors.StoreAway:
                     if not patience.again():
                         raise
@@ -194,7 +198,7 @@ class Follower:
         with self._lock:
             here = self._snapshot
             # Whoever listens must hear of the event itself: then it is read like any other.
-            if self._callbacks or ahead.offset <= here.offset:
+            if self.audience or ahead.offset <= here.offset:
                 return
             # A question about what follows on this snapshot is on its way: its answer brings the event.
             if self._asked_at is not None:
@@ -244,10 +248,11 @@ class Follower:
         self._asked += 1
         self._fresh = False
 
-    def _pull(self, *, timeout: float) -> None:
+    def _pull(self, *, timeout: float) -> bool:
         """Read to the head and apply; what was applied before a failure stays.
 
-        A question that is on its way is the one that is answered, whoever sent it.
+        False if it stopped before the head because those who listen are behind. A question that is on its
+        way is the one that is answered, whoever sent it.
         """
         begun, self._asked_at = self._asked_at, None
         asked = begun is not None
@@ -255,7 +260,8 @@ class Follower:
             self._begin()
             begun = time.monotonic()
         if self._reached.is_set():
-            self._read(timeout, asked=asked)
+            if not self._read(timeout, asked=asked):
+                return False
         else:
             with collecting.paused():
                 self._start_over()
@@ -266,17 +272,20 @@ class Follower:
         self._reached.set()
         if self._thread is None and self._reader is not None:
             self._reader.attend(self._snapshot.offset)
+        return True
 
-    def _read(self, timeout: float, *, asked: bool = False) -> None:
-        told = bool(self._callbacks) and not self._silent
+    def _read(self, timeout: float, *, asked: bool = False) -> bool:
+        told = bool(self.audience) and not self._silent
         apply = self._apply_singly if told else self._apply
         try:
-            apply(self._tail.read_all(self._snapshot.offset, self._known_ms, timeout=timeout, asked=asked))
+            reads = self._tail.read_all(self._snapshot.offset, self._known_ms, timeout=timeout, asked=asked)
+            return apply(reads)
         except errors.Trimmed:
-            # Too slow, or stopped for too long. Whoever listens would miss events: no jump for them.
-            if told or not self._start_over():
+            # Too slow, or stopped for too long.
+            if not self._start_over():
                 raise
-            apply(self._tail.read_all(self._snapshot.offset, self._known_ms, timeout=timeout))
+            self.jumps += told
+            return self._apply(self._tail.read_all(self._snapshot.offset, self._known_ms, timeout=timeout))
 
     def _start_over(self) -> bool:
         """Go on from the newest checkpoint; false if there is none further than this."""
@@ -309,13 +318,13 @@ class Follower:
         self._known_ms = None
         self._seen = witnessing.Memory()
         self._recalled = recalling.Recalled(self._snapshot)
-        self._told.clear()
+        self.audience.forget()
         self.head_seen = 0
         self._reached.clear()
         self._silent = True
         return True
 
-    def _apply(self, reads: Iterator[tailing.Read]) -> None:
+    def _apply(self, reads: Iterator[tailing.Read]) -> bool:
         projection: projecting.Projection | None = None
         known = self._known_ms
         try:
@@ -335,16 +344,20 @@ class Follower:
             raise
         if projection is not None:
             self._publish(projection.finish(), known)
+        return True
 
-    def _apply_singly(self, reads: Iterator[tailing.Read]) -> None:
+    def _apply_singly(self, reads: Iterator[tailing.Read]) -> bool:
         for read in reads:
+            if self.audience.full:
+                return False
             self.head_seen = read.head
             self._seen.add(read.after, read.times)
             for entry in read.entries:
                 before = self._snapshot
                 after = projecting.project(before, entry.event)
                 self._publish(after, entry.at_ms)
-                self._told.append((before, after, entry))
+                self.audience.put(before, after, entry)
+        return True
 
     def _publish(self, snapshot: snapshots.Snapshot, known_ms: int | None) -> None:
         self._recalled.add(snapshot)
@@ -360,7 +373,7 @@ class Follower:
             try:
                 with self._lock:
                     seen = self._pull_on().offset
-                self._tell()
+                self.audience.tell()
                 if self._reader is not None:
                     self._reader.attend(seen)
                 self.error = None
@@ -380,15 +393,3 @@ class Follower:
                 raise
             self._pull(timeout=1.0)
         return self._snapshot
-
-    def _tell(self) -> None:
-        failures: list[Exception] = []
-        while self._told:
-            told = self._told.popleft()
-            for callback in self._callbacks:
-                try:
-                    callback(*told)
-                except Exception as error:
-                    failures.append(error)
-        if failures:
-            raise failures[0]

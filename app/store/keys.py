@@ -56,6 +56,8 @@ class Keys:
         """Hash: offset -> header of the checkpoint there (JSON)."""
         self.readers = self.prefix + "readers"
         """Hash: reader -> ``OFFSET MS``: how far it has read, and when it last said so."""
+        self.audit = self.prefix + "audit"
+        """String: the auditor's latest report (JSON)."""
 
     def checkpoint(self, offset: int, parts: str, number: int) -> str:
         """String: one line of the checkpoint at an offset, compressed (gzip)."""

@@ -148,6 +148,7 @@ class Log:
         """
         patience = retrying.Patience(self._timeout)
         with _borrowed(self._tails) as tail:
+            tail.incarnation = self.incarnation
             while True:
                 try:
                     tail.read(offset, at_ms, limit=1, timeout=patience.attempt)
@@ -159,6 +160,7 @@ class Log:
     def read_all(self, after: int, known_ms: int | None = None) -> Iterator[tailing.Read]:
         """Reads from behind an offset up to the head, many entries at a time; raises as ``read`` does."""
         with _borrowed(self._tails) as tail:
+            tail.incarnation = self.incarnation
             yield from tail.read_all(after, known_ms, timeout=self._timeout)
 
     def raws(self, after: int, until: int) -> list[tailing.Raw]:

@@ -31,6 +31,8 @@ _FOLLOWS = ("get", "time", "xrange", "xread")
 """Commands of the same: the log, the checkpoint to begin with, and how the store stands."""
 _KEEPING = ("del", "exec", "exists", "hdel", "hset", "multi", "persist", "set", "unlink", "watch")
 """Commands that write checkpoints, remove them, and rebuild views."""
+_AUDITING = ("exec", "hlen", "hscan", "multi", "set", "xrevrange")
+"""Commands that look at everything of one moment, and keep the report."""
 _MIGRATING = (
     *("exec", "exists", "expire", "get", "hdel", "hset", "hsetnx", "multi", "persist", "rename", "unlink"),
     *("unwatch", "watch", "xrange"),
@@ -56,7 +58,9 @@ _EXAMPLES: Mapping[str, str] = {
     "hget": "HGET KEY field",
     "hgetall": "HGETALL KEY",
     "hkeys": "HKEYS KEY",
+    "hlen": "HLEN KEY",
     "hmget": "HMGET KEY field",
+    "hscan": "HSCAN KEY 0",
     "hset": "HSET KEY field value",
     "hsetnx": "HSETNX KEY field value",
     "info": "INFO",
@@ -142,7 +146,7 @@ ROLES: tuple[Role, ...] = (
     Role("controller", ("append", *_FOLLOWING), (*_FOLLOWS, "xrevrange")),
     Role("extender", ("append", *_FOLLOWING), (*_FOLLOWS, "xadd", "xrevrange")),
     Role("compactor", ("trim", *_FOLLOWING), (*_FOLLOWS, *_KEEPING)),
-    Role("auditor", ("append", *_FOLLOWING), (*_FOLLOWS, *_KEEPING)),
+    Role("auditor", ("append", *_FOLLOWING), (*_FOLLOWS, *_AUDITING)),
     Role("operator", ("append", *_FOLLOWING), _FOLLOWS),
     Role("migrator", ("read",), ("function|list", "function|load", *_MIGRATING)),
     Role(

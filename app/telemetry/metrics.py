@@ -29,7 +29,24 @@ RELISTS = Counter("topolog_relists_total", "Lists that replaced a broken watch."
 QUARANTINED = Counter(
     "topolog_quarantined_total", "Objects of a watch that could not be understood.", ["kind"]
 )
+RELEASED = Counter(
+    "topolog_released_placements_total", "Promises taken back by this process, by why.", ["cause"]
+)
 NUDGES = Counter("topolog_nudges_total", "Pending pods told of room by a condition.", ["outcome"])
+
+CONSISTENCY_DIFFERENCES = Gauge(
+    "topolog_consistency_differences", "Differences that stand between store, log and API server.", ["kind"]
+)
+CONSISTENCY_FOUND = Counter("topolog_consistency_found_total", "Differences found.", ["kind"])
+CONSISTENCY_REPAIRS = Counter(
+    "topolog_consistency_repairs_total", "Events that repair counts or versions, or ask for a list.", ["what"]
+)
+CONSISTENCY_OFFSET = Gauge(
+    "topolog_consistency_offset", "Offset at which counts and versions were last compared with the log."
+)
+CONSISTENCY_AT = Gauge(
+    "topolog_consistency_timestamp_seconds", "When that was, by the store's clock, as a POSIX time."
+)
 
 CHECKPOINT = Gauge("topolog_checkpoint_offset", "Offset of the newest checkpoint.")
 ARCHIVED = Gauge("topolog_archived_offset", "Offset up to which everything is in the archive.")

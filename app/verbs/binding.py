@@ -84,6 +84,7 @@ def _bound(context: contexts.Context, request: Request, deadline: float) -> Boun
                     context.state,
                     context.log,
                     request.uid,
+                    "refused",
                     outcome.reason,
                     promise=promised.alone,
                     timeout=_RELEASE,
@@ -281,7 +282,7 @@ def _resolve(context: contexts.Context, request: Request, standing: model.Placem
         )
     reason = f"placed anew; {standing.node} was never bound"
     released = releasing.release(
-        context.state, context.log, request.uid, reason, node=standing.node, timeout=_RELEASE
+        context.state, context.log, request.uid, "superseded", reason, node=standing.node, timeout=_RELEASE
     )
     if not released:
         raise errors.StateAway(f"topolog: the promise of node {standing.node} cannot be taken back yet")

@@ -1,5 +1,6 @@
 """Taking a promise back, on evidence."""
 
+from app import telemetry
 from app.domain import counting, events, model, projecting
 from app.store import errors as store_errors
 from app.store import logs
@@ -13,6 +14,7 @@ def release(
     state: contexts.State,
     log: logs.Log,
     uid: model.Uid,
+    cause: events.Cause,
     reason: str,
     *,
     node: model.NodeName = "",
@@ -42,6 +44,7 @@ def release(
                 name=standing.pod.name,
                 node=standing.node,
                 reason=reason,
+                cause=cause,
             )
             projection = projecting.Projection(snapshot)
             projection.apply(event)
@@ -58,5 +61,6 @@ def release(
             continue
         except store_errors.StoreError:
             return False
+        telemetry.metrics.RELEASED.labels(cause).inc()
         return True
     return False

@@ -5,26 +5,30 @@ written, whatever the event has become since. Golden files of every version writ
 tests/migrations/golden and are never edited.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
-Fields = dict[str, object]
-Step = Callable[[Fields], Fields]
+from migrations.upcasters import placement_released, steps
 
-STEPS: Mapping[tuple[str, int], Step] = MappingProxyType({})
+Fields = steps.Fields
+Step = steps.Step
+
+STEPS: Mapping[tuple[str, int], Step] = MappingProxyType(
+    {("PlacementReleased", 1): placement_released.caused},
+)
 """(tag, version) -> the step to version + 1. A step may change ``type`` if an event was renamed."""
 
 
 def upcast(
-    tag: str, version: int, current: int, fields: Fields, steps: Mapping[tuple[str, int], Step] = STEPS
+    tag: str, version: int, current: int, fields: Fields, taken: Mapping[tuple[str, int], Step] = STEPS
 ) -> Fields:
     """The fields of an event of ``version`` as those of version ``current``.
 
     Raises LookupError if a step between them is missing, which is a defect of this program.
     """
-    for step in range(version, current):
-        try:
-            fields = steps[tag, step](fields)
-        except KeyError:
-            raise LookupError(f"no upcaster from {tag} version {step} to {step + 1}") from None
+    for number in range(version, current):
+        step = taken.get((tag, number))
+        if step is None:
+            raise LookupError(f"no upcaster from {tag} version {number} to {number + 1}")
+        fields = step(fields)
     return fields

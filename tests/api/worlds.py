@@ -9,7 +9,7 @@ from app import plugins
 from app.api import introspecting, services
 from app.domain import events, model, projecting
 from app.framework import registry
-from app.store import logs, opening
+from app.store import logs, opening, reports
 
 POLICY_LABEL = "workload-policy/kosmos.io"
 START = 1_782_900_000.0
@@ -116,6 +116,7 @@ def world(store: opening.Store) -> World:
         histories=store.histories,
         decisions=store.decisions,
         log=store.log,
+        reports=reports.Reports(store.client, store.keys),
         registry=chosen,
         wall=lambda: now[0],
         identity=lambda: "operator@example",

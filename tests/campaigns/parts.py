@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app import plugins, settings
+from app.domain import events
 from app.framework import registry
 from app.kube import binding, kinds, reflecting
 from app.store import opening
@@ -104,7 +105,7 @@ def settler(extender: Extender, clock: clocks.Clock) -> settling.Settler:
     """What the controller does about old promises, over the same store."""
     context, follower = extender.context, extender.store.follower
 
-    def release(uid: str, reason: str) -> bool:
-        return releasing.release(follower, extender.store.log, uid, reason)
+    def release(uid: str, cause: events.Cause, reason: str) -> bool:
+        return releasing.release(follower, extender.store.log, uid, cause, reason)
 
     return settling.Settler(context.binder, follower.catch_up, release, clock)

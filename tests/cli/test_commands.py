@@ -53,7 +53,7 @@ def test_one_setting_is_shown_with_its_meaning() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["record", "control", "compact", "extender", "up", "get nodes", "score -", "settings"]
+    "command", ["record", "control", "compact", "audit", "extender", "up", "get nodes", "score -", "settings"]
 )
 def test_a_wrong_setting_stops_every_command(command: str) -> None:
     done = commands.topolog(*command.split(), stdin="{}", TOPOLOG_SERVER_PORT="0")
@@ -61,7 +61,7 @@ def test_a_wrong_setting_stops_every_command(command: str) -> None:
     assert "server.port = 0 (TOPOLOG_SERVER_PORT): must be a whole number from 1 to 65535" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["record", "control", "compact", "extender", "migrate status"])
+@pytest.mark.parametrize("command", ["record", "control", "compact", "audit", "extender", "migrate status"])
 def test_a_process_without_a_store_says_so(command: str) -> None:
     done = commands.topolog(*command.split())
     assert done.returncode == 3

@@ -93,7 +93,7 @@ def test_one_command_runs_it_all_and_one_interrupt_ends_it(
     assert [node["name"] for node in json.loads(asked.stdout)["items"]] == ["n1"]
     # Is nobody left behind, and nothing that only looked like an end?
     started = members(lines)
-    assert set(started) == {"recorder", "controller", "compactor", "extender"}
+    assert set(started) == {"recorder", "controller", "compactor", "auditor", "extender"}
     assert not any(alive(pid) for pid in started.values())
     assert "Traceback" not in told
     assert told.endswith("topolog up: stopped\n")

@@ -46,6 +46,10 @@ ALLOWED = {
         (["coordination.k8s.io"], ["leases"], ["create"]),
         (["coordination.k8s.io"], ["leases"], ["get", "update"], ["topolog-controller"]),
     ],
+    ("ClusterRole", "topolog-auditor"): [
+        ([""], ["nodes", "pods"], ["get", "list"]),
+        (["kosmos.io"], ["workloadpolicies"], ["get", "list"]),
+    ],
     ("ClusterRole", "topolog-extender"): [
         ([""], ["pods"], ["get"]),
         ([""], ["pods/binding"], ["create"]),

@@ -1,5 +1,6 @@
 """Small worlds for Hypothesis: few names, so that histories collide often."""
 
+import msgspec
 from hypothesis import strategies as st
 
 from app.domain import events, model
@@ -77,7 +78,7 @@ def _gone(pod: model.Pod) -> events.PodGone:
 
 def _released(pod: model.Pod) -> events.PlacementReleased:
     return events.PlacementReleased(
-        uid=pod.uid, namespace=pod.namespace, name=pod.name, node="n0", reason="refused"
+        uid=pod.uid, namespace=pod.namespace, name=pod.name, node="n0", reason="refused", cause="refused"
     )
 
 
@@ -114,4 +115,31 @@ any_event: st.SearchStrategy[events.AnyEvent] = st.one_of(
     st.builds(events.FlagSet, flag=st.builds(model.Flag, name=st.sampled_from("sfvd"), value=values)),
 )
 
-histories = st.lists(any_event, max_size=40)
+
+def _world() -> list[events.AnyEvent]:
+    """A beginning in which pods count: events drawn one by one hardly ever come to that."""
+    labels = ({"zone": "a", "rack": "a"}, {"zone": "b", "rack": "a"}, {"zone": "b"})
+    everything = model.Selector()
+    some = model.Selector(expressions=(model.Requirement("app", "Exists"),))
+    found: list[events.AnyEvent] = [
+        events.NodeSeen(node=model.Node(name=name, uid=f"{name}-0", labels=held))
+        for name, held in zip(NODES, labels, strict=False)
+    ]
+    for key, topology, selector in (("blue/p", "zone", everything), ("green/q", "rack", some)):
+        namespace, _, name = key.partition("/")
+        policy = model.WorkloadPolicy(
+            uid=f"{key}-0", namespace=namespace, name=name, topology_key=topology, selector=selector
+        )
+        found.append(events.PolicySeen(policy=policy))
+    for at, uid in enumerate(UIDS[:6]):
+        pod = model.Pod(
+            uid=uid, namespace=NAMESPACES[int(uid[1:]) % 2], name=f"pod-{uid}", labels={"app": "a"}
+        )
+        node = NODES[at % 3]
+        bound = events.PodSeen(pod=msgspec.structs.replace(pod, node=node, phase="Running"))
+        found.append(bound if at < 4 else events.PodPlaced(pod=pod, node=node))
+    return found
+
+
+_drawn = st.lists(any_event, max_size=40)
+histories = st.one_of(_drawn, _drawn.map(lambda drawn: [*_world(), *drawn]))

@@ -116,7 +116,9 @@ def test_a_pod_seen_unbound_keeps_the_promise() -> None:
 
 
 def test_a_released_pod_waits_again() -> None:
-    event = events.PlacementReleased(uid="u1", namespace="blue", name="one", node="n0", reason="refused")
+    event = events.PlacementReleased(
+        uid="u1", namespace="blue", name="one", node="n0", reason="refused", cause="refused"
+    )
     snapshot = projecting.project(placed(), event)
     assert snapshot.node_of("u1") == ""
     assert "u1" in snapshot.waiting

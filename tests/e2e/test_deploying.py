@@ -28,6 +28,7 @@ MAY = {
         f"update {LEASES} topolog-recorder {HOME}",
     ],
     "controller": ["watch pods", "patch pods/status", "create events", "patch events.events.k8s.io"],
+    "auditor": ["list nodes", "list pods", "get pods", "list workloadpolicies.kosmos.io"],
     "extender": ["get pods", "create pods/binding"],
     "scheduler": [
         "create pods/binding",
@@ -47,6 +48,7 @@ MAY_NOT = {
         f"delete {LEASES} topolog-recorder {HOME}",
     ],
     "controller": ["create pods/binding", "patch pods", "update pods/status", "list nodes", "get secrets"],
+    "auditor": ["watch pods", "patch pods", "create pods/binding", f"create {LEASES} - {HOME}"],
     "extender": [
         "list pods",
         "watch nodes",
@@ -64,7 +66,7 @@ def deployed(cluster: clusters.Cluster) -> clusters.Cluster:
     cluster.add_nodes("n1", "n2")
     cluster.start_scheduler("default", PLAIN)
     cluster.kubectl("apply", "-k", DEPLOY / "overlays" / "sidecar")
-    for name in ("recorder", "controller", "extender", "scheduler"):
+    for name in ("recorder", "controller", "auditor", "extender", "scheduler"):
         cluster.service_account(HOME, f"topolog-{name}")
     return cluster
 
@@ -75,7 +77,7 @@ def account(name: str) -> str:
 
 def test_the_pods_are_admitted_and_apart(deployed: clusters.Cluster) -> None:
     # The namespace enforces the restricted Pod Security Standard: a pod that breaks it is never made.
-    for name in ("recorder", "controller", "extender"):
+    for name in ("recorder", "controller", "auditor", "extender"):
         deployed.kubectl("-n", HOME, "rollout", "status", f"deployment/topolog-{name}", "--timeout=30s")
     extenders = deployed.pods(HOME, labels="app.kubernetes.io/component=extender")
     assert {pod["spec"]["nodeName"] for pod in extenders} == {"n1", "n2"}

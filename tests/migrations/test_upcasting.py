@@ -1,11 +1,15 @@
 """Old events pass through each step once, and a missing step is a defect that is named."""
 
+import hashlib
 import json
 from pathlib import Path
+from typing import get_args
 
+import msgspec
 import pytest
 
-from app.store import codecs
+from app.domain import events
+from app.store import codecs, errors
 from migrations import upcasters
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -34,15 +38,63 @@ def test_a_missing_step_is_named() -> None:
 
 
 def test_every_version_that_was_ever_written_is_still_read() -> None:
-    files = sorted(GOLDEN.glob("*.v*.json"))
-    assert {file.name.split(".")[0] for file in files} == set(codecs.VERSIONS)
-    for file in files:
+    for file in GOLDEN.glob("*.json"):
         tag, version, _ = file.name.split(".")
         for line in file.read_bytes().splitlines():
             event = codecs.decode(line)
             assert type(event).__name__ == tag
             fields = json.loads(line)
             assert fields["v"] == int(version[1:])
-            if fields["v"] == codecs.VERSIONS[tag]:
-                # The current version is also written as the file says.
-                assert codecs.encode(event) == line
+            # The current version is also written as the file says; an older one as the current.
+            current = fields["v"] == codecs.VERSIONS[tag]
+            assert (codecs.encode(event) == line) == current
+            assert codecs.decode(codecs.encode(event)) == event
+
+
+def test_every_version_of_every_event_has_its_file_and_its_step() -> None:
+    versions = {(tag, number) for tag, last in codecs.VERSIONS.items() for number in range(1, last + 1)}
+    assert {file.name for file in GOLDEN.glob("*.json")} == {
+        f"{tag}.v{number}.json" for tag, number in versions
+    }
+    assert set(upcasters.STEPS) == {one for one in versions if one[1] < codecs.VERSIONS[one[0]]}
+
+
+def test_a_file_of_a_version_is_never_edited() -> None:
+    """Give a new version a new file, and add its line to SHA256SUMS (``sha256sum -c`` reads it too)."""
+    sums = [line.split("  ") for line in (GOLDEN / "SHA256SUMS").read_text().splitlines()]
+    listed = {name: digest for digest, name in sums}
+    assert {
+        file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in GOLDEN.glob("*.json")
+    } == listed
+
+
+@pytest.mark.parametrize(
+    ("sentence", "cause"),
+    [
+        ("the API server has no such pod any more", "gone"),
+        ("the API server shows the pod unbound long after the promise", "unbound"),
+        ("placed anew; h1 was never bound", "superseded"),
+        ("the Binding was refused: Operation cannot be fulfilled", "refused"),
+        ("", "refused"),
+    ],
+)
+def test_a_release_without_a_cause_is_given_the_one_that_its_sentence_tells(
+    sentence: str, cause: events.Cause
+) -> None:
+    old = {"v": 1, "type": "PlacementReleased", "uid": "u", "namespace": "n", "name": "x", "node": "h1"}
+    event = codecs.decode(msgspec.json.encode({**old, "reason": sentence}))
+    assert isinstance(event, events.PlacementReleased)
+    assert (event.reason, event.cause) == (sentence, cause)
+    assert cause in get_args(events.Cause)
+
+
+@pytest.mark.parametrize("fields", ['"v":0,', '"v":3,', '"v":"1",', ""])
+def test_a_version_that_nobody_ever_wrote_is_unreadable(fields: str) -> None:
+    payload = f'{{{fields}"type":"PlacementReleased","uid":"u","namespace":"n","name":"x","node":"h1"}}'
+    with pytest.raises(errors.Unreadable):
+        codecs.decode(payload.encode())
+
+
+def test_an_old_event_that_is_damaged_is_unreadable() -> None:
+    with pytest.raises(errors.Unreadable):
+        codecs.decode(b'{"v":1,"type":"PlacementReleased","uid":"u"}')

@@ -34,7 +34,7 @@ def edited(cluster: driving.Cluster, policy: model.WorkloadPolicy) -> tuple[even
 
 def released(pod: model.Pod, node: str) -> events.PlacementReleased:
     return events.PlacementReleased(
-        uid=pod.uid, namespace=pod.namespace, name=pod.name, node=node, reason="refused"
+        uid=pod.uid, namespace=pod.namespace, name=pod.name, node=node, reason="refused", cause="refused"
     )
 
 

@@ -57,7 +57,12 @@ def test_a_promise_counts_before_the_watch_shows_it() -> None:
     assert cluster.score(first) == {"node-1": 0, "node-2": 0}, "no pod is its own sibling"
     cluster.take(
         events.PlacementReleased(
-            uid=first.uid, namespace=first.namespace, name=first.name, node="node-2", reason="refused"
+            uid=first.uid,
+            namespace=first.namespace,
+            name=first.name,
+            node="node-2",
+            reason="refused",
+            cause="refused",
         )
     )
     assert cluster.score(second) == {"node-1": 0, "node-2": 0}

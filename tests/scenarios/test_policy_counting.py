@@ -182,7 +182,12 @@ def test_a_promised_place_is_taken_until_it_is_released() -> None:
     assert cluster.filter(first).kept == frozenset(clusters.HOSTS)
     cluster.take(
         events.PlacementReleased(
-            uid=first.uid, namespace=first.namespace, name=first.name, node=HOST, reason="refused"
+            uid=first.uid,
+            namespace=first.namespace,
+            name=first.name,
+            node=HOST,
+            reason="refused",
+            cause="refused",
         )
     )
     assert cluster.filter(second).kept == frozenset(clusters.HOSTS)

@@ -65,7 +65,14 @@ class Server:
 
     def start(self) -> None:
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # A file that may not grow is then an error of the write and not the end of the process.
+                restore_signals=False,
+            )
         eventually(self._listens, f"{self.address} listens; {self._log.read_text()[-500:]}")
 
     @property

@@ -153,7 +153,7 @@ class Writers(RuleBasedStateMachine):
         writer = self.writers[which]
         for uid, placement in sorted(writer.snapshot.placements.items(), key=lambda item: item[0])[:1]:
             gone = events.PlacementReleased(
-                uid, placement.pod.namespace, placement.pod.name, placement.node, ""
+                uid, placement.pod.namespace, placement.pod.name, placement.node, "", "gone"
             )
             if lost:
                 self.proxy.lose_next()

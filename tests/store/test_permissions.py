@@ -10,15 +10,16 @@ from click import testing
 from redis import exceptions
 
 from app import cli, settings
-from app.domain import events
+from app.domain import consistency, events
 from app.store import (
     connecting,
     errors,
     incarnations,
+    inspecting,
     logs,
     opening,
     permissions,
-    views,
+    reports,
 )
 from tests.project import generating
 from tests.store import guarding, writing
@@ -109,7 +110,14 @@ def _compact(store: opening.Store) -> None:
 def _audit(store: opening.Store) -> None:
     _append(store)
     _follow(store)
-    views.rebuild(store.client, store.keys, store.log)
+    inspector = inspecting.Inspector(store.client, store.keys)
+    for held in (0, 2 * inspecting.WHOLE):
+        assert inspector.look(0, held=held).last is not None
+    assert inspector.lines(0, 1)[1]
+    assert inspector.checkpoints() == {}
+    kept = reports.Reports(store.client, store.keys)
+    kept.write(consistency.Report(store.log.incarnation, 1, 1, "auditor", 1.0))
+    assert kept.latest() is not None
 
 
 def _adopt(store: opening.Store) -> None:

@@ -90,7 +90,9 @@ class Replica:
         settler = settling.Settler(
             self.context.binder,
             self.snapshot,
-            lambda uid, reason: releasing.release(self.context.state, self.context.log, uid, reason),
+            lambda uid, cause, reason: releasing.release(
+                self.context.state, self.context.log, uid, cause, reason
+            ),
             self.clock,
         )
         settler.turn()

@@ -24,15 +24,17 @@ def placed(shop: replicas.Cluster) -> tuple[replicas.Replica, model.Pod]:
 def test_the_promise_is_taken_back_once(placed: tuple[replicas.Replica, model.Pod]) -> None:
     one, pod = placed
     before = one.snapshot().offset
-    assert releasing.release(one.context.state, one.context.log, pod.uid, "refused")
-    assert releasing.release(one.context.state, one.context.log, pod.uid, "refused")
+    assert releasing.release(one.context.state, one.context.log, pod.uid, "refused", "a test says so")
+    assert releasing.release(one.context.state, one.context.log, pod.uid, "refused", "a test says so")
     assert one.events(after=before) == [f"PlacementReleased pod:{pod.uid}"]
     assert one.count("host") == 0
 
 
 def test_another_promise_is_left_alone(placed: tuple[replicas.Replica, model.Pod]) -> None:
     one, pod = placed
-    assert releasing.release(one.context.state, one.context.log, pod.uid, "refused", node="m1")
+    assert releasing.release(
+        one.context.state, one.context.log, pod.uid, "refused", "a test says so", node="m1"
+    )
     assert one.count("host") == 1
 
 
@@ -42,7 +44,7 @@ def test_what_the_watch_has_confirmed_is_no_promise(
     one, pod = placed
     shop.put(pod, "h1")
     seen = shop.see()
-    assert releasing.release(one.context.state, one.context.log, pod.uid, "refused")
+    assert releasing.release(one.context.state, one.context.log, pod.uid, "refused", "a test says so")
     assert (one.snapshot().offset, one.count("host")) == (seen, 1)
 
 
@@ -53,7 +55,7 @@ def test_a_node_that_moves_meanwhile_is_counted_rightly(
     behind = replicas.Behind(one)
     shop.api.objects.change("nodes", ("", "h1"), relabelled)
     shop.see()
-    assert releasing.release(behind, one.context.log, pod.uid, "refused")
+    assert releasing.release(behind, one.context.log, pod.uid, "refused", "a test says so")
     assert (one.count("host"), one.count("member")) == (0, 0)
 
 
@@ -69,7 +71,7 @@ def test_a_pod_that_others_always_write_about_keeps_its_promise(
     behind = replicas.Behind(one, looks=1_000)
     shop.api.objects.change("nodes", ("", "h1"), relabelled)
     shop.see()
-    assert not releasing.release(behind, one.context.log, pod.uid, "refused")
+    assert not releasing.release(behind, one.context.log, pod.uid, "refused", "a test says so")
     assert (one.count("host"), one.count("member")) == (0, 1)
 
 
@@ -82,5 +84,5 @@ class Away(replicas.Behind):
 
 def test_without_the_store_the_promise_stays(placed: tuple[replicas.Replica, model.Pod]) -> None:
     one, pod = placed
-    assert not releasing.release(Away(one), one.context.log, pod.uid, "refused")
+    assert not releasing.release(Away(one), one.context.log, pod.uid, "refused", "a test says so")
     assert one.count("host") == 1

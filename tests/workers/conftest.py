@@ -128,9 +128,9 @@ class Recording:
         assert counts == dict(fold.counts)
         return counts
 
-    def until_counts(self, **expected: int) -> None:
-        """The counts of the policy `p` become these, in the store and in the snapshot."""
-        wanted = {f"ns/p|{domain}": count for domain, count in expected.items()}
+    def until_counts(self, by: str = "zone", **expected: int) -> None:
+        """The counts of the policy `p` over a label become these, in the store and in the snapshot."""
+        wanted = {f"ns/p|{by}={domain}": count for domain, count in expected.items()}
         eventually(lambda: self.store.log.counts() == wanted, f"counts {wanted}")
         assert dict(self.snapshot.counts) == wanted == self.counts()
 

@@ -186,8 +186,8 @@ class Settling:
             binding.ApiBinder(cluster.client), lambda: self.snapshot, self._release, self.clock
         )
 
-    def _release(self, uid: str, reason: str) -> bool:
-        self.released.append((uid, reason))
+    def _release(self, uid: str, cause: events.Cause, reason: str) -> bool:
+        self.released.append((uid, cause))
         return True
 
     def after(self, *seconds: float) -> list[tuple[str, str]]:
@@ -203,16 +203,14 @@ def test_an_unbound_pod_is_released_after_half_a_minute_and_not_before(
 ) -> None:
     pod = pending(cluster_side, "p0")
     assert Settling(cluster_side, pod).after(29.0) == []
-    assert Settling(cluster_side, pod).after(29.0, 1.5) == [
-        (pod.uid, "the API server shows the pod unbound long after the promise")
-    ]
+    assert Settling(cluster_side, pod).after(29.0, 1.5) == [(pod.uid, "unbound")]
 
 
 def test_a_pod_that_is_gone_is_released(cluster_side: conftest.Cluster) -> None:
     pod = pending(cluster_side, "p0")
     cluster_side.end_pod("p0")
     pending(cluster_side, "p0")
-    assert [uid for uid, _ in Settling(cluster_side, pod).after(31.0)] == [pod.uid]
+    assert Settling(cluster_side, pod).after(31.0) == [(pod.uid, "gone")]
 
 
 @pytest.mark.parametrize("node", ["n", "elsewhere"])
@@ -242,7 +240,7 @@ def test_a_released_promise_is_in_the_log_and_wakes_who_waits(
     recording.store.log.append(logs.Batch(events=(placed,), increments=projection.increments))
     made = controller()
     recording.until_counts(host=1)
-    assert made.release(stuck.uid, "a test says so")
+    assert made.release(stuck.uid, "unbound", "a test says so")
     recording.until_counts()
     conftest.eventually(lambda: waits.name in told(cluster_side), "the waiting pod is told")
     conftest.eventually(lambda: bool(events_of(cluster_side)), "people are told")

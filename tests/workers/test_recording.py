@@ -188,9 +188,9 @@ def test_a_policy_that_is_edited_is_counted_anew(recorded: Start, cluster_side: 
     recording.until(lambda one: one.policies["ns/p"].desired("host") == 2, "the quota")
     recording.until_counts(host=3, member=1)  # nobody is evicted
     cluster_side.edit_policy("p", topologyKey="rack")
-    recording.until_counts(r0=2, r1=2)
+    recording.until_counts("rack", r0=2, r1=2)
     cluster_side.edit_policy("p", labelSelector={"matchLabels": {"tier": "t0"}})
-    recording.until_counts(r0=2)
+    recording.until_counts("rack", r0=2)
     cluster_side.edit_policy("p", topologyKey="")
     recording.until_counts()
     assert recording.snapshot.policies["ns/p"].errors == ("spec.topologyKey is empty",)

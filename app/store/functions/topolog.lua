@@ -400,9 +400,13 @@ local function trim(keys, argv)
   return { 'OK', redis.call('XTRIM', log, 'MINID', '=', text(keep) .. '-0') }
 end
 
+-- A server whose memory is full refuses appends. It must still learn who has read how far, what was lost,
+-- and what may go: that is how it gets room again.
+local FULL = { 'allow-oom' }
+
 redis.register_function('topolog_append_2', append)
-redis.register_function('topolog_doubt_2', doubt)
-redis.register_function('topolog_rewind_2', rewind)
-redis.register_function('topolog_attend_2', attend)
-redis.register_function('topolog_trim_2', trim)
+redis.register_function { function_name = 'topolog_doubt_2', callback = doubt, flags = FULL }
+redis.register_function { function_name = 'topolog_rewind_2', callback = rewind, flags = FULL }
+redis.register_function { function_name = 'topolog_attend_2', callback = attend, flags = FULL }
+redis.register_function { function_name = 'topolog_trim_2', callback = trim, flags = FULL }
 redis.register_function { function_name = 'topolog_read_2', callback = read, flags = { 'no-writes' } }

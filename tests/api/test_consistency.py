@@ -1,0 +1,72 @@
+"""What an operator is told about the auditor's report; how it is made is shown in tests/workers."""
+
+import msgspec
+import pytest
+
+from app.domain import consistency
+from app.store import reports
+from tests.api import worlds
+from tests.api.problems import body
+
+REPORT = consistency.Report(
+    incarnation="i",
+    offset=42,
+    at_ms=int(1000 * worlds.START),
+    by="auditor-1",
+    every=1.0,
+    facts={"pods": 40},
+    passes=2,
+    complete=True,
+    checkpoints={"17": 42},
+)
+DIFFERENCE = consistency.Difference(
+    kind="count", key="ns/p|zone=a", expected="2", found="5", first=41, last=42, blame="written past the log"
+)
+WRONG = msgspec.structs.replace(REPORT, differences=(DIFFERENCE,), total=1)
+STUCK = msgspec.structs.replace(REPORT, waiting={"counts": "offset 3 is missing"})
+
+
+def write(world: worlds.World, report: consistency.Report) -> None:
+    reports.Reports(world.store.client, world.store.keys).write(report)
+
+
+@pytest.mark.parametrize(
+    ("report", "later", "state"),
+    [
+        pytest.param(REPORT, 5, "consistent", id="everything agrees"),
+        pytest.param(msgspec.structs.replace(REPORT, complete=False), 0, "auditing", id="not yet everything"),
+        pytest.param(STUCK, 0, "auditing", id="the log cannot be folded"),
+        pytest.param(WRONG, 5, "inconsistent", id="it differs"),
+        pytest.param(REPORT, 600, "unknown", id="the auditor is dead"),
+        pytest.param(None, 0, "unknown", id="there never was one"),
+    ],
+)
+def test_the_state_is_what_can_be_relied_on(
+    world: worlds.World, report: consistency.Report | None, later: float, state: str
+) -> None:
+    if report is not None:
+        write(world, report)
+    world.now[0] += later
+    assert body(world.client.get("/apis/v1/consistency"))["state"] == state
+
+
+def test_a_difference_is_shown_with_its_blame_and_a_repair_with_its_event(world: worlds.World) -> None:
+    repair = consistency.Repair(43, REPORT.at_ms, "counts", ("ns/p|zone=a",), "written past the log")
+    write(world, msgspec.structs.replace(WRONG, repairs=(repair,)))
+    shown = body(world.client.get("/apis/v1/consistency"))
+    assert (shown["position"], shown["age"], shown["checkpoints"]) == ("i/42", 0.0, {"17": 42})
+    assert shown["differences"] == [{**msgspec.to_builtins(DIFFERENCE), "offset": 0, "writer": ""}]
+    assert shown["repairs"] == [
+        {
+            "offset": 43,
+            "at": "2026-07-01T10:00:00.000Z",
+            "what": "counts",
+            "keys": ["ns/p|zone=a"],
+            "reason": "written past the log",
+        }
+    ]
+
+
+def test_a_report_that_cannot_be_read_is_none(world: worlds.World) -> None:
+    world.store.client.set(world.store.keys.audit, b"{")
+    assert body(world.client.get("/apis/v1/consistency"))["state"] == "unknown"
