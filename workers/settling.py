@@ -65,4 +65,6 @@ class Settler:
             return None
         if found is None or found.uid != promised.uid:
             return "gone", "the API server has no such pod any more"
-        return None if found.node else ("unbound", "the API server shows the pod unbound long after the promise")
+        if found.node:
+            return None
+        return "unbound", "the API server shows the pod unbound long after the promise"

@@ -114,7 +114,7 @@ def world(
     for number in range(4):
         cluster_side.pod(f"w{number}", node=f"n{1 + number % 2}", app="x")
     recorder = recorded().ready()
-    recorder.until_counts(**{"a": 2, "b": 2})
+    recorder.until_counts(a=2, b=2)
     made = World(cluster_side, recorder, again, OPTIONS)
     report = made.looked()
     assert report.differences == ()
