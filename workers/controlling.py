@@ -63,9 +63,10 @@ class Controller:
         self.subscribed = False
         """What is appended from now on is heard."""
 
-    def release(self, uid: model.Uid, cause: events.Cause, reason: str) -> bool:
-        """Take a promise back in the log; true if there is none any more."""
-        return releasing.release(self._store.follower, self._store.log, uid, cause, reason)
+    def release(self, uid: model.Uid, promise: int, cause: events.Cause, reason: str) -> bool:
+        """Take the promise made at that offset back in the log; true if there is none any more."""
+        follower, log = self._store.follower, self._store.log
+        return releasing.release(follower, log, uid, cause, reason, promise=promise)
 
     def checks(self) -> Mapping[str, str | None]:
         """What readiness depends on, and what is wrong with it."""

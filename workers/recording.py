@@ -9,11 +9,11 @@ Checkpoints travel with the events, so whoever comes next resumes where the log 
 import gc
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from app import telemetry
-from app.domain import events, projecting, snapshots
+from app.domain import events, projecting
 from app.kube import clients, kinds, reflecting
 from app.store import errors, following, logs
 from workers import drafting, gathering, leading
@@ -110,8 +110,7 @@ class Recorder:
 
     def _record(self, term: leading.Term) -> None:
         """Record as long as this process leads."""
-        self._guard, self._marks, self._marked, self.trouble = term.guard, {}, 0.0, ""
-        self._inbox = inbox = gathering.Inbox()
+        inbox = self._begin(term)
         reflectors = [
             reflecting.Reflector(
                 self._client,
@@ -123,7 +122,6 @@ class Recorder:
             for kind in self._kinds
         ]
         self._gatherer = gathering.Gatherer(reflectors, inbox)
-        self._asked = {kind.name: self._answered(kind, term.marks) for kind in self._kinds}
         try:
             with _few_collections():
                 self._gatherer.start()
@@ -134,6 +132,13 @@ class Recorder:
         finally:
             self.applied = frozenset()
             self._gatherer.stop()
+
+    def _begin(self, term: leading.Term) -> gathering.Inbox:
+        """Nothing is known yet of what is recorded in this term."""
+        self._guard, self._marks, self._marked, self.trouble = term.guard, {}, 0.0, ""
+        self._asked = {kind.name: self._answered(kind, term.marks) for kind in self._kinds}
+        self._inbox = gathering.Inbox()
+        return self._inbox
 
     def _complete(self) -> bool:
         return len(self.applied) == len(self._kinds)
@@ -149,9 +154,13 @@ class Recorder:
             waiting.extend(drafting.steps(change, self._follower.snapshot))
         self._append(waiting)
         if not changes:
-            self._append([])
-            self._look()
+            self._rest()
         self._relist()
+
+    def _rest(self) -> None:
+        """Nothing has changed: write the checkpoints that are due, and look after the log."""
+        self._append([])
+        self._look()
 
     def _answered(self, kind: kinds.Kind, marks: Mapping[str, str]) -> int:
         """Up to where requests for a list were seen to: by a list that was made, or is due anyway."""
@@ -180,10 +189,8 @@ class Recorder:
         at, attempt, pause = 0, 0, _PAUSE
         while (at < len(waiting) or self._marks_due()) and self._office.held:
             try:
-                snapshot = self._current(len(waiting) - at, attempt)
-                draft = drafting.Draft(snapshot)
-                end = draft.fill(waiting, at)
-                self._write(draft, alone=attempt == 0 and len(draft.facts) >= drafting.ALONE)
+                draft, end, alone = self._drafted(waiting, at, bet=attempt == 0)
+                self._write(draft, alone=alone)
                 at, attempt, pause = end, 0, _PAUSE
                 self.trouble = ""
             except errors.Conflict as conflict:
@@ -195,11 +202,25 @@ class Recorder:
                 self._away(away, pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _current(self, steps: int, attempt: int) -> snapshots.Snapshot:
-        """The snapshot to draft on: the head of the log, unless a big first attempt bets on it."""
-        if attempt == 0 and steps >= drafting.ALONE:
-            return self._follower.snapshot
-        return self._follower.catch_up()
+    def _drafted(
+        self, waiting: Sequence[drafting.Step], at: int, *, bet: bool
+    ) -> tuple[drafting.Draft, int, bool]:
+        """A draft, the step that it ends before, and whether it must be alone.
+
+        It is made at the head of the log. With a ``bet``, and much to do, it is made on what is known
+        here: then it must be alone, and large enough to be worth it. A small one expects no more than
+        the versions of what it speaks of, and what it does not speak of might be news at the head.
+        """
+        draft, end = drafting.Draft(self._follower.snapshot), at
+        if bet and len(waiting) - at >= drafting.ALONE:
+            end = draft.fill(waiting, at)
+            if len(draft.facts) >= drafting.ALONE:
+                return draft, end, True
+        snapshot = self._follower.catch_up()
+        if end == at or snapshot is not draft.snapshot:
+            draft = drafting.Draft(snapshot)
+            end = draft.fill(waiting, at)
+        return draft, end, False
 
     def _write(self, draft: drafting.Draft, *, alone: bool) -> None:
         if not draft.facts and not (self._due(draft.marks)):

@@ -24,33 +24,39 @@ class Settler:
         self,
         binder: binding.Binder,
         snapshot: Callable[[], snapshots.Snapshot],
-        release: Callable[[model.Uid, events.Cause, str], bool],
+        release: Callable[[model.Uid, int, events.Cause, str], bool],
         clock: backoffs.Clock,
         *,
         old: float = OLD,
     ) -> None:
-        """``release(uid, cause, reason)`` takes the promise back in the log, and says whether it is gone."""
+        """``release(uid, offset, cause, reason)`` takes the promise made at that offset back in the log, and
+        says whether it is gone.
+        """
         self._binder = binder
         self._snapshot = snapshot
         self._release = release
         self._clock = clock
         self._old = old
-        self._since: dict[tuple[model.Uid, model.NodeName], float] = {}
+        self._since: dict[tuple[model.Uid, int], float] = {}
+        """Pod and offset of the promise: one made anew, be it of the same node, is young."""
 
     def turn(self) -> int:
         """Look once; the number of promises taken back."""
         now = self._clock.monotonic()
         placements = self._snapshot().placements
-        standing = {(uid, placement.node): placement for uid, placement in placements.items()}
+        standing = {(uid, placement.offset): placement for uid, placement in placements.items()}
         self._since = {key: self._since.get(key, now) for key in standing}
         due = [key for key, since in self._since.items() if now - since >= self._old]
         released = 0
         for key in due[:MOST]:
             evidence = self._evidence(standing[key].pod)
-            if evidence is not None and self._release(key[0], *evidence):
+            if evidence is not None and self._release(*key, *evidence):
                 released += 1
                 telemetry.log.info(
-                    "released a placement", pod=standing[key].pod.key, node=key[1], evidence=evidence[1]
+                    "released a placement",
+                    pod=standing[key].pod.key,
+                    node=standing[key].node,
+                    evidence=evidence[1],
                 )
             else:
                 self._since[key] = now  # asked again after as long

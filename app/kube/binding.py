@@ -78,6 +78,8 @@ class ApiBinder:
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
         reply = cause = None
         for share in _SHARES:
+            if cause is not None and time.monotonic() >= deadline:
+                break  # Whoever waited for it counts on it that none is sent any more.
             try:
                 # A repeated Binding is refused as already bound, so it may be repeated.
                 reply = self._client.exchange("POST", path, body, timeout=timeout * share)

@@ -144,10 +144,12 @@ def _promise(context: contexts.Context, request: Request, deadline: float) -> _P
         standing = snapshot.placements.get(request.uid)
         try:
             if standing is not None and standing.node == request.node:
-                if _over(context, request, standing):
-                    return _Promised(snapshot, alone=standing.offset)
+                over = _over(context, request, standing)
                 if _awaited(context, request, standing, deadline):
                     return _Promised(snapshot, bound=True)
+                if over:
+                    # Made anew, it is young again for whoever looks for promises that nobody keeps.
+                    return _promised(context, snapshot, pod, request.node, deadline)
                 continue
             if standing is not None:
                 _resolve(context, request, standing, deadline)
@@ -172,17 +174,34 @@ def _place(
     node: model.NodeName,
     deadline: float,
 ) -> _Promised:
-    cycle = cycles.cycle(pod, frozenset((node,)), snapshot, score_max=context.plugins.score_max)
+    cycle = _cycle(context, snapshot, pod, node)
     trace = running.run_filter(context.plugins, cycle)
     if trace.refusals:
         raise errors.Refused(f"topolog: {trace.refusals[0].reason}", snapshot=snapshot, trace=trace)
-    claim = running.claim(context.plugins, cycle, node)
+    return _promised(context, snapshot, pod, node, deadline)
+
+
+def _promised(
+    context: contexts.Context,
+    snapshot: snapshots.Snapshot,
+    pod: model.Pod,
+    node: model.NodeName,
+    deadline: float,
+) -> _Promised:
+    """The state after the promise was appended, for this call alone to keep."""
+    claim = running.claim(context.plugins, _cycle(context, snapshot, pod, node), node)
     after = _written(context, snapshot, pod, node, claim, deadline)
     made = after.placements.get(pod.uid)
     if made is None:
         return _Promised(after)
     context.met.since((pod.uid, made.offset), context.monotonic())
     return _Promised(after, alone=made.offset)
+
+
+def _cycle(
+    context: contexts.Context, snapshot: snapshots.Snapshot, pod: model.Pod, node: model.NodeName
+) -> cycles.Cycle:
+    return cycles.cycle(pod, frozenset((node,)), snapshot, score_max=context.plugins.score_max)
 
 
 def _written(

@@ -3,16 +3,24 @@
 import contextlib
 import heapq
 import itertools
+import random
+import threading
 from collections.abc import Callable, Iterator
 from unittest import mock
 
 CLOCKED = (
     "app.store.retrying.time",
     "app.store.following.time",
+    "app.store.incarnations.time",
+    "app.store.readers.time",
     "app.kube.binding.time",
     "workers.recording.time",
 )
 """Where modules read the clock themselves: each sees the simulation's instead."""
+DRAWN = ("app.store.incarnations.secrets", "app.store.logs.secrets", "app.store.checkpoints.secrets")
+"""Where modules draw names that nobody else has."""
+_BEGAN = 1_780_000_000.0
+"""The wall clock when a simulation begins, in seconds."""
 
 
 class Clock:
@@ -20,11 +28,16 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 1000.0
+        self.waiting: Callable[[], None] = lambda: None
+        """Told in the middle of every wait of a process: others may act then."""
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
 
     def monotonic(self) -> float:
         return self.now
+
+    def time_ns(self) -> int:
+        return int((_BEGAN + self.now) * 1e9)
 
     def sleep(self, seconds: float) -> None:
         self.advance(seconds)
@@ -47,10 +60,37 @@ class Clock:
         self.now = max(self.now, end)
 
 
+class Waiting(threading.Event):
+    """What a process waits on that was not told to stop: simulated time passes, and others act."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._clock.advance((timeout or 0.0) / 2)
+        self._clock.waiting()
+        self._clock.advance((timeout or 0.0) / 2)
+        return self.is_set()
+
+
+class Names:
+    """Instead of ``secrets``: names that a die of their own gives, the same in every run."""
+
+    def __init__(self, seed: int) -> None:
+        self._die = random.Random(seed)
+
+    def token_hex(self, size: int) -> str:
+        return self._die.randbytes(size).hex()
+
+
 @contextlib.contextmanager
-def installed(clock: Clock) -> Iterator[Clock]:
-    """The clock in place of the machine's."""
+def installed(clock: Clock, seed: int = 0) -> Iterator[Clock]:
+    """The clock in place of the machine's, and names that follow from the seed."""
+    names = Names(seed)
     with contextlib.ExitStack() as stack:
         for place in CLOCKED:
             stack.enter_context(mock.patch(place, clock))
+        for place in DRAWN:
+            stack.enter_context(mock.patch(place, names))
         yield clock

@@ -34,6 +34,8 @@ class Cluster:
         self.bound: dict[str, set[str]] = {}
         """uid -> every node that the pod was ever bound to."""
         self.bindings = 0
+        self.away_until = 0.0
+        """Nobody reaches the API server before that moment."""
         self._uids = 0
 
     def uid(self) -> str:
@@ -138,6 +140,7 @@ class Client(clients.Client):
     def get(
         self, path: str, parameters: Mapping[str, str] | None = None, *, timeout: float | None = None
     ) -> bytes:
+        self._reach()
         if self._faults.strike(0.5):
             raise errors.Unreachable("simulated: the list was cut off")
         status, body = self._cluster.send(requests.Request("GET", path, dict(parameters or {}), {}, b""))
@@ -145,7 +148,33 @@ class Client(clients.Client):
             raise clients.refusal(status, body)
         return body
 
+    def post(self, path: str, body: bytes, *, timeout: float | None = None) -> bytes:
+        return self._written(requests.Request("POST", path, {}, {}, body), timeout or 0.0)
+
+    def put(self, path: str, body: bytes, *, timeout: float | None = None) -> bytes:
+        return self._written(requests.Request("PUT", path, {}, {}, body), timeout or 0.0)
+
+    def _written(self, request: requests.Request, timeout: float) -> bytes:
+        """Done and answered; or lost on the way there, or its answer on the way back."""
+        self._reach()
+        lost = self._faults.strike()
+        if lost and self._faults.die.random() < 0.5:
+            self._clock.advance(self._faults.die.uniform(0.0, timeout))
+            raise errors.Unreachable("simulated: no answer")
+        status, body = self._cluster.send(request)
+        if lost:
+            self._clock.advance(self._faults.die.uniform(0.0, timeout))
+            raise errors.Unreachable("simulated: the answer was lost")
+        if status >= 400:
+            raise clients.refusal(status, body)
+        return body
+
+    def _reach(self) -> None:
+        if self._clock.now < self._cluster.away_until:
+            raise errors.Unreachable("simulated: the API server is away", refused=True)
+
     def stream(self, path: str, parameters: Mapping[str, str], *, silence: float) -> "Watch":
+        self._reach()
         resource = path.rsplit("/", 1)[-1]
         self._attempts += 1
         if self._attempts > _HOT:
@@ -163,6 +192,7 @@ class Client(clients.Client):
         return Watch(lines, first, self._faults)
 
     def exchange(self, method: str, path: str, body: bytes = b"", *, timeout: float) -> connecting.Reply:
+        self._reach()
         request = requests.Request(method, path, {}, {}, body)
         if method == "POST":
             return self._bind(request, timeout)

@@ -7,50 +7,131 @@ from dataclasses import dataclass
 from app import plugins, settings
 from app.domain import events
 from app.framework import registry
-from app.kube import binding, kinds, reflecting
-from app.store import opening
+from app.kube import binding, electing, kinds, reflecting
+from app.store import errors, opening
 from app.verbs import binding as bind_verb
 from app.verbs import contexts, releasing
 from app.verbs import errors as verb_errors
 from tests.campaigns import clocks, clusters
-from workers import drafting, recording, settling
+from workers import compacting, drafting, recording, settling
 
 PAGE = 3
 PLUGINS = registry.Registry([plugin() for plugin in plugins.IN_TREE])
+TERMS = electing.Terms(lease=15.0, renew=10.0, retry=3.0)
+_PATIENCE = 30
+"""So often does a recorder try to take its post before others take a step."""
 
 
-def opened(url: str, cluster: str) -> opening.Store:
+def opened(url: str, cluster: str, *, emptied: bool = False) -> opening.Store:
     """The store as a process of its own opens it."""
-    return opening.open_store(settings.Store(url=url), cluster=cluster, indexed=PLUGINS.indexed())
+    return opening.open_store(
+        settings.Store(url=url), cluster=cluster, indexed=PLUGINS.indexed(), emptied=emptied
+    )
+
+
+class StandBy(Exception):
+    """The recorder does not lead, and waits until it does."""
+
+
+class Candidate(electing.Elector):
+    """An elector whose thread is the clock: it takes its turns when they are due, unless it is frozen."""
+
+    def __init__(self, client: clusters.Client, clock: clocks.Clock, die: random.Random, name: str) -> None:
+        super().__init__(client, "topolog", "recorder", terms=TERMS, named=name, clock=clock, die=die)
+        self.frozen = False
+        """Stopped by a signal: nothing in it goes on."""
+        self.dead = False
+        self._time = clock
+        self._turning = False
+        self._looked = False
+        self._waits = 0
+        clock.later(0.0, self._renew)
+
+    def start(self) -> None:
+        pass
+
+    def wait(self, timeout: float) -> electing.Tenure | None:
+        self._waits += 1
+        if self._waits > _PATIENCE or (self._looked and self.tenure is None):
+            self._looked, self._waits = False, 0
+            raise StandBy
+        self._looked = self.tenure is None
+        return self.tenure
+
+    def turn(self) -> float:
+        if self._turning:
+            return 0.1
+        self._turning = True
+        try:
+            return super().turn()
+        finally:
+            self._turning = False
+
+    def _renew(self) -> None:
+        if not self.dead:
+            self._time.later(0.5 if self.frozen else self.turn(), self._renew)
 
 
 class Recorder:
     """A recorder whose watches are read one change at a time."""
 
     def __init__(
-        self, store: opening.Store, client: clusters.Client, clock: clocks.Clock, die: random.Random
+        self,
+        store: opening.Store,
+        client: clusters.Client,
+        clock: clocks.Clock,
+        die: random.Random,
+        name: str = "",
     ) -> None:
+        """Stands for election under the ``name``, if it has one; else it is alone."""
         self.store = store
+        self.name = name
+        self.elector = Candidate(client, clock, die, name) if name else None
         self._die = die
-        self._core = recording.Recorder(store.log, store.follower, client)
+        self._core = recording.Recorder(store.log, store.follower, client, elector=self.elector)
+        self._core._stopped = clocks.Waiting(clock)
+        self._core._office._stopped = clocks.Waiting(clock)
         self._client = client
         self._clock = clock
         self.changes: dict[str, Iterator[reflecting.Change]] = {}
-        self._reflectors: dict[str, reflecting.Reflector] = {}
 
-    def begin(self) -> None:
-        """Claim the epoch, read the log, resume the watches where it ends."""
-        marks = self._core._claimed()
+    @property
+    def leads(self) -> bool:
+        """It holds the post, as far as it can know."""
+        return bool(self.changes) and self._core._office.held
+
+    @property
+    def frozen(self) -> bool:
+        """Stopped by a signal."""
+        return self.elector is not None and self.elector.frozen
+
+    def freeze(self, frozen: bool) -> None:
+        """Stop it by a signal, or let it go on."""
+        if self.elector is not None:
+            self.elector.frozen = frozen
+
+    def begin(self) -> bool:
+        """Take the post if it can be had: read the log, resume the watches where it ends."""
+        self.changes.clear()
+        try:
+            term = self._core._office.take()
+        except StandBy:
+            return False
+        assert term is not None
+        self._core._begin(term)
+        self._core.applied = frozenset()
         for kind in kinds.ALL:
-            self._reflectors[kind.name] = reflecting.Reflector(
+            reflector = reflecting.Reflector(
                 self._client,
                 kind,
-                since=marks.get(drafting.mark(kind), ""),
+                since=term.marks.get(drafting.mark(kind), ""),
+                reason=term.reason,
                 clock=self._clock,
                 die=random.Random(self._die.random()),
                 page=PAGE,
             )
-            self.changes[kind.name] = self._reflectors[kind.name].changes()
+            self.changes[kind.name] = reflector.changes()
+        return True
 
     def hear(self, kind: str) -> reflecting.Change:
         """The next change of a kind, into the inbox."""
@@ -58,12 +139,29 @@ class Recorder:
         self._core._inbox.put(change)
         return change
 
-    def turn(self) -> None:
-        """Append what is in the inbox. Raises Fenced."""
-        if self._core._inbox._changes:
-            self._core._turn()
+    def turn(self) -> errors.Fenced | errors.Rewound | None:
+        """Append what is in the inbox. What it was refused for, if it was: then it has lost its post."""
+        try:
+            if self._core._inbox._changes:
+                self._core._turn()
+            else:
+                self._core._rest()
+        except (errors.Fenced, errors.Rewound) as problem:
+            self.changes.clear()
+            self._core._office.heal(problem)
+            return problem
+        return None
+
+    def resign(self) -> None:
+        """End in order."""
+        if self.elector is not None:
+            self.elector.resign()
+            self.elector.dead = True
 
     def close(self) -> None:
+        """End, in order or not."""
+        if self.elector is not None:
+            self.elector.dead = True
         self.changes.clear()
         self.store.close()
 
@@ -105,7 +203,15 @@ def settler(extender: Extender, clock: clocks.Clock) -> settling.Settler:
     """What the controller does about old promises, over the same store."""
     context, follower = extender.context, extender.store.follower
 
-    def release(uid: str, cause: events.Cause, reason: str) -> bool:
-        return releasing.release(follower, extender.store.log, uid, cause, reason)
+    def release(uid: str, promise: int, cause: events.Cause, reason: str) -> bool:
+        return releasing.release(follower, extender.store.log, uid, cause, reason, promise=promise)
 
     return settling.Settler(context.binder, follower.catch_up, release, clock)
+
+
+def compactor(store: opening.Store, clock: clocks.Clock, *, patient: bool) -> compacting.Compactor:
+    """A compactor that makes much of little; ``patient``: it trims nothing that a reader has not read."""
+    options = settings.Compaction(
+        events=12, seconds=40.0, keep=3, checkpoints=3, reader_timeout=1000.0 if patient else -1.0
+    )
+    return compacting.Compactor(store, options, monotonic=clock.monotonic)

@@ -31,63 +31,212 @@ class Bug:
 BUGS = (
     # The function.
     Bug("a retried append is carried out again", LUA, "if done == sequence then", "if false then"),
-    Bug("a lower epoch may write", LUA, "lower(epoch, stored)", "false"),
+    Bug("a lower epoch may write", LUA, "(lower(epoch, stored) or", "(false or"),
     Bug("expected versions are not compared", LUA, "if (version or '0') ~= argv[place + 1]", "if false"),
     Bug("the expected head is not compared", LUA, "conflicts[2] = 'head'", "conflicts[1] = 'CONFLICT'"),
-    Bug("one more than the ceiling is let in", LUA, "> tonumber(ceiling) then", "> tonumber(ceiling) + 1 then"),
-    Bug("the ceiling is compared before the increment", LUA, "(by[key] or tonumber(count or '0'))",
-        "tonumber(count or '0')"),
+    Bug(
+        "one more than the ceiling is let in", LUA, "> tonumber(ceiling) then", "> tonumber(ceiling) + 1 then"
+    ),
+    Bug(
+        "the ceiling is compared before the increment",
+        LUA,
+        "(by[key] or tonumber(count or '0'))",
+        "tonumber(count or '0')",
+    ),
     Bug("a count of zero stays", LUA, "if total == 0 then", "if total == -1 then"),
     Bug("versions of what is gone stay", LUA, "write('HDEL', versions, gone)", ""),
-    Bug("two writers can claim the same epoch", LUA, "redis.call('HSET', keys[1], 'epoch', epoch)", ""),
+    Bug(
+        "a lost tail is noticed by nobody who writes",
+        LUA,
+        "if state[6] or not whole then",
+        "if state[6] then",
+    ),
+    Bug("a tail that has grown again is taken for the old one", LUA, "return head_ms == ms", "return true"),
+    Bug(
+        "a loss is not noted for others",
+        LUA,
+        "redis.call('HSET', meta, 'lost', incarnation .. ' ' .. text(offset))",
+        "",
+    ),
+    Bug(
+        "a new incarnation goes on from old checkpoints of watches",
+        LUA,
+        "or string.sub(field, 1, 3) == 'rv:'",
+        "",
+    ),
+    Bug(
+        "trimming takes the entry at the checkpoint along",
+        LUA,
+        "text(keep) .. '-0')",
+        "text(keep + 1) .. '-0')",
+    ),
     # Writing to the log.
-    Bug("every call of a session has the same number", "app.store.logs:Log.append",
-        "session.sequence += 1", "session.sequence = 1"),
-    Bug("a gone subject keeps a version", "app.store.logs:_arguments",
-        "0 if gone and subject == event.subject else place", "place"),
+    Bug(
+        "every call of a session has the same number",
+        "app.store.logs:Log.append",
+        "session.sequence += 1",
+        "session.sequence = 1",
+    ),
+    Bug(
+        "a gone subject keeps a version",
+        "app.store.logs:_arguments",
+        "touched[subject] = 0 if gone and subject == event.subject else place",
+        "touched[subject] = place",
+    ),
+    # Reading it.
+    Bug(
+        "a follower takes its snapshot along to another incarnation",
+        "app.store.following:Follower._follow_on",
+        "snapshots.empty(indexed=former.indexed, incarnation=found)",
+        "dataclasses.replace(former, position=model.Position(found, former.offset))",
+    ),
+    Bug(
+        "a reader goes on in the incarnation before",
+        "app.store.logs:Log.read",
+        "tail.incarnation = self.incarnation",
+        "pass",
+    ),
     # The fold.
-    Bug("any sight of a pod ends its promise", "app.domain.projecting:Projection._pod_seen",
-        "if pod.node or pod.finished:", "if True:"),
-    Bug("a pod that is gone stays promised", "app.domain.projecting:Projection._pod_gone",
-        "self._placements.pop(uid, None)", "pass"),
-    Bug("a new node label does not move its pods' counts", "app.domain.projecting:Projection._node_changed",
-        "if moved else ()", "if False else ()"),
-    Bug("a terminating pod goes on counting", "app.domain.projecting:_counts_alike",
-        "and before.terminating == after.terminating", ""),
+    Bug(
+        "any sight of a pod ends its promise",
+        "app.domain.projecting:Projection._pod_seen",
+        "if pod.node or pod.finished:",
+        "if True:",
+    ),
+    Bug(
+        "a pod that is gone stays promised",
+        "app.domain.projecting:Projection._pod_gone",
+        "self._placements.pop(uid, None)",
+        "pass",
+    ),
+    Bug(
+        "a new node label does not move its pods' counts",
+        "app.domain.projecting:Projection._node_changed",
+        "if moved else ()",
+        "if False else ()",
+    ),
+    Bug(
+        "a terminating pod goes on counting",
+        "app.domain.projecting:_counts_alike",
+        "and before.terminating == after.terminating",
+        "",
+    ),
     Bug("finished pods count", "app.domain.counting:contributions", "or not pod.counted", ""),
     # From the watch to the log.
-    Bug("what a new list lacks is not missed", "workers.drafting:steps",
-        "if identity not in change.identities", "if False"),
-    Bug("only the last page of a list is remembered", "app.kube.reflecting:Reflector._list",
-        "identities.update(self.kind", "identities = set(self.kind"),
-    Bug("a 410 is answered by the same watch again", "app.kube.reflecting:Reflector._judge",
-        "http.HTTPStatus.GONE, ", ""),
-    Bug("labels of nodes change while others write", "workers.drafting:Draft._see",
-        "self.common |= node is None or node.labels != seen.labels or node.uid != seen.uid", "pass"),
-    Bug("facts expect no versions", "workers.drafting:Draft.guard",
-        "versions={subject: version(subject) for subject in subjects}", "versions={}"),
-    Bug("a lost race loses the facts", "workers.recording:Recorder._append",
-        "end = draft.fill(waiting, at)", "at = end = draft.fill(waiting, at)"),
-    Bug("the recorder overlooks what others wrote", "workers.recording:Recorder._write",
-        "if draft.facts and appended.first == draft.snapshot.offset + 1:", "if draft.facts:"),
+    Bug(
+        "what a new list lacks is not missed",
+        "workers.drafting:steps",
+        "if identity not in change.identities",
+        "if False",
+    ),
+    Bug(
+        "only the last page of a list is remembered",
+        "app.kube.reflecting:Reflector._list",
+        "identities.update(self.kind",
+        "identities = set(self.kind",
+    ),
+    Bug(
+        "a 410 is answered by the same watch again",
+        "app.kube.reflecting:Reflector._judge",
+        "http.HTTPStatus.GONE, ",
+        "",
+    ),
+    Bug(
+        "labels of nodes change while others write",
+        "workers.drafting:Draft._see",
+        "self.common |= node is None or node.labels != seen.labels or node.uid != seen.uid",
+        "pass",
+    ),
+    Bug(
+        "facts expect no versions",
+        "workers.drafting:Draft.guard",
+        "versions = {subject: version(subject) for subject in subjects}",
+        "versions = {}",
+    ),
+    Bug(
+        "a lost race loses the facts",
+        "workers.recording:Recorder._append",
+        "end = draft.fill(waiting, at)",
+        "at = end = draft.fill(waiting, at)",
+    ),
+    Bug(
+        "the recorder overlooks what others wrote",
+        "workers.recording:Recorder._write",
+        "if draft.facts and appended.first == draft.snapshot.offset + 1:",
+        "if draft.facts:",
+    ),
+    # Who records.
+    Bug(
+        "a recorder does not ask what its predecessor knew",
+        "workers.leading:Office._lost",
+        "or not self._log.doubt(known)",
+        "or False",
+    ),
+    Bug(
+        "nobody waits for Bindings of the lost part",
+        "workers.leading:Office._begin",
+        "self._stopped.wait(self._settle)",
+        "pass",
+    ),
+    Bug(
+        "what was listed before a loss counts as listed",
+        "workers.leading:Office._begin",
+        "relisting=self._kinds",
+        "relisting=()",
+    ),
     # Binding.
-    Bug("a second promise is given beside the first", "app.verbs.binding:_promise",
-        "if standing is not None:\n", "if False:\n"),
-    Bug("a promise is expected to stand on nothing", "app.verbs.binding:_append",
-        "versions={subject: snapshot.version(subject) for subject in claim.subjects}", "versions={}"),
-    Bug("a promise knows no ceiling", "app.verbs.binding:_append",
-        "if projection.increments.get(key, 0) > 0", "if False"),
-    Bug("a promise is given up while its Binding is under way", "app.verbs.binding:_resolve",
-        "if not pod.node and age <", "if not pod.node and 0 >"),
+    Bug(
+        "a second promise is given beside the first",
+        "app.verbs.binding:_promise",
+        "            if standing is not None:\n",
+        "            if False:\n",
+    ),
+    Bug(
+        "a promise is expected to stand on nothing",
+        "app.verbs.binding:_written",
+        "versions={subject: snapshot.version(subject) for subject in claim.subjects}",
+        "versions={}",
+    ),
+    Bug(
+        "a promise knows no ceiling",
+        "app.verbs.binding:_written",
+        "if projection.increments.get(key, 0) > 0",
+        "if False",
+    ),
+    Bug(
+        "a promise is given up while its Binding is under way",
+        "app.verbs.binding:_resolve",
+        "if not pod.node and not over:",
+        "if False:",
+    ),
+    Bug(
+        "two calls bind one promise beside each other",
+        "app.verbs.binding:_promise",
+        "if _over(context, request, standing):",
+        "if True:",
+    ),
     Bug("a Binding is sent long after its time", "app.verbs.binding:_bound", "if left <= 0:", "if False:"),
-    Bug("an answer that is lost counts as a refusal", "app.kube.binding:ApiBinder._resolved",
-        'return Unknown(f"pod', 'return Refused(f"pod'),
+    Bug(
+        "an answer that is lost counts as a refusal",
+        "app.kube.binding:ApiBinder._resolved",
+        'return Unknown(f"pod',
+        'return Refused(f"pod',
+    ),
     Bug("a Binding does not name the uid", "app.kube.binding:ApiBinder.bind", "_string(uid)", "b'\"\"'"),
-    Bug("an old promise is released although the pod runs", "workers.settling:Settler._evidence",
-        'return "" if found.node else', "return"),
-    Bug("a release expects no versions", "app.verbs.releasing:release",
-        "versions={subject: snapshot.version(subject) for subject in subjects}", "versions={}"),
+    Bug(
+        "an old promise is released although the pod runs",
+        "workers.settling:Settler._evidence",
+        'return "" if found.node else',
+        "return",
+    ),
+    Bug(
+        "a release expects no versions",
+        "app.verbs.releasing:release",
+        "versions={subject: snapshot.version(subject) for subject in subjects}",
+        "versions={}",
+    ),
 )
+"""Most break one line that a comment or a test of the module speaks of."""
 
 
 class Stale(LookupError):
@@ -99,7 +248,7 @@ def planted(bug: Bug) -> Iterator[None]:
     """The bug is there while the context lasts."""
     if bug.where == LUA:
         text = _changed(bug, opening.library())
-        with mock.patch.object(opening, "library", lambda: text):
+        with mock.patch.object(opening, "library", return_value=text):
             yield
         return
     name, _, path = bug.where.partition(":")

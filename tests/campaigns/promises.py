@@ -2,21 +2,35 @@
 
 | | |
 |---|---|
-| P1 | the counts and versions in Redis are the fold of the log |
-| P3 | the same sight twice is one event |
-| P5 | who has lost the epoch writes nothing |
+| P1 | the counts and versions in Redis are the fold of the log, and so is what every reader holds |
+| P2 | nothing that was in the log changes or goes, but by compaction or by a failover |
+| P3 | the same sight twice is one event; an append that is repeated is carried out once |
+| P4 | a failover that lost events ends in a new incarnation that says which; what follows is read anew |
+| P5 | along the log no epoch is lower than one before it |
 | P6 | no placement exceeds a hard quota, nothing is bound that was not promised |
 | P7 | a pod gets one node, and a bind that says so is true |
+| P8 | once faults are over, the log says what the cluster is, within a minute and a half |
 | P9 | who was deleted stays so, and who has the name now is another |
-| end | once faults are over, the log says what the cluster is |
+| P10 | nobody asks the API server again and again for what it does not give |
+| P14 | who begins at a checkpoint holds what the whole log says |
+| P15 | nothing is trimmed but below a checkpoint |
+
+P11 to P13 and P16 to P20 speak of answers, servers and connections, which a simulation does not have.
 """
 
-import msgspec
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
-from app.domain import events, model
+import msgspec
+import redis
+
+from app.domain import events, model, snapshots
 from app.kube import decoding
-from app.store import logs
+from app.store import codecs, keys
 from tests.campaigns import clusters, folding
+
+
+Raw = tuple[bytes, dict[bytes, bytes]]
 
 
 class Broken(AssertionError):
@@ -28,49 +42,140 @@ def demand(holds: bool, promise: str, text: str) -> None:
         raise Broken(f"{promise}: {text}")
 
 
-class Watchdog:
-    """Reads along, and compares."""
+class Entry(NamedTuple):
+    """One entry of the log, as it is there."""
 
-    def __init__(self, log: logs.Log, cluster: clusters.Cluster, *, steady: bool) -> None:
+    offset: int
+    at: bytes
+    epoch: str
+    payload: bytes
+
+
+class Loss(NamedTuple):
+    """Acknowledged events that a failover has lost."""
+
+    incarnation: str
+    first: int
+    last: int
+
+
+class Watchdog:
+    """Reads along by plain commands, and compares."""
+
+    def __init__(
+        self, client: redis.Redis, names: keys.Keys, cluster: clusters.Cluster, *, steady: bool = False
+    ) -> None:
         """``steady``: nothing but pods changes, so that no quota may ever be exceeded in the cluster."""
         self.fold = folding.Fold()
-        self._log = log
+        self.entries: list[Entry] = []
+        self.losses: list[Loss] = []
+        """Of which no event in the log tells yet."""
+        self.incarnation = ""
+        self._client = client
+        self._names = names
         self._cluster = cluster
         self._steady = steady
-        self.highest: dict[str, int] = {}
+        self._epoch = ""
+        self._excused = False
+        """Events were lost, and not everything was read anew: the log need not know what is bound."""
+        self._exceeded: dict[str, int] = {}
+        """What the cluster held when everything was read anew: more than a quota, perhaps."""
 
     def read(self) -> None:
         """Take what is new in the log, and check each event against what was before."""
-        while entries := self._log.read(self.fold.offset):
-            for entry in entries:
-                demand(entry.offset == self.fold.offset + 1, "P1", f"offset {entry.offset} is not dense")
-                self._check(entry.event)
-                self.fold.apply(entry.event)
+        self._take(self._raws(self.fold.offset + 1))
 
     def compare(self) -> None:
         """The views in Redis, and the cluster itself."""
-        self.read()
-        fold, counted = self.fold, self._log.counts()
-        demand(counted == fold.counts(), "P1", f"counts {counted}, the fold has {fold.counts()}")
-        versions = self._log.versions()
-        wrong = {
-            subject: (versions.get(subject), fold.versions.get(subject))
-            for subject in versions.keys() | fold.versions.keys()
-            if versions.get(subject) != fold.versions.get(subject)
-        }
-        demand(not wrong, "P1", f"versions (stored, folded) {wrong}")
+        pipeline: Any = self._client.pipeline(transaction=True)
+        pipeline.xrange(self._names.log, min=f"{self.fold.offset + 1}-0")
+        for key in (self._names.meta, self._names.counts, self._names.versions):
+            pipeline.hgetall(key)
+        entries, *hashes = pipeline.execute()
+        self._take(entries)
+        meta, counts, versions = (
+            {field.decode(): value.decode() for field, value in found.items()} for found in hashes
+        )
+        self.incarnation = meta.get("incarnation", "")
+        head = int(meta.get("offset", "0"))
+        demand(head == self.fold.offset, "P1", f"{meta}, {self.fold.offset} read")
+        self._equal("counts", {key: int(count) for key, count in counts.items()}, self.fold.counts())
+        self._equal("versions", {key: int(at) for key, at in versions.items()}, self.fold.versions)
         for uid, nodes in self._cluster.bound.items():
             demand(len(nodes) == 1, "P7", f"pod {uid} was bound to {sorted(nodes)}")
-        self._bound_is_recorded()
-        if self._steady:
-            quotas = self.quotas()
-            for domain, used in self._cluster.usage().items():
-                demand(used <= quotas.get(domain, 0), "P6", f"{domain}: {used} of {quotas} are bound")
+        if not self._excused:
+            self._bound_is_recorded()
+            self._quotas_hold()
 
     def quotas(self) -> dict[str, int]:
         """What the cluster's policy allows."""
         (policy,) = self._cluster.all("workloadpolicies")
         return {one["name"]: one["replicas"] for one in policy["spec"]["allocationPolicy"]}
+
+    def failed_over(self) -> Loss | None:
+        """The store is another one, which holds less or the same; what it lost."""
+        found = [_entry(raw) for raw in self._raws(0)]
+        kept = found[-1].offset if found else 0
+        survivors = self.entries[:kept]
+        demand(found == survivors[len(survivors) - len(found) :], "P2", "a copy of the log is another log")
+        loss = Loss(self.incarnation, kept + 1, len(self.entries)) if kept < len(self.entries) else None
+        self.entries, self.fold, self._epoch = survivors, folding.Fold(), ""
+        for entry in survivors:
+            self.fold.apply(codecs.decode(entry.payload))
+            self._epoch = entry.epoch or self._epoch
+        if loss is not None:
+            self.losses.append(loss)
+            self._excused = True
+        return loss
+
+    def whole(self) -> None:
+        """What the log holds is what was read before."""
+        found = [_entry(raw) for raw in self._raws(0)]
+        kept = self.entries[len(self.entries) - len(found) :]
+        demand(found == kept, "P2", "entries of the log are not what they were")
+        if len(found) < len(self.entries):
+            covered = [int(offset) for offset in self._client.hkeys(self._names.checkpoints)]
+            oldest = len(self.entries) - len(found) + 1
+            demand(
+                max(covered, default=0) >= oldest - 1, "P15", f"{oldest}.. are left, checkpoints {covered}"
+            )
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def _raws(self, first: int) -> list[Raw]:
+        raws: Any = self._client.xrange(self._names.log, min=f"{first}-0")
+        found: list[Raw] = raws
+        return found
+
+    def _take(self, raws: Iterable[Raw]) -> None:
+        for raw in raws:
+            entry = _entry(raw)
+            demand(entry.offset == self.fold.offset + 1, "P1", f"offset {entry.offset} is not dense")
+            if entry.epoch:
+                rises = (len(entry.epoch), entry.epoch) >= (len(self._epoch), self._epoch)
+                demand(rises, "P5", f"epoch {entry.epoch} wrote after {self._epoch}")
+                self._epoch = entry.epoch
+            event = codecs.decode(entry.payload)
+            self._check(event)
+            self.entries.append(entry)
+            self.fold.apply(event)
+            if self._excused and not self.losses and not self.fold.unlisted:
+                self._excused, self._exceeded = False, self._cluster.usage()
+
+    def _equal(self, what: str, stored: dict[str, int], folded: dict[str, int]) -> None:
+        wrong = {
+            key: (stored.get(key), folded.get(key))
+            for key in stored.keys() | folded.keys()
+            if stored.get(key) != folded.get(key)
+        }
+        demand(not wrong, "P1", f"{what} (stored, folded) {wrong}")
+
+    def _quotas_hold(self) -> None:
+        if self._steady:
+            quotas = self.quotas()
+            for domain, used in self._cluster.usage().items():
+                most = max(quotas.get(domain, 0), self._exceeded.get(domain, 0))
+                demand(used <= most, "P6", f"{domain}: {used} of {most} are bound")
 
     def _bound_is_recorded(self) -> None:
         """Whatever runs under a policy was promised before, and stays so until the watch shows it."""
@@ -105,6 +210,8 @@ class Watchdog:
                 demand(known_policy != policy, "P3", f"policy {policy.key} is recorded again as it was")
             case events.PodPlaced(pod=pod, node=name):
                 self._placed(pod, name)
+            case events.StoreRewound():
+                self._rewound(event)
             case _:
                 pass
 
@@ -126,11 +233,26 @@ class Watchdog:
         key = f"{policy.key}|{policy.topology_key}={domain}"
         demand(counts.get(key, 0) < most, "P6", f"{key} has {counts.get(key, 0)} of {most}, gets one more")
 
+    def _rewound(self, event: events.StoreRewound) -> None:
+        """It tells of something that was lost indeed."""
+        told = [
+            loss
+            for loss in self.losses
+            if loss.incarnation == event.from_incarnation
+            and event.lost_from <= loss.last
+            and loss.first <= event.lost_to
+        ]
+        demand(bool(told), "P4", f"{event} tells of nothing that was lost: {self.losses}")
+        # One incarnation after another: whatever was lost before this is behind everybody.
+        self.losses.clear()
+        self._excused = True
+
     # -- the end -----------------------------------------------------------------------------
 
-    def converged(self) -> None:
-        """The log says what the cluster is, nothing is promised any more, and the counts are a recount."""
+    def converged(self, readers: Iterable[snapshots.Snapshot] = ()) -> None:
+        """The log says what the cluster is, nothing is promised any more, and every reader holds the same."""
         self.compare()
+        self.whole()
         fold, cluster = self.fold, self._cluster
         pods = {pod.uid: pod for pod in (decoding.pod(_bytes(made)) for made in cluster.all("pods"))}
         nodes = {node.name: node for node in (decoding.node(_bytes(made)) for made in cluster.all("nodes"))}
@@ -138,24 +260,44 @@ class Watchdog:
             policy.key: policy
             for policy in (decoding.policy(_bytes(made)) for made in cluster.all("workloadpolicies"))
         }
-        demand(fold.pods == pods, "end", f"pods differ: {_difference(fold.pods, pods)}")
-        demand(fold.nodes == nodes, "end", f"nodes differ: {_difference(fold.nodes, nodes)}")
-        demand(fold.policies == policies, "end", f"policies differ: {_difference(fold.policies, policies)}")
-        demand(not fold.placements, "end", f"promised for ever: {sorted(fold.placements)}")
+        demand(fold.pods == pods, "P8", f"pods differ: {_difference(fold.pods, pods)}")
+        demand(fold.nodes == nodes, "P8", f"nodes differ: {_difference(fold.nodes, nodes)}")
+        demand(fold.policies == policies, "P8", f"policies differ: {_difference(fold.policies, policies)}")
+        demand(not fold.placements, "P8", f"promised for ever: {sorted(fold.placements)}")
         if clusters.POLICY in {policy.name for policy in policies.values()}:
+            prefix = f"{clusters.NAMESPACE}/{clusters.POLICY}|{clusters.KEY}="
             counted = {
-                key.rpartition("=")[2]: count
-                for key, count in self._log.counts().items()
-                if key.startswith(f"{clusters.NAMESPACE}/{clusters.POLICY}|{clusters.KEY}=")
+                key.removeprefix(prefix): n for key, n in fold.counts().items() if key.startswith(prefix)
             }
-            demand(counted == cluster.usage(), "end", f"{counted}, the cluster has {cluster.usage()}")
+            demand(counted == cluster.usage(), "P8", f"{counted}, the cluster has {cluster.usage()}")
+        for snapshot in readers:
+            self._held(snapshot)
+
+    def _held(self, snapshot: snapshots.Snapshot) -> None:
+        """What a reader, begun wherever it was, holds at the head of the log."""
+        fold = self.fold
+        at = f"a reader at {snapshot.position}"
+        demand(snapshot.offset == fold.offset, "P1", f"{at}, the log ends at {fold.offset}")
+        demand(dict(snapshot.pods) == fold.pods, "P14", f"{at}: pods differ")
+        demand(dict(snapshot.nodes) == fold.nodes, "P14", f"{at}: nodes differ")
+        demand(dict(snapshot.policies) == fold.policies, "P14", f"{at}: policies differ")
+        demand(not snapshot.placements, "P14", f"{at}: promises differ")
+        demand(dict(snapshot.counts) == fold.counts(), "P14", f"{at}: counts differ")
+        demand(dict(snapshot.versions) == fold.versions, "P14", f"{at}: versions differ")
+
+
+def _entry(raw: Raw) -> Entry:
+    identity, fields = raw
+    return Entry(int(identity.partition(b"-")[0]), fields[b"t"], fields[b"w"].decode(), fields[b"e"])
 
 
 def _bytes(made: clusters.Json) -> bytes:
     return msgspec.json.encode(made)
 
 
-def _difference(have: dict[str, model.Pod] | dict[str, model.Node] | dict[str, model.WorkloadPolicy],
-                want: dict[str, model.Pod] | dict[str, model.Node] | dict[str, model.WorkloadPolicy]) -> str:
+def _difference(
+    have: dict[str, model.Pod] | dict[str, model.Node] | dict[str, model.WorkloadPolicy],
+    want: dict[str, model.Pod] | dict[str, model.Node] | dict[str, model.WorkloadPolicy],
+) -> str:
     named = sorted(key for key in have.keys() | want.keys() if have.get(key) != want.get(key))
     return "; ".join(f"{key}: log {have.get(key)}, cluster {want.get(key)}" for key in named[:3])

@@ -1,4 +1,4 @@
-"""How large a campaign is: from the environment, so that `make campaign CAMPAIGN_SEEDS=20000` is all it takes."""
+"""How large a campaign is: from the environment, so `make campaign CAMPAIGN_SEEDS=20000` is all it takes."""
 
 import os
 

@@ -1,13 +1,16 @@
 """What can happen to a call of the store: it is lost on the way there, or its answer on the way back.
 
-One place is patched, the one that every call passes. Whoever watches it may let others take steps
-before and after a call, which is how interleavings come about in one thread.
+Two places are patched, which every call passes but the transactions of checkpoints. Whoever watches
+them may let others take steps before and after a call, which is how interleavings come about in one
+thread.
 """
 
 import contextlib
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from unittest import mock
+
+import redis
 
 from app.store import connecting, errors
 
@@ -18,8 +21,10 @@ class Call(Enum):
     """What is asked of the store."""
 
     APPEND = auto()
-    CLAIM = auto()
     READ = auto()
+    REWIND = auto()
+    DOUBT = auto()
+    TRIM = auto()
     OTHER = auto()
 
 
@@ -31,7 +36,9 @@ WAYS = ("before", "after", "lost")
 """A crash before the call takes effect, one after it, and an answer that is lost."""
 
 Watch = Callable[[connecting.Wire, Call, connecting.Packed, Ask], connecting.Reply]
-_NAMES = ((b"topolog_append", Call.APPEND), (b"topolog_claim", Call.CLAIM), (b"topolog_read", Call.READ))
+Plain = Callable[[redis.Redis], bool]
+"""Whether a plain command of this client gets no answer."""
+_NAMES = tuple((f"topolog_{call.name.lower()}".encode(), call) for call in Call if call is not Call.OTHER)
 
 
 def away(what: str) -> errors.StoreAway:
@@ -44,9 +51,29 @@ def kind(packed: connecting.Packed) -> Call:
 
 
 @contextlib.contextmanager
-def watched(watch: Watch) -> Iterator[None]:
-    """Let every call of every store of this process pass ``watch``."""
+def shared(client: redis.Redis) -> Iterator[None]:
+    """Let all stores of this process ask over the connections of one client: one thread needs no more."""
+    pool = client.connection_pool
+    connection = pool.connection_class(**pool.connection_kwargs)
+
+    def connect(*_: object, **__: object) -> redis.Redis:
+        return redis.Redis(connection_pool=pool)
+
+    try:
+        with (
+            mock.patch.object(connecting.Wire, "_connection", connection),
+            mock.patch.object(connecting, "connect", connect),
+        ):
+            yield
+    finally:
+        connection.disconnect()
+
+
+@contextlib.contextmanager
+def watched(watch: Watch, plain: Plain = lambda _: False) -> Iterator[None]:
+    """Let every call of every store of this process pass ``watch``, and plain commands ``plain``."""
     ask = connecting.Wire.ask
+    execute: Callable[..., object] = redis.Redis.execute_command
 
     def asked(
         self: connecting.Wire, packed: connecting.Packed, *, timeout: float | None = None
@@ -54,5 +81,13 @@ def watched(watch: Watch) -> Iterator[None]:
         # The simulated time says how long one waits, the machine's must not: it may be busy.
         return watch(self, kind(packed), packed, lambda: ask(self, packed, timeout=None))
 
-    with mock.patch.object(connecting.Wire, "ask", asked):
+    def executed(self: redis.Redis, *arguments: object, **options: object) -> object:
+        if plain(self):
+            raise redis.ConnectionError("simulated: the store does not answer")
+        return execute(self, *arguments, **options)
+
+    with (
+        mock.patch.object(connecting.Wire, "ask", asked),
+        mock.patch.object(redis.Redis, "execute_command", executed),
+    ):
         yield

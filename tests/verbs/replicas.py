@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from app import plugins, settings
-from app.domain import model, observing, projecting, snapshots
+from app.domain import events, model, observing, projecting, snapshots
 from app.framework import registry
 from app.kube import accessing, binding, clients, decoding
 from app.simulation import answers, apiservers, objects, populating
@@ -87,14 +87,12 @@ class Replica:
 
     def settled(self) -> int:
         """What the controller does about old promises: the number of those taken back."""
-        settler = settling.Settler(
-            self.context.binder,
-            self.snapshot,
-            lambda uid, cause, reason: releasing.release(
-                self.context.state, self.context.log, uid, cause, reason
-            ),
-            self.clock,
-        )
+        state, log = self.context.state, self.context.log
+
+        def release(uid: str, promise: int, cause: events.Cause, reason: str) -> bool:
+            return releasing.release(state, log, uid, cause, reason, promise=promise)
+
+        settler = settling.Settler(self.context.binder, self.snapshot, release, self.clock)
         settler.turn()
         self.clock.ahead += settling.OLD
         return settler.turn()

@@ -186,7 +186,8 @@ class Settling:
             binding.ApiBinder(cluster.client), lambda: self.snapshot, self._release, self.clock
         )
 
-    def _release(self, uid: str, cause: events.Cause, reason: str) -> bool:
+    def _release(self, uid: str, promise: int, cause: events.Cause, reason: str) -> bool:
+        assert promise == self.snapshot.placements[uid].offset
         self.released.append((uid, cause))
         return True
 
@@ -220,6 +221,20 @@ def test_a_bound_pod_is_left_to_the_watch(cluster_side: conftest.Cluster, node: 
     assert Settling(cluster_side, pod).after(31.0, 31.0) == []
 
 
+def test_a_promise_made_anew_of_the_same_node_is_young(cluster_side: conftest.Cluster) -> None:
+    """Between two looks it was taken back and made again: its Binding may be under way."""
+    pod = pending(cluster_side, "p0")
+    settler = Settling(cluster_side, pod)
+    assert settler.after(29.0) == []
+    again = (
+        events.PlacementReleased(pod.uid, pod.namespace, pod.name, "n", "a test says so", "refused"),
+        events.PodPlaced(pod=pod, node="n"),
+    )
+    settler.snapshot = projecting.project_all(settler.snapshot, again)
+    assert settler.after(1.5, 29.0) == []
+    assert [uid for uid, _ in settler.after(1.5)] == [pod.uid]
+
+
 def test_time_alone_releases_nothing(cluster_side: conftest.Cluster) -> None:
     pod = pending(cluster_side, "p0")
     cluster_side.server.stop()
@@ -237,10 +252,11 @@ def test_a_released_promise_is_in_the_log_and_wakes_who_waits(
     placed = events.PodPlaced(pod=stuck, node="n")
     projection = projecting.Projection(snapshot)
     projection.apply(placed)
-    recording.store.log.append(logs.Batch(events=(placed,), increments=projection.increments))
+    promise = recording.store.log.append(logs.Batch(events=(placed,), increments=projection.increments))
     made = controller()
     recording.until_counts(host=1)
-    assert made.release(stuck.uid, "unbound", "a test says so")
+    assert not made.release(stuck.uid, promise.first - 1, "unbound", "it was another promise")
+    assert made.release(stuck.uid, promise.first, "unbound", "a test says so")
     recording.until_counts()
     conftest.eventually(lambda: waits.name in told(cluster_side), "the waiting pod is told")
     conftest.eventually(lambda: bool(events_of(cluster_side)), "people are told")

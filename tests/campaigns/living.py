@@ -1,0 +1,151 @@
+"""The cluster's own life in a simulation: what people and kubelets do to it."""
+
+import random
+from collections.abc import Callable
+
+from tests.campaigns import clusters
+
+
+class Life:
+    """Changes one cluster, as one die falls."""
+
+    def __init__(
+        self, cluster: clusters.Cluster, die: random.Random, tell: Callable[[str], None], *, steady: bool
+    ) -> None:
+        """``steady``: nothing but pods ever changes."""
+        self._cluster = cluster
+        self._die = die
+        self._tell = tell
+        self._steady = steady
+
+    def begin(self) -> None:
+        """Nodes, a policy, some pods."""
+        cluster, die = self._cluster, self._die
+        for name, role in clusters.NODES.items():
+            cluster.node(name, role=role)
+        cluster.policy({"host": die.randint(1, 2), "member": die.randint(1, 3)})
+        for name in clusters.NAMES[: die.randint(2, 6)]:
+            cluster.pod(name)
+        cluster.pod("plain", {"app": "plain"})
+
+    def people(self) -> None:
+        """Somebody does something."""
+        acts: list[Callable[[], None]] = [
+            self._create,
+            self._create,
+            self._delete,
+            self._recreate,
+            self._echo,
+        ]
+        if not self._steady:
+            acts += [
+                self._relabel,
+                self._renew_node,
+                self._edit_policy,
+                self._renew_policy,
+                self._relabel_pod,
+            ]
+        self._die.choice(acts)()
+
+    def kubelets(self) -> None:
+        """Pods that are to end are gone; others run, or have run."""
+        for pod in self._cluster.all("pods"):
+            key = _key(pod)
+            if "deletionTimestamp" in pod["metadata"]:
+                self._cluster.objects.remove("pods", key)
+            elif pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running"):
+                self._phase(key, "Succeeded" if self._die.random() < 0.1 else "Running")
+
+    def _phase(self, key: tuple[str, str], phase: str) -> None:
+        self._cluster.edit("pods", key, lambda made: made["status"].update(phase=phase))
+
+    def _one(self, resource: str) -> clusters.Json | None:
+        found = self._cluster.all(resource)
+        return self._die.choice(found) if found else None
+
+    def _create(self) -> None:
+        names = {pod["metadata"]["name"] for pod in self._cluster.all("pods")}
+        free = [name for name in clusters.NAMES if name not in names]
+        if free:
+            made = self._cluster.pod(self._die.choice(free))
+            self._tell(f"people create {made['metadata']['name']}")
+
+    def _delete(self) -> None:
+        pod = self._one("pods")
+        if pod is None:
+            return
+        self._tell(f"people delete {pod['metadata']['name']}")
+        if pod["spec"].get("nodeName") and self._die.random() < 0.5:
+            self._cluster.edit("pods", _key(pod), _terminate)
+        else:
+            self._cluster.objects.remove("pods", _key(pod))
+
+    def _recreate(self) -> None:
+        pod = self._one("pods")
+        if pod is not None:
+            meta = pod["metadata"]
+            self._tell(f"people recreate {meta['name']}")
+            self._cluster.objects.remove("pods", _key(pod))
+            self._cluster.pod(meta["name"], meta["labels"])
+
+    def _echo(self) -> None:
+        """A change that scheduling does not depend on, or a line that nobody understands."""
+        if self._die.random() < 0.3:
+            self._cluster.objects.say("pods", b'{"type":"MODIFIED","object":{"metadata":{"name":5}}}')
+            return
+        pod = self._one("pods")
+        if pod is not None:
+            noise = str(self._die.random())
+            self._cluster.edit("pods", _key(pod), lambda made: made["status"].update(message=noise))
+
+    def _relabel(self) -> None:
+        node = self._one("nodes")
+        if node is not None:
+            role = self._die.choice(("host", "member", "spare"))
+            self._tell(f"people make {node['metadata']['name']} a {role}")
+            key = ("", node["metadata"]["name"])
+            self._cluster.edit("nodes", key, lambda made: made["metadata"]["labels"].update(role=role))
+
+    def _relabel_pod(self) -> None:
+        pod = self._one("pods")
+        if pod is not None:
+            app = self._die.choice(("web", "other"))
+            self._tell(f"people label {pod['metadata']['name']} app={app}")
+            self._cluster.edit("pods", _key(pod), lambda made: made["metadata"]["labels"].update(app=app))
+
+    def _renew_node(self) -> None:
+        node = self._one("nodes")
+        if node is not None:
+            name, labels = node["metadata"]["name"], node["metadata"]["labels"]
+            self._tell(f"node {name} is made anew")
+            self._cluster.objects.remove("nodes", ("", name))
+            if self._die.random() < 0.7:
+                self._cluster.node(name, **{clusters.KEY: labels.get(clusters.KEY, "host")})
+        there = {made["metadata"]["name"] for made in self._cluster.all("nodes")}
+        missing = sorted(clusters.NODES.keys() - there)
+        if missing and self._die.random() < 0.5:
+            self._cluster.node(missing[0], role=clusters.NODES[missing[0]])
+
+    def _edit_policy(self) -> None:
+        policy = self._one("workloadpolicies")
+        if policy is not None:
+            quotas = {"host": self._die.randint(0, 3), "member": self._die.randint(0, 3)}
+            self._tell("people edit the policy")
+            key = (clusters.NAMESPACE, policy["metadata"]["name"])
+            spec = clusters.Cluster.spec(quotas)
+            self._cluster.edit("workloadpolicies", key, lambda made: made.update(spec=spec))
+
+    def _renew_policy(self) -> None:
+        if self._cluster.all("workloadpolicies"):
+            self._tell("people delete the policy")
+            self._cluster.objects.remove("workloadpolicies", (clusters.NAMESPACE, clusters.POLICY))
+        if self._die.random() < 0.7:
+            self._cluster.policy({"host": self._die.randint(1, 2), "member": self._die.randint(1, 3)})
+
+
+def _key(pod: clusters.Json) -> tuple[str, str]:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+
+def _terminate(made: clusters.Json) -> None:
+    made["metadata"]["deletionTimestamp"] = "2026-07-01T10:00:00Z"

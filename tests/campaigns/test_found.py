@@ -1,0 +1,233 @@
+"""What the simulation found, one step at a time: each was a mistake once.
+
+The histories are those of failing seeds, cut down to what mattered.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from unittest import mock
+
+import pytest
+from structlog import testing
+
+from app.domain import events
+from app.kube import binding, errors
+from app.store import codecs, connecting, embedded, keys, logs, opening
+from tests.campaigns import clocks, clusters, failing, parts, promises, wires
+
+
+class World:
+    """A cluster, a store on a server of its own, and the processes that a test starts."""
+
+    def __init__(self, server: embedded.Server) -> None:
+        self.clock = clocks.Clock()
+        self.cluster = clusters.Cluster()
+        for name, role in clusters.NODES.items():
+            self.cluster.node(name, role=role)
+        self.cluster.policy({"host": 1, "member": 1})
+        self.server = server
+        self.direct = connecting.connect(server.url)
+        self.direct.flushdb()
+        names = keys.Keys("found")
+        opening.migrate(self.direct, names)
+        self.watchdog = promises.Watchdog(self.direct, names, self.cluster)
+        self._stores: list[opening.Store] = []
+
+    def close(self) -> None:
+        for store in self._stores:
+            store.close()
+        self.direct.close()
+
+    def way(self) -> clusters.Client:
+        return clusters.Client(self.cluster, self.clock, clusters.Faults(random.Random(0), 0.0))
+
+    def store(self, *, emptied: bool = False) -> opening.Store:
+        self._stores.append(parts.opened(self.server.url, "found", emptied=emptied))
+        return self._stores[-1]
+
+    def extender(self) -> parts.Extender:
+        return parts.extender(self.store(), self.way(), self.clock, "extender")
+
+    def recorder(self, name: str = "recorder") -> parts.Recorder:
+        """One that leads and has recorded everything."""
+        recorder = parts.Recorder(self.store(), self.way(), self.clock, random.Random(0), name)
+        self.clock.advance(1.0)
+        assert recorder.begin()
+        self.hear(recorder)
+        return recorder
+
+    def listen(self, recorder: parts.Recorder) -> None:
+        """Everything that the cluster has to tell comes to the recorder."""
+        for kind in clusters.RESOURCES:
+            while getattr(recorder.hear(kind), "version", "") != str(self.cluster.objects.version):
+                pass
+
+    def hear(self, recorder: parts.Recorder) -> None:
+        """And is recorded."""
+        self.listen(recorder)
+        assert recorder.turn() is None
+
+    def events(self) -> list[events.AnyEvent]:
+        """All that is in the log."""
+        self.watchdog.compare()
+        return [codecs.decode(entry.payload) for entry in self.watchdog.entries]
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[embedded.Server]:
+    server = embedded.Server()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def world(own: embedded.Server) -> Iterator[World]:
+    made = World(own)
+    with testing.capture_logs(), clocks.installed(made.clock):
+        yield made
+        made.close()
+
+
+def test_what_seems_no_news_beside_a_foreign_event_is_recorded(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recorder with much to do bets on nobody else writing: it lost the end of a pod that way."""
+    recorder = world.recorder()
+    monkeypatch.setattr("workers.drafting.ALONE", 3)
+    pod = world.cluster.pod("web-0")
+    somebody = world.store().log
+    foreign = logs.Batch(events=(events.Quarantined(kind="pods", object="p", reason="a test says so"),))
+
+    def others(_: connecting.Wire, call: wires.Call, __: connecting.Packed, ask: wires.Ask) -> object:
+        if call is wires.Call.APPEND and not written:
+            written.append(foreign)
+            somebody.append(foreign)
+        return ask()
+
+    written: list[logs.Batch] = []
+    with wires.watched(others):
+        world.hear(recorder)
+    assert written
+    world.cluster.objects.remove("pods", (clusters.NAMESPACE, "web-0"))
+    world.hear(recorder)
+    assert any(
+        isinstance(one, events.PodGone) and one.uid == pod["metadata"]["uid"] for one in world.events()
+    )
+
+
+def test_the_range_of_a_loss_is_what_anybody_knows_of(world: World) -> None:
+    """The word in the Lease may be old: others have said since how far the log went."""
+    replica = failing.Replica(world.direct)
+    recorder = world.recorder()
+    noted = recorder.store.log.head().offset
+    world.clock.advance(parts.TERMS.retry)  # leaves word
+    replica.follow()
+    world.cluster.pod("web-0")
+    assert recorder.elector is not None
+    recorder.elector.frozen = True
+    world.hear(recorder)
+    extender = world.extender()
+    lost = extender.store.follower.catch_up().offset
+    assert lost > noted
+    recorder.close()
+    world.watchdog.compare()
+    replica.promote()
+    assert world.watchdog.failed_over() == promises.Loss(extender.store.log.incarnation, noted + 1, lost)
+    assert extender.bind("shop", "web-0", world.cluster.all("pods")[0]["metadata"]["uid"], "h1")
+    successor = parts.Recorder(world.store(), world.way(), world.clock, random.Random(0), "successor")
+    for _ in range(10):
+        world.clock.advance(parts.TERMS.retry)
+        successor.begin()
+    assert successor.leads
+    (told,) = (one for one in world.events() if isinstance(one, events.StoreRewound))
+    assert (told.lost_from, told.lost_to) == (noted + 1, lost)
+
+
+def test_a_checkpoint_serves_whoever_goes_along_to_another_incarnation(world: World) -> None:
+    """The part before it is trimmed: without the checkpoint there is no way to go along."""
+    replica = failing.Replica(world.direct)
+    recorder = world.recorder()
+    compacting = world.store()
+    compacting.follower.catch_up()
+    snapshot, at_ms = compacting.follower.dated()
+    assert at_ms is not None
+    compacting.checkpoints.write(snapshot, at_ms)
+    compacting.log.trim(snapshot.offset, snapshot.offset, reader_timeout=-1.0)
+    replica.follow()
+    world.cluster.pod("web-0")
+    world.hear(recorder)
+    extender = world.extender()
+    extender.store.follower.catch_up()
+    replica.promote()
+    assert recorder.turn() is not None
+    assert recorder.begin()
+    world.hear(recorder)
+    assert {pod.name for pod in extender.store.follower.catch_up().pods.values()} == {"web-0"}
+
+
+def refusing(reasons: list[str]) -> Callable[..., object]:
+    """The API server's side of Bindings: each is done or not, and nobody hears of it."""
+    exchange = clusters.Client.exchange
+
+    def exchanged(
+        self: clusters.Client, method: str, path: str, body: bytes = b"", *, timeout: float
+    ) -> object:
+        if method != "POST":
+            return exchange(self, method, path, body, timeout=timeout)
+        reason = reasons.pop(0)
+        if reason == "done":
+            exchange(self, method, path, body, timeout=timeout)
+        self._clock.advance(timeout)
+        raise errors.Unreachable("simulated", refused=reason == "refused")
+
+    return exchanged
+
+
+def test_a_refused_repetition_proves_nothing_about_the_first_binding(world: World) -> None:
+    """The first was carried out unseen; that a later one could not connect must not free its place."""
+    world.recorder()
+    uid = world.cluster.pod("web-0")["metadata"]["uid"]
+    extender = world.extender()
+    with (
+        mock.patch.object(clusters.Client, "exchange", refusing(["done", "lost", "refused"])),
+        mock.patch.object(binding.ApiBinder, "_resolved", return_value=binding.Unknown("nobody knows")),
+    ):
+        assert "not known" in extender.bind("shop", "web-0", uid, "h1")
+        world.clock.advance(10.0)
+        assert extender.bind("shop", "web-0", uid, "h1") == ""
+    assert dict(extender.store.follower.catch_up().counts) == {"shop/spread|role=host": 1}
+
+
+def test_a_promise_that_is_taken_up_again_is_made_anew(world: World) -> None:
+    """Else it would be old for whoever looks for promises that nobody keeps."""
+    world.recorder()
+    uid = world.cluster.pod("web-0")["metadata"]["uid"]
+    extender = world.extender()
+    with mock.patch.object(clusters.Client, "exchange", refusing(["lost", "lost"])):
+        assert "not known" in extender.bind("shop", "web-0", uid, "h1")
+    settler = parts.settler(world.extender(), world.clock)
+    assert settler.turn() == 0
+    world.clock.advance(29.0)
+    with mock.patch.object(clusters.Client, "exchange", refusing(["lost", "lost"])):
+        assert "not known" in extender.bind("shop", "web-0", uid, "h1")
+    assert settler.turn() == 0
+    world.clock.advance(29.0)
+    assert settler.turn() == 0
+    world.clock.advance(2.0)
+    assert settler.turn() == 1
+
+
+def test_no_binding_is_repeated_after_its_time(world: World) -> None:
+    """A process that was stopped between two attempts goes on later than anybody waits for it."""
+    uid = world.cluster.pod("web-0")["metadata"]["uid"]
+    sent: list[float] = []
+
+    def stopped(*_: object, timeout: float, **__: object) -> object:
+        sent.append(timeout)
+        world.clock.advance(30.0)
+        raise errors.Unreachable("simulated: no answer")
+
+    with mock.patch.object(clusters.Client, "exchange", stopped):
+        outcome = binding.ApiBinder(world.way()).bind("shop", "web-0", uid, "h1", timeout=3.0)
+    assert isinstance(outcome, binding.Unknown)
+    assert len(sent) == 2  # one Binding, and one look at the pod
