@@ -184,13 +184,12 @@ class Auditor:
     # -- repairs ---------------------------------------------------------------------------
 
     def _trusted(self, books: accounting.Books) -> bool:
-        """Nothing speaks against the log: then what differs from it is wrong."""
-        return (
-            not books.broken
-            and books.past.passes > 0
-            and self._facts.complete
-            and not self.board.of("fact", *consistency.LOG)
-        )
+        """Nothing speaks against the log: then what differs from it is wrong.
+
+        Whether the log is true of the cluster does not matter: views are views of the log, and a fact that
+        mends it is only taken where they are right.
+        """
+        return not books.broken and books.past.passes > 0 and not self.board.of(*consistency.LOG)
 
     def _repair(self, books: accounting.Books) -> None:
         made: list[consistency.Repair] = []

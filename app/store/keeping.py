@@ -107,7 +107,8 @@ def memory(facts: findings.Facts) -> Iterator[findings.Finding]:
                 "bad" if share >= _FULL else "poor",
                 full,
                 "appends are refused once it is full",
-                "raise it (CONFIG SET maxmemory), keep fewer decisions (store.decisions_kept)",
+                "see that a compactor runs; raise it (CONFIG SET maxmemory), keep fewer decisions"
+                " (store.decisions_kept)",
             )
     evicted = _number(facts, "evicted_keys")
     if evicted:

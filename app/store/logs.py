@@ -331,6 +331,8 @@ class Log:
             reply = self._repeated(session.wire, packed, None)
         if not isinstance(reply, list):
             raise errors.StoreError(f"the store answered to {function} with {reply!r}")
+        if reply[0] == b"SCHEMA":
+            tailing.refuse(reply)
         return reply
 
     def close(self) -> None:

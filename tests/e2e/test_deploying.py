@@ -49,6 +49,7 @@ MAY_NOT = {
     ],
     "controller": ["create pods/binding", "patch pods", "update pods/status", "list nodes", "get secrets"],
     "auditor": ["watch pods", "patch pods", "create pods/binding", f"create {LEASES} - {HOME}"],
+    "compactor": ["list nodes", "list pods", "get pods", "get secrets"],
     "extender": [
         "list pods",
         "watch nodes",
@@ -66,7 +67,7 @@ def deployed(cluster: clusters.Cluster) -> clusters.Cluster:
     cluster.add_nodes("n1", "n2")
     cluster.start_scheduler("default", PLAIN)
     cluster.kubectl("apply", "-k", DEPLOY / "overlays" / "sidecar")
-    for name in ("recorder", "controller", "auditor", "extender", "scheduler"):
+    for name in ("recorder", "controller", "auditor", "compactor", "extender", "scheduler"):
         cluster.service_account(HOME, f"topolog-{name}")
     return cluster
 
@@ -77,7 +78,7 @@ def account(name: str) -> str:
 
 def test_the_pods_are_admitted_and_apart(deployed: clusters.Cluster) -> None:
     # The namespace enforces the restricted Pod Security Standard: a pod that breaks it is never made.
-    for name in ("recorder", "controller", "auditor", "extender"):
+    for name in ("recorder", "controller", "auditor", "compactor", "extender"):
         deployed.kubectl("-n", HOME, "rollout", "status", f"deployment/topolog-{name}", "--timeout=30s")
     extenders = deployed.pods(HOME, labels="app.kubernetes.io/component=extender")
     assert {pod["spec"]["nodeName"] for pod in extenders} == {"n1", "n2"}

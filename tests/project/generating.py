@@ -11,6 +11,7 @@ from app import cli, settings, telemetry
 from app.cli import exits
 from app.serving import contexts, issuing, keystores, metering
 from app.store import permissions
+from tests.project import examinations, recorded
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -122,10 +123,28 @@ def _labels_of(metric: core.Metric) -> tuple[str, ...]:
     return tuple(sorted({label for sample in metric.samples for label in sample.labels}))
 
 
+def doctor_page() -> str:
+    """Everything that the doctor may find wrong with a server."""
+    lines = [
+        "# What the doctor finds\n",
+        _NOTE,
+        "`topolog doctor store` looks at the server of `store.url` with the rights of the user named there"
+        " and changes nothing. Its exit code is 1 if something is BAD. *Not ready*: the processes look for"
+        " this themselves, and do not get ready as long as it is so (`appendonly` and `appendfsync` only"
+        " with `store.require_durable`).\n",
+        *examinations.lines(),
+        "\nIt also asks the sentinels, or every node of a Redis Cluster, and tries for the user of each role"
+        " whether the server would let it do what it must, and nothing else (`topolog doctor users`).\n",
+    ]
+    return "\n".join(lines)
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "settings.md": settings_page,
     "commands.md": commands_page,
     "metrics.md": metrics_page,
+    "store.md": lambda: recorded.store_page(_NOTE),
+    "doctor.md": doctor_page,
 }
 
 

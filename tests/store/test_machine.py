@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from app import settings as configuration
-from app.domain import counting, events, model, projecting, snapshots
-from app.store import connecting, embedded, errors, following, keys, logs, opening
+from app.domain import auditing, consistency, counting, events, model, projecting, snapshots
+from app.store import connecting, embedded, errors, following, inspecting, keys, logs, opening
 from tests.domain import generating, recomputing
 from tests.store import losing, writing
+from workers import repairing
 
 WRITERS = 3
 INDEXED = frozenset(("app",))
@@ -163,6 +164,35 @@ class Writers(RuleBasedStateMachine):
                 assert writer.snapshot.offset != self.expected.offset
             else:
                 self._happened([gone])
+
+    @rule(
+        counts=st.dictionaries(
+            st.sampled_from(("blue/p|zone=a", "blue/all|zone=b", "no/such|key")), st.integers(1, 3)
+        ),
+        versions=st.dictionaries(
+            st.sampled_from(("node:n0", "pod:nobody", "policies:blue")), st.integers(900, 999)
+        ),
+        lost=st.booleans(),
+    )
+    def corrupt(self, counts: dict[str, int], versions: dict[str, int], lost: bool) -> None:
+        """Somebody writes past the log, and an auditor brings the views back to it by an event."""
+        client, names = self.store.client, self.names
+        for key, by in counts.items():
+            client.hincrby(names.counts, key, by)
+        for subject, version in versions.items():
+            client.hset(names.versions, subject, version)
+        look = inspecting.Inspector(client, names).look(self.expected.offset)
+        assert auditing.apart(look.counts, self.expected.counts) == counts
+        wrong = auditing.apart(look.versions, self.expected.versions)
+        assert wrong.keys() == versions.keys()
+        if lost and (counts or versions):
+            self.proxy.lose_next()
+        made = repairing.Repairs(self.log, "auditor").views(
+            self.expected, counts, {subject: look.versions[subject] for subject in wrong}, consistency.Board()
+        )
+        assert bool(made) is bool(counts or versions)
+        if made:
+            self._happened([self.log.read(made[0].offset - 1)[0].event])
 
     @invariant()
     def the_log_is_dense_and_is_what_was_accepted(self) -> None:

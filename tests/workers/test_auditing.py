@@ -114,7 +114,7 @@ def world(
     for number in range(4):
         cluster_side.pod(f"w{number}", node=f"n{1 + number % 2}", app="x")
     recorder = recorded().ready()
-    recorder.until_counts(**{"a": 2, "b": 2})
+    recorder.until_counts(a=2, b=2)
     made = World(cluster_side, recorder, again, OPTIONS)
     report = made.looked()
     assert report.differences == ()
@@ -246,6 +246,11 @@ def beginning_removed(world: World) -> list[Found]:
     return [Found("uncovered", "log", 4, blame="the entries before 4 were removed")]
 
 
+ADDED = events.PodSeen(
+    pod=model.Pod(uid="added", namespace="ns", name="added", labels={"app": "x"}, node="n1")
+)
+
+
 def _entry(world: World, event: events.AnyEvent, identity: str) -> None:
     now = int(world.client.time()[0]) * 1000
     world.client.xadd(world.keys.log, {"t": now, "e": codecs.encode(event), "w": ""}, id=identity)
@@ -254,13 +259,13 @@ def _entry(world: World, event: events.AnyEvent, identity: str) -> None:
 def entry_added(world: World) -> list[Found]:
     world.recorder.stop()
     offset = world.head + 1
-    _entry(world, writing.seen("added", "n1", app="x"), f"{offset}-0")
+    _entry(world, ADDED, f"{offset}-0")
     return [Found("foreign", f"entry:{offset}", offset, "without an epoch", "past the store's function")]
 
 
 def entry_added_between(world: World) -> list[Found]:
     world.recorder.stop()
-    _entry(world, writing.seen("added", "n1", app="x"), f"{world.head}-1")
+    _entry(world, ADDED, f"{world.head}-1")
     return [Found("foreign", f"entry:{world.head}", world.head, blame="it has the id")]
 
 
@@ -590,6 +595,55 @@ def test_facts_are_mended_by_the_recorder_when_it_is_asked(
     assert len(asked) == 1
     assert listed[-1].kind == asked[0].kind
     assert listed[-1].reason.startswith("asked by the auditor")
+
+
+def test_who_starts_anew_folds_an_edited_entry_and_mends_what_it_says(
+    world: World, again: Callable[..., opening.Store]
+) -> None:
+    counts = world.store.log.counts()
+    entry_edited(world)
+    restarted = conftest.Recording(again(), world.cluster).ready()
+    try:
+        auditor = world.another(REPAIRING)
+        report = world.looked(auditor)
+        conftest.eventually(
+            lambda: bool(auditor.turn()) and auditor.report is not None and not auditor.report.differences,
+            f"it is mended: {report.differences}",
+        )
+        assert world.store.log.counts() == counts == dict(restarted.snapshot.counts)
+    finally:
+        restarted.stop()
+
+
+def test_an_entry_that_was_added_behind_the_head_can_be_taken_in(
+    world: World, again: Callable[..., opening.Store]
+) -> None:
+    (wrong,) = entry_added(world)
+    assert world.looked().total == 1
+    with pytest.raises(errors.StoreError):
+        _place(world)
+    # As docs/how-to/consistency.md says.
+    at_ms = world.store.log.time_of(wrong.offset)
+    assert at_ms is not None
+    world.client.hset(world.keys.meta, mapping={keys.HEAD: wrong.offset, "at": at_ms})
+    restarted = conftest.Recording(again(), world.cluster).ready()
+    try:
+        auditor = world.another(REPAIRING)
+        conftest.eventually(
+            lambda: bool(auditor.turn()) and {one.kind for one in auditor.board} == {"fence"},
+            "it is taken for what it is, not counted and not true, and only its origin stays",
+        )
+        assert auditor.report is not None
+        assert {one.what for one in auditor.report.repairs} == {"counts", "versions", "pods"}
+        assert "added" not in restarted.snapshot.pods
+        _place(world)
+    finally:
+        restarted.stop()
+
+
+def _place(world: World) -> None:
+    snapshot = world.recorder.snapshot
+    writing.placement(world.store.log, snapshot, snapshot.pods[world.uid("w0")], "n1")
 
 
 # -- and nothing else ----------------------------------------------------------------------

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import structlog
 
 from app import plugins
 from app.domain import events, model, projecting, snapshots
@@ -380,3 +381,24 @@ def test_a_server_that_is_away_harms_nobody(
     cluster_side.server.stop()
     poster.post(pod, "R", "m")
     assert poster.dropped == 1
+
+
+def test_events_that_are_not_taken_are_logged_once(
+    cluster_side: conftest.Cluster, poster: event_posting.Poster
+) -> None:
+    pods, records = [pending(cluster_side, f"p{at}") for at in range(5)], Records()
+    records.found = [decision(1, pods[0], {FULL: 6})]
+    teller = telling.Teller(records, poster)
+    teller.turn()
+    cluster_side.server.faults.add(
+        faults.Kind.FAIL, lambda asked: asked.path.endswith("/events"), times=3, status=403
+    )
+    with structlog.testing.capture_logs() as lines:
+        for number, pod in enumerate(pods, 2):
+            records.found.append(decision(number, pod, {FULL: 6}))
+            teller.turn()
+    assert [(line["log_level"], line["event"], line["pod"]) for line in lines] == [
+        ("warning", "events about pods are not taken", "ns/p0")
+    ]
+    assert "403" in lines[0]["error"]
+    assert [name for name, *_ in events_of(cluster_side)] == ["p3", "p4"]

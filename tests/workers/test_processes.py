@@ -90,7 +90,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, said
 
 
-@pytest.mark.parametrize("command", ["record", "control"])
+@pytest.mark.parametrize("command", ["record", "control", "audit"])
 def test_a_worker_gets_ready_and_ends_by_a_signal(
     start: Start, store: opening.Store, cluster_side: conftest.Cluster, command: str
 ) -> None:

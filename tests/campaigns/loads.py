@@ -1,0 +1,219 @@
+"""People, kubelets, schedulers and a writer at work on a cluster, and what each of them was told.
+
+The cluster is the simulated API server's; everybody else is as real as the campaign wants. In the end
+what was acknowledged is compared with what the log and the cluster hold.
+"""
+
+import contextlib
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from app.domain import events
+from app.simulation import answers, apiservers, faults, requests
+from app.store import errors, incarnations, logs, opening
+from tests.campaigns import clusters, promises
+
+Bind = Callable[[clusters.Json, str, random.Random], str | None]
+"""(pod, node, die) -> the error of the reply, empty if the pod is said to be bound; None: no answer."""
+
+_MOST_PODS = 16
+_PAUSE = 0.01
+
+
+class Written(NamedTuple):
+    """An append that was acknowledged."""
+
+    incarnation: str
+    offset: int
+    at_ms: int
+    name: str
+
+
+class Side(clusters.Cluster):
+    """The cluster as the simulated API server holds it; every Binding that took effect is noted."""
+
+    def __init__(self, api: apiservers.ApiServer) -> None:
+        super().__init__()
+        self.objects = api.objects
+        self._answer = api.answering.answer
+        vars(api.answering)["answer"] = self._noted
+
+    def _noted(self, request: requests.Request) -> tuple[int, bytes]:
+        answer = self._answer(request)
+        if request.path.endswith("/binding") and answer[0] < 400:
+            made = msgspec.json.decode(request.body)
+            self.bound.setdefault(made["metadata"]["uid"], set()).add(made["target"]["name"])
+            self.bindings += 1
+        return answer
+
+
+class Load:
+    """Everybody who has something to do, each in a thread, from one seed."""
+
+    def __init__(
+        self, api: apiservers.ApiServer, side: Side, store: opening.Store, binds: Sequence[Bind], seed: int
+    ) -> None:
+        """``store``: the writer's own."""
+        self.acknowledged: list[tuple[str, str]] = []
+        """(uid, node) of each bind that was answered with success."""
+        self.written: list[Written] = []
+        self.counted: Counter[str] = Counter()
+        self.errors: list[BaseException] = []
+        self.notes = 0
+        self._api = api
+        self._side = side
+        self._store = store
+        self._binds = binds
+        self._die = random.Random(seed)
+        self._stopped = threading.Event()
+        self._names = 0
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> "Load":
+        turns: list[Callable[[random.Random], None]] = [self._people, self._kubelet, self._write]
+        turns += [self._scheduler(bind) for bind in self._binds]
+        self._stopped.clear()
+        for turn in turns:
+            die = random.Random(self._die.random())
+            self._threads.append(threading.Thread(target=self._repeat, args=(turn, die), daemon=True))
+            self._threads[-1].start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join(30.0)
+            assert not thread.is_alive(), "somebody never gets an answer"
+        self._threads.clear()
+
+    def _repeat(self, turn: Callable[[random.Random], None], die: random.Random) -> None:
+        try:
+            while not self._stopped.wait(_PAUSE * die.random()):
+                turn(die)
+        except BaseException as problem:
+            self.errors.append(problem)
+
+    def _people(self, die: random.Random) -> None:
+        pods = self._side.all("pods")
+        if len(pods) < _MOST_PODS:
+            self._names += 1
+            self._side.pod(f"web-{self._names}", None if die.random() < 0.8 else {"app": "plain"})
+        else:
+            meta = die.choice(pods)["metadata"]
+            self._side.objects.remove("pods", (meta["namespace"], meta["name"]))
+        if die.random() < 0.02:
+            # The answer to a Binding is lost: nobody but the API server knows what came of it.
+            self._api.faults.add(faults.Kind.LOSE, faults.calls("POST", "/binding"))
+
+    def _kubelet(self, die: random.Random) -> None:
+        bound = [pod for pod in self._side.all("pods") if pod["spec"].get("nodeName")]
+        running = [pod for pod in bound if pod["status"].get("phase") != "Succeeded"]
+        if not running:
+            return
+        meta, phase = die.choice(running)["metadata"], die.choice(("Running", "Running", "Succeeded"))
+        with contextlib.suppress(answers.Refused):  # gone meanwhile
+            self._side.edit(
+                "pods", (meta["namespace"], meta["name"]), lambda made: made["status"].update(phase=phase)
+            )
+
+    def _scheduler(self, bind: Bind) -> Callable[[random.Random], None]:
+        def turn(die: random.Random) -> None:
+            pending = [pod for pod in self._side.all("pods") if not pod["spec"].get("nodeName")]
+            if not pending:
+                return
+            pod, node = die.choice(pending), die.choice(sorted(clusters.NODES))
+            said = bind(pod, node, die)
+            if said == "":
+                self.acknowledged.append((pod["metadata"]["uid"], node))
+            elif said is None:
+                self.counted["no answer"] += 1
+                self._stopped.wait(0.05)
+            else:
+                self.counted["refused"] += 1
+
+        return turn
+
+    def _write(self, _: random.Random) -> None:
+        """A writer of facts; whether an append without an answer was carried out shows in the end."""
+        self.notes += 1
+        name = f"note-{self.notes}"
+        note = events.Quarantined(kind="notes", object=name, reason="written by a campaign")
+        incarnation = self._store.log.incarnation
+        try:
+            found = self._store.log.append(
+                logs.Batch(events=(note,)), logs.Guard(incarnation=incarnation), timeout=1.0
+            )
+        except errors.StoreAway:
+            self.counted["unknown"] += 1
+        except errors.Rewound:
+            self.counted["rewound"] += 1
+            with contextlib.suppress(errors.StoreError):
+                self._store.follower.catch_up()
+            self._stopped.wait(0.05)
+        else:
+            self.written.append(Written(incarnation, found.first, found.at_ms, name))
+
+
+# -- the end -----------------------------------------------------------------------------------
+
+
+def judge(side: Side, store: opening.Store, load: Load, *, lossy: bool = False) -> int:
+    """Nothing that was acknowledged is lost (``lossy``: but for what is told), and all agree.
+
+    Returns how many acknowledged appends were lost.
+    """
+    assert not load.errors, load.errors
+    for uid, node in load.acknowledged:
+        where = side.bound.get(uid)
+        promises.demand(where == {node}, "P7", f"pod {uid} is said to be on {node}, is on {where}")
+    _Watchdog(store.client, store.keys, side, steady=True).converged()
+    check_epochs(store.log)
+    return _writings(store.log, load, lossy=lossy)
+
+
+class _Watchdog(promises.Watchdog):
+    """Reads a log afterwards: what it tells to be lost was never seen here."""
+
+    def _rewound(self, event: events.StoreRewound) -> None:
+        pass
+
+
+def check_epochs(log: logs.Log) -> None:
+    """Along the log no epoch is lower than one before it."""
+    epochs = [epoch for _, epoch in log.epochs(limit=10_000_000) if epoch]
+    promises.demand(
+        epochs == sorted(epochs, key=lambda epoch: (len(epoch), epoch)), "P5", "a lower epoch has written"
+    )
+
+
+def _writings(log: logs.Log, load: Load, *, lossy: bool) -> int:
+    found: dict[str, list[tuple[int, int]]] = {}
+    rewinds: list[events.StoreRewound] = []
+    for entry in log.read(0, limit=10_000_000):
+        if isinstance(entry.event, events.Quarantined):
+            found.setdefault(entry.event.object, []).append((entry.offset, entry.at_ms))
+        elif isinstance(entry.event, events.StoreRewound):
+            rewinds.append(entry.event)
+    promises.demand(lossy or not rewinds, "P2", f"the store lost what it had acknowledged: {rewinds}")
+    twice = {name: places for name, places in found.items() if len(places) > 1}
+    promises.demand(not twice, "P3", f"appended more than once: {twice}")
+    lost = [one for one in load.written if found.get(one.name) != [(one.offset, one.at_ms)]]
+    silent = [one for one in lost if not any(_tells(event, one) for event in rewinds)]
+    promises.demand(
+        not silent,
+        "P4",
+        f"of {len(lost)} lost appends {len(silent)} were lost in silence: {silent[:3]} .. {silent[-3:]};"
+        f" told {[(one.from_incarnation, one.lost_from, one.lost_to) for one in rewinds]}",
+    )
+    return len(lost)
+
+
+def _tells(event: events.StoreRewound, one: Written) -> bool:
+    """Whether the loss of an append is within what an event tells, be it in a later incarnation."""
+    earlier = incarnations.later(one.incarnation, event.from_incarnation)
+    return event.lost_from <= one.offset and not earlier

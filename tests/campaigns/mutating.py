@@ -1,0 +1,249 @@
+"""Are the tests worth anything? Each mutant of the function and of the fold is to fail one of them.
+
+    python -m tests.campaigns.mutating function|fold             # every mutant; one JSON line each
+    python -m tests.campaigns.mutating function|fold NAME        # one of them, with what the tests said
+    python -m tests.campaigns.mutating function|fold --sample 5 --seed 3
+
+One process imports everything and forks for each mutant; the child puts the mutant in place and runs
+the tests that concern it, until the first fails. A child that takes too long counts as failed.
+"""
+
+import argparse
+import contextlib
+import functools
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+import redis
+from hypothesis import settings as hypothesis_settings
+
+from app.domain import counting, projecting
+from app.store import connecting, embedded, errors, opening
+from tests.campaigns import mutants
+
+LIMIT = 90.0
+"""Seconds for one mutant: many times what the tests take without one."""
+SURVIVORS = pathlib.Path(__file__).with_name("survivors.txt")
+"""The mutants that no test need fail, and why: subject, name and reason, with tabs between them."""
+
+
+class Subject(NamedTuple):
+    """What is mutated, and the tests that know it best, the quickest first."""
+
+    tests: tuple[str, ...]
+    without: str
+    """Tests that take long and look at something else, as pytest's ``-k`` spells it."""
+    made: Callable[[], list[tuple[mutants.Mutant, Callable[[str], None]]]]
+
+
+class Outcome(NamedTuple):
+    """What became of one mutant."""
+
+    name: str
+    outcome: str
+    """killed, late, survived, or invalid: one that is no program."""
+    seconds: float
+
+
+def _in_function() -> list[tuple[mutants.Mutant, Callable[[str], None]]]:
+    return [(one, _plant_function) for one in mutants.of_lua(opening.library())]
+
+
+def _plant_function(text: str) -> None:
+    opening.library = lambda: text
+
+
+def _in_fold() -> list[tuple[mutants.Mutant, Callable[[str], None]]]:
+    found: list[tuple[mutants.Mutant, Callable[[str], None]]] = []
+    for module in (projecting, counting):
+        assert module.__file__ is not None
+        text = pathlib.Path(module.__file__).read_text()
+        name = module.__name__.rpartition(".")[2]
+        found += [
+            (mutants.Mutant(f"{name}.{one.name}", one.make), _planted_in(module))
+            for one in mutants.of_python(text)
+        ]
+    return found
+
+
+def _planted_in(module: ModuleType) -> Callable[[str], None]:
+    def plant(text: str) -> None:
+        # Everybody asks the module, so what it says now is what everybody gets.
+        exec(compile(text, f"<mutant of {module.__name__}>", "exec"), vars(module))
+
+    return plant
+
+
+SUBJECTS = {
+    "function": Subject(
+        (
+            "tests/store/test_logs.py",
+            "tests/store/test_doubts.py",
+            "tests/store/test_functions.py",
+            "tests/store/test_following.py",
+            "tests/workers/test_compacting.py",
+            "tests/workers/test_leading.py",
+            "tests/store/test_machine.py",
+        ),
+        "not (waits_while_the_store_is_away or do_no_harm or cut_anywhere or stolen or within_the_timeout)",
+        _in_function,
+    ),
+    "fold": Subject(("tests/domain", "tests/laws"), "", _in_fold),
+}
+
+
+def chosen(subject: str, *, sample: int = 0, seed: int = 0, operator: str = "") -> list[str]:
+    """Names of mutants that the tests are to fail: all, or a sample of those that they can fail."""
+    made = [mutant for mutant, _ in SUBJECTS[subject].made()]
+    names = [mutant.name for mutant in made if operator in ("", mutant.operator)]
+    if not sample:
+        return names
+    excused = explained(subject)
+    return random.Random(seed).sample([name for name in names if name not in excused], sample)
+
+
+def explained(subject: str) -> dict[str, str]:
+    """Mutants that may survive -> why."""
+    found = {}
+    for line in SURVIVORS.read_text().splitlines():
+        if line and not line.startswith("#"):
+            of, name, reason = line.split("\t")
+            if of == subject:
+                found[name] = reason
+    return found
+
+
+def run(subject: str, names: list[str], tell: Callable[[Outcome], None], *, aloud: bool = False) -> None:
+    """Try each of the mutants."""
+    made = {mutant.name: (mutant, plant) for mutant, plant in SUBJECTS[subject].made()}
+    server = embedded.Server() if subject == "function" else None
+    try:
+        if len(names) == len(made):
+            sound = _tried(SUBJECTS[subject], lambda: None, aloud=False)
+            assert sound == "survived", f"without any mutant the tests of the {subject} end so: {sound}"
+        for name in names:
+            mutant, plant = made[name]
+            if server is not None and not _loads(server, mutant.text):
+                tell(Outcome(name, "invalid", 0.0))
+                continue
+            began = time.monotonic()
+            outcome = _tried(SUBJECTS[subject], functools.partial(plant, mutant.text), aloud=aloud)
+            tell(Outcome(name, outcome, round(time.monotonic() - began, 2)))
+    finally:
+        if server is not None:
+            server.stop()
+
+
+def _loads(server: embedded.Server, text: str) -> bool:
+    client = connecting.connect(server.url)
+    try:
+        client.function_load(text, replace=True)
+    except redis.ResponseError:
+        return False
+    finally:
+        client.close()
+    return True
+
+
+def _tried(subject: Subject, plant: Callable[[], None], *, aloud: bool) -> str:
+    folder = tempfile.mkdtemp(prefix="mutant-")
+    child = os.fork()
+    if child == 0:
+        code = _BROKEN
+        try:
+            code = _child(subject, plant, folder, aloud=aloud)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    try:
+        status = _waited(child)
+    finally:
+        # With it whatever it has started.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+        shutil.rmtree(folder, ignore_errors=True)
+    if status is None:
+        return "late"
+    code = os.waitstatus_to_exitcode(status)
+    return {0: "survived", 1: "killed", 2: "killed"}.get(code, f"broken: {code}")
+
+
+def _waited(child: int) -> int | None:
+    """How it ended; None if it had to be ended."""
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return status
+        time.sleep(0.02)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+def _child(subject: Subject, plant: Callable[[], None], folder: str, *, aloud: bool) -> int:
+    os.setsid()
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
+    if not aloud:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 1)
+        os.dup2(nothing, 2)
+    # A failed example is enough: nobody wants to know the smallest one.
+    hypothesis_settings.register_profile(
+        "mutant",
+        phases=[phase for phase in hypothesis_settings().phases if phase.name in _PHASES],
+        database=None,
+    )
+    hypothesis_settings.load_profile("mutant")
+    plant()
+    # That hypothesis was there before pytest is no news.
+    quiet = ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:cacheprovider"]
+    words = ["-x", "-q", "--timeout", "60", *quiet, *subject.tests]
+    return int(pytest.main([*words, "-k", subject.without] if subject.without else words))
+
+
+_BROKEN = 70
+_PHASES = ("explicit", "generate")
+
+
+def main(words: list[str]) -> int:
+    """Exit code 1 if a mutant survived that is not explained."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("subject", choices=sorted(SUBJECTS))
+    parser.add_argument("name", nargs="?", default="")
+    parser.add_argument("--sample", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--operator", default="")
+    given = parser.parse_args(words)
+    drawn = chosen(given.subject, sample=given.sample, seed=given.seed, operator=given.operator)
+    names = [given.name] if given.name else drawn
+    excused, bad = explained(given.subject), []
+
+    def tell(found: Outcome) -> None:
+        print(json.dumps(found._asdict()), flush=True)
+        if found.outcome == "survived" and found.name not in excused:
+            bad.append(found.name)
+
+    run(given.subject, names, tell, aloud=bool(given.name))
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except errors.NoServer as problem:
+        sys.exit(str(problem))

@@ -1,0 +1,127 @@
+"""What the store's functions refuse, and at which edge: schemas not theirs, and what may be trimmed."""
+
+from collections.abc import Callable
+
+import pytest
+
+from app.domain import events
+from app.store import errors, incarnations, keys, logs, opening
+from tests.store import writing
+
+NOW = 3_600.0
+"""Seconds of patience with readers; far more than a test takes."""
+LOST = events.StoreRewound("former", 1, 2, "a test")
+
+CALLS: dict[str, Callable[[opening.Store], object]] = {
+    "append": lambda store: store.log.append(logs.Batch(events=())),
+    "read": lambda store: store.log.read(0),
+    "doubt": lambda store: store.log.doubt(incarnations.Known(store.log.incarnation, 9, 1)),
+    "trim": lambda store: store.log.trim(2, 3, reader_timeout=NOW),
+    "rewind": lambda store: store.log.rewind(
+        LOST, "ffffffffffff-aa", found=store.log.incarnation, guard=logs.NO_GUARD
+    ),
+}
+
+
+@pytest.fixture
+def filled(store: opening.Store) -> opening.Store:
+    """Six entries, and word of a checkpoint at the fourth."""
+    for at in range(6):
+        store.log.append(logs.Batch(events=[writing.seen(f"u{at}")]))
+    store.client.hset(store.keys.checkpoints, "4", "{}")
+    return store
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("schema", ["1", str(int(keys.SCHEMA) + 1), ""])
+def test_a_store_of_another_schema_is_left_alone(filled: opening.Store, name: str, schema: str) -> None:
+    if schema:
+        filled.client.hset(filled.keys.meta, "schema", schema)
+    else:
+        filled.client.hdel(filled.keys.meta, "schema")
+    before = filled.client.hgetall(filled.keys.meta), filled.client.xlen(filled.keys.log)
+    with pytest.raises(errors.SchemaMismatch):
+        CALLS[name](filled)
+    assert (filled.client.hgetall(filled.keys.meta), filled.client.xlen(filled.keys.log)) == before
+
+
+def trim(store: opening.Store, keep: int, checkpoint: int = 4) -> int:
+    return store.log.trim(keep, checkpoint, reader_timeout=NOW)
+
+
+def test_what_a_checkpoint_covers_is_trimmed_and_nothing_else(filled: opening.Store) -> None:
+    with pytest.raises(errors.Uncovered):
+        trim(filled, 5)
+    with pytest.raises(errors.Uncovered):
+        trim(filled, 3, checkpoint=5)
+    assert filled.log.oldest() == 1
+    assert (trim(filled, 3), filled.log.oldest()) == (2, 3)
+    assert (trim(filled, 4), filled.log.oldest()) == (1, 4)
+    assert trim(filled, 4) == 0
+    assert [entry.offset for entry in filled.log.read(3)] == [4, 5, 6]
+    with pytest.raises(errors.Trimmed):
+        filled.log.read(2)
+
+
+def test_nothing_is_trimmed_of_a_log_that_is_not_the_one_that_is_known(filled: opening.Store) -> None:
+    filled.client.hset(filled.keys.checkpoints, "7", "{}")
+    with pytest.raises(errors.Rewound):
+        trim(filled, 3, checkpoint=7)  # the log never came so far
+    filled.client.hset(filled.keys.checkpoints, "6", "{}")
+    assert trim(filled, 2, checkpoint=6) == 1
+    filled.log.doubt(incarnations.Known(filled.log.incarnation, 9, 1))
+    with pytest.raises(errors.Rewound):
+        trim(filled, 3)
+    filled.client.hdel(filled.keys.meta, "lost")
+    filled.client.hset(filled.keys.meta, "incarnation", "ffffffffffff-aa")
+    with pytest.raises(errors.Rewound):
+        trim(filled, 3)
+    assert filled.client.xlen(filled.keys.log) == 5
+
+
+def now_ms(store: opening.Store) -> int:
+    return store.log.standing().now_ms
+
+
+def test_a_reader_that_lives_holds_what_it_has_not_read(filled: opening.Store) -> None:
+    filled.client.hset(
+        filled.keys.readers, mapping={"slow": f"2 {now_ms(filled)}", "quick": f"6 {now_ms(filled)}"}
+    )
+    with pytest.raises(errors.Held) as held:
+        trim(filled, 3)
+    assert (held.value.reader, held.value.offset) == ("slow", 2)
+    # What it has read includes its own offset: it can go on from there.
+    assert trim(filled, 2) == 1
+
+
+def test_readers_that_said_nothing_for_long_hold_nothing_and_are_forgotten(filled: opening.Store) -> None:
+    old, recent = now_ms(filled) - int(NOW * 1000) - 1000, now_ms(filled) - int(NOW * 1000) + 60_000
+    filled.client.hset(
+        filled.keys.readers, mapping={"dead": f"0 {old}", "odd": "what", "alive": f"4 {recent}"}
+    )
+    assert trim(filled, 4) == 3
+    assert set(filled.client.hkeys(filled.keys.readers)) == {b"alive"}
+
+
+def test_the_time_of_a_new_beginning_is_that_of_its_entry(filled: opening.Store) -> None:
+    former = filled.log.incarnation
+    assert filled.log.rewind(LOST, "ffffffffffff-aa", found=former, guard=logs.NO_GUARD)
+    filled.log.follow("ffffffffffff-aa")
+    (entry,) = filled.log.read(6)
+    assert (entry.offset, entry.event) == (7, LOST)
+    assert filled.client.hget(filled.keys.meta, "at") == str(entry.at_ms).encode()
+    assert abs(now_ms(filled) - entry.at_ms) < NOW * 1000
+    standing = filled.log.standing()
+    # Nobody recorded under an epoch.
+    assert (standing.epoch, standing.writer, standing.recorded_ms) == ("", "", 0)
+    filled.log.prove(7, entry.at_ms)
+
+
+def test_an_empty_store_begins_with_the_loss(filled: opening.Store) -> None:
+    filled.client.delete(filled.keys.meta)
+    assert filled.log.rewind(LOST, "ffffffffffff-aa", found="", guard=logs.NO_GUARD)
+    filled.log.follow("ffffffffffff-aa")
+    assert [(entry.offset, entry.event) for entry in filled.log.read(0)] == [(1, LOST)]
+    assert filled.log.versions() == {LOST.subject: 1}
+    assert filled.log.counts() == {}
+    assert opening.status(filled.client, filled.keys).ready
