@@ -99,7 +99,8 @@ class Troubles:
         """An append that is repeated must not be carried out again."""
         before = self._lost.pop(wire, None)
         if before is packed:
-            repeated = isinstance(reply, list) and reply[0] == b"REPEATED"
+            # A loss that was noticed meanwhile concerns everybody, whatever he has done before.
+            repeated = isinstance(reply, list) and reply[0] in (b"REPEATED", b"REWOUND")
             promises.demand(
                 repeated, "P3", f"an append that was carried out is answered {reply!r} when repeated"
             )
