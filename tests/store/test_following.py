@@ -13,7 +13,7 @@ import pytest
 
 from app import settings
 from app.domain import events, projecting, snapshots
-from app.store import errors, following, keys, logs, opening, tailing
+from app.store import codecs, errors, following, keys, logs, opening, tailing
 from tests.domain import recomputing
 from tests.store import writing
 
@@ -393,3 +393,27 @@ def test_an_event_that_changes_nothing_still_moves_the_position(store: opening.S
     quarantined = events.Quarantined(kind="pods", object="blue/x", reason="no uid")
     store.log.append(logs.Batch(events=[quarantined]))
     assert store.follower.catch_up().offset == 1
+
+
+@pytest.mark.parametrize("grown", [0, 1, 2, 3])
+def test_what_this_process_wrote_and_never_read_is_missed_at_its_next_read(
+    store: opening.Store, grown: int
+) -> None:
+    """Be it that others, who knew nothing of it, have made the log as long again, or longer."""
+    first = [writing.seen(f"u{at}") for at in range(5)]
+    store.log.append(logs.Batch(events=first[:3]))
+    store.follower.catch_up()
+    store.log.append(logs.Batch(events=first[3:]))
+    for offset in (4, 5):
+        store.client.xdel(store.keys.log, f"{offset}-0")
+    store.client.execute_command("XSETID", store.keys.log, "3-0")
+    store.client.hset(store.keys.meta, mapping={keys.HEAD: 3, "at": str(store.log.time_of(3))})
+    for offset in range(4, 4 + grown):
+        words = ["t", "7", "e", codecs.encode(writing.seen(f"other-{offset}")), "w", ""]
+        store.client.execute_command("XADD", store.keys.log, f"{offset}-0", *words)
+        store.client.hset(store.keys.meta, mapping={keys.HEAD: offset, "at": "7"})
+    with pytest.raises(errors.Rewound, match="offset 5 was in the log"):
+        store.follower.catch_up()
+    lost = store.log.standing().lost
+    assert lost is not None
+    assert (lost.offset, lost.kept) == (5, 3)
