@@ -152,8 +152,9 @@ def test_a_run_that_is_killed_anywhere_is_resumed(
             break
         except Killed:
             mortal.close()
-        halfway = opening.status(client, disturbed)
-        assert halfway.schema in (1, 2)
+        assert opening.status(client, disturbed).schema in (1, 2)
+        unfinished = list(client.scan_iter(f"{disturbed.counts}:*".replace("{", "[{]"), count=1000))
+        assert all(client.ttl(key) > 0 for key in unfinished)
         assert opening.migrate(client, disturbed).ready
         found = past.contents(client, disturbed)
         assert renamed(found, disturbed) == renamed(undisturbed, names), number
@@ -356,6 +357,27 @@ def test_a_log_that_never_pauses_is_not_migrated_and_one_that_does_is(
         left[0] = 5
         assert opening.migrate(client, names).ready
     assert lawful(opened()).offset == past.HEAD + len(writer.accepted)
+
+
+def test_an_append_in_the_middle_of_the_swap_undoes_it(
+    client: redis.Redis, names: keys.Keys, opened: Callable[[], opening.Store]
+) -> None:
+    writer = past.Writer(client, names)
+    writer.follow(snapshot_of(client, names))
+    fields = m0002_counts._Renewal._meta_fields
+    schemas: list[object] = []
+
+    def late(self: m0002_counts._Renewal) -> dict[str, str]:
+        # Between the look at the head and the transaction.
+        if len(schemas) < 3:
+            writer.append(past.pod(len(schemas) + 1))
+        schemas.append(client.hget(names.meta, "schema"))
+        return fields(self)
+
+    with mock.patch.object(m0002_counts._Renewal, "_meta_fields", late):
+        opening.migrate(client, names)
+    assert schemas == [b"1"] * 4
+    assert lawful(opened()).offset == past.HEAD + 3
 
 
 def test_another_incarnation_in_the_middle_is_noticed(client: redis.Redis, names: keys.Keys) -> None:

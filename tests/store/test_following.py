@@ -404,14 +404,13 @@ def test_what_this_process_wrote_and_never_read_is_missed_at_its_next_read(
     store.log.append(logs.Batch(events=first[:3]))
     store.follower.catch_up()
     store.log.append(logs.Batch(events=first[3:]))
-    for offset in (4, 5):
-        store.client.xdel(store.keys.log, f"{offset}-0")
-    store.client.execute_command("XSETID", store.keys.log, "3-0")
-    store.client.hset(store.keys.meta, mapping={keys.HEAD: 3, "at": str(store.log.time_of(3))})
-    for offset in range(4, 4 + grown):
-        words = ["t", "7", "e", codecs.encode(writing.seen(f"other-{offset}")), "w", ""]
-        store.client.execute_command("XADD", store.keys.log, f"{offset}-0", *words)
-        store.client.hset(store.keys.meta, mapping={keys.HEAD: offset, "at": "7"})
+    kept: Any = store.client.xrange(store.keys.log, max="3-0")
+    store.client.delete(store.keys.log)
+    other = codecs.encode(writing.seen("other"))
+    kept += [(b"%d-0" % offset, {b"t": b"7", b"e": other, b"w": b""}) for offset in range(4, 4 + grown)]
+    for identity, fields in kept:
+        store.client.xadd(store.keys.log, fields, id=identity)
+    store.client.hset(store.keys.meta, mapping={keys.HEAD: 3 + grown, "at": kept[-1][1][b"t"]})
     with pytest.raises(errors.Rewound, match="offset 5 was in the log"):
         store.follower.catch_up()
     lost = store.log.standing().lost
