@@ -22,6 +22,9 @@ endif
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+.PHONY: env
+env: $(STAMP) ## Make the environment, .venv, which the others make on their way
+
 .PHONY: demo
 demo: $(STAMP) ## Show it all at work: store, simulated cluster, scheduler, policies
 	$(BIN)/topolog demo $(TARGET)

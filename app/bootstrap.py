@@ -98,7 +98,7 @@ class Service:
         telemetry.metrics.OFFSET.set_function(lambda: follower.snapshot.offset)
         telemetry.metrics.STORE_UP.set_function(lambda: float(follower.error is None))
         telemetry.metrics.DECISIONS_DROPPED.set_function(lambda: float(decisions.dropped))
-        return health.application(self.checks)
+        return health.application(self.checks, alone=self._settings.server.workers == 1)
 
     def _application(self, roster: identities.Roster) -> wsgiref.types.WSGIApplication:
         chosen, store = self._settings, self._store
@@ -167,16 +167,7 @@ def serve(chosen: settings.Settings) -> NoReturn:
     roster = identities.Roster(chosen.identities.by_role(), anonymous=identities.ROLES if insecure else ())
     worker = _Worker(chosen, roster)
     running.serve(
-        running.Options(
-            host=chosen.server.bind,
-            port=chosen.server.port,
-            health_host=chosen.server.bind,
-            health_port=chosen.server.health_port,
-            threads=chosen.server.threads,
-            workers=chosen.server.workers,
-            graceful_seconds=chosen.server.grace,
-            insecure=insecure,
-        ),
+        running.options_of(chosen.server),
         running.Parts(
             load=worker.load, health=worker.health, started=worker.started, stopping=worker.stopping
         ),

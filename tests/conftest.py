@@ -11,7 +11,7 @@ import pytest
 from app import settings
 from app.store import connecting, embedded, keys, opening
 
-_REPORT = Path(__file__).parent.parent / "build" / "scenarios.json"
+_REPORTS = Path(__file__).parent.parent / "build"
 _OUTCOMES: dict[str, dict[str, str]] = {}
 """Scenario -> test -> outcome."""
 _WORST = ("failed", "skipped", "passed")
@@ -62,17 +62,33 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List each scenario with its outcome, and leave the list for others."""
+    """List each scenario with its outcome; a run of all tests leaves the list for others."""
     if not _OUTCOMES:
         return
     outcomes = {identity: _outcome(_OUTCOMES[identity]) for identity in sorted(_OUTCOMES, key=_natural)}
-    _REPORT.parent.mkdir(exist_ok=True)
-    _REPORT.write_text(json.dumps(outcomes, indent=2) + "\n")
     terminalreporter.section("scenarios")
+    report = _report(terminalreporter.config)
+    if report is not None:
+        report.parent.mkdir(exist_ok=True)
+        report.write_text(json.dumps(outcomes, indent=2) + "\n")
+        terminalreporter.write_line(f"outcomes: build/{report.name}")
     for outcome in _WORST:
         named = [identity for identity, found in outcomes.items() if found == outcome]
         if named:
             terminalreporter.write_line(f"{outcome} ({len(named)}): {' '.join(named)}")
+
+
+def _report(config: pytest.Config) -> Path | None:
+    """Where the outcomes go; nowhere if only some tests were chosen, which would say nothing of the rest.
+
+    The end-to-end run shows some of them once more, and leaves the list of the whole run alone.
+    """
+    folders = [Path(each).resolve() for each in config.args]
+    if config.getoption("keyword") or config.getoption("lf"):
+        return None
+    if config.getoption("markexpr") == "e2e":
+        return _REPORTS / "scenarios-e2e.json" if folders == [Path(__file__).parent / "e2e"] else None
+    return _REPORTS / "scenarios.json" if folders == [Path(__file__).parent] else None
 
 
 def _outcome(tests: dict[str, str]) -> str:

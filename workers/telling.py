@@ -8,6 +8,7 @@ sees to it that there are few.
 from collections import deque
 from typing import Protocol
 
+from app import telemetry
 from app.domain import events, model, snapshots
 from app.kube import event_posting
 from app.store import decisions, tailing
@@ -36,6 +37,7 @@ class Teller:
         self._last: str | None = None
         """Id of the latest record that was looked at."""
         self._released: deque[tuple[model.Pod, str]] = deque(maxlen=_RELEASED)
+        self._in_trouble = False
 
     def heard(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: tailing.Entry) -> None:
         """Note a released placement. For Follower.subscribe."""
@@ -48,10 +50,19 @@ class Teller:
     def turn(self) -> None:
         """Post what is new. Raises StoreAway."""
         while self._released:
-            self._poster.post(*_worded(self._released.popleft()))
+            pod, message = self._released.popleft()
+            self._post(pod, RELEASED, message)
         for decision in reversed(self._news()):
             if decision.outcome == "refused" and decision.verb.startswith("filter") and not decision.kept:
-                self._poster.post(decision.pod, REFUSED, sentence(decision))
+                self._post(decision.pod, REFUSED, sentence(decision))
+
+    def _post(self, pod: model.Pod, reason: str, message: str) -> None:
+        """Post it, and log once that events get lost, until one does not."""
+        self._poster.post(pod, reason, message)
+        trouble = self._poster.trouble
+        if trouble and not self._in_trouble:
+            telemetry.log.warning("events about pods are not taken", pod=pod.key, error=trouble)
+        self._in_trouble = bool(trouble)
 
     def _news(self) -> list[decisions.Decision]:
         """Records since the last turn, the latest first; at the first turn none, for they are old."""
@@ -68,10 +79,6 @@ def sentence(decision: decisions.Decision) -> str:
     spelled = "; ".join(f"{reason} ({count})" if len(reasons) > 1 else reason for reason, count in reasons)
     nodes = "the only node that was" if decision.count == 1 else f"all {decision.count} nodes that were"
     return f"refused on {nodes} offered: {spelled}"
-
-
-def _worded(released: tuple[model.Pod, str]) -> tuple[model.Pod, str, str]:
-    return released[0], RELEASED, released[1]
 
 
 def _order(identity: str) -> tuple[int, int]:

@@ -31,6 +31,7 @@ def missing(kind: str, name: str) -> Problem:
     return Problem(404, "NotFound", f"cannot find {kind} {name}")
 
 
+_LONGEST_PATH = 200
 _REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -86,6 +87,9 @@ def from_http(error: exceptions.HTTPException) -> Problem:
     if isinstance(data, dict) and "messages" in data:
         return bad(_validation(data["messages"]))
     reason = _REASONS.get(status, "InternalError" if status >= 500 else "BadRequest")
+    if status == 404:
+        path = flask.request.path[:_LONGEST_PATH]
+        return Problem(404, reason, f"there is no {path}; /openapi.json and /docs show what there is")
     return Problem(status, reason, error.description or error.name)
 
 

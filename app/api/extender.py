@@ -102,6 +102,10 @@ class Extender:
         except errors.StateAway as away:
             self._report(verb, reporting.failed(pod, offered, str(away)), began)
             return Reply(200, wire.filter_error(str(away)))
+        except Exception as fault:
+            telemetry.fault(verb, pod.key, fault)
+            text = f"topolog: internal fault ({type(fault).__name__}); nothing was decided"
+            return Reply(200, wire.filter_error(text))
         keep = None if not answer.single else [answer.only] if answer.only is not None else []
         kept = None
         if asked.names is not None and keep is None:
@@ -115,7 +119,12 @@ class Extender:
         if asked.names is None and asked.nodes is None:
             return Reply(200, b"[]")
         pod, offered = self._read(asked)
-        answer = prioritizing.run(self._context, pod, offered)
+        try:
+            answer = prioritizing.run(self._context, pod, offered)
+        except Exception as fault:
+            # Without a score for each, kube-scheduler would send pod after pod to the first node (C8).
+            telemetry.fault("prioritize", pod.key, fault)
+            return Reply(200, wire.priority_reply(offered, {}))
         reply = wire.priority_reply(offered, answer.trace.totals)
         self._report("prioritize", reporting.scored(answer, offered), began)
         return Reply(200, reply)
@@ -126,7 +135,7 @@ class Extender:
         try:
             bound = binding.run(self._context, request)
         except errors.VerbError as refused:
-            self._report("bind", reporting.unbound(request, self._context, str(refused)), began)
+            self._report("bind", reporting.unbound(request, self._context, refused), began)
             return Reply(200, wire.bind_reply(str(refused)))
         except Exception as fault:
             # An empty or missing reply would be taken for success or strand the pod (C10): say so, always.

@@ -13,6 +13,7 @@ import prometheus_client
 from prometheus_client import exposition, registry
 
 TEXT = "text/plain; charset=utf-8"
+SEVERAL = b"no metrics with several workers: set server.workers to 1 and run replicas\n"
 READING = frozenset({"GET", "HEAD"})
 
 Checks = Callable[[], Mapping[str, str | None]]
@@ -23,9 +24,13 @@ Answers at once, from what is known.
 
 
 def application(
-    checks: Checks, metrics: registry.CollectorRegistry = prometheus_client.REGISTRY
+    checks: Checks, metrics: registry.CollectorRegistry = prometheus_client.REGISTRY, *, alone: bool = True
 ) -> wsgiref.types.WSGIApplication:
-    """Return the WSGI application of the plain port."""
+    """Return the WSGI application of the plain port.
+
+    Unless this worker process is ``alone`` behind its port there are no metrics: counters that are another
+    process' with each scrape would look like restarts.
+    """
 
     def answer(environ: wsgiref.types.WSGIEnvironment, start: wsgiref.types.StartResponse) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
@@ -38,6 +43,8 @@ def application(
             status, body = http.HTTPStatus.OK, b"ok\n"
         elif path == "/readyz":
             status, body = _readiness(checks())
+        elif not alone:
+            status, body = http.HTTPStatus.NOT_IMPLEMENTED, SEVERAL
         else:
             encode, content_type = exposition.choose_encoder(environ.get("HTTP_ACCEPT", ""))
             status, body = http.HTTPStatus.OK, encode(metrics)

@@ -135,7 +135,9 @@ class Explain(Moment):
     )
     attempt = fields.Integer(
         validate=validate.Range(1, 10**9),
-        metadata={"description": "The n-th scheduling attempt of those kept, from 1; without it the latest."},
+        metadata={
+            "description": "The n-th scheduling attempt of those found, from 1; without it the latest."
+        },
     )
     decision = text("The decision with this id, whatever its verb.")
     limit = _limit()

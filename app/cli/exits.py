@@ -29,6 +29,7 @@ Exit codes:
   3  wrong settings or certificates
   4  the store is away, or its schema is not this version's
   5  the API server or the extender cannot be reached, or refuses
+  6  another recorder has taken over (topolog record)
 """
 
 

@@ -46,7 +46,7 @@ KINDS: Mapping[str, Kind] = {
             "AGE (s)": "age",
             "ATTEMPTS": "attempts",
             "REASON": "reason",
-            "CHANGE": "change",
+            "SMALLEST CHANGE": "change.0",
         },
     ),
     "policies": Kind(
@@ -100,7 +100,7 @@ KINDS: Mapping[str, Kind] = {
             "OF": "candidates",
             "MS": "milliseconds",
             "NODE": "node",
-            "REASONS": "reasons",
+            "REASONS": "reasons#",
         },
         named=True,
     ),
@@ -117,6 +117,10 @@ KINDS: Mapping[str, Kind] = {
     "consistency": Kind("consistency", "whether counts, log and API server agree", {}),
     "lag": Kind("lag", "how far the extender is behind the log", {}),
 }
+
+
+_NAMES = ("domain", "name", "pod", "policy")
+"""Fields that say what a row is about."""
 
 
 def _listing() -> str:
@@ -178,9 +182,9 @@ def get_command(
 def _show_list(kind: Kind, reply: Mapping[str, Any]) -> None:
     rows = [[tables.pick(item, path) for path in kind.columns.values()] for item in reply["items"]]
     tables.show(list(kind.columns), rows)
-    remaining = reply.get("metadata", {}).get("remaining")
-    if remaining:
-        click.echo(f"... and {remaining} more (--limit)", err=True)
+    metadata = reply.get("metadata", {})
+    if metadata.get("remaining") or metadata.get("continue"):
+        click.echo(f"... and {metadata.get('remaining') or 'maybe'} more (--limit)", err=True)
 
 
 def _show_one(reply: Mapping[str, Any]) -> None:
@@ -189,7 +193,8 @@ def _show_one(reply: Mapping[str, Any]) -> None:
     tables.show(["FIELD", "VALUE"], [(key, value) for key, value in reply.items() if key not in lists])
     for key, items in lists.items():
         click.echo(f"\n{key}:")
-        headings = list(items[0])
+        # What a row is about comes first.
+        headings = sorted(items[0], key=lambda heading: heading not in _NAMES)
         tables.show(
             [heading.upper() for heading in headings], [[item[h] for h in headings] for item in items]
         )

@@ -13,7 +13,7 @@ def migrate_command() -> None:
     """Show or renew the schema of the store. Safe to run again, also after it was killed."""
 
 
-@migrate_command.command("status")
+@migrate_command.command("status", short_help="Say which schema the store has.")
 @tables.output_option
 @click.pass_obj
 def status_command(config: str | None, output: str) -> None:
@@ -21,7 +21,7 @@ def status_command(config: str | None, output: str) -> None:
     _report(config, output, renew=False)
 
 
-@migrate_command.command("up")
+@migrate_command.command("up", short_help="Bring the store to this version's schema.")
 @tables.output_option
 @click.pass_obj
 def up_command(config: str | None, output: str) -> None:

@@ -54,6 +54,8 @@ def cell(value: object) -> str:
             return "-"
         case bool():
             return "yes" if value else "no"
+        case Mapping() if any(isinstance(inner, Mapping | list) for inner in value.values()):
+            return cell(json.dumps(value, ensure_ascii=False))
         case Mapping():
             return cell(", ".join(f"{key}={inner}" for key, inner in value.items()))
         case list() | tuple():
@@ -63,10 +65,21 @@ def cell(value: object) -> str:
 
 
 def pick(item: Mapping[str, Any], path: str) -> object:
-    """The value at a dotted path; None where there is none. ``a+b`` joins two with a slash."""
+    """The value at a dotted path; None where there is none.
+
+    ``a+b`` joins two with a slash; ``a#`` spells counts as ``3 of this; 1 of that``; ``a.0`` is the first
+    item of a list.
+    """
     if "+" in path:
         return "/".join(cell(pick(item, part)) for part in path.split("+"))
+    if path.endswith("#"):
+        counts = pick(item, path[:-1])
+        found = counts if isinstance(counts, Mapping) else {}
+        return "; ".join(f"{number} {what}" for what, number in found.items())
     value: Any = item
     for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
+        if isinstance(value, list):
+            value = value[int(part)] if part.isdigit() and int(part) < len(value) else None
+        else:
+            value = value.get(part) if isinstance(value, Mapping) else None
     return value

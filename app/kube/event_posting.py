@@ -77,6 +77,8 @@ class Poster:
         self._posted: OrderedDict[tuple[model.Uid, str, str], _Posted] = OrderedDict()
         self.dropped = 0
         """Events that found no room in the bucket, or that the API server would not take."""
+        self.trouble = ""
+        """Why the latest Event that was sent was not taken; empty if it was."""
 
     def post(self, pod: model.Pod, reason: str, message: str, *, warning: bool = True) -> None:
         """Say this about the pod; ``reason`` is CamelCase, ``message`` a sentence for people."""
@@ -98,8 +100,10 @@ class Poster:
             self._posted.move_to_end(key)
             while len(self._posted) > _REMEMBERED:
                 self._posted.popitem(last=False)
-        except errors.KubeError:
+            self.trouble = ""
+        except errors.KubeError as problem:
             self.dropped += 1
+            self.trouble = str(problem)
 
     def _counted(self, pod: model.Pod, known: _Posted) -> bool:
         """Raise the count of an Event; false if it has expired meanwhile."""

@@ -128,11 +128,14 @@ class Worker(gthread.ThreadWorker):
 
     def handle_request(self, req: http.Request, conn: gthread.TConn) -> bool:
         """Serve one request."""
-        if isinstance(conn, connections.Connection) and req.body is not None:
-            # gunicorn declares its own class there, and asks of it only what this one has as well.
-            replaced: Any = deadlines.Payload.of(req.body, conn.reader)
-            req.body = replaced
-            conn.sock.settimeout(conn.limits.answer)
+        if isinstance(conn, connections.Connection):
+            if time.monotonic() >= conn.ends:
+                req.force_close()
+            if req.body is not None:
+                # gunicorn declares its own class there, and asks of it only what this one has as well.
+                replaced: Any = deadlines.Payload.of(req.body, conn.reader)
+                req.body = replaced
+                conn.sock.settimeout(conn.limits.answer)
         if not isinstance(conn.sock, channels.Channel):
             return super().handle_request(req, conn)
         conn.sock.answering = True

@@ -35,7 +35,10 @@ class Progress(enum.Enum):
 
 
 class Connection(gthread.TConn):
-    """A connection with the deadline (monotonic) of the part that it is in; infinite while it is idle."""
+    """A connection with the deadline (monotonic) of the part that it is in; infinite while it is idle.
+
+    After `ends` (monotonic) no request of it is the last but one.
+    """
 
     waiting = False
     reader: deadlines.Reader
@@ -53,7 +56,9 @@ class Connection(gthread.TConn):
         # Without it, an answer in two writes waits for the client's delayed acknowledgement: 40 ms a call.
         if accepted.family != socket.AF_UNIX:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.deadline = time.monotonic() + limits.handshake
+        now = time.monotonic()
+        self.deadline = now + limits.handshake
+        self.ends = now + limits.age
 
     def advance(self) -> Progress:
         """Take what has come, without waiting.

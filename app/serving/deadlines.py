@@ -33,6 +33,9 @@ class Deadlines:
     """For each piece of an answer: a stream of events lasts longer."""
     idle: int = 120
     """Longer than the 90 s after which Go closes an idle connection: who closes first can cut off a call."""
+    age: float = 3600.0
+    """After that a connection ends behind its next answer: who calls is found out in a handshake only, so a
+    certificate that was revoked or has run out is good until then."""
     parting: float = 1.0
     """How long a client that is sent away with an answer has to read it."""
 

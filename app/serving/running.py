@@ -107,6 +107,7 @@ def options_of(server: settings.Server) -> Options:
         workers=server.workers,
         graceful_seconds=server.grace,
         insecure=server.insecure,
+        limits=deadlines.Deadlines(age=server.connection_age),
     )
 
 

@@ -90,7 +90,11 @@ class Server:
     connections wait for idle ones."""
     workers: int = setting(1, at_least=1, at_most=64)
     """Worker processes. A kube-scheduler keeps to one connection, so more of them serve several schedulers,
-    not one faster; each holds the whole state in memory."""
+    not one faster; each holds the whole state in memory. With more than one there is no /metrics: a scrape
+    would meet one of them by chance. Run replicas instead."""
+    connection_age: int = setting(3_600, at_least=10, at_most=604_800)
+    """Seconds after which a connection is closed behind its next answer. Callers prove who they are when they
+    connect: a certificate that was revoked or has run out is good on an open connection until then."""
     grace: int = setting(10, at_least=1, at_most=600)
     """Seconds that calls in flight get to finish when the process is told to stop."""
     insecure: bool = setting(False)

@@ -108,7 +108,8 @@ def _how_to_ask(out: console.Console, stage: stages.Stage, crowd: crowds.Crowd, 
     out.print(f"\n[bold]{head}[/bold]")
     if keep:
         folder = stage.folder
-        out.print(f"  A='--cacert {folder}/ca.crt --cert {folder}/viewer.crt --key {folder}/viewer.key'")
+        options = f"--cacert {folder}/ca.crt --cert {folder}/viewer.crt --key {folder}/viewer.key"
+        out.print(f"  A='{options}'", soft_wrap=True, highlight=False)
     for path in (
         f"pods/{name}/explain?format=markdown",
         "plugins/WorkloadPolicy/policies",

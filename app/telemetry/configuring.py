@@ -59,7 +59,7 @@ def configure(*, level: str = "info", form: str = "auto", process: str = "") -> 
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _renderer()],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _ordered, _renderer()],
         )
     )
     root = logging.getLogger()
@@ -77,6 +77,12 @@ def without_secrets(logger: object, method: str, event: MutableMapping[str, Any]
         elif isinstance(value, str):
             event[key] = _IN_URL.sub(_HIDDEN, value)
     return event
+
+
+def _ordered(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Every line begins as those of calls do."""
+    first = {key: event[key] for key in ("time", "level", "event") if key in event}
+    return {**first, **event}
 
 
 def _named(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -177,7 +177,7 @@ def _place(
     cycle = _cycle(context, snapshot, pod, node)
     trace = running.run_filter(context.plugins, cycle)
     if trace.refusals:
-        raise errors.Refused(f"topolog: {trace.refusals[0].reason}")
+        raise errors.Refused(f"topolog: {trace.refusals[0].reason}", snapshot=snapshot, trace=trace)
     return _promised(context, snapshot, pod, node, deadline)
 
 

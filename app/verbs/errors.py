@@ -1,5 +1,7 @@
 """What can keep a verb from answering."""
 
+from app.domain import snapshots, verdicts
+
 
 class VerbError(Exception):
     """The verb cannot answer; the text is for the pod's events and says what to do."""
@@ -10,4 +12,14 @@ class StateAway(VerbError):
 
 
 class Refused(VerbError):
-    """The pod cannot be placed on the node: the text is the plugin's sentence or the API server's."""
+    """The pod cannot be placed on the node: the text is the plugin's sentence or the API server's.
+
+    With a plugin's come the trace and the snapshot that it was decided on.
+    """
+
+    def __init__(
+        self, text: str, *, snapshot: snapshots.Snapshot | None = None, trace: verdicts.Trace | None = None
+    ) -> None:
+        super().__init__(text)
+        self.snapshot = snapshot
+        self.trace = trace

@@ -184,8 +184,11 @@ def _difference(decision: decisions.Decision, trace: verdicts.Trace, plugins: re
         )
     if decision.error:
         return f"the verb answered with an error then: {decision.error}"
-    if decision.verb not in (*ATTEMPTS, "preempt"):
+    if decision.verb not in (*ATTEMPTS, "bind", "preempt"):
         return ""
+    if decision.outcome == "bound":
+        # The place was the pod's own already: a repeated call is answered as the first one was.
+        return "" if trace.kept else "the pod held that place already; it would not be given it anew"
     kept = min(len(trace.kept), 1) if decision.verb == "filter_onlyone" else len(trace.kept)
     reasons = {refusal.reason: len(refusal.nodes) for refusal in trace.refusals}
     if decision.kept != kept or decision.reasons != reasons:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from app import telemetry
 from app.domain import model, snapshots, verdicts
 from app.store import decisions
-from app.verbs import binding, candidates, contexts, filtering, preempting, showing
+from app.verbs import binding, candidates, contexts, errors, filtering, preempting, showing
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +79,32 @@ def bound(done: binding.Bound) -> Decided:
     )
 
 
-def unbound(request: binding.Request, context: contexts.Context, error: str) -> Decided:
+def unbound(request: binding.Request, context: contexts.Context, error: errors.VerbError) -> Decided:
     """A bind that was refused, or of which nothing is known."""
+    if isinstance(error, errors.Refused) and error.trace is not None:
+        refusals = error.trace.refusals
+        return Decided(
+            pod=error.trace.pod,
+            outcome="refused",
+            names=(request.node,),
+            snapshot=error.snapshot,
+            reasons={refusal.reason: len(refusal.nodes) for refusal in refusals},
+            refusals={refusal.plugin: len(refusal.nodes) for refusal in refusals},
+            plugins=tuple(refusal.plugin for refusal in refusals),
+            node=request.node,
+            trace=error.trace,
+        )
     snapshot = context.state.snapshot
     pod = snapshot.pod(request.uid) or model.Pod(
         uid=request.uid, namespace=request.namespace, name=request.name
     )
     return Decided(
-        pod=pod, outcome="error", names=(request.node,), snapshot=snapshot, node=request.node, error=error
+        pod=pod,
+        outcome="error",
+        names=(request.node,),
+        snapshot=snapshot,
+        node=request.node,
+        error=str(error),
     )
 
 

@@ -43,6 +43,11 @@ def test_a_bad_parameter_is_400_and_named(still: worlds.World, path: str, named:
     assert_problem(still.client.get(path), 400, "BadRequest", named)
 
 
+def test_an_unknown_path_is_named_and_where_to_look(still: worlds.World) -> None:
+    for path in ("/apis/v1/nonsense", "/", "/debug/flags"):
+        assert_problem(still.client.get(path), 404, "NotFound", path, "/openapi.json")
+
+
 def test_a_continue_of_another_list_is_refused(still: worlds.World) -> None:
     first = body(still.client.get("/apis/v1/nodes?limit=1"))["metadata"]["continue"]
     assert_problem(still.client.get(f"/apis/v1/events?continue={first}"), 400, "BadRequest", "/apis/v1/nodes")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.domain import model
+from app.store import decisions
 from app.verbs import candidates, contexts, filtering, prioritizing, reporting
 from tests.api import worlds
 from tests.api.problems import assert_problem, body, items
@@ -46,7 +47,7 @@ def test_the_latest_attempt_is_explained_at_its_own_position(world: worlds.World
     told = body(world.client.get("/apis/v1/pods/shop/web-3/explain"))
     assert told["source"] == "decision"
     assert told["decision"]["verb"] == "filter"
-    assert (told["attempt"], told["attempts"]) == (1, 1)
+    assert (told["attempt"], told["attempts"], told["attemptsComplete"]) == (1, 1, True)
     assert told["position"] == str(refused_at)
     assert (told["fits"], told["kept"], told["candidates"]) == (False, 0, 6)
     assert told["difference"] is None
@@ -67,7 +68,7 @@ def test_attempts_are_numbered_from_the_oldest(world: worlds.World) -> None:
     assert (first["fits"], second["fits"]) == (False, True)
     assert body(world.client.get("/apis/v1/pods/shop/web-3/explain"))["attempt"] == 2
     assert_problem(
-        world.client.get("/apis/v1/pods/shop/web-3/explain?attempt=3"), 404, "NotFound", "2 are kept"
+        world.client.get("/apis/v1/pods/shop/web-3/explain?attempt=3"), 404, "NotFound", "2 were found"
     )
     earlier = first["position"].partition("/")[2]
     assert body(world.client.get(f"/apis/v1/pods/shop/web-3/explain?at={earlier}"))["attempts"] == 1
@@ -135,7 +136,10 @@ def test_csv_has_a_line_for_each_candidate(world: worlds.World) -> None:
 
 
 def test_markdown_reads_as_this_page_does(world: worlds.World) -> None:
-    """``explained.md`` was read by a person; a change of the rendering is read again."""
+    """``explained.md`` shows a refusal, scores and an answer without a decision, as they are rendered.
+
+    To change the rendering is to change that page: read it as whoever has the question would.
+    """
     decide(world, worlds.pod("web-3"))
     world.append(worlds.policy(host=9))
     decide(world, worlds.pod("web-4", rl_job_group="job"))
@@ -205,3 +209,40 @@ def test_pending_counts_the_attempts(world: worlds.World) -> None:
     latest = decide(world, pod, pod, pod)[-1]
     (waiting,) = items(world.client.get("/apis/v1/pending"))
     assert (waiting["attempts"], waiting["lastDecision"]) == (3, latest)
+    assert waiting["attemptsComplete"] is True
+
+
+def test_what_was_not_looked_through_is_said(world: worlds.World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pod, other = worlds.pod("web-3"), worlds.pod("web-4")
+    ids = decide(world, pod, pod, *[other] * 4)
+    search = decisions.Decisions.search
+
+    def short(
+        self: decisions.Decisions,
+        wanted: decisions.Wanted,
+        *,
+        limit: int = 100,
+        before: str | None = None,
+        looked_at: int = 3,
+    ) -> decisions.Found:
+        """As if a question might look through three records only, which the store sends two at a time."""
+        return search(self, wanted, limit=limit, before=before, looked_at=min(looked_at, 3))
+
+    monkeypatch.setattr(decisions, "_SCAN", 2)
+    monkeypatch.setattr(decisions, "LOOKED_AT", 3)
+    monkeypatch.setattr(decisions.Decisions, "search", short)
+    told = body(world.client.get("/apis/v1/pods/shop/web-3/explain"))
+    assert (told["source"], told["attempts"], told["attemptsComplete"]) == ("computed", 0, False)
+    (waiting,) = items(world.client.get("/apis/v1/pending"))
+    assert (waiting["attempts"], waiting["attemptsComplete"]) == (0, False)
+    # A page without items is not the last one.
+    seen: list[str] = []
+    token: str | None = ""
+    pages = 0
+    while token is not None:
+        more = f"&continue={token}" if token else ""
+        response = world.client.get(f"/apis/v1/decisions?pod=shop/web-3{more}")
+        seen += [one["id"] for one in items(response)]
+        token = body(response)["metadata"]["continue"]
+        pages += 1
+    assert (seen, pages) == (ids[1::-1], 2)

@@ -64,16 +64,46 @@ def crowd(bench: benches.Bench) -> Iterator[rows.Row]:
 
 
 def ingest(_: benches.Bench) -> Iterator[rows.Row]:
-    """Events through the real function into a store with an append-only file."""
-    yield rows.at_least(
-        "ingest, AOF everysec", "events/s", ours=_measured("ingest", "measure_ingest"), bar=30_000
-    )
+    """Events through the real function into a store with an append-only file, and out of it again."""
+    written = _measured("ingest", "measure_ingest")
+    yield rows.at_least("ingest, all guards, AOF everysec", "events/s", ours=written, bar=40_000)
+    read = _measured("ingest", "measure_replay")
+    yield rows.at_least("replay", "events/s", ours=read, bar=150_000)
 
 
 def cold_start(_: benches.Bench) -> Iterator[rows.Row]:
     """From nothing to readiness against the simulated API server."""
     seconds = _measured("cold_start", "measure_cold_start")
     yield rows.at_most("cold start, 5,000 nodes, 150,000 pods", "s", ours=seconds, bar=8)
+
+
+def restart(_: benches.Bench) -> Iterator[rows.Row]:
+    """From nothing to a snapshot, out of a checkpoint and what came after it."""
+    seconds = _measured("restart", "measure_restart")
+    case = "start from checkpoint and tail, 5,000 nodes, 150,000 pods"
+    yield rows.at_most(case, "s", ours=seconds, bar=3)
+
+
+def travel(_: benches.Bench) -> Iterator[rows.Row]:
+    """The cluster as it was at random offsets of a million events."""
+    module = importlib.import_module("tests.bench.travel")
+    for where, found in zip(("log", "archive"), module.measure_travel(), strict=True):
+        case = f"a past offset of 1,000,000, out of the {where}"
+        yield rows.at_most(f"{case}, cold", "s", ours=found.cold_worst, bar=1)
+        yield rows.at_most(f"{case}, cached", "ms", ours=1000 * found.cached_worst, bar=50)
+
+
+def visibility(_: benches.Bench) -> Iterator[rows.Row]:
+    """From the call that appends an event to the moment at which every follower has applied it."""
+    p99 = _measured("visibility", "measure_visibility")
+    yield rows.at_most("event to snapshot of every follower, 1,000 events/s, p99", "ms", ours=p99, bar=10)
+
+
+def sizes(_: benches.Bench) -> Iterator[rows.Row]:
+    """What a pod and an event take: the figures of docs/how-to/sizing.md."""
+    module = importlib.import_module("tests.bench.sizes")
+    for name, found in module.measure_sizes().items():
+        yield rows.told(name, "bytes", ours=found)
 
 
 def _measured(module: str, function: str) -> float:
@@ -103,5 +133,9 @@ DEFAULT: Mapping[str, Case] = {
     "crowd": crowd,
     "ingest": ingest,
     "cold-start": cold_start,
+    "restart": restart,
+    "travel": travel,
+    "visibility": visibility,
+    "sizes": sizes,
 }
 CASES: Mapping[str, Case] = {**DEFAULT, "e2e": end_to_end.end_to_end}

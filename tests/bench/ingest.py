@@ -1,7 +1,8 @@
 """How fast events go into the log, and how fast they come out of it again as a snapshot.
 
-Both through the real thing: an embedded server with an append-only file (everysec), ``Log.append``
-with a fence, an expected head and the counts that the events change; ``Follower`` reading it back.
+Both through the real thing: an embedded server with an append-only file (everysec); ``Log.append``
+with every guard there is (fence, expected head, the expected version of each subject, a ceiling for each
+count) and the counts that the events change; ``Follower`` reading it back.
 """
 
 import time
@@ -25,8 +26,8 @@ def measure_ingest(count: int = 100_000) -> float:
         try:
             batches = list(_batches(count))
             begun = time.perf_counter()
-            for head, batch in batches:
-                store.log.append(batch, logs.Guard(epoch="1", writer="bench", head=head))
+            for guard, batch in batches:
+                store.log.append(batch, guard)
             return count / (time.perf_counter() - begun)
         finally:
             store.close()
@@ -37,8 +38,8 @@ def measure_replay(count: int = 150_000) -> float:
     with TemporaryDirectory(prefix="topolog-") as directory:
         store = opening.open_store(settings.Store(), cluster="bench", embedded_dir=Path(directory))
         try:
-            for head, batch in _batches(count):
-                store.log.append(batch, logs.Guard(head=head))
+            for guard, batch in _batches(count):
+                store.log.append(batch, guard)
             follower = following.Follower(store.log)
             begun = time.perf_counter()
             follower.catch_up(timeout=600)
@@ -49,19 +50,26 @@ def measure_replay(count: int = 150_000) -> float:
             store.close()
 
 
-def _batches(count: int) -> Iterator[tuple[int, logs.Batch]]:
-    """(head before, batch): nodes and policies, then pods that come, are bound, run, and some that go."""
-    projection = projecting.Projection(snapshots.empty())
-    head = 0
+def _batches(count: int) -> Iterator[tuple[logs.Guard, logs.Batch]]:
+    """What holds before it, and a batch: nodes and policies, then pods that come, run, and some that go."""
+    before = snapshots.empty()
     pending: list[events.AnyEvent] = []
     for number, event in zip(range(count), history(), strict=False):
-        projection.apply(event)
         pending.append(event)
         if len(pending) == logs.MOST_EVENTS or number == count - 1:
-            yield head, logs.Batch(events=pending, increments=projection.increments)
-            head += len(pending)
+            projection = projecting.Projection(before)
+            projection.apply_all(pending)
+            subjects = {subject for one in pending for subject in projecting.touched(one)}
+            guard = logs.Guard(
+                epoch="1",
+                writer="bench",
+                head=before.offset,
+                versions={subject: before.version(subject) for subject in subjects},
+                ceilings=dict.fromkeys(projection.increments, count),
+            )
+            yield guard, logs.Batch(events=pending, increments=projection.increments)
+            before = projection.finish()
             pending = []
-            projection.increments = {}
 
 
 def history() -> Iterator[events.AnyEvent]:

@@ -92,8 +92,8 @@ def test_a_list_is_a_table_that_nothing_in_it_breaks(server: str, certs: pathlib
     done = ask(server, certs, "get", "pending", "--limit", "2", "--at", "7")
     assert done.returncode == 0, done.stderr
     head, first, second = done.stdout.splitlines()
-    assert head.split() == ["POD", "AGE", "(s)", "ATTEMPTS", "REASON", "CHANGE"]
-    assert first.split() == ["ns/p", "12.5", "2", "no", "room", "a,", "b"]
+    assert head.split() == ["POD", "AGE", "(s)", "ATTEMPTS", "REASON", "SMALLEST", "CHANGE"]
+    assert first.split() == ["ns/p", "12.5", "2", "no", "room", "a"]
     assert second.split() == ["ns/q", "[31m", "-", "0", "-", "-"]
     assert "3 more" in done.stderr
     assert Canned.asked == ["/apis/v1/pending?at=7&limit=2"]
@@ -105,18 +105,33 @@ def test_json_is_what_the_server_said(server: str, certs: pathlib.Path) -> None:
 
 
 def test_one_object_is_shown_by_its_fields(server: str, certs: pathlib.Path) -> None:
-    policy = {"name": "p", "valid": True, "domains": [{"domain": "host", "desired": 3, "placed": 1}]}
+    policy = {
+        "name": "p",
+        "valid": True,
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "domains": [{"desired": 3, "domain": "host", "placed": 1}],
+    }
     Canned.replies["/apis/v1/plugins/WorkloadPolicy/policies/ns/p"] = (200, policy)
     done = ask(server, certs, "get", "policies", "ns/p")
     assert [line.split() for line in done.stdout.splitlines()] == [
         ["FIELD", "VALUE"],
         ["name", "p"],
         ["valid", "yes"],
+        ["labelSelector", '{"matchLabels":', '{"app":', '"web"}}'],
         [],
         ["domains:"],
         ["DOMAIN", "DESIRED", "PLACED"],
         ["host", "3", "1"],
     ]
+
+
+def test_counts_are_told_as_people_would(server: str, certs: pathlib.Path) -> None:
+    decision = {"id": "1-0", "reasons": {"no room (a=b)": 3, "no label": 1}}
+    metadata = {"continue": "token", "remaining": None}
+    Canned.replies["/apis/v1/decisions"] = (200, {"items": [decision], "metadata": metadata})
+    done = ask(server, certs, "get", "decisions")
+    assert done.stdout.splitlines()[1].endswith("3 no room (a=b); 1 no label")
+    assert done.stderr == "... and maybe more (--limit)\n"
 
 
 def test_conditions_are_passed_on(server: str, certs: pathlib.Path) -> None:

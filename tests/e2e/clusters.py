@@ -8,7 +8,7 @@
         cluster.kubectl("apply", "-k", "deploy/crds")
 
 Everything runs on 127.0.0.1 and lives in one throw-away folder; leaving the block ends it all,
-whatever happened inside. With TOPOLOG_E2E_KEEP=1 the folder stays, with the log of each part.
+whatever happened inside. With E2E_KEEP=1 the folder stays, with the log of each part.
 """
 
 import concurrent.futures
@@ -148,7 +148,7 @@ class Cluster:
     def stop(self) -> None:
         """End everything, the youngest part first, whatever one of them has to complain about."""
         with contextlib.ExitStack() as last_first:
-            if not os.environ.get("TOPOLOG_E2E_KEEP"):
+            if not os.environ.get("E2E_KEEP"):
                 last_first.callback(shutil.rmtree, self.folder, ignore_errors=True)
             for process in self._running:
                 last_first.callback(process.stop, grace=5.0)

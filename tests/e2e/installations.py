@@ -84,6 +84,15 @@ class Installation:
         trace: types.TracebackType | None,
     ) -> None:
         self._ending.close()
+        if error is None:
+            self._check_logs()
+
+    def _check_logs(self) -> None:
+        """What deploy/rbac gives was enough, and nothing went wrong in a way that nobody thought of."""
+        for log in self._folder.glob("*.log"):
+            text = log.read_text(errors="replace").lower()
+            for word in ("forbidden", "traceback"):
+                assert word not in text, f"{log.name} tells of it: {word}"
 
     def _install(self) -> None:
         for what in ("crds", "rbac"):
@@ -173,16 +182,13 @@ class Installation:
 
     def counts(self, namespace: str, policy: str, domains: Iterable[str]) -> dict[str, int]:
         """Domain -> pods counted there, as the store has it."""
-        client = connecting.connect(self.store.url)
+        client, key = connecting.connect(self.store.url), keys.Keys("default").counts
         try:
-            found = dict(client.hgetall(keys.Keys("default").counts))
+            found = {connecting.text(name): int(count) for name, count in client.hgetall(key).items()}
         finally:
             client.close()
-        of_policy = {
-            name.decode().rpartition("=")[2]: int(count)
-            for name, count in found.items()
-            if name.startswith(f"{namespace}/{policy}|".encode())
-        }
+        mine = f"{namespace}/{policy}|"
+        of_policy = {name.rpartition("=")[2]: count for name, count in found.items() if name.startswith(mine)}
         return {each: of_policy.get(each, 0) for each in domains}
 
 

@@ -74,6 +74,13 @@ def test_a_pod_waits_for_a_label_and_runs_once_there_is_one(
     waiting.eventually(refused, "the pod waits and says why", seen=lambda: cluster.api().get(path)["status"])
     assert f"2 node has no label {LABEL}" in workloads.scheduled(cluster.api().get(path))["message"]
     assert answered(topolog, "first", "filter")["error"] in ("", None)
+    fields = f"involvedObject.name=first,reason=FailedScheduling,reportingComponent={SCHEDULER}"
+
+    def events() -> list[clients.Object]:
+        return cluster.api().list("/api/v1/namespaces/default/events", fields=fields)
+
+    waiting.eventually(events, "an event of its scheduler")
+    assert LABEL in events()[0]["message"]
 
     label(cluster, scheduler_1="10")
     assert runs_on(cluster, path) == "scheduler-1"
@@ -103,6 +110,7 @@ def test_only_the_best_node_is_left_by_filter_onlyone(
     cluster.schedulers[f"{SCHEDULER}-filter"].process.stop()
     topolog.start_scheduler(SCHEDULER, filter_verb="filter_onlyone")
     assert runs_on(cluster, create(cluster, "third")) == "scheduler-2"
+    assert answered(topolog, "third", "filter_onlyone")["kept"] == 1
     label(cluster, scheduler_1="30")
     known(topolog, {"scheduler-1": "30", "scheduler-2": "20"})
     assert runs_on(cluster, create(cluster, "fourth")) == "scheduler-1"

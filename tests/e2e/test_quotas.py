@@ -66,12 +66,12 @@ def hosts_of(pods: list[clients.Object]) -> list[clients.Object]:
     return [pod for pod in pods if pod["spec"]["nodeName"] in HOSTS]
 
 
-def refused_with(cluster: clusters.Cluster, namespace: str, text: str) -> None:
+def refused_with(cluster: clusters.Cluster, namespace: str, text: str, labels: str = "") -> None:
     """Wait until every pod that waits says so, in its condition, in an event, and in one of Topolog's own."""
 
     def said() -> list[str]:
         missing = []
-        for pod in workloads.pending(cluster, namespace):
+        for pod in workloads.pending(cluster, namespace, labels):
             name, condition = workloads.name(pod), workloads.scheduled(pod)
             if condition.get("reason") != "Unschedulable" or text not in condition["message"]:
                 missing.append(f"{name}: condition {condition}")
@@ -252,4 +252,26 @@ def test_an_edited_policy_evicts_nobody_and_applies_to_who_comes(
     waiting.eventually(lambda: len(workloads.running(cluster, "edits")) == 7, "one more runs")
     refused_with(cluster, "edits", "workload policy edits/p: no room (linux 7/7)")
     assert topolog.quotas("edits", "p") == {"linux": 7}
+
+
+@pytest.mark.scenario("WP-13")
+def test_an_edited_selector_or_type_holds_from_then_on(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    path = "/apis/kosmos.io/v1alpha1/namespaces/edits/workloadpolicies/p"
+    before = {pod["metadata"]["uid"] for pod in workloads.running(cluster, "edits", "of=web")}
+    selector = {"matchLabels": {"app": None, "of": "late"}}
+    quotas = [{"name": "linux", "replicas": 2}]
+    cluster.api().patch(path, {"spec": {"labelSelector": selector, "allocationPolicy": quotas}})
+    cluster.apply(workloads.deployment("edits", "late", 3, policy="p", app="web"))
+    waiting.eventually(lambda: len(workloads.running(cluster, "edits", "of=late")) == 2, "two run")
+    waiting.eventually(lambda: len(workloads.pending(cluster, "edits", "of=late")) == 1, "one waits")
+    refused_with(cluster, "edits", "workload policy edits/p: no room (linux 2/2)", "of=late")
+    # Those that it used to count have kept their places, and count no longer.
+    assert before == {pod["metadata"]["uid"] for pod in workloads.running(cluster, "edits", "of=web")}
+    assert topolog.quotas("edits", "p") == {"linux": 2}
+
+    cluster.api().patch(path, {"spec": {"allocationType": "Preferred"}})
+    waiting.eventually(lambda: len(workloads.running(cluster, "edits", "of=late")) == 3, "the third runs")
+    assert topolog.quotas("edits", "p") == {"linux": 3}
     clear(cluster, "edits")

@@ -86,6 +86,13 @@ def test_quotas_hold_in_both_forms(stage: stages.Stage, own: str) -> None:
     assert by_name["NodeNames"] == [names[1]]
     assert by_node["Nodes"]["items"] == [nodes[1]]
     assert (by_name["Nodes"], by_node["NodeNames"]) == (None, None)
+    # The order of names is the scheduler's; the decision does not depend on it.
+    assert stage.caller().post("/filter", stages.request(pod, *names[::-1])).json == by_name
+    scored = [
+        scores(stage.caller(replica=at).post("/prioritize", asked))
+        for at, asked in enumerate((stages.request(pod, *names), {"Pod": pod, "Nodes": {"items": nodes}}))
+    ]
+    assert scored == [{names[0]: 0, names[1]: 10}] * 2
     assert (
         by_name["FailedAndUnresolvableNodes"] == by_node["FailedAndUnresolvableNodes"] == {names[0]: sentence}
     )
@@ -140,7 +147,7 @@ def test_what_is_no_call_gets_a_clear_answer_and_harms_nobody(stage: stages.Stag
     assert stage.replicas[0].process.running
 
 
-@pytest.mark.scenario("RL-1", "RL-3", "RL-4")
+@pytest.mark.scenario("RL-1", "RL-2", "RL-3", "RL-4")
 def test_siblings_are_found_in_the_log_and_not_in_the_request(stage: stages.Stage, own: str) -> None:
     one, two = f"{own}-1", f"{own}-2"
     stage.node(one)
@@ -149,6 +156,8 @@ def test_siblings_are_found_in_the_log_and_not_in_the_request(stage: stages.Stag
     stage.pod(own, "other", nodeName=one)
     worker = stage.pod(own, "rl-worker-1", {"rl-job-group": group}, nodeName=two)
     late = stage.pod(own, "rl-worker-2", {"rl-job-group": group})
+    stage.pod(own, "rl-worker-3", {"rl-job-group": f"{own}-beta"}, nodeName=one)
+    without = stage.pod(own, "rl-worker-4", {"rl-job-group": f"{own}-gamma"})
     alone = stage.pod(own, "nginx")
     stage.seen()
     # The request claims that the sibling is elsewhere: it is not asked.
@@ -162,7 +171,8 @@ def test_siblings_are_found_in_the_log_and_not_in_the_request(stage: stages.Stag
         caller = stage.caller(replica=replica)
         assert scores(caller.post("/prioritize", stages.request(late, one, two))) == {one: 0, two: 10}
         assert scores(caller.post("/prioritize", liar)) == {one: 0, two: 10}
-        assert scores(caller.post("/prioritize", stages.request(alone, one, two))) == {one: 0, two: 0}
+        for pod in (without, alone):
+            assert scores(caller.post("/prioritize", stages.request(pod, one, two))) == {one: 0, two: 0}
         assert names_of(caller.post("/filter", stages.request(alone, one, two))) == [one, two]
 
 
@@ -238,6 +248,12 @@ def test_preempt_over_the_wire(stage: stages.Stage, own: str, case: object) -> N
         "NodeNameToMetaVictims": {f"{own}-2": {"Pods": [{"UID": stranger["metadata"]["uid"]}]}},
     }
     assert caller.post("/preempt", only).json == {"NodeNameToMetaVictims": {}}
+    # What kube-scheduler does next: it evicts nobody, and the pod stays refused for the quota's sake.
+    reply = caller.post("/filter", stages.request(preemptor, *full)).json
+    sentence = f"workload policy {own}/spread: no room (host 1/1)"
+    assert reply["FailedAndUnresolvableNodes"] == dict.fromkeys(full, sentence)
+    assert (stage.bound(member), stage.bound(stranger)) == tuple(full)
+    assert stage.bound(preemptor) == ""
 
 
 RECORDED = pathlib.Path(__file__).with_name("recorded.json").read_bytes().strip()
@@ -356,14 +372,19 @@ def test_one_line_and_one_observation_for_each_call(stage: stages.Stage, own: st
     reason = f"workload policy {own}/spread: no room on these nodes (host 0/0, member 0/1)"
     assert (asked["candidates"], asked["kept"], asked["reasons"]) == (3, 1, {reason: 2})
     assert (scored["candidates"], scored["outcome"]) == (3, "scored")
-    assert reason in refused["error"]
-    assert (refused["outcome"], refused["node"], bound["node"]) == ("error", names[0], names[2])
+    assert refused["reasons"] == {reason: 1}
+    assert (refused["outcome"], refused["node"], bound["node"]) == ("refused", names[0], names[2])
     for line in lines:
         assert line["milliseconds"] > 0
         assert line["position"].split("/")[1].isdigit()
     assert int(asked["position"].split("/")[1]) >= offset
     text = one.metrics()
-    for verb, outcome in (("filter", "kept"), ("prioritize", "scored"), ("bind", "bound"), ("bind", "error")):
+    for verb, outcome in (
+        ("filter", "kept"),
+        ("prioritize", "scored"),
+        ("bind", "bound"),
+        ("bind", "refused"),
+    ):
         assert f'topolog_verb_seconds_count{{outcome="{outcome}",verb="{verb}"}}' in text
     assert 'topolog_refused_nodes_total{plugin="WorkloadPolicy"}' in text
 

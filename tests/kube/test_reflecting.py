@@ -293,6 +293,7 @@ def line(kind: str, uid: str, version: int, name: str = "x") -> bytes:
     return json.dumps({"type": kind, "object": {"metadata": metadata, "spec": {}, "status": {}}}).encode()
 
 
+@pytest.mark.scenario("WP-15")
 def test_what_is_not_newer_is_ignored(cluster: Cluster, client: clients.Client) -> None:
     cluster.server.answering.bookmarks = 60
     reading = Reading(client)

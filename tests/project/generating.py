@@ -11,7 +11,7 @@ from app import cli, settings, telemetry
 from app.cli import exits
 from app.serving import contexts, issuing, keystores, metering
 from app.store import permissions
-from tests.project import examinations
+from tests.project import examinations, recorded
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -143,6 +143,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "settings.md": settings_page,
     "commands.md": commands_page,
     "metrics.md": metrics_page,
+    "store.md": lambda: recorded.store_page(_NOTE),
     "doctor.md": doctor_page,
 }
 

@@ -39,6 +39,7 @@ class Plan:
     stock: bool = False
     handshake: float = 3.5
     idle: int = 120
+    age: float = 3600.0
     host: str = "127.0.0.1"
 
 
@@ -77,13 +78,17 @@ def serve(plan: Plan) -> None:
         workers=plan.workers,
         graceful_seconds=5,
         insecure=plan.insecure,
-        limits=deadlines.Deadlines(handshake=plan.handshake, head=plan.handshake, idle=plan.idle),
+        limits=deadlines.Deadlines(
+            handshake=plan.handshake, head=plan.handshake, idle=plan.idle, age=plan.age
+        ),
     )
     roster = identities.Roster(anonymous=identities.ROLES if plan.insecure else ())
     parts = running.Parts(
         load=lambda: application(roster, b"x" * plan.reply),
         health=lambda: health.application(
-            lambda: {"worker": None if started.is_set() else "not started"}, registry
+            lambda: {"worker": None if started.is_set() else "not started"},
+            registry,
+            alone=plan.workers == 1,
         ),
         started=started.set,
         stopping=lambda: telemetry.log.info("stopping was called"),

@@ -33,7 +33,7 @@ def test_a_good_certificate_gets_an_answer(shared: servers.Server) -> None:
 def test_nobody_gets_in_without_a_certificate(start: Starts) -> None:
     server = start()
     assert refused(server, server.context(None))
-    server.process.wait_for("peer did not return a certificate.*TLS handshake refused")
+    server.process.wait_for("TLS handshake refused.*peer did not return a certificate")
 
 
 @pytest.mark.scenario("RL-7")
@@ -96,6 +96,27 @@ def test_a_revoked_certificate(start: Starts, certificates: pathlib.Path) -> Non
     server = start(crl=str(servers.revoke(certificates, viewer)))
     assert refused(server, server.context("viewer"))
     assert not refused(server, server.context("scheduler"))
+
+
+def test_a_certificate_revoked_later_is_good_until_its_connection_is_old(
+    start: Starts, certificates: pathlib.Path
+) -> None:
+    viewer = x509.load_pem_x509_certificate((certificates / "viewer.crt").read_bytes())
+    young, old = (
+        start(crl=str(servers.revoke(certificates)), age=age, certificate=str(certificates / "server.crt"))
+        for age in (3600.0, 0.0)
+    )
+    with young.client("viewer") as kept, old.client("viewer") as ended:
+        servers.revoke(certificates, viewer)
+        for _ in range(2):
+            assert kept.ask("GET", "/apis/v1/nodes")[0] == 200
+            assert kept.connection.sock is not None
+        # It is answered once more, and told to come again: then it has to show the certificate.
+        assert ended.ask("GET", "/apis/v1/nodes")[0] == 200
+        assert ended.connection.sock is None
+    # The list is looked at once a second.
+    servers.eventually(lambda: refused(old, old.context("viewer")), "the revoked one is refused")
+    assert not refused(old, old.context("scheduler"))
 
 
 def test_nagle_is_off_on_accepted_connections(shared: servers.Server) -> None:

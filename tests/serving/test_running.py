@@ -103,6 +103,9 @@ def test_several_workers_share_the_ports(start: Starts) -> None:
         with server.client() as client:
             assert client.ask("POST", "/filter", b"{}")[0] == 200
         assert probe(server, "/livez")[0] == 200
+    # The counters of whichever worker answers would be no metrics.
+    status, told = probe(server, "/metrics")
+    assert (status, "run replicas" in told) == (501, True)
 
 
 def test_insecure_serving_is_plain_http_on_the_loopback(start: Starts) -> None:
@@ -135,7 +138,7 @@ def test_options_that_contradict_one_another(certificates: pathlib.Path) -> None
 def test_options_of_the_settings() -> None:
     options = running.options_of(settings.Server())
     assert (options.port, options.health_port, options.threads) == (8443, 8081, 64)
-    assert options.limits.idle == 120
+    assert (options.limits.idle, options.limits.age) == (120, 3600)
     assert not options.insecure
 
 

@@ -136,6 +136,23 @@ def test_a_long_history_is_searched_page_by_page(store: opening.Store) -> None:
     assert len(kept.latest(outcome="first")) == 1
 
 
+def test_a_search_says_how_far_it_went(store: opening.Store) -> None:
+    kept = decisions.Decisions(store.client, store.keys, store.follower, kept=5000)
+    for i in range(1100):
+        kept.record(draft(store, outcome="even" if i % 2 == 0 else "odd"))
+    kept.start()
+    kept.stop()
+    ids = [found.id for found in kept.latest(limit=2000)]
+    none, even = decisions.Wanted(outcome="none"), decisions.Wanted(pod="blue/one", outcome="even")
+    assert kept.search(none) == ([], None, 1100)
+    assert kept.search(none, looked_at=600) == ([], ids[999], 1000)
+    assert kept.search(none, looked_at=600, before=ids[999]) == ([], None, 100)
+    found = kept.search(even, limit=10)
+    assert [one.id for one in found.records] == ids[1:20:2]
+    assert (found.behind, found.looked_at) == (ids[19], 20)
+    assert kept.search(decisions.Wanted(), before=ids[-1]) == ([], None, 0)
+
+
 def test_a_full_queue_drops_and_counts(store: opening.Store) -> None:
     small = decisions.Decisions(store.client, store.keys, store.follower, queued=3)
     for _ in range(5):

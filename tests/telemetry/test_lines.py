@@ -32,6 +32,7 @@ telemetry.verb("filter", "ns/p", outcome="kept", seconds=0.0015, candidates=4, k
 telemetry.verb("bind", "ns/p", outcome="error", seconds=0.002, node="n1", error="gone")
 """
     first, second = map(json.loads, written(program).splitlines())
+    assert list(first)[:3] == ["time", "level", "event"]
     assert first.pop("time").endswith("Z")
     assert first == {
         "level": "info",
@@ -71,6 +72,7 @@ telemetry.log.debug("detail")
     first, second = map(json.loads, written(program).splitlines())
     assert (first["event"], first["port"], first["level"]) == ("started", 1, "info")
     assert (second["event"], second["level"]) == ("lost it", "warning")
+    assert list(first)[:3] == list(second)[:3] == ["time", "level", "event"]
 
 
 def test_the_level_holds_for_calls_too() -> None:

@@ -11,8 +11,6 @@ from app.store import decisions as records
 
 routes = blueprints.create("decisions", "/apis/v1", "What was answered to kube-scheduler.")
 _CHUNK = 500
-_CHUNKS = 20
-"""Chunks read for one page; a page may be short, ``continue`` then goes on behind them."""
 
 
 class Decision(Schema):
@@ -48,7 +46,11 @@ class DecisionDetail(Decision):
 
 @blueprints.get(routes, "/decisions", schemas.page_of(Decision), query=queries.Decisions)
 def listing(query: pages.Query) -> pages.Body:
-    """The decisions, newest first."""
+    """The decisions, newest first.
+
+    One page comes from 20,000 records at most: it may be short or empty, and ``continue`` goes on behind
+    them.
+    """
     shown = moments.take(query.get("at") or moments.NOW)
     cursor = pages.read(query)
     limit = int(query["limit"])
@@ -95,24 +97,17 @@ class _Scan:
 
     def __iter__(self) -> Iterator[records.Decision]:
         query, before, since = self._query, self._before, self._query.get("since")
-        for _ in range(_CHUNKS):
-            chunk = services.current().decisions.latest(
-                limit=_CHUNK,
-                before=before,
-                pod=query.get("pod"),
-                node=query.get("node"),
-                plugin=query.get("plugin"),
-                reason=query.get("reason"),
-                outcome=query.get("outcome"),
-                verb=query.get("verb"),
-            )
-            for decision in chunk:
+        wanted = records.Wanted(**{name: query.get(name) for name in records.Wanted._fields})
+        left = records.LOOKED_AT
+        while left > 0:
+            found = services.current().decisions.search(wanted, limit=_CHUNK, before=before, looked_at=left)
+            for decision in found.records:
                 if since is not None and _earlier(decision, since):
                     return
                 yield decision
-            if len(chunk) < _CHUNK:
+            if found.behind is None:
                 return
-            before = chunk[-1].id
+            before, left = found.behind, left - found.looked_at
         self.unfinished = before
 
 

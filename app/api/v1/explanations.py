@@ -13,7 +13,7 @@ from app.verbs import explaining, tabulating
 routes = blueprints.create("explain", "/apis/v1", "Why a pod went where it went.")
 _MIMETYPES = {"json": "application/json", "markdown": "text/markdown", "csv": "text/csv"}
 _KEPT = 1000
-"""Attempts of one pod that are looked for."""
+"""Decisions about one pod that are looked for."""
 
 
 class ExplainedDecision(Schema):
@@ -90,7 +90,10 @@ class Explanation(Schema):
     source = schemas.text("decision, or computed: none is recorded, all nodes were tried for the question.")
     decision = schemas.nested(ExplainedDecision, "The decision, or null if computed.", null=True)
     attempt = schemas.anything("Which attempt this is, from 1, or null.")
-    attempts = schemas.number("Scheduling attempts that are kept.")
+    attempts = schemas.number("Scheduling attempts that were found.")
+    attemptsComplete = schemas.truth(
+        "False if there are older decisions than the 20,000 looked through, or than 1,000 of this pod."
+    )
     position = schemas.text("The position that it was computed at.")
     summary = schemas.text("One sentence.")
     fits = schemas.truth("At least one node was kept.")
@@ -121,7 +124,7 @@ def explain(query: pages.Query, namespace: str, name: str) -> object:
     """Why the pod went where it went, or why it waits: reasons, scores, and what would change it."""
     form = query.get("format") or _preferred()
     shown = moments.take(query.get("at") or moments.NOW)
-    attempts = _attempts(f"{namespace}/{name}", shown)
+    attempts, complete = _attempts(f"{namespace}/{name}", shown)
     decision, attempt = _chosen(query, f"{namespace}/{name}", attempts)
     explanation = _explained(decision, namespace, name, shown)
     limit = int(query["limit"])
@@ -130,6 +133,7 @@ def explain(query: pages.Query, namespace: str, name: str) -> object:
             **tabulating.structure(explanation, limit=limit),
             "attempt": attempt,
             "attempts": len(attempts),
+            "attemptsComplete": complete,
         }
     render = tabulating.markdown if form == "markdown" else tabulating.spreadsheet
     return flask.Response(render(explanation, limit=limit), mimetype=_MIMETYPES[form])
@@ -146,11 +150,11 @@ def _preferred() -> str:
     return next((form for form, kind in _MIMETYPES.items() if kind == best), "markdown")
 
 
-def _attempts(pod: str, shown: moments.Moment) -> list[records.Decision]:
-    """The attempts up to the moment that are kept, oldest first; of other verbs if there are none."""
-    found = services.current().decisions.latest(limit=_KEPT, before=None, pod=pod)
-    past = [one for one in reversed(found) if moments.upto(one.position, shown.snapshot)]
-    return [one for one in past if one.verb in explaining.ATTEMPTS] or past
+def _attempts(pod: str, shown: moments.Moment) -> tuple[list[records.Decision], bool]:
+    """The attempts up to the moment, oldest first (of other verbs if there are none); is it all?"""
+    found = services.current().decisions.search(records.Wanted(pod=pod), limit=_KEPT)
+    past = [one for one in reversed(found.records) if moments.upto(one.position, shown.snapshot)]
+    return [one for one in past if one.verb in explaining.ATTEMPTS] or past, found.behind is None
 
 
 def _chosen(
@@ -165,7 +169,7 @@ def _chosen(
     number = int(query.get("attempt", len(attempts)))
     if number > len(attempts):
         raise errors.Problem(
-            404, "NotFound", f"cannot find attempt {number} of pod {pod}; {len(attempts)} are kept"
+            404, "NotFound", f"cannot find attempt {number} of pod {pod}; {len(attempts)} were found"
         )
     return (attempts[number - 1], number) if attempts else (None, None)
 

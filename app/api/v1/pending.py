@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from marshmallow import Schema
 
-from app.api import blueprints, pages, queries, schemas, services, times
+from app.api import blueprints, moments, pages, queries, schemas, services, times
 from app.domain import model, snapshots
 from app.store import decisions
 from app.verbs import explaining, tabulating
@@ -25,7 +25,8 @@ class Pending(Schema):
     scheduler = schemas.text("spec.schedulerName.")
     created = schemas.text("When it was created (RFC 3339).")
     age = schemas.anything("Seconds since then, or null if that is not known.")
-    attempts = schemas.number("Scheduling attempts among the decisions that are kept.")
+    attempts = schemas.number("Scheduling attempts among the newest 5,000 decisions.")
+    attemptsComplete = schemas.truth("False if older decisions are kept, which were not looked through.")
     lastDecision = schemas.optional("The id of the latest one.")
     reason = schemas.text("Why no node would be accepted now; empty if Topolog has no objection.")
     message = schemas.text("Why kube-scheduler says that it could not be scheduled.")
@@ -45,12 +46,13 @@ def pending(query: pages.Query) -> pages.Body:
     found.sort(key=lambda pod: (pod.created, pod.key, pod.uid))
     part, metadata = pages.cut(found, query, shown)
     attempts: dict[model.Uid, list[str]] = {}
-    for record in _attempts(snapshot):
+    tried, complete = _attempts(snapshot)
+    for record in tried:
         attempts.setdefault(record.pod.uid, []).append(record.id)
     until = times.milliseconds(shown.as_of) / 1000 if shown.as_of else services.current().wall()
     advice = _Advice(snapshot)
     items = [_row(pod, advice.about(pod), attempts.get(pod.uid, []), until) for pod in part]
-    return {"items": items, "metadata": metadata}
+    return {"items": [row | {"attemptsComplete": complete} for row in items], "metadata": metadata}
 
 
 class _Advice:
@@ -72,14 +74,14 @@ class _Advice:
         return found
 
 
-def _attempts(snapshot: snapshots.Snapshot) -> list[decisions.Decision]:
-    """The attempts up to the moment, newest first."""
-    latest = services.current().decisions.latest(limit=_LOOKED_AT, before=None, pod=None)
+def _attempts(snapshot: snapshots.Snapshot) -> tuple[list[decisions.Decision], bool]:
+    """The attempts up to the moment, newest first, and whether none are left out."""
+    found = services.current().decisions.search(decisions.Wanted(), limit=_LOOKED_AT, looked_at=_LOOKED_AT)
     return [
         decision
-        for decision in latest
-        if decision.verb in explaining.ATTEMPTS and decision.position.offset <= snapshot.offset
-    ]
+        for decision in found.records
+        if decision.verb in explaining.ATTEMPTS and moments.upto(decision.position, snapshot)
+    ], found.behind is None
 
 
 def _row(

@@ -1,0 +1,104 @@
+"""What a pod, a node and an event take: in the store, in a process that follows, in the archive."""
+
+import gc
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from app import settings
+from app.domain import snapshots
+from app.store import embedded, images, opening
+from tests.bench import filling, ingest, populating, restart
+
+NODES, PODS, EVENTS = 1_000, 50_000, 100_000
+_ROOT = Path(__file__).parent.parent.parent
+_SEGMENT = 20_000
+
+
+def measure_sizes(nodes: int = NODES, pods: int = PODS, count: int = EVENTS) -> Mapping[str, float]:
+    """What it is of -> bytes."""
+    with TemporaryDirectory(prefix="topolog-") as directory:
+        return {**_events(Path(directory), count), **_objects(nodes, pods)}
+
+
+def _events(folder: Path, count: int) -> Mapping[str, float]:
+    server = embedded.Server(folder / "server", append_only=True)
+    archive = folder / "archive"
+    try:
+        filling.prepare(server.url, "sizes")
+        store = opening.open_store(settings.Store(url=server.url), cluster="sizes", archive=str(archive))
+        history = [event for _, event in zip(range(count), ingest.history(), strict=False)]
+        before = _used(store)
+        restart.append(store.log, snapshots.empty(incarnation=store.log.incarnation), history)
+        subjects = len(store.log.versions())
+        in_log = int(store.client.memory_usage(store.keys.log, samples=0) or 0)
+        views = _used(store) - before - in_log
+        assert store.archive is not None
+        for after in range(0, count, _SEGMENT):
+            raws = store.log.raws(after, min(count, after + _SEGMENT))
+            store.archive.keep_segment(raws, store.log.incarnation)
+        archived = sum(file.path.stat().st_size for file in store.archive.files())
+        store.close()
+    finally:
+        server.stop()
+    written = sum(file.stat().st_size for file in (folder / "server").rglob("*") if file.is_file())
+    return {
+        "an event in the log": in_log / count,
+        "an object in the views": views / subjects,
+        "an event in the append-only file": written / count,
+        "an event in the archive": archived / count,
+    }
+
+
+def _used(store: opening.Store) -> int:
+    return int(store.client.info("memory")["used_memory"])
+
+
+def _objects(nodes: int, pods: int) -> Mapping[str, float]:
+    empty, _ = _held(0, 0)
+    with_nodes, small = _held(nodes, 0)
+    filled, large = _held(nodes, pods)
+    return {
+        "a process that follows an empty cluster": empty,
+        "a node in a process that follows": (with_nodes - empty) / nodes,
+        "a pod in a process that follows": (filled - with_nodes) / pods,
+        "a pod in a checkpoint": (large - small) / pods,
+    }
+
+
+def _held(nodes: int, pods: int) -> tuple[int, int]:
+    """(bytes held by a process that follows so many, bytes of their checkpoint)."""
+    server = embedded.Server()
+    try:
+        cluster = "held"
+        snapshot = filling.fill(server.url, cluster, populating.facts(nodes, pods))
+        found = subprocess.run(
+            [sys.executable, "-m", "tests.bench.sizes", server.url, cluster],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(_ROOT)},
+            check=True,
+        )
+        return int(found.stdout), images.freeze(snapshot, cluster=cluster, at_ms=0).header.size
+    finally:
+        server.stop()
+
+
+def _follow(url: str, cluster: str) -> None:
+    store = opening.open_store(settings.Store(url=url), cluster=cluster, indexed=("app.kubernetes.io/name",))
+    snapshot = store.follower.catch_up(timeout=60)
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    print(pages * resource.getpagesize())
+    assert snapshot.offset > 0
+    store.close()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        _follow(*sys.argv[1:])
+    else:
+        print(*(f"{name}: {size:,.0f} bytes" for name, size in measure_sizes().items()), sep="\n")
