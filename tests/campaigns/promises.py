@@ -29,7 +29,6 @@ from app.kube import decoding
 from app.store import codecs, keys
 from tests.campaigns import clusters, folding
 
-
 Raw = tuple[bytes, dict[bytes, bytes]]
 
 
