@@ -91,9 +91,12 @@ class ApiBinder:
         if reply is not None and reply.status < http.HTTPStatus.BAD_REQUEST:
             return Bound()
         refused = clients.refusal(reply.status, reply.body) if reply is not None else None
+        said = str(refused or cause)
+        if cause is not None:
+            refused = None  # It tells of the repetition alone: the first may have been carried out.
         if refused is not None and refused.status not in _UNSURE:
             return Refused(f"the API server refused the binding: {refused.status} {refused.message}")
-        return self._resolved(namespace, name, uid, node, deadline, refused, str(refused or cause))
+        return self._resolved(namespace, name, uid, node, deadline, refused, said)
 
     def get_pod(self, namespace: str, name: str, *, timeout: float = 2.0) -> model.Pod | None:
         """See Binder."""

@@ -15,24 +15,25 @@ class Fold:
     form = counting.FORM
 
     def __init__(self, snapshot: snapshots.Snapshot) -> None:
-        self._snapshot = snapshot
+        self.snapshot = snapshot
+        """The cluster there."""
 
     @property
     def offset(self) -> int:
         """How far that is."""
-        return self._snapshot.offset
+        return self.snapshot.offset
 
     @property
     def counts(self) -> Mapping[str, int]:
         """The counts there."""
-        return self._snapshot.counts
+        return self.snapshot.counts
 
     def apply(self, payloads: Sequence[bytes]) -> Mapping[str, int]:
         """Fold the events that follow; what each count that changed is now. Raises Unreadable."""
-        projection = projecting.Projection(self._snapshot)
+        projection = projecting.Projection(self.snapshot)
         projection.apply_all(list(map(codecs.decode, payloads)))
-        self._snapshot = projection.finish()
-        return {name: self._snapshot.counts.get(name, 0) for name in projection.increments}
+        self.snapshot = projection.finish()
+        return {name: self.snapshot.counts.get(name, 0) for name in projection.increments}
 
 
 def begin(client: redis.Redis, names: keys.Keys, holds: folds.Holds) -> Fold:

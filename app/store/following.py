@@ -82,6 +82,8 @@ class Follower:
         self._silent = False
         """What is read now was told before, in another incarnation."""
         self._seen = witnessing.Memory()
+        self._known = log.seen
+        """What was in the log when the last read was begun: this process may have written without reading."""
         self._current_at = time.monotonic()
         self.head_seen = 0
         """The last offset of the log as it was last heard of."""
@@ -247,6 +249,7 @@ class Follower:
     def _begin(self) -> None:
         self._asked += 1
         self._fresh = False
+        self._known = self._log.seen
 
     def _pull(self, *, timeout: float) -> bool:
         """Read to the head and apply; what was applied before a failure stays.
@@ -279,7 +282,7 @@ class Follower:
         apply = self._apply_singly if told else self._apply
         try:
             reads = self._tail.read_all(self._snapshot.offset, self._known_ms, timeout=timeout, asked=asked)
-            return apply(reads)
+            return apply(witnessing.proven(reads, self._known))
         except errors.Trimmed:
             # Too slow, or stopped for too long.
             if not self._start_over():

@@ -21,9 +21,9 @@ RESERVED = frozenset(
 """Fields of meta that are no checkpoints of a kind."""
 
 
-def function(name: str) -> str:
-    """What one of our functions is called in the server."""
-    return f"topolog_{name}_{SCHEMA}"
+def function(name: str, schema: int = SCHEMA) -> str:
+    """What one of our functions is called in the server; those of several schemas lie side by side."""
+    return f"topolog_{name}_{schema}" if schema > 1 else f"topolog_{name}"
 
 
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")

@@ -223,13 +223,11 @@ class Log:
 
     def counts(self) -> dict[str, int]:
         """The counts as materialised in the store, without zeros."""
-        names = self._names
         with connecting.translated():
-            pipeline: Any = self._client.pipeline(transaction=False)
-            pointer, counts = pipeline.hget(names.meta, "counts").hgetall(names.counts).execute()
-        if pointer is not None and connecting.text(pointer) != names.counts:
-            raise errors.SchemaMismatch(f"the counts are in {connecting.text(pointer)}: use a newer Topolog")
-        return {connecting.text(key): int(count) for key, count in counts.items()}
+            live = connecting.text(self._client.hget(self._names.meta, "counts") or b"")
+        if live not in ("", self._names.counts):
+            raise errors.SchemaMismatch(f"the counts are in {live}: use a newer Topolog")
+        return {key: int(count) for key, count in self._hash(self._names.counts).items()}
 
     def versions(self) -> dict[str, int]:
         """Subject -> offset of its latest event, as materialised in the store."""
@@ -331,6 +329,8 @@ class Log:
             reply = self._repeated(session.wire, packed, None)
         if not isinstance(reply, list):
             raise errors.StoreError(f"the store answered to {function} with {reply!r}")
+        if reply[0] == b"SCHEMA":
+            tailing.refuse(reply)
         return reply
 
     def close(self) -> None:

@@ -120,7 +120,12 @@ class Role:
 
     def rules(self, cluster: str) -> str:
         """What the user has in the access list, but for being on and the password."""
-        calls = ["|".join(("+" + command, name)) for command, name in map(_call, self.functions)]
+        # Those of the schema before as well: its processes go on until the store is migrated.
+        calls = [
+            f"+{command}|{name}"
+            for schema in (keys.SCHEMA, keys.SCHEMA - 1)
+            for command, name in (_call(function, schema) for function in self.functions)
+        ]
         allowed = " ".join([*calls, *(f"+{command}" for command in self.granted)])
         return f"resetchannels ~{keys.Keys(cluster).prefix}* -@all {allowed}"
 
@@ -177,9 +182,9 @@ def access_list(cluster: str) -> str:
     return "".join(f"user {line}\n" for line in ("default off -@all", *roles, *_SERVERS))
 
 
-def _call(function: str) -> tuple[str, str]:
+def _call(function: str, schema: int = keys.SCHEMA) -> tuple[str, str]:
     """The command that calls a function, and what the server calls the function."""
-    return "fcall_ro" if function in READING else "fcall", keys.function(function)
+    return "fcall_ro" if function in READING else "fcall", keys.function(function, schema)
 
 
 def _example(command: str, key: str) -> Sequence[str]:

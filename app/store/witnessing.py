@@ -6,7 +6,9 @@ grown again has the same offsets with other times: the first of them is where th
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+
+from app.store import errors, incarnations, tailing
 
 _STRETCHES = 64
 _LONG = 1000
@@ -52,3 +54,19 @@ class Memory:
             if after < offset <= after + len(times):
                 return times[offset - after - 1]
         return None
+
+
+def proven(reads: Iterator[tailing.Read], known: incarnations.Known) -> Iterator[tailing.Read]:
+    """The reads, as long as they hold what is known to have been in the log before them; raises Rewound.
+
+    A process that appended and has not read that back would else read on in a log that has lost it.
+    """
+    for read in reads:
+        at = known.offset - read.after - 1
+        other = 0 <= at < len(read.times) and known.at_ms not in (None, read.times[at])
+        if read.head < known.offset or other:
+            raise errors.Rewound(
+                f"offset {known.offset} was in the log and is not any more: events were lost; the recorder"
+                " begins a new incarnation"
+            )
+        yield read

@@ -26,7 +26,7 @@ import redis
 
 from app.domain import events, model, snapshots
 from app.kube import decoding
-from app.store import codecs, keys
+from app.store import codecs, incarnations, keys
 from tests.campaigns import clusters, folding
 
 Raw = tuple[bytes, dict[bytes, bytes]]
@@ -138,6 +138,14 @@ class Watchdog:
             demand(
                 max(covered, default=0) >= oldest - 1, "P15", f"{oldest}.. are left, checkpoints {covered}"
             )
+
+    def losses_are_known(self, known: Iterable[incarnations.Known]) -> None:
+        """No event was lost that somebody alive has read, without a new incarnation."""
+        seen = list(known)
+        for loss in self.losses:
+            told = [one for one in seen if one.incarnation == loss.incarnation and one.offset >= loss.first]
+            here = self.incarnation == loss.incarnation
+            demand(not (told and here), "P4", f"{loss} is known and there is no word of it")
 
     # -- reading -----------------------------------------------------------------------------
 

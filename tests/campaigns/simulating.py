@@ -5,23 +5,19 @@ in a real server. Recorders, which are elected, extenders, a controller and a co
 code, stepped; while one of them waits for the store or the API server, others take steps. In the end
 all faults stop, and what the log says must be what the cluster is.
 
-    python -m tests.campaigns.simulating SEED [BUG]     # repeats a seed, and tells what happened
+    python -m tests.campaigns.seeds SEED [BUG]      # repeats a seed, and tells what happened
 """
 
 import contextlib
 import random
-import sys
 from collections.abc import Callable, Iterator
-from typing import Any
 from unittest import mock
 
-import redis
 from structlog import testing
 
-from app.domain import model
-from app.kube import leases, reflecting
-from app.store import connecting, embedded, errors, incarnations, keys, opening
-from tests.campaigns import clocks, clusters, failing, living, parts, planting, promises, wires
+from app.kube import leases
+from app.store import connecting, errors, incarnations, keys, opening
+from tests.campaigns import clocks, clusters, failing, living, parts, promises, tellings, troubles, wires
 
 STEPS = 70
 COMPARED = 3
@@ -32,7 +28,6 @@ HEALED = 90.0
 """Seconds within which everything is as it should be again, once nothing goes wrong any more."""
 _CALM = 400
 _LEASE = ("topolog", "recorder")
-_MIGRATED: dict[str, Any] = {}
 
 
 class Simulation:
@@ -57,12 +52,10 @@ class Simulation:
         self._depth = 0
         self._busy: set[parts.Recorder] = set()
         """Recorders at work: each is one thread, and takes no other step meanwhile."""
-        self._sheltered = False
-        """Nothing goes wrong just now."""
-        self._lost: dict[connecting.Wire, connecting.Packed] = {}
-        """Appends that were carried out and whose answer was lost."""
         self._calm = True
-        self._outage = 0.0
+        self._store = troubles.Troubles(self.clock, self.faults, self._client)
+        self._store.between, self._store.tell = self.between, self.tell
+        self._store.trimming = self.watchdog.read
         self._stores: list[opening.Store] = []
         self._extenders: list[parts.Extender | None] = [None, None]
         self._recorders: list[parts.Recorder] = []
@@ -92,7 +85,7 @@ class Simulation:
             stack.enter_context(testing.capture_logs())
             stack.enter_context(clocks.installed(self.clock, self._seed))
             stack.enter_context(wires.shared(self._client))
-            stack.enter_context(wires.watched(self._watch, self._plain))
+            stack.enter_context(wires.watched(self._store.watch, self._store.plain))
             stack.enter_context(mock.patch("workers.recording.LINGER", 0.0))
             # Knobs that large clusters reach by themselves.
             stack.enter_context(mock.patch("workers.drafting.ALONE", 3 if small else 64))
@@ -100,7 +93,7 @@ class Simulation:
             yield
 
     def _begin(self) -> None:
-        _emptied(self._client, keys.Keys(self._name))
+        failing.emptied(self._client, keys.Keys(self._name))
         self._life.begin()
         for which in range(len(self._extenders)):
             self._start_extender(which)
@@ -115,7 +108,7 @@ class Simulation:
         """Faults stop; everything that is under way arrives, everything that is waiting is done."""
         self.tell("calm")
         self._calm = True
-        self._outage = 0.0
+        self._store.outage = 0.0
         self.faults.quiet()
         calm = self.clock.now
         self._drain()
@@ -132,7 +125,9 @@ class Simulation:
         self._compactor.turn()
         readers = [store.follower.catch_up() for store in self._stores[-3:]]
         self.watchdog.converged(readers)
-        self._losses_are_known()
+        alive = [recorder.store for recorder in self._recorders]
+        alive += [extender.store for extender in self._extenders if extender is not None]
+        self.watchdog.losses_are_known(store.log.seen for store in alive)
 
     def _drain(self) -> None:
         """Until a recorder has heard of everything."""
@@ -161,16 +156,6 @@ class Simulation:
                 return False
         recorder.turn()
         return quiet and recorder.leads
-
-    def _losses_are_known(self) -> None:
-        """No event was lost that anybody knows of who is alive, without a new incarnation."""
-        alive = [recorder.store for recorder in self._recorders]
-        alive += [extender.store for extender in self._extenders if extender is not None]
-        known = [store.log.seen for store in alive]
-        for loss in self.watchdog.losses:
-            told = [one for one in known if one.incarnation == loss.incarnation and one.offset >= loss.first]
-            here = self.watchdog.incarnation == loss.incarnation
-            promises.demand(not (told and here), "P4", f"{loss} is known here and there is no word of it")
 
     # -- steps -------------------------------------------------------------------------------
 
@@ -227,7 +212,7 @@ class Simulation:
                 return
             for _ in range(self.die.randint(1, 5)):
                 change = recorder.hear(self.die.choice(clusters.RESOURCES))
-                self.tell(f"{recorder.name} hears {_short(change)}")
+                self.tell(f"{recorder.name} hears {tellings.change(change)}")
             if self.die.random() < 0.8:
                 refused = recorder.turn()
                 if refused is not None:
@@ -285,8 +270,8 @@ class Simulation:
 
     def _trouble(self) -> None:
         if self.faults.share:
-            self._outage = self.clock.now + self.die.uniform(0.1, 6.0)
-            self.tell(f"the store is away until {self._outage:.3f}")
+            self._store.outage = self.clock.now + self.die.uniform(0.1, 6.0)
+            self.tell(f"the store is away until {self._store.outage:.3f}")
 
     def _time(self) -> None:
         self.clock.advance(self.die.choice((0.01, 0.5, 2.0, 5.0, 17.0)))
@@ -360,7 +345,7 @@ class Simulation:
             self._replica.empty()
         self.watchdog.compare()
         self._replica.promote()
-        self._lost.clear()
+        self._store.forget()
         self.tell(f"the store fails over: {self.watchdog.failed_over() or 'nothing'} is lost")
 
     def _noted(self) -> bool:
@@ -371,138 +356,16 @@ class Simulation:
             return known is not None and known.incarnation == self.watchdog.incarnation
         return False
 
-    def _plain(self, client: object) -> bool:
-        """Whether a plain command of this client gets no answer."""
-        away = client is not self._client and not self._sheltered and self.clock.now < self._outage
-        if away:
-            self.clock.advance(0.3)
-        return away
-
-    def _watch(
-        self, wire: connecting.Wire, call: wires.Call, packed: connecting.Packed, ask: wires.Ask
-    ) -> connecting.Reply:
-        if self._sheltered:
-            return ask()
-        if self.clock.now < self._outage:
-            self.clock.advance(0.3)
-            raise wires.away("the store does not answer")
-        if call in (wires.Call.READ, wires.Call.OTHER):
-            if self.faults.strike(0.3):
-                raise wires.away("a read was cut off")
-            return ask()
-        self.between("before a call of the store")
-        way = self.die.choice((*wires.WAYS, "lost", "lost")) if self.faults.strike() else ""
-        if way == "before":
-            self._fail("before the call")
-        if call is wires.Call.TRIM:
-            self.watchdog.read()
-        reply = ask()
-        self._called(wire, packed, reply)
-        self.between("after a call of the store")
-        if way == "lost":
-            self.tell("the answer of the store is lost")
-            if self.die.random() < 0.3:
-                self._outage = self.clock.now + 4.0
-            elif call is wires.Call.APPEND and isinstance(reply, list) and reply[0] in (b"OK", b"REPEATED"):
-                self._lost[wire] = packed
-            raise wires.away("the answer was lost")
-        if way == "after":
-            self._fail("after the call")
-        return reply
-
-    def _fail(self, when: str) -> None:
-        """A crash, or only a call that was lost."""
-        if self.die.random() < 0.5:
-            self.tell(f"crash {when}")
-            raise wires.Crashed(when)
-        if when.startswith("before"):
-            raise wires.away("the call was lost")
-
-    def _called(self, wire: connecting.Wire, packed: connecting.Packed, reply: connecting.Reply) -> None:
-        """An append that is repeated must not be carried out again."""
-        before = self._lost.pop(wire, None)
-        if before is packed:
-            repeated = isinstance(reply, list) and reply[0] == b"REPEATED"
-            promises.demand(
-                repeated, "P3", f"an append that was carried out is answered {reply!r} when repeated"
-            )
-
     def _opened(self, *, emptied: bool = False) -> opening.Store | None:
         """The store as a process opens it that starts now; None if it cannot start."""
-        sheltered, self._sheltered = self._sheltered, True
         try:
-            store = parts.opened(self._url, self._name, emptied=emptied)
+            with self._store.sheltered():
+                store = parts.opened(self._url, self._name, emptied=emptied)
         except errors.StoreError as problem:
             self.tell(f"a process cannot start: {problem}")
             return None
-        finally:
-            self._sheltered = sheltered
         self._stores.append(store)
         return store
 
     def _way(self) -> clusters.Client:
         return clusters.Client(self.cluster, self.clock, self.faults, self.between)
-
-
-def _emptied(client: redis.Redis, names: keys.Keys) -> None:
-    """A store that was just migrated; what it takes to migrate one is found out once for each server."""
-    # Planted bugs may be in the functions, so their text is part of what was migrated.
-    made = (client.connection_pool.connection_kwargs["path"], opening.library())
-    client.flushdb()
-    if _MIGRATED.get("server") != made:
-        opening.migrate(client, names)
-        _MIGRATED.update(server=made, held=failing.held(client))
-    else:
-        failing.hold(client, _MIGRATED["held"])
-
-
-def _short(change: reflecting.Change) -> str:
-    match change:
-        case reflecting.Seen(_, model.Node() | model.WorkloadPolicy() as found, version):
-            return f"{type(found).__name__} {found.name} at {version}"
-        case reflecting.Seen(_, model.Pod() as pod, version):
-            return f"Pod {pod.name} ({pod.uid[-4:]}) on {pod.node or 'no node'}, {pod.phase}, at {version}"
-        case reflecting.Gone(_, uid, _, name, version):
-            return f"the end of {name} ({uid[-4:]}) at {version}"
-        case reflecting.Part(kind, found_):
-            return f"a part of {kind.name}: {len(found_)}"
-        case reflecting.Listed(kind, _, version, _, reason):
-            return f"all {kind.name} at {version}: {reason[:60]}"
-        case reflecting.Bookmark(kind, version):
-            return f"a bookmark of {kind.name} at {version}"
-        case _:
-            return type(change).__name__
-
-
-def check(seed: int, url: str, *, tell: Callable[[str], None] = lambda _: None) -> str:
-    """What is broken in this history; empty if nothing is."""
-    try:
-        Simulation(seed, url, tell=tell).run()
-    except promises.Broken as broken:
-        return str(broken)
-    except Exception as problem:
-        # Nothing that happens may end a process with an error that it does not know.
-        return f"an unexpected {type(problem).__name__}: {problem}"
-    return ""
-
-
-def repeats(seed: int, bug: str = "") -> str:
-    """The line to type to see a seed again."""
-    return f"python -m tests.campaigns.simulating {seed}" + (f" '{bug}'" if bug else "")
-
-
-def main(words: list[str]) -> int:
-    """Repeat one seed aloud."""
-    seed = int(words[0])
-    with contextlib.ExitStack() as stack:
-        if len(words) > 1:
-            stack.enter_context(planting.planted(planting.named(" ".join(words[1:]))))
-        server = embedded.Server()
-        stack.callback(server.stop)
-        broken = check(seed, server.url, tell=print)
-    print(f"seed {seed}: {broken or 'every promise holds'}")
-    return 1 if broken else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

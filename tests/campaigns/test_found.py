@@ -12,6 +12,7 @@ from structlog import testing
 
 from app.domain import events
 from app.kube import binding, errors
+from app.kube import connecting as kube_connecting
 from app.store import codecs, connecting, embedded, keys, logs, opening
 from tests.campaigns import clocks, clusters, failing, parts, promises, wires
 
@@ -231,3 +232,26 @@ def test_no_binding_is_repeated_after_its_time(world: World) -> None:
         outcome = binding.ApiBinder(world.way()).bind("shop", "web-0", uid, "h1", timeout=3.0)
     assert isinstance(outcome, binding.Unknown)
     assert len(sent) == 2  # one Binding, and one look at the pod
+
+
+def test_a_denied_repetition_proves_nothing_about_the_first_binding(world: World) -> None:
+    """The answer to the first was lost; the second attempt was denied."""
+    uid = world.cluster.pod("web-0")["metadata"]["uid"]
+    exchange = clusters.Client.exchange
+    sent: list[str] = []
+
+    def denied(
+        self: clusters.Client, method: str, path: str, body: bytes = b"", *, timeout: float
+    ) -> kube_connecting.Reply:
+        sent.append(method)
+        if sent == ["POST", "POST"]:
+            return kube_connecting.Reply(403, b'{"kind":"Status","code":403,"reason":"Forbidden"}')
+        reply = exchange(self, method, path, body, timeout=timeout)
+        if method == "POST":
+            raise errors.Unreachable("simulated: the answer was lost")
+        return reply
+
+    with mock.patch.object(clusters.Client, "exchange", denied):
+        outcome = binding.ApiBinder(world.way()).bind("shop", "web-0", uid, "h1", timeout=3.0)
+    assert sent == ["POST", "POST", "GET"]
+    assert outcome == binding.Bound()

@@ -10,6 +10,7 @@ import redis
 
 from app import settings
 from app.store import examining, findings, keys, opening, permissions
+from tests.migrations import past
 from tests.store import servers
 
 CLUSTER = "prod"
@@ -53,6 +54,11 @@ class Guarded:
         servers.eventually(lambda: self.admin.info()["connected_slaves"] == 1, "the replica is there")
         self.admin.config_set("min-replicas-to-write", 1)
         servers.eventually(lambda: self.admin.info()["min_slaves_good_slaves"] == 1, "it is well")
+        # What the migrator may do is shown by a store of the first schema that holds something, of a process
+        # that may still do what that version did.
+        past.begin(self.admin, NAMES)
+        with opening.connect(self.options("extender"), NAMES) as theirs:
+            past.Writer(theirs, NAMES).append(*past.counted())
         with opening.connect(self.options("migrator"), NAMES) as client:
             opening.migrate(client, NAMES)
         # Another cluster on the same server.

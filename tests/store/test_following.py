@@ -13,7 +13,7 @@ import pytest
 
 from app import settings
 from app.domain import events, projecting, snapshots
-from app.store import errors, following, keys, logs, opening, tailing
+from app.store import codecs, errors, following, keys, logs, opening, tailing
 from tests.domain import recomputing
 from tests.store import writing
 
@@ -393,3 +393,26 @@ def test_an_event_that_changes_nothing_still_moves_the_position(store: opening.S
     quarantined = events.Quarantined(kind="pods", object="blue/x", reason="no uid")
     store.log.append(logs.Batch(events=[quarantined]))
     assert store.follower.catch_up().offset == 1
+
+
+@pytest.mark.parametrize("grown", [0, 1, 2, 3])
+def test_what_this_process_wrote_and_never_read_is_missed_at_its_next_read(
+    store: opening.Store, grown: int
+) -> None:
+    """Be it that others, who knew nothing of it, have made the log as long again, or longer."""
+    first = [writing.seen(f"u{at}") for at in range(5)]
+    store.log.append(logs.Batch(events=first[:3]))
+    store.follower.catch_up()
+    store.log.append(logs.Batch(events=first[3:]))
+    kept: Any = store.client.xrange(store.keys.log, max="3-0")
+    store.client.delete(store.keys.log)
+    other = codecs.encode(writing.seen("other"))
+    kept += [(b"%d-0" % offset, {b"t": b"7", b"e": other, b"w": b""}) for offset in range(4, 4 + grown)]
+    for identity, fields in kept:
+        store.client.xadd(store.keys.log, fields, id=identity)
+    store.client.hset(store.keys.meta, mapping={keys.HEAD: 3 + grown, "at": kept[-1][1][b"t"]})
+    with pytest.raises(errors.Rewound, match="offset 5 was in the log"):
+        store.follower.catch_up()
+    lost = store.log.standing().lost
+    assert lost is not None
+    assert (lost.offset, lost.kept) == (5, 3)

@@ -8,6 +8,7 @@ Redis are those of the fold. Not here: processes that die (tests/store/test_foll
 import secrets
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -15,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from app import settings as configuration
 from app.domain import auditing, consistency, counting, events, model, projecting, snapshots
 from app.store import connecting, embedded, errors, following, inspecting, keys, logs, opening
+from tests.campaigns import sizes
 from tests.domain import generating, recomputing
 from tests.store import losing, writing
 from workers import repairing
@@ -221,18 +223,30 @@ class Writers(RuleBasedStateMachine):
         self.expected = projecting.project_all(self.expected, batch)
 
 
-def test_whatever_writers_do_the_store_equals_the_fold(store_server: embedded.Server) -> None:
-    proxy = losing.Proxy(store_server.url)
+def run(server: embedded.Server, *, examples: int, steps: int) -> None:
+    proxy = losing.Proxy(server.url)
 
     class Proxied(Writers):
         pass
 
     Proxied.proxy = proxy
     limits = settings(
-        max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
     )
     try:
         run_state_machine_as_test(Proxied, settings=limits)
         assert proxy.lost > 0
     finally:
         proxy.close()
+
+
+def test_whatever_writers_do_the_store_equals_the_fold(store_server: embedded.Server) -> None:
+    run(store_server, examples=60, steps=30)
+
+
+@pytest.mark.campaign
+def test_whatever_writers_do_in_very_many_examples(store_server: embedded.Server) -> None:
+    run(store_server, examples=sizes.of("EXAMPLES", 10_000), steps=sizes.of("STEPS", 50))

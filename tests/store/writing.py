@@ -50,3 +50,15 @@ def placement(
             ceilings={} if ceiling is None else dict.fromkeys(raised, ceiling),
         ),
     )
+
+
+def release(log: logs.Log, snapshot: snapshots.Snapshot, released: events.PlacementReleased) -> logs.Appended:
+    """As whoever takes a promise back: under the versions of the pod, its node and its policies."""
+    standing = snapshot.placements[released.uid]
+    projection = projecting.Projection(snapshot)
+    projection.apply(released)
+    subjects = counting.footprint(standing.pod, standing.node)
+    return log.append(
+        logs.Batch(events=(released,), increments=projection.increments),
+        logs.Guard(versions={name: snapshot.version(name) for name in subjects}),
+    )

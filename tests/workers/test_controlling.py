@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import structlog
 
-from app import plugins
+from app import plugins, settings
 from app.domain import events, model, projecting, snapshots
 from app.framework import configuring, registry
 from app.kube import binding, conditions, event_posting
@@ -19,7 +19,7 @@ from app.simulation import faults
 from app.store import decisions, logs, opening
 from tests.kube import clocks
 from tests.workers import conftest
-from workers import announcing, controlling, settling, telling
+from workers import announcing, compacting, controlling, settling, telling
 
 Json = dict[str, Any]
 Start = Callable[[], conftest.Recording]
@@ -111,6 +111,49 @@ def test_room_that_came_while_no_controller_was_there(
     recorded().ready()
     controller()
     conftest.eventually(lambda: told(cluster_side) == ["p0"], "the pod is told")
+
+
+def test_room_that_a_slow_controller_never_heard_of(
+    recorded: Start,
+    again: Callable[..., opening.Store],
+    built: registry.Registry,
+    cluster_side: conftest.Cluster,
+) -> None:
+    """The log is trimmed before it was read on: then the state is looked at instead of the events."""
+    cluster_side.node("n", zone="host")
+    pending(cluster_side, "p0")
+    recorded().ready()
+    store, go_on, reached = again(indexed=built.indexed()), threading.Event(), threading.Event()
+
+    def blocked(before: snapshots.Snapshot, after: snapshots.Snapshot, entry: logs.Entry) -> None:
+        reached.set()
+        go_on.wait(conftest.LIMIT)
+
+    made = controlling.Controller(store, cluster_side.client, built)
+    thread = threading.Thread(target=made.run, daemon=True)
+    thread.start()
+    conftest.eventually(lambda: made.subscribed, "the controller listens")
+    store.follower.subscribe(blocked)
+    cluster_side.node("another")
+    assert reached.wait(conftest.LIMIT)
+    heard = store.follower.snapshot.offset
+    cluster_side.policy("p", host=2)
+    cluster_side.node("third")
+    other = again(indexed=built.indexed())
+    conftest.eventually(lambda: "third" in other.follower.catch_up().nodes, "all of it is in the log")
+    compaction = settings.Compaction(events=1, keep=0, reader_timeout=0.05)
+    conftest.eventually(lambda: _trimmed(other, compaction) > heard + 1, "what was not heard is trimmed")
+    go_on.set()
+    conftest.eventually(lambda: told(cluster_side) == ["p0"], "the pod is told of the room")
+    assert store.follower.jumps == 1
+    made.stop()
+    thread.join(conftest.LIMIT)
+
+
+def _trimmed(store: opening.Store, compaction: settings.Compaction) -> int:
+    """The oldest offset, once the compactor has done what it may."""
+    compacting.Compactor(store, compaction).turn()
+    return store.log.oldest()
 
 
 class Announcing:

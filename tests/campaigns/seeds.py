@@ -1,0 +1,68 @@
+"""Seeds of the simulation, one or many.
+
+    python -m tests.campaigns.seeds SEED [BUG]      # repeats a seed, and tells what happened
+    python -m tests.campaigns.seeds FIRST..LAST     # a part of the campaign; the line of each that fails
+
+Parts can run side by side: each has a server of its own.
+"""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterable
+
+from app.store import embedded
+from tests.campaigns import planting, promises, simulating
+
+
+def check(seed: int, url: str, *, tell: Callable[[str], None] = lambda _: None) -> str:
+    """What is broken in this history; empty if nothing is."""
+    try:
+        simulating.Simulation(seed, url, tell=tell).run()
+    except promises.Broken as broken:
+        return str(broken)
+    except Exception as problem:
+        # Nothing that happens may end a process with an error that it does not know.
+        return f"an unexpected {type(problem).__name__}: {problem}"
+    return ""
+
+
+def failing(seeds: Iterable[int], url: str, bug: str = "") -> list[str]:
+    """Of each seed that fails the line to type to see it again, and what is broken."""
+    found = []
+    for seed in seeds:
+        broken = check(seed, url)
+        if broken:
+            again = f"python -m tests.campaigns.seeds {seed}" + (f" {bug!r}" if bug else "")
+            found.append(f"{again}    # {broken[:300]}")
+            print(found[-1], flush=True)
+    return found
+
+
+def first_to_find(bug: planting.Bug, seeds: Iterable[int], url: str) -> int | None:
+    """The first seed that fails with the bug planted; None if none does."""
+    with planting.planted(bug):
+        return next((seed for seed in seeds if check(seed, url)), None)
+
+
+def main(words: list[str]) -> int:
+    """Repeat one seed aloud, or check many."""
+    first, many, last = words[0].partition("..")
+    with contextlib.ExitStack() as stack:
+        if len(words) > 1:
+            stack.enter_context(planting.planted(planting.named(" ".join(words[1:]))))
+        server = embedded.Server()
+        stack.callback(server.stop)
+        if many:
+            began, seeds = time.monotonic(), range(int(first), int(last) + 1)
+            broken = failing(seeds, server.url, " ".join(words[1:]))
+            took = time.monotonic() - began
+            print(f"{len(broken)} of {len(seeds)} seeds from {first} on fail; {took:.0f} s")
+            return 1 if broken else 0
+        said = check(int(first), server.url, tell=print)
+    print(f"seed {first}: {said or 'every promise holds'}")
+    return 1 if said else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,66 @@
+"""Names of one form and of the next say the same."""
+
+import gzip
+from typing import Any
+
+import pytest
+import redis
+from click import testing
+
+from app import cli
+from app.domain import counting, model
+from app.store import embedded, errors, images, keys, opening
+from migrations import forms, running
+from tests.migrations import past
+
+
+def test_counts_of_the_present_form_are_those_of_the_first_without_their_labels() -> None:
+    policy = model.WorkloadPolicy(uid="p", namespace="blue", name="web", topology_key="example.org/zone")
+    present = {counting.key(policy, "a"): 3, counting.key(policy, ""): 1}
+    assert present == {"blue/web|example.org/zone=a": 3, "blue/web|example.org/zone=": 1}
+    first = forms.counts_in(1, present, counting.FORM)
+    assert first == {"blue/web|a": 3, "blue/web|": 1}
+    assert forms.labelled(first, {"blue/web": "example.org/zone"}) == present
+    assert forms.counts_in(counting.FORM, present, counting.FORM) == present
+    assert set(forms.COUNTS) == set(range(2, counting.FORM + 1))
+
+
+def test_a_checkpoint_of_the_first_form_without_the_policy_of_a_count_is_damaged() -> None:
+    line = b'{"offset":1,"counts":{"blue/web|a":3}}\n'
+    image = images.Header(
+        kind=images.KIND,
+        version=1,
+        cluster="c",
+        incarnation="i",
+        offset=1,
+        at_ms=1,
+        digest="d",
+        lines=1,
+        items=0,
+        size=len(gzip.compress(line)),
+    )
+    with pytest.raises(errors.Damaged, match="policy that it does not have"):
+        images.understood(image, [line], "d", incarnation="i", indexed=frozenset())
+
+
+@pytest.mark.parametrize(
+    ("schema", "code", "said"),
+    [("1", 1, "run `topolog migrate up`"), ("2", 0, ""), ("3", 1, "use the newer Topolog")],
+)
+def test_the_command_says_what_is_to_be_done(
+    store_server: embedded.Server, cluster: str, schema: str, code: int, said: str
+) -> None:
+    names = keys.Keys(cluster)
+    client: Any = redis.Redis.from_url(store_server.url)
+    past.restore(client, names)
+    if schema == "2":
+        opening.migrate(client, names)
+    client.hset(names.meta, "schema", schema)
+    running.load(client, opening.library())
+    before = past.contents(client, names)
+    environment = {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster}
+    found = testing.CliRunner().invoke(cli.topolog, ["migrate", "status"], env=environment)
+    assert (found.exit_code, bool(found.stderr)) == (code, bool(said))
+    assert said in found.stderr
+    assert past.contents(client, names) == before
+    client.close()
