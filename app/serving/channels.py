@@ -31,13 +31,17 @@ class Channel(ssl.SSLSocket):
         """Send all or fail; a client that does not read its answer in time counts as gone."""
         head, self._head = self._head, b""
         if head:
-            body = memoryview(data)
-            self._send(head + body[: deadlines.RECORD - len(head)])
-            self._send(body[deadlines.RECORD - len(head) :])
+            self.reply(head, data)
         elif self.answering and isinstance(data, bytes) and data.endswith(END) and ANNOUNCED in data:
             self._head = data
         else:
             self._send(data)
+
+    def reply(self, head: bytes, data: "ReadableBuffer") -> None:
+        """Send a head and what belongs to it, with the beginning of that in the first record."""
+        body = memoryview(data)
+        self._send(head + body[: deadlines.RECORD - len(head)])
+        self._send(body[deadlines.RECORD - len(head) :])
 
     def finish(self) -> None:
         """Send what waits: the answer is complete."""
