@@ -214,12 +214,10 @@ class Follower:
             self._begin()
             begun = time.monotonic()
         reads = self._tail.read_all(self._snapshot.offset, self._known_ms, timeout=timeout, asked=asked)
-        if self._callbacks:
-            self._apply_singly(reads)
-        elif self._reached.is_set():
-            self._apply(reads)
-        else:
-            with _collector_paused():
+        with _collector_paused():
+            if self._callbacks:
+                self._apply_singly(reads)
+            else:
                 self._apply(reads)
         self._current_at = begun
         self._fresh = True
@@ -296,7 +294,7 @@ class Follower:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """A first fold makes millions of objects that stay: looking for cycles among them doubles the time."""
+    """What a fold makes stays: looking for cycles in it, again and again, would take three times as long."""
     enabled = gc.isenabled()
     gc.disable()
     try:
