@@ -325,7 +325,7 @@ class Decisions:
 class _Names(NamedTuple):
     """The names of some nodes, sorted, and where each of them stands."""
 
-    nodes: following.Nodes
+    nodes: recalling.Nodes
     """Kept, so that its id stays its own."""
     names: tuple[str, ...]
     places: Mapping[str, int]
@@ -343,7 +343,7 @@ class _Known:
         """The names of the nodes, sorted."""
         return self._sorted(nodes).names
 
-    def _sorted(self, nodes: following.Nodes) -> _Names:
+    def _sorted(self, nodes: recalling.Nodes) -> _Names:
         with self._lock:
             found = self._names.get(id(nodes))
             if found is None:
