@@ -103,7 +103,8 @@ def call(body: bytes) -> Call:
             pod, nodes, names = (folded.get(key, _NULL) for key in ("pod", "nodes", "nodenames"))
         else:
             if len(body) - sum(memoryview(part).nbytes for part in (pod, nodes, names)) > _FRAME:
-                # There is more than the three keys: look whether one of them comes twice.
+                # There is more than the three keys: look whether one of them comes twice, and how deep it is.
+                _refuse_depth(body)
                 _refuse_duplicates(_decode_pairs(body))
     except (ValueError, RecursionError) as error:
         bad(error)
@@ -154,14 +155,7 @@ def check_object(raw: bytes) -> None:
         bad(error)
     if usual and raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:
         return
-    brackets = _STRINGS.sub(b"", raw).translate(None, _NOT_BRACKETS)
-    depth = 0
-    while brackets:
-        shorter = _PAIRS.sub(b"", brackets)
-        depth += 1
-        if depth > MAX_DEPTH or len(shorter) == len(brackets):
-            raise BadRequest(f"JSON is nested more than {MAX_DEPTH} deep")
-        brackets = shorter
+    _refuse_depth(raw)
     if usual:
         return
     try:
@@ -287,20 +281,35 @@ def _given(raw: bytes) -> bytes | None:
 
 
 def _folded(body: bytes) -> dict[str, msgspec.Raw]:
-    """The top-level values by lower-case key; refuses a key that comes twice."""
+    """The top-level values by lower-case key; refuses a key that comes twice, and what is too deep."""
+    found = _decode_raw_object(body)
+    _refuse_depth(body)
     _refuse_duplicates(_decode_pairs(body))
-    return {key.lower(): raw for key, raw in _decode_raw_object(body).items()}
+    return {key.lower(): raw for key, raw in found.items()}
 
 
 def _folded_values(body: bytes, *, fold: bool = True) -> dict[str, object]:
     try:
         msgspec.json.decode(body)
+        _refuse_depth(body)
         pairs = _decode_pairs(body)
     except (ValueError, RecursionError) as error:
         bad(error)
     if not isinstance(pairs, dict):
         raise BadRequest("the body must be a JSON object")
     return {key.lower(): value for key, value in pairs.items()} if fold else pairs
+
+
+def _refuse_depth(raw: bytes) -> None:
+    """For JSON that can be read: Python itself refuses some depth, another one in each version."""
+    brackets = _STRINGS.sub(b"", raw).translate(None, _NOT_BRACKETS)
+    depth = 0
+    while brackets:
+        shorter = _PAIRS.sub(b"", brackets)
+        depth += 1
+        if depth > MAX_DEPTH or len(shorter) == len(brackets):
+            raise BadRequest(f"JSON is nested more than {MAX_DEPTH} deep")
+        brackets = shorter
 
 
 def _decode_pairs(raw: bytes) -> object:

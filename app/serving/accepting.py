@@ -20,7 +20,7 @@ from gunicorn import http
 from gunicorn.http import errors as http_errors
 from gunicorn.workers import gthread
 
-from app.serving import channels, connections, deadlines, metering
+from app.serving import channels, connections, deadlines, exchanges, metering
 
 SWEEP_SECONDS = 0.25
 LINGER_SECONDS = 0.05
@@ -82,12 +82,27 @@ class Worker(gthread.ThreadWorker):
         if not isinstance(conn, connections.Connection):
             return False
         while self._advance(conn):
-            if not super().handle(conn):
+            if not self._serve(conn):
                 conn.part()
                 return False
             if not self._linger(conn):
                 return True
         return not conn.waiting and conn.initialized and conn.sock.fileno() >= 0
+
+    def _serve(self, conn: connections.Connection) -> bool:
+        """Answer the request whose head has come; return whether another one may follow."""
+        room = len(self.keepalived_conns) < self.max_keepalived
+        lasting = self.alive and room and time.monotonic() < conn.ends
+        exchange = exchanges.taken(conn) if lasting else None
+        if exchange is None:
+            return super().handle(conn)
+        try:
+            return exchange.run(self.wsgi)
+        except OSError as error:
+            log.debug("the client is gone", reason=str(error))
+        except Exception as error:
+            self.handle_error(None, conn.sock, conn.client, error)
+        return False
 
     def _linger(self, conn: connections.Connection) -> bool:
         """Wait a moment for the next request; return whether something has come.

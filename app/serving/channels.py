@@ -1,6 +1,7 @@
 """One TLS connection, with what is found out about it once."""
 
 import errno
+import socket
 import ssl
 import typing
 
@@ -9,6 +10,7 @@ from app.serving import deadlines
 if typing.TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
+CORK = getattr(socket, "TCP_CORK", None)
 ANNOUNCED, END = b"\r\nContent-Length: ", b"\r\n\r\n"
 
 
@@ -31,18 +33,30 @@ class Channel(ssl.SSLSocket):
         """Send all or fail; a client that does not read its answer in time counts as gone."""
         head, self._head = self._head, b""
         if head:
-            body = memoryview(data)
-            self._send(head + body[: deadlines.RECORD - len(head)])
-            self._send(body[deadlines.RECORD - len(head) :])
+            self.reply(head, data)
         elif self.answering and isinstance(data, bytes) and data.endswith(END) and ANNOUNCED in data:
             self._head = data
         else:
             self._send(data)
 
+    def reply(self, head: bytes, data: "ReadableBuffer") -> None:
+        """Send a head and what belongs to it, with the beginning of that in the first record."""
+        body = memoryview(data)
+        # Each record is a write of its own: without this, each would wake the client.
+        self._cork(True)
+        self._send(head + body[: deadlines.RECORD - len(head)])
+        self._send(body[deadlines.RECORD - len(head) :])
+        self._cork(False)
+
     def finish(self) -> None:
         """Send what waits: the answer is complete."""
         if self._head:
             self.sendall(b"")
+
+    def _cork(self, held: bool) -> None:
+        """Let the kernel hold back what does not fill a packet, or send it; where it can (Linux)."""
+        if CORK is not None:
+            self.setsockopt(socket.IPPROTO_TCP, CORK, held)
 
     def _send(self, data: "ReadableBuffer") -> None:
         try:

@@ -13,6 +13,7 @@ import select
 import socket
 import ssl
 import time
+import wsgiref.types
 
 from gunicorn import config, http, sock, util
 from gunicorn.http import errors as http_errors
@@ -37,7 +38,8 @@ class Progress(enum.Enum):
 class Connection(gthread.TConn):
     """A connection with the deadline (monotonic) of the part that it is in; infinite while it is idle.
 
-    After `ends` (monotonic) no request of it is the last but one.
+    After `ends` (monotonic) no request of it is the last but one. `same` is what the environments of its
+    requests have in common, once somebody asked for it (`exchanges`).
     """
 
     waiting = False
@@ -53,6 +55,8 @@ class Connection(gthread.TConn):
     ) -> None:
         super().__init__(cfg, accepted, client, server)
         self.limits = limits
+        self.addresses = client, server
+        self.same: wsgiref.types.WSGIEnvironment = {}
         # Without it, an answer in two writes waits for the client's delayed acknowledgement: 40 ms a call.
         if accepted.family != socket.AF_UNIX:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

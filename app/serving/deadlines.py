@@ -145,6 +145,13 @@ class Payload(io.RawIOBase):
             view[: len(data)] = data
         return len(data)
 
+    def finished(self, most: int) -> bool:
+        """Read what is left, if that is little; return whether nothing is left now. Raises Late and Cut."""
+        if self.failed or self._missing > most:
+            return False
+        self.read()
+        return True
+
     def abandon(self) -> None:
         """Leave the rest unread: the connection ends with this request."""
         self.failed = True

@@ -1,5 +1,6 @@
 """``topolog demo``: the stories, then the same at scale, then how to ask why."""
 
+import contextlib
 import signal
 import time
 from pathlib import Path
@@ -18,29 +19,31 @@ def run(chosen: settings.Settings, *, keep: bool, pods: int = PODS) -> bool:
     out = console.Console()
     trace = traces.load(Path(chosen.trace)) if chosen.trace else traces.generate()
     out.print("[bold]Topolog[/bold]: a simulated cluster, and `topolog up` beside it over real mTLS")
-    with out.status("starting the API server, certificates, store, recorder, controller, extender"):
-        opened = stages.raised()
-        stage = opened.__enter__()
     try:
-        outcomes: list[scenes.Outcome] = []
-        for scene in scenes.STORIES:
-            out.print(f"\n[bold]{(scene.__doc__ or '').splitlines()[0]}[/bold]")
-            for outcome in scene(stage):
-                _tell(out, outcome)
-                outcomes.append(outcome)
-        crowd = _crowd(out, stage, trace, pods)
-        outcomes += crowd.outcomes
-        _explain(out, stage, crowd)
-        good = _sum_up(out, outcomes, crowd)
-        _how_to_ask(out, stage, crowd, keep=keep)
-        if keep:
-            _until_interrupted()
-        return good
+        with contextlib.ExitStack() as ending:
+            with out.status("starting the API server, certificates, store, recorder, controller, extender"):
+                stage = ending.enter_context(stages.raised())
+            return _played(out, stage, trace, keep=keep, pods=pods)
     except (stages.StageFailed, RuntimeError) as failure:
         out.print(f"[red]the demo stopped:[/red] {failure}")
         return False
-    finally:
-        opened.__exit__(None, None, None)
+
+
+def _played(out: console.Console, stage: stages.Stage, trace: traces.Trace, *, keep: bool, pods: int) -> bool:
+    outcomes: list[scenes.Outcome] = []
+    for scene in scenes.STORIES:
+        out.print(f"\n[bold]{(scene.__doc__ or '').splitlines()[0]}[/bold]")
+        for outcome in scene(stage):
+            _tell(out, outcome)
+            outcomes.append(outcome)
+    crowd = _crowd(out, stage, trace, pods)
+    outcomes += crowd.outcomes
+    _explain(out, stage, crowd)
+    good = _sum_up(out, outcomes, crowd)
+    _how_to_ask(out, stage, crowd, keep=keep)
+    if keep:
+        _until_interrupted()
+    return good
 
 
 def _crowd(out: console.Console, stage: stages.Stage, trace: traces.Trace, pods: int) -> crowds.Crowd:

@@ -7,7 +7,8 @@ as dropped; no verb ever waits or fails for it.
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from itertools import count
 from typing import NamedTuple
 
 import msgspec
@@ -138,6 +139,7 @@ class Decisions:
     ) -> None:
         """``kept``: about how many records the store holds, 0: none; ``queued``: how many may wait here."""
         self._client = client
+        self._wire = connecting.Wire(client)
         self._key = names.decisions
         self._follower = follower
         self._kept = kept
@@ -163,6 +165,7 @@ class Decisions:
         if self._thread is not None:
             self._thread.join(timeout=5.0)
             self._thread = None
+        self._wire.close()
 
     def record(self, draft: Draft) -> None:
         """Put the decision on record soon; never waits, never raises."""
@@ -277,8 +280,7 @@ class Decisions:
         while self._drafts:
             batch = [self._drafts.popleft() for _ in range(min(_BATCH, len(self._drafts)))]
             try:
-                with connecting.translated():
-                    self._send([self._encoded(draft) for draft in batch])
+                self._send([self._encoded(draft) for draft in batch])
                 self.written += len(batch)
             except Exception:
                 # A record that cannot be written must not keep the next ones from it.
@@ -308,38 +310,58 @@ class Decisions:
         return _encoder.encode(decision)
 
     def _send(self, records: list[bytes]) -> None:
-        pipeline = self._client.pipeline(transaction=False)
-        for record in records:
-            pipeline.xadd(self._key, {"d": record}, maxlen=self._kept, approximate=True)
-        pipeline.execute()
+        adding = "XADD", self._key, "MAXLEN", "~", self._kept, "*", "d"
+        packed = [piece for record in records for piece in self._wire.pack(*adding, record)]
+        try:
+            self._wire.send([b"".join(packed)])
+            for _ in records:
+                self._wire.receive()
+        except errors.StoreError:
+            # The answers that are still to come must not be taken for those of the next batch.
+            self._wire.close()
+            raise
+
+
+class _Names(NamedTuple):
+    """The names of some nodes, sorted, and where each of them stands."""
+
+    nodes: recalling.Nodes
+    """Kept, so that its id stays its own."""
+    names: tuple[str, ...]
+    places: Mapping[str, int]
 
 
 class _Known:
     """The sorted node names of snapshots, and the packings of candidate sets, each made once."""
 
     def __init__(self) -> None:
-        self._names: OrderedDict[int, tuple[object, tuple[str, ...]]] = OrderedDict()
+        self._names: OrderedDict[int, _Names] = OrderedDict()
         self._packings: OrderedDict[tuple[int, int], tuple[object, object, bytes]] = OrderedDict()
         self._lock = threading.Lock()
 
     def names(self, nodes: recalling.Nodes) -> tuple[str, ...]:
         """The names of the nodes, sorted."""
+        return self._sorted(nodes).names
+
+    def _sorted(self, nodes: recalling.Nodes) -> _Names:
         with self._lock:
             found = self._names.get(id(nodes))
             if found is None:
-                # The map itself is kept, so that its id stays its own.
-                found = self._names[id(nodes)] = nodes, tuple(sorted(nodes))
+                names = tuple(sorted(nodes))
+                found = self._names[id(nodes)] = _Names(nodes, names, dict(zip(names, count(), strict=False)))
                 if len(self._names) > _PACKINGS_KEPT:
                     self._names.popitem(last=False)
-            return found[1]
+            return found
 
     def packed(self, candidates: Collection[str], nodes: recalling.Nodes | None) -> bytes:
         """The candidates in terms of the nodes, if those are at hand."""
-        known = self.names(nodes) if nodes is not None else None
+        known = self._sorted(nodes) if nodes is not None else None
         key = id(candidates), id(known)
         found = self._packings.get(key)
         if found is None:
-            found = self._packings[key] = candidates, known, packing.pack(candidates, known)
+            names, places = (known.names, known.places) if known is not None else (None, None)
+            packed = packing.pack(candidates, names, places)
+            found = self._packings[key] = candidates, known, packed
             if len(self._packings) > _PACKINGS_KEPT:
                 self._packings.popitem(last=False)
         return found[2]

@@ -262,13 +262,11 @@ class Follower:
         if begun is None:
             self._begin()
             begun = time.monotonic()
-        if self._reached.is_set():
+        with collecting.paused():
+            if not self._reached.is_set():
+                self._start_over()
             if not self._read(timeout, asked=asked):
                 return False
-        else:
-            with collecting.paused():
-                self._start_over()
-                self._read(timeout)
         self._current_at = begun
         self._fresh = True
         self._silent = False

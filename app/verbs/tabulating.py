@@ -273,7 +273,7 @@ def _rest(explanation: explaining.Explanation) -> Iterator[str]:
         yield from (f"- {change}" for change in explanation.changes)
         yield ""
     if explanation.promises or explanation.trace.assumed:
-        yield "## Counted although not seen there yet"
+        yield "## In flight in the namespace, and counted like bound pods"
         yield ""
         for promise in explanation.promises:
             counts = f" ({', '.join(promise.counts)})" if promise.counts else ""

@@ -180,12 +180,28 @@ DEEP = b'{"a":' * 5000 + b"1" + b"}" * 5000
         b'{"Pod":{},"pod":{},"NodeNames":[]}',
         '{"Pod":{},"Nodes":null,"NodeNames":[]}'.encode("utf-16"),
         DEEP,
+        b'{"Pod":{},"NodeNames":[],"More":' + b"[" * 64 + b"]" * 64 + b"}",
+        b'{"Pod":{},"Nodes":null,"NodeNames":[],"More":' + b"[" * 64 + b"]" * 64 + b"}",
     ],
     ids=lambda body: repr(body[:24]),
 )
 def test_a_body_that_is_not_the_expected_json_is_refused(body: bytes) -> None:
     with pytest.raises(wire.BadRequest):
         wire.call(body)
+
+
+def test_depth_is_limited_wherever_it_is_and_told_from_what_is_cut_off() -> None:
+    fine, deep = (b"[" * depth + b"]" * depth for depth in (63, 64))
+    names = b'"PodName":"p","PodNamespace":"n","PodUID":"u","Node":"m"'
+    victims = b'"Pod":{},"NodeNameToMetaVictims":{}'
+    reads = ((wire.call, b'"Pod":{},"NodeNames":[]'), (wire.bind_call, names), (wire.preempt_call, victims))
+    for read, fields in reads:
+        read(b"{" + fields + b',"More":' + fine + b"}")
+        with pytest.raises(wire.BadRequest, match="more than 64 deep"):
+            read(b"{" + fields + b',"More":' + deep + b"}")
+        with pytest.raises(wire.BadRequest) as cut:
+            read(b"{" + fields + b',"More":[')
+        assert "deep" not in str(cut.value)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ from app.api import health
 from app.serving import bodies, contexts, deadlines, errors, identities, keystores, metering, running
 
 BODY_LIMIT = 4 * 1024 * 1024
+FATAL = b"fail"
+"""A body that the application fails over."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +107,11 @@ def application(roster: identities.Roster, reply: bytes) -> wsgiref.types.WSGIAp
             status, body = caller.status, json.dumps({"reasonCode": caller.reason_code}).encode()
         elif method == "POST":
             data = bodies.read(environ, BODY_LIMIT)
-            if isinstance(data, bodies.Refusal):
+            if data == FATAL:
+                raise RuntimeError("this application fails")
+            if path == "/apis/v1/simulate":
+                body = json.dumps({key: value for key, value in environ.items() if plain(value)}).encode()
+            elif isinstance(data, bodies.Refusal):
                 status, body = data.status, json.dumps({"reasonCode": data.reason_code}).encode()
             elif not reply:
                 body = json.dumps({"length": len(data), "who": caller.name}).encode()
@@ -119,6 +125,10 @@ def application(roster: identities.Roster, reply: bytes) -> wsgiref.types.WSGIAp
         return [body]
 
     return answer
+
+
+def plain(value: object) -> bool:
+    return isinstance(value, str | bool | tuple)
 
 
 def seen(environ: wsgiref.types.WSGIEnvironment, caller: identities.Identity) -> dict[str, Any]:

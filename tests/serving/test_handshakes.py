@@ -107,6 +107,8 @@ def test_a_certificate_revoked_later_is_good_until_its_connection_is_old(
         for age in (3600.0, 0.0)
     )
     with young.client("viewer") as kept, old.client("viewer") as ended:
+        for client in (kept, ended):
+            client.connection.connect()
         servers.revoke(certificates, viewer)
         for _ in range(2):
             assert kept.ask("GET", "/apis/v1/nodes")[0] == 200

@@ -29,7 +29,21 @@ names = st.sets(st.integers(0, 60).map(lambda i: f"n{i}"))
 @settings(max_examples=300, deadline=None)
 def test_a_packed_set_is_the_set_again(candidates: set[str], known: set[str]) -> None:
     order = sorted(known)
-    assert packing.unpack(packing.pack(candidates, order), order) == candidates
+    places = {name: place for place, name in enumerate(order)}
+    packed = packing.pack(candidates, order)
+    assert packing.pack(candidates, order, places) == packed
+    assert packing.unpack(packed, order) == candidates
+
+
+@given(st.sets(st.integers(0, 250), max_size=60))
+@settings(max_examples=100, deadline=None)
+def test_few_of_many_are_packed_alike_by_their_places(chosen: set[int]) -> None:
+    order = [f"n{i:03}" for i in range(240)]
+    candidates = frozenset(f"n{i:03}" for i in chosen)
+    places = {name: place for place, name in enumerate(order)}
+    packed = packing.pack(candidates, order, places)
+    assert packed == packing.pack(candidates, order)
+    assert packing.unpack(packed, order) == candidates
 
 
 def test_packing_is_small() -> None:

@@ -1,5 +1,6 @@
 """The follower: nothing that was appended before catch_up is missing, and no loss goes unnoticed."""
 
+import gc
 import os
 import signal
 import threading
@@ -41,6 +42,28 @@ def test_catch_up_sees_what_was_appended_before_it(
         snapshot = follower.catch_up()
         assert snapshot.offset == i + 1
         assert f"u{i}" in snapshot.pods
+
+
+def test_the_collector_does_not_go_through_what_is_folded(store: opening.Store) -> None:
+    follower = store.follower
+    follower.catch_up()
+    for start in range(0, 4000, 200):
+        batch = [writing.seen(f"u{i}", f"n{i % 3}") for i in range(start, start + 200)]
+        store.log.append(logs.Batch(events=batch))
+    begun: list[str] = []
+
+    def count(phase: str, _: dict[str, int]) -> None:
+        begun.append(phase)
+
+    gc.callbacks.append(count)
+    try:
+        follower.catch_up(timeout=20)
+        during = begun.count("start")
+    finally:
+        gc.callbacks.remove(count)
+    assert gc.isenabled()
+    assert follower.snapshot.offset == 4000
+    assert during <= 2
 
 
 def test_catch_up_in_many_threads_never_misses_what_was_appended_before(

@@ -1,0 +1,171 @@
+"""What is read in few steps is answered as if gunicorn had read it."""
+
+import json
+import wsgiref.types
+from collections.abc import Iterable, Iterator
+from typing import IO, cast
+
+import pytest
+
+from app.serving import channels, deadlines, exchanges
+from tests.serving import echoing, servers
+
+AGENT = b"User-Agent: Go-http-client/1.1\r\n"
+JSON = b"Content-Type: application/json\r\n"
+GZIP = b"Accept-Encoding: gzip\r\n"
+MORE = b"X-More: of it\r\n"
+"""With this, a request is left to gunicorn."""
+
+
+def request(
+    body: bytes = b"{}", *, path: bytes = b"/filter", more: bytes = b"", length: bytes | None = None
+) -> bytes:
+    """As Go's net/http sends it."""
+    announced = b"%d" % len(body) if length is None else length
+    head = b"POST %b HTTP/1.1\r\nHost: localhost:8443\r\n" % path + AGENT
+    return head + b"Content-Length: %b\r\n" % announced + JSON + GZIP + more + b"\r\n" + body
+
+
+def answers(
+    server: servers.Server, sent: bytes, count: int = 1, name: str = "scheduler"
+) -> list[tuple[str, dict[str, str], bytes]]:
+    """Send bytes and read so many answers: status line, headers and body."""
+    with server.connect(name) as connection:
+        connection.sendall(sent)
+        answer = connection.makefile("rb")
+        return [read for _ in range(count) for read in one(answer)]
+
+
+def one(answer: IO[bytes]) -> Iterator[tuple[str, dict[str, str], bytes]]:
+    status = answer.readline().decode().strip()
+    if status:
+        lines = iter(answer.readline, b"\r\n")
+        headers = dict(line.decode().strip().split(": ", 1) for line in lines)
+        yield status, headers, answer.read(int(headers["Content-Length"]))
+
+
+def test_an_application_cannot_tell_who_read_its_request(shared: servers.Server) -> None:
+    usual, other = (
+        json.loads(answers(shared, request(path=b"/apis/v1/simulate", more=more), name="viewer")[0][2])
+        for more in (b"", MORE)
+    )
+    assert other.pop("HTTP_X_MORE") == "of it"
+    for found in (usual, other):
+        assert found.pop("REMOTE_PORT").isdigit()
+    assert usual == other
+
+
+def test_a_caller_cannot_tell_who_read_its_request(shared: servers.Server) -> None:
+    usual, other = (answers(shared, request(b"{}" * 100, more=more))[0] for more in (b"", MORE))
+    for _, headers, _ in (usual, other):
+        assert headers.pop("Date").endswith(" GMT")
+    assert usual == other
+    assert usual[0].startswith("HTTP/1.1 200")
+
+
+def test_requests_that_come_together_are_answered_in_turn(shared: servers.Server) -> None:
+    sent = [request(b" " * length, more=more) for length in (2, 40_000, 3) for more in (b"", MORE, b"")]
+    found = answers(shared, b"".join(sent), len(sent))
+    assert [json.loads(body)["length"] for _, _, body in found] == [2] * 3 + [40_000] * 3 + [3] * 3
+
+
+@pytest.mark.parametrize(("size", "stays"), [(exchanges.LEFT_UNREAD, True), (200_000, False)])
+@pytest.mark.parametrize("more", [b"", MORE])
+def test_a_body_that_nobody_wanted_is_read_if_it_is_small(
+    shared: servers.Server, size: int, more: bytes, stays: bool
+) -> None:
+    denied = request(b" " * (size - 1024 if more else size), path=b"/apis/v1/flags", more=more)
+    with shared.connect() as connection:
+        connection.sendall(denied)
+        answer = connection.makefile("rb")
+        assert [status for status, _, _ in one(answer)] == ["HTTP/1.1 403 -"]
+        try:
+            connection.sendall(request())
+            found = [status for status, _, _ in one(answer)]
+        except OSError:
+            found = []
+    assert found == (["HTTP/1.1 200 -"] if stays else [])
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (request().replace(b"Host", b"host"), "200"),
+        (request().replace(AGENT, b""), "200"),
+        (request().replace(JSON, JSON * 2), "400"),
+        (request(more=b"Content-Length: 3\r\n"), "400"),
+        (request(length=b"+2"), "400"),
+        (request(length=b"2 "), "200"),
+        (request().replace(b"\r\nHost", b"\r\n Host"), "400"),
+        (request().replace(AGENT, b"User-Agent: a\x00b\r\n"), "400"),
+        (request(path=b"/fil%74er"), "200"),
+        (request(path=b"/filter?x=1"), "200"),
+        (request(more=b"Transfer-Encoding: chunked\r\n"), "400"),
+        (request().replace(b"HTTP/1.1", b"HTTP/1.0"), "200"),
+        (request().replace(b"POST", b"PUT"), "405"),
+    ],
+)
+def test_what_is_spelled_otherwise_is_left_to_gunicorn(
+    shared: servers.Server, sent: bytes, status: str
+) -> None:
+    assert exchanges.HEAD.match(request())
+    assert not exchanges.HEAD.match(sent)
+    assert answers(shared, sent)[0][0].split()[1] == status
+
+
+def test_a_failing_application_is_a_500_and_ends_the_connection(shared: servers.Server) -> None:
+    for more in (b"", MORE):
+        found = answers(shared, request(echoing.FATAL, more=more) + request(), 2)
+        assert [status.split()[1] for status, _, _ in found] == ["500"]
+
+
+class Kept:
+    """In the place of a channel: what was sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    def reply(self, head: bytes, data: bytes) -> None:
+        self.sent += [head, data]
+
+
+class Pieces:
+    """An answer in pieces that must be closed."""
+
+    closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from (b"b", b"c")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def run(headers: list[tuple[str, str]], answer: Iterable[bytes], written: bytes = b"") -> list[bytes]:
+    """Let an application answer so, and return what was sent."""
+    kept = Kept()
+
+    def application(_: object, start: wsgiref.types.StartResponse) -> Iterable[bytes]:
+        write = start("200 OK", headers)
+        if written:
+            write(written)
+        return answer
+
+    payload = deadlines.Payload(cast("deadlines.Reader", None), 0)
+    exchange = exchanges.Exchange(cast("channels.Channel", kept), {}, payload)
+    assert exchange.run(application)
+    return kept.sent
+
+
+def test_an_answer_in_pieces_is_joined_measured_and_closed() -> None:
+    pieces = Pieces()
+    head, body = run([("Connection", "close"), ("X-A", "b")], pieces, b"a")
+    assert (body, pieces.closed) == (b"abc", True)
+    assert head.startswith(b"HTTP/1.1 200 OK\r\nX-A: b\r\nContent-Length: 3\r\n")
+    assert head.count(b"Connection: keep-alive") == head.count(b"Connection") == 1
+
+
+@pytest.mark.parametrize("headers", [[("Content-Length", "4")], [("X-A", "b\r\nX-B: c")]])
+def test_headers_that_would_mislead_are_not_sent(headers: list[tuple[str, str]]) -> None:
+    with pytest.raises(ValueError, match=r"announces|printable"):
+        run(headers, (b"abc",))
