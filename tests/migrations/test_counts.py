@@ -1,5 +1,6 @@
 """From schema 1 to 2: counts that name their label are built beside the others, and take their place."""
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 import redis
 
 from app import settings
-from app.domain import snapshots
+from app.domain import events, model, snapshots
 from app.store import connecting, embedded, errors, folding, keys, logs, opening
 from migrations import folds, running
 from migrations.schema import m0002_counts
@@ -357,6 +358,40 @@ def test_a_log_that_never_pauses_is_not_migrated_and_one_that_does_is(
         left[0] = 5
         assert opening.migrate(client, names).ready
     assert lawful(opened()).offset == past.HEAD + len(writer.accepted)
+
+
+def test_what_is_appended_between_two_stages_counts(
+    client: redis.Redis, names: keys.Keys, opened: Callable[[], opening.Store]
+) -> None:
+    writer = past.Writer(client, names)
+    writer.follow(snapshot_of(client, names))
+    caught_up = m0002_counts._Renewal._catch_up
+    labels = itertools.cycle(("rack", "zone"))
+
+    def append() -> None:
+        # Every count of the one label goes, and those of the other come.
+        policy = model.WorkloadPolicy(
+            uid="policy-both", namespace="blue", name="both", topology_key=next(labels)
+        )
+        writer.append(events.PolicySeen(policy=policy))
+
+    def late(self: m0002_counts._Renewal) -> None:
+        caught_up(self)
+        if len(writer.accepted) % 4:
+            append()
+
+    context = running.Context(incarnation="", begin=lambda holds: folding.begin(client, names, holds))
+    running.load(client, opening.library())
+    taken = []
+    with mock.patch.object(m0002_counts._Renewal, "_catch_up", late):
+        for name, take in running.stages(client, names.prefix, context):
+            if name != "m0002 number":
+                append()
+            take()
+            taken.append(name)
+    assert taken == [f"m0002 {name}" for name in ("fold", "build", "compare", "swap", "number")]
+    assert lawful(opened()).offset == past.HEAD + len(writer.accepted)
+    assert len(writer.accepted) >= 8
 
 
 def test_an_append_in_the_middle_of_the_swap_undoes_it(

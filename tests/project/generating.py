@@ -74,7 +74,10 @@ def commands_page() -> str:
 def _helps(
     command: click.Command, name: str, parent: click.Context | None = None
 ) -> Iterator[tuple[str, str]]:
-    context = click.Context(command, info_name=name.rpartition(" ")[2], parent=parent, terminal_width=100)
+    # As the command line makes it: a command keeps the help option of the first context that asked for it.
+    context = command.make_context(
+        name.rpartition(" ")[2], [], parent=parent, terminal_width=100, resilient_parsing=True
+    )
     if parent is not None:
         yield name, command.get_help(context)
     if isinstance(command, click.Group):
