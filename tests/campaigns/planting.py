@@ -156,8 +156,8 @@ BUGS = (
     Bug(
         "a lost race loses the facts",
         "workers.recording:Recorder._append",
-        "end = draft.fill(waiting, at)",
-        "at = end = draft.fill(waiting, at)",
+        "draft, end, alone = self._drafted(waiting, at, bet=attempt == 0)",
+        "draft, at, alone = self._drafted(waiting, at, bet=attempt == 0); end = at",
     ),
     Bug(
         "the recorder overlooks what others wrote",

@@ -1,5 +1,6 @@
 """`topolog migrate up` is killed, again and again, while writers of the version before go on."""
 
+import contextlib
 import os
 import random
 import signal
@@ -39,7 +40,7 @@ class Mortals:
         self._process.stdin.write(f"{cluster}\n")
         self._process.stdin.flush()
         child = self._read()
-        timer = threading.Timer(seconds or 0.0, os.kill, (child, signal.SIGKILL))
+        timer = threading.Timer(seconds or 0.0, _kill, (child,))
         if seconds is not None:
             timer.start()
         code = self._read()
@@ -52,6 +53,11 @@ class Mortals:
     def _read(self) -> int:
         assert self._process.stdout is not None
         return int(self._process.stdout.readline())
+
+
+def _kill(child: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # It may have ended just now.
+        os.kill(child, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
