@@ -59,7 +59,7 @@ class Given(NamedTuple):
         """A candidate for the Lease of this name."""
         election = self.settings.election
         terms = electing.Terms(lease=election.lease, renew=election.renew, retry=election.retry)
-        return electing.Elector(self.client, self.namespace, name, terms=terms)
+        return electing.Elector(self.client, self.namespace, name, terms=terms, tell=_tell_of_the_lease)
 
 
 Make = Callable[[Given], Worker]
@@ -147,6 +147,13 @@ def _work(process: str, config: str | None, make: Make, *, emptied: bool = False
         ):
             namespace = chosen.election.namespace or access.namespace
             _run(chosen, store, make(Given(chosen, store, client, built, namespace)), server=client.host)
+
+
+def _tell_of_the_lease(trouble: str) -> None:
+    if trouble:
+        telemetry.log.warning("no part in the election", trouble=trouble)
+    else:
+        telemetry.log.info("takes part in the election again")
 
 
 @contextlib.contextmanager

@@ -68,12 +68,16 @@ class Elector:
         terms: Terms | None = None,
         named: str = "",
         note: Callable[[], str] = str,
+        tell: Callable[[str], None] = lambda trouble: None,
         clock: backoffs.Clock | None = None,
         die: random.Random | None = None,
     ) -> None:
-        """``note`` says, at each renewal, what a successor should know."""
+        """``note`` says, at each renewal, what a successor should know; ``tell`` hears what is wrong with
+        the Lease whenever that changes, and an empty text once nothing is.
+        """
         self.identity = named or identity()
         self.note = note
+        self._tell = tell
         self.holder = ""
         """Who held the Lease when it was last read; empty if nobody."""
         self.trouble = ""
@@ -160,11 +164,14 @@ class Elector:
                 return 0.0
             if self._tenure is not None and self.tenure is None:
                 self._tenure = None
+            before = self.trouble
             try:
                 self._attempt()
                 self.trouble = ""
             except errors.KubeError as problem:
                 self.trouble = f"lease {self._lease.name}: {problem}"
+            if self.trouble != before:
+                self._tell(self.trouble)
             led = self.tenure is not None
         with self._won:
             self._won.notify_all()

@@ -13,7 +13,7 @@ from tests.campaigns import planting, seeds, sizes
 HERE = range(40)
 """Seeds of the default run."""
 EASY = (
-    "a lower epoch may write",
+    "expected versions are not compared",
     "the expected head is not compared",
     "a lost race loses the facts",
     "a promise is given up while its Binding",

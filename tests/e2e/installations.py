@@ -122,6 +122,8 @@ class Installation:
         port, health = processes.free_port(), processes.free_port()
         environment = {
             "TOPOLOG_KUBE_KUBECONFIG": str(self._cluster.kubeconfig(identity)),
+            # In a pod it is that of the service account.
+            "TOPOLOG_ELECTION_NAMESPACE": HOME,
             "TOPOLOG_SERVER_BIND": "127.0.0.1",
             "TOPOLOG_SERVER_HEALTH_PORT": str(health),
         }

@@ -25,12 +25,14 @@ class Candidate:
         self.clock = clocks.VirtualClock()
         self.client = clients.Client(accessing.plain(server.url))
         self.said = ""
+        self.told: list[str] = []
         self.elector = electing.Elector(
             self.client,
             *KEY,
             terms=TERMS,
             named=name,
             note=lambda: self.said,
+            tell=self.told.append,
             clock=self.clock,
             die=random.Random(1),
         )
@@ -161,6 +163,7 @@ def test_a_holder_that_cannot_renew_gives_up_before_others_may_take_over(
     assert first is not None
     assert versions.older(first.epoch, again.epoch)
     assert one.elector.trouble == ""
+    assert ["500" in text for text in one.told] == [True, False], "told once, and that it is over"
 
 
 def test_a_lost_answer_to_a_renewal_changes_nothing(
