@@ -13,7 +13,7 @@ import msgspec
 
 from app import telemetry
 from app.api import wire
-from app.domain import model
+from app.domain import model, snapshots
 from app.kube import decoding
 from app.kube import errors as kube_errors
 from app.verbs import (
@@ -38,6 +38,8 @@ class Reply:
 
     status: int
     body: bytes
+    shown: snapshots.Snapshot | None = None
+    """What was decided on; None if nothing was decided."""
 
 
 class Clock(Protocol):
@@ -88,6 +90,14 @@ class Extender:
             telemetry.rejected(verb, str(error))
             return problem(400, "BadRequest", str(error))
 
+    def headers(self, reply: Reply) -> tuple[tuple[str, str], ...]:
+        """Which position the reply was taken at, and how many seconds ago that was known to be the head."""
+        shown = reply.shown or self._context.state.snapshot
+        return (
+            ("X-Topolog-Position", str(shown.position)),
+            ("X-Topolog-Age", f"{max(0.0, self._context.state.lag_seconds):.3f}"),
+        )
+
     # -- verbs -----------------------------------------------------------------------------
 
     def _filter(self, asked: wire.Call, began: float, *, single: bool) -> Reply:
@@ -100,8 +110,8 @@ class Extender:
         try:
             answer = run(self._context, pod, offered)
         except errors.StateAway as away:
-            self._report(verb, reporting.failed(pod, offered, str(away)), began)
-            return Reply(200, wire.filter_error(str(away)))
+            failed = reporting.failed(pod, offered, str(away))
+            return self._told(verb, failed, wire.filter_error(str(away)), began)
         except Exception as fault:
             telemetry.fault(verb, pod.key, fault)
             text = f"topolog: internal fault ({type(fault).__name__}); nothing was decided"
@@ -112,8 +122,7 @@ class Extender:
             kept = wire.told(offered, answer.trace)
             self._context.recents.tell(pod, offered, kept)
         reply = wire.filter_reply(asked, offered, answer.trace, keep, kept)
-        self._report(verb, reporting.filtered(answer, offered), began)
-        return Reply(200, reply)
+        return self._told(verb, reporting.filtered(answer, offered), reply, began)
 
     def _prioritize(self, asked: wire.Call, began: float) -> Reply:
         if asked.names is None and asked.nodes is None:
@@ -126,8 +135,7 @@ class Extender:
             telemetry.fault("prioritize", pod.key, fault)
             return Reply(200, wire.priority_reply(offered, {}))
         reply = wire.priority_reply(offered, answer.trace.totals)
-        self._report("prioritize", reporting.scored(answer, offered), began)
-        return Reply(200, reply)
+        return self._told("prioritize", reporting.scored(answer, offered), reply, began)
 
     def _bind(self, body: bytes, began: float) -> Reply:
         asked = wire.bind_call(body)
@@ -135,15 +143,14 @@ class Extender:
         try:
             bound = binding.run(self._context, request)
         except errors.VerbError as refused:
-            self._report("bind", reporting.unbound(request, self._context, refused), began)
-            return Reply(200, wire.bind_reply(str(refused)))
+            unbound = reporting.unbound(request, self._context, refused)
+            return self._told("bind", unbound, wire.bind_reply(str(refused)), began)
         except Exception as fault:
             # An empty or missing reply would be taken for success or strand the pod (C10): say so, always.
             telemetry.fault("bind", f"{request.namespace}/{request.name}", fault)
             text = f"topolog: internal fault ({type(fault).__name__}); nothing is known to be bound"
             return Reply(200, wire.bind_reply(text))
-        self._report("bind", reporting.bound(bound), began)
-        return Reply(200, wire.bind_reply())
+        return self._told("bind", reporting.bound(bound), wire.bind_reply(), began)
 
     def _preempt(self, body: bytes, began: float) -> Reply:
         asked = wire.preempt_call(body)
@@ -154,8 +161,8 @@ class Extender:
             # A failing preempt parks the pod for minutes (C6), a bad one evicts for nothing (N3).
             telemetry.fault("preempt", pod.key, fault)
             return Reply(200, wire.preempt_reply(asked, ()))
-        self._report("preempt", reporting.preempted(pod, answer, asked.victims), began)
-        return Reply(200, wire.preempt_reply(asked, answer.kept))
+        reply = wire.preempt_reply(asked, answer.kept)
+        return self._told("preempt", reporting.preempted(pod, answer, asked.victims), reply, began)
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -191,14 +198,10 @@ class Extender:
 
     # -- reporting -------------------------------------------------------------------------
 
-    def _report(
-        self,
-        verb: str,
-        decided: reporting.Decided,
-        began: float,
-    ) -> None:
-        """One log line, the metrics, and the decision record."""
+    def _told(self, verb: str, decided: reporting.Decided, body: bytes, began: float) -> Reply:
+        """The reply, after one log line, the metrics, and the decision record."""
         reporting.report(self._context, verb, decided, self._monotonic() - began)
+        return Reply(200, body, decided.snapshot)
 
 
 def problem(status: int, code: str, message: str) -> Reply:

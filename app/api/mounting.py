@@ -69,10 +69,10 @@ class Mounted:
             return self._inner(environ, start)
         if environ["REQUEST_METHOD"] != "POST":
             wrong = extender.problem(405, "MethodNotAllowed", f"{verb} is called with POST")
-            return _sent(start, wrong, (("Allow", "POST"),))
+            return self._sent(start, wrong, (("Allow", "POST"),))
         with self._passing(environ) as crowded:
             reply = self._refused(crowded) if crowded is not None else self._answer(verb, environ)
-        return _sent(start, reply)
+        return self._sent(start, reply)
 
     def _answer(self, verb: str, environ: wsgiref.types.WSGIEnvironment) -> extender.Reply:
         limit = self._nodes_limit if verb in _WITH_NODES else self._names_limit
@@ -86,11 +86,13 @@ class Mounted:
     def _refused(refusal: Refusal) -> extender.Reply:
         return extender.problem(refusal.status, refusal.reason_code, refusal.message)
 
-
-def _sent(
-    start: wsgiref.types.StartResponse, reply: extender.Reply, also: tuple[tuple[str, str], ...] = ()
-) -> Iterable[bytes]:
-    status = _OK if reply.status == 200 else f"{reply.status} {http.HTTPStatus(reply.status).phrase}"
-    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(reply.body))), *also]
-    start(status, headers)
-    return (reply.body,)
+    def _sent(
+        self,
+        start: wsgiref.types.StartResponse,
+        reply: extender.Reply,
+        also: tuple[tuple[str, str], ...] = (),
+    ) -> Iterable[bytes]:
+        status = _OK if reply.status == 200 else f"{reply.status} {http.HTTPStatus(reply.status).phrase}"
+        length = ("Content-Length", str(len(reply.body)))
+        start(status, [("Content-Type", "application/json"), length, *self._verbs.headers(reply), *also])
+        return (reply.body,)

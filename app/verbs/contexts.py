@@ -28,6 +28,11 @@ class State(Protocol):
         """The head of the log was reached at least once."""
         ...
 
+    @property
+    def lag_seconds(self) -> float:
+        """How long ago the snapshot was last known to be the head of the log."""
+        ...
+
     def catch_up(self, *, timeout: float = 2.0) -> snapshots.Snapshot:
         """The snapshot at the head of the log; raises StoreAway."""
         ...

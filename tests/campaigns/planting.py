@@ -55,7 +55,7 @@ BUGS = (
     Bug(
         "a loss is not noted for others",
         LUA,
-        "redis.call('HSET', meta, 'lost', incarnation .. ' ' .. text(offset))",
+        "redis.call('HSET', meta, 'lost', table.concat({ incarnation, text(offset), text(kept) }, ' '))",
         "",
     ),
     Bug(
@@ -80,7 +80,7 @@ BUGS = (
     Bug(
         "a gone subject keeps a version",
         "app.store.logs:_arguments",
-        "touched[subject] = 0 if gone and subject == event.subject else place",
+        "touched[subject] = 0 if projecting.ends(event, subject) else place",
         "touched[subject] = place",
     ),
     # Reading it.
@@ -212,8 +212,8 @@ BUGS = (
     Bug(
         "two calls bind one promise beside each other",
         "app.verbs.binding:_promise",
-        "if _over(context, request, standing):",
-        "if True:",
+        "over = _over(context, request, standing)\n                if _awaited(",
+        "over = True\n                if False and _awaited(",
     ),
     Bug("a Binding is sent long after its time", "app.verbs.binding:_bound", "if left <= 0:", "if False:"),
     Bug(
@@ -226,8 +226,8 @@ BUGS = (
     Bug(
         "an old promise is released although the pod runs",
         "workers.settling:Settler._evidence",
-        'return "" if found.node else',
-        "return",
+        "if found.node:",
+        "if False:",
     ),
     Bug(
         "a release expects no versions",

@@ -38,6 +38,12 @@ def test_a_planted_bug_is_found(own: embedded.Server, name: str) -> None:
     assert seeds.first_to_find(planting.named(name), range(100), own.url) is not None
 
 
+@pytest.mark.parametrize("bug", planting.BUGS, ids=lambda bug: bug.name)
+def test_every_bug_can_be_planted(bug: planting.Bug) -> None:
+    with planting.planted(bug):
+        pass
+
+
 @pytest.mark.campaign
 def test_every_promise_holds_in_very_many_histories(own: embedded.Server) -> None:
     first = sizes.first_seed()

@@ -359,11 +359,13 @@ def test_one_line_and_one_observation_for_each_call(stage: stages.Stage, own: st
     pod = stage.pod(own, "web-1", {"app": "web", POLICY_LABEL: "spread"})
     offset = stage.seen().offset
     caller, names = stage.caller(), [f"{own}-{number}" for number in (1, 2, 3)]
-    caller.post("/filter", stages.request(pod, *names))
-    caller.post("/prioritize", stages.request(pod, *names))
-    caller.post("/preempt", {"Pod": pod, "NodeNameToMetaVictims": {}})
-    caller.post("/bind", stages.bind(pod, names[0]))
-    caller.post("/bind", stages.bind(pod, names[2]))
+    replies = [
+        caller.post("/filter", stages.request(pod, *names)),
+        caller.post("/prioritize", stages.request(pod, *names)),
+        caller.post("/preempt", {"Pod": pod, "NodeNameToMetaVictims": {}}),
+        caller.post("/bind", stages.bind(pod, names[0])),
+        caller.post("/bind", stages.bind(pod, names[2])),
+    ]
     one, key = stage.replicas[0], f"{own}/web-1"
     one.line(pod=key, verb="bind", outcome="bound")
     lines = one.lines(pod=key)
@@ -374,9 +376,11 @@ def test_one_line_and_one_observation_for_each_call(stage: stages.Stage, own: st
     assert (scored["candidates"], scored["outcome"]) == (3, "scored")
     assert refused["reasons"] == {reason: 1}
     assert (refused["outcome"], refused["node"], bound["node"]) == ("refused", names[0], names[2])
-    for line in lines:
+    for line, reply in zip(lines, replies, strict=True):
         assert line["milliseconds"] > 0
         assert line["position"].split("/")[1].isdigit()
+        assert reply.headers["X-Topolog-Position"] == line["position"]
+        assert 0 <= float(reply.headers["X-Topolog-Age"]) < 60
     assert int(asked["position"].split("/")[1]) >= offset
     text = one.metrics()
     for verb, outcome in (

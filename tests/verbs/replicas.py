@@ -114,6 +114,10 @@ class Behind:
     def caught_up(self) -> bool:
         return self._follower.caught_up
 
+    @property
+    def lag_seconds(self) -> float:
+        return self._follower.lag_seconds
+
     def catch_up(self, *, timeout: float = 2.0) -> snapshots.Snapshot:
         self._looks -= 1
         return self._late if self._looks >= 0 else self._follower.catch_up(timeout=timeout)
