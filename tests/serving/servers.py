@@ -117,9 +117,11 @@ class Server:
         return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
 
     @contextlib.contextmanager
-    def client(self, name: str | None = "scheduler") -> Iterator["Client"]:
+    def client(
+        self, name: str | None = "scheduler", *, context: ssl.SSLContext | None = None
+    ) -> Iterator["Client"]:
         connection = http.client.HTTPSConnection(
-            "localhost", self.port, timeout=PATIENCE, context=self.context(name)
+            "localhost", self.port, timeout=PATIENCE, context=context or self.context(name)
         )
         with contextlib.closing(connection):
             yield Client(connection)

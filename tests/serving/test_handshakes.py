@@ -45,10 +45,13 @@ def test_the_certificate_of_another_authority(shared: servers.Server, tmp_path: 
 
 
 @pytest.mark.scenario("RL-7")
-def test_an_expired_certificate(shared: servers.Server) -> None:
-    past = datetime.timedelta(minutes=-1)
-    servers.sign(shared.certificates, "expired", uris=(servers.scheduler_uri(),), end=past)
-    assert refused(shared, shared.context("expired"))
+@pytest.mark.parametrize(
+    ("name", "start", "end"), [("expired", -60, -1), ("not-yet", 1, 60)], ids=["expired", "not yet valid"]
+)
+def test_a_certificate_out_of_its_time(shared: servers.Server, name: str, start: int, end: int) -> None:
+    first, last = (datetime.timedelta(minutes=minutes) for minutes in (start, end))
+    servers.sign(shared.certificates, name, uris=(servers.scheduler_uri(),), start=first, end=last)
+    assert refused(shared, shared.context(name))
 
 
 def test_a_servers_certificate_is_none_for_clients(shared: servers.Server) -> None:
@@ -106,7 +109,10 @@ def test_a_certificate_revoked_later_is_good_until_its_connection_is_old(
         start(crl=str(servers.revoke(certificates)), age=age, certificate=str(certificates / "server.crt"))
         for age in (3600.0, 0.0)
     )
-    with young.client("viewer") as kept, old.client("viewer") as ended:
+    # With TLS 1.3 a client is done before the server has looked at its certificate, and at the list.
+    context = young.context("viewer")
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with young.client(context=context) as kept, old.client(context=context) as ended:
         for client in (kept, ended):
             client.connection.connect()
         servers.revoke(certificates, viewer)
