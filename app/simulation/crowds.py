@@ -56,7 +56,7 @@ def play(
     placed: list[tuple[Json, str]] = []
     pending: list[Json] = []
     for done, pod in enumerate(_pods(stage, trace, pods), start=1):
-        attempt = scheduler.attempt(pod)
+        attempt = stage.attempt(scheduler, pod)
         if attempt.node is None:
             pending.append(pod)
         else:

@@ -192,7 +192,7 @@ def _schedule(
     placed: list[str] = []
     pending: list[tuple[Json, str]] = []
     for pod in pods:
-        attempt = scheduler.attempt(pod)
+        attempt = stage.attempt(scheduler, pod)
         if attempt.node is None:
             pending.append((pod, attempt.message))
         else:

@@ -20,7 +20,7 @@ from typing import Any
 
 import urllib3
 
-from app.simulation import apiservers, kubelets, scheduling
+from app.simulation import apiservers, kubelets, objects, scheduling
 
 Json = dict[str, Any]
 
@@ -71,6 +71,28 @@ class Stage:
         """The pod as it is now."""
         meta = pod["metadata"]
         return self.server.objects.get(_PODS, (meta["namespace"], meta["name"]))
+
+    def attempt(self, scheduler: scheduling.Scheduler, pod: Json) -> scheduling.Attempt:
+        """One attempt to place the pod; if it fails, the pod says why, as kube-scheduler has it say."""
+        attempt = scheduler.attempt(pod)
+        if attempt.node is None:
+            meta = pod["metadata"]
+            refused = {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": attempt.message,
+                "lastTransitionTime": objects.now(),
+            }
+
+            def edit(found: Json) -> Json:
+                conditions = found["status"].get("conditions", [])
+                others = [one for one in conditions if one.get("type") != refused["type"]]
+                found["status"]["conditions"] = [*others, refused]
+                return found
+
+            self.change(_PODS, (meta["namespace"], meta["name"]), edit)
+        return attempt
 
     def relabel(self, node: str, labels: Mapping[str, str | None]) -> Json:
         """Set or remove (None) labels of a node."""
