@@ -37,7 +37,7 @@ class Projection:
         self._start = snapshot
         self.offset = snapshot.position.offset
         self.increments: dict[counting.CountKey, int] = {}
-        """By how much each count changed since the start; zeros are left in."""
+        """By how much each count changed since the start; some by zero."""
         self._nodes = snapshot.nodes.mutate()
         self._nodes_changed = False
         self._pods = snapshot.pods.mutate()
@@ -46,7 +46,8 @@ class Projection:
         self._flags = snapshot.flags
         self._listed = snapshot.listed
         self._unlisted = snapshot.unlisted
-        self._versions = snapshot.versions.mutate()
+        self._moves: dict[str, int] = {}
+        """The subjects touched since the start, and by which offset last; 0 for those that are gone."""
         self._counts = snapshot.counts.mutate()
         self._names = snapshot.names.mutate()
         self._residents = indexing.Index(snapshot.residents)
@@ -58,9 +59,35 @@ class Projection:
         self._topology = snapshot.topology
 
     def apply_all(self, batch: Iterable[events.AnyEvent]) -> None:
-        """Take a run of consecutive events."""
+        """Take a run of consecutive events.
+
+        Most pods are seen several times within a short time, and all but the last sight of them comes to
+        nothing: so a sight waits for the next one, or for another event about the pod.
+        """
+        sights: dict[model.Uid, model.Pod] = {}
         for event in batch:
+            if type(event) is events.PodSeen:
+                pod = event.pod
+                before = sights.get(pod.uid)
+                if before is not None and _settles(before) and not _settles(pod):
+                    self._see(sights)
+                sights[pod.uid] = pod
+                self.offset += 1
+                self._moves[event.subject] = self.offset
+                continue
+            uid = _pod_of(event)
+            # Pods that come are named in their order: the name belongs to the last one.
+            if uid in sights and uid in self._pods:
+                self._pod_seen(sights.pop(uid))
+            elif uid in sights or (type(event) is events.PodPlaced and uid not in self._pods):
+                self._see(sights)
             self.apply(event)
+        self._see(sights)
+
+    def _see(self, sights: dict[model.Uid, model.Pod]) -> None:
+        for pod in sights.values():
+            self._pod_seen(pod)
+        sights.clear()
 
     def apply(self, event: events.AnyEvent) -> None:
         """Take the next event of the log."""
@@ -68,7 +95,7 @@ class Projection:
         if type(event) is events.PodSeen:
             # Nine of ten events: no detours.
             self._pod_seen(event.pod)
-            self._versions[event.subject] = self.offset
+            self._moves[event.subject] = self.offset
             return
         match event:
             case events.PodGone():
@@ -103,10 +130,7 @@ class Projection:
                 # Repairs bring what is stored to this fold, not this fold to what is stored.
                 pass
         for subject in touched(event):
-            if ends(event, subject):
-                self._versions.pop(subject, None)
-            else:
-                self._versions[subject] = self.offset
+            self._moves[subject] = 0 if ends(event, subject) else self.offset
 
     def finish(self) -> snapshots.Snapshot:
         """The snapshot after all the events taken; the projection must not be used afterwards."""
@@ -120,7 +144,7 @@ class Projection:
             flags=self._flags,
             listed=self._listed,
             unlisted=self._unlisted,
-            versions=self._versions.finish(),
+            versions=self._moved_on(),
             counts=self._counts.finish() if self.increments else self._start.counts,
             topology=self._topology,
             names=self._names.finish(),
@@ -133,13 +157,22 @@ class Projection:
             indexed=self._start.indexed,
         )
 
+    def _moved_on(self) -> "immutables.Map[str, int]":
+        versions = self._start.versions.mutate()
+        for subject, offset in self._moves.items():
+            if offset:
+                versions[subject] = offset
+            else:
+                versions.pop(subject, None)
+        return versions.finish()
+
     # -- pods ------------------------------------------------------------------------------
 
     def _pod_seen(self, pod: model.Pod) -> None:
         uid = pod.uid
         before, at = self._standing(uid)
         self._pods[uid] = pod
-        if pod.node or pod.finished:
+        if _settles(pod):
             # The watch is the evidence: bound here confirms the promise, bound elsewhere ends it.
             self._placements.pop(uid, None)
             self._moved(uid, before, at, pod, pod.node)
@@ -317,6 +350,22 @@ def ends(event: events.AnyEvent, subject: str) -> bool:
             return subject in event.ended
         case _:
             return False
+
+
+def _pod_of(event: events.AnyEvent) -> model.Uid:
+    """The pod that the event is about; empty if it is about something else."""
+    match event:
+        case events.PodGone() | events.PlacementReleased():
+            return event.uid
+        case events.PodPlaced():
+            return event.pod.uid
+        case _:
+            return ""
+
+
+def _settles(pod: model.Pod) -> bool:
+    """Whether the pod as it was seen ends a promise."""
+    return bool(pod.node) or pod.finished
 
 
 def _counting(policy: model.WorkloadPolicy) -> tuple[object, ...]:

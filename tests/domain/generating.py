@@ -116,6 +116,20 @@ any_event: st.SearchStrategy[events.AnyEvent] = st.one_of(
 )
 
 
+def _of_one_pod(pod: model.Pod) -> st.SearchStrategy[events.AnyEvent]:
+    return st.one_of(
+        st.just(events.PodSeen(pod=pod)),
+        st.just(events.PodSeen(pod=pod)),
+        st.just(_gone(pod)),
+        st.just(_released(pod)),
+        st.builds(events.PodPlaced, pod=st.just(pod), node=st.sampled_from(NODES)),
+    )
+
+
+crowds = st.lists(st.sampled_from(("u0", "u2", "u4")).flatmap(pods).flatmap(_of_one_pod), max_size=12)
+"""Histories of few pods of one namespace, each of which happens a lot to."""
+
+
 def _world() -> list[events.AnyEvent]:
     """A beginning in which pods count: events drawn one by one hardly ever come to that."""
     labels = ({"zone": "a", "rack": "a"}, {"zone": "b", "rack": "a"}, {"zone": "b"})

@@ -3,7 +3,8 @@
 Not here: that the counts in Redis equal this fold (tests/store/test_machine.py).
 """
 
-from hypothesis import given, settings
+import msgspec
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.domain import events, model, projecting, snapshots
@@ -41,6 +42,34 @@ def test_a_fold_in_pieces_equals_the_fold_at_once(
         at_once.placements,
         at_once.flags,
     )
+
+
+BOUND = msgspec.structs.replace(POD, node="n1")
+BOUND_AND_NOT = [events.PodPlaced(pod=POD, node="n0"), events.PodSeen(pod=BOUND), events.PodSeen(pod=POD)]
+
+
+@given(st.one_of(generating.histories, generating.crowds))
+@example(BOUND_AND_NOT)
+@settings(max_examples=200, deadline=None)
+def test_a_run_is_folded_as_its_events_one_by_one(history: list[events.AnyEvent]) -> None:
+    """Sights that come to nothing are passed over: nothing shows it, not even where pods share a name."""
+    history = [namesake(event) for event in history]
+    one_by_one = empty()
+    for event in history:
+        one_by_one = projecting.project(one_by_one, event)
+    at_once = projecting.project_all(empty(), history)
+    assert recomputing.kept(at_once) == recomputing.kept(one_by_one)
+    assert at_once.offset == one_by_one.offset
+    for index in ("pods", "placements", "versions", "counts", "names", "waiting", "nominated", "flags"):
+        assert dict(getattr(at_once, index)) == dict(getattr(one_by_one, index)), index
+
+
+def namesake(event: events.AnyEvent) -> events.AnyEvent:
+    """The same of a pod that shares its name with others of its namespace."""
+    if isinstance(event, events.PodSeen | events.PodPlaced):
+        pod = msgspec.structs.replace(event.pod, name="one")
+        return msgspec.structs.replace(event, pod=pod)
+    return event
 
 
 @given(generating.histories, generating.histories)
