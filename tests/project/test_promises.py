@@ -8,15 +8,21 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "promises.md").read_text()
-ROWS = dict(re.findall(r"^\| (P\d+) \| (.*) \|$", PAGE, re.MULTILINE))
-_NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+SECTIONS = dict(re.findall(r"^## (P\d+)\. ([^#]*)", PAGE, re.MULTILINE))
+_NAMED = re.compile(r"\[[^]]+\]\(\.\./(tests/[\w/]+\.py)\), `\1(?:::(\w+))?`")
+_COMMAND = re.compile(r"at large: `make (?:campaign TARGET=tests/|e2e TARGET=\"-k )([\w/]+)")
 
 
-@pytest.mark.parametrize("promise", [f"P{number}" for number in range(1, 20)])
+@pytest.mark.parametrize("promise", [f"P{number}" for number in range(1, 21)])
 def test_a_promise_names_tests_that_exist(promise: str) -> None:
-    named = _NAMED.findall(ROWS[promise])
+    named = _NAMED.findall(SECTIONS[promise])
     assert named
     for path, function in named:
         tree = ast.parse((ROOT / path).read_text())
         functions = {part.name for part in ast.walk(tree) if isinstance(part, ast.FunctionDef)}
         assert not function or function in functions, f"{path} has no {function}"
+    commands = SECTIONS[promise].count("at large")
+    at_large = _COMMAND.findall(SECTIONS[promise])
+    assert len(at_large) == commands
+    for name in at_large:
+        assert any((ROOT / "tests" / folder / f"{name}.py").is_file() for folder in ("", "e2e")), name
