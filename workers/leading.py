@@ -192,6 +192,9 @@ class Office:
             self._wait(f"the store is away: {away}")
         except errors.Fenced as fenced:
             self._fenced(fenced)
+        except errors.Rewound as again:
+            # What was begun is lost as well: whoever takes the post next finds that out from the start.
+            self._wait(f"events were lost again at once: {again}")
 
     def begin(self) -> None:
         """Stand for election."""
@@ -246,15 +249,16 @@ class Office:
         """What was in the log by the word of the last recorder, or as read here, and is not any more."""
         if standing.incarnation in self._begun:
             return None
-        left = incarnations.read_known(tenure.note)
-        if left is None and not standing.incarnation:
+        told = (incarnations.read_known(tenure.note), self._log.left)
+        known = [one for one in told if one is not None and one.offset]
+        if not (known or standing.incarnation or self._log.seen.offset):
             raise errors.SchemaMismatch("the store is empty: run `topolog migrate up`")
-        for known in (left, self._log.left):
-            if known is None or not known.offset or known.incarnation == standing.former:
+        for one in known:
+            if one.incarnation == standing.former:
                 continue
-            later = incarnations.later(standing.incarnation, known.incarnation)
-            if not standing.incarnation or later or not self._log.doubt(known):
-                return known
+            later = incarnations.later(standing.incarnation, one.incarnation)
+            if not standing.incarnation or later or not self._log.doubt(one):
+                return one
         return None
 
     # -- healing -----------------------------------------------------------------------------

@@ -169,7 +169,7 @@ BUGS = (
     Bug(
         "a recorder does not ask what its predecessor knew",
         "workers.leading:Office._lost",
-        "or not self._log.doubt(known)",
+        "or not self._log.doubt(one)",
         "or False",
     ),
     Bug(

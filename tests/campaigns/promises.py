@@ -69,6 +69,8 @@ class Watchdog:
         self.entries: list[Entry] = []
         self.losses: list[Loss] = []
         """Of which no event in the log tells yet."""
+        self._told: dict[int, list[Loss]] = {}
+        """By the event at that offset."""
         self.incarnation = ""
         self._client = client
         self._names = names
@@ -123,6 +125,8 @@ class Watchdog:
             self.fold.apply(codecs.decode(entry.payload))
             self._epoch = entry.epoch or self._epoch
         if loss is not None:
+            # With an event that told of others these are untold again.
+            self.losses += [one for at in sorted(self._told) if at > kept for one in self._told.pop(at)]
             self.losses.append(loss)
             self._excused = True
         return loss
@@ -251,7 +255,8 @@ class Watchdog:
         ]
         demand(bool(told), "P4", f"{event} tells of nothing that was lost: {self.losses}")
         # One incarnation after another: whatever was lost before this is behind everybody.
-        self.losses.clear()
+        self._told[len(self.entries) + 1] = self.losses
+        self.losses = []
         self._excused = True
 
     # -- the end -----------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from app.domain import events
 from app.kube import binding, errors
 from app.kube import connecting as kube_connecting
 from app.store import codecs, connecting, embedded, keys, logs, opening
+from app.store import errors as store_errors
 from tests.campaigns import clocks, clusters, failing, parts, promises, wires
 
 
@@ -142,6 +143,41 @@ def test_the_range_of_a_loss_is_what_anybody_knows_of(world: World) -> None:
     assert successor.leads
     (told,) = (one for one in world.events() if isinstance(one, events.StoreRewound))
     assert (told.lost_from, told.lost_to) == (noted + 1, lost)
+
+
+def test_a_loss_right_after_a_loss_is_healed_too(world: World) -> None:
+    """It came to light while the first one was told, where nobody expected it, and ended the recorder."""
+    recorder = world.recorder()
+    first = recorder.store.log.incarnation
+
+    def empty() -> None:
+        world.watchdog.compare()
+        world.direct.flushdb()
+        world.watchdog.failed_over()
+
+    def again(_: connecting.Wire, call: wires.Call, __: connecting.Packed, ask: wires.Ask) -> object:
+        answer = ask()
+        if call is wires.Call.REWIND and not lost:
+            empty()
+            lost.append(str(world.direct.dbsize()))
+        return answer
+
+    lost: list[str] = []
+    empty()
+    world.cluster.pod("web-0")
+    with wires.watched(again):
+        world.listen(recorder)
+        assert isinstance(recorder.turn(), store_errors.Rewound)
+        for _ in range(20):
+            world.clock.advance(parts.TERMS.retry)
+            if recorder.begin():
+                break
+    world.hear(recorder)
+    assert lost == ["0"]
+    (told,) = (one for one in world.events() if isinstance(one, events.StoreRewound))
+    assert (told.from_incarnation, told.lost_from) == (first, 1)
+    assert recorder.store.log.incarnation != first
+    assert any(isinstance(one, events.PodSeen) and one.pod.name == "web-0" for one in world.events())
 
 
 def test_a_checkpoint_serves_whoever_goes_along_to_another_incarnation(world: World) -> None:
