@@ -100,7 +100,7 @@ BUGS = (
     Bug(
         "any sight of a pod ends its promise",
         "app.domain.projecting:Projection._pod_seen",
-        "if pod.node or pod.finished:",
+        "if _settles(pod):",
         "if True:",
     ),
     Bug(
