@@ -188,6 +188,10 @@ class Compactor:
         except errors.Held as held:
             telemetry.log.debug("trimming waits", reader=held.reader, offset=held.offset)
             return False
+        except errors.Uncovered as gone:
+            # A new incarnation has begun since they were listed, which lets all of them go.
+            telemetry.log.debug("trimming waits", problem=str(gone))
+            return False
         telemetry.log.info("trimmed", removed=target.offset - oldest, oldest=target.offset)
         return True
 

@@ -291,6 +291,9 @@ class Office:
             return
         standing, kept = self._log.standing(), self._follower.divergence()
         known = [one for one in (lost, standing.lost) if one is not None]
+        seen = self._log.seen
+        if seen.offset and (seen.incarnation != standing.incarnation or seen.offset > standing.head):
+            known.append(seen)
         lost = max(known, key=functools.cmp_to_key(_wider))
         # What is known and lost is lost for certain; how much before it, only who has read it can tell.
         told = [one.kept for one in known if one.incarnation == lost.incarnation]

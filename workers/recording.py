@@ -187,14 +187,23 @@ class Recorder:
     def _append(self, waiting: list[drafting.Step]) -> None:
         """Append all the steps, however many batches it takes, or until this process leads no more."""
         at, attempt, pause = 0, 0, _PAUSE
+        unheard: tuple[drafting.Draft, int] | None = None
+        """What was sent without an answer. Drafted again from a log that holds it, it would happen twice."""
         while (at < len(waiting) or self._marks_due()) and self._office.held:
             try:
-                draft, end, alone = self._drafted(waiting, at, bet=attempt == 0)
-                self._write(draft, alone=alone)
-                at, attempt, pause = end, 0, _PAUSE
+                if unheard is not None and self._arrived(unheard[0]):
+                    draft, end = unheard
+                    self._written(draft)
+                else:
+                    draft, end, alone = self._drafted(waiting, at, bet=attempt == 0)
+                    unheard = draft, end
+                    self._write(draft, alone=alone)
+                if not draft.applied <= self.applied:
+                    self.applied |= draft.applied
+                at, attempt, pause, unheard = end, 0, _PAUSE, None
                 self.trouble = ""
             except errors.Conflict as conflict:
-                attempt += 1
+                attempt, unheard = attempt + 1, None
                 telemetry.metrics.CONFLICTS.labels("facts").inc()
                 telemetry.log.debug("drafting again", conflict=str(conflict))
             except errors.StoreAway as away:
@@ -232,10 +241,19 @@ class Recorder:
             appended = self._log.append(batch, draft.guard(self._guard, alone=alone))
             if draft.facts and appended.first == draft.snapshot.offset + 1:
                 self._follower.adopt(projection.finish(), appended)
-            self._marks, self._marked = {}, time.monotonic()
-            _tell(draft)
-        if not draft.applied <= self.applied:
-            self.applied |= draft.applied
+            self._written(draft)
+
+    def _arrived(self, draft: drafting.Draft) -> bool:
+        """Whether the log holds the facts of the draft, which nobody but this recorder writes."""
+        facts, since = draft.facts, draft.snapshot.position
+        if not facts or since.incarnation != self._log.incarnation:
+            return False
+        found = [event for read in self._log.read_all(since.offset) for event in read.events]
+        return any(found[at : at + len(facts)] == facts for at in range(len(found) - len(facts) + 1))
+
+    def _written(self, draft: drafting.Draft) -> None:
+        self._marks, self._marked = {}, time.monotonic()
+        _tell(draft)
 
     def _due(self, marks: Mapping[str, str]) -> bool:
         return bool(marks or self._marks) and time.monotonic() - self._marked >= MARKS_EVERY

@@ -300,8 +300,15 @@ def _resolve(context: contexts.Context, request: Request, standing: model.Placem
             " nothing else was bound, try again"
         )
     reason = f"placed anew; {standing.node} was never bound"
+    # Not one made anew meanwhile, perhaps for the same node: its Binding may be under way.
     released = releasing.release(
-        context.state, context.log, request.uid, "superseded", reason, node=standing.node, timeout=_RELEASE
+        context.state,
+        context.log,
+        request.uid,
+        "superseded",
+        reason,
+        promise=standing.offset,
+        timeout=_RELEASE,
     )
     if not released:
         raise errors.StateAway(f"topolog: the promise of node {standing.node} cannot be taken back yet")
