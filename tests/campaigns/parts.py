@@ -96,6 +96,11 @@ class Recorder:
         self.changes: dict[str, Iterator[reflecting.Change]] = {}
 
     @property
+    def trouble(self) -> str:
+        """Why it cannot write right now."""
+        return self._core.trouble
+
+    @property
     def leads(self) -> bool:
         """It holds the post, as far as it can know."""
         return bool(self.changes) and self._core._office.held

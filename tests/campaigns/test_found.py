@@ -149,6 +149,10 @@ def test_a_loss_right_after_a_loss_is_healed_too(world: World) -> None:
     """It came to light while the first one was told, where nobody expected it, and ended the recorder."""
     recorder = world.recorder()
     first = recorder.store.log.incarnation
+    world.clock.advance(parts.TERMS.retry)  # leaves word
+    world.cluster.pod("early")
+    world.hear(recorder)  # and goes on
+    head = recorder.store.log.head().offset
 
     def empty() -> None:
         world.watchdog.compare()
@@ -175,7 +179,7 @@ def test_a_loss_right_after_a_loss_is_healed_too(world: World) -> None:
     world.hear(recorder)
     assert lost == ["0"]
     (told,) = (one for one in world.events() if isinstance(one, events.StoreRewound))
-    assert (told.from_incarnation, told.lost_from) == (first, 1)
+    assert (told.from_incarnation, told.lost_from, told.lost_to) == (first, 1, head)
     assert recorder.store.log.incarnation != first
     assert any(isinstance(one, events.PodSeen) and one.pod.name == "web-0" for one in world.events())
 
@@ -291,3 +295,76 @@ def test_a_denied_repetition_proves_nothing_about_the_first_binding(world: World
         outcome = binding.ApiBinder(world.way()).bind("shop", "web-0", uid, "h1", timeout=3.0)
     assert sent == ["POST", "POST", "GET"]
     assert outcome == binding.Bound()
+
+
+def test_a_promise_made_anew_for_the_same_node_is_not_taken_back_for_the_old_one(world: World) -> None:
+    """Whoever wanted another node had looked at the old one; the new one's Binding had been carried out."""
+    world.recorder()
+    uid = world.cluster.pod("web-0")["metadata"]["uid"]
+    one, other = world.extender(), world.extender()
+    with mock.patch.object(clusters.Client, "exchange", refusing(["lost", "lost"])):
+        assert "not known" in one.bind("shop", "web-0", uid, "h1")
+    assert "may yet be bound" in other.bind("shop", "web-0", uid, "m1")
+    world.clock.advance(10.0)
+    exchange = clusters.Client.exchange
+    answers: list[str] = []
+
+    def looked(
+        self: clusters.Client, method: str, path: str, body: bytes = b"", *, timeout: float
+    ) -> kube_connecting.Reply:
+        reply = exchange(self, method, path, body, timeout=timeout)
+        if method == "GET" and not answers:
+            answers.append("asked")
+            answers.append(one.bind("shop", "web-0", uid, "h1"))
+        return reply
+
+    with mock.patch.object(clusters.Client, "exchange", looked):
+        assert "cannot be taken back yet" in other.bind("shop", "web-0", uid, "m1")
+    assert answers == ["asked", ""]
+    assert dict(other.store.follower.catch_up().counts) == {"shop/spread|role=host": 1}
+
+
+def test_a_batch_whose_answer_was_lost_is_known_again_in_the_log(world: World) -> None:
+    """Drafted again after it, the pod that had come and gone came and went once more."""
+    recorder = world.recorder()
+    world.cluster.pod("web-0")
+    world.cluster.objects.remove("pods", (clusters.NAMESPACE, "web-0"))
+
+    def unheard(_: connecting.Wire, call: wires.Call, __: connecting.Packed, ask: wires.Ask) -> object:
+        answer = ask()
+        if call is wires.Call.APPEND and not recorder.trouble:
+            lost.append(answer)
+            raise wires.away("the answer was lost")
+        return answer
+
+    lost: list[object] = []
+    with wires.watched(unheard):
+        world.hear(recorder)
+    assert lost
+    found = [one for one in world.events() if isinstance(one, events.PodSeen | events.PodGone)]
+    assert [type(one).__name__ for one in found] == ["PodSeen", "PodGone"]
+
+
+def test_checkpoints_that_go_while_the_log_is_trimmed_end_no_compactor(world: World) -> None:
+    """A new incarnation lets all of them go; there is nothing to trim to then."""
+    recorder = world.recorder()
+    compactor = parts.compactor(world.store(), world.clock, patient=False)
+    for number in range(26):
+        if number == 10:
+            world.hear(recorder)
+            compactor.turn()
+        world.cluster.pod(f"web-{number}")
+    world.hear(recorder)
+    names = keys.Keys("found")
+
+    def gone(_: connecting.Wire, call: wires.Call, __: connecting.Packed, ask: wires.Ask) -> object:
+        if call is wires.Call.TRIM:
+            let_go.append(world.direct.delete(names.checkpoints))
+        return ask()
+
+    let_go: list[object] = []
+    with wires.watched(gone):
+        compactor.turn()
+    assert let_go == [1]
+    assert world.store().log.oldest() == 1
+    compactor.turn()
