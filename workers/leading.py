@@ -254,8 +254,8 @@ class Office:
         if not (known or standing.incarnation or self._log.seen.offset):
             raise errors.SchemaMismatch("the store is empty: run `topolog migrate up`")
         for one in known:
-            if one.incarnation == standing.former:
-                continue
+            if one.incarnation == standing.former or incarnations.later(standing.former, one.incarnation):
+                continue  # Told when the present one began, or one before it.
             later = incarnations.later(standing.incarnation, one.incarnation)
             if not standing.incarnation or later or not self._log.doubt(one):
                 return one

@@ -69,6 +69,8 @@ class Watchdog:
         self.entries: list[Entry] = []
         self.losses: list[Loss] = []
         """Of which no event in the log tells yet."""
+        self._lost: set[tuple[str, int, int]] = set()
+        """Incarnation, offset and time of each lost event: a log that has grown again holds others there."""
         self._told: dict[int, list[Loss]] = {}
         """By the event at that offset."""
         self.incarnation = ""
@@ -117,7 +119,7 @@ class Watchdog:
         """The store is another one, which holds less or the same; what it lost."""
         found = [_entry(raw) for raw in self._raws(0)]
         kept = found[-1].offset if found else 0
-        survivors = self.entries[:kept]
+        survivors, gone = self.entries[:kept], self.entries[kept:]
         demand(found == survivors[len(survivors) - len(found) :], "P2", "a copy of the log is another log")
         loss = Loss(self.incarnation, kept + 1, len(self.entries)) if kept < len(self.entries) else None
         self.entries, self.fold, self._epoch = survivors, folding.Fold(), ""
@@ -128,6 +130,7 @@ class Watchdog:
             # With an event that told of others these are untold again.
             self.losses += [one for at in sorted(self._told) if at > kept for one in self._told.pop(at)]
             self.losses.append(loss)
+            self._lost.update((self.incarnation, entry.offset, int(entry.at)) for entry in gone)
             self._excused = True
         return loss
 
@@ -147,7 +150,7 @@ class Watchdog:
         """No event was lost that somebody alive has read, without a new incarnation."""
         seen = list(known)
         for loss in self.losses:
-            told = [one for one in seen if one.incarnation == loss.incarnation and one.offset >= loss.first]
+            told = [one for one in seen if (one.incarnation, one.offset, one.at_ms) in self._lost]
             here = self.incarnation == loss.incarnation
             demand(not (told and here), "P4", f"{loss} is known and there is no word of it")
 
