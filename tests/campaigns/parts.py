@@ -13,7 +13,7 @@ from app.verbs import binding as bind_verb
 from app.verbs import contexts, releasing
 from app.verbs import errors as verb_errors
 from tests.campaigns import clocks, clusters
-from workers import compacting, drafting, recording, settling
+from workers import compacting, drafting, leading, recording, settling
 
 PAGE = 3
 PLUGINS = registry.Registry([plugin() for plugin in plugins.IN_TREE])
@@ -94,6 +94,11 @@ class Recorder:
         self._client = client
         self._clock = clock
         self.changes: dict[str, Iterator[reflecting.Change]] = {}
+
+    @property
+    def office(self) -> leading.Office:
+        """Its post."""
+        return self._core._office
 
     @property
     def trouble(self) -> str:

@@ -11,9 +11,9 @@ import pytest
 from structlog import testing
 
 from app.domain import events
-from app.kube import binding, errors
+from app.kube import binding, electing, errors
 from app.kube import connecting as kube_connecting
-from app.store import codecs, connecting, embedded, keys, logs, opening
+from app.store import codecs, connecting, embedded, incarnations, keys, logs, opening
 from app.store import errors as store_errors
 from tests.campaigns import clocks, clusters, failing, parts, promises, wires
 
@@ -368,3 +368,15 @@ def test_checkpoints_that_go_while_the_log_is_trimmed_end_no_compactor(world: Wo
     assert let_go == [1]
     assert world.store().log.oldest() == 1
     compactor.turn()
+
+
+def test_what_was_told_when_a_former_incarnation_began_is_not_told_again(world: World) -> None:
+    """That one is lost as well: its successor speaks of it, and the Lease of the one before."""
+    office = world.recorder().office
+    first, second, third = ("019e7053ca40-00000001", "019e70579676-00000002", "019e7058067e-00000003")
+    word = electing.Tenure(epoch="9", number=1, note=str(incarnations.Known(first, 21, 5)))
+    standing = office._log.standing()
+    told = standing._replace(incarnation=third, former=second, head=12)
+    assert office._lost(word, told) is None
+    untold = standing._replace(incarnation=third, former="019e7053ca39-00000000", head=12)
+    assert office._lost(word, untold) == incarnations.Known(first, 21, 5)
