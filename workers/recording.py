@@ -246,7 +246,8 @@ class Recorder:
     def _arrived(self, draft: drafting.Draft) -> bool:
         """Whether the log holds the facts of the draft, which nobody but this recorder writes."""
         facts, since = draft.facts, draft.snapshot.position
-        if not facts or since.incarnation != self._log.incarnation:
+        # By the follower, which notices if the store loses it after this: a mere look is not remembered.
+        if not facts or self._follower.catch_up().position.incarnation != since.incarnation:
             return False
         found = [event for read in self._log.read_all(since.offset) for event in read.events]
         return any(found[at : at + len(facts)] == facts for at in range(len(found) - len(facts) + 1))

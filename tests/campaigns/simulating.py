@@ -122,7 +122,12 @@ class Simulation:
             settler.turn()
             self.clock.advance(40.0)
         self._drain()
-        self._compactor.turn()
+        try:
+            self._compactor.turn()
+        except errors.Rewound:
+            # It alone knew of a loss, and has said so: then there is more to heal.
+            self._drain()
+            self._compactor.turn()
         readers = [store.follower.catch_up() for store in self._stores[-3:]]
         self.watchdog.converged(readers)
         alive = [recorder.store for recorder in self._recorders]

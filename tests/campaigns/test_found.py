@@ -324,11 +324,8 @@ def test_a_promise_made_anew_for_the_same_node_is_not_taken_back_for_the_old_one
     assert dict(other.store.follower.catch_up().counts) == {"shop/spread|role=host": 1}
 
 
-def test_a_batch_whose_answer_was_lost_is_known_again_in_the_log(world: World) -> None:
-    """Drafted again after it, the pod that had come and gone came and went once more."""
-    recorder = world.recorder()
-    world.cluster.pod("web-0")
-    world.cluster.objects.remove("pods", (clusters.NAMESPACE, "web-0"))
+def heard_without_answers(world: World, recorder: parts.Recorder) -> None:
+    """What the cluster has to tell is recorded, and nobody hears that it was."""
 
     def unheard(_: connecting.Wire, call: wires.Call, __: connecting.Packed, ask: wires.Ask) -> object:
         answer = ask()
@@ -341,6 +338,14 @@ def test_a_batch_whose_answer_was_lost_is_known_again_in_the_log(world: World) -
     with wires.watched(unheard):
         world.hear(recorder)
     assert lost
+
+
+def test_a_batch_whose_answer_was_lost_is_known_again_in_the_log(world: World) -> None:
+    """Drafted again after it, the pod that had come and gone came and went once more."""
+    recorder = world.recorder()
+    world.cluster.pod("web-0")
+    world.cluster.objects.remove("pods", (clusters.NAMESPACE, "web-0"))
+    heard_without_answers(world, recorder)
     found = [one for one in world.events() if isinstance(one, events.PodSeen | events.PodGone)]
     assert [type(one).__name__ for one in found] == ["PodSeen", "PodGone"]
 
@@ -380,3 +385,16 @@ def test_what_was_told_when_a_former_incarnation_began_is_not_told_again(world: 
     assert office._lost(word, told) is None
     untold = standing._replace(incarnation=third, former="019e7053ca39-00000000", head=12)
     assert office._lost(word, untold) == incarnations.Known(first, 21, 5)
+
+
+def test_a_batch_that_was_known_again_is_missed_when_it_is_lost(world: World) -> None:
+    """Nobody had heard that it was appended; that it was found in the log has to be remembered."""
+    replica = failing.Replica(world.direct)
+    recorder = world.recorder()
+    replica.follow()
+    world.cluster.pod("web-0")
+    heard_without_answers(world, recorder)
+    world.watchdog.compare()
+    replica.promote()
+    assert world.watchdog.failed_over() is not None
+    assert isinstance(recorder.turn(), store_errors.Rewound)
