@@ -84,7 +84,7 @@ def _report(config: pytest.Config) -> Path | None:
     The end-to-end run shows some of them once more, and leaves the list of the whole run alone.
     """
     folders = [Path(each).resolve() for each in config.args]
-    if config.getoption("keyword") or config.getoption("lf"):
+    if config.getoption("keyword") or config.getoption("lf", default=False):
         return None
     if config.getoption("markexpr") == "e2e":
         return _REPORTS / "scenarios-e2e.json" if folders == [Path(__file__).parent / "e2e"] else None

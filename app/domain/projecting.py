@@ -64,38 +64,41 @@ class Projection:
         Most pods are seen several times within a short time, and all but the last sight of them comes to
         nothing: so a sight waits for the next one, or for another event about the pod.
         """
-        sights: dict[model.Uid, model.Pod] = {}
+        sights: dict[model.Uid, tuple[events.PodSeen, int]] = {}
+        offset = self.offset
         for event in batch:
+            offset += 1
             if type(event) is events.PodSeen:
                 pod = event.pod
-                before = sights.get(pod.uid)
-                if before is not None and _settles(before) and not _settles(pod):
+                if not (pod.node or pod.finished) and pod.uid in sights and _settles(sights[pod.uid][0].pod):
                     self._see(sights)
-                sights[pod.uid] = pod
-                self.offset += 1
-                self._moves[event.subject] = self.offset
+                sights[pod.uid] = event, offset
                 continue
             uid = _pod_of(event)
             # Pods that come are named in their order: the name belongs to the last one.
             if uid in sights and uid in self._pods:
-                self._pod_seen(sights.pop(uid))
+                self._sight(*sights.pop(uid))
             elif uid in sights or (type(event) is events.PodPlaced and uid not in self._pods):
                 self._see(sights)
+            self.offset = offset - 1
             self.apply(event)
         self._see(sights)
+        self.offset = offset
 
-    def _see(self, sights: dict[model.Uid, model.Pod]) -> None:
-        for pod in sights.values():
-            self._pod_seen(pod)
+    def _see(self, sights: dict[model.Uid, tuple[events.PodSeen, int]]) -> None:
+        for event, offset in sights.values():
+            self._sight(event, offset)
         sights.clear()
+
+    def _sight(self, event: events.PodSeen, offset: int) -> None:
+        self._pod_seen(event.pod)
+        self._moves[event.subject] = offset
 
     def apply(self, event: events.AnyEvent) -> None:
         """Take the next event of the log."""
         self.offset += 1
         if type(event) is events.PodSeen:
-            # Nine of ten events: no detours.
-            self._pod_seen(event.pod)
-            self._moves[event.subject] = self.offset
+            self._sight(event, self.offset)  # nine of ten events: no detours
             return
         match event:
             case events.PodGone():

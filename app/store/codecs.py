@@ -5,7 +5,7 @@ An event is one JSON object with its version first and its tag second:
 meets a newer version or an unknown tag refuses; an older version passes through the upcasters.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import get_args
 
@@ -47,6 +47,17 @@ def decode(payload: bytes) -> events.AnyEvent:
         return upcast
     except msgspec.MsgspecError as error:
         raise errors.Unreadable(f"event cannot be read: {error}; it begins {payload[:80]!r}") from error
+
+
+def decode_all(payloads: Sequence[bytes]) -> list[events.AnyEvent]:
+    """The events of a run of the log; raises Unreadable."""
+    decode_one, current, start = _decoder.decode, _CURRENT, _TAG_FROM
+    try:
+        return [
+            decode_one(one) if one[: one.find(b'"', start)] in current else decode(one) for one in payloads
+        ]
+    except msgspec.MsgspecError:
+        return [decode(one) for one in payloads]  # which says what is wrong with which
 
 
 def _upcast(payload: bytes) -> dict[str, object]:

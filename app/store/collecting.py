@@ -10,12 +10,17 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def paused() -> Iterator[None]:
-    """No collection meanwhile. Where several overlap, the one that paused first ends it for all."""
+def paused(*, lasting: bool = False) -> Iterator[None]:
+    """No collection meanwhile. Where several overlap, the one that paused first ends it for all.
+
+    ``lasting``: what there is afterwards stays, and is never looked through: for a fold at the start.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if lasting:
+            gc.freeze()
         if enabled:
             gc.enable()

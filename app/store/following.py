@@ -262,7 +262,7 @@ class Follower:
         if begun is None:
             self._begin()
             begun = time.monotonic()
-        with collecting.paused():
+        with collecting.paused(lasting=not self._reached.is_set()):
             if not self._reached.is_set():
                 self._start_over()
             if not self._read(timeout, asked=asked):

@@ -126,7 +126,7 @@ class Tail:
                 if last < head:
                     self._wire.send(self._plain(last))
                 times = [int(one[1]) for one in fields]
-                yield Read(head, head_ms, after, times, [codecs.decode(one[3]) for one in fields])
+                yield Read(head, head_ms, after, times, codecs.decode_all([one[3] for one in fields]))
                 if last == head:
                     return
                 after = last
@@ -189,7 +189,7 @@ def _understood(reply: connecting.Reply, after: int) -> Read:
         raise errors.StoreError(f"the store answered to a read with {reply!r}")
     if reply[0] != b"OK":
         refuse(reply)
-    return Read(reply[1], reply[2], after, reply[3::2], list(map(codecs.decode, reply[4::2])))
+    return Read(reply[1], reply[2], after, reply[3::2], codecs.decode_all(reply[4::2]))
 
 
 def refuse(reply: list[bytes | int]) -> NoReturn:
