@@ -91,6 +91,7 @@ def _ours(bench: benches.Bench, cluster: clusters.Cluster) -> Iterator[str]:
                     health=processes.free_port(),
                     kubeconfig=cluster.kubeconfig(_account(account)),
                 )
+                environ["TOPOLOG_ELECTION_NAMESPACE"] = HOME
                 worker = processes.Process(
                     command, [extenders.TOPOLOG, command], log=bench.folder / f"{command}.log", env=environ
                 )
