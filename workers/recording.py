@@ -6,16 +6,14 @@ more, and it expects the versions of what it speaks of: who lost a race catches 
 Checkpoints travel with the events, so whoever comes next resumes where the log ends.
 """
 
-import gc
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 
 from app import telemetry
 from app.domain import events, projecting
 from app.kube import clients, kinds, reflecting
-from app.store import errors, following, logs
+from app.store import collecting, errors, following, logs
 from workers import drafting, gathering, leading
 
 LINGER = 0.003
@@ -123,7 +121,7 @@ class Recorder:
         ]
         self._gatherer = gathering.Gatherer(reflectors, inbox)
         try:
-            with _few_collections():
+            with collecting.paused(lasting=True):
                 self._gatherer.start()
                 while self._office.held and not self._complete():
                     self._turn()
@@ -282,16 +280,3 @@ def _tell(draft: drafting.Draft) -> None:
             case events.Quarantined(kind=kind):
                 metrics.QUARANTINED.labels(kind).inc()
                 telemetry.log.warning("quarantined", kind=kind, object=event.object, reason=event.reason)
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """A first list makes millions of objects that stay: looking for cycles among them finds none."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if enabled:
-            gc.enable()

@@ -17,15 +17,13 @@ def release(
     cause: events.Cause,
     reason: str,
     *,
-    node: model.NodeName = "",
     promise: int | None = None,
     timeout: float = 2.0,
 ) -> bool:
     """Append PlacementReleased for the pod; true if there is no such promise (any more).
 
-    ``node``: only a promise of this node is meant; one of another has been made since. ``promise``: only
-    the promise made at this offset is meant; another one may be somebody's whose Binding is under way.
-    ``timeout``: seconds for each step that needs the store.
+    ``promise``: only the promise made at this offset is meant; another one, be it of the same node, may be
+    somebody's whose Binding is under way. ``timeout``: seconds for each step that needs the store.
 
     False if the store is away or the pod is contended: the promise stays counted, which is the safe
     side, and the controller asks the API server again.
@@ -34,7 +32,7 @@ def release(
         try:
             snapshot = state.catch_up(timeout=timeout)
             standing = snapshot.placements.get(uid)
-            if standing is None or node not in ("", standing.node):
+            if standing is None:
                 return True
             if promise not in (None, standing.offset):
                 return False

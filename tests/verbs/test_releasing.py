@@ -32,8 +32,9 @@ def test_the_promise_is_taken_back_once(placed: tuple[replicas.Replica, model.Po
 
 def test_another_promise_is_left_alone(placed: tuple[replicas.Replica, model.Pod]) -> None:
     one, pod = placed
-    assert releasing.release(
-        one.context.state, one.context.log, pod.uid, "refused", "a test says so", node="m1"
+    former = one.snapshot().placements[pod.uid].offset - 1
+    assert not releasing.release(
+        one.context.state, one.context.log, pod.uid, "refused", "a test says so", promise=former
     )
     assert one.count("host") == 1
 
