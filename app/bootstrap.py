@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 import flask
+import prometheus_client
 
 import app
 from app import plugins, settings, telemetry
@@ -165,14 +166,15 @@ def serve(chosen: settings.Settings) -> NoReturn:
     # Without a SAN the certificate of seed 000 still serves clients that ask for none; Go refuses it: warn.
     rotating = contexts.Rotating(source, hosts_required=False) if source is not None else None
     roster = identities.Roster(chosen.identities.by_role(), anonymous=identities.ROLES if insecure else ())
-    worker = _Worker(chosen, roster)
+    worker, meter = _Worker(chosen, roster), metering.Meter(rotating)
+    prometheus_client.REGISTRY.register(meter)
     running.serve(
         running.options_of(chosen.server),
         running.Parts(
             load=worker.load, health=worker.health, started=worker.started, stopping=worker.stopping
         ),
         rotating=rotating,
-        meter=metering.Meter(rotating),
+        meter=meter,
     )
 
 

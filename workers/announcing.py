@@ -3,16 +3,20 @@
 The follower's thread only notes what is to be said; a thread of its own says it, one pod at a time,
 no faster than the API server likes it. A pod is told the latest news only; who is told twice within
 a moment is told once.
+
+A pod that kube-scheduler has not tried yet needs no waking: it is in the queue and will find the room. Should
+it be refused all the same, it may have been so on what was true before: the news is kept until the refusal
+is seen, which is the condition PodScheduled=False.
 """
 
 import http
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from app import telemetry
-from app.domain import model, snapshots
+from app.domain import events, model, snapshots
 from app.framework import registry
 from app.kube import backoffs, clients, conditions, errors, event_posting
 from app.store import tailing
@@ -51,15 +55,42 @@ class Announcer:
         self._bucket = event_posting.Bucket(clock, burst=burst, rate=rate)
         self._news: OrderedDict[model.Uid, _News] = OrderedDict()
         self._noted: OrderedDict[model.Uid, int] = OrderedDict()
+        self._untried: OrderedDict[model.Uid, _News] = OrderedDict()
+        """For pods that were not refused yet."""
         self._changed = threading.Condition()
         self.dropped = 0
 
     def heard(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: tailing.Entry) -> None:
         """Note the room that an event of the log makes."""
+        if self._untried:
+            self._tried(entry.event)
         for plugin in self._plugins.controls:
             room = plugin.announce(before, after, entry.event)
             if room is not None:
-                self.note(room.pods, room.message, entry.offset)
+                refused = tuple(pod for pod in room.pods if pod.unscheduled)
+                self.note(refused, room.message, entry.offset)
+                untried = [pod for pod in room.pods if not pod.unscheduled]
+                self._keep(_News(pod, room.message, entry.offset) for pod in untried)
+
+    def _keep(self, news: Iterable[_News]) -> None:
+        with self._changed:
+            for one in news:
+                self._untried.pop(one.pod.uid, None)
+                self._untried[one.pod.uid] = one
+            while len(self._untried) > MOST:
+                self._untried.popitem(last=False)
+
+    def _tried(self, event: events.AnyEvent) -> None:
+        """Take up the news of a pod whose first attempt has ended."""
+        match event:
+            case events.PodSeen(pod=pod) if pod.unscheduled or not pod.pending:
+                with self._changed:
+                    news = self._untried.pop(pod.uid, None)
+                if news is not None and pod.pending:
+                    self.note((pod,), news.message, news.offset)
+            case events.PodGone(uid=uid):
+                with self._changed:
+                    self._untried.pop(uid, None)
 
     def note(self, pods: tuple[model.Pod, ...], message: str, offset: int) -> None:
         """Have the pods told soon; ``offset`` is that of the event."""

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.extender import stages
 LABEL = "priority.lixueduan.com"
 POLICY_LABEL = "workload-policy/kosmos.io"
 EXTENDED = "i-scheduler-extender"
+METRICS = pathlib.Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 
 
 def test_readiness_comes_with_the_first_lists_and_not_before(stage: stages.Stage) -> None:
@@ -391,6 +393,13 @@ def test_one_line_and_one_observation_for_each_call(stage: stages.Stage, own: st
     ):
         assert f'topolog_verb_seconds_count{{outcome="{outcome}",verb="{verb}"}}' in text
     assert 'topolog_refused_nodes_total{plugin="WorkloadPolicy"}' in text
+
+
+def test_every_metric_of_the_reference_is_there(stage: stages.Stage) -> None:
+    documented = re.findall(r"^\| `(\w+)` \| (\w+) \|", METRICS.read_text(), re.MULTILINE)
+    shown = re.findall(r"^# TYPE (topolog_\w+) (\w+)$", stage.replicas[0].metrics(), re.MULTILINE)
+    assert documented
+    assert sorted(one for one in shown if not one[0].endswith("_created")) == sorted(documented)
 
 
 def test_flags_change_the_logs_of_both_replicas_and_no_answer(stage: stages.Stage, own: str) -> None:

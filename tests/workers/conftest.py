@@ -45,6 +45,13 @@ class Cluster:
         body = json.dumps(populating.pod(namespace, name, labels, node=node)).encode()
         return decoding.pod(self.client.post(f"/api/v1/namespaces/{namespace}/pods", body))
 
+    def refuse(self, name: str, message: str = "0/1 nodes are available") -> None:
+        """Say of the pod what kube-scheduler says after an attempt that failed."""
+        said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        body = json.dumps({"status": {"conditions": [said]}}).encode()
+        path = f"/api/v1/namespaces/ns/pods/{name}/status"
+        self.client.patch(path, body, content=clients.STRATEGIC)
+
     def policy(
         self, name: str, *, key: str = "zone", app: str = "x", namespace: str = "ns", **quotas: int
     ) -> None:

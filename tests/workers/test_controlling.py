@@ -26,15 +26,18 @@ Start = Callable[[], conftest.Recording]
 LABEL = "workload-policy/kosmos.io"
 
 
-def pending(cluster: conftest.Cluster, name: str, policy: str = "p") -> model.Pod:
-    """A pod that asks for the policy."""
-    return cluster.pod(name, **{"app": "x", LABEL: policy})
+def pending(cluster: conftest.Cluster, name: str, policy: str = "p", *, refused: bool = True) -> model.Pod:
+    """A pod that asks for the policy, and was refused everywhere at its first attempt."""
+    pod = cluster.pod(name, **{"app": "x", LABEL: policy})
+    if refused:
+        cluster.refuse(name)
+    return pod
 
 
 def room(cluster: conftest.Cluster, name: str) -> str:
     """What the pod was told of room; empty if nothing."""
     pod = json.loads(cluster.client.get(f"/api/v1/namespaces/ns/pods/{name}"))
-    said = {one["type"]: one["message"] for one in pod["status"].get("conditions", [])}
+    said = {one["type"]: one.get("message", "") for one in pod["status"].get("conditions", [])}
     message: str = said.get(conditions.ROOM, "")
     return message
 
@@ -100,6 +103,33 @@ def test_a_policy_that_appears_wakes_as_many_pods_as_it_has_room_for(
     assert "other" not in told(cluster_side)
     again = {name: room(cluster_side, name) for name in first}
     assert all(again[name] != first[name] for name in first)  # only a change wakes a pod
+
+
+def test_a_pod_that_was_not_tried_yet_is_told_once_it_is_refused(
+    recorded: Start, controller: Callable[[], object], cluster_side: conftest.Cluster
+) -> None:
+    """It is in kube-scheduler's queue; its refusal, seen later, may be older than the room."""
+    cluster_side.node("n", zone="host")
+    for name in ("queued", "placed", "ended"):
+        pending(cluster_side, name, refused=False)
+    pending(cluster_side, "refused")
+    recorded().ready()
+    controller()
+    cluster_side.policy("p", host=9)
+    conftest.eventually(lambda: told(cluster_side) == ["refused"], "who was refused is told")
+    cluster_side.bind("placed", "n")
+    cluster_side.end_pod("ended")
+    cluster_side.refuse("queued")
+    conftest.eventually(lambda: told(cluster_side) == ["queued", "refused"], "who is refused later, too")
+    said = room(cluster_side, "queued")
+    cluster_side.refuse("queued", "0/2 nodes are available")
+    pending(cluster_side, "last", refused=False)
+    cluster_side.edit_policy("p", allocationPolicy=[{"name": "host", "replicas": 8}])
+    conftest.eventually(
+        lambda: room(cluster_side, "queued") not in (said, ""), "who is known to wait is told"
+    )
+    cluster_side.refuse("last")
+    conftest.eventually(lambda: told(cluster_side) == ["last", "queued", "refused"], "and who comes to wait")
 
 
 def test_room_that_came_while_no_controller_was_there(
