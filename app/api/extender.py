@@ -28,6 +28,7 @@ from app.verbs import (
 )
 
 VERBS = ("filter", "filter_onlyone", "prioritize", "priority", "bind", "preempt")
+FILTERS = frozenset(("filter", "filter_onlyone"))
 ROUTES = {f"{prefix}/{verb}": verb for prefix in ("", "/api") for verb in VERBS}
 """Path -> verb: each verb also under /api/ (seed 000 configures that prefix)."""
 
@@ -80,7 +81,8 @@ class Extender:
         try:
             if verb in self._others:
                 return self._others[verb](body, began)
-            with self._asked():
+            # prioritize has its state from filter, mostly.
+            with self._asked() if verb in FILTERS else nullcontext():
                 asked = wire.call(body)
                 if asked.nodes is None and len(body) > names_limit:
                     text = f"a call with node names has at most {names_limit} bytes"

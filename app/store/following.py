@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from app.domain import model, projecting, snapshots
 from app.store import (
@@ -36,6 +37,18 @@ class _Mine(threading.local):
 
     came: int | None = None
     """How many reads were begun when the call came."""
+
+
+class _News(NamedTuple):
+    """What the log told by itself."""
+
+    begun: float
+    """When it began to be waited for (monotonic seconds)."""
+    here: snapshots.Snapshot
+    """What it follows on."""
+    known: incarnations.Known
+    """What was in the log by then."""
+    read: tailing.Read
 
 
 class Follower:
@@ -370,21 +383,59 @@ class Follower:
 
     def _follow(self) -> None:
         pause = _PAUSE_SECONDS
+        news: _News | None = None
         while not self._stopping.is_set():
             try:
                 with self._lock:
-                    seen = self._pull_on().offset
+                    if news is None or not self._take(news):
+                        self._pull_on()
+                    here, known_ms, known = self._snapshot, self._known_ms, self._log.seen
                 self.audience.tell()
                 if self._reader is not None:
-                    self._reader.attend(seen)
+                    self._reader.attend(here.offset)
                 self.error = None
                 pause = _PAUSE_SECONDS
-                self._watch.wait(seen, milliseconds=_WAIT_MS)
+                news = self._come(here, known_ms, known)
             except Exception as error:
                 # Nothing may end this thread: whoever catches up gets the error, readiness shows it.
                 self.error = error
+                news = None
                 self._stopping.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _come(
+        self, here: snapshots.Snapshot, known_ms: int | None, known: incarnations.Known
+    ) -> _News | None:
+        """What comes behind the snapshot, or after a while nothing; None if a look at the log has to tell."""
+        begun = time.monotonic()
+        try:
+            return _News(begun, here, known, self._watch.come(here.offset, known_ms, milliseconds=_WAIT_MS))
+        except (errors.Rewound, errors.Trimmed):
+            return None
+
+    def _take(self, news: _News) -> bool:
+        """Apply what came, if nobody has read further meanwhile; false if the log has to be asked.
+
+        For those who catch up at the same time it is no answer: it was asked for before they came.
+        """
+        here = self._snapshot
+        if (
+            self._silent
+            or self._asked_at is not None
+            or here.position.incarnation != news.here.position.incarnation
+        ):
+            return False
+        if here.offset != news.here.offset:
+            # An append of this process, mostly, which is known without being read.
+            return here.offset >= news.read.head
+        if news.read.last < news.read.head:
+            return False
+        apply = self._apply_singly if self.audience else self._apply
+        with collecting.paused():
+            if not apply(witnessing.proven(iter((news.read,)), news.known)):
+                return False
+        self._current_at = max(self._current_at, news.begun)
+        return True
 
     def _pull_on(self) -> snapshots.Snapshot:
         try:

@@ -203,7 +203,7 @@ class Log:
     def wait(self, after: int, *, milliseconds: int) -> None:
         """Return when something is behind ``after``, or when the time is over."""
         with _borrowed(self._tails) as tail:
-            tail.wait(after, milliseconds=milliseconds)
+            tail.come(after, milliseconds=milliseconds)
 
     def tail(self) -> tailing.Tail:
         """A connection for one reader that reads often."""

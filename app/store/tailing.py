@@ -154,12 +154,19 @@ class Tail:
             raise errors.Gap(f"the log has a hole behind offset {after}: the store is damaged")
         return max(head, last), int(state[2] or 0)
 
-    def wait(self, after: int, *, milliseconds: int) -> None:
-        """Return when something is behind ``after``, or the time is over."""
-        packed = self._wire.pack(
+    def come(self, after: int, known_ms: int | None = None, *, milliseconds: int) -> Read:
+        """As ``read``, but answered only when something is behind ``after``, or the time is over."""
+        waiting = self._wire.pack(
             "XREAD", "COUNT", 1, "BLOCK", max(1, milliseconds), "STREAMS", self._names.log, f"{after}-0"
         )
-        self._wire.ask(packed, timeout=milliseconds / 1000 + 1.0)
+        try:
+            self._wire.send((*waiting, *self._request(after, known_ms, CHUNK)))
+            self._wire.receive(timeout=milliseconds / 1000 + 1.0)
+            return _understood(self._wire.receive(), after)
+        except BaseException:
+            # An answer may still be on its way: it must not be taken for the next one's.
+            self._wire.close()
+            raise
 
     def close(self) -> None:
         """Give the connection up."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from app.telemetry import metrics
 
-GATHER_SECONDS = 0.01
+GATHER_SECONDS = 0.05
 KEPT = 10_000
 
 

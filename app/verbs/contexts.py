@@ -145,3 +145,15 @@ class Context:
             missing = ", ".join(sorted(snapshot.unlisted))
             raise store_errors.StoreAway(f"it lost events, and the cluster is read anew: {missing} to come")
         return snapshot
+
+    def followed(self, uid: model.Uid) -> snapshots.Snapshot | None:
+        """The state as it is followed here, if lately a filter of this pod had the log's head; else None.
+
+        It may lack what others wrote since then: for what promises nothing.
+        """
+        recent, snapshot = self.recents.get(uid), self.state.snapshot
+        if recent is None or recent.trace is None:
+            return None
+        had = recent.trace.position
+        behind = had.incarnation != snapshot.position.incarnation or had.offset > snapshot.offset
+        return None if behind or snapshot.unlisted else snapshot

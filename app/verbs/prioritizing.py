@@ -12,7 +12,8 @@ def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidate
     if not interested:
         return filtering.passed(context, pod, offered, interested)
     try:
-        snapshot = context.present(context.budgets.state)
+        # kube-scheduler scores on the snapshot that it filtered on too, and scores promise nothing.
+        snapshot = context.followed(pod.uid) or context.present(context.budgets.state)
     except store_errors.StoreError:
         return filtering.passed(context, pod, offered, interested)
     cycle = cycles.cycle(pod, offered.nodes, snapshot, score_max=context.plugins.score_max)

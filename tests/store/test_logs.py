@@ -254,6 +254,18 @@ def test_wait_returns_as_soon_as_there_is_something(store: opening.Store) -> Non
     store.log.wait(1, milliseconds=1)
 
 
+def test_what_comes_is_read_in_the_same_exchange(store: opening.Store) -> None:
+    tail = store.log.tail()
+    assert tail.come(0, milliseconds=1).events == []
+    first = store.log.append(logs.Batch(events=[writing.seen("u1")]))
+    store.log.append(logs.Batch(events=[writing.seen("u2")]))
+    read = tail.come(1, first.at_ms, milliseconds=60_000)
+    assert (read.after, read.last, read.head) == (1, 2, 2)
+    with pytest.raises(errors.Rewound):
+        tail.come(3, 1, milliseconds=1)
+    assert tail.come(0, milliseconds=1).last == 2  # no answer is taken for that of another question
+
+
 def test_what_is_appended_can_be_compared_field_by_field(store: opening.Store) -> None:
     appended = store.log.append(logs.Batch(events=[writing.seen("u1")]))
     assert msgspec.structs.asdict(appended) == {

@@ -47,6 +47,22 @@ def test_filter_writes_nothing(shop: replicas.Cluster) -> None:
     assert one.snapshot().offset == head
 
 
+def test_scores_are_those_of_the_state_that_was_filtered_on(shop: replicas.Cluster) -> None:
+    one, other, pod = shop.replica(), shop.replica(), shop.pod("web-1")
+    shop.see()
+    remembered, names = replicas.recent(pod), offered("h1", "m1")
+    one.context.recents.put(remembered)
+    one.context.recents.hold(remembered, names)
+    unasked = prioritizing.run(one.context, pod, names).trace.position
+    assert unasked == one.snapshot().position  # nobody filtered: the head is asked for
+    had = filtering.run(one.context, remembered.pod, names).trace.position
+    assert other.bind(shop.pod("web-2"), "h1") == ""
+    assert prioritizing.run(one.context, pod, names).trace.position == had
+    ahead = one.snapshot().position
+    assert prioritizing.run(one.context, pod, names).trace.position == ahead
+    assert ahead.offset > had.offset
+
+
 def test_only_one_is_the_same_one_whatever_the_order(shop: replicas.Cluster) -> None:
     one, other, pod = shop.replica(), shop.replica(), shop.pod("web-1")
     shop.see()
