@@ -10,7 +10,7 @@ from unittest import mock
 
 CLOCKED = (
     "app.store.retrying.time",
-    "app.store.following.time",
+    "app.store.heads.time",
     "app.store.incarnations.time",
     "app.store.readers.time",
     "app.kube.binding.time",

@@ -86,7 +86,7 @@ BUGS = (
     # Reading it.
     Bug(
         "a follower takes its snapshot along to another incarnation",
-        "app.store.following:Follower._follow_on",
+        "app.store.heads:Head._follow_on",
         "snapshots.empty(indexed=former.indexed, incarnation=found)",
         "dataclasses.replace(former, position=model.Position(found, former.offset))",
     ),
