@@ -70,11 +70,11 @@ class Projection:
             offset += 1
             if type(event) is events.PodSeen:
                 pod = event.pod
-                if not (pod.node or pod.finished) and pod.uid in sights and _settles(sights[pod.uid][0].pod):
+                if not (pod.node or pod.finished) and pod.uid in sights and settles(sights[pod.uid][0].pod):
                     self._see(sights)
                 sights[pod.uid] = event, offset
                 continue
-            uid = _pod_of(event)
+            uid = pod_of(event)
             # Pods that come are named in their order: the name belongs to the last one.
             if uid in sights and uid in self._pods:
                 self._sight(*sights.pop(uid))
@@ -175,7 +175,7 @@ class Projection:
         uid = pod.uid
         before, at = self._standing(uid)
         self._pods[uid] = pod
-        if _settles(pod):
+        if settles(pod):
             # The watch is the evidence: bound here confirms the promise, bound elsewhere ends it.
             self._placements.pop(uid, None)
             self._moved(uid, before, at, pod, pod.node)
@@ -355,7 +355,7 @@ def ends(event: events.AnyEvent, subject: str) -> bool:
             return False
 
 
-def _pod_of(event: events.AnyEvent) -> model.Uid:
+def pod_of(event: events.AnyEvent) -> model.Uid:
     """The pod that the event is about; empty if it is about something else."""
     match event:
         case events.PodGone() | events.PlacementReleased():
@@ -366,7 +366,7 @@ def _pod_of(event: events.AnyEvent) -> model.Uid:
             return ""
 
 
-def _settles(pod: model.Pod) -> bool:
+def settles(pod: model.Pod) -> bool:
     """Whether the pod as it was seen ends a promise."""
     return bool(pod.node) or pod.finished
 

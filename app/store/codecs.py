@@ -11,7 +11,7 @@ from typing import get_args
 
 import msgspec
 
-from app.domain import events
+from app.domain import events, projecting
 from app.store import errors
 from migrations import upcasters
 
@@ -27,6 +27,8 @@ _HEADS = {kind: b'{"v":%d,' % VERSIONS[kind.__struct_config__.tag] for kind in g
 _CURRENT = frozenset(b'{"v":%d,"type":"%s' % (version, tag.encode()) for tag, version in VERSIONS.items())
 """How an event of the current version begins, up to the end of its tag."""
 _TAG_FROM = len(b'{"v":1,"type":"')
+_SIGHT = _HEADS[events.PodSeen] + b'"type":"PodSeen","pod":{"uid":"'
+"""How a sight of a pod begins, as it is written here, up to the pod's uid."""
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[events.AnyEvent] = msgspec.json.Decoder(events.AnyEvent)
@@ -58,6 +60,33 @@ def decode_all(payloads: Sequence[bytes]) -> list[events.AnyEvent]:
         ]
     except msgspec.MsgspecError:
         return [decode(one) for one in payloads]  # which says what is wrong with which
+
+
+def decode_run(payloads: Sequence[bytes]) -> list[events.AnyEvent]:
+    """As many events that come to the same where nobody looks at the state in between; raises Unreadable.
+
+    A sight that the next one of the pod supersedes is not decoded: that one stands in its place, if it
+    settles where the pod is and nothing else is about the pod between them.
+    """
+    found: list[events.AnyEvent] = []
+    later: dict[bytes, events.AnyEvent] = {}
+    start = len(_SIGHT)
+    for payload in reversed(payloads):
+        if payload.startswith(_SIGHT):
+            uid = payload[start : payload.find(b'"', start)]
+            event = later.get(uid)
+            if event is None:
+                event = decode(payload)
+                if type(event) is events.PodSeen and projecting.settles(event.pod) and b"\\" not in uid:
+                    later[uid] = event
+        else:
+            event = decode(payload)
+            about = projecting.pod_of(event)
+            if about:
+                later.pop(about.encode(), None)
+        found.append(event)
+    found.reverse()
+    return found
 
 
 def _upcast(payload: bytes) -> dict[str, object]:

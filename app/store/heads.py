@@ -318,12 +318,12 @@ class Head:
         try:
             for read in reads:
                 self.head_seen = read.head
-                if not read.events:
+                if not read.payloads:
                     self._known_ms = known = read.head_ms if read.head else None
                     continue
                 if projection is None:
                     projection = projecting.Projection(self._snapshot)
-                projection.apply_all(read.events)
+                projection.apply_all(read.run)
                 self._seen.add(read.after, read.times)
                 known = read.times[-1]
         except errors.StoreError:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from app.domain import events, model, projecting, snapshots
-from app.store import archives, beginnings, collecting, errors, following, logs, tailing
+from app.store import archives, beginnings, codecs, collecting, errors, following, logs, tailing
 
 _KEPT = 16
 _ORIGINS = 3
@@ -216,11 +216,11 @@ class Histories:
         return _Kept(projection.finish(), base.origin)
 
     def _runs(self, after: int, until: int) -> Iterator[list[events.AnyEvent]]:
-        """The events behind one offset up to another, from the log or from the archive."""
+        """The events behind one offset up to another for a fold, from the log or from the archive."""
         while after < until:
             try:
                 for read in self._log.read_all(after):
-                    found = list(read.events[: until - after])
+                    found = codecs.decode_run(read.payloads[: until - after])
                     after += len(found)
                     yield found
                     if after == until:

@@ -51,12 +51,23 @@ class Read:
     after: int
     times: Sequence[int]
     """When the entries at ``after + 1``, ``after + 2`` ... were appended."""
-    events: Sequence[events.AnyEvent]
+    payloads: Sequence[bytes]
+    """The events, encoded."""
 
     @property
     def last(self) -> int:
         """The offset of the last entry; ``after`` if there is none."""
-        return self.after + len(self.events)
+        return self.after + len(self.payloads)
+
+    @property
+    def run(self) -> list[events.AnyEvent]:
+        """The events for a fold of all of it at once (codecs.decode_run); raises Unreadable."""
+        return codecs.decode_run(self.payloads)
+
+    @property
+    def events(self) -> list[events.AnyEvent]:
+        """All that happened; raises Unreadable."""
+        return codecs.decode_all(self.payloads)
 
     @property
     def entries(self) -> list[Entry]:
@@ -126,7 +137,7 @@ class Tail:
                 if last < head:
                     self._wire.send(self._plain(last))
                 times = [int(one[1]) for one in fields]
-                yield Read(head, head_ms, after, times, codecs.decode_all([one[3] for one in fields]))
+                yield Read(head, head_ms, after, times, [one[3] for one in fields])
                 if last == head:
                     return
                 after = last
@@ -196,7 +207,7 @@ def _understood(reply: connecting.Reply, after: int) -> Read:
         raise errors.StoreError(f"the store answered to a read with {reply!r}")
     if reply[0] != b"OK":
         refuse(reply)
-    return Read(reply[1], reply[2], after, reply[3::2], codecs.decode_all(reply[4::2]))
+    return Read(reply[1], reply[2], after, reply[3::2], reply[4::2])
 
 
 def refuse(reply: list[bytes | int]) -> NoReturn:

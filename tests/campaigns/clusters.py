@@ -4,6 +4,7 @@ A client of it is scripted: lists and watches end, fail, repeat themselves or ar
 Bindings are lost, and Bindings take effect late. All of it is drawn from one die.
 """
 
+import math
 import random
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
@@ -136,6 +137,8 @@ class Client(clients.Client):
         self._faults = faults
         self._between = between
         self._attempts = 0
+        self.latest = math.inf
+        """The moment until which the call under way may send its Binding: others count on that."""
 
     def get(
         self, path: str, parameters: Mapping[str, str] | None = None, *, timeout: float | None = None
@@ -203,6 +206,8 @@ class Client(clients.Client):
 
     def _bind(self, request: requests.Request, timeout: float) -> connecting.Reply:
         began = self._clock.now
+        if began > self.latest + 1e-6:
+            raise AssertionError(f"P6: a Binding is sent {began - self.latest:.3f} s after its time")
         self._between("before a Binding")
         if self._clock.now - began > timeout + _UNDER_WAY:
             raise errors.Unreachable("simulated: timed out on its way")

@@ -182,13 +182,17 @@ class Extender:
 
     store: opening.Store
     context: contexts.Context
+    client: clusters.Client
 
     def bind(self, namespace: str, name: str, uid: str, node: str) -> str:
         """The ``Error`` of the reply; empty if the pod is said to be bound."""
+        around, self.client.latest = self.client.latest, self.context.monotonic() + self.context.budgets.bind
         try:
             bind_verb.run(self.context, bind_verb.Request(namespace, name, uid, node))
         except verb_errors.VerbError as refused:
             return str(refused)
+        finally:
+            self.client.latest = around
         return ""
 
 
@@ -206,7 +210,7 @@ def extender(store: opening.Store, client: clusters.Client, clock: clocks.Clock,
         identity=name,
         sleep=clock.sleep,
     )
-    return Extender(store, context)
+    return Extender(store, context, client)
 
 
 def settler(extender: Extender, clock: clocks.Clock) -> settling.Settler:

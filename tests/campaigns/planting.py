@@ -51,7 +51,18 @@ BUGS = (
         "if state[6] or not whole then",
         "if state[6] then",
     ),
-    Bug("a tail that has grown again is taken for the old one", LUA, "return head_ms == ms", "return true"),
+    Bug(
+        "a tail that has grown again is taken for the old one",
+        LUA,
+        "if known ~= '' and known ~= state[3] then",
+        "if false then",
+    ),
+    Bug(
+        "a writer takes a tail that has grown again for the old one",
+        LUA,
+        "return head_ms == ms",
+        "return true",
+    ),
     Bug(
         "a loss is not noted for others",
         LUA,
@@ -91,16 +102,16 @@ BUGS = (
         "dataclasses.replace(former, position=model.Position(found, former.offset))",
     ),
     Bug(
-        "a reader goes on in the incarnation before",
-        "app.store.logs:Log.read",
-        "tail.incarnation = self.incarnation",
+        "a reader asks for the incarnation before",
+        "app.store.heads:Head._follow_on",
+        "self._tail.incarnation = found",
         "pass",
     ),
     # The fold.
     Bug(
         "any sight of a pod ends its promise",
         "app.domain.projecting:Projection._pod_seen",
-        "if _settles(pod):",
+        "if settles(pod):",
         "if True:",
     ),
     Bug(

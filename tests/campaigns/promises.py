@@ -134,6 +134,10 @@ class Watchdog:
             self._excused = True
         return loss
 
+    def gone(self, entry: tuple[str, int, int]) -> bool:
+        """Whether an entry (incarnation, offset, milliseconds) was lost."""
+        return entry in self._lost
+
     def whole(self) -> None:
         """What the log holds is what was read before."""
         found = [_entry(raw) for raw in self._raws(0)]
@@ -143,7 +147,10 @@ class Watchdog:
             covered = [int(offset) for offset in self._client.hkeys(self._names.checkpoints)]
             oldest = len(self.entries) - len(found) + 1
             demand(
-                max(covered, default=0) >= oldest - 1, "P15", f"{oldest}.. are left, checkpoints {covered}"
+                # The entry itself stays: it proves to who begins there that the log follows on it.
+                max(covered, default=0) >= oldest,
+                "P15",
+                f"{oldest}.. are left, checkpoints {covered}",
             )
 
     def losses_are_known(self, known: Iterable[incarnations.Known]) -> None:

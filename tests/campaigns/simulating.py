@@ -55,7 +55,7 @@ class Simulation:
         self._calm = True
         self._store = troubles.Troubles(self.clock, self.faults, self._client)
         self._store.between, self._store.tell = self.between, self.tell
-        self._store.trimming = self.watchdog.read
+        self._store.trimming, self._store.gone = self.watchdog.read, self.watchdog.gone
         self._stores: list[opening.Store] = []
         self._extenders: list[parts.Extender | None] = [None, None]
         self._recorders: list[parts.Recorder] = []
@@ -194,6 +194,9 @@ class Simulation:
         if self._calm or self._depth > DEPTH or self.die.random() > 0.25:
             return
         self.tell(f"meanwhile ({what}):")
+        if self._fails_over and self.die.random() < 0.1:
+            # What somebody has just read or written is lost before he goes on from it.
+            self._fail_over()
         for _ in range(self.die.randint(1, 3)):
             self._step()
 

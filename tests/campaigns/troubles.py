@@ -21,6 +21,8 @@ class Troubles:
         self.tell: Callable[[str], None] = lambda _: None
         self.trimming: Callable[[], None] = lambda: None
         """Told before anything is trimmed."""
+        self.gone: Callable[[tuple[str, int, int]], bool] = lambda _: False
+        """Whether a failover has lost this entry (its incarnation, offset and milliseconds)."""
         self._clock = clock
         self._faults = faults
         self._die = faults.die
@@ -61,20 +63,30 @@ class Troubles:
         if call in (wires.Call.READ, wires.Call.OTHER):
             if self._faults.strike(0.3):
                 raise wires.away("a read was cut off")
-            return ask()
+            return self._noticed(call, packed, ask())
         self.between("before a call of the store")
         way = self._die.choice((*wires.WAYS, "lost", "lost")) if self._faults.strike() else ""
         if way == "before":
             self._fail("before the call")
         if call is wires.Call.TRIM:
             self.trimming()
-        reply = ask()
+        reply = self._noticed(call, packed, ask())
         self._called(wire, packed, reply)
         self.between("after a call of the store")
         if way == "lost":
             self._lose(wire, call, packed, reply)
         if way == "after":
             self._fail("after the call")
+        return reply
+
+    def _noticed(
+        self, call: wires.Call, packed: connecting.Packed, reply: connecting.Reply
+    ) -> connecting.Reply:
+        """Who goes on from an entry that was lost is told so, the very first time."""
+        known = wires.known(call, packed)
+        if known is not None and self.gone(known):
+            told = isinstance(reply, list) and reply[0] == b"REWOUND"
+            promises.demand(told, "P4", f"{call.name} goes on from {known}, which is lost: {reply!r:.200}")
         return reply
 
     def _lose(

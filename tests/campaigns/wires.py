@@ -50,6 +50,15 @@ def kind(packed: connecting.Packed) -> Call:
     return next((call for name, call in _NAMES if name in head), Call.OTHER)
 
 
+def known(call: Call, packed: connecting.Packed) -> tuple[str, int, int] | None:
+    """Incarnation, offset and milliseconds of the entry that the caller of a function goes on from."""
+    words = b"".join(packed).split(b"\r\n")[2::2]
+    if call not in (Call.APPEND, Call.READ):
+        return None
+    incarnation, offset, at_ms = words[3 + int(words[2]) :][:3]
+    return (incarnation.decode(), int(offset), int(at_ms)) if at_ms else None
+
+
 @contextlib.contextmanager
 def shared(client: redis.Redis) -> Iterator[None]:
     """Let all stores of this process ask over the connections of one client: one thread needs no more."""

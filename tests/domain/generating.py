@@ -157,3 +157,11 @@ def _world() -> list[events.AnyEvent]:
 
 _drawn = st.lists(any_event, max_size=40)
 histories = st.one_of(_drawn, _drawn.map(lambda drawn: [*_world(), *drawn]))
+
+
+def namesake(event: events.AnyEvent) -> events.AnyEvent:
+    """The same of a pod that shares its name with others of its namespace."""
+    if isinstance(event, events.PodSeen | events.PodPlaced):
+        pod = msgspec.structs.replace(event.pod, name="one")
+        return msgspec.structs.replace(event, pod=pod)
+    return event

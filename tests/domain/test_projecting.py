@@ -53,7 +53,7 @@ BOUND_AND_NOT = [events.PodPlaced(pod=POD, node="n0"), events.PodSeen(pod=BOUND)
 @settings(max_examples=200, deadline=None)
 def test_a_run_is_folded_as_its_events_one_by_one(history: list[events.AnyEvent]) -> None:
     """Sights that come to nothing are passed over: nothing shows it, not even where pods share a name."""
-    history = [namesake(event) for event in history]
+    history = [generating.namesake(event) for event in history]
     one_by_one = empty()
     for event in history:
         one_by_one = projecting.project(one_by_one, event)
@@ -62,14 +62,6 @@ def test_a_run_is_folded_as_its_events_one_by_one(history: list[events.AnyEvent]
     assert at_once.offset == one_by_one.offset
     for index in ("pods", "placements", "versions", "counts", "names", "waiting", "nominated", "flags"):
         assert dict(getattr(at_once, index)) == dict(getattr(one_by_one, index)), index
-
-
-def namesake(event: events.AnyEvent) -> events.AnyEvent:
-    """The same of a pod that shares its name with others of its namespace."""
-    if isinstance(event, events.PodSeen | events.PodPlaced):
-        pod = msgspec.structs.replace(event.pod, name="one")
-        return msgspec.structs.replace(event, pod=pod)
-    return event
 
 
 @given(generating.histories, generating.histories)

@@ -4,11 +4,16 @@ from typing import get_args
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from app.domain import events
+from app.domain import events, model, projecting, snapshots
 from app.store import codecs, errors
-from tests.domain import generating
+from tests.domain import generating, recomputing
+
+PENDING = model.Pod(uid="u1", namespace="blue", name="one", labels={"app": "a"})
+BOUND = msgspec.structs.replace(PENDING, node="n1")
+GONE = events.PodGone(uid="u1", namespace="blue", name="one")
 
 
 @given(generating.any_event)
@@ -51,6 +56,34 @@ def test_the_order_of_fields_does_not_matter() -> None:
 def test_what_cannot_be_understood_is_refused(payload: bytes, said: str) -> None:
     with pytest.raises(errors.Unreadable, match=said):
         codecs.decode(payload)
+
+
+@given(st.one_of(generating.histories, generating.crowds))
+@example([events.PodSeen(pod=PENDING), GONE, events.PodSeen(pod=BOUND)])
+@example([events.PodPlaced(pod=PENDING, node="n0"), events.PodSeen(pod=BOUND), events.PodSeen(pod=PENDING)])
+@settings(max_examples=300, deadline=None)
+def test_a_run_comes_to_the_same_as_its_events(history: list[events.AnyEvent]) -> None:
+    history = [generating.namesake(event) for event in history]
+    one_by_one = snapshots.empty(indexed=frozenset(("app",)))
+    for event in history:
+        one_by_one = projecting.project(one_by_one, event)
+    run = codecs.decode_run([codecs.encode(event) for event in history])
+    at_once = projecting.project_all(snapshots.empty(indexed=frozenset(("app",))), run)
+    assert recomputing.kept(at_once) == recomputing.kept(one_by_one)
+    assert at_once.offset == one_by_one.offset
+    assert {**at_once.versions} == {**one_by_one.versions}
+    assert {**at_once.names} == {**one_by_one.names}
+
+
+def test_superseded_sights_of_a_run_are_not_decoded() -> None:
+    seen = [events.PodSeen(pod=msgspec.structs.replace(PENDING, uid=uid)) for uid in ("u1", "u2", "u1")]
+    bound = events.PodSeen(pod=BOUND)
+    torn = codecs.encode(seen[0])[:-5]
+    other = codecs.encode(seen[1])
+    assert codecs.decode_run([torn, other, codecs.encode(bound)]) == [bound, seen[1], bound]
+    for last in (seen[2], GONE):  # neither says where the pod is: what was before counts
+        with pytest.raises(errors.Unreadable):
+            codecs.decode_run([torn, other, codecs.encode(last)])
 
 
 def test_text_that_is_no_text_never_enters_the_log() -> None:
