@@ -286,6 +286,7 @@ class Watchdog:
         demand(fold.nodes == nodes, "P8", f"nodes differ: {_difference(fold.nodes, nodes)}")
         demand(fold.policies == policies, "P8", f"policies differ: {_difference(fold.policies, policies)}")
         demand(not fold.placements, "P8", f"promised for ever: {sorted(fold.placements)}")
+        demand(not fold.unlisted, "P8", f"never listed anew after a loss: {sorted(fold.unlisted)}")
         if clusters.POLICY in {policy.name for policy in policies.values()}:
             prefix = f"{clusters.NAMESPACE}/{clusters.POLICY}|{clusters.KEY}="
             counted = {
