@@ -147,11 +147,14 @@ class Watchdog:
             covered = [int(offset) for offset in self._client.hkeys(self._names.checkpoints)]
             oldest = len(self.entries) - len(found) + 1
             demand(
-                # The entry itself stays: it proves to who begins there that the log follows on it.
-                max(covered, default=0) >= oldest,
-                "P15",
-                f"{oldest}.. are left, checkpoints {covered}",
+                max(covered, default=0) >= oldest - 1, "P15", f"{oldest}.. are left, checkpoints {covered}"
             )
+
+    def trimmed(self, keep: int) -> None:
+        """What was to be kept is there, beginning with the entry at the checkpoint."""
+        raws: Any = self._client.xrange(self._names.log, count=1)
+        oldest = _entry(raws[0]).offset if raws else 0
+        demand(not self.entries or 0 < oldest <= max(1, keep), "P15", f"{oldest}.. are left of {keep}..")
 
     def losses_are_known(self, known: Iterable[incarnations.Known]) -> None:
         """No event was lost that somebody alive has read, without a new incarnation."""

@@ -55,7 +55,8 @@ class Simulation:
         self._calm = True
         self._store = troubles.Troubles(self.clock, self.faults, self._client)
         self._store.between, self._store.tell = self.between, self.tell
-        self._store.trimming, self._store.gone = self.watchdog.read, self.watchdog.gone
+        self._store.trimming, self._store.trimmed = self.watchdog.read, self.watchdog.trimmed
+        self._store.gone = self.watchdog.gone
         self._stores: list[opening.Store] = []
         self._extenders: list[parts.Extender | None] = [None, None]
         self._recorders: list[parts.Recorder] = []

@@ -21,6 +21,8 @@ class Troubles:
         self.tell: Callable[[str], None] = lambda _: None
         self.trimming: Callable[[], None] = lambda: None
         """Told before anything is trimmed."""
+        self.trimmed: Callable[[int], None] = lambda _: None
+        """Told afterwards, with the oldest offset that was to be kept."""
         self.gone: Callable[[tuple[str, int, int]], bool] = lambda _: False
         """Whether a failover has lost this entry (its incarnation, offset and milliseconds)."""
         self._clock = clock
@@ -71,6 +73,8 @@ class Troubles:
         if call is wires.Call.TRIM:
             self.trimming()
         reply = self._noticed(call, packed, ask())
+        if call is wires.Call.TRIM:
+            self.trimmed(wires.oldest_kept(packed))
         self._called(wire, packed, reply)
         self.between("after a call of the store")
         if way == "lost":
