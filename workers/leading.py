@@ -301,7 +301,8 @@ class Office:
         event = events.StoreRewound(
             from_incarnation=lost.incarnation,
             lost_from=held + 1,
-            lost_to=lost.offset,
+            # Of an incarnation that nobody has read, only that it was begun is certain.
+            lost_to=lost.offset or standing.head + 1,
             reason=f"the store is at {standing.incarnation or 'nothing'}/{standing.head}: {reason}",
             by=self._elector.identity,
             relisting=self._kinds,

@@ -61,6 +61,8 @@ class Simulation:
         self._extenders: list[parts.Extender | None] = [None, None]
         self._recorders: list[parts.Recorder] = []
         self._started = 0
+        self._lately: list[clusters.Json] = []
+        """The pods that waited when a bind was last asked for."""
 
     # -- a whole history ---------------------------------------------------------------------
 
@@ -112,6 +114,11 @@ class Simulation:
         self._store.outage = 0.0
         self.faults.quiet()
         calm = self.clock.now
+        self._drain()
+        for recorder in self._recorders:
+            if not recorder.leads:
+                # It reads along, and may know of a loss that the leader never heard of.
+                recorder.begin()
         self._drain()
         promises.demand(self.clock.now <= calm + HEALED, "P8", f"healed after {self.clock.now - calm:.0f} s")
         for which in range(len(self._extenders)):
@@ -318,8 +325,12 @@ class Simulation:
     def _bind(self) -> None:
         pods = [pod for pod in self.cluster.all("pods") if "deletionTimestamp" not in pod["metadata"]]
         waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
-        if self.die.random() < 0.85:
+        if self._lately and self.die.random() < 0.15:
+            # kube-scheduler may not have heard yet that somebody deleted it.
+            pods = self._lately
+        elif self.die.random() < 0.85:
             pods = waiting
+        self._lately = waiting
         if not pods:
             return
         pod, node = self.die.choice(pods), self.die.choice(sorted(clusters.NODES))

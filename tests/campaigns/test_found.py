@@ -184,6 +184,53 @@ def test_a_loss_right_after_a_loss_is_healed_too(world: World) -> None:
     assert any(isinstance(one, events.PodSeen) and one.pod.name == "web-0" for one in world.events())
 
 
+def test_an_incarnation_that_is_lost_unread_is_told_as_lost(world: World) -> None:
+    """Whoever had only heard of it told of a range that ended before it began."""
+    replica = failing.Replica(world.direct)
+    recorder = world.recorder()
+    replica.follow()
+    world.cluster.pod("web-0")
+    world.hear(recorder)
+
+    def lose() -> promises.Loss | None:
+        world.watchdog.compare()
+        replica.promote()
+        return world.watchdog.failed_over()
+
+    def crashing(_: connecting.Wire, call: wires.Call, __: connecting.Packed, ask: wires.Ask) -> object:
+        answer = ask()
+        if call is wires.Call.REWIND:
+            raise wires.Crashed("after the call")
+        return answer
+
+    assert lose() is not None
+    world.cluster.pod("web-1")
+
+    def healing() -> None:
+        world.listen(recorder)
+        recorder.turn()
+        while not recorder.begin():
+            world.clock.advance(parts.TERMS.retry)
+
+    with wires.watched(crashing), pytest.raises(wires.Crashed):
+        healing()
+    recorder.close()
+    heard = world.extender()
+    unread = heard.store.log.incarnation
+    loss = lose()
+    assert loss is not None
+    assert loss.incarnation == unread
+    assert heard.bind("shop", "web-0", world.cluster.all("pods")[0]["metadata"]["uid"], "h1")
+    successor = parts.Recorder(world.store(), world.way(), world.clock, random.Random(0), "successor")
+    for _ in range(20):
+        world.clock.advance(parts.TERMS.retry)
+        if successor.begin():
+            break
+    told = [one for one in world.events() if isinstance(one, events.StoreRewound)][-1]
+    assert told.from_incarnation == unread
+    assert told.lost_from <= loss.first <= told.lost_to
+
+
 def test_a_checkpoint_serves_whoever_goes_along_to_another_incarnation(world: World) -> None:
     """The part before it is trimmed: without the checkpoint there is no way to go along."""
     replica = failing.Replica(world.direct)

@@ -32,6 +32,8 @@ class Troubles:
         self._sheltered = False
         self._lost: dict[connecting.Wire, connecting.Packed] = {}
         """Appends that were carried out and whose answer was lost."""
+        self._stores = 0
+        """How many stores there were before this one."""
 
     @contextlib.contextmanager
     def sheltered(self) -> Iterator[None]:
@@ -45,6 +47,7 @@ class Troubles:
     def forget(self) -> None:
         """The store is another one: it need not know what was carried out."""
         self._lost.clear()
+        self._stores += 1
 
     def plain(self, client: object) -> bool:
         """Whether a plain command of this client gets no answer."""
@@ -76,9 +79,10 @@ class Troubles:
         if call is wires.Call.TRIM:
             self.trimmed(wires.oldest_kept(packed))
         self._called(wire, packed, reply)
+        store = self._stores
         self.between("after a call of the store")
         if way == "lost":
-            self._lose(wire, call, packed, reply)
+            self._lose(wire, call if store == self._stores else wires.Call.OTHER, packed, reply)
         if way == "after":
             self._fail("after the call")
         return reply
