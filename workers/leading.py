@@ -290,6 +290,9 @@ class Office:
         if not self._elector.confirm():
             return
         standing, kept = self._log.standing(), self._follower.divergence()
+        if standing.lost is None and self._log.doubt(lost):
+            # Another store by now, which holds it: what the former one had noted went with that.
+            return
         known = [one for one in (lost, standing.lost) if one is not None]
         seen = self._log.seen
         if seen.offset and (seen.incarnation != standing.incarnation or seen.offset > standing.head):

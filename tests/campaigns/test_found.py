@@ -184,6 +184,60 @@ def test_a_loss_right_after_a_loss_is_healed_too(world: World) -> None:
     assert any(isinstance(one, events.PodSeen) and one.pod.name == "web-0" for one in world.events())
 
 
+def test_a_note_of_a_loss_that_is_lost_itself_makes_nothing_else_lost(world: World) -> None:
+    """A failover between two looks: what the Lease spoke of was there, and was told as lost."""
+    replica = failing.Replica(world.direct)
+    recorder = world.recorder()
+    world.clock.advance(parts.TERMS.retry)  # leaves word
+    replica.follow()
+    kept = recorder.store.log.head().offset
+    assert recorder.elector is not None
+    recorder.elector.frozen = True
+    world.cluster.pod("web-0")
+    world.hear(recorder)
+    extender = world.extender()
+    lost = extender.store.follower.catch_up().offset
+    recorder.close()
+
+    def promote() -> None:
+        world.watchdog.compare()
+        replica.promote()
+        world.watchdog.failed_over()
+
+    def bind() -> str:
+        return extender.bind("shop", "web-0", world.cluster.all("pods")[0]["metadata"]["uid"], "h1")
+
+    def failing_over(
+        _: connecting.Wire, call: wires.Call, packed: connecting.Packed, ask: wires.Ask
+    ) -> object:
+        answer = ask()
+        # The question about the word in the Lease.
+        if call is wires.Call.DOUBT and wires.arguments(packed)[1] == b"%d" % kept and not again:
+            again.append(str(answer))
+            promote()
+        return answer
+
+    again: list[str] = []
+    promote()
+    assert bind()  # leaves a note in the store
+    successor = parts.Recorder(world.store(), world.way(), world.clock, random.Random(0), "successor")
+
+    def lead() -> None:
+        while not successor.begin():
+            world.clock.advance(parts.TERMS.retry)
+
+    with wires.watched(failing_over):
+        lead()
+    assert again
+    bind()  # and another one
+    world.cluster.pod("web-1")
+    world.listen(successor)
+    assert isinstance(successor.turn(), store_errors.Rewound)
+    lead()
+    (told,) = (one for one in world.events() if isinstance(one, events.StoreRewound))
+    assert (told.lost_from, told.lost_to) == (kept + 1, lost)
+
+
 def test_an_incarnation_that_is_lost_unread_is_told_as_lost(world: World) -> None:
     """Whoever had only heard of it told of a range that ended before it began."""
     replica = failing.Replica(world.direct)

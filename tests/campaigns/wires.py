@@ -54,16 +54,16 @@ def known(call: Call, packed: connecting.Packed) -> tuple[str, int, int] | None:
     """Incarnation, offset and milliseconds of the entry that the caller of a function goes on from."""
     if call not in (Call.APPEND, Call.READ):
         return None
-    incarnation, offset, at_ms = _arguments(packed)[:3]
+    incarnation, offset, at_ms = arguments(packed)[:3]
     return (incarnation.decode(), int(offset), int(at_ms)) if at_ms else None
 
 
 def oldest_kept(packed: connecting.Packed) -> int:
     """The oldest offset that a caller of trim wants to keep."""
-    return int(_arguments(packed)[1])
+    return int(arguments(packed)[1])
 
 
-def _arguments(packed: connecting.Packed) -> list[bytes]:
+def arguments(packed: connecting.Packed) -> list[bytes]:
     """What a function is given beside its keys."""
     words = b"".join(packed).split(b"\r\n")[2::2]
     return words[3 + int(words[2]) :]
