@@ -266,7 +266,13 @@ class Watchdog:
             and event.lost_from <= loss.last
             and loss.first <= event.lost_to
         ]
-        demand(bool(told), "P4", f"{event} tells of nothing that was lost: {self.losses}")
+        # A beginning without an answer is repeated. If a failover came between, there are two of that name,
+        # and whoever has read the first one misses it in the second.
+        twice = event.from_incarnation == self.incarnation and any(
+            incarnation == self.incarnation and event.lost_from <= offset <= event.lost_to
+            for incarnation, offset, _ in self._lost
+        )
+        demand(bool(told) or twice, "P4", f"{event} tells of nothing that was lost: {self.losses}")
         # One incarnation after another: whatever was lost before this is behind everybody.
         self._told[len(self.entries) + 1] = self.losses
         self.losses = []
