@@ -74,6 +74,7 @@ class Watchdog:
         self._told: dict[int, list[Loss]] = {}
         """By the event at that offset."""
         self.incarnation = ""
+        self._trimmed = 0
         self._client = client
         self._names = names
         self._cluster = cluster
@@ -122,7 +123,7 @@ class Watchdog:
         survivors, gone = self.entries[:kept], self.entries[kept:]
         demand(found == survivors[len(survivors) - len(found) :], "P2", "a copy of the log is another log")
         loss = Loss(self.incarnation, kept + 1, len(self.entries)) if kept < len(self.entries) else None
-        self.entries, self.fold, self._epoch = survivors, folding.Fold(), ""
+        self.entries, self.fold, self._epoch, self._trimmed = survivors, folding.Fold(), "", 0
         for entry in survivors:
             self.fold.apply(codecs.decode(entry.payload))
             self._epoch = entry.epoch or self._epoch
@@ -139,8 +140,8 @@ class Watchdog:
         return entry in self._lost
 
     def whole(self) -> None:
-        """What the log holds is what was read before."""
-        found = [_entry(raw) for raw in self._raws(0)]
+        """What the log holds is what was read before; what came since is not looked at."""
+        found = [one for one in map(_entry, self._raws(0)) if one.offset <= len(self.entries)]
         kept = self.entries[len(self.entries) - len(found) :]
         demand(found == kept, "P2", "entries of the log are not what they were")
         if len(found) < len(self.entries):
@@ -154,7 +155,9 @@ class Watchdog:
         """What was to be kept is there, beginning with the entry at the checkpoint."""
         raws: Any = self._client.xrange(self._names.log, count=1)
         oldest = _entry(raws[0]).offset if raws else 0
-        demand(not self.entries or 0 < oldest <= max(1, keep), "P15", f"{oldest}.. are left of {keep}..")
+        # While one trim waited for its turn another may have gone further.
+        self._trimmed = max(1, keep, self._trimmed)
+        demand(not self.entries or 0 < oldest <= self._trimmed, "P15", f"{oldest}.. are left of {keep}..")
 
     def losses_are_known(self, known: Iterable[incarnations.Known]) -> None:
         """No event was lost that somebody alive has read, without a new incarnation."""
