@@ -74,6 +74,30 @@ class Waiting(threading.Event):
         return self.is_set()
 
 
+class Lock:
+    """A lock where there is one thread: whoever waits for it waits in vain, and simulated time passes."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._held = False
+
+    def acquire(self, blocking: bool = True, timeout: float = -1.0) -> bool:
+        if self._held and blocking:
+            assert timeout >= 0, "this would wait for ever"
+            self._clock.advance(timeout)
+        taken, self._held = not self._held, True
+        return taken
+
+    def release(self) -> None:
+        self._held = False
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
 class Names:
     """Instead of ``secrets``: names that a die of their own gives, the same in every run."""
 

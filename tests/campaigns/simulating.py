@@ -9,6 +9,7 @@ all faults stop, and what the log says must be what the cluster is.
 """
 
 import contextlib
+import gc
 import random
 from collections.abc import Callable, Iterator
 from unittest import mock
@@ -80,6 +81,8 @@ class Simulation:
                 for store in self._stores:
                     store.close()
                 self._client.close()
+                # Each first read of a log hides what is there from the collector, for a process' whole life.
+                gc.unfreeze()
 
     @contextlib.contextmanager
     def _installed(self) -> Iterator[None]:
@@ -384,6 +387,8 @@ class Simulation:
         except errors.StoreError as problem:
             self.tell(f"a process cannot start: {problem}")
             return None
+        # A call of this process may come while another one of it waits: threads would wait for each other.
+        vars(store.follower)["_lock"] = clocks.Lock(self.clock)
         self._stores.append(store)
         return store
 
