@@ -290,9 +290,11 @@ class Office:
         if not self._elector.confirm():
             return
         standing, kept = self._log.standing(), self._follower.divergence()
-        if standing.lost is None and self._log.doubt(lost):
-            # Another store by now, which holds it: what the former one had noted went with that.
-            return
+        if standing.lost is None:
+            if self._log.doubt(lost):
+                # Another store by now, which holds it: what the former one had noted went with that.
+                return
+            standing = self._log.standing()  # With what has been noted meanwhile.
         known = [one for one in (lost, standing.lost) if one is not None]
         seen = self._log.seen
         if seen.offset and (seen.incarnation != standing.incarnation or seen.offset > standing.head):

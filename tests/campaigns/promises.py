@@ -265,9 +265,10 @@ class Watchdog:
         told = [
             loss
             for loss in self.losses
+            # A later incarnation was begun over what the former one still held: that is lost with it.
             if loss.incarnation == event.from_incarnation
-            and event.lost_from <= loss.last
-            and loss.first <= event.lost_to
+            or incarnations.later(loss.incarnation, event.from_incarnation)
+            if event.lost_from <= loss.last and loss.first <= event.lost_to
         ]
         # A beginning without an answer is repeated. If a failover came between, there are two of that name,
         # and whoever has read the first one misses it in the second.
