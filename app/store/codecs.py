@@ -77,6 +77,7 @@ def decode_run(payloads: Sequence[bytes]) -> list[events.AnyEvent]:
             event = later.get(uid)
             if event is None:
                 event = decode(payload)
+                # A uid with an escape may end elsewhere: such a one is not told from others.
                 if type(event) is events.PodSeen and projecting.settles(event.pod) and b"\\" not in uid:
                     later[uid] = event
         else:

@@ -8,7 +8,7 @@ import threading
 import time
 
 from app.domain import snapshots
-from app.store import beginnings, errors, heads, incarnations, logs, readers
+from app.store import errors, heads, incarnations, tailing
 
 _WAIT_MS = 250
 _PAUSE_SECONDS = 0.05
@@ -18,36 +18,23 @@ _LONGEST_PAUSE_SECONDS = 1.0
 class Follower(heads.Head):
     """The latest snapshot of one log, and those who want to hear of each event."""
 
-    def __init__(
-        self,
-        log: logs.Log,
-        *,
-        indexed: frozenset[str] = frozenset(),
-        begin: beginnings.Beginnings | None = None,
-        reader: readers.Reader | None = None,
-    ) -> None:
-        """As for ``heads.Head``."""
-        super().__init__(log, indexed=indexed, begin=begin, reader=reader)
-        self._watch = log.tail()
-        self._thread: threading.Thread | None = None
-        self._stopping = threading.Event()
+    _stopping: threading.Event
+    _watch: tailing.Tail
 
     def start(self) -> None:
         """Begin to follow in a thread of its own."""
         if self._thread is None:
-            self._stopping.clear()
-            self._attended = True
+            self._stopping, self._watch = threading.Event(), self._log.tail()
             self._thread = threading.Thread(target=self._follow, name="follower", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
         """End the thread; the snapshot stays."""
-        self._stopping.set()
         if self._thread is not None:
+            self._stopping.set()
             self._thread.join(timeout=5.0)
             self._thread = None
-            self._attended = False
-        self._watch.close()
+            self._watch.close()
         with self._lock:
             self._asked_at = None
             self._tail.close()

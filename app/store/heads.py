@@ -83,8 +83,8 @@ class Head:
         self.audience = listening.Audience()
         """Who listens, and how much waits to be told."""
         self._recalled = recalling.Recalled(self._snapshot)
-        self._attended = False
-        """A thread tells the store how far this one is."""
+        self._thread: threading.Thread | None = None
+        """The one that follows, if there is one (following.Follower): it tells the store how far this is."""
         self._reached = threading.Event()
         self._silent = False
         """What is read now was told before, in another incarnation."""
@@ -258,7 +258,7 @@ class Head:
         self._fresh = True
         self._silent = False
         self._reached.set()
-        if self._reader is not None and not self._attended:
+        if self._thread is None and self._reader is not None:
             self._reader.attend(self._snapshot.offset)
         return True
 
@@ -377,11 +377,10 @@ class Head:
         self._current_at = max(self._current_at, news.begun)
         return True
 
-    def _pull_on(self) -> snapshots.Snapshot:
+    def _pull_on(self) -> None:
         try:
             self._pull(timeout=1.0)
         except errors.Rewound:
             if not self._follow_on():
                 raise
             self._pull(timeout=1.0)
-        return self._snapshot

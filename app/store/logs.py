@@ -200,11 +200,6 @@ class Log:
         removed: int = reply[1]
         return removed
 
-    def wait(self, after: int, *, milliseconds: int) -> None:
-        """Return when something is behind ``after``, or when the time is over."""
-        with _borrowed(self._tails) as tail:
-            tail.come(after, milliseconds=milliseconds)
-
     def tail(self) -> tailing.Tail:
         """A connection for one reader that reads often."""
         return tailing.Tail(self._client, self._names, self.incarnation)

@@ -103,12 +103,12 @@ def _follow(url: str, nodes: int, pods: int) -> None:
     store = opening.open_store(settings.Store(url=url), cluster=CLUSTER, indexed=("app",))
     store.follower.catch_up()
     print("following", flush=True)
-    end = time.monotonic() + _LIMIT
+    end, tail = time.monotonic() + _LIMIT, store.log.tail()
     while time.monotonic() < end:
         snapshot = store.follower.catch_up(timeout=30.0)
         if len(snapshot.listed) == len(kinds.ALL):
             break
-        store.log.wait(snapshot.offset, milliseconds=1000)
+        tail.come(snapshot.offset, milliseconds=1000)
     whole = (len(snapshot.nodes), len(snapshot.pods)) == (nodes, pods)
     print("followed" if whole else f"incomplete: {len(snapshot.pods)} pods", flush=True)
     sys.stdin.read()

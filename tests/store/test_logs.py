@@ -239,11 +239,11 @@ def test_threads_append_side_by_side(store: opening.Store) -> None:
     assert store.log.counts() == {"c": 400}
 
 
-def test_wait_returns_as_soon_as_there_is_something(store: opening.Store) -> None:
-    done = threading.Event()
+def test_what_comes_is_had_as_soon_as_there_is_something(store: opening.Store) -> None:
+    done, tail = threading.Event(), store.log.tail()
 
     def wait() -> None:
-        store.log.wait(0, milliseconds=60_000)
+        tail.come(0, milliseconds=60_000)
         done.set()
 
     waiter = threading.Thread(target=wait)
@@ -251,7 +251,7 @@ def test_wait_returns_as_soon_as_there_is_something(store: opening.Store) -> Non
     store.log.append(logs.Batch(events=[writing.seen("u1")]))
     assert done.wait(30)
     waiter.join()
-    store.log.wait(1, milliseconds=1)
+    tail.come(1, milliseconds=1)
 
 
 def test_what_comes_is_read_in_the_same_exchange(store: opening.Store) -> None:

@@ -54,7 +54,7 @@ def _follow(store: opening.Store) -> None:
     """What everybody does who keeps a snapshot at the head of the log."""
     store.follower.catch_up()
     log = store.log
-    log.wait(0, milliseconds=50)
+    log.tail().come(0, milliseconds=50)
     assert log.read(0, limit=1)[0].offset == 1
     assert log.doubt(log.seen)
     assert log.standing().incarnation == log.incarnation
