@@ -11,10 +11,13 @@ import click
 import rich.console
 import rich.markup
 
+from app import telemetry
 from app.serving import issuing
 from tests.bench import benches, building, calling, cases, rows
 from tests.e2e import building as e2e_building
 
+WIDTH = 110
+"""Columns of the table where no terminal says how many there are."""
 OUTPUT = pathlib.Path("build/bench.json")
 
 
@@ -26,7 +29,9 @@ OUTPUT = pathlib.Path("build/bench.json")
 @click.option("--keep", is_flag=True, help="Keep the folder with logs and certificates, and name it.")
 def main(chosen: Sequence[str], e2e: bool, scale: float, output: pathlib.Path, keep: bool) -> None:
     """Measure the CASEs, all of `make bench` by default."""
-    console = rich.console.Console()
+    console = rich.console.Console(width=None if sys.stdout.isatty() else WIDTH)
+    # What is measured within this process has much to tell, and none of it is a result.
+    telemetry.configure(level="warning")
     try:
         programs = building.built()
     except e2e_building.GoMissing as missing:

@@ -15,6 +15,8 @@ from tests.e2e import processes, waiting
 VICTIMS = ("recorder", "extender", "controller", "server")
 LONGEST = 0.3
 """Seconds for which a process that is ready again is left alone at most."""
+TOLD_EVERY = 50
+"""Kills after which a run of many says how far it is."""
 
 
 class Killer:
@@ -34,6 +36,8 @@ class Killer:
                 self._over.wait(self._die.uniform(0.0, LONGEST))
                 self._kill()
                 self.killed += 1
+                if self.killed % TOLD_EVERY == 0:
+                    print(f"{self._victim}: {self.killed} of {times} kills")
         except BaseException as problem:
             self.error = problem
 
