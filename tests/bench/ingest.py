@@ -12,12 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from app import settings
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, projecting, snapshots
 from app.store import following, logs, opening
-
-NODES = 500
-POLICIES = 10
-NAMESPACES = 50
+from tests.bench import living
 
 
 def measure_ingest(count: int = 100_000) -> float:
@@ -60,7 +57,7 @@ def _batches(count: int) -> Iterator[tuple[logs.Guard, logs.Batch]]:
     """What holds before it, and a batch: nodes and policies, then pods that come, run, and some that go."""
     before = snapshots.empty()
     pending: list[events.AnyEvent] = []
-    for number, event in zip(range(count), history(), strict=False):
+    for number, event in zip(range(count), living.history(), strict=False):
         pending.append(event)
         if len(pending) == logs.MOST_EVENTS or number == count - 1:
             projection = projecting.Projection(before)
@@ -76,55 +73,3 @@ def _batches(count: int) -> Iterator[tuple[logs.Guard, logs.Batch]]:
             yield guard, logs.Batch(events=pending, increments=projection.increments)
             before = projection.finish()
             pending = []
-
-
-def history() -> Iterator[events.AnyEvent]:
-    """An endless history of a cluster of middling size."""
-    for i in range(NODES):
-        labels = {"kubernetes.io/hostname": f"node-{i:05d}", "zone": f"z{i % 3}", "rack": f"r{i % 25}"}
-        yield events.NodeSeen(
-            node=model.Node(
-                name=f"node-{i:05d}", uid=f"n{i}", labels=labels, allocatable={"cpu": 64_000}, ready=True
-            )
-        )
-    for i in range(POLICIES):
-        yield events.PolicySeen(
-            policy=model.WorkloadPolicy(
-                uid=f"p{i}",
-                namespace=f"ns{i}",
-                name="quota",
-                topology_key="zone",
-                selector=model.Selector(labels={"app": f"a{i % 7}"}),
-                allocations=(model.Allocation("z0", 100),),
-            )
-        )
-    i = 0
-    while True:
-        yield from _life(i)
-        i += 1
-
-
-def _life(i: int) -> Iterator[events.AnyEvent]:
-    def seen(node: str = "", phase: str = "Pending", started: str = "") -> events.PodSeen:
-        return events.PodSeen(
-            pod=model.Pod(
-                uid=f"00000000-0000-4000-8000-{i:012d}",
-                namespace=f"ns{i % NAMESPACES}",
-                name=f"app-{i % 1000}-{i:06d}",
-                labels={"app": f"a{i % 7}", "pod-template-hash": "abcdef"},
-                owners=(model.Owner("ReplicaSet", f"app-{i % 1000}", f"rs{i % 1000}", controller=True),),
-                requests={"cpu": 500, "memory": 1 << 30},
-                node=node,
-                phase=phase,
-                created="2026-01-01T00:00:00Z",
-                started=started,
-            )
-        )
-
-    node = f"node-{i % NODES:05d}"
-    yield seen()
-    yield seen(node)
-    yield seen(node, "Running", "2026-01-01T00:00:05Z")
-    if i % 3 == 0:
-        gone = seen(node).pod
-        yield events.PodGone(uid=gone.uid, namespace=gone.namespace, name=gone.name)

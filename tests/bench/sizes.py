@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from app import settings
 from app.domain import snapshots
 from app.store import embedded, images, opening
-from tests.bench import filling, ingest, populating, restart
+from tests.bench import filling, living, populating, restart
 
 NODES, PODS, EVENTS = 1_000, 50_000, 100_000
 _ROOT = Path(__file__).parent.parent.parent
@@ -31,7 +31,7 @@ def _events(folder: Path, count: int) -> Mapping[str, float]:
     try:
         filling.prepare(server.url, "sizes")
         store = opening.open_store(settings.Store(url=server.url), cluster="sizes", archive=str(archive))
-        history = [event for _, event in zip(range(count), ingest.history(), strict=False)]
+        history = [event for _, event in zip(range(count), living.history(), strict=False)]
         before = _used(store)
         restart.append(store.log, snapshots.empty(incarnation=store.log.incarnation), history)
         subjects = len(store.log.versions())

@@ -10,14 +10,14 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from app import settings
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, projecting, snapshots
 from app.store import connecting, embedded, histories, keys, logs, opening
+from tests.bench import living
 from workers import compacting
 
 NODES, PODS, EVENTS = 1_000, 20_000, 1_000_000
@@ -60,7 +60,7 @@ def _write(url: str, archive: Path, count: int, nodes: int, pods: int) -> None:
     compactor = compacting.Compactor(store, options)
     snapshot = snapshots.empty(incarnation=store.log.incarnation)
     batch: list[events.AnyEvent] = []
-    for number, event in zip(range(count), history(nodes, pods), strict=False):
+    for number, event in zip(range(count), living.history(nodes, lambda one: one - pods), strict=False):
         batch.append(event)
         if len(batch) == logs.MOST_EVENTS or number == count - 1:
             projection = projecting.Projection(snapshot)
@@ -94,50 +94,6 @@ def _probed(url: str, archive: str, offsets: list[int]) -> Travel:
             assert found.offset == offset
     store.close()
     return Travel(statistics.median(cold), max(cold), max(cached))
-
-
-def history(nodes: int, pods: int) -> Iterator[events.AnyEvent]:
-    """Nodes and policies, then pods for ever, each gone once so many younger ones have come."""
-    for number in range(nodes):
-        labels = {"zone": f"z{number % 3}", "rack": f"r{number % 25}"}
-        yield events.NodeSeen(node=model.Node(f"node-{number}", f"n{number}", labels, ready=True))
-    for number in range(10):
-        yield events.PolicySeen(
-            policy=model.WorkloadPolicy(
-                uid=f"p{number}",
-                namespace=f"ns{number}",
-                name="quota",
-                topology_key="rack",
-                selector=model.Selector(labels={"app": f"a{number}"}),
-                allocations=(model.Allocation("r0", 100),),
-            )
-        )
-    number = 0
-    while True:
-        yield _seen(number, "", "Pending")
-        yield _seen(number, f"node-{number % nodes}", "Pending")
-        yield _seen(number, f"node-{number % nodes}", "Running")
-        if number >= pods:
-            gone = _seen(number - pods, "", "").pod
-            yield events.PodGone(gone.uid, gone.namespace, gone.name)
-        number += 1
-
-
-def _seen(number: int, node: str, phase: str) -> events.PodSeen:
-    app = f"app-{number % 1000}"
-    return events.PodSeen(
-        pod=model.Pod(
-            uid=f"00000000-0000-4000-8000-{number:012d}",
-            namespace=f"ns{number % 50}",
-            name=f"{app}-{number:06d}",
-            labels={"app": f"a{number % 50}", "pod-template-hash": "abcdef"},
-            owners=(model.Owner("ReplicaSet", app, f"uid-{app}", controller=True),),
-            requests={"cpu": 500, "memory": 1 << 30},
-            node=node,
-            phase=phase,
-            created="2026-01-01T00:00:00Z",
-        )
-    )
 
 
 if __name__ == "__main__":

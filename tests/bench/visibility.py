@@ -21,7 +21,7 @@ from app import settings
 from app.domain import snapshots
 from app.store import embedded, keys, logs, opening, tailing
 from app.store.connecting import connect
-from tests.bench import ingest
+from tests.bench import living
 
 CLUSTER = "visible"
 FOLLOWERS = 3
@@ -49,7 +49,7 @@ def _written(url: str, count: int, rate: int) -> list[int]:
     store = opening.open_store(settings.Store(url=url), cluster=CLUSTER)
     begun = []
     first = time.monotonic_ns()
-    for number, event in zip(range(count), ingest.history(), strict=False):
+    for number, event in zip(range(count), living.history(), strict=False):
         due = first + number * 1_000_000_000 // rate
         while (early := due - time.monotonic_ns()) > 0:
             time.sleep(early / 1e9)
