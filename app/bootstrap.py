@@ -4,10 +4,13 @@
 with one sentence; the store, the cluster and the threads are opened after the fork, by ``Service``.
 """
 
+import contextlib
 import datetime
 import gc
 import os
+import signal
 import socket
+import sys
 import threading
 import time
 import wsgiref.types
@@ -157,15 +160,19 @@ def serve(chosen: settings.Settings) -> NoReturn:
     """Run the extender until a signal ends it.
 
     Raises, before anything listens, ConfigurationRefused, ServingError, StoreError or KubeError with one
-    clear sentence.
+    clear sentence. A store that is away is waited for, and the plain port says so.
     """
     made, insecure = plugins_of(chosen), chosen.server.insecure
     _access(chosen)
-    opening.open_store(chosen.store, cluster=chosen.cluster, indexed=made.indexed()).close()
     source = None if insecure else keystores.source_of(chosen.tls)
     # Without a SAN the certificate of seed 000 still serves clients that ask for none; Go refuses it: warn.
     rotating = contexts.Rotating(source, hosts_required=False) if source is not None else None
     roster = identities.Roster(chosen.identities.by_role(), anonymous=identities.ROLES if insecure else ())
+    with _Standby(chosen.server) as standby:
+        store = chosen.store
+        opening.await_store(
+            store, cluster=chosen.cluster, indexed=made.indexed(), tell=standby.without_store
+        ).close()
     worker, meter = _Worker(chosen, roster), metering.Meter(rotating)
     prometheus_client.REGISTRY.register(meter)
     running.serve(
@@ -176,6 +183,32 @@ def serve(chosen: settings.Settings) -> NoReturn:
         rotating=rotating,
         meter=meter,
     )
+
+
+class _Standby:
+    """The plain port while there is no store yet. It is closed before the server opens its own, and forks."""
+
+    def __init__(self, server: settings.Server) -> None:
+        self._server = server
+        self._stack = contextlib.ExitStack()
+        self._trouble = ""
+
+    def __enter__(self) -> "_Standby":
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: sys.exit(0))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def without_store(self, trouble: str) -> None:
+        """The store cannot be reached."""
+        if not self._trouble:
+            application = health.application(lambda: {"store": self._trouble})
+            self._stack.enter_context(running.probed(running.options_of(self._server), application))
+        if trouble != self._trouble:
+            telemetry.log.warning("waits for the store", error=trouble)
+        self._trouble = trouble
 
 
 class _Worker:

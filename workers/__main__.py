@@ -1,8 +1,8 @@
 """``python -m workers record|control|compact|audit``: one process each, until a signal ends it.
 
-Exit codes: 0 ended by a signal; 3 wrong settings; 4 the store is away or its history does not hold;
-5 the API server cannot be reached as configured. One that another process has overtaken does not end:
-it stands by.
+Exit codes: 0 ended by a signal; 3 wrong settings; 4 the store's schema is another or its history does
+not hold; 5 the API server cannot be reached as configured. A store that is away is waited for. A process
+that another one has overtaken does not end: it stands by.
 """
 
 import contextlib
@@ -27,6 +27,7 @@ SETTINGS: Final = 3
 STORE: Final = 4
 AWAY: Final = 5
 _UNDER_WAY: Final = 1.5
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Worker(Protocol):
@@ -114,8 +115,12 @@ def _controller(given: Given) -> controlling.Controller:
 def compact_command(outer: str | None, config: str | None) -> None:
     """Make checkpoints, archive the log and trim it. One per cluster."""
     path = config or outer
-    with _told("compactor", path) as chosen, _opened(chosen, frozenset()) as store:
-        _run(chosen, store, compacting.Compactor(store, chosen.compaction))
+    with (
+        _told("compactor", path) as chosen,
+        _healthy(chosen) as health,
+        _opened(chosen, frozenset(), health) as store,
+    ):
+        _run(chosen, store, compacting.Compactor(store, chosen.compaction), health)
 
 
 @main.command("audit")
@@ -143,10 +148,12 @@ def _work(process: str, config: str | None, make: Make, *, emptied: bool = False
         access = accessing.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
         with (
             contextlib.closing(clients.Client(access)) as client,
-            _opened(chosen, built.indexed(), emptied=emptied) as store,
+            _healthy(chosen) as health,
+            _opened(chosen, built.indexed(), health, emptied=emptied) as store,
         ):
             namespace = chosen.election.namespace or access.namespace
-            _run(chosen, store, make(Given(chosen, store, client, built, namespace)), server=client.host)
+            worker = make(Given(chosen, store, client, built, namespace))
+            _run(chosen, store, worker, health, server=client.host)
 
 
 def _tell_of_the_lease(trouble: str) -> None:
@@ -175,13 +182,47 @@ def _told(process: str, config: str | None) -> Iterator[settings.Settings]:
         _fail(STORE, f"{type(problem).__name__}: {problem}")
 
 
+class _Health:
+    """What the health port says: why there is no store yet, then what the worker says."""
+
+    def __init__(self) -> None:
+        self.checks: probing.Checks = lambda: {"store": "not reached yet"}
+        self._trouble = ""
+
+    def without_store(self, trouble: str) -> None:
+        """The store cannot be reached."""
+        if trouble != self._trouble:
+            telemetry.log.warning("waits for the store", error=trouble)
+        self._trouble = trouble
+        self.checks = lambda: {"store": trouble}
+
+
+@contextlib.contextmanager
+def _healthy(chosen: settings.Settings) -> Iterator[_Health]:
+    """Serve the health port, and end by a signal, from before there is anything that could work."""
+    health = _Health()
+    for number in _SIGNALS:
+        signal.signal(number, lambda *_: sys.exit(0))
+    host, port = chosen.server.bind, chosen.server.health_port
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(probing.serving(host, port, lambda: health.checks()))
+        except OSError as problem:
+            _fail(SETTINGS, f"cannot listen on server.health_port {host}:{port}: {problem}")
+        yield health
+
+
 @contextlib.contextmanager
 def _opened(
-    chosen: settings.Settings, indexed: frozenset[str], *, emptied: bool = False
+    chosen: settings.Settings, indexed: frozenset[str], health: _Health, *, emptied: bool = False
 ) -> Iterator[opening.Store]:
-    archive = chosen.compaction.archive
-    store = opening.open_store(
-        chosen.store, cluster=chosen.cluster, indexed=indexed, archive=archive, emptied=emptied
+    store = opening.await_store(
+        chosen.store,
+        cluster=chosen.cluster,
+        indexed=indexed,
+        archive=chosen.compaction.archive,
+        emptied=emptied,
+        tell=health.without_store,
     )
     try:
         yield store
@@ -189,17 +230,14 @@ def _opened(
         store.close()
 
 
-def _run(chosen: settings.Settings, store: opening.Store, worker: Worker, **more: str) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
+def _run(
+    chosen: settings.Settings, store: opening.Store, worker: Worker, health: _Health, **more: str
+) -> None:
+    for number in _SIGNALS:
         signal.signal(number, lambda *_: worker.stop())
-    with contextlib.ExitStack() as health:
-        try:
-            host, port = chosen.server.bind, chosen.server.health_port
-            health.enter_context(probing.serving(host, port, partial(_checks, store, worker)))
-        except OSError as problem:
-            _fail(SETTINGS, f"cannot listen on server.health_port {host}:{port}: {problem}")
-        telemetry.log.info("started", cluster=chosen.cluster, **more)
-        worker.run()
+    health.checks = partial(_checks, store, worker)
+    telemetry.log.info("started", cluster=chosen.cluster, **more)
+    worker.run()
     telemetry.log.info("ended")
 
 

@@ -52,11 +52,11 @@ class Prober:
         """Serve from now on, in a thread."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Serve no longer."""
+    def stop(self, *, wait: bool = False) -> None:
+        """Serve no longer; with ``wait``, return only when no thread is left."""
         self._stopped.set()
         self._thread.join(timeout=SECONDS)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(wait=wait, cancel_futures=True)
 
     def _run(self) -> None:
         self._poller.register(self._listener, selectors.EVENT_READ)

@@ -17,7 +17,7 @@ import ssl
 import sys
 import typing
 import wsgiref.types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import structlog
 from gunicorn import arbiter, glogging
@@ -94,6 +94,22 @@ def serve(
     application = Application(options, parts, rotating, meter or metering.Meter(rotating), listener)
     arbiter.Arbiter(application).run()
     raise SystemExit(0)
+
+
+@contextlib.contextmanager
+def probed(options: Options, application: wsgiref.types.WSGIApplication) -> Iterator[None]:
+    """Serve the plain port alone while the block runs, before ``serve``. Raises BadOptions."""
+    listener = _health_listener(options)
+    if listener is None:
+        yield
+        return
+    with listener:
+        prober = probing.Prober(listener, application)
+        prober.start()
+        try:
+            yield
+        finally:
+            prober.stop(wait=True)
 
 
 def options_of(server: settings.Server) -> Options:

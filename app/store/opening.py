@@ -3,7 +3,8 @@
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -30,6 +31,8 @@ from app.store import (
 )
 from migrations import running
 
+_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 1.0
 _LIBRARIES = ("current", "outdated", "missing")
 
 
@@ -102,6 +105,30 @@ def open_store(
         if server is not None:
             server.stop()
         raise
+
+
+def await_store(
+    options: settings.Store,
+    *,
+    cluster: str,
+    tell: Callable[[str], None],
+    indexed: Iterable[str] = (),
+    archive: str = "",
+    emptied: bool = False,
+) -> Store:
+    """As ``open_store``, for a process that is to run: a store that is away is waited for.
+
+    ``tell`` is told before each wait why it cannot be reached. Raises SchemaMismatch and what else a
+    person must look after.
+    """
+    pause = _PAUSE_SECONDS
+    while True:
+        try:
+            return open_store(options, cluster=cluster, indexed=indexed, archive=archive, emptied=emptied)
+        except errors.StoreAway as away:
+            tell(str(away))
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
 def migrate(client: redis.Redis, names: keys.Keys, *, incarnation: str = "") -> running.Status:

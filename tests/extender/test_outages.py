@@ -206,3 +206,27 @@ def test_the_store_comes_back_with_what_it_had(
     reply = caller.post("/filter", stages.request(rival, node)).json
     assert list(reply["FailedAndUnresolvableNodes"]) == [node]
     assert dict(after.counts) == stage.store.log.counts()
+
+
+def test_an_extender_that_starts_without_the_store_waits_for_it(stage: stages.Stage, no_store: None) -> None:
+    late = stage.extend("late")
+    try:
+        assert late.line(event="waits for the store")["level"] == "warning"
+        status, said = late.readiness()
+        assert (status, "[-] store: the store is away" in said) == (503, True)
+        assert stages.fetched(f"http://127.0.0.1:{late.health}/livez")[0] == 200
+        stage.server.start()
+        late.ready()
+    finally:
+        late.process.stop()
+        stage.replicas.remove(late)
+
+
+def test_an_extender_that_waits_for_the_store_ends_by_a_signal(stage: stages.Stage, no_store: None) -> None:
+    never = stage.extend("never")
+    try:
+        never.line(event="waits for the store")
+    finally:
+        never.process.stop()
+        stage.replicas.remove(never)
+    assert never.process.code == 0

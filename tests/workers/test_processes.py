@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from app.store import embedded, logs, opening
+from app.store import connecting, embedded, keys, logs, opening
 from tests.workers import conftest
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -84,6 +84,17 @@ def start(
         process.communicate()
 
 
+@pytest.fixture
+def away(tmp_path: pathlib.Path, cluster: str) -> Iterator[embedded.Server]:
+    """A server that keeps a store of this schema, and is not there."""
+    server = embedded.Server(tmp_path / "server", append_only=True)
+    with connecting.connect(server.url) as client:
+        opening.migrate(client, keys.Keys(cluster))
+    server.kill()
+    yield server
+    server.stop()
+
+
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Exit code and what it said."""
     _, said = process.communicate(timeout=conftest.LIMIT)
@@ -145,7 +156,6 @@ def test_a_recorder_that_was_replaced_says_so(
     [
         ({"TOPOLOG_STORE_URL": ""}, 3, "store.url is not set"),
         ({"TOPOLOG_SERVER_HEALTH_PORT": "none"}, 3, "health_port"),
-        ({"TOPOLOG_STORE_URL": "redis://127.0.0.1:1/0"}, 4, "127.0.0.1:1"),
         ({"TOPOLOG_KUBE_KUBECONFIG": "/nowhere/config"}, 5, "/nowhere/config"),
     ],
 )
@@ -157,6 +167,39 @@ def test_what_cannot_work_ends_with_one_sentence(
     assert found == code
     assert words in said
     assert "Traceback" not in said
+
+
+def test_a_store_of_another_schema_ends_a_worker(start: Start, store: opening.Store) -> None:
+    store.client.hset(store.keys.meta, "schema", 1)
+    code, said = ended(start("control", TOPOLOG_SERVER_HEALTH_PORT=str(free_port())))
+    assert code == 4
+    assert "run `topolog migrate up`" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("command", ["record", "control", "compact", "audit"])
+def test_a_worker_waits_for_a_store_that_is_away(
+    start: Start, away: embedded.Server, cluster: str, command: str
+) -> None:
+    port = free_port()
+    process = start(command, TOPOLOG_SERVER_HEALTH_PORT=str(port), TOPOLOG_STORE_URL=away.url)
+    conftest.eventually(lambda: "the store is away" in ask(port, "/readyz")[1], "it says what it waits for")
+    assert (ask(port, "/readyz")[0], ask(port, "/livez")[0]) == (503, 200)
+    away.start()
+    conftest.eventually(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
+    process.send_signal(signal.SIGTERM)
+    code, said = ended(process)
+    told = [line["error"] for line in map(json.loads, said.splitlines()) if "waits" in line["event"]]
+    assert (code, len(told)) == (0, len(set(told))), said
+
+
+def test_a_worker_that_waits_ends_by_a_signal(start: Start, away: embedded.Server) -> None:
+    port = free_port()
+    process = start("record", TOPOLOG_SERVER_HEALTH_PORT=str(port), TOPOLOG_STORE_URL=away.url)
+    conftest.eventually(lambda: ask(port, "/livez")[0] == 200, "it waits")
+    process.send_signal(signal.SIGTERM)
+    code, said = ended(process)
+    assert (code, "Traceback" in said) == (0, False), said
 
 
 def test_a_port_that_is_taken_is_told(start: Start) -> None:
