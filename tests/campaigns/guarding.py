@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+import time
 from pathlib import Path
 
 from app.simulation import apiservers
@@ -105,9 +106,11 @@ class Ground:
             SHAPES[shape](self, former)
             self.guarded.switched(former)
             fields.work(self.die.uniform(0.1, 0.5))
-        seconds = self.field.healed()
+        began = time.monotonic()
+        # Until the former primary has heard that it is none any more, all may be well with those who ask it.
         self.guarded.whole()
-        return seconds
+        self.field.healed()
+        return time.monotonic() - began
 
     # -- shapes ------------------------------------------------------------------------------
 
