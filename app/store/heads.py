@@ -26,6 +26,9 @@ from app.store import (
     witnessing,
 )
 
+_LARGEST = "pods"
+"""The kind whose list is as large as all others together."""
+
 
 class News(NamedTuple):
     """What the log told by itself."""
@@ -249,7 +252,7 @@ class Head:
         if begun is None:
             self._begin()
             begun = time.monotonic()
-        with collecting.paused(lasting=not self._reached.is_set()):
+        with collecting.paused(lasting=self._beginning):
             if not self._reached.is_set():
                 self._start_over()
             if not self._read(timeout, asked=asked):
@@ -261,6 +264,12 @@ class Head:
         if self._thread is None and self._reader is not None:
             self._reader.attend(self._snapshot.offset)
         return True
+
+    @property
+    def _beginning(self) -> bool:
+        """Nearly all that is read now stays: the first of a log, or of a cluster that is being listed."""
+        here = self._snapshot
+        return not self._reached.is_set() or bool(here.unlisted) or _LARGEST not in here.listed
 
     def _read(self, timeout: float, *, asked: bool = False) -> bool:
         told = bool(self.audience) and not self._silent

@@ -66,6 +66,19 @@ def test_the_collector_does_not_go_through_what_is_folded(store: opening.Store) 
     assert during <= 2
 
 
+def test_what_is_read_before_the_cluster_is_listed_stays_hidden_from_the_collector(
+    store: opening.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden: list[int] = []
+    monkeypatch.setattr(gc, "freeze", lambda: hidden.append(store.follower.snapshot.offset))
+    listed = events.Relisted(kind="pods", since="", until="7", reason="first list")
+    for event in (writing.seen("u1"), writing.seen("u2"), listed, writing.seen("u3"), writing.seen("u4")):
+        store.log.append(logs.Batch(events=[event]))
+        store.follower.catch_up()
+    # With the last of them nothing says any more that what comes will stay.
+    assert hidden == [1, 2, 3]
+
+
 def test_catch_up_in_many_threads_never_misses_what_was_appended_before(
     follower: following.Follower, store: opening.Store
 ) -> None:
