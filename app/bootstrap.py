@@ -53,11 +53,13 @@ class Service:
     def __init__(self, chosen: settings.Settings, roster: identities.Roster) -> None:
         self._settings = chosen
         self._plugins = plugins_of(chosen)
-        self._store = opening.open_store(
+        self._store = opening.await_store(
             chosen.store,
             cluster=chosen.cluster,
             indexed=self._plugins.indexed(),
             archive=chosen.compaction.archive,
+            # It was there when the master looked, but that is a second ago.
+            tell=_Waiting().without_store,
         )
         self._client = clients.Client(_access(chosen))
         self.application = self._application(roster)
@@ -185,13 +187,24 @@ def serve(chosen: settings.Settings) -> NoReturn:
     )
 
 
-class _Standby:
-    """The plain port while there is no store yet. It is closed before the server opens its own, and forks."""
+class _Waiting:
+    """Waits for the store, and says so once for each reason."""
+
+    trouble = ""
+
+    def without_store(self, trouble: str) -> None:
+        """The store cannot be reached."""
+        if trouble != self.trouble:
+            telemetry.log.warning("waits for the store", error=trouble)
+        self.trouble = trouble
+
+
+class _Standby(_Waiting):
+    """The plain port meanwhile. It is closed before the server opens its own, and forks."""
 
     def __init__(self, server: settings.Server) -> None:
         self._server = server
         self._stack = contextlib.ExitStack()
-        self._trouble = ""
 
     def __enter__(self) -> "_Standby":
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -203,12 +216,10 @@ class _Standby:
 
     def without_store(self, trouble: str) -> None:
         """The store cannot be reached."""
-        if not self._trouble:
-            application = health.application(lambda: {"store": self._trouble})
+        if not self.trouble:
+            application = health.application(lambda: {"store": self.trouble})
             self._stack.enter_context(running.probed(running.options_of(self._server), application))
-        if trouble != self._trouble:
-            telemetry.log.warning("waits for the store", error=trouble)
-        self._trouble = trouble
+        super().without_store(trouble)
 
 
 class _Worker:

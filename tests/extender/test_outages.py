@@ -1,5 +1,8 @@
 """The store goes away, a replica is killed: who must wait waits, and no answer is wrong."""
 
+import os
+import pathlib
+import signal
 import threading
 from collections.abc import Iterator
 from concurrent import futures
@@ -220,6 +223,17 @@ def test_an_extender_that_starts_without_the_store_waits_for_it(stage: stages.St
     finally:
         late.process.stop()
         stage.replicas.remove(late)
+
+
+def test_a_worker_that_dies_while_the_store_is_away_is_replaced(stage: stages.Stage, no_store: None) -> None:
+    one = stage.replicas[0]
+    children = pathlib.Path(f"/proc/{one.process.pid}/task/{one.process.pid}/children")
+    (worker,) = map(int, children.read_text().split())
+    os.kill(worker, signal.SIGKILL)
+    one.line(event="waits for the store")
+    stage.server.start()
+    one.ready()
+    assert one.process.running
 
 
 def test_an_extender_that_waits_for_the_store_ends_by_a_signal(stage: stages.Stage, no_store: None) -> None:
