@@ -27,9 +27,8 @@ Exit codes:
   1  not so: an outcome is not as it should be, or the object does not exist
   2  wrong usage
   3  wrong settings or certificates
-  4  the store is away, or its schema is not this version's
+  4  the store is away (record, control, compact, audit and extender wait), or its schema is another
   5  the API server or the extender cannot be reached, or refuses
-  6  another recorder has taken over (topolog record)
 """
 
 
