@@ -194,7 +194,7 @@ def check_epochs(log: logs.Log) -> None:
 def _writings(log: logs.Log, load: Load, *, lossy: bool) -> int:
     found: dict[str, list[tuple[int, int]]] = {}
     rewinds: list[events.StoreRewound] = []
-    for entry in log.read(0, limit=10_000_000):
+    for entry in (entry for read in log.read_all(0) for entry in read.entries):
         if isinstance(entry.event, events.Quarantined):
             found.setdefault(entry.event.object, []).append((entry.offset, entry.at_ms))
         elif isinstance(entry.event, events.StoreRewound):
