@@ -8,7 +8,7 @@ import contextlib
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -194,7 +194,7 @@ def check_epochs(log: logs.Log) -> None:
 def _writings(log: logs.Log, load: Load, *, lossy: bool) -> int:
     found: dict[str, list[tuple[int, int]]] = {}
     rewinds: list[events.StoreRewound] = []
-    for entry in (entry for read in log.read_all(0) for entry in read.entries):
+    for entry in _entries(log):
         if isinstance(entry.event, events.Quarantined):
             found.setdefault(entry.event.object, []).append((entry.offset, entry.at_ms))
         elif isinstance(entry.event, events.StoreRewound):
@@ -211,6 +211,14 @@ def _writings(log: logs.Log, load: Load, *, lossy: bool) -> int:
         f" told {[(one.from_incarnation, one.lost_from, one.lost_to) for one in rewinds]}",
     )
     return len(lost)
+
+
+def _entries(log: logs.Log) -> Iterator[logs.Entry]:
+    """All of a log; in pieces, since reading it at once takes longer than a loaded server may."""
+    offset = 0
+    while entries := log.read(offset):
+        yield from entries
+        offset = entries[-1].offset
 
 
 def _tells(event: events.StoreRewound, one: Written) -> bool:
