@@ -60,7 +60,7 @@ class Extender:
         monotonic: Clock,
         asked: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """``asked`` has the state asked for while a call is read (store.following.Follower.asked)."""
+        """``asked`` has the state asked for in advance (store.following.Follower.asked)."""
         self._context = context
         self._monotonic = monotonic
         self._asked = asked
@@ -75,19 +75,22 @@ class Extender:
             "preempt": self._preempt,
         }
 
+    def asking(self, verb: str) -> AbstractContextManager[None]:
+        """While the body of a call arrives and is answered: have the state asked for that it will need."""
+        # prioritize has its state from filter, mostly.
+        return self._asked() if verb in FILTERS else nullcontext()
+
     def answer(self, verb: str, body: bytes, *, names_limit: int) -> Reply:
         """The reply to one call; never raises for anything that the caller sent."""
         began = self._monotonic()
         try:
             if verb in self._others:
                 return self._others[verb](body, began)
-            # prioritize has its state from filter, mostly.
-            with self._asked() if verb in FILTERS else nullcontext():
-                asked = wire.call(body)
-                if asked.nodes is None and len(body) > names_limit:
-                    text = f"a call with node names has at most {names_limit} bytes"
-                    return problem(413, "BodyTooLarge", text)
-                return self._about_nodes[verb](asked, began)
+            asked = wire.call(body)
+            if asked.nodes is None and len(body) > names_limit:
+                text = f"a call with node names has at most {names_limit} bytes"
+                return problem(413, "BodyTooLarge", text)
+            return self._about_nodes[verb](asked, began)
         except wire.BadRequest as error:
             telemetry.rejected(verb, str(error))
             return problem(400, "BadRequest", str(error))

@@ -76,11 +76,12 @@ class Mounted:
 
     def _answer(self, verb: str, environ: wsgiref.types.WSGIEnvironment) -> extender.Reply:
         limit = self._nodes_limit if verb in _WITH_NODES else self._names_limit
-        body = self._read(environ, limit)
-        if not isinstance(body, bytes):
-            return self._refused(body)
-        # Whole nodes may take more than names, and which of them it is stands in the body.
-        return self._verbs.answer(verb, body, names_limit=self._names_limit)
+        with self._verbs.asking(verb):
+            body = self._read(environ, limit)
+            if not isinstance(body, bytes):
+                return self._refused(body)
+            # Whole nodes may take more than names, and which of them it is stands in the body.
+            return self._verbs.answer(verb, body, names_limit=self._names_limit)
 
     @staticmethod
     def _refused(refusal: Refusal) -> extender.Reply:
