@@ -59,7 +59,7 @@ class Service:
             indexed=self._plugins.indexed(),
             archive=chosen.compaction.archive,
             # It was there when the master looked, but that is a second ago.
-            tell=_Waiting().without_store,
+            tell=_waits,
         )
         self._client = clients.Client(_access(chosen))
         self.application = self._application(roster)
@@ -187,24 +187,17 @@ def serve(chosen: settings.Settings) -> NoReturn:
     )
 
 
-class _Waiting:
-    """Waits for the store, and says so once for each reason."""
-
-    trouble = ""
-
-    def without_store(self, trouble: str) -> None:
-        """The store cannot be reached."""
-        if trouble != self.trouble:
-            telemetry.log.warning("waits for the store", error=trouble)
-        self.trouble = trouble
+def _waits(trouble: str) -> None:
+    telemetry.log.warning("waits for the store", error=trouble)
 
 
-class _Standby(_Waiting):
-    """The plain port meanwhile. It is closed before the server opens its own, and forks."""
+class _Standby:
+    """The plain port while there is no store yet. It is closed before the server opens its own, and forks."""
 
     def __init__(self, server: settings.Server) -> None:
         self._server = server
         self._stack = contextlib.ExitStack()
+        self._trouble = ""
 
     def __enter__(self) -> "_Standby":
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -216,10 +209,11 @@ class _Standby(_Waiting):
 
     def without_store(self, trouble: str) -> None:
         """The store cannot be reached."""
-        if not self.trouble:
-            application = health.application(lambda: {"store": self.trouble})
+        first, self._trouble = not self._trouble, trouble
+        if first:
+            application = health.application(lambda: {"store": self._trouble})
             self._stack.enter_context(running.probed(running.options_of(self._server), application))
-        super().without_store(trouble)
+        _waits(trouble)
 
 
 class _Worker:

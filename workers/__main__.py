@@ -187,14 +187,11 @@ class _Health:
 
     def __init__(self) -> None:
         self.checks: probing.Checks = lambda: {"store": "not reached yet"}
-        self._trouble = ""
 
     def without_store(self, trouble: str) -> None:
         """The store cannot be reached."""
-        if trouble != self._trouble:
-            telemetry.log.warning("waits for the store", error=trouble)
-        self._trouble = trouble
         self.checks = lambda: {"store": trouble}
+        telemetry.log.warning("waits for the store", error=trouble)
 
 
 @contextlib.contextmanager

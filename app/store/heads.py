@@ -268,8 +268,7 @@ class Head:
     @property
     def _beginning(self) -> bool:
         """Nearly all that is read now stays: the first of a log, or of a cluster that is being listed."""
-        here = self._snapshot
-        return not self._reached.is_set() or bool(here.unlisted) or _LARGEST not in here.listed
+        return not self._reached.is_set() or _LARGEST not in self._snapshot.listed
 
     def _read(self, timeout: float, *, asked: bool = False) -> bool:
         told = bool(self.audience) and not self._silent

@@ -118,15 +118,17 @@ def await_store(
 ) -> Store:
     """As ``open_store``, for a process that is to run: a store that is away is waited for.
 
-    ``tell`` is told before each wait why it cannot be reached. Raises SchemaMismatch and what else a
-    person must look after.
+    ``tell`` is told why it cannot be reached, once for each reason. Raises SchemaMismatch and what else
+    a person must look after.
     """
-    pause = _PAUSE_SECONDS
+    pause, told = _PAUSE_SECONDS, ""
     while True:
         try:
             return open_store(options, cluster=cluster, indexed=indexed, archive=archive, emptied=emptied)
         except errors.StoreAway as away:
-            tell(str(away))
+            if str(away) != told:
+                told = str(away)
+                tell(told)
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 

@@ -110,7 +110,9 @@ class Ground:
         # Until the former primary has heard that it is none any more, all may be well with those who ask it.
         self.guarded.whole()
         self.field.healed()
-        return time.monotonic() - began
+        seconds = time.monotonic() - began
+        assert seconds <= fields.HEAL, f"healed after {seconds:.1f} s"
+        return seconds
 
     # -- shapes ------------------------------------------------------------------------------
 
