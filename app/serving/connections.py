@@ -23,7 +23,12 @@ from app.serving import deadlines
 
 HEAD_LIMIT = 64 * 1024
 END_OF_HEAD = b"\r\n\r\n"
-DRAIN_LIMIT = 64 * 1024
+
+DRAIN_LIMIT = 16 * 1024 * 1024
+"""Bytes that are taken from a client after its last answer. What it had under way when it could not know yet
+that it was refused fits in: left unread, it would turn the answer into a reset."""
+
+PIECE = 64 * 1024
 
 
 class Progress(enum.Enum):
@@ -147,7 +152,7 @@ class Connection(gthread.TConn):
         with contextlib.suppress(OSError, ValueError):
             self.sock.setblocking(False)
             socket.socket.shutdown(self.sock, socket.SHUT_WR)
-            while socket.socket.recv(self.sock, DRAIN_LIMIT):
+            while socket.socket.recv(self.sock, PIECE):
                 pass
         util.close(self.sock)
 

@@ -1,6 +1,7 @@
 """What is read in few steps is answered as if gunicorn had read it."""
 
 import json
+import select
 import wsgiref.types
 from collections.abc import Iterable, Iterator
 from typing import IO, cast
@@ -85,6 +86,18 @@ def test_a_body_that_nobody_wanted_is_read_if_it_is_small(
         except OSError:
             found = []
     assert found == (["HTTP/1.1 200 -"] if stays else [])
+
+
+@pytest.mark.parametrize("more", [b"", MORE])
+def test_a_client_that_is_still_sending_can_read_why_it_was_refused(
+    shared: servers.Server, more: bytes
+) -> None:
+    denied = request(b" " * 2_000_000, path=b"/apis/v1/flags", more=more)
+    with shared.connect() as connection:
+        connection.sendall(denied[:10_000])
+        assert select.select([connection], [], [], 10)[0], "not answered before the whole body is there"
+        connection.sendall(denied[10_000:])
+        assert [status for status, _, _ in one(connection.makefile("rb"))] == ["HTTP/1.1 403 -"]
 
 
 @pytest.mark.parametrize(
