@@ -4,11 +4,12 @@
     python -m tests.campaigns.mutating function|fold NAME        # one of them, with what the tests said
     python -m tests.campaigns.mutating function|fold --sample 5 --seed 3
 
-One process imports everything and forks for each mutant; the child puts the mutant in place and runs
-the tests that concern it, until the first fails. A child that takes too long counts as failed.
+One process collects the tests that concern it and forks for each mutant; the child puts the mutant in place
+and runs them until the first fails. A child that takes too long counts as failed.
 """
 
 import argparse
+import collections
 import contextlib
 import functools
 import json
@@ -20,8 +21,7 @@ import signal
 import sys
 import tempfile
 import time
-import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import NamedTuple
 
@@ -55,6 +55,8 @@ class Outcome(NamedTuple):
     outcome: str
     """killed, late, survived, or invalid: one that is no program."""
     seconds: float
+    by: str
+    """The test that noticed."""
 
 
 def _in_function() -> list[tuple[mutants.Mutant, Callable[[str], None]]]:
@@ -127,23 +129,133 @@ def explained(subject: str) -> dict[str, str]:
 
 def run(subject: str, names: list[str], tell: Callable[[Outcome], None], *, aloud: bool = False) -> None:
     """Try each of the mutants."""
-    made = {mutant.name: (mutant, plant) for mutant, plant in SUBJECTS[subject].made()}
-    server = embedded.Server() if subject == "function" else None
+    trial = _Trial(subject, names, tell, aloud=aloud)
+    code = _tested(SUBJECTS[subject], trial, aloud=aloud)
+    if trial.is_child:
+        os._exit(code)
+    if trial.problem is not None:
+        raise trial.problem
+
+
+def _tested(subject: Subject, trial: "_Trial", *, aloud: bool) -> int:
+    # A failed example is enough: nobody wants to know the smallest one.
+    hypothesis_settings.register_profile(
+        "mutant",
+        phases=[phase for phase in hypothesis_settings().phases if phase.name in _PHASES],
+        database=None,
+    )
+    hypothesis_settings.load_profile("mutant")
+    # That hypothesis was there before pytest is no news.
+    quiet = ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:cacheprovider"]
+    words = ["-x", "-q", "--timeout", "60", *quiet, *subject.tests]
+    if subject.without:
+        words += ["-k", subject.without]
+    with contextlib.nullcontext() if aloud else _silence():
+        return int(pytest.main(words, plugins=[trial]))
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """What pytest says goes nowhere, and neither does what any child of this process says."""
+    kept = [os.dup(each) for each in _OUTPUTS]
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for each in _OUTPUTS:
+        os.dup2(nothing, each)
     try:
-        if len(names) == len(made):
-            sound = _tried(SUBJECTS[subject], lambda: None, aloud=False)
-            assert sound == "survived", f"without any mutant the tests of the {subject} end so: {sound}"
-        for name in names:
-            mutant, plant = made[name]
-            if server is not None and not _loads(server, mutant.text):
-                tell(Outcome(name, "invalid", 0.0))
-                continue
-            began = time.monotonic()
-            outcome = _tried(SUBJECTS[subject], functools.partial(plant, mutant.text), aloud=aloud)
-            tell(Outcome(name, outcome, round(time.monotonic() - began, 2)))
+        yield
     finally:
-        if server is not None:
-            server.stop()
+        for each, before in zip(_OUTPUTS, kept, strict=True):
+            os.dup2(before, each)
+
+
+class _Trial:
+    """In the place of pytest's loop over the tests: a child for each mutant, in which that loop is run.
+
+    The tests are collected once. Those that noticed most mutants so far go first. A test has to pass without
+    any mutant when it notices for the first time: it might fail for another reason.
+    """
+
+    def __init__(
+        self, subject: str, names: list[str], tell: Callable[[Outcome], None], *, aloud: bool
+    ) -> None:
+        self._subject, self._names, self._tell, self._aloud = subject, names, tell, aloud
+        self._noticed: collections.Counter[str] = collections.Counter()
+        self._folder = pathlib.Path()
+        self._server: embedded.Server | None = None
+        self.is_child = False
+        self.problem: Exception | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Go through the mutants; in a child, leave the loop to pytest."""
+        try:
+            self._run(session)
+        except Exception as problem:
+            # pytest would print it, and end as if a test had been at fault.
+            self.problem = problem
+        return None if self.is_child else True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Say which test it was: the child is about to end."""
+        if report.failed:
+            (self._folder / _WITNESS).write_text(report.nodeid)
+
+    def _run(self, session: pytest.Session) -> None:
+        made = {mutant.name: (mutant, plant) for mutant, plant in SUBJECTS[self._subject].made()}
+        self._server = embedded.Server() if self._subject == "function" else None
+        try:
+            for name in self._names:
+                self._try(session, name, *made[name])
+                if self.is_child:
+                    return
+        finally:
+            if self._server is not None and not self.is_child:
+                self._server.stop()
+
+    def _try(
+        self, session: pytest.Session, name: str, mutant: mutants.Mutant, plant: Callable[[str], None]
+    ) -> None:
+        if self._server is not None and not _loads(self._server, mutant.text):
+            self._tell(Outcome(name, "invalid", 0.0, ""))
+            return
+        began = time.monotonic()
+        order = sorted(session.items, key=lambda item: -self._noticed[item.nodeid])
+        outcome, by = self._tried(session, order, functools.partial(plant, mutant.text))
+        if not self.is_child and by and not self._noticed[by]:
+            last = [item.nodeid for item in order].index(by)
+            sound, _ = self._tried(session, order[: last + 1], lambda: None)
+            if not self.is_child and sound != "survived":
+                raise ValueError(f"{by} does not pass without any mutant either: {sound}")
+        if not self.is_child:
+            self._noticed.update([by] if by else [])
+            self._tell(Outcome(name, outcome, round(time.monotonic() - began, 2), by))
+
+    def _tried(
+        self, session: pytest.Session, order: list[pytest.Item], plant: Callable[[], None]
+    ) -> tuple[str, str]:
+        """What became of one mutant, and the test that noticed; in the child, go on to the tests."""
+        self._folder = pathlib.Path(tempfile.mkdtemp(prefix="mutant-"))
+        child = os.fork()
+        if child == 0:
+            self.is_child = True
+            os.setsid()
+            os.environ["TMPDIR"] = tempfile.tempdir = str(self._folder)
+            session.items = order
+            plant()
+            return "", ""
+        try:
+            status = _waited(child)
+            witness = self._folder / _WITNESS
+            by = witness.read_text() if witness.exists() else ""
+        finally:
+            # With it whatever it has started.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+            shutil.rmtree(self._folder, ignore_errors=True)
+        if status is None:
+            return "late", by
+        code = os.waitstatus_to_exitcode(status)
+        return {0: "survived", 1: "killed", 2: "killed"}.get(code, f"broken: {code}"), by
 
 
 def _loads(server: embedded.Server, text: str) -> bool:
@@ -157,30 +269,6 @@ def _loads(server: embedded.Server, text: str) -> bool:
     return True
 
 
-def _tried(subject: Subject, plant: Callable[[], None], *, aloud: bool) -> str:
-    folder = tempfile.mkdtemp(prefix="mutant-")
-    child = os.fork()
-    if child == 0:
-        code = _BROKEN
-        try:
-            code = _child(subject, plant, folder, aloud=aloud)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    try:
-        status = _waited(child)
-    finally:
-        # With it whatever it has started.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)
-        shutil.rmtree(folder, ignore_errors=True)
-    if status is None:
-        return "late"
-    code = os.waitstatus_to_exitcode(status)
-    return {0: "survived", 1: "killed", 2: "killed"}.get(code, f"broken: {code}")
-
-
 def _waited(child: int) -> int | None:
     """How it ended; None if it had to be ended."""
     end = time.monotonic() + LIMIT
@@ -188,35 +276,15 @@ def _waited(child: int) -> int | None:
         found, status = os.waitpid(child, os.WNOHANG)
         if found:
             return status
-        time.sleep(0.02)
+        time.sleep(0.01)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return None
 
 
-def _child(subject: Subject, plant: Callable[[], None], folder: str, *, aloud: bool) -> int:
-    os.setsid()
-    os.environ["TMPDIR"] = tempfile.tempdir = folder
-    if not aloud:
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, 1)
-        os.dup2(nothing, 2)
-    # A failed example is enough: nobody wants to know the smallest one.
-    hypothesis_settings.register_profile(
-        "mutant",
-        phases=[phase for phase in hypothesis_settings().phases if phase.name in _PHASES],
-        database=None,
-    )
-    hypothesis_settings.load_profile("mutant")
-    plant()
-    # That hypothesis was there before pytest is no news.
-    quiet = ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:cacheprovider"]
-    words = ["-x", "-q", "--timeout", "60", *quiet, *subject.tests]
-    return int(pytest.main([*words, "-k", subject.without] if subject.without else words))
-
-
-_BROKEN = 70
+_OUTPUTS = (1, 2)
+_WITNESS = "noticed-by"
 _PHASES = ("explicit", "generate")
 
 
@@ -233,8 +301,10 @@ def main(words: list[str]) -> int:
     names = [given.name] if given.name else drawn
     excused, bad = explained(given.subject), []
 
+    out = os.fdopen(os.dup(1), "w")
+
     def tell(found: Outcome) -> None:
-        print(json.dumps(found._asdict()), flush=True)
+        print(json.dumps(found._asdict()), file=out, flush=True)
         if found.outcome == "survived" and found.name not in excused:
             bad.append(found.name)
 
