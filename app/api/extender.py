@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from app import telemetry
-from app.api import wire
+from app.api import calls, replies, strictness
 from app.domain import model, snapshots
 from app.kube import decoding
 from app.kube import errors as kube_errors
@@ -64,7 +64,7 @@ class Extender:
         self._context = context
         self._monotonic = monotonic
         self._asked = asked
-        self._about_nodes: dict[str, Callable[[wire.Call, float], Reply]] = {
+        self._about_nodes: dict[str, Callable[[calls.Call, float], Reply]] = {
             "filter": lambda asked, began: self._filter(asked, began, single=False),
             "filter_onlyone": lambda asked, began: self._filter(asked, began, single=True),
             "prioritize": self._prioritize,
@@ -86,12 +86,12 @@ class Extender:
         try:
             if verb in self._others:
                 return self._others[verb](body, began)
-            asked = wire.call(body)
+            asked = calls.call(body)
             if asked.nodes is None and len(body) > names_limit:
                 text = f"a call with node names has at most {names_limit} bytes"
                 return problem(413, "BodyTooLarge", text)
             return self._about_nodes[verb](asked, began)
-        except wire.BadRequest as error:
+        except strictness.BadRequest as error:
             telemetry.rejected(verb, str(error))
             return problem(400, "BadRequest", str(error))
 
@@ -105,31 +105,31 @@ class Extender:
 
     # -- verbs -----------------------------------------------------------------------------
 
-    def _filter(self, asked: wire.Call, began: float, *, single: bool) -> Reply:
+    def _filter(self, asked: calls.Call, began: float, *, single: bool) -> Reply:
         verb = "filter_onlyone" if single else "filter"
         if asked.names is None and asked.nodes is None:
             text = "topolog: the request names no nodes: neither NodeNames nor Nodes"
-            return Reply(200, wire.filter_error(text))
+            return Reply(200, replies.filter_error(text))
         pod, offered = self._read(asked)
         run = filtering.run_only_one if single else filtering.run
         try:
             answer = run(self._context, pod, offered)
         except errors.StateAway as away:
             failed = reporting.failed(pod, offered, str(away))
-            return self._told(verb, failed, wire.filter_error(str(away)), began)
+            return self._told(verb, failed, replies.filter_error(str(away)), began)
         except Exception as fault:
             telemetry.fault(verb, pod.key, fault)
             text = f"topolog: internal fault ({type(fault).__name__}); nothing was decided"
-            return Reply(200, wire.filter_error(text))
+            return Reply(200, replies.filter_error(text))
         keep = None if not answer.single else [answer.only] if answer.only is not None else []
         kept = None
         if asked.names is not None and keep is None:
-            kept = wire.told(offered, answer.trace)
+            kept = replies.told(offered, answer.trace)
             self._context.recents.tell(pod, offered, kept)
-        reply = wire.filter_reply(asked, offered, answer.trace, keep, kept)
+        reply = replies.filter_reply(asked, offered, answer.trace, keep, kept)
         return self._told(verb, reporting.filtered(answer, offered), reply, began)
 
-    def _prioritize(self, asked: wire.Call, began: float) -> Reply:
+    def _prioritize(self, asked: calls.Call, began: float) -> Reply:
         if asked.names is None and asked.nodes is None:
             return Reply(200, b"[]")
         pod, offered = self._read(asked)
@@ -138,65 +138,67 @@ class Extender:
         except Exception as fault:
             # Without a score for each, kube-scheduler would send pod after pod to the first node (C8).
             telemetry.fault("prioritize", pod.key, fault)
-            return Reply(200, wire.priority_reply(offered, {}))
-        reply = wire.priority_reply(offered, answer.trace.totals)
+            return Reply(200, replies.priority_reply(offered, {}))
+        reply = replies.priority_reply(offered, answer.trace.totals)
         return self._told("prioritize", reporting.scored(answer, offered), reply, began)
 
     def _bind(self, body: bytes, began: float) -> Reply:
-        asked = wire.bind_call(body)
+        asked = calls.bind_call(body)
         request = binding.Request(namespace=asked.namespace, name=asked.name, uid=asked.uid, node=asked.node)
         try:
             bound = binding.run(self._context, request)
         except errors.VerbError as refused:
             unbound = reporting.unbound(request, self._context, refused)
-            return self._told("bind", unbound, wire.bind_reply(str(refused)), began)
+            return self._told("bind", unbound, replies.bind_reply(str(refused)), began)
         except Exception as fault:
             # An empty or missing reply would be taken for success or strand the pod (C10): say so, always.
             telemetry.fault("bind", f"{request.namespace}/{request.name}", fault)
             text = f"topolog: internal fault ({type(fault).__name__}); nothing is known to be bound"
-            return Reply(200, wire.bind_reply(text))
-        return self._told("bind", reporting.bound(bound), wire.bind_reply(), began)
+            return Reply(200, replies.bind_reply(text))
+        return self._told("bind", reporting.bound(bound), replies.bind_reply(), began)
 
     def _preempt(self, body: bytes, began: float) -> Reply:
-        asked = wire.preempt_call(body)
+        asked = calls.preempt_call(body)
         pod = self._recent(asked.pod).pod
         try:
             answer = preempting.run(self._context, pod, asked.victims)
         except Exception as fault:
             # A failing preempt parks the pod for minutes (C6), a bad one evicts for nothing (N3).
             telemetry.fault("preempt", pod.key, fault)
-            return Reply(200, wire.preempt_reply(asked, ()))
-        reply = wire.preempt_reply(asked, answer.kept)
+            return Reply(200, replies.preempt_reply(asked, ()))
+        reply = replies.preempt_reply(asked, answer.kept)
         return self._told("preempt", reporting.preempted(pod, answer, asked.victims), reply, began)
 
     # -- reading ---------------------------------------------------------------------------
 
-    def _read(self, asked: wire.Call) -> tuple[model.Pod, candidates.Candidates]:
+    def _read(self, asked: calls.Call) -> tuple[model.Pod, candidates.Candidates]:
         """The pod and the candidates; what is spelled as a moment ago is not read again."""
         recent = self._recent(asked.pod)
         if asked.names is None:
             everywhere = self._context.state.snapshot.topology.everywhere
-            return recent.pod, wire.nodes_of(asked.nodes or b"{}", everywhere)
+            return recent.pod, calls.nodes_of(asked.nodes or b"{}", everywhere)
         for known in (recent.offered, recent.told):
             if known is not None and known.spelled == asked.names:
                 return recent.pod, known
-        offered = wire.names_of(asked.names, self._context.state.snapshot.topology.everywhere)
+        offered = calls.names_of(asked.names, self._context.state.snapshot.topology.everywhere)
         self._context.recents.hold(recent, offered)
         return recent.pod, offered
 
     def _recent(self, raw: bytes) -> contexts.Recent:
         if not raw:
-            raise wire.BadRequest("Pod is missing")
+            raise strictness.BadRequest("Pod is missing")
         known = self._context.recents.spelled(raw)
         if known is not None:
             return known
-        wire.check_object(raw)
+        strictness.check(raw)
         try:
             pod = decoding.pod(raw)
         except kube_errors.Undecodable as error:
-            raise wire.BadRequest(f"Pod: {error}") from error
+            raise strictness.BadRequest(f"Pod: {error}") from error
         if not pod.uid or not pod.name or not pod.namespace:
-            raise wire.BadRequest("Pod: metadata.name, metadata.namespace and metadata.uid must not be empty")
+            raise strictness.BadRequest(
+                "Pod: metadata.name, metadata.namespace and metadata.uid must not be empty"
+            )
         recent = contexts.Recent(spelled=raw, pod=pod)
         self._context.recents.put(recent)
         return recent

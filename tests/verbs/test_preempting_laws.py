@@ -1,6 +1,6 @@
 """What holds for every answer to preempt, whatever the cluster and the offer are.
 
-Out of scope: its JSON (tests/api/test_wire.py) and that kube-scheduler can live with it (tests/e2e).
+Out of scope: its JSON (tests/api) and that kube-scheduler can live with it (tests/e2e).
 """
 
 from hypothesis import event, given

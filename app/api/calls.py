@@ -1,0 +1,181 @@
+"""What kube-scheduler asks: k8s.io/kube-scheduler/extender/v1, read leniently in case, strictly in form.
+
+Go writes the exported field names and reads any case; so do we. Node names are read once and kept as they
+came: most replies splice them back.
+"""
+
+import re
+
+import msgspec
+
+from app.api import strictness
+from app.domain import model, verdicts
+from app.verbs import candidates
+
+MOST_NODES = 65_536
+"""Names in one call; a cluster has fewer nodes."""
+_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._:]{0,252}")
+"""Nothing that could be taken for the end of a line, a part of a path or a hash tag."""
+_FRAME = len(b'{"Pod":,"Nodes":,"NodeNames":}\n')
+"""What kube-scheduler sends around the three values."""
+_NOTHING = b"null"
+_NULL = msgspec.Raw(_NOTHING)
+
+
+class _Args(msgspec.Struct, rename="pascal", gc=False):
+    pod: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    nodes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    node_names: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _NodeHead(msgspec.Struct, gc=False):
+    class Metadata(msgspec.Struct, gc=False):
+        name: str
+
+    metadata: Metadata
+
+
+class _NodeHeads(msgspec.Struct):
+    items: list[_NodeHead] | None = None
+
+
+class Call(msgspec.Struct):
+    """The arguments of filter and prioritize, not yet looked into."""
+
+    pod: bytes
+    """JSON of a v1.Pod."""
+    names: bytes | None
+    """JSON list of node names, if the caller keeps nodes itself (nodeCacheCapable)."""
+    nodes: bytes | msgspec.Raw | None
+    """JSON of a v1.NodeList, if it does not: a part of the body, which is too large to copy."""
+
+
+class BindCall(msgspec.Struct):
+    """The arguments of bind."""
+
+    name: str
+    namespace: str
+    uid: str
+    node: str
+
+
+class PreemptCall(msgspec.Struct):
+    """The arguments of preempt: the pod's JSON, and for each node its victims and PDB violations."""
+
+    pod: bytes
+    victims: dict[model.NodeName, tuple[model.Uid, ...]]
+    violations: dict[model.NodeName, int]
+
+
+_decode_args = msgspec.json.Decoder(_Args).decode
+_decode_names = msgspec.json.Decoder(list[str]).decode
+_decode_heads = msgspec.json.Decoder(_NodeHeads).decode
+
+
+def call(body: bytes) -> Call:
+    """The parts of a filter or prioritize request. Raises BadRequest."""
+    try:
+        args = _decode_args(body)
+        pod, nodes, names = args.pod, args.nodes, args.node_names
+        if pod is msgspec.UNSET or nodes is msgspec.UNSET or names is msgspec.UNSET:
+            folded = strictness.folded(body)
+            pod, nodes, names = (folded.get(key, _NULL) for key in ("pod", "nodes", "nodenames"))
+        elif len(body) - sum(memoryview(part).nbytes for part in (pod, nodes, names)) > _FRAME:
+            # There is more than the three keys: look whether one of them comes twice, and how deep it is.
+            strictness.refuse_ambiguous(body)
+    except (ValueError, RecursionError) as error:
+        strictness.bad(error)
+    return Call(
+        pod=_given(bytes(pod)) or b"",
+        names=_given(bytes(names)),
+        nodes=nodes if memoryview(nodes).nbytes > len(_NOTHING) else _given(bytes(nodes)),
+    )
+
+
+def bind_call(body: bytes) -> BindCall:
+    """The arguments of a bind request. Raises BadRequest."""
+    fields = strictness.values(body)
+    texts = [fields.get(key, "") for key in ("podname", "podnamespace", "poduid", "node")]
+    spelled = zip(("PodName", "PodNamespace", "PodUID", "Node"), texts, strict=True)
+    name, namespace, uid, node = (_name(text, key) for key, text in spelled)
+    return BindCall(name=name, namespace=namespace, uid=uid, node=node)
+
+
+def preempt_call(body: bytes) -> PreemptCall:
+    """The arguments of a preempt request, in either form. Raises BadRequest."""
+    folded = strictness.folded(body)
+    pod = _given(bytes(folded.get("pod", _NULL))) or b""
+    meta = _given(bytes(folded.get("nodenametometavictims", _NULL)))
+    full = _given(bytes(folded.get("nodenametovictims", _NULL)))
+    victims: dict[str, tuple[str, ...]] = {}
+    violations: dict[str, int] = {}
+    for node, listed in strictness.named(meta or full or b"{}").items():
+        _name(node, "the name of a node")
+        entry = {str(k).lower(): v for k, v in listed.items()} if isinstance(listed, dict) else {}
+        pods, pdbs = entry.get("pods") or [], entry.get("numpdbviolations", 0)
+        if not isinstance(pods, list) or type(pdbs) is not int or not -(2**63) <= pdbs < 2**63:
+            raise strictness.BadRequest(
+                f"victims of node {node}: Pods must be a list, NumPDBViolations a number"
+            )
+        victims[node] = tuple(_victim_uid(item, meta=meta is not None) for item in pods)
+        violations[node] = pdbs
+    return PreemptCall(pod=pod, victims=victims, violations=violations)
+
+
+def names_of(raw: bytes, everywhere: verdicts.Names = verdicts.NONE) -> candidates.Candidates:
+    """Candidates from a JSON list of names; ``everywhere`` are all nodes. Raises BadRequest."""
+    try:
+        found = candidates.Candidates(_decode_names(raw), raw, everywhere=everywhere)
+    except (ValueError, RecursionError) as error:
+        strictness.bad(error)
+    _refuse_unfit(found, everywhere)
+    if found.nodes is everywhere and not found.repeated:
+        # The order of all nodes means nothing, and thousands of names less are kept.
+        found.names = everywhere
+    return found
+
+
+def nodes_of(raw: bytes | msgspec.Raw, everywhere: verdicts.Names = verdicts.NONE) -> candidates.Candidates:
+    """Candidates from a v1.NodeList: only the names are looked at, the state is in the log."""
+    try:
+        heads = _decode_heads(raw)
+    except (ValueError, RecursionError) as error:
+        strictness.bad(error)
+    names = [head.metadata.name for head in heads.items or ()]
+    found = candidates.Candidates(names, everywhere=everywhere)
+    _refuse_unfit(found, everywhere)
+    return found
+
+
+def _given(raw: bytes) -> bytes | None:
+    spelled = raw.strip()
+    return None if spelled == _NOTHING else spelled
+
+
+def _victim_uid(item: object, *, meta: bool) -> str:
+    found = item if isinstance(item, dict) else {}
+    if not meta:
+        metadata = found.get("metadata")
+        found = metadata if isinstance(metadata, dict) else {}
+    return _name(
+        next((value for key, value in found.items() if key.lower() == "uid"), None), "a victim's UID"
+    )
+
+
+def _name(text: object, what: str) -> str:
+    if not isinstance(text, str) or not _NAME.fullmatch(text):
+        shown = repr(text[:80]) if isinstance(text, str) else type(text).__name__
+        raise strictness.BadRequest(
+            f"{what} must be a name of at most 253 letters, digits and -._: characters, not {shown}"
+        )
+    return text
+
+
+def _refuse_unfit(found: candidates.Candidates, everywhere: verdicts.Names) -> None:
+    """Refuse names that no node can have; those of known nodes were looked at when they became known."""
+    if found.nodes is everywhere:
+        return
+    if len(found.names) > MOST_NODES:
+        raise strictness.BadRequest(f"{len(found.names)} nodes are offered; at most {MOST_NODES} are taken")
+    for name in found.nodes - everywhere:
+        _name(name, "the name of a node")

@@ -1,0 +1,104 @@
+"""What kube-scheduler asks: what is read, in any case of its keys, and what is refused.
+
+Out of scope: HTTP itself (tests/serving).
+"""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.api import calls, strictness
+from app.domain import lasting
+
+NAMES = st.lists(st.from_regex(r"[A-Za-z0-9][-A-Za-z0-9._:]{0,3}", fullmatch=True), max_size=12)
+DEEP = b'{"a":' * 5000 + b"1" + b"}" * 5000
+
+
+@given(names=NAMES, known=NAMES)
+def test_only_all_nodes_each_once_are_all_nodes(names: list[str], known: list[str]) -> None:
+    everywhere = lasting.Lasting(known)
+    offered = calls.names_of(json.dumps(names).encode(), everywhere)
+    assert offered.nodes == set(names)
+    assert offered.repeated == (len(set(names)) != len(names))
+    assert (offered.nodes is everywhere) == (set(names) == set(known))
+
+
+@pytest.mark.parametrize("case", [str.lower, str.upper, str.title])
+def test_keys_are_read_in_any_case(case: object) -> None:
+    assert callable(case)
+    call = calls.call(
+        json.dumps({case("Pod"): {"a": 1}, case("NodeNames"): ["n"], case("Nodes"): None}).encode()
+    )
+    assert (json.loads(call.pod), call.names, call.nodes) == ({"a": 1}, b'["n"]', None)
+
+    bind = {
+        case(key): value
+        for key, value in (("PodName", "p"), ("PodNamespace", "n"), ("PodUID", "u"), ("Node", "x"))
+    }
+    assert calls.bind_call(json.dumps(bind).encode()) == calls.BindCall(
+        name="p", namespace="n", uid="u", node="x"
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'"x"',
+        b'{"Pod":{},"Nodes":null,"NodeNames":[]',
+        b'{"Pod":NaN,"Nodes":null,"NodeNames":[]}',
+        b'{"Pod":{},"Pod":{},"Nodes":null,"NodeNames":[]}',
+        b'{"Pod":{},"pod":{},"NodeNames":[]}',
+        '{"Pod":{},"Nodes":null,"NodeNames":[]}'.encode("utf-16"),
+        DEEP,
+        b'{"Pod":{},"NodeNames":[],"More":' + b"[" * 64 + b"]" * 64 + b"}",
+        b'{"Pod":{},"Nodes":null,"NodeNames":[],"More":' + b"[" * 64 + b"]" * 64 + b"}",
+    ],
+    ids=lambda body: repr(body[:24]),
+)
+def test_a_body_that_is_not_the_expected_json_is_refused(body: bytes) -> None:
+    with pytest.raises(strictness.BadRequest):
+        calls.call(body)
+
+
+def test_a_key_in_two_cases_is_refused_whatever_is_asked() -> None:
+    for read, body in (
+        (calls.call, b'{"Pod":{},"pod":{},"NodeNames":[]}'),
+        (calls.bind_call, b'{"PodName":"p","PodNamespace":"n","PodUID":"u","Node":"m","node":"o"}'),
+        (calls.preempt_call, b'{"Pod":{},"NodeNameToMetaVictims":{},"nodenametometavictims":{}}'),
+    ):
+        with pytest.raises(strictness.BadRequest, match="twice in different case"):
+            read(body)
+
+
+def test_depth_is_limited_wherever_it_is_and_told_from_what_is_cut_off() -> None:
+    fine, deep = (b"[" * depth + b"]" * depth for depth in (63, 64))
+    names = b'"PodName":"p","PodNamespace":"n","PodUID":"u","Node":"m"'
+    victims = b'"Pod":{},"NodeNameToMetaVictims":{}'
+    reads = (
+        (calls.call, b'"Pod":{},"NodeNames":[]'),
+        (calls.bind_call, names),
+        (calls.preempt_call, victims),
+    )
+    for read, fields in reads:
+        read(b"{" + fields + b',"More":' + fine + b"}")
+        with pytest.raises(strictness.BadRequest, match="more than 64 deep"):
+            read(b"{" + fields + b',"More":' + deep + b"}")
+        with pytest.raises(strictness.BadRequest) as cut:
+            read(b"{" + fields + b',"More":[')
+        assert "deep" not in str(cut.value)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [b'["a",1]', b'"a"', b"{}", b"[null]", b'["\\ud800"]', b'["\xff"]', b'[["a"]]'],
+    ids=repr,
+)
+def test_names_that_are_not_a_list_of_strings_are_refused(names: bytes) -> None:
+    with pytest.raises(strictness.BadRequest):
+        calls.names_of(names)
