@@ -70,7 +70,7 @@ class Projection:
             offset += 1
             if type(event) is events.PodSeen:
                 pod = event.pod
-                if not (pod.node or pod.finished) and pod.uid in sights and settles(sights[pod.uid][0].pod):
+                if pod.uid in sights and settles(sights[pod.uid][0].pod) and not settles(pod):
                     self._see(sights)
                 sights[pod.uid] = event, offset
                 continue

@@ -21,7 +21,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import NamedTuple
 
@@ -147,25 +147,12 @@ def _tested(subject: Subject, trial: "_Trial", *, aloud: bool) -> int:
     hypothesis_settings.load_profile("mutant")
     # That hypothesis was there before pytest is no news.
     quiet = ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:cacheprovider"]
-    words = ["-x", "-q", "--timeout", "60", *quiet, *subject.tests]
+    words = ["-x", "--timeout", "60", *quiet, *subject.tests]
     if subject.without:
         words += ["-k", subject.without]
-    with contextlib.nullcontext() if aloud else _silence():
-        return int(pytest.main(words, plugins=[trial]))
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """What pytest says goes nowhere, and neither does what any child of this process says."""
-    kept = [os.dup(each) for each in _OUTPUTS]
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    for each in _OUTPUTS:
-        os.dup2(nothing, each)
-    try:
-        yield
-    finally:
-        for each, before in zip(_OUTPUTS, kept, strict=True):
-            os.dup2(before, each)
+    if not aloud:
+        words += ["-s", "-p", "no:terminal", "-o", "addopts="]
+    return int(pytest.main(words, plugins=[trial]))
 
 
 class _Trial:
@@ -240,6 +227,10 @@ class _Trial:
             self.is_child = True
             os.setsid()
             os.environ["TMPDIR"] = tempfile.tempdir = str(self._folder)
+            if not self._aloud:
+                nothing = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nothing, 1)
+                os.dup2(nothing, 2)
             session.items = order
             plant()
             return "", ""
@@ -283,7 +274,6 @@ def _waited(child: int) -> int | None:
     return None
 
 
-_OUTPUTS = (1, 2)
 _WITNESS = "noticed-by"
 _PHASES = ("explicit", "generate")
 
@@ -301,10 +291,8 @@ def main(words: list[str]) -> int:
     names = [given.name] if given.name else drawn
     excused, bad = explained(given.subject), []
 
-    out = os.fdopen(os.dup(1), "w")
-
     def tell(found: Outcome) -> None:
-        print(json.dumps(found._asdict()), file=out, flush=True)
+        print(json.dumps(found._asdict()), flush=True)
         if found.outcome == "survived" and found.name not in excused:
             bad.append(found.name)
 
