@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from app.domain import events, model, projecting, snapshots, verdicts
 from app.framework import cycles, registry, running
-from app.store import decisions
+from app.store import records
 
 MOST = 10_000
 """Refusals that are remembered."""
@@ -27,15 +27,15 @@ TRIED = 200
 class Records(Protocol):
     """Where refusals are read (store.decisions.Decisions)."""
 
-    def latest(self, *, limit: int = 100) -> list[decisions.Decision]:
+    def latest(self, *, limit: int = 100) -> list[records.Decision]:
         """The latest records, newest first."""
         ...
 
-    def since(self, identity: str, *, limit: int = 1000) -> list[decisions.Decision]:
+    def since(self, identity: str, *, limit: int = 1000) -> list[records.Decision]:
         """The records behind the one with this id, oldest first."""
         ...
 
-    def recent_candidates(self, decision: decisions.Decision) -> frozenset[str] | None:
+    def recent_candidates(self, decision: records.Decision) -> frozenset[str] | None:
         """The nodes that were offered; None if it is too early to say."""
         ...
 
@@ -53,7 +53,7 @@ class Teller(Protocol):
 
 
 class _Refused(NamedTuple):
-    decision: decisions.Decision
+    decision: records.Decision
     tried: int
     """The offset at which it was last decided."""
 
@@ -114,7 +114,7 @@ class Reconsiderer:
             elif uid in snapshot.pods or uid in snapshot.placements:
                 del self._refused[uid]
 
-    def _fitting(self, decision: decisions.Decision, snapshot: snapshots.Snapshot) -> verdicts.Names:
+    def _fitting(self, decision: records.Decision, snapshot: snapshots.Snapshot) -> verdicts.Names:
         """The nodes that were refused and would be kept now."""
         if decision.position.offset < (self._since or 0):
             offered: frozenset[str] | None = frozenset(snapshot.nodes)

@@ -11,7 +11,7 @@ from typing import Protocol
 from app import telemetry
 from app.domain import events, model, snapshots
 from app.kube import event_posting
-from app.store import decisions, tailing
+from app.store import records, tailing
 
 REFUSED = "TopologRefused"
 RELEASED = "TopologReleased"
@@ -23,7 +23,7 @@ _RELEASED = 10_000
 class Records(Protocol):
     """Where decisions are read (store.decisions.Decisions)."""
 
-    def latest(self, *, limit: int = 100) -> list[decisions.Decision]:
+    def latest(self, *, limit: int = 100) -> list[records.Decision]:
         """The latest ones, newest first. Raises StoreAway."""
         ...
 
@@ -64,7 +64,7 @@ class Teller:
             telemetry.log.warning("events about pods are not taken", pod=pod.key, error=trouble)
         self._in_trouble = bool(trouble)
 
-    def _news(self) -> list[decisions.Decision]:
+    def _news(self) -> list[records.Decision]:
         """Records since the last turn, the latest first; at the first turn none, for they are old."""
         found = self._records.latest(limit=_PAGE if self._last is not None else 1)
         known, self._last = self._last, found[0].id if found else self._last or ""
@@ -73,7 +73,7 @@ class Teller:
         return [decision for decision in found if _order(decision.id) > _order(known)]
 
 
-def sentence(decision: decisions.Decision) -> str:
+def sentence(decision: records.Decision) -> str:
     """``refused on all 6 nodes that were offered: workload policy ns/p: no room (host: 3/3)``."""
     reasons = sorted(decision.reasons.items(), key=lambda one: (-one[1], one[0]))
     spelled = "; ".join(f"{reason} ({count})" if len(reasons) > 1 else reason for reason, count in reasons)

@@ -6,123 +6,25 @@ as dropped; no verb ever waits or fails for it.
 """
 
 import threading
-from collections import OrderedDict, deque
-from collections.abc import Collection, Iterator, Mapping
-from itertools import count
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Iterator
 
 import msgspec
 import redis
 
-from app.domain import model, snapshots
-from app.store import connecting, errors, following, keys, packing, recalling
+from app.domain import snapshots
+from app.store import connecting, errors, following, keys, naming, packing, records
 
 _PAUSE_SECONDS = 0.05
 """The thread gathers this long: waking up for each decision would take the interpreter from the verbs."""
 _BATCH = 64
-_PACKINGS_KEPT = 8
 _SCAN = 500
-LOOKED_AT = 20_000
-"""Records that one question looks through: a fifth of a second of an extender's time."""
 _NAMES = 4_000_000
 """Names of candidates that may wait: a few hundred megabytes if no two decisions share any."""
 
 
-class Draft(msgspec.Struct, frozen=True):
-    """A decision as the verb knows it: nothing is packed yet."""
-
-    position: model.Position
-    verb: str
-    pod: model.Pod
-    names: Collection[model.NodeName]
-    """The candidates; a frozenset is packed once, however many decisions share it."""
-    configuration: str
-    """Registry.digest."""
-    kept: int
-    outcome: str
-    """kept, refused, bound, error ..."""
-    at: str
-    """RFC 3339."""
-    milliseconds: float
-    reasons: dict[str, int] = {}
-    """Sentence -> nodes refused with it."""
-    plugins: tuple[str, ...] = ()
-    """The plugins that refused or scored."""
-    node: model.NodeName = ""
-    victims: dict[str, tuple[str, ...]] = {}
-    """Node -> uids, for preempt."""
-    error: str = ""
-    snapshot: snapshots.Snapshot | None = None
-    """The snapshot decided on; without it the follower is asked which nodes there were."""
-
-
-class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One decision on record."""
-
-    id: str
-    position: model.Position
-    verb: str
-    pod: model.Pod
-    candidates: bytes
-    """See packing; over the names of the nodes at ``position``."""
-    count: int
-    """How many candidates there were."""
-    configuration: str
-    kept: int
-    outcome: str
-    at: str
-    milliseconds: float
-    reasons: dict[str, int] = {}
-    plugins: tuple[str, ...] = ()
-    node: model.NodeName = ""
-    victims: dict[str, tuple[str, ...]] = {}
-    error: str = ""
-
-
-class Found(NamedTuple):
-    """The records that fit, newest first, and where the search ended."""
-
-    records: list[Decision]
-    behind: str | None
-    """The id behind which older records were not looked at; None if there are none."""
-    looked_at: int
-    """How many records were gone through."""
-
-
-class Wanted(NamedTuple):
-    """Which records; None: any."""
-
-    pod: str | None = None
-    """``namespace/name``, or a uid."""
-    node: str | None = None
-    """The chosen one, or one with victims."""
-    plugin: str | None = None
-    """One that refused or scored."""
-    reason: str | None = None
-    """A part of a sentence."""
-    outcome: str | None = None
-    verb: str | None = None
-
-    def needles(self) -> list[bytes]:
-        """What stands in every record that fits: to look for it is a tenth of the work of decoding."""
-        named = None if self.pod is None else self.pod.rpartition("/")[2]
-        whole = (named, self.node, self.plugin, self.outcome, self.verb)
-        return [_encoder.encode(text) for text in whole if text is not None]
-
-    def fits(self, decision: Decision) -> bool:
-        """Whether the record is one of those."""
-        return (
-            (self.pod is None or self.pod in (decision.pod.key, decision.pod.uid))
-            and (self.node is None or self.node == decision.node or self.node in decision.victims)
-            and (self.plugin is None or self.plugin in decision.plugins)
-            and (self.reason is None or any(self.reason in sentence for sentence in decision.reasons))
-            and (self.outcome is None or self.outcome == decision.outcome)
-            and (self.verb is None or self.verb == decision.verb)
-        )
-
-
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Decision)
+_decoder = msgspec.json.Decoder(records.Decision)
 
 
 class Decisions:
@@ -144,8 +46,8 @@ class Decisions:
         self._follower = follower
         self._kept = kept
         self._queued = queued
-        self._drafts: deque[Draft] = deque()
-        self._known = _Known()
+        self._drafts: deque[records.Draft] = deque()
+        self._known = naming.Known()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self.dropped = 0
@@ -167,7 +69,7 @@ class Decisions:
             self._thread = None
         self._wire.close()
 
-    def record(self, draft: Draft) -> None:
+    def record(self, draft: records.Draft) -> None:
         """Put the decision on record soon; never waits, never raises."""
         if not self._kept:
             return
@@ -193,24 +95,24 @@ class Decisions:
         reason: str | None = None,
         outcome: str | None = None,
         verb: str | None = None,
-    ) -> list[Decision]:
+    ) -> list[records.Decision]:
         """The latest records that fit, newest first, however many must be looked through (see ``search``)."""
-        wanted = Wanted(pod, node, plugin, reason, outcome, verb)
+        wanted = records.Wanted(pod, node, plugin, reason, outcome, verb)
         return self.search(wanted, limit=limit, before=before, looked_at=None).records
 
     def search(
         self,
-        wanted: "Wanted",
+        wanted: records.Wanted,
         *,
         limit: int = 100,
         before: str | None = None,
-        looked_at: int | None = LOOKED_AT,
-    ) -> Found:
+        looked_at: int | None = records.LOOKED_AT,
+    ) -> records.Found:
         """At most so many of the latest records, among so many looked at; ``before``: the last one seen.
 
         There is no index by pod: keeping one would cost every verb. Raises StoreAway.
         """
-        found: list[Decision] = []
+        found: list[records.Decision] = []
         seen, needles = 0, wanted.needles()
         for entries in self._backwards(before):
             for identity, raw in entries:
@@ -221,18 +123,18 @@ class Decisions:
                 if wanted.fits(decision):
                     found.append(decision)
                     if len(found) == limit:
-                        return Found(found, identity, seen)
+                        return records.Found(found, identity, seen)
             if looked_at is not None and seen >= looked_at:
-                return Found(found, entries[-1][0] if entries else None, seen)
-        return Found(found, None, seen)
+                return records.Found(found, entries[-1][0] if entries else None, seen)
+        return records.Found(found, None, seen)
 
-    def since(self, identity: str, *, limit: int = 1000) -> list[Decision]:
+    def since(self, identity: str, *, limit: int = 1000) -> list[records.Decision]:
         """The records behind the one with this id, oldest first. Raises StoreAway."""
         with connecting.translated():
             entries = self._client.xrange(self._key, min=f"({identity}", max="+", count=limit)
         return list(_read(entries))
 
-    def get(self, identity: str) -> Decision | None:
+    def get(self, identity: str) -> records.Decision | None:
         """The record, or None if there is none (any more)."""
         milliseconds, _, number = identity.partition("-")
         if not (_is_number(milliseconds) and _is_number(number)):
@@ -241,7 +143,7 @@ class Decisions:
             entries = self._client.xrange(self._key, min=identity, max=identity, count=1)
         return next(_read(entries), None)
 
-    def candidates(self, decision: Decision, snapshot: snapshots.Snapshot) -> frozenset[str]:
+    def candidates(self, decision: records.Decision, snapshot: snapshots.Snapshot) -> frozenset[str]:
         """The names that were offered; ``snapshot`` is the one at the decision's position (Histories.at)."""
         if snapshot.position != decision.position:
             raise errors.StoreError(
@@ -249,7 +151,7 @@ class Decisions:
             )
         return packing.unpack(decision.candidates, self._known.names(snapshot.nodes))
 
-    def recent_candidates(self, decision: Decision) -> frozenset[str] | None:
+    def recent_candidates(self, decision: records.Decision) -> frozenset[str] | None:
         """As ``candidates``, by the nodes that the follower remembers; None if it has not got so far.
 
         Only for positions that the follower has passed event by event (Follower.subscribe).
@@ -286,28 +188,11 @@ class Decisions:
                 # A record that cannot be written must not keep the next ones from it.
                 self.dropped += len(batch)
 
-    def _encoded(self, draft: Draft) -> bytes:
+    def _encoded(self, draft: records.Draft) -> bytes:
         given = draft.snapshot
         nodes = self._follower.nodes_at(draft.position) if given is None else given.nodes
-        decision = Decision(
-            id="",
-            position=draft.position,
-            verb=draft.verb,
-            pod=draft.pod,
-            candidates=self._known.packed(draft.names, nodes),
-            count=len(draft.names),
-            configuration=draft.configuration,
-            kept=draft.kept,
-            outcome=draft.outcome,
-            at=draft.at,
-            milliseconds=draft.milliseconds,
-            reasons=draft.reasons,
-            plugins=draft.plugins,
-            node=draft.node,
-            victims=draft.victims,
-            error=draft.error,
-        )
-        return _encoder.encode(decision)
+        packed = self._known.packed(draft.names, nodes)
+        return _encoder.encode(records.Decision.of(draft, packed))
 
     def _send(self, records: list[bytes]) -> None:
         adding = "XADD", self._key, "MAXLEN", "~", self._kept, "*", "d"
@@ -322,51 +207,6 @@ class Decisions:
             raise
 
 
-class _Names(NamedTuple):
-    """The names of some nodes, sorted, and where each of them stands."""
-
-    nodes: recalling.Nodes
-    """Kept, so that its id stays its own."""
-    names: tuple[str, ...]
-    places: Mapping[str, int]
-
-
-class _Known:
-    """The sorted node names of snapshots, and the packings of candidate sets, each made once."""
-
-    def __init__(self) -> None:
-        self._names: OrderedDict[int, _Names] = OrderedDict()
-        self._packings: OrderedDict[tuple[int, int], tuple[object, object, bytes]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def names(self, nodes: recalling.Nodes) -> tuple[str, ...]:
-        """The names of the nodes, sorted."""
-        return self._sorted(nodes).names
-
-    def _sorted(self, nodes: recalling.Nodes) -> _Names:
-        with self._lock:
-            found = self._names.get(id(nodes))
-            if found is None:
-                names = tuple(sorted(nodes))
-                found = self._names[id(nodes)] = _Names(nodes, names, dict(zip(names, count(), strict=False)))
-                if len(self._names) > _PACKINGS_KEPT:
-                    self._names.popitem(last=False)
-            return found
-
-    def packed(self, candidates: Collection[str], nodes: recalling.Nodes | None) -> bytes:
-        """The candidates in terms of the nodes, if those are at hand."""
-        known = self._sorted(nodes) if nodes is not None else None
-        key = id(candidates), id(known)
-        found = self._packings.get(key)
-        if found is None:
-            names, places = (known.names, known.places) if known is not None else (None, None)
-            packed = packing.pack(candidates, names, places)
-            found = self._packings[key] = candidates, known, packed
-            if len(self._packings) > _PACKINGS_KEPT:
-                self._packings.popitem(last=False)
-        return found[2]
-
-
 def _is_number(text: str) -> bool:
     """Whether the text is half of a stream id: an unsigned number of 64 bits."""
     return text.isascii() and text.isdecimal() and len(text) <= 20 and int(text) < 2**64
@@ -378,9 +218,9 @@ def _raw(entries: object) -> Iterator[tuple[str, bytes]]:
             yield identity.decode(), fields[b"d"]
 
 
-def _decoded(identity: str, raw: bytes) -> Decision:
+def _decoded(identity: str, raw: bytes) -> records.Decision:
     return msgspec.structs.replace(_decoder.decode(raw), id=identity)
 
 
-def _read(entries: object) -> Iterator[Decision]:
+def _read(entries: object) -> Iterator[records.Decision]:
     return (_decoded(identity, raw) for identity, raw in _raw(entries))

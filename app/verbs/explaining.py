@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from app.domain import counting, model, snapshots, verdicts
 from app.framework import cycles, registry, running
-from app.store import decisions, histories
+from app.store import decisions, histories, records
 from app.verbs import diagnosing, preempting
 
 Victims = Mapping[model.NodeName, Sequence[model.Uid]]
@@ -35,7 +35,7 @@ class Explanation:
     """Everything that can be said about one decision."""
 
     trace: verdicts.Trace
-    decision: decisions.Decision | None = None
+    decision: records.Decision | None = None
     """None: no decision is recorded, this was computed over all nodes for the question."""
     chosen: model.NodeName = ""
     """The one node of filter_onlyone and bind."""
@@ -54,7 +54,7 @@ class Explanation:
 
 
 def explain(
-    decision: decisions.Decision,
+    decision: records.Decision,
     book: decisions.Decisions,
     past: histories.Histories,
     plugins: registry.Registry,
@@ -78,7 +78,7 @@ def explain(
 
 
 def recompute(
-    decision: decisions.Decision,
+    decision: records.Decision,
     candidates: verdicts.Names,
     snapshot: snapshots.Snapshot,
     plugins: registry.Registry,
@@ -121,7 +121,7 @@ def promises(cycle: cycles.Cycle) -> tuple[Promise, ...]:
 
 
 def _cycle(
-    decision: decisions.Decision,
+    decision: records.Decision,
     candidates: verdicts.Names,
     snapshot: snapshots.Snapshot,
     plugins: registry.Registry,
@@ -136,7 +136,7 @@ def _cycle(
     return cycles.cycle(pod, candidates, snapshot, score_max=plugins.score_max)
 
 
-def _trace(decision: decisions.Decision, cycle: cycles.Cycle, plugins: registry.Registry) -> verdicts.Trace:
+def _trace(decision: records.Decision, cycle: cycles.Cycle, plugins: registry.Registry) -> verdicts.Trace:
     if not plugins.interested(cycle.pod) and decision.verb != "preempt":
         return _untouched(cycle)
     match decision.verb:
@@ -176,7 +176,7 @@ def _vetoed(cycle: cycles.Cycle, victims: Victims, plugins: registry.Registry) -
     )
 
 
-def _difference(decision: decisions.Decision, trace: verdicts.Trace, plugins: registry.Registry) -> str:
+def _difference(decision: records.Decision, trace: verdicts.Trace, plugins: registry.Registry) -> str:
     if decision.configuration and decision.configuration != plugins.digest:
         return (
             f"the configuration was {decision.configuration} then and is {plugins.digest} now:"

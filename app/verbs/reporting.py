@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from app import telemetry
 from app.domain import model, snapshots, verdicts
-from app.store import decisions
+from app.store import records
 from app.verbs import binding, candidates, contexts, errors, filtering, preempting, showing
 
 
@@ -147,7 +147,7 @@ def report(context: contexts.Context, verb: str, decided: Decided, seconds: floa
         for event, fields in showing.lines(decided.trace, snapshot, started=context.flags, now=at):
             telemetry.log.info(event, verb=verb, **fields)
     context.decisions.record(
-        decisions.Draft(
+        records.Draft(
             position=snapshot.position,
             verb=verb,
             pod=decided.pod,

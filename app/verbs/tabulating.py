@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from app.domain import model, verdicts
-from app.store import decisions
+from app.store import records
 from app.verbs import explaining
 
 PIPE = "\\|"
@@ -160,7 +160,7 @@ def spreadsheet(explanation: explaining.Explanation, *, limit: int = 1000) -> st
     return out.getvalue()
 
 
-def _decision(decision: decisions.Decision) -> dict[str, object]:
+def _decision(decision: records.Decision) -> dict[str, object]:
     return {
         "id": decision.id,
         "verb": decision.verb,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.domain import model
-from app.store import decisions
+from app.store import decisions, records
 from app.verbs import candidates, contexts, filtering, prioritizing, reporting
 from tests.api import worlds
 from tests.api.problems import assert_problem, body, items
@@ -219,17 +219,17 @@ def test_what_was_not_looked_through_is_said(world: worlds.World, monkeypatch: p
 
     def short(
         self: decisions.Decisions,
-        wanted: decisions.Wanted,
+        wanted: records.Wanted,
         *,
         limit: int = 100,
         before: str | None = None,
         looked_at: int = 3,
-    ) -> decisions.Found:
+    ) -> records.Found:
         """As if a question might look through three records only, which the store sends two at a time."""
         return search(self, wanted, limit=limit, before=before, looked_at=min(looked_at, 3))
 
     monkeypatch.setattr(decisions, "_SCAN", 2)
-    monkeypatch.setattr(decisions, "LOOKED_AT", 3)
+    monkeypatch.setattr(records, "LOOKED_AT", 3)
     monkeypatch.setattr(decisions.Decisions, "search", short)
     told = body(world.client.get("/apis/v1/pods/shop/web-3/explain"))
     assert (told["source"], told["attempts"], told["attemptsComplete"]) == ("computed", 0, False)

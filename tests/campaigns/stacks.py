@@ -33,16 +33,16 @@ class Stack(stages.Stage):
         super().__init__(folder, api, server)
         self.api = api
         self.side = loads.Side(api)
-        self.workers: dict[str, list[Worker]] = {"recorder": [], "controller": []}
+        self.workers: dict[str, list[Worker]] = {"recorder": [], "controller": [], "compactor": []}
 
     def environment(self, **more: str) -> dict[str, str]:
         elected = {"LEASE": LEASE, "RENEW": RENEW, "RETRY": RETRY}
         made = {f"TOPOLOG_ELECTION_{name}": str(value) for name, value in elected.items()}
         return {**super().environment(), **made, "TOPOLOG_LOGGING_LEVEL": "warning", **more}
 
-    def work(self, kind: str, command: str) -> "Worker":
-        """Start another recorder or controller."""
-        one = Worker(f"{kind}-{len(self.workers[kind])}", command, self.environment(), self.folder)
+    def work(self, kind: str, command: str, **more: str) -> "Worker":
+        """Start another recorder, controller or compactor."""
+        one = Worker(f"{kind}-{len(self.workers[kind])}", command, self.environment(**more), self.folder)
         one.process.start()
         self.workers[kind].append(one)
         return one
@@ -59,7 +59,7 @@ class Stack(stages.Stage):
 
 
 class Worker:
-    """One recorder or controller process."""
+    """One process that is no extender."""
 
     def __init__(self, name: str, command: str, environ: dict[str, str], folder: pathlib.Path) -> None:
         self._health = f"http://127.0.0.1:{environ['TOPOLOG_SERVER_HEALTH_PORT']}/readyz"

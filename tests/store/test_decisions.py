@@ -20,6 +20,7 @@ from app.store import (
     logs,
     opening,
     packing,
+    records,
 )
 
 names = st.sets(st.integers(0, 60).map(lambda i: f"n{i}"))
@@ -63,8 +64,8 @@ def recording(store: opening.Store) -> Iterator[decisions.Decisions]:
     store.decisions.stop()
 
 
-def draft(store: opening.Store, **changes: object) -> decisions.Draft:
-    made = decisions.Draft(
+def draft(store: opening.Store, **changes: object) -> records.Draft:
+    made = records.Draft(
         position=store.follower.snapshot.position,
         verb="filter",
         pod=model.Pod(uid="u1", namespace="blue", name="one"),
@@ -157,14 +158,14 @@ def test_a_search_says_how_far_it_went(store: opening.Store) -> None:
     kept.start()
     kept.stop()
     ids = [found.id for found in kept.latest(limit=2000)]
-    none, even = decisions.Wanted(outcome="none"), decisions.Wanted(pod="blue/one", outcome="even")
+    none, even = records.Wanted(outcome="none"), records.Wanted(pod="blue/one", outcome="even")
     assert kept.search(none) == ([], None, 1100)
     assert kept.search(none, looked_at=600) == ([], ids[999], 1000)
     assert kept.search(none, looked_at=600, before=ids[999]) == ([], None, 100)
     found = kept.search(even, limit=10)
     assert [one.id for one in found.records] == ids[1:20:2]
     assert (found.behind, found.looked_at) == (ids[19], 20)
-    assert kept.search(decisions.Wanted(), before=ids[-1]) == ([], None, 0)
+    assert kept.search(records.Wanted(), before=ids[-1]) == ([], None, 0)
 
 
 def test_a_full_queue_drops_and_counts(store: opening.Store) -> None:
@@ -217,7 +218,7 @@ def test_a_store_that_is_away_is_counted_not_raised() -> None:
     server.stop()
     for _ in range(3):
         recording.record(
-            decisions.Draft(
+            records.Draft(
                 position=follower.snapshot.position,
                 verb="filter",
                 pod=model.Pod(uid="u", namespace="n", name="x"),

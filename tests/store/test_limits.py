@@ -12,7 +12,7 @@ import redis
 
 from app import settings
 from app.domain import snapshots
-from app.store import decisions, errors, keeping, keys, listening, logs, opening, tailing, vetting
+from app.store import errors, keeping, keys, listening, logs, opening, records, tailing, vetting
 from tests.store import servers, writing
 from workers import compacting
 
@@ -212,20 +212,30 @@ def _buffered(store: opening.Store) -> int:
 
 
 def test_decisions_that_nobody_writes_are_dropped_by_count_and_by_weight(store: opening.Store) -> None:
-    records = store.decisions
+    kept = store.decisions
     pod, position = writing.pod("u"), store.log.head()
     wide = tuple(f"node-{number}" for number in range(15_000))
 
-    def draft(names: tuple[str, ...]) -> decisions.Draft:
-        return decisions.Draft(position, "filter", pod, names, "c", 0, "refused", "2026-01-01T00:00:00Z", 0.1)
+    def draft(names: tuple[str, ...]) -> records.Draft:
+        return records.Draft(
+            position=position,
+            verb="filter",
+            pod=pod,
+            names=names,
+            configuration="c",
+            kept=0,
+            outcome="refused",
+            at="2026-01-01T00:00:00Z",
+            milliseconds=0.1,
+        )
 
     for _ in range(1000):
-        records.record(draft(wide))
-    assert records.waiting * len(wide) <= 4_100_000
-    assert records.dropped == 1000 - records.waiting
+        kept.record(draft(wide))
+    assert kept.waiting * len(wide) <= 4_100_000
+    assert kept.dropped == 1000 - kept.waiting
     for _ in range(10_000):
-        records.record(draft(("a",)))
-    assert records.waiting <= 8_192
+        kept.record(draft(("a",)))
+    assert kept.waiting <= 8_192
 
 
 def _info(server: servers.Server, name: str) -> str:

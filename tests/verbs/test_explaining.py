@@ -13,7 +13,7 @@ from app import plugins
 from app.domain import events, model, projecting, verdicts
 from app.framework import registry
 from app.kube import binding
-from app.store import decisions, logs, opening
+from app.store import logs, opening, records
 from app.verbs import candidates, contexts, explaining, filtering, preempting, prioritizing, reporting
 
 POLICY = "workload-policy/kosmos.io"
@@ -122,7 +122,7 @@ class Recorded:
             decided = told(answer, offered)
         reporting.report(self.context, verb, decided, 0.001)
 
-    def records(self) -> list[decisions.Decision]:
+    def records(self) -> list[records.Decision]:
         """All records, oldest first, once the thread has written them."""
         self.store.decisions.start()
         self.store.decisions.stop()

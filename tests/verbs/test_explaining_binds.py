@@ -8,7 +8,7 @@ import pytest
 from app.api import extender
 from app.domain import model
 from app.simulation import faults
-from app.store import decisions
+from app.store import records
 from app.verbs import explaining
 from tests.verbs import replicas
 
@@ -25,7 +25,7 @@ def bind(replica: replicas.Replica, pod: model.Pod, node: str) -> str:
     return error
 
 
-def explained(replica: replicas.Replica) -> list[tuple[decisions.Decision, explaining.Explanation]]:
+def explained(replica: replicas.Replica) -> list[tuple[records.Decision, explaining.Explanation]]:
     """Every record with its explanation, oldest first."""
     store = replica.store
     store.decisions.start()

@@ -16,7 +16,7 @@ from app.domain import events, model, projecting, snapshots
 from app.framework import configuring, registry
 from app.kube import binding, conditions, event_posting
 from app.simulation import faults
-from app.store import decisions, logs, opening
+from app.store import logs, opening, records
 from tests.kube import clocks
 from tests.workers import conftest
 from workers import announcing, compacting, controlling, settling, telling
@@ -343,8 +343,8 @@ def test_a_released_promise_is_in_the_log_and_wakes_who_waits(
 
 def decision(
     number: int, pod: model.Pod, reasons: dict[str, int], *, kept: int = 0, verb: str = "filter"
-) -> decisions.Decision:
-    return decisions.Decision(
+) -> records.Decision:
+    return records.Decision(
         verb=verb,
         kept=kept,
         outcome="kept" if kept else "refused",
@@ -364,9 +364,9 @@ class Records:
     """Decision records as the store would give them."""
 
     def __init__(self) -> None:
-        self.found: list[decisions.Decision] = []
+        self.found: list[records.Decision] = []
 
-    def latest(self, *, limit: int = 100) -> list[decisions.Decision]:
+    def latest(self, *, limit: int = 100) -> list[records.Decision]:
         return self.found[::-1][:limit]
 
 

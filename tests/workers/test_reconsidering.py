@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from app.domain import model
-from app.store import decisions
+from app.store import records
 from tests.scenarios import clusters, driving
 from workers import reconsidering
 
@@ -17,17 +17,17 @@ LABEL = "priority.lixueduan.com"
 class Records:
     """Decision records as the store would give them."""
 
-    found: list[decisions.Decision] = field(default_factory=list)
+    found: list[records.Decision] = field(default_factory=list)
     offered: dict[str, frozenset[str]] = field(default_factory=dict)
 
-    def latest(self, *, limit: int = 100) -> list[decisions.Decision]:
+    def latest(self, *, limit: int = 100) -> list[records.Decision]:
         return self.found[::-1][:limit]
 
-    def since(self, identity: str, *, limit: int = 1000) -> list[decisions.Decision]:
+    def since(self, identity: str, *, limit: int = 1000) -> list[records.Decision]:
         at = [decision.id for decision in self.found].index(identity)
         return self.found[at + 1 :][:limit]
 
-    def recent_candidates(self, decision: decisions.Decision) -> frozenset[str] | None:
+    def recent_candidates(self, decision: records.Decision) -> frozenset[str] | None:
         return self.offered[decision.id]
 
 
@@ -68,7 +68,7 @@ class World:
         identity = f"{len(self.records.found) + 1}-0"
         self.records.offered[identity] = offered
         self.records.found.append(
-            decisions.Decision(
+            records.Decision(
                 id=identity,
                 position=self.cluster.snapshot.position,
                 verb="filter",

@@ -7,7 +7,7 @@ import flask
 from marshmallow import Schema, fields
 
 from app.api import blueprints, errors, moments, pages, queries, schemas, services, times
-from app.store import decisions as records
+from app.store import records
 
 routes = blueprints.create("decisions", "/apis/v1", "What was answered to kube-scheduler.")
 _CHUNK = 500

@@ -7,7 +7,7 @@ from marshmallow import Schema, fields
 
 from app.api import blueprints, errors, moments, pages, queries, schemas, services
 from app.api.v1 import decisions
-from app.store import decisions as records
+from app.store import records
 from app.verbs import explaining, tabulating
 
 routes = blueprints.create("explain", "/apis/v1", "Why a pod went where it went.")

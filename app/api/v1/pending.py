@@ -7,7 +7,7 @@ from marshmallow import Schema
 
 from app.api import blueprints, moments, pages, queries, schemas, services, times
 from app.domain import model, snapshots
-from app.store import decisions
+from app.store import records
 from app.verbs import explaining, tabulating
 
 routes = blueprints.create("pending", "/apis/v1", "Pods that wait for a place.")
@@ -74,9 +74,9 @@ class _Advice:
         return found
 
 
-def _attempts(snapshot: snapshots.Snapshot) -> tuple[list[decisions.Decision], bool]:
+def _attempts(snapshot: snapshots.Snapshot) -> tuple[list[records.Decision], bool]:
     """The attempts up to the moment, newest first, and whether none are left out."""
-    found = services.current().decisions.search(decisions.Wanted(), limit=_LOOKED_AT, looked_at=_LOOKED_AT)
+    found = services.current().decisions.search(records.Wanted(), limit=_LOOKED_AT, looked_at=_LOOKED_AT)
     return [
         decision
         for decision in found.records

@@ -1,0 +1,109 @@
+"""What is on record of one answer to kube-scheduler, and how records are told apart."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import msgspec
+
+from app.domain import model, snapshots
+
+LOOKED_AT = 20_000
+"""Records that one question looks through: a fifth of a second of an extender's time."""
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of an answer from the moment it is given."""
+
+    position: model.Position
+    verb: str
+    pod: model.Pod
+    configuration: str
+    """Registry.digest."""
+    kept: int
+    outcome: str
+    """kept, refused, bound, error ..."""
+    at: str
+    """RFC 3339."""
+    milliseconds: float
+    reasons: dict[str, int] = {}
+    """Sentence -> nodes refused with it."""
+    plugins: tuple[str, ...] = ()
+    """The plugins that refused or scored."""
+    node: model.NodeName = ""
+    victims: dict[str, tuple[str, ...]] = {}
+    """Node -> uids, for preempt."""
+    error: str = ""
+
+
+class Draft(Answered, frozen=True, kw_only=True):
+    """A decision as the verb knows it: nothing is packed yet."""
+
+    names: Collection[model.NodeName]
+    """The candidates; a frozenset is packed once, however many decisions share it."""
+    snapshot: snapshots.Snapshot | None = None
+    """The snapshot decided on; without it the follower is asked which nodes there were."""
+
+
+class Decision(Answered, frozen=True, kw_only=True, omit_defaults=True):
+    """One decision on record."""
+
+    id: str = ""
+    """Given by the store."""
+    candidates: bytes
+    """See packing; over the names of the nodes at ``position``."""
+    count: int
+    """How many candidates there were."""
+
+    @classmethod
+    def of(cls, draft: Draft, candidates: bytes) -> "Decision":
+        """The draft with its candidates packed."""
+        shared = {name: getattr(draft, name) for name in _SHARED}
+        return cls(**shared, candidates=candidates, count=len(draft.names))
+
+
+_SHARED = Answered.__struct_fields__
+
+
+class Found(NamedTuple):
+    """The records that fit, newest first, and where the search ended."""
+
+    records: list[Decision]
+    behind: str | None
+    """The id behind which older records were not looked at; None if there are none."""
+    looked_at: int
+    """How many records were gone through."""
+
+
+class Wanted(NamedTuple):
+    """Which records; None: any."""
+
+    pod: str | None = None
+    """``namespace/name``, or a uid."""
+    node: str | None = None
+    """The chosen one, or one with victims."""
+    plugin: str | None = None
+    """One that refused or scored."""
+    reason: str | None = None
+    """A part of a sentence."""
+    outcome: str | None = None
+    verb: str | None = None
+
+    def needles(self) -> list[bytes]:
+        """What stands in every record that fits: to look for it is a tenth of the work of decoding."""
+        named = None if self.pod is None else self.pod.rpartition("/")[2]
+        whole = (named, self.node, self.plugin, self.outcome, self.verb)
+        return [_encoder.encode(text) for text in whole if text is not None]
+
+    def fits(self, decision: Decision) -> bool:
+        """Whether the record is one of those."""
+        return (
+            (self.pod is None or self.pod in (decision.pod.key, decision.pod.uid))
+            and (self.node is None or self.node == decision.node or self.node in decision.victims)
+            and (self.plugin is None or self.plugin in decision.plugins)
+            and (self.reason is None or any(self.reason in sentence for sentence in decision.reasons))
+            and (self.outcome is None or self.outcome == decision.outcome)
+            and (self.verb is None or self.verb == decision.verb)
+        )
+
+
+_encoder = msgspec.json.Encoder()
