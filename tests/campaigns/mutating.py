@@ -239,9 +239,9 @@ class _Trial:
             witness = self._folder / _WITNESS
             by = witness.read_text() if witness.exists() else ""
         finally:
-            # With it whatever it has started.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)
+            _end_all_in(self._folder)
             shutil.rmtree(self._folder, ignore_errors=True)
         if status is None:
             return "late", by
@@ -258,6 +258,14 @@ def _loads(server: embedded.Server, text: str) -> bool:
     finally:
         client.close()
     return True
+
+
+def _end_all_in(folder: pathlib.Path) -> None:
+    """End the servers that a child has left behind: each leads a session of its own, in this folder."""
+    for command in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if str(folder).encode() in command.read_bytes():
+                os.kill(int(command.parent.name), signal.SIGKILL)
 
 
 def _waited(child: int) -> int | None:
