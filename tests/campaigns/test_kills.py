@@ -12,6 +12,11 @@ import pytest
 from tests.campaigns import loads, sizes, stacks
 from tests.e2e import processes, waiting
 
+# ssl.SSLSocket forgets to close a socket that was reset before the handshake began, as a kill may do it.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning"
+)
+
 VICTIMS = ("recorder", "extender", "controller", "server")
 LONGEST = 0.3
 """Seconds for which a process that is ready again is left alone at most."""
