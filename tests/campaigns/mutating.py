@@ -91,6 +91,7 @@ def _planted_in(module: ModuleType) -> Callable[[str], None]:
 SUBJECTS = {
     "function": Subject(
         (
+            "tests/store/test_refusals.py",
             "tests/store/test_logs.py",
             "tests/store/test_doubts.py",
             "tests/store/test_functions.py",
@@ -147,7 +148,7 @@ def _tested(subject: Subject, trial: "_Trial", *, aloud: bool) -> int:
     hypothesis_settings.load_profile("mutant")
     # That hypothesis was there before pytest is no news.
     quiet = ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:cacheprovider"]
-    words = ["-x", "--timeout", "60", *quiet, *subject.tests]
+    words = ["-x", "-m", "not campaign", "--timeout", "60", *quiet, *subject.tests]
     if subject.without:
         words += ["-k", subject.without]
     if not aloud:
