@@ -37,6 +37,17 @@ def test_offsets_are_dense_and_entries_come_back_in_order(store: opening.Store) 
     assert store.log.head() == model.Position(store.log.incarnation, 3)
 
 
+def test_entries_are_dated_by_the_server(store: opening.Store) -> None:
+    def now() -> int:
+        seconds, microseconds = store.client.time()
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
+    before = now()
+    appended = store.log.append(logs.Batch(events=[writing.seen("u1")]))
+    assert before <= appended.at_ms <= now()
+    assert [entry.at_ms for entry in store.log.read(0)] == [appended.at_ms]
+
+
 def test_versions_counts_and_marks_are_written_in_the_same_call(store: opening.Store) -> None:
     batch = logs.Batch(
         events=[writing.seen("u1"), writing.seen("u2"), events.PodGone("u1", "blue", "pod-u1")],

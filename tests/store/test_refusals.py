@@ -1,4 +1,4 @@
-"""What the function append refuses, asked directly: a Log asks it only what it believes to be true itself."""
+"""What the functions refuse, asked directly: a Log asks them only what it believes to be true itself."""
 
 import itertools
 from collections.abc import Mapping
@@ -20,16 +20,37 @@ def asked(
     ceilings: Mapping[str, int] | None = None,
 ) -> list[object]:
     """The reply to a batch of nothing under this guard, from a writer of its own."""
-    names, tops = store.keys, ceilings or {}
+    tops = ceilings or {}
     standing = [store.log.incarnation if incarnation is None else incarnation, seen, at_ms]
     writer = ["1", "", "somebody", ""]
     sizes = [0, 0, 0, len(tops), 0, 0]
-    session = names.session(f"direct-{next(_sessions)}")
-    touched = [names.log, names.meta, names.versions, names.counts, session]
     given = [*standing, *writer, *sizes, *itertools.chain.from_iterable(tops.items())]
-    reply = store.client.fcall(keys.function("append"), len(touched), *touched, *map(str, given))
+    return called(store, "append", *given)
+
+
+def called(store: opening.Store, name: str, *given: object) -> list[object]:
+    """The reply of one of the functions to these arguments, from a session of its own."""
+    names = store.keys
+    touched = {
+        "append": [names.versions, names.counts, names.session(f"direct-{next(_sessions)}")],
+        "rewind": [names.versions, names.counts],
+        "trim": [names.checkpoints, names.readers],
+    }
+    places = [names.log, names.meta, *touched.get(name, [])]
+    reply = store.client.fcall(keys.function(name), len(places), *places, *map(str, given))
     assert isinstance(reply, list)
     return reply
+
+
+def asking(store: opening.Store, incarnation: str) -> dict[str, list[object]]:
+    """What each function replies to somebody who believes in that incarnation."""
+    return {
+        "append": asked(store, incarnation=incarnation),
+        "read": called(store, "read", incarnation, 0, "", 10),
+        "doubt": called(store, "doubt", incarnation, 1, "", 0),
+        "trim": called(store, "trim", incarnation, 1, 1, 1000),
+        "rewind": called(store, "rewind", incarnation, "new", "former", "", "", "{}", "store"),
+    }
 
 
 def fill(store: opening.Store, number: int) -> int:
@@ -47,15 +68,40 @@ def test_who_believes_in_another_incarnation_is_told_of_the_one_there_is(store: 
     assert store.log.standing().lost is None
 
 
+def test_every_function_tells_the_incarnation_and_the_head_that_it_found(store: opening.Store) -> None:
+    fill(store, 3)
+    found = store.log.incarnation.encode()
+    for name, reply in asking(store, "another").items():
+        assert reply == ([b"CHANGED", found] if name == "rewind" else [b"REWOUND", found, 3]), name
+
+
 def test_an_emptied_store_has_no_incarnation_and_no_head(store: opening.Store) -> None:
     store.client.delete(store.keys.meta)
-    assert asked(store) == [b"REWOUND", b"", 0]
+    for name, reply in asking(store, "another").items():
+        assert reply == ([b"CHANGED", b""] if name == "rewind" else [b"REWOUND", b"", 0]), name
+
+
+@pytest.mark.parametrize("schema", [b"7", None])
+def test_every_function_tells_the_schema_that_it_found(store: opening.Store, schema: bytes | None) -> None:
+    store.client.hdel(store.keys.meta, "schema")
+    if schema:
+        store.client.hset(store.keys.meta, "schema", schema)
+    for name, reply in asking(store, store.log.incarnation).items():
+        assert reply == [b"SCHEMA", schema or b"0"], name
+
+
+def test_a_new_incarnation_is_refused_to_a_lower_epoch(store: opening.Store) -> None:
+    store.client.hset(store.keys.meta, mapping={"epoch": "10", "writer": "other"})
+    for epoch, writer in (("9", "other"), ("10", "one")):
+        given = store.log.incarnation, "new", "former", epoch, writer, "{}", "store"
+        assert called(store, "rewind", *given) == [b"FENCED", b"10", b"other"]
 
 
 @pytest.mark.parametrize("seen", [1, 2, 3])
 def test_an_entry_that_was_written_at_another_time_is_another_entry(store: opening.Store, seen: int) -> None:
     fill(store, 3)
     found = store.log.incarnation
+    assert called(store, "read", found, seen, "1", 10) == [b"REWOUND", found.encode(), 3]
     assert asked(store, seen=seen, at_ms="1") == [b"REWOUND", found.encode(), 3]
     # From now on nobody writes, whatever he knows.
     assert asked(store) == [b"REWOUND", found.encode(), 3]
