@@ -53,17 +53,15 @@ def asking(store: opening.Store, incarnation: str) -> dict[str, list[object]]:
     }
 
 
-def fill(store: opening.Store, number: int) -> int:
-    """Append one by one; milliseconds of the last."""
-    for at in range(number):
-        appended = store.log.append(logs.Batch(events=[writing.seen(f"u{at}")]))
-    return appended.at_ms
+def fill(store: opening.Store, number: int) -> list[int]:
+    """Append one by one; the milliseconds of each."""
+    return [store.log.append(logs.Batch(events=[writing.seen(f"u{at}")])).at_ms for at in range(number)]
 
 
 def test_who_believes_in_another_incarnation_is_told_of_the_one_there_is(store: opening.Store) -> None:
-    at_ms = fill(store, 3)
+    *_, last = fill(store, 3)
     found = store.log.incarnation.encode()
-    for seen, known in ((0, ""), (3, str(at_ms))):
+    for seen, known in ((0, ""), (3, str(last))):
         assert asked(store, incarnation="another", seen=seen, at_ms=known) == [b"REWOUND", found, 3]
     assert store.log.standing().lost is None
 
@@ -131,3 +129,22 @@ def test_each_count_has_its_own_ceiling(store: opening.Store) -> None:
     assert asked(store, ceilings={"a": 1, "b": 5, "c": 3})[:3] == [b"OK", 1, 0]
     assert asked(store, ceilings={"a": 9, "b": 4, "c": 9}) == [b"CEILING", b"b", 5, 4]
     assert asked(store, ceilings={"a": 9, "b": 9, "c": 2}) == [b"CEILING", b"c", 3, 2]
+
+
+def test_a_reader_whose_entry_was_trimmed_goes_on_where_nothing_is_missing(store: opening.Store) -> None:
+    *_, last = fill(store, 5)
+    store.client.xtrim(store.keys.log, minid="4-0", approximate=False)
+    found = store.log.incarnation
+    assert called(store, "read", found, 2, "1", 10) == [b"TRIMMED", 4]
+    reply = called(store, "read", found, 3, "1", 10)
+    assert (reply[0], reply[1], reply[2], len(reply)) == (b"OK", 5, last, 7)
+
+
+def test_an_entry_that_is_missing_is_told(store: opening.Store) -> None:
+    _, second, *_ = fill(store, 4)
+    store.client.xtrim(store.keys.log, minid="2-0", approximate=False)
+    store.client.xdel(store.keys.log, "3-0", "4-0")
+    found = store.log.incarnation
+    for known in ("", second):
+        assert called(store, "read", found, 2, known, 10) == [b"GAP", 3]
+    assert called(store, "read", found, 2, "1", 10) == [b"REWOUND", found.encode(), 4]
