@@ -91,7 +91,7 @@ def _planted_in(module: ModuleType) -> Callable[[str], None]:
 SUBJECTS = {
     "function": Subject(
         (
-            "tests/store/test_refusals.py",
+            "tests/store/test_replying.py",
             "tests/store/test_logs.py",
             "tests/store/test_doubts.py",
             "tests/store/test_functions.py",

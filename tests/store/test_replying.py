@@ -1,4 +1,4 @@
-"""What the functions refuse, asked directly: a Log asks them only what it believes to be true itself."""
+"""What the functions reply, asked directly: a Log asks them only what it believes to be true itself."""
 
 import itertools
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def called(store: opening.Store, name: str, *given: object) -> list[object]:
         "rewind": [names.versions, names.counts],
         "trim": [names.checkpoints, names.readers],
     }
-    places = [names.log, names.meta, *touched.get(name, [])]
+    places = [names.readers] if name == "attend" else [names.log, names.meta, *touched.get(name, [])]
     reply = store.client.fcall(keys.function(name), len(places), *places, *map(str, given))
     assert isinstance(reply, list)
     return reply
@@ -148,3 +148,22 @@ def test_an_entry_that_is_missing_is_told(store: opening.Store) -> None:
     for known in ("", second):
         assert called(store, "read", found, 2, known, 10) == [b"GAP", 3]
     assert called(store, "read", found, 2, "1", 10) == [b"REWOUND", found.encode(), 4]
+
+
+def test_whatever_is_dated_is_dated_by_the_server(store: opening.Store) -> None:
+    def now() -> int:
+        seconds, microseconds = store.client.time()
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
+    def dated(name: str, *given: object) -> int:
+        before, reply, after = now(), called(store, name, *given), now()
+        at_ms = reply[-1]
+        assert isinstance(at_ms, int)
+        assert before <= at_ms <= after
+        return at_ms
+
+    attended = dated("attend", "reader", 7)
+    assert store.client.hget(store.keys.readers, "reader") == f"7 {attended}".encode()
+    begun = dated("rewind", store.log.incarnation, "new", "former", "5", "one", "{}", "store")
+    meta = store.client.hgetall(store.keys.meta)
+    assert (meta[b"at"], meta[b"recorded"]) == (str(begun).encode(),) * 2
