@@ -167,3 +167,10 @@ def test_whatever_is_dated_is_dated_by_the_server(store: opening.Store) -> None:
     begun = dated("rewind", store.log.incarnation, "new", "former", "5", "one", "{}", "store")
     meta = store.client.hgetall(store.keys.meta)
     assert (meta[b"at"], meta[b"recorded"]) == (str(begun).encode(),) * 2
+
+
+def test_a_reader_that_leaves_is_forgotten_and_no_other(store: opening.Store) -> None:
+    for reader in ("one", "other"):
+        called(store, "attend", reader, 7)
+    called(store, "attend", "one", "")
+    assert set(store.client.hkeys(store.keys.readers)) == {b"other"}
