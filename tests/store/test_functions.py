@@ -1,5 +1,6 @@
 """What the store's functions refuse, and at which edge: schemas not theirs, and what may be trimmed."""
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -94,6 +95,14 @@ def test_a_reader_that_lives_holds_what_it_has_not_read(filled: opening.Store) -
     assert (held.value.reader, held.value.offset) == ("slow", 2)
     # What it has read includes its own offset: it can go on from there.
     assert trim(filled, 2) == 1
+
+
+def test_a_reader_counts_as_dead_as_soon_as_its_time_is_over(filled: opening.Store) -> None:
+    # In the second half of a second: its parts must not be taken from it.
+    while not 500_000 <= int(filled.client.time()[1]) < 900_000:
+        time.sleep(0.01)
+    filled.client.hset(filled.keys.readers, "late", f"0 {now_ms(filled) - 600}")
+    assert filled.log.trim(3, 4, reader_timeout=0.5) == 2
 
 
 def test_readers_that_said_nothing_for_long_hold_nothing_and_are_forgotten(filled: opening.Store) -> None:
