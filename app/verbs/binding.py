@@ -69,12 +69,10 @@ def _bound(context: contexts.Context, request: Request, deadline: float) -> Boun
     if promised.bound:
         return _done(request, snapshot)
     left = deadline - context.monotonic()
-    if left <= 0:
-        # Others count on it that no Binding is sent later than this (see _resolve).
+    if left < _LEAST:
+        # Others count on it that no attempt of a Binding begins after the deadline (see _over).
         raise errors.StateAway("topolog: the time for this bind is over; nothing was bound")
-    outcome = context.binder.bind(
-        request.namespace, request.name, request.uid, request.node, timeout=max(_LEAST, left)
-    )
+    outcome = context.binder.bind(request.namespace, request.name, request.uid, request.node, timeout=left)
     match outcome:
         case binding.Bound():
             return _done(request, snapshot)

@@ -375,6 +375,34 @@ def test_no_binding_is_repeated_after_its_time(world: World) -> None:
     assert len(sent) == 2  # one Binding, and one look at the pod
 
 
+@pytest.mark.parametrize("left", [0.15, 0.07, 0.001, -1.0])
+def test_no_binding_is_repeated_after_its_time_when_little_of_it_was_left(world: World, left: float) -> None:
+    """A bind that had a tenth of a second granted although less was left sent its repetition too late."""
+    uid = world.cluster.pod("web-0")["metadata"]["uid"]
+    world.recorder()
+    extender = world.extender()
+    budget = extender.context.budgets.bind
+    deadline = world.clock.now + budget
+    sent: list[float] = []
+
+    def slow(_: connecting.Wire, call: wires.Call, __: connecting.Packed, ask: wires.Ask) -> object:
+        answer = ask()
+        if call is wires.Call.APPEND:
+            world.clock.now = deadline - left
+        return answer
+
+    def lost(*_: object, timeout: float, **__: object) -> object:
+        sent.append(world.clock.now)
+        world.clock.advance(timeout)
+        raise errors.Unreachable("simulated: no answer")
+
+    with wires.watched(slow), mock.patch.object(clusters.Client, "exchange", lost):
+        error = extender.bind("shop", "web-0", uid, "h1")
+    assert ("the time for this bind is over" in error) == (left < 0.1)
+    assert bool(sent) == (left >= 0.1)
+    assert all(when <= deadline for when in sent[:-1])  # the last one reads the pod
+
+
 def test_a_denied_repetition_proves_nothing_about_the_first_binding(world: World) -> None:
     """The answer to the first was lost; the second attempt was denied."""
     uid = world.cluster.pod("web-0")["metadata"]["uid"]
