@@ -18,6 +18,8 @@ from app.store import errors, logs, opening
 from app.verbs import releasing
 from workers import announcing, leading, reconsidering, settling, telling
 
+GATHER = 0.1
+"""Seconds between two readings of the log: nobody waits for what is done here so urgently."""
 SETTLE_EVERY = 5.0
 TELL_EVERY = 1.0
 RECONSIDER_EVERY = 0.25
@@ -82,7 +84,7 @@ class Controller:
     def run(self) -> None:
         """Control until stopped."""
         follower = self._store.follower
-        follower.start()
+        follower.start(gather=GATHER)
         while not follower.wait_until_caught_up(timeout=0.2):
             if self._stopped.is_set():
                 return

@@ -18,6 +18,11 @@ from workers import drafting, gathering, leading
 
 LINGER = 0.003
 """Seconds that the first change of a batch waits for company."""
+BREATH = 0.1
+"""Seconds from an append to the next one, unless something comes that somebody may wait for.
+
+An append costs this process, the store and all who read along about the same, be it of one event or ten.
+"""
 MARKS_EVERY = 10.0
 """Seconds between two appends of checkpoints alone."""
 _PAUSE, _LONGEST_PAUSE = 0.1, 5.0
@@ -55,7 +60,8 @@ class Recorder:
         )
         self._guard = logs.NO_GUARD
         self._marks: dict[str, str] = {}
-        self._marked = 0.0
+        self._appended = 0.0
+        """When something was last appended."""
         self._asked: dict[str, int] = {}
         """Kind -> the last request for a list that was seen to."""
         self.applied: frozenset[str] = frozenset()
@@ -133,7 +139,7 @@ class Recorder:
 
     def _begin(self, term: leading.Term) -> gathering.Inbox:
         """Nothing is known yet of what is recorded in this term."""
-        self._guard, self._marks, self._marked, self.trouble = term.guard, {}, 0.0, ""
+        self._guard, self._marks, self._appended, self.trouble = term.guard, {}, 0.0, ""
         self._asked = {kind.name: self._answered(kind, term.marks) for kind in self._kinds}
         self._inbox = gathering.Inbox()
         return self._inbox
@@ -142,7 +148,8 @@ class Recorder:
         return len(self.applied) == len(self._kinds)
 
     def _turn(self) -> None:
-        changes = self._inbox.take(_MOST, linger=LINGER, timeout=1.0)
+        patience = self._appended + BREATH - time.monotonic()
+        changes = self._inbox.take(_MOST, linger=LINGER, timeout=1.0, patience=patience)
         waiting: list[drafting.Step] = []
         for change in changes:
             if isinstance(change, reflecting.Listed):
@@ -251,11 +258,11 @@ class Recorder:
         return any(found[at : at + len(facts)] == facts for at in range(len(found) - len(facts) + 1))
 
     def _written(self, draft: drafting.Draft) -> None:
-        self._marks, self._marked = {}, time.monotonic()
+        self._marks, self._appended = {}, time.monotonic()
         _tell(draft)
 
     def _due(self, marks: Mapping[str, str]) -> bool:
-        return bool(marks or self._marks) and time.monotonic() - self._marked >= MARKS_EVERY
+        return bool(marks or self._marks) and time.monotonic() - self._appended >= MARKS_EVERY
 
     def _marks_due(self) -> bool:
         return bool(self._marks) and self._due({})

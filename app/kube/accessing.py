@@ -6,6 +6,7 @@ are all the official client's business; only the outcome is used here.
 
 import os
 import pathlib
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,10 @@ _UNUSABLE = (config.ConfigException, OSError, ValueError, TypeError, KeyError, A
 _load_file: Callable[..., None] = config.load_kube_config
 _load_service_account: Callable[..., None] = config.load_incluster_config
 _contexts: Callable[..., tuple[list[Any], Any]] = config.list_kube_config_contexts
+RENEWED_SECONDS = 1.0
+"""So long the header is used: the official client goes through its whole configuration to make it.
+
+It renews what ends within a minute or more, so that what is this old is good."""
 _POD_NAMESPACE = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _keep_alive: Callable[[], list[Any]] = keepalive.tcp_keepalive_socket_options
 
@@ -43,13 +48,17 @@ class Access:
         self.server_name: str | None = configuration.tls_server_name
         self.direct = not configuration.proxy
         """No proxy stands between."""
+        self._authorization, self._stale_at = "", 0.0
         self.namespace = namespace or "default"
         """Where this process' own objects are, if nothing else is said."""
 
     def authorization(self) -> str:
         """The Authorization header of this moment; empty if there is none. Tokens are renewed here."""
-        value = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-        return value.strip() if value else ""
+        now = time.monotonic()
+        if now >= self._stale_at:
+            value = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+            self._authorization, self._stale_at = value.strip() if value else "", now + RENEWED_SECONDS
+        return self._authorization
 
     def pool(self) -> PoolManager:
         """Connections as the official client makes them."""

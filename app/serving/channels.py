@@ -42,10 +42,14 @@ class Channel(ssl.SSLSocket):
     def reply(self, head: bytes, data: "ReadableBuffer") -> None:
         """Send a head and what belongs to it, with the beginning of that in the first record."""
         body = memoryview(data)
+        room = deadlines.RECORD - len(head)
+        if len(body) <= room:
+            self._send(head + body)
+            return
         # Each record is a write of its own: without this, each would wake the client.
         self._cork(True)
-        self._send(head + body[: deadlines.RECORD - len(head)])
-        self._send(body[deadlines.RECORD - len(head) :])
+        self._send(head + body[:room])
+        self._send(body[room:])
         self._cork(False)
 
     def finish(self) -> None:

@@ -12,6 +12,8 @@ from app.store import errors, heads, incarnations, tailing
 
 _WAIT_MS = 250
 _PAUSE_SECONDS = 0.05
+_ABREAST_SECONDS = 0.05
+"""Who reads and writes here keeps the snapshot at the head: this thread need not hear of each event too."""
 _LONGEST_PAUSE_SECONDS = 1.0
 
 
@@ -20,10 +22,17 @@ class Follower(heads.Head):
 
     _stopping: threading.Event
     _watch: tailing.Tail
+    _gather = 0.0
 
-    def start(self) -> None:
-        """Begin to follow in a thread of its own."""
+    def start(self, *, gather: float = 0.0) -> None:
+        """Begin to follow in a thread of its own.
+
+        ``gather``: seconds after which it asks again at the soonest; what comes meanwhile is read together.
+        For whoever has no haste: each reading costs this process and the store about the same, be it of
+        one event or of twenty. Those who catch up do not wait for it.
+        """
         if self._thread is None:
+            self._gather = gather
             self._stopping, self._watch = threading.Event(), self._log.tail()
             self._thread = threading.Thread(target=self._follow, name="follower", daemon=True)
             self._thread.start()
@@ -47,6 +56,7 @@ class Follower(heads.Head):
         while not self._stopping.is_set():
             try:
                 with self._lock:
+                    abreast = news is not None and news.here.offset < news.read.head <= self._snapshot.offset
                     if news is None or not self._take(news):
                         self._pull_on()
                     here, known_ms, known = self._snapshot, self._known_ms, self._log.seen
@@ -55,6 +65,9 @@ class Follower(heads.Head):
                     self._reader.attend(here.offset)
                 self.error = None
                 pause = _PAUSE_SECONDS
+                rest = max(self._gather, _ABREAST_SECONDS if abreast else 0.0)
+                if rest and self._stopping.wait(rest):
+                    return
                 news = self._come(here, known_ms, known)
             except Exception as error:
                 # Nothing may end this thread: whoever catches up gets the error, readiness shows it.

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Iterator
 
 import pytest
+from kubernetes import client
 from kubernetes.config import incluster_config
 
 from app.kube import accessing, clients, errors
@@ -119,6 +120,23 @@ def test_the_token_of_a_service_account_is_read_anew(
     access = accessing.find()
     assert access.authorization() == "bearer new"
     assert reads(access)
+
+
+def test_the_header_is_made_anew_every_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Making it goes through the whole configuration of the official client: too much for each Binding."""
+    now = [1000.0]
+    monkeypatch.setattr("app.kube.accessing.time.monotonic", lambda: now[0])
+    configuration = client.Configuration()
+    said = iter(["one", "two"])
+
+    def renew(this: client.Configuration) -> None:
+        this.api_key["BearerToken"] = f"Bearer {next(said)}"
+
+    monkeypatch.setattr(configuration, "refresh_api_key_hook", renew)
+    access = accessing.Access(configuration)
+    assert [access.authorization() for _ in range(3)] == ["Bearer one"] * 3
+    now[0] += accessing.RENEWED_SECONDS
+    assert access.authorization() == "Bearer two"
 
 
 def test_a_server_of_another_authority_is_not_talked_to(

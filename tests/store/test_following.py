@@ -214,6 +214,53 @@ def test_the_thread_follows_by_itself(follower: following.Follower, store: openi
     assert follower.error is None
 
 
+def test_who_has_no_haste_reads_more_at_a_time_and_catches_up_at_once(store: opening.Store) -> None:
+    follower = store.follower
+    heard: list[int] = []
+    follower.subscribe(lambda _before, _after, entry: heard.append(entry.offset))
+    follower.start(gather=60.0)
+    assert follower.wait_until_caught_up(timeout=20)
+    for i in range(5):
+        store.log.append(logs.Batch(events=[writing.seen(f"u{i}")]))
+    time.sleep(0.1)
+    assert follower.snapshot.offset == 0
+    assert follower.catch_up().offset == 5
+    follower.stop()
+    follower.start(gather=0.01)
+    end = time.monotonic() + 20
+    while len(heard) < 5 and time.monotonic() < end:
+        time.sleep(0.005)
+    follower.stop()
+    assert heard == [1, 2, 3, 4, 5]
+
+
+def test_the_thread_rests_while_the_process_keeps_itself_at_the_head(
+    follower: following.Follower, store: opening.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An extender that binds hears of its own promises again and again: it knows them already."""
+    monkeypatch.setattr(following, "_ABREAST_SECONDS", 60.0)
+    reached, known = threading.Event(), threading.Event()
+
+    def hear(_before: snapshots.Snapshot, after: snapshots.Snapshot, _entry: tailing.Entry) -> None:
+        reached.set()
+        if after.offset == 1:
+            known.wait(20)
+
+    assert follower.wait_until_caught_up(timeout=20)
+    follower.subscribe(hear)
+    store.log.append(logs.Batch(events=[writing.seen("u1")]))
+    assert reached.wait(20)
+    # What the thread is about to ask for is read by somebody else.
+    store.log.append(logs.Batch(events=[writing.seen("u2")]))
+    assert follower.catch_up().offset == 2
+    known.set()
+    time.sleep(0.1)
+    store.log.append(logs.Batch(events=[writing.seen("u3")]))
+    time.sleep(0.1)
+    assert follower.snapshot.offset == 2
+    assert follower.catch_up().offset == 3
+
+
 def test_a_log_of_many_chunks_is_read_whole(store: opening.Store) -> None:
     total = 2 * tailing.CHUNK + 500
     for start in range(0, total, 250):
