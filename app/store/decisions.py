@@ -6,8 +6,9 @@ as dropped; no verb ever waits or fails for it.
 """
 
 import threading
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 import redis
@@ -182,11 +183,17 @@ class Decisions:
         while self._drafts:
             batch = [self._drafts.popleft() for _ in range(min(_BATCH, len(self._drafts)))]
             try:
-                self._send([self._encoded(draft) for draft in batch])
+                self._send(list(self._unhurried(batch)))
                 self.written += len(batch)
             except Exception:
                 # A record that cannot be written must not keep the next ones from it.
                 self.dropped += len(batch)
+
+    def _unhurried(self, batch: Iterable[records.Draft]) -> Iterator[bytes]:
+        """The records; after each, whoever answers a verb may go on."""
+        for draft in batch:
+            yield self._encoded(draft)
+            time.sleep(0)
 
     def _encoded(self, draft: records.Draft) -> bytes:
         given = draft.snapshot

@@ -226,7 +226,12 @@ BUGS = (
         "over = _over(context, request, standing)\n                if _awaited(",
         "over = True\n                if False and _awaited(",
     ),
-    Bug("a Binding is sent long after its time", "app.verbs.binding:_bound", "if left < _LEAST:", "if False:"),
+    Bug(
+        "a Binding is sent long after its time",
+        "app.verbs.binding:_bound",
+        "if left < _LEAST:",
+        "if False:",
+    ),
     Bug(
         "an answer that is lost counts as a refusal",
         "app.kube.binding:ApiBinder._resolved",
