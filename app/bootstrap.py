@@ -5,7 +5,6 @@ with one sentence; the store, the cluster and the threads are opened after the f
 """
 
 import contextlib
-import datetime
 import gc
 import os
 import signal
@@ -145,7 +144,7 @@ class Service:
             log=store.log,
             decisions=store.decisions,
             binder=binding.ApiBinder(self._client),
-            now=_now,
+            now=telemetry.now,
             monotonic=time.monotonic,
             digest=self._plugins.digest,
             flags=_flags(chosen),
@@ -260,8 +259,3 @@ def _flags(chosen: settings.Settings) -> dict[str, str]:
     if chosen.debug.filters:
         flags["f"] = "true"
     return flags
-
-
-def _now() -> str:
-    now = datetime.datetime.now(datetime.UTC)
-    return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -9,7 +9,7 @@ import re
 import msgspec
 
 from app.api import strictness
-from app.domain import model, verdicts
+from app.domain import lasting, model, verdicts
 from app.verbs import candidates
 
 MOST_NODES = 65_536
@@ -173,7 +173,7 @@ def _name(text: object, what: str) -> str:
 
 def _refuse_unfit(found: candidates.Candidates, everywhere: verdicts.Names) -> None:
     """Refuse names that no node can have; those of known nodes were looked at when they became known."""
-    if found.nodes is everywhere:
+    if found.nodes is everywhere or isinstance(found.nodes, lasting.Among):
         return
     if len(found.names) > MOST_NODES:
         raise strictness.BadRequest(f"{len(found.names)} nodes are offered; at most {MOST_NODES} are taken")

@@ -5,7 +5,9 @@ thousand: two such sets are compared once, not for each pod. Any other set is co
 and nothing of it is kept.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import Self
 
 from app.domain import model
 
@@ -21,10 +23,29 @@ class Lasting(frozenset[model.NodeName]):
     __slots__ = ()
 
 
+class Among(frozenset[model.NodeName]):
+    """A set that is known to be a part of a lasting one: what holds for all of that holds for it.
+
+    Looking up each name in another large set would fetch most of it from memory.
+    """
+
+    __slots__ = ("of",)
+    of: Lasting
+
+    def __new__(cls, nodes: Iterable[model.NodeName], of: Lasting) -> Self:
+        """``of`` holds every one of the nodes."""
+        made = super().__new__(cls, nodes)
+        made.of = of
+        return made
+
+
 def minus(nodes: Names, others: Names) -> Names:
     """The nodes that are not among the others."""
-    if isinstance(nodes, Lasting) and isinstance(others, Lasting):
-        return _minus(nodes, others)
+    if isinstance(others, Lasting):
+        if isinstance(nodes, Lasting):
+            return _minus(nodes, others)
+        if isinstance(nodes, Among):
+            return nodes & _minus(nodes.of, others)
     return nodes - others
 
 
@@ -32,6 +53,8 @@ def common(nodes: Names, others: Names) -> Names:
     """The nodes that are among the others too; ``nodes`` itself if all are."""
     if isinstance(nodes, Lasting) and isinstance(others, Lasting):
         return _common(nodes, others)
+    if isinstance(nodes, Among) and isinstance(others, Lasting) and not _minus(nodes.of, others):
+        return nodes
     return nodes if nodes <= others else nodes & others
 
 

@@ -6,7 +6,7 @@ here may slow down or fail what it tells of.
 """
 
 from app.telemetry import metrics
-from app.telemetry.calls import fault, rejected, verb
+from app.telemetry.calls import fault, now, rejected, verb
 from app.telemetry.configuring import configure, log
 
-__all__ = ["configure", "fault", "log", "metrics", "rejected", "verb"]
+__all__ = ["configure", "fault", "log", "metrics", "now", "rejected", "verb"]

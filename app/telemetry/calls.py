@@ -73,7 +73,7 @@ def verb(
     if not shape.calls:
         return
     call = Call(
-        time=_now(),
+        time=now(),
         level="warning" if error else "info",
         event="call",
         verb=name,
@@ -106,16 +106,16 @@ def fault(name: str, pod: str, error: BaseException) -> None:
 _second = (0, "")
 
 
-def _now() -> str:
+def now() -> str:
     """The wall clock as RFC 3339 in milliseconds; the part up to the second is made once a second."""
     global _second
-    now = time.time()
-    whole = int(now)
+    present = time.time()
+    whole = int(present)
     at, text = _second
     if at != whole:
         text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
         _second = (whole, text)
-    return f"{text}.{int((now - whole) * 1000):03d}Z"
+    return f"{text}.{int((present - whole) * 1000):03d}Z"
 
 
 def _for_people(call: Call) -> bytes:

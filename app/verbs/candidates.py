@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from app.domain import model, verdicts
+from app.domain import lasting, model, verdicts
 
 
 class Candidates:
@@ -19,12 +19,15 @@ class Candidates:
     ) -> None:
         """``everywhere`` are all nodes of the cluster: if they are offered, ``nodes`` is that very set.
 
-        Mostly they are, in an order of kube-scheduler's own; what holds for all of them is known already.
+        Mostly they are, in an order of kube-scheduler's own; what holds for all of them is known already. If
+        some of them are offered, ``nodes`` knows that it is a part of them.
         """
         nodes = names if isinstance(names, frozenset) else frozenset(names)
         # Sets of one size are compared by their hashes alone, 64 keyed bits: comparing name by name
         # would fetch every known name from memory, where the other programs' work has moved it.
         alike = len(nodes) == len(everywhere) and hash(nodes) == hash(everywhere)
+        if not alike and isinstance(everywhere, lasting.Lasting) and nodes <= everywhere:
+            nodes = lasting.Among(nodes, everywhere)
         self.nodes: verdicts.Names = everywhere if alike else nodes
         self.repeated = len(nodes) != len(names)
         """Some name was offered twice; a reply must not repeat it (extender-contract-checked N13)."""

@@ -4,7 +4,8 @@ All of it is off the answer's path: nothing here waits for anything or fails.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from app import telemetry
 from app.domain import model, snapshots, verdicts
@@ -12,8 +13,7 @@ from app.store import records
 from app.verbs import binding, candidates, contexts, errors, filtering, preempting, showing
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(msgspec.Struct, frozen=True):
     """What became of one call."""
 
     pod: model.Pod
@@ -22,14 +22,14 @@ class Decided:
     names: Collection[model.NodeName] = ()
     kept: int = 0
     snapshot: snapshots.Snapshot | None = None
-    reasons: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, int] = {}
     """Sentence -> nodes refused with it."""
-    refusals: Mapping[str, int] = field(default_factory=dict)
+    refusals: Mapping[str, int] = {}
     """Plugin -> nodes refused by it."""
     plugins: tuple[str, ...] = ()
     node: model.NodeName = ""
     error: str = ""
-    victims: Mapping[model.NodeName, tuple[model.Uid, ...]] = field(default_factory=dict)
+    victims: Mapping[model.NodeName, tuple[model.Uid, ...]] = {}
     trace: verdicts.Trace | None = None
     """For the debug flags."""
 

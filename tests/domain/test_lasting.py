@@ -32,3 +32,20 @@ def test_what_follows_from_lasting_sets_lasts() -> None:
 def test_a_part_is_itself_what_it_has_in_common_with_the_whole() -> None:
     part = frozenset("ab")
     assert lasting.common(part, frozenset("abc")) is part
+
+
+@given(whole=NODES, other=NODES, data=st.data())
+def test_a_set_that_is_part_of_a_lasting_one_has_the_results_of_any_set(
+    whole: frozenset[str], other: frozenset[str], data: st.DataObject
+) -> None:
+    some = data.draw(st.frozensets(st.sampled_from(sorted(whole)))) if whole else frozenset()
+    part = lasting.Among(some, lasting.Lasting(whole))
+    assert part == some
+    for kind in (frozenset, lasting.Lasting):
+        others = kind(other)
+        assert lasting.minus(part, others) == some - other
+        assert lasting.common(part, others) == some & other
+        assert lasting.minus(others, part) == other - some
+        assert lasting.common(others, part) == other & some
+    if whole <= other:
+        assert lasting.common(part, lasting.Lasting(other)) is part
