@@ -133,17 +133,23 @@ class Simulation:
             settler.turn()
             self.clock.advance(40.0)
         self._drain()
-        try:
-            self._compactor.turn()
-        except errors.Rewound:
-            # It alone knew of a loss, and has said so: then there is more to heal.
-            self._drain()
-            self._compactor.turn()
-        readers = [store.follower.catch_up() for store in self._stores[-3:]]
-        self.watchdog.converged(readers)
+        self._healed(self._compactor.turn)
+        # Those of processes that are no more are readers like others.
+        readers = [store.follower for store in self._stores[-3:]]
+        for reader in readers:
+            self._healed(reader.catch_up)
+        self.watchdog.converged([reader.catch_up() for reader in readers])
         alive = [recorder.store for recorder in self._recorders]
         alive += [extender.store for extender in self._extenders if extender is not None]
         self.watchdog.losses_are_known(store.log.seen for store in alive)
+
+    def _healed(self, act: Callable[[], object]) -> None:
+        """Done, be it after a loss is healed that this one alone knew of and told."""
+        try:
+            act()
+        except errors.Rewound:
+            self._drain()
+            act()
 
     def _drain(self) -> None:
         """Until a recorder has heard of everything."""

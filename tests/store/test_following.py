@@ -234,11 +234,25 @@ def test_who_has_no_haste_reads_more_at_a_time_and_catches_up_at_once(store: ope
     assert heard == [1, 2, 3, 4, 5]
 
 
+class Resting(threading.Event):
+    """Tells when somebody begins to wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited_for = threading.Lock()
+        self.waited_for.acquire()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waited_for.release()
+        return super().wait(timeout)
+
+
 def test_the_thread_rests_while_the_process_keeps_itself_at_the_head(
-    follower: following.Follower, store: opening.Store, monkeypatch: pytest.MonkeyPatch
+    store: opening.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An extender that binds hears of its own promises again and again: it knows them already."""
     monkeypatch.setattr(following, "_ABREAST_SECONDS", 60.0)
+    follower, stopping = store.follower, Resting()
     reached, known = threading.Event(), threading.Event()
 
     def hear(_before: snapshots.Snapshot, after: snapshots.Snapshot, _entry: tailing.Entry) -> None:
@@ -246,19 +260,22 @@ def test_the_thread_rests_while_the_process_keeps_itself_at_the_head(
         if after.offset == 1:
             known.wait(20)
 
-    assert follower.wait_until_caught_up(timeout=20)
     follower.subscribe(hear)
+    follower.start()
+    vars(follower)["_stopping"] = stopping
+    assert follower.wait_until_caught_up(timeout=20)
     store.log.append(logs.Batch(events=[writing.seen("u1")]))
     assert reached.wait(20)
     # What the thread is about to ask for is read by somebody else.
     store.log.append(logs.Batch(events=[writing.seen("u2")]))
     assert follower.catch_up().offset == 2
     known.set()
-    time.sleep(0.1)
+    assert stopping.waited_for.acquire(timeout=20)
     store.log.append(logs.Batch(events=[writing.seen("u3")]))
     time.sleep(0.1)
     assert follower.snapshot.offset == 2
     assert follower.catch_up().offset == 3
+    follower.stop()
 
 
 def test_a_log_of_many_chunks_is_read_whole(store: opening.Store) -> None:
