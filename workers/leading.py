@@ -247,12 +247,21 @@ class Office:
 
     def _lost(self, tenure: electing.Tenure, standing: incarnations.Standing) -> incarnations.Known | None:
         """What was in the log by the word of the last recorder, or as read here, and is not any more."""
-        if standing.incarnation in self._begun:
-            return None
-        told = (incarnations.read_known(tenure.note), self._log.left)
-        known = [one for one in told if one is not None and one.offset]
+        known = self._words(tenure)
         if not (known or standing.incarnation or self._log.seen.offset):
             raise errors.SchemaMismatch("the store is empty: run `topolog migrate up`")
+        return self._missed(known, standing)
+
+    def _words(self, tenure: electing.Tenure) -> list[incarnations.Known]:
+        told = (incarnations.read_known(tenure.note), self._log.left)
+        return [one for one in told if one is not None and one.offset]
+
+    def _missed(
+        self, known: Iterable[incarnations.Known], standing: incarnations.Standing
+    ) -> incarnations.Known | None:
+        """The first of what is known that the store does not hold, and of which it does not tell."""
+        if standing.incarnation in self._begun:
+            return None
         for one in known:
             if one.incarnation == standing.former or incarnations.later(standing.former, one.incarnation):
                 continue  # Told when the present one began, or one before it.
@@ -295,7 +304,9 @@ class Office:
                 # Another store by now, which holds it: what the former one had noted went with that.
                 return
             standing = self._log.standing()  # With what has been noted meanwhile.
-        known = [one for one in (lost, standing.lost) if one is not None]
+        # The word too: a beginning that told of it may be what is lost now.
+        word = self._missed(self._words(tenure), standing)
+        known = [one for one in (lost, standing.lost, word) if one is not None]
         seen = self._log.seen
         if seen.offset and (seen.incarnation != standing.incarnation or seen.offset > standing.head):
             known.append(seen)

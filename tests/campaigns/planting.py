@@ -179,7 +179,7 @@ BUGS = (
     # Who records.
     Bug(
         "a recorder does not ask what its predecessor knew",
-        "workers.leading:Office._lost",
+        "workers.leading:Office._missed",
         "or not self._log.doubt(one)",
         "or False",
     ),

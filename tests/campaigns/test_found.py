@@ -184,6 +184,48 @@ def test_a_loss_right_after_a_loss_is_healed_too(world: World) -> None:
     assert any(isinstance(one, events.PodSeen) and one.pod.name == "web-0" for one in world.events())
 
 
+def test_a_beginning_that_is_lost_at_once_is_made_again_with_the_same_range(world: World) -> None:
+    """Who began knew of the loss by the word in the Lease alone, and told of something older instead."""
+
+    def empty() -> None:
+        world.watchdog.compare()
+        world.direct.flushdb()
+        world.watchdog.failed_over()
+
+    def again(_: connecting.Wire, call: wires.Call, __: connecting.Packed, ask: wires.Ask) -> object:
+        answer = ask()
+        if call is wires.Call.REWIND and not lost:
+            empty()
+            lost.append(str(world.direct.dbsize()))
+        return answer
+
+    def lead(recorder: parts.Recorder) -> None:
+        while not recorder.begin():
+            world.clock.advance(parts.TERMS.retry)
+
+    lost: list[str] = []
+    first = world.recorder("first")
+    second = parts.Recorder(world.store(), world.way(), world.clock, random.Random(0), "second")
+    assert not second.begin()
+    oldest = second.store.follower.catch_up().position.incarnation
+    empty()
+    world.cluster.pod("web-0")
+    world.listen(first)
+    assert isinstance(first.turn(), store_errors.Rewound)
+    lead(first)
+    world.hear(first)
+    world.clock.advance(parts.TERMS.retry)  # leaves word
+    known = first.store.log.seen
+    assert known.incarnation != oldest == second.store.log.incarnation
+    first.close()
+    empty()
+    with wires.watched(again):
+        lead(second)
+    assert lost == ["0"]
+    (told,) = (one for one in world.events() if isinstance(one, events.StoreRewound))
+    assert (told.from_incarnation, told.lost_from, told.lost_to) == (known.incarnation, 1, known.offset)
+
+
 def test_a_note_of_a_loss_that_is_lost_itself_makes_nothing_else_lost(world: World) -> None:
     """A failover between two looks: what the Lease spoke of was there, and was told as lost."""
     replica = failing.Replica(world.direct)
