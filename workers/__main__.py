@@ -81,6 +81,7 @@ def main(context: click.Context, config: str | None) -> None:
 @click.pass_obj
 def record_command(outer: str | None, config: str | None) -> None:
     """Watch the cluster and append every fact to the log; one does, others stand by."""
+    sys.setswitchinterval(recording.HANDOVER)
     # It may be the one that knows the store to have held more than it does.
     _work("recorder", config or outer, _recorder, emptied=True)
 

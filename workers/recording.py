@@ -6,7 +6,6 @@ more, and it expects the versions of what it speaks of: who lost a race catches 
 Checkpoints travel with the events, so whoever comes next resumes where the log ends.
 """
 
-import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,8 +24,9 @@ BREATH = 0.1
 An append costs this process, the store and all who read along about the same, be it of one event or ten.
 """
 HANDOVER = 0.0005
-"""Seconds for which a thread that decodes keeps the one that appends waiting; Python's own 5 ms is more than
-an append takes."""
+"""Seconds for which a thread that decodes keeps the one that appends waiting, in a process of its own.
+
+Python's own 5 ms is more than an append takes."""
 MARKS_EVERY = 10.0
 """Seconds between two appends of checkpoints alone."""
 _PAUSE, _LONGEST_PAUSE = 0.1, 5.0
@@ -97,7 +97,6 @@ class Recorder:
 
         Raises Gap, Trimmed, Unreadable or SchemaMismatch: a person must look.
         """
-        sys.setswitchinterval(HANDOVER)
         self._office.begin()
         try:
             while (term := self._office.take()) is not None:

@@ -39,6 +39,7 @@ def measure_cold_start(nodes: int = NODES, pods: int = PODS) -> float:
         following = stack.enter_context(_process("follow", server.url, str(nodes), str(pods)))
         url = _line(serving)
         _expect(following, "following")
+        sys.setswitchinterval(recording.HANDOVER)  # as the recorder's process does
         begun = time.monotonic()
         with _recorder(server.url, url):
             _expect(following, "followed")

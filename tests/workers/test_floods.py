@@ -19,7 +19,7 @@ import pytest
 
 from app.domain import events
 from app.kube import kinds
-from app.simulation import apiservers, objects, populating
+from app.simulation import apiservers, faults, objects, populating
 from app.store import embedded, opening
 from tests.campaigns import sizes
 from tests.store import servers
@@ -245,12 +245,15 @@ def test_a_list_of_very_many_pods_takes_little_more_memory_than_the_pods(
         assert tally(store)["Relisted"] == len(kinds.ALL)
         listed = process.memory("VmHWM")
         held = process.memory()
-        # The watch cannot be resumed, and a tenth of the pods went meanwhile.
+        # The watch cannot be resumed, and a tenth of the pods went while nobody heard of it.
+        deaf = server.faults.add(faults.Kind.STALL, faults.watches("pods"))
+        server.disconnect()
+        conftest.eventually(lambda: deaf.struck == 1, "the pods are watched again")
         gone = list(_some(server, count // 10))
         for key in gone:
             server.objects.remove("pods", key)
         server.objects.compact("pods")
-        server.disconnect()
+        deaf.released.set()
         eventually_recorded(store, process, first + len(gone) + 1)
         found = tally(store)
         # Only what had changed was appended.
