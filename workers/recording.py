@@ -18,7 +18,7 @@ from workers import drafting, gathering, leading
 
 LINGER = 0.003
 """Seconds that the first change of a batch waits for company."""
-BREATH = 0.1
+BREATH = 0.02
 """Seconds from an append to the next one, unless something comes that somebody may wait for.
 
 An append costs this process, the store and all who read along about the same, be it of one event or ten.

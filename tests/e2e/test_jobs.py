@@ -29,6 +29,11 @@ def test_a_job_of_eight_lands_together(
         lambda: found if len(found := workloads.running(cluster, "training")) == 8 else [], "eight run"
     )
     assert len({pod["spec"]["nodeName"] for pod in pods}) == 1
+    # The record follows the cluster by some milliseconds.
+    waiting.eventually(
+        lambda: topolog.ask("/apis/v1/plugins/JobAffinity/groups/training/job-alpha")["placed"] == 8,
+        "eight are recorded",
+    )
     group = topolog.ask("/apis/v1/plugins/JobAffinity/groups/training/job-alpha")
     assert (group["placed"], group["size"], len(group["nodes"])) == (8, 8, 1)
     cluster.kubectl("-n", "training", "delete", "job/rl-worker", "--timeout=30s")
