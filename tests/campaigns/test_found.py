@@ -69,6 +69,12 @@ class World:
         self.listen(recorder)
         assert recorder.turn() is None
 
+    def empty(self) -> None:
+        """The store loses everything."""
+        self.watchdog.compare()
+        self.direct.flushdb()
+        self.watchdog.failed_over()
+
     def events(self) -> list[events.AnyEvent]:
         """All that is in the log."""
         self.watchdog.compare()
@@ -145,6 +151,21 @@ def test_the_range_of_a_loss_is_what_anybody_knows_of(world: World) -> None:
     assert (told.lost_from, told.lost_to) == (noted + 1, lost)
 
 
+def emptied_after_a_beginning(world: World, lost: list[str]) -> wires.Watch:
+    """The first beginning of an incarnation is lost at once; ``lost`` gets what the store holds then."""
+
+    def watch(
+        _: connecting.Wire, call: wires.Call, __: connecting.Packed, ask: wires.Ask
+    ) -> connecting.Reply:
+        answer = ask()
+        if call is wires.Call.REWIND and not lost:
+            world.empty()
+            lost.append(str(world.direct.dbsize()))
+        return answer
+
+    return watch
+
+
 def test_a_loss_right_after_a_loss_is_healed_too(world: World) -> None:
     """It came to light while the first one was told, where nobody expected it, and ended the recorder."""
     recorder = world.recorder()
@@ -154,22 +175,10 @@ def test_a_loss_right_after_a_loss_is_healed_too(world: World) -> None:
     world.hear(recorder)  # and goes on
     head = recorder.store.log.head().offset
 
-    def empty() -> None:
-        world.watchdog.compare()
-        world.direct.flushdb()
-        world.watchdog.failed_over()
-
-    def again(_: connecting.Wire, call: wires.Call, __: connecting.Packed, ask: wires.Ask) -> object:
-        answer = ask()
-        if call is wires.Call.REWIND and not lost:
-            empty()
-            lost.append(str(world.direct.dbsize()))
-        return answer
-
     lost: list[str] = []
-    empty()
+    world.empty()
     world.cluster.pod("web-0")
-    with wires.watched(again):
+    with wires.watched(emptied_after_a_beginning(world, lost)):
         world.listen(recorder)
         assert isinstance(recorder.turn(), store_errors.Rewound)
         for _ in range(20):
@@ -187,18 +196,6 @@ def test_a_loss_right_after_a_loss_is_healed_too(world: World) -> None:
 def test_a_beginning_that_is_lost_at_once_is_made_again_with_the_same_range(world: World) -> None:
     """Who began knew of the loss by the word in the Lease alone, and told of something older instead."""
 
-    def empty() -> None:
-        world.watchdog.compare()
-        world.direct.flushdb()
-        world.watchdog.failed_over()
-
-    def again(_: connecting.Wire, call: wires.Call, __: connecting.Packed, ask: wires.Ask) -> object:
-        answer = ask()
-        if call is wires.Call.REWIND and not lost:
-            empty()
-            lost.append(str(world.direct.dbsize()))
-        return answer
-
     def lead(recorder: parts.Recorder) -> None:
         while not recorder.begin():
             world.clock.advance(parts.TERMS.retry)
@@ -208,7 +205,7 @@ def test_a_beginning_that_is_lost_at_once_is_made_again_with_the_same_range(worl
     second = parts.Recorder(world.store(), world.way(), world.clock, random.Random(0), "second")
     assert not second.begin()
     oldest = second.store.follower.catch_up().position.incarnation
-    empty()
+    world.empty()
     world.cluster.pod("web-0")
     world.listen(first)
     assert isinstance(first.turn(), store_errors.Rewound)
@@ -218,8 +215,8 @@ def test_a_beginning_that_is_lost_at_once_is_made_again_with_the_same_range(worl
     known = first.store.log.seen
     assert known.incarnation != oldest == second.store.log.incarnation
     first.close()
-    empty()
-    with wires.watched(again):
+    world.empty()
+    with wires.watched(emptied_after_a_beginning(world, lost)):
         lead(second)
     assert lost == ["0"]
     (told,) = (one for one in world.events() if isinstance(one, events.StoreRewound))
