@@ -9,7 +9,6 @@ import time
 from collections import deque
 from collections.abc import Iterable
 
-from app.domain import model
 from app.kube import reflecting
 
 LIMIT = 8_192
@@ -25,10 +24,6 @@ class Inbox:
         self._weight = 0
         self._changed = threading.Condition()
         self._closed = False
-        self._hurried = False
-        """Somebody may wait for what is here."""
-        self._enough = 1
-        """So many objects end the reader's wait."""
 
     def put(self, change: reflecting.Change) -> bool:
         """Add a change; waits while the inbox is full. False if it was closed."""
@@ -37,25 +32,20 @@ class Inbox:
                 self._changed.wait()
             self._changes.append(change)
             self._weight += _weight(change)
-            self._hurried |= _urgent(change)
-            if self._hurried or self._weight >= self._enough:
-                self._changed.notify_all()
+            self._changed.notify_all()
             return not self._closed
 
-    def take(
-        self, most: int, *, linger: float, timeout: float, patience: float = 0.0
-    ) -> list[reflecting.Change]:
+    def take(self, most: int, *, linger: float, timeout: float) -> list[reflecting.Change]:
         """Changes of about ``most`` objects, waiting ``linger`` seconds for more once there is one.
 
-        As long as nobody waits for what has come it waits ``patience`` seconds, if that is longer. Empty if
-        nothing came within ``timeout`` seconds or the inbox was closed.
+        Empty if nothing came within ``timeout`` seconds or the inbox was closed.
         """
         with self._changed:
             if not self._changes and not self._closed:
                 self._changed.wait(timeout)
-            begun, self._enough = time.monotonic(), most
+            end = time.monotonic() + linger
             while self._changes and self._weight < most and not self._closed:
-                left = begun + (linger if self._hurried else max(linger, patience)) - time.monotonic()
+                left = end - time.monotonic()
                 if left <= 0:
                     break
                 self._changed.wait(left)
@@ -65,7 +55,6 @@ class Inbox:
                 taken.append(self._changes.popleft())
                 weight += _weight(taken[-1])
             self._weight -= weight
-            self._hurried, self._enough = bool(self._changes), 1
             self._changed.notify_all()
             return taken
 
@@ -118,18 +107,3 @@ class Gatherer:
 
 def _weight(change: reflecting.Change) -> int:
     return len(change.objects) if isinstance(change, reflecting.Part) else 1
-
-
-def _urgent(change: reflecting.Change) -> bool:
-    """Whether somebody may wait for it.
-
-    Not for a pod that is there as it should be: the place that it takes is counted since its promise. Room
-    that becomes free, nodes and policies decide what is answered to the next pod.
-    """
-    match change:
-        case reflecting.Bookmark():
-            return False
-        case reflecting.Seen(object=model.Pod() as pod):
-            return not pod.counted
-        case _:
-            return True

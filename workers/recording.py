@@ -18,15 +18,11 @@ from workers import drafting, gathering, leading
 
 LINGER = 0.003
 """Seconds that the first change of a batch waits for company."""
-BREATH = 0.02
-"""Seconds from an append to the next one, unless something comes that somebody may wait for.
-
-An append costs this process, the store and all who read along about the same, be it of one event or ten.
-"""
 HANDOVER = 0.0005
 """Seconds for which a thread that decodes keeps the one that appends waiting, in a process of its own.
 
-Python's own 5 ms is more than an append takes."""
+Python's own 5 ms is more than an append takes.
+"""
 MARKS_EVERY = 10.0
 """Seconds between two appends of checkpoints alone."""
 _PAUSE, _LONGEST_PAUSE = 0.1, 5.0
@@ -152,8 +148,7 @@ class Recorder:
         return len(self.applied) == len(self._kinds)
 
     def _turn(self) -> None:
-        patience = self._appended + BREATH - time.monotonic()
-        changes = self._inbox.take(_MOST, linger=LINGER, timeout=1.0, patience=patience)
+        changes = self._inbox.take(_MOST, linger=LINGER, timeout=1.0)
         waiting: list[drafting.Step] = []
         for change in changes:
             if isinstance(change, reflecting.Listed):

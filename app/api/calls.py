@@ -173,9 +173,9 @@ def _name(text: object, what: str) -> str:
 
 def _refuse_unfit(found: candidates.Candidates, everywhere: verdicts.Names) -> None:
     """Refuse names that no node can have; those of known nodes were looked at when they became known."""
+    if len(found.names) > (most := max(MOST_NODES, len(everywhere))):
+        raise strictness.BadRequest(f"{len(found.names)} nodes are offered; at most {most} are taken")
     if found.nodes is everywhere or isinstance(found.nodes, lasting.Among):
         return
-    if len(found.names) > MOST_NODES:
-        raise strictness.BadRequest(f"{len(found.names)} nodes are offered; at most {MOST_NODES} are taken")
     for name in found.nodes - everywhere:
         _name(name, "the name of a node")

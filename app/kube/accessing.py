@@ -26,7 +26,9 @@ _contexts: Callable[..., tuple[list[Any], Any]] = config.list_kube_config_contex
 RENEWED_SECONDS = 1.0
 """So long the header is used: the official client goes through its whole configuration to make it.
 
-It renews what ends within a minute or more, so that what is this old is good."""
+That one renews tokens minutes before they end, and looks at a token's file once a minute: one second more
+does no harm.
+"""
 _POD_NAMESPACE = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _keep_alive: Callable[[], list[Any]] = keepalive.tcp_keepalive_socket_options
 

@@ -11,9 +11,9 @@ from app.domain import snapshots
 from app.store import errors, heads, incarnations, tailing
 
 _WAIT_MS = 250
-_PAUSE_SECONDS = 0.05
 _ABREAST_SECONDS = 0.05
 """Who reads and writes here keeps the snapshot at the head: this thread need not hear of each event too."""
+_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
 
 
@@ -22,7 +22,6 @@ class Follower(heads.Head):
 
     _stopping: threading.Event
     _watch: tailing.Tail
-    _gather = 0.0
 
     def start(self, *, gather: float = 0.0) -> None:
         """Begin to follow in a thread of its own.
@@ -32,9 +31,8 @@ class Follower(heads.Head):
         one event or of twenty. Those who catch up do not wait for it.
         """
         if self._thread is None:
-            self._gather = gather
             self._stopping, self._watch = threading.Event(), self._log.tail()
-            self._thread = threading.Thread(target=self._follow, name="follower", daemon=True)
+            self._thread = threading.Thread(target=self._follow, args=(gather,), name="follower", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
@@ -50,7 +48,7 @@ class Follower(heads.Head):
         if self._reader is not None:
             self._reader.leave()
 
-    def _follow(self) -> None:
+    def _follow(self, gather: float) -> None:
         pause = _PAUSE_SECONDS
         news: heads.News | None = None
         while not self._stopping.is_set():
@@ -65,7 +63,7 @@ class Follower(heads.Head):
                     self._reader.attend(here.offset)
                 self.error = None
                 pause = _PAUSE_SECONDS
-                rest = max(self._gather, _ABREAST_SECONDS if abreast else 0.0)
+                rest = max(gather, _ABREAST_SECONDS if abreast else 0.0)
                 if rest and self._stopping.wait(rest):
                     return
                 news = self._come(here, known_ms, known)

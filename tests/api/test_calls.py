@@ -25,6 +25,13 @@ def test_only_all_nodes_each_once_are_all_nodes(names: list[str], known: list[st
     assert (offered.nodes is everywhere) == (set(names) == set(known))
 
 
+@pytest.mark.parametrize("known", [["a"], ["a", "b"]])
+def test_more_names_than_a_cluster_has_nodes_are_refused_though_each_is_known(known: list[str]) -> None:
+    names = json.dumps(["a"] * (calls.MOST_NODES + 1)).encode()
+    with pytest.raises(strictness.BadRequest, match=f"{calls.MOST_NODES + 1} nodes are offered; at most"):
+        calls.names_of(names, lasting.Lasting(known))
+
+
 @pytest.mark.parametrize("case", [str.lower, str.upper, str.title])
 def test_keys_are_read_in_any_case(case: object) -> None:
     assert callable(case)

@@ -239,11 +239,10 @@ class Resting(threading.Event):
 
     def __init__(self) -> None:
         super().__init__()
-        self.waited_for = threading.Lock()
-        self.waited_for.acquire()
+        self.waited_for = threading.Event()
 
     def wait(self, timeout: float | None = None) -> bool:
-        self.waited_for.release()
+        self.waited_for.set()
         return super().wait(timeout)
 
 
@@ -270,7 +269,7 @@ def test_the_thread_rests_while_the_process_keeps_itself_at_the_head(
     store.log.append(logs.Batch(events=[writing.seen("u2")]))
     assert follower.catch_up().offset == 2
     known.set()
-    assert stopping.waited_for.acquire(timeout=20)
+    assert stopping.waited_for.wait(20)
     store.log.append(logs.Batch(events=[writing.seen("u3")]))
     time.sleep(0.1)
     assert follower.snapshot.offset == 2

@@ -113,7 +113,7 @@ def test_a_pod_that_was_not_tried_yet_is_told_once_it_is_refused(
     for name in ("queued", "placed", "ended"):
         pending(cluster_side, name, refused=False)
     pending(cluster_side, "refused")
-    recorded().ready()
+    recording = recorded().ready()
     controller()
     cluster_side.policy("p", host=9)
     conftest.eventually(lambda: told(cluster_side) == ["refused"], "who was refused is told")
@@ -124,6 +124,8 @@ def test_a_pod_that_was_not_tried_yet_is_told_once_it_is_refused(
     said = room(cluster_side, "queued")
     cluster_side.refuse("queued", "0/2 nodes are available")
     pending(cluster_side, "last", refused=False)
+    # Pods and policies come by watches of their own: which is seen first is left to chance otherwise.
+    recording.until(lambda one: one.pod_named("ns", "last") is not None, "the pod is recorded")
     cluster_side.edit_policy("p", allocationPolicy=[{"name": "host", "replicas": 8}])
     conftest.eventually(
         lambda: room(cluster_side, "queued") not in (said, ""), "who is known to wait is told"

@@ -4,7 +4,6 @@ After each story the counts in the store equal the fold of the log. Not here: th
 rules (tests/kube), the store's function (tests/store).
 """
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -211,29 +210,6 @@ def test_a_promise_is_confirmed_by_the_watch(recorded: Start, cluster_side: conf
     snapshot = recording.until(lambda one: pod.uid not in one.placements, "the promise is kept")
     assert snapshot.pods[pod.uid].node == "host-0"
     recording.until_counts(host=1)
-
-
-def test_pods_that_nobody_waits_for_are_appended_together(
-    recorded: Start, cluster_side: conftest.Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Until room becomes free, or a node or a policy changes."""
-    zones(cluster_side)
-    cluster_side.pod("p0")
-    recording = recorded().ready()
-    before = recording.snapshot.offset
-    # What is patient now stays so for longer than this test may take.
-    monkeypatch.setattr("workers.recording.BREATH", 60.0)
-    cluster_side.label_node("host-0", zone="other")
-    recording.until(lambda one: one.nodes["host-0"].labels["zone"] == "other", "the label")
-    pods = {cluster_side.pod(f"p{at}", node="host-1").uid for at in range(1, 6)}
-    time.sleep(0.1)
-    assert not pods & set(recording.snapshot.pods)
-    cluster_side.end_pod("p0")
-    recording.until(lambda one: one.pod_named("ns", "p0") is None, "the end of p0")
-    assert pods <= set(recording.snapshot.pods)
-    appended = recording.store.log.read(before)
-    assert [type(entry.event).__name__ for entry in appended] == ["NodeSeen", *["PodSeen"] * 5, "PodGone"]
-    assert len({entry.at_ms for entry in appended[1:]}) == 1
 
 
 def test_writers_that_meet_lose_nothing(
