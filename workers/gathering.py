@@ -24,6 +24,8 @@ class Inbox:
         self._weight = 0
         self._changed = threading.Condition()
         self._closed = False
+        self._wanted = 1
+        """So many objects are worth waking the reader for."""
 
     def put(self, change: reflecting.Change) -> bool:
         """Add a change; waits while the inbox is full. False if it was closed."""
@@ -32,7 +34,8 @@ class Inbox:
                 self._changed.wait()
             self._changes.append(change)
             self._weight += _weight(change)
-            self._changed.notify_all()
+            if self._weight >= self._wanted:
+                self._changed.notify_all()
             return not self._closed
 
     def take(self, most: int, *, linger: float, timeout: float) -> list[reflecting.Change]:
@@ -43,7 +46,7 @@ class Inbox:
         with self._changed:
             if not self._changes and not self._closed:
                 self._changed.wait(timeout)
-            end = time.monotonic() + linger
+            end, self._wanted = time.monotonic() + linger, most
             while self._changes and self._weight < most and not self._closed:
                 left = end - time.monotonic()
                 if left <= 0:
@@ -55,6 +58,7 @@ class Inbox:
                 taken.append(self._changes.popleft())
                 weight += _weight(taken[-1])
             self._weight -= weight
+            self._wanted = 1
             self._changed.notify_all()
             return taken
 

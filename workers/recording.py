@@ -17,7 +17,12 @@ from app.store import collecting, errors, following, logs
 from workers import drafting, gathering, leading
 
 LINGER = 0.003
-"""Seconds that the first change of a batch waits for company."""
+"""Seconds that the first change of a batch waits for company, at least."""
+PACE = 0.05
+"""Seconds from one append to the next, unless there is enough for a full one.
+
+Each costs this process, the store and all who read along about the same, be it of one event or of fifty.
+"""
 HANDOVER = 0.0005
 """Seconds for which a thread that decodes keeps the one that appends waiting, in a process of its own.
 
@@ -148,7 +153,8 @@ class Recorder:
         return len(self.applied) == len(self._kinds)
 
     def _turn(self) -> None:
-        changes = self._inbox.take(_MOST, linger=LINGER, timeout=1.0)
+        linger = max(LINGER, self._appended + PACE - time.monotonic())
+        changes = self._inbox.take(_MOST, linger=linger, timeout=1.0)
         waiting: list[drafting.Step] = []
         for change in changes:
             if isinstance(change, reflecting.Listed):

@@ -160,7 +160,7 @@ class Story(Matrix):
             stack.enter_context(testing.capture_logs())
             stack.enter_context(clocks.installed(self.clock))
             stack.enter_context(wires.watched(self._watch))
-            for place in ("workers.recording.LINGER", "workers.recording._PAUSE"):
+            for place in ("workers.recording.LINGER", "workers.recording.PACE", "workers.recording._PAUSE"):
                 stack.enter_context(mock.patch(place, 0.0))
             try:
                 return self._run()

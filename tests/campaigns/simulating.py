@@ -90,6 +90,7 @@ class Simulation:
             stack.enter_context(wires.shared(self._client))
             stack.enter_context(wires.watched(self._store.watch, self._store.plain))
             stack.enter_context(mock.patch("workers.recording.LINGER", 0.0))
+            stack.enter_context(mock.patch("workers.recording.PACE", 0.0))
             # What a process reads at its start it keeps: here thousands of them start and end in one.
             stack.enter_context(mock.patch("gc.freeze"))
             # Knobs that large clusters reach by themselves.

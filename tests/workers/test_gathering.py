@@ -60,3 +60,24 @@ def test_closing_lets_writers_and_readers_go() -> None:
     empty.close()
     reader.join(10)
     assert not reader.is_alive()
+
+
+def test_who_waits_for_company_is_woken_by_enough_of_it() -> None:
+    inbox = gathering.Inbox()
+    got: list[list[reflecting.Change]] = []
+    reader = threading.Thread(target=lambda: got.append(inbox.take(10, linger=60.0, timeout=60.0)))
+    reader.start()
+    for at in range(9):
+        inbox.put(mark(at))
+    reader.join(0.05)
+    assert reader.is_alive()
+    inbox.put(mark(9))
+    reader.join(10)
+    assert got == [[mark(at) for at in range(10)]]
+    # After that one is enough to be woken by.
+    reader = threading.Thread(target=lambda: got.append(inbox.take(10, linger=0.0, timeout=60.0)))
+    reader.start()
+    reader.join(0.05)
+    inbox.put(mark(10))
+    reader.join(10)
+    assert got[1:] == [[mark(10)]]

@@ -4,6 +4,7 @@ After each story the counts in the store equal the fold of the log. Not here: th
 rules (tests/kube), the store's function (tests/store).
 """
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -210,6 +211,28 @@ def test_a_promise_is_confirmed_by_the_watch(recorded: Start, cluster_side: conf
     snapshot = recording.until(lambda one: pod.uid not in one.placements, "the promise is kept")
     assert snapshot.pods[pod.uid].node == "host-0"
     recording.until_counts(host=1)
+
+
+def test_what_follows_soon_waits_for_the_next_append(
+    recorded: Start, cluster_side: conftest.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which is at once when it is full."""
+    zones(cluster_side)
+    recording = recorded().ready()
+    before = recording.snapshot.offset
+    # Longer than this test may take.
+    monkeypatch.setattr("workers.recording.PACE", 60.0)
+    cluster_side.label_node("host-0", zone="other")
+    recording.until(lambda one: one.nodes["host-0"].labels["zone"] == "other", "the label")
+    first = cluster_side.pod("p0")
+    time.sleep(0.1)
+    assert first.uid not in recording.snapshot.pods
+    for at in range(1, logs.MOST_EVENTS):
+        cluster_side.pod(f"p{at}")
+    # Bookmarks fill it too, and what comes after it waits again.
+    recording.until(lambda one: len(one.pods) > 200, "the pods")
+    appended = recording.store.log.read(before)[1:]
+    assert len({entry.at_ms for entry in appended[:200]}) == 1
 
 
 def test_writers_that_meet_lose_nothing(
