@@ -78,16 +78,20 @@ class ApiBinder:
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
         reply = cause = None
         for share in _SHARES:
-            if cause is not None and time.monotonic() >= deadline:
-                break  # Whoever waited for it counts on it that none is sent any more.
+            # Others count on it that none is sent, nor waited for, beyond the time.
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
             try:
                 # A repeated Binding is refused as already bound, so it may be repeated.
-                reply = self._client.exchange("POST", path, body, timeout=timeout * share)
+                reply = self._client.exchange("POST", path, body, timeout=min(timeout * share, left))
                 break
             except errors.Unreachable as lost:
                 if lost.refused:
                     return Refused(f"not bound: {lost}") if cause is None else Unknown(cause)
                 cause = str(lost)
+        if reply is None and cause is None:
+            return Refused("not bound: there was no time left for it")
         if reply is not None and reply.status < http.HTTPStatus.BAD_REQUEST:
             return Bound()
         refused = clients.refusal(reply.status, reply.body) if reply is not None else None

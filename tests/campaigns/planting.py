@@ -227,10 +227,10 @@ BUGS = (
         "over = True\n                if False and _awaited(",
     ),
     Bug(
-        "a Binding is sent long after its time",
-        "app.verbs.binding:_bound",
-        "if left < _LEAST:",
-        "if False:",
+        "a repeated Binding has more time than is left",
+        "app.kube.binding:ApiBinder.bind",
+        "min(timeout * share, left)",
+        "timeout * share",
     ),
     Bug(
         "an answer that is lost counts as a refusal",

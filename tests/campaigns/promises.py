@@ -72,7 +72,9 @@ class Watchdog:
         self._lost: set[tuple[str, int, int]] = set()
         """Incarnation, offset and time of each lost event: a log that has grown again holds others there."""
         self._told: dict[int, list[Loss]] = {}
-        """By the event at that offset."""
+        """By the event at that offset; those as well that it need not name."""
+        self._named: dict[Loss, int] = {}
+        """Those that an event named, and its offset."""
         self.incarnation = ""
         self._trimmed = 0
         self._client = client
@@ -131,6 +133,7 @@ class Watchdog:
             # With an event that told of others these are untold again.
             self.losses += [one for at in sorted(self._told) if at > kept for one in self._told.pop(at)]
             self.losses.append(loss)
+            self._named = {named: at for named, at in self._named.items() if at <= kept}
             self._lost.update((self.incarnation, entry.offset, int(entry.at)) for entry in gone)
             self._excused = True
         return loss
@@ -268,7 +271,7 @@ class Watchdog:
             # A later incarnation was begun over what the former one still held: that is lost with it.
             if loss.incarnation == event.from_incarnation
             or incarnations.later(loss.incarnation, event.from_incarnation)
-            if event.lost_from <= loss.last and loss.first <= event.lost_to
+            if _overlap(event, loss)
         ]
         # A beginning without an answer is repeated. If a failover came between, there are two of that name,
         # and whoever has read the first one misses it in the second.
@@ -276,9 +279,14 @@ class Watchdog:
             incarnation == self.incarnation and event.lost_from <= offset <= event.lost_to
             for incarnation, offset, _ in self._lost
         )
+        # Who began the incarnation before this one may not have known of all that was lost until then.
+        late = [loss for losses in self._told.values() for loss in losses if loss not in self._named]
+        told += [loss for loss in late if _names(event, loss)]
         demand(bool(told) or twice, "P4", f"{event} tells of nothing that was lost: {self.losses}")
+        at = len(self.entries) + 1
+        self._named.update((loss, at) for loss in told if _names(event, loss))
         # One incarnation after another: whatever was lost before this is behind everybody.
-        self._told[len(self.entries) + 1] = self.losses
+        self._told[at] = self.losses
         self.losses = []
         self._excused = True
 
@@ -325,6 +333,14 @@ class Watchdog:
 def _entry(raw: Raw) -> Entry:
     identity, fields = raw
     return Entry(int(identity.partition(b"-")[0]), fields[b"t"], fields[b"w"].decode(), fields[b"e"])
+
+
+def _overlap(event: events.StoreRewound, loss: Loss) -> bool:
+    return event.lost_from <= loss.last and loss.first <= event.lost_to
+
+
+def _names(event: events.StoreRewound, loss: Loss) -> bool:
+    return loss.incarnation == event.from_incarnation and _overlap(event, loss)
 
 
 def _bytes(made: clusters.Json) -> bytes:

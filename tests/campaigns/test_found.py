@@ -442,6 +442,32 @@ def test_no_binding_is_repeated_after_its_time_when_little_of_it_was_left(world:
     assert all(when <= deadline for when in sent[:-1])  # the last one reads the pod
 
 
+def test_a_repeated_binding_has_no_more_time_than_is_left(world: World) -> None:
+    """One that was begun just before the deadline was under way when others took it for over."""
+    uid = world.cluster.pod("web-0")["metadata"]["uid"]
+    deadline = world.clock.now + 3.0
+    sent: list[tuple[float, float]] = []
+
+    def slow(*_: object, timeout: float, **__: object) -> object:
+        sent.append((world.clock.now, timeout))
+        world.clock.advance(2.9 if len(sent) == 1 else timeout)
+        raise errors.Unreachable("simulated: no answer")
+
+    with mock.patch.object(clusters.Client, "exchange", slow):
+        outcome = binding.ApiBinder(world.way()).bind("shop", "web-0", uid, "h1", timeout=3.0)
+    assert isinstance(outcome, binding.Unknown)
+    assert len(sent) == 3  # the last one reads the pod
+    assert all(when + timeout <= deadline + 1e-6 for when, timeout in sent[:-1])
+
+
+@pytest.mark.parametrize("left", [0.0, -0.5])
+def test_a_binding_that_has_no_time_at_all_is_not_sent(world: World, left: float) -> None:
+    uid = world.cluster.pod("web-0")["metadata"]["uid"]
+    outcome = binding.ApiBinder(world.way()).bind("shop", "web-0", uid, "h1", timeout=left)
+    assert outcome == binding.Refused("not bound: there was no time left for it")
+    assert world.cluster.bindings == 0
+
+
 def test_a_denied_repetition_proves_nothing_about_the_first_binding(world: World) -> None:
     """The answer to the first was lost; the second attempt was denied."""
     uid = world.cluster.pod("web-0")["metadata"]["uid"]
