@@ -29,7 +29,7 @@ ATTEMPTS = 5
 class _News(NamedTuple):
     pod: model.Pod
     message: str
-    offset: int
+    position: model.Position
 
 
 class Announcer:
@@ -54,7 +54,7 @@ class Announcer:
         self._now = now
         self._bucket = event_posting.Bucket(clock, burst=burst, rate=rate)
         self._news: OrderedDict[model.Uid, _News] = OrderedDict()
-        self._noted: OrderedDict[model.Uid, int] = OrderedDict()
+        self._noted: OrderedDict[model.Uid, model.Position] = OrderedDict()
         self._untried: OrderedDict[model.Uid, _News] = OrderedDict()
         """For pods that were not refused yet."""
         self._changed = threading.Condition()
@@ -67,10 +67,9 @@ class Announcer:
         for plugin in self._plugins.controls:
             room = plugin.announce(before, after, entry.event)
             if room is not None:
-                refused = tuple(pod for pod in room.pods if pod.unscheduled)
-                self.note(refused, room.message, entry.offset)
-                untried = [pod for pod in room.pods if not pod.unscheduled]
-                self._keep(_News(pod, room.message, entry.offset) for pod in untried)
+                at = model.Position(after.position.incarnation, entry.offset)
+                self.note(tuple(pod for pod in room.pods if pod.unscheduled), room.message, at)
+                self._keep(_News(pod, room.message, at) for pod in room.pods if not pod.unscheduled)
 
     def _keep(self, news: Iterable[_News]) -> None:
         with self._changed:
@@ -87,19 +86,19 @@ class Announcer:
                 with self._changed:
                     news = self._untried.pop(pod.uid, None)
                 if news is not None and pod.pending:
-                    self.note((pod,), news.message, news.offset)
+                    self.note((pod,), news.message, news.position)
             case events.PodGone(uid=uid):
                 with self._changed:
                     self._untried.pop(uid, None)
 
-    def note(self, pods: tuple[model.Pod, ...], message: str, offset: int) -> None:
-        """Have the pods told soon; ``offset`` is that of the event."""
+    def note(self, pods: tuple[model.Pod, ...], message: str, position: model.Position) -> None:
+        """Have the pods told soon; ``position`` is that of the event."""
         with self._changed:
             for pod in pods:
                 self._news.pop(pod.uid, None)
-                self._news[pod.uid] = _News(pod, message, offset)
+                self._news[pod.uid] = _News(pod, message, position)
                 self._noted.pop(pod.uid, None)
-                self._noted[pod.uid] = offset
+                self._noted[pod.uid] = position
             while len(self._noted) > MOST:
                 self._noted.popitem(last=False)
             while len(self._news) > MOST:
@@ -107,9 +106,9 @@ class Announcer:
                 self.dropped += 1
             self._changed.notify()
 
-    def noted(self, uid: model.Uid) -> int:
-        """The offset of the latest event that the pod was to be told of; 0 if of none."""
-        return self._noted.get(uid, 0)
+    def noted(self, uid: model.Uid) -> model.Position | None:
+        """The position of the latest event that the pod was to be told of."""
+        return self._noted.get(uid)
 
     def turn(self, *, timeout: float) -> bool:
         """Tell the next pod; false if nobody was to be told within ``timeout`` seconds."""
@@ -132,7 +131,7 @@ class Announcer:
     def _tell(self, news: _News) -> str:
         """Say it, several times if need be; the outcome in one word."""
         # The offset makes every announcement a change, and only a change wakes the pod.
-        message = f"{news.message} (as of event {news.offset})"
+        message = f"{news.message} (as of event {news.position.offset})"
         condition = conditions.Condition(conditions.ROOM, "RoomAnnounced", message, self._now())
         backoff = backoffs.Backoff(self._clock, initial=0.1, cap=5.0)
         for _ in range(ATTEMPTS):

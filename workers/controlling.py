@@ -65,8 +65,8 @@ class Controller:
         self.subscribed = False
         """What is appended from now on is heard."""
 
-    def release(self, uid: model.Uid, promise: int, cause: events.Cause, reason: str) -> bool:
-        """Take the promise made at that offset back in the log; true if there is none any more."""
+    def release(self, uid: model.Uid, promise: model.Position, cause: events.Cause, reason: str) -> bool:
+        """Take the promise made at that position back in the log; true if there is none any more."""
         follower, log = self._store.follower, self._store.log
         return releasing.release(follower, log, uid, cause, reason, promise=promise)
 

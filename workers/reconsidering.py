@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from app.domain import events, model, projecting, snapshots, verdicts
 from app.framework import cycles, registry, running
-from app.store import records
+from app.store import incarnations, records
 
 MOST = 10_000
 """Refusals that are remembered."""
@@ -43,19 +43,19 @@ class Records(Protocol):
 class Teller(Protocol):
     """Who wakes pods (announcing.Announcer)."""
 
-    def note(self, pods: tuple[model.Pod, ...], message: str, offset: int) -> None:
-        """Have the pods told soon; ``offset`` is that of the state that they are told of."""
+    def note(self, pods: tuple[model.Pod, ...], message: str, position: model.Position) -> None:
+        """Have the pods told soon; ``position`` is that of the state that they are told of."""
         ...
 
-    def noted(self, uid: model.Uid) -> int:
-        """The offset of what the pod was told last; 0 if nothing."""
+    def noted(self, uid: model.Uid) -> model.Position | None:
+        """The position of what the pod was told last."""
         ...
 
 
 class _Refused(NamedTuple):
     decision: records.Decision
-    tried: int
-    """The offset at which it was last decided."""
+    tried: model.Position
+    """The state in which it was last decided."""
 
 
 class Reconsiderer:
@@ -76,14 +76,14 @@ class Reconsiderer:
         self._refused: OrderedDict[model.Uid, _Refused] = OrderedDict()
         self._last = ""
         """Id of the latest record that was looked at."""
-        self._since: int | None = None
-        """The offset at the first turn: of what was offered before, nothing is known here."""
+        self._since: model.Position | None = None
+        """Where this incarnation was first looked at: of what was offered before, nothing is known here."""
 
     def turn(self) -> int:
         """Decide once what has to be decided anew; the number of pods woken. Raises StoreAway."""
         snapshot = self._snapshot()
-        if self._since is None:
-            self._since = snapshot.offset
+        if self._since is None or self._since.incarnation != snapshot.position.incarnation:
+            self._since = snapshot.position
         self._read()
         due = list(islice(self._due(snapshot), TRIED))
         due.sort(key=lambda one: (-one.decision.pod.priority, one.decision.pod.created, one.decision.pod.uid))
@@ -92,7 +92,7 @@ class Reconsiderer:
             pod = refused.decision.pod
             fitting = self._fitting(refused.decision, supposed)
             if not fitting:
-                self._refused[pod.uid] = refused._replace(tried=snapshot.offset)
+                self._refused[pod.uid] = refused._replace(tried=snapshot.position)
                 self._refused.move_to_end(pod.uid)
                 continue
             del self._refused[pod.uid]
@@ -100,7 +100,7 @@ class Reconsiderer:
             placed = events.PodPlaced(pod=pod, node=min(fitting))
             supposed = projecting.project(supposed, placed)
             nodes = "1 node" if len(fitting) == 1 else f"{len(fitting)} nodes"
-            self._teller.note((pod,), f"{nodes} that refused the pod would take it now", snapshot.offset)
+            self._teller.note((pod,), f"{nodes} that refused the pod would take it now", snapshot.position)
             woken += 1
         return woken
 
@@ -108,15 +108,16 @@ class Reconsiderer:
         """Refusals of pods that still wait, not yet decided on this snapshot; others are forgotten."""
         for uid, refused in list(self._refused.items()):
             if uid in snapshot.waiting:
-                asked_again = self._teller.noted(uid) > refused.decision.position.offset
-                if snapshot.offset > refused.tried and not asked_again:
+                told = self._teller.noted(uid)
+                asked_again = told is not None and _before(refused.decision.position, told)
+                if _before(refused.tried, snapshot.position) and not asked_again:
                     yield refused
             elif uid in snapshot.pods or uid in snapshot.placements:
                 del self._refused[uid]
 
     def _fitting(self, decision: records.Decision, snapshot: snapshots.Snapshot) -> verdicts.Names:
         """The nodes that were refused and would be kept now."""
-        if decision.position.offset < (self._since or 0):
+        if self._since is None or _before(decision.position, self._since):
             offered: frozenset[str] | None = frozenset(snapshot.nodes)
         else:
             offered = self._records.recent_candidates(decision)
@@ -135,9 +136,16 @@ class Reconsiderer:
         for decision in news:
             uid, asked = decision.pod.uid, decision.verb.startswith("filter")
             if asked and decision.outcome == "refused":
-                self._refused[uid] = _Refused(decision, decision.position.offset)
+                self._refused[uid] = _Refused(decision, decision.position)
             elif asked or decision.outcome == "bound":
                 self._refused.pop(uid, None)
             self._last = decision.id
         while len(self._refused) > MOST:
             self._refused.popitem(last=False)
+
+
+def _before(one: model.Position, other: model.Position) -> bool:
+    """Whether the log came by the one first; offsets say so within an incarnation only."""
+    if one.incarnation == other.incarnation:
+        return one.offset < other.offset
+    return incarnations.later(other.incarnation, one.incarnation)

@@ -24,27 +24,31 @@ class Settler:
         self,
         binder: binding.Binder,
         snapshot: Callable[[], snapshots.Snapshot],
-        release: Callable[[model.Uid, int, events.Cause, str], bool],
+        release: Callable[[model.Uid, model.Position, events.Cause, str], bool],
         clock: backoffs.Clock,
         *,
         old: float = OLD,
     ) -> None:
-        """``release(uid, offset, cause, reason)`` takes the promise made at that offset back in the log, and
-        says whether it is gone.
+        """``release(uid, promise, cause, reason)`` takes the promise made at that position back in the log,
+        and says whether it is gone.
         """
         self._binder = binder
         self._snapshot = snapshot
         self._release = release
         self._clock = clock
         self._old = old
-        self._since: dict[tuple[model.Uid, int], float] = {}
-        """Pod and offset of the promise: one made anew, be it of the same node, is young."""
+        self._since: dict[tuple[model.Uid, model.Position], float] = {}
+        """Pod and position of the promise: one made anew, be it of the same node, is young."""
 
     def turn(self) -> int:
         """Look once; the number of promises taken back."""
         now = self._clock.monotonic()
-        placements = self._snapshot().placements
-        standing = {(uid, placement.offset): placement for uid, placement in placements.items()}
+        snapshot = self._snapshot()
+        incarnation = snapshot.position.incarnation
+        standing = {
+            (uid, model.Position(incarnation, placement.offset)): placement
+            for uid, placement in snapshot.placements.items()
+        }
         self._since = {key: self._since.get(key, now) for key in standing}
         due = [key for key, since in self._since.items() if now - since >= self._old]
         released = 0

@@ -175,7 +175,7 @@ class Placement(Frozen, frozen=True):
     at: str = ""
     """When it was promised: for people, and for asking the API server again; it releases nothing."""
     offset: int = 0
-    """Where in the log it was promised: a promise made anew is another one."""
+    """Where in the log of this incarnation it was promised: a promise made anew is another one."""
 
 
 class Flag(Frozen, frozen=True):

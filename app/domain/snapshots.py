@@ -69,6 +69,16 @@ class Snapshot:
         placement = self.placements.get(uid)
         return placement.pod if placement is not None else None
 
+    def promise(self, uid: model.Uid) -> model.Position | None:
+        """Where the pod was promised its node, which tells this promise from any other; None if it was not.
+
+        An offset alone would not: after a loss the log has others at the same ones.
+        """
+        placement = self.placements.get(uid)
+        if placement is None:
+            return None
+        return model.Position(self.position.incarnation, placement.offset)
+
     def node_of(self, uid: model.Uid) -> model.NodeName:
         """Where the pod is or is promised to be; empty if nowhere."""
         seen = self.pods.get(uid)

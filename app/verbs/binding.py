@@ -7,6 +7,7 @@ empty only if the pod is known to be bound (architecture 6).
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from app import telemetry
 from app.domain import counting, events, model, projecting, snapshots
@@ -105,9 +106,8 @@ class _Promised:
     """The state in which the pod may be bound to the node."""
 
     snapshot: snapshots.Snapshot
-    alone: int | None = None
-    """The offset of the promise, which no other call has a part in: a refused Binding proves that the
-    place is free. None: there is no promise."""
+    alone: model.Position | None = None
+    """The promise, if no other call has a part in it: a refused Binding proves that the place is free."""
     bound: bool = False
     """The pod is known to be bound to the node already."""
 
@@ -139,7 +139,7 @@ def _promise(context: contexts.Context, request: Request, deadline: float) -> _P
             return _Promised(snapshot, bound=True)
         if pod.node:
             raise errors.Refused(f"topolog: pod {pod.key} is already bound to node {pod.node}")
-        standing = snapshot.placements.get(request.uid)
+        standing = _standing(snapshot, request.uid)
         try:
             if standing is not None and standing.node == request.node:
                 over = _over(context, request, standing)
@@ -189,11 +189,10 @@ def _promised(
     """The state after the promise was appended, for this call alone to keep."""
     claim = running.claim(context.plugins, _cycle(context, snapshot, pod, node), node)
     after = _written(context, snapshot, pod, node, claim, deadline)
-    made = after.placements.get(pod.uid)
-    if made is None:
-        return _Promised(after)
-    context.met.since((pod.uid, made.offset), context.monotonic())
-    return _Promised(after, alone=made.offset)
+    made = after.promise(pod.uid)
+    if made is not None:
+        context.met.since((pod.uid, made), context.monotonic())
+    return _Promised(after, alone=made)
 
 
 def _cycle(
@@ -247,13 +246,25 @@ def _pod(
     return known
 
 
-def _over(context: contexts.Context, request: Request, standing: model.Placement) -> bool:
+class _Standing(NamedTuple):
+    """A promise that this call found."""
+
+    node: model.NodeName
+    made: model.Position
+
+
+def _standing(snapshot: snapshots.Snapshot, uid: model.Uid) -> _Standing | None:
+    made = snapshot.promise(uid)
+    return _Standing(snapshot.placements[uid].node, made) if made is not None else None
+
+
+def _over(context: contexts.Context, request: Request, standing: _Standing) -> bool:
     """Whether no Binding of the promise can be under way any more, whoever made it."""
     now = context.monotonic()
-    return now - context.met.since((request.uid, standing.offset), now) >= context.budgets.bind + _UNDER_WAY
+    return now - context.met.since((request.uid, standing.made), now) >= context.budgets.bind + _UNDER_WAY
 
 
-def _awaited(context: contexts.Context, request: Request, standing: model.Placement, deadline: float) -> bool:
+def _awaited(context: contexts.Context, request: Request, standing: _Standing, deadline: float) -> bool:
     """Whether the pod is bound there by another call that may be about it right now.
 
     A second Binding beside the first would make the refusal of either no evidence that the place is
@@ -268,8 +279,7 @@ def _awaited(context: contexts.Context, request: Request, standing: model.Placem
         if pod.node:
             raise errors.Refused(f"topolog: pod {pod.key} is already bound to node {pod.node}")
         snapshot = context.state.catch_up(timeout=_left(context, deadline, context.budgets.state))
-        now = snapshot.placements.get(request.uid)
-        if now is None or now.offset != standing.offset or _over(context, request, standing):
+        if snapshot.promise(request.uid) != standing.made or _over(context, request, standing):
             return False
         if context.monotonic() + _POLL >= deadline:
             raise errors.StateAway(
@@ -279,7 +289,7 @@ def _awaited(context: contexts.Context, request: Request, standing: model.Placem
         context.sleep(_POLL)
 
 
-def _resolve(context: contexts.Context, request: Request, standing: model.Placement, deadline: float) -> None:
+def _resolve(context: contexts.Context, request: Request, standing: _Standing, deadline: float) -> None:
     """An earlier promise of another node stands: the API server knows what became of it.
 
     That it shows the pod unbound is evidence only once no Binding of that promise can be under way any
@@ -305,7 +315,7 @@ def _resolve(context: contexts.Context, request: Request, standing: model.Placem
         request.uid,
         "superseded",
         reason,
-        promise=standing.offset,
+        promise=standing.made,
         timeout=_RELEASE,
     )
     if not released:

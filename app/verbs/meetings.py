@@ -9,8 +9,8 @@ from collections import OrderedDict
 
 from app.domain import model
 
-Promise = tuple[model.Uid, int]
-"""Pod, and the offset of the promise: a promise made anew is another one."""
+Promise = tuple[model.Uid, model.Position]
+"""Pod, and where it was promised: a promise made anew is another one."""
 
 
 class Meetings:

@@ -17,12 +17,12 @@ def release(
     cause: events.Cause,
     reason: str,
     *,
-    promise: int | None = None,
+    promise: model.Position | None = None,
     timeout: float = 2.0,
 ) -> bool:
     """Append PlacementReleased for the pod; true if there is no such promise (any more).
 
-    ``promise``: only the promise made at this offset is meant; another one, be it of the same node, may be
+    ``promise``: only the promise made at this position is meant; another one, be it of the same node, may be
     somebody's whose Binding is under way. ``timeout``: seconds for each step that needs the store.
 
     False if the store is away or the pod is contended: the promise stays counted, which is the safe
@@ -34,7 +34,7 @@ def release(
             standing = snapshot.placements.get(uid)
             if standing is None:
                 return True
-            if promise not in (None, standing.offset):
+            if promise not in (None, snapshot.promise(uid)):
                 return False
             event = events.PlacementReleased(
                 uid=uid,

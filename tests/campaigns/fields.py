@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from app import settings
-from app.domain import events
+from app.domain import events, model
 from app.kube import accessing, backoffs, binding, clients, electing
 from app.simulation import apiservers
 from app.store import errors, keys, opening
@@ -190,7 +190,7 @@ class Field:
         """The controller's part: promises that nobody kept."""
         store, client = self._ways("controller")
 
-        def release(uid: str, promise: int, cause: events.Cause, reason: str) -> bool:
+        def release(uid: str, promise: model.Position, cause: events.Cause, reason: str) -> bool:
             return releasing.release(store.follower, store.log, uid, cause, reason, promise=promise)
 
         settler = settling.Settler(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app import plugins, settings
-from app.domain import events
+from app.domain import events, model
 from app.framework import registry
 from app.kube import binding, electing, kinds, reflecting
 from app.store import errors, opening
@@ -217,7 +217,7 @@ def settler(extender: Extender, clock: clocks.Clock) -> settling.Settler:
     """What the controller does about old promises, over the same store."""
     context, follower = extender.context, extender.store.follower
 
-    def release(uid: str, promise: int, cause: events.Cause, reason: str) -> bool:
+    def release(uid: str, promise: model.Position, cause: events.Cause, reason: str) -> bool:
         return releasing.release(follower, extender.store.log, uid, cause, reason, promise=promise)
 
     return settling.Settler(context.binder, follower.catch_up, release, clock)

@@ -592,3 +592,55 @@ def test_a_batch_that_was_known_again_is_missed_when_it_is_lost(world: World) ->
     replica.promote()
     assert world.watchdog.failed_over() is not None
     assert isinstance(recorder.turn(), store_errors.Rewound)
+
+
+def test_a_promise_is_another_one_than_that_at_its_offset_before_a_loss(world: World) -> None:
+    """It was taken for as old as that one, and given up while its Binding was under way."""
+    replica = failing.Replica(world.direct)
+    recorder, one, other = world.recorder(), world.extender(), world.extender()
+    uid = world.cluster.pod("web-0")["metadata"]["uid"]
+    world.hear(recorder)
+    replica.follow()
+    before = recorder.store.log.head().offset
+
+    def fill(log: logs.Log, until: int) -> None:
+        nothing = events.Quarantined(kind="pods", object="p", reason="a test says so")
+        log.append(logs.Batch(events=(nothing,) * (until - log.head().offset)))
+
+    def lost(*_: object, **__: object) -> object:
+        raise errors.Unreachable("simulated: no answer")
+
+    fill(other.store.log, before + 100)
+    with mock.patch.object(other.client, "exchange", lost):
+        assert "not known" in other.bind("shop", "web-0", uid, "h1")
+    assert "may yet be bound there" in one.bind("shop", "web-0", uid, "m1")
+    former = one.store.follower.snapshot.promise(uid)
+    world.watchdog.compare()
+    replica.promote()
+    world.watchdog.failed_over()
+    world.clock.advance(60.0)
+    with pytest.raises(store_errors.StoreError):
+        one.store.follower.catch_up()
+    assert isinstance(recorder.turn(), store_errors.Rewound)
+    assert recorder.begin()
+    world.hear(recorder)
+    fill(recorder.store.log, before + 100)
+
+    ways: list[str] = []
+    exchange = other.client.exchange
+
+    def meanwhile(method: str, path: str, body: bytes = b"", *, timeout: float) -> object:
+        ways.append(one.bind("shop", "web-0", uid, "m1"))
+        return exchange(method, path, body, timeout=timeout)
+
+    with mock.patch.object(other.client, "exchange", meanwhile):
+        assert other.bind("shop", "web-0", uid, "h1") == ""
+    made = one.store.follower.snapshot.promise(uid)
+    assert former is not None
+    assert made is not None
+    assert made.offset == former.offset
+    assert made != former
+    assert "may yet be bound there" in ways[0]
+    world.hear(recorder)
+    world.watchdog.compare()
+    assert world.cluster.bound[uid] == {"h1"}

@@ -89,7 +89,7 @@ class Replica:
         """What the controller does about old promises: the number of those taken back."""
         state, log = self.context.state, self.context.log
 
-        def release(uid: str, promise: int, cause: events.Cause, reason: str) -> bool:
+        def release(uid: str, promise: model.Position, cause: events.Cause, reason: str) -> bool:
             return releasing.release(state, log, uid, cause, reason, promise=promise)
 
         settler = settling.Settler(self.context.binder, self.snapshot, release, self.clock)

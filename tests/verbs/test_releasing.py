@@ -30,9 +30,14 @@ def test_the_promise_is_taken_back_once(placed: tuple[replicas.Replica, model.Po
     assert one.count("host") == 0
 
 
-def test_another_promise_is_left_alone(placed: tuple[replicas.Replica, model.Pod]) -> None:
+@pytest.mark.parametrize(("back", "incarnation"), [(1, None), (0, "another")])
+def test_another_promise_is_left_alone(
+    placed: tuple[replicas.Replica, model.Pod], back: int, incarnation: str | None
+) -> None:
     one, pod = placed
-    former = one.snapshot().placements[pod.uid].offset - 1
+    here = one.snapshot().promise(pod.uid)
+    assert here is not None
+    former = model.Position(incarnation or here.incarnation, here.offset - back)
     assert not releasing.release(
         one.context.state, one.context.log, pod.uid, "refused", "a test says so", promise=former
     )

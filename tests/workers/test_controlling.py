@@ -206,7 +206,7 @@ class Announcing:
             burst=burst,
             rate=2.0,
         )
-        self.announcer.note(pods, "room", 7)
+        self.announcer.note(pods, "room", model.Position("i", 7))
 
     def drain(self) -> None:
         while self.announcer.turn(timeout=0.0):
@@ -261,8 +261,8 @@ class Settling:
             binding.ApiBinder(cluster.client), lambda: self.snapshot, self._release, self.clock
         )
 
-    def _release(self, uid: str, promise: int, cause: events.Cause, reason: str) -> bool:
-        assert promise == self.snapshot.placements[uid].offset
+    def _release(self, uid: str, promise: model.Position, cause: events.Cause, reason: str) -> bool:
+        assert promise == self.snapshot.promise(uid)
         self.released.append((uid, cause))
         return True
 
@@ -310,6 +310,17 @@ def test_a_promise_made_anew_of_the_same_node_is_young(cluster_side: conftest.Cl
     assert settler.after(1.0) == [(pod.uid, "unbound")]
 
 
+def test_a_promise_at_the_same_offset_of_another_incarnation_is_young(
+    cluster_side: conftest.Cluster,
+) -> None:
+    pod = pending(cluster_side, "p0")
+    settler = Settling(cluster_side, pod)
+    assert settler.after(29.0) == []
+    settler.snapshot = projecting.project(snapshots.empty(incarnation="new"), events.PodPlaced(pod, "n"))
+    assert settler.after(1.5, 28.0) == []
+    assert settler.after(1.0) == [(pod.uid, "unbound")]
+
+
 def test_time_alone_releases_nothing(cluster_side: conftest.Cluster) -> None:
     pod = pending(cluster_side, "p0")
     cluster_side.server.stop()
@@ -330,8 +341,11 @@ def test_a_released_promise_is_in_the_log_and_wakes_who_waits(
     promise = recording.store.log.append(logs.Batch(events=(placed,), increments=projection.increments))
     made = controller()
     recording.until_counts(host=1)
-    assert not made.release(stuck.uid, promise.first - 1, "unbound", "it was another promise")
-    assert made.release(stuck.uid, promise.first, "unbound", "a test says so")
+    incarnation = snapshot.position.incarnation
+    another = model.Position(incarnation, promise.first - 1)
+    assert not made.release(stuck.uid, another, "unbound", "it was another promise")
+    meant = model.Position(incarnation, promise.first)
+    assert made.release(stuck.uid, meant, "unbound", "a test says so")
     recording.until_counts()
     conftest.eventually(lambda: waits.name in told(cluster_side), "the waiting pod is told")
     conftest.eventually(lambda: bool(events_of(cluster_side)), "people are told")

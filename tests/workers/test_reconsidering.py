@@ -1,10 +1,11 @@
 """Pods whose refusal is outdated are woken: once for each refusal, and no more than there is room for."""
 
+import dataclasses
 from dataclasses import dataclass, field
 
 import msgspec
 
-from app.domain import model
+from app.domain import model, snapshots
 from app.store import records
 from tests.scenarios import clusters, driving
 from workers import reconsidering
@@ -35,18 +36,18 @@ class Records:
 class Teller:
     """What would be told."""
 
-    told: list[tuple[str, int]] = field(default_factory=list)
-    before: dict[str, int] = field(default_factory=dict)
+    told: list[str] = field(default_factory=list)
+    before: dict[str, model.Position] = field(default_factory=dict)
 
-    def note(self, pods: tuple[model.Pod, ...], message: str, offset: int) -> None:
-        self.told += [(pod.name, offset) for pod in pods]
-        self.before.update((pod.uid, offset) for pod in pods)
+    def note(self, pods: tuple[model.Pod, ...], message: str, position: model.Position) -> None:
+        self.told += [pod.name for pod in pods]
+        self.before.update((pod.uid, position) for pod in pods)
 
-    def noted(self, uid: model.Uid) -> int:
-        return self.before.get(uid, 0)
+    def noted(self, uid: model.Uid) -> model.Position | None:
+        return self.before.get(uid)
 
     def names(self) -> list[str]:
-        names, self.told = [name for name, _ in self.told], []
+        names, self.told = self.told, []
         return names
 
 
@@ -160,7 +161,7 @@ def test_who_was_told_after_the_refusal_is_not_told_again() -> None:
     world.cluster.see(pod)
     assert not world.asked(pod)
     world.cluster.see(labelled(N1))
-    world.teller.note((pod,), "by a plugin", world.cluster.snapshot.offset)
+    world.teller.note((pod,), "by a plugin", world.cluster.snapshot.position)
     world.teller.names()
     assert world.woken() == []
 
@@ -176,3 +177,27 @@ def test_a_refusal_from_before_the_start_is_decided_over_all_nodes() -> None:
         world.records, world.cluster.plugins, lambda: world.cluster.snapshot, world.teller
     )
     assert world.woken() == ["p"]
+
+
+def test_what_was_told_and_tried_before_a_loss_says_nothing_of_what_follows() -> None:
+    """Offsets begin anew: a refusal at a low one was taken for older than what was told at a high one."""
+    world = World(*clusters.f6())
+    told, tried = (clusters.pod(name, scheduler="i-scheduler-extender") for name in ("told", "tried"))
+    world.cluster.see(told, tried)
+    world.cluster.snapshot = _moved(world.cluster.snapshot, "019e7053ca40-00000001", 500)
+    assert not world.asked(told)
+    assert not world.asked(tried, N2)
+    assert world.woken() == []
+    world.cluster.snapshot = _moved(world.cluster.snapshot, "019e7053ca40-00000001", 600)
+    world.teller.note((told,), "by a plugin", world.cluster.snapshot.position)
+    world.teller.names()
+    world.cluster.snapshot = _moved(world.cluster.snapshot, "019e70579676-00000002", 20)
+    assert world.woken() == []
+    assert not world.asked(told)
+    world.cluster.see(labelled(N1))
+    # Of what was offered before the loss nothing is known any more: all nodes are looked at.
+    assert sorted(world.woken()) == ["told", "tried"]
+
+
+def _moved(snapshot: snapshots.Snapshot, incarnation: str, offset: int) -> snapshots.Snapshot:
+    return dataclasses.replace(snapshot, position=model.Position(incarnation, offset))
