@@ -6,6 +6,7 @@ its rows. The bars are those of the project's goals: what a user may rely on, no
 
 import dataclasses
 import importlib
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 
@@ -72,8 +73,11 @@ def ingest(_: benches.Bench) -> Iterator[rows.Row]:
 
 
 def cold_start(_: benches.Bench) -> Iterator[rows.Row]:
-    """From nothing to readiness against the simulated API server."""
-    seconds = _measured("cold_start", "measure_cold_start")
+    """From nothing to readiness against the simulated API server.
+
+    The middle one of three: how fast a virtual machine is given memory it lacks is no part of it.
+    """
+    seconds = statistics.median(_measured("cold_start", "measure_cold_start") for _ in range(3))
     yield rows.at_most("cold start, 5,000 nodes, 150,000 pods", "s", ours=seconds, bar=8)
 
 
