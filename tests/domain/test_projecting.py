@@ -45,11 +45,22 @@ def test_a_fold_in_pieces_equals_the_fold_at_once(
 
 
 BOUND = msgspec.structs.replace(POD, node="n1")
-BOUND_AND_NOT = [events.PodPlaced(pod=POD, node="n0"), events.PodSeen(pod=BOUND), events.PodSeen(pod=POD)]
+PLACED = events.PodPlaced(pod=POD, node="n0")
+BOUND_AND_NOT = [PLACED, events.PodSeen(pod=BOUND), events.PodSeen(pod=POD)]
+OTHER = msgspec.structs.replace(POD, uid="u2")
+GONE = events.PodGone(uid="u1", namespace="blue", name="one")
+GONE_WHEN_KNOWN = [events.PodSeen(pod=POD), PLACED, events.PodSeen(pod=POD), GONE]
+GONE_WHEN_JUST_SEEN = [events.PodSeen(pod=POD), GONE]
+NAMED_BY_SIGHTS = [events.PodSeen(pod=POD), events.PodSeen(pod=OTHER), events.PodPlaced(pod=OTHER, node="n0")]
+NAMED_BY_A_PROMISE = [events.PodSeen(pod=POD), events.PodPlaced(pod=OTHER, node="n0")]
 
 
 @given(st.one_of(generating.histories, generating.crowds))
 @example(BOUND_AND_NOT)
+@example(GONE_WHEN_KNOWN)
+@example(GONE_WHEN_JUST_SEEN)
+@example(NAMED_BY_SIGHTS)
+@example(NAMED_BY_A_PROMISE)
 @settings(max_examples=200, deadline=None)
 def test_a_run_is_folded_as_its_events_one_by_one(history: list[events.AnyEvent]) -> None:
     """Sights that come to nothing are passed over: nothing shows it, not even where pods share a name."""
