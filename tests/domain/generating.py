@@ -155,6 +155,47 @@ def _world() -> list[events.AnyEvent]:
     return found
 
 
+def life() -> list[events.AnyEvent]:
+    """All that moves a count, each kind of it at least once, in a world where pods count."""
+    one, two = (
+        model.Pod(uid=uid, namespace=NAMESPACES[at], name=f"pod-{uid}", labels={"app": "a"})
+        for at, uid in enumerate(UIDS[6:])
+    )
+    sights = [
+        [events.PodSeen(pod=msgspec.structs.replace(pod, node=node, phase="Running")) for node in NODES]
+        for pod in (one, two)
+    ]
+    moved = model.Node(name="n0", uid="n0-0", labels={"zone": "b", "rack": "b"})
+    policy = model.WorkloadPolicy(
+        uid="blue/p-0", namespace="blue", name="p", topology_key="rack", selector=model.Selector({"app": "a"})
+    )
+    return [
+        *_world(),
+        events.PodSeen(pod=one),
+        events.PodPlaced(pod=one, node="n0"),
+        events.PodSeen(pod=one),
+        sights[0][0],
+        events.PodSeen(pod=two),
+        events.PodPlaced(pod=two, node="n1"),
+        _released(two),
+        events.PodPlaced(pod=two, node="n2"),
+        events.PodPlaced(pod=two, node="n0"),
+        sights[1][1],
+        events.NodeSeen(node=moved),
+        events.PolicySeen(policy=policy),
+        events.NodeGone(name="n1", uid="n1-0"),
+        events.PodSeen(pod=msgspec.structs.replace(sights[0][0].pod, labels={})),
+        sights[0][0],
+        events.PodSeen(pod=msgspec.structs.replace(sights[0][0].pod, terminating=True)),
+        sights[0][0],
+        events.PodSeen(pod=msgspec.structs.replace(sights[0][0].pod, phase="Succeeded")),
+        _gone(one),
+        events.PolicyGone(namespace="blue", name="p", uid="blue/p-0"),
+        events.NodeSeen(node=msgspec.structs.replace(moved, name="n1", uid="n1-1")),
+        _gone(two),
+    ]
+
+
 _drawn = st.lists(any_event, max_size=40)
 histories = st.one_of(_drawn, _drawn.map(lambda drawn: [*_world(), *drawn]))
 

@@ -18,6 +18,7 @@ def empty() -> snapshots.Snapshot:
 
 
 @given(generating.histories)
+@example(generating.life())
 @settings(max_examples=300, deadline=None)
 def test_every_index_equals_a_recomputation_at_every_offset(history: list[events.AnyEvent]) -> None:
     snapshot = empty()
@@ -56,6 +57,7 @@ NAMED_BY_A_PROMISE = [events.PodSeen(pod=POD), events.PodPlaced(pod=OTHER, node=
 
 
 @given(st.one_of(generating.histories, generating.crowds))
+@example(generating.life())
 @example(BOUND_AND_NOT)
 @example(GONE_WHEN_KNOWN)
 @example(GONE_WHEN_JUST_SEEN)
@@ -87,6 +89,7 @@ def test_a_projection_leaves_its_start_alone(
 
 
 @given(generating.histories, generating.histories)
+@example([], generating.life())
 @settings(max_examples=200, deadline=None)
 def test_increments_are_the_difference_of_the_counts(
     history: list[events.AnyEvent], more: list[events.AnyEvent]

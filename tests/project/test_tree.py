@@ -5,6 +5,7 @@ import pathlib
 import re
 import statistics
 import subprocess
+from importlib import metadata
 
 import pytest
 from packaging import requirements, utils
@@ -117,6 +118,19 @@ def test_the_lock_gives_what_is_asked_for() -> None:
     for name, asked in _asked_for().items():
         assert name in pins, f"{asked} is not in requirements.lock: run `make lock`"
         assert asked.specifier.contains(pins[name][0], prereleases=True), f"{asked}, locked {pins[name][0]}"
+
+
+@pytest.mark.parametrize("python", ["3.11.0", "3.11.2", "3.12.0", "3.13.0", "3.14.0"])
+def test_the_lock_is_whole_for_every_python(python: str) -> None:
+    """It was made with one Python; what a pinned package asks for with another one must be pinned as well."""
+    pins = _pinned("requirements.lock")
+    where = {"python_full_version": python, "python_version": python.rpartition(".")[0], "extra": ""}
+    for name in pins.keys() & {utils.canonicalize_name(one.name) for one in metadata.distributions()}:
+        for line in metadata.requires(name) or ():
+            asked = requirements.Requirement(line)
+            if asked.marker is None or asked.marker.evaluate(where):
+                found = utils.canonicalize_name(asked.name)
+                assert found in pins, f"{name} asks for {asked}: name it in setup.cfg and run `make lock`"
 
 
 def test_every_pin_has_a_hash() -> None:
