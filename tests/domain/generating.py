@@ -156,7 +156,7 @@ def _world() -> list[events.AnyEvent]:
 
 
 def life() -> list[events.AnyEvent]:
-    """All that moves a count, each kind of it at least once, in a world where pods count."""
+    """All that moves a count or an index, each kind of it at least once, in a world where pods count."""
     one, two = (
         model.Pod(uid=uid, namespace=NAMESPACES[at], name=f"pod-{uid}", labels={"app": "a"})
         for at, uid in enumerate(UIDS[6:])
@@ -171,7 +171,10 @@ def life() -> list[events.AnyEvent]:
     )
     return [
         *_world(),
+        events.NodeGone(name="nobody", uid="nobody-0"),
+        events.PolicyGone(namespace="blue", name="nobody", uid="nobody-0"),
         events.PodSeen(pod=one),
+        events.PodSeen(pod=msgspec.structs.replace(one, nominated="n0")),
         events.PodPlaced(pod=one, node="n0"),
         events.PodSeen(pod=one),
         sights[0][0],

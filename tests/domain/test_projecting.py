@@ -159,6 +159,22 @@ def test_a_released_pod_waits_again() -> None:
     assert "u1" in snapshot.waiting
 
 
+def test_nothing_is_left_of_a_pod_that_is_gone() -> None:
+    snapshot = projecting.project(placed(), GONE)
+    assert (dict(snapshot.pods), dict(snapshot.placements), dict(snapshot.names)) == ({}, {}, {})
+    assert not list(snapshot.on("n0"))
+
+
+def test_a_name_stays_with_the_pod_that_came_last() -> None:
+    sights = [POD, OTHER, msgspec.structs.replace(POD, labels={"app": "b"})]
+    snapshot = empty()
+    for sight in sights:
+        snapshot = projecting.project(snapshot, events.PodSeen(pod=sight))
+    found = snapshot.pod_named("blue", "one")
+    assert found is not None
+    assert found.uid == "u2"
+
+
 def test_a_name_passes_to_the_pod_that_is_recreated_under_it() -> None:
     first = projecting.project(empty(), events.PodSeen(pod=POD))
     second = projecting.project_all(
