@@ -86,7 +86,7 @@ clean: ## Remove what was made, the environment too
 
 # PYTHON=/path/to/python3 chooses the interpreter; else the first of these that is new enough and has venv. The
 # system's own comes first: it is built with profile-guided optimization, as that of the image is. One that a
-# version manager has compiled mostly is not, and everything takes half as long again.
+# version manager has compiled mostly is not, and takes half as long again for what is Python alone.
 $(STAMP): requirements.lock
 	@python= ; \
 	for each in "$${PYTHON:-}" /usr/bin/python3 /usr/local/bin/python3 python3.11 python3.12 python3.13 python3; do \

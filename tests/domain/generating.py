@@ -161,10 +161,8 @@ def life() -> list[events.AnyEvent]:
         model.Pod(uid=uid, namespace=NAMESPACES[at], name=f"pod-{uid}", labels={"app": "a"})
         for at, uid in enumerate(UIDS[6:])
     )
-    sights = [
-        [events.PodSeen(pod=msgspec.structs.replace(pod, node=node, phase="Running")) for node in NODES]
-        for pod in (one, two)
-    ]
+    bound = events.PodSeen(pod=msgspec.structs.replace(one, node="n0", phase="Running"))
+    elsewhere = events.PodSeen(pod=msgspec.structs.replace(two, node="n1", phase="Running"))
     moved = model.Node(name="n0", uid="n0-0", labels={"zone": "b", "rack": "b"})
     policy = model.WorkloadPolicy(
         uid="blue/p-0", namespace="blue", name="p", topology_key="rack", selector=model.Selector({"app": "a"})
@@ -177,21 +175,21 @@ def life() -> list[events.AnyEvent]:
         events.PodSeen(pod=msgspec.structs.replace(one, nominated="n0")),
         events.PodPlaced(pod=one, node="n0"),
         events.PodSeen(pod=one),
-        sights[0][0],
+        bound,
         events.PodSeen(pod=two),
         events.PodPlaced(pod=two, node="n1"),
         _released(two),
         events.PodPlaced(pod=two, node="n2"),
         events.PodPlaced(pod=two, node="n0"),
-        sights[1][1],
+        elsewhere,
         events.NodeSeen(node=moved),
         events.PolicySeen(policy=policy),
         events.NodeGone(name="n1", uid="n1-0"),
-        events.PodSeen(pod=msgspec.structs.replace(sights[0][0].pod, labels={})),
-        sights[0][0],
-        events.PodSeen(pod=msgspec.structs.replace(sights[0][0].pod, terminating=True)),
-        sights[0][0],
-        events.PodSeen(pod=msgspec.structs.replace(sights[0][0].pod, phase="Succeeded")),
+        events.PodSeen(pod=msgspec.structs.replace(bound.pod, labels={})),
+        bound,
+        events.PodSeen(pod=msgspec.structs.replace(bound.pod, terminating=True)),
+        bound,
+        events.PodSeen(pod=msgspec.structs.replace(bound.pod, phase="Succeeded")),
         _gone(one),
         events.PolicyGone(namespace="blue", name="p", uid="blue/p-0"),
         events.NodeSeen(node=msgspec.structs.replace(moved, name="n1", uid="n1-1")),
