@@ -38,14 +38,15 @@ Limiting = tuple[model.WorkloadPolicy, ...]
 
 def limiting(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Limiting | logic.Objection:
     """The policies that may refuse nodes to the pod, the one that it names first; or why none will do."""
+    by_name = rules.enforce == "named"
     named: Limiting = ()
-    if logic.concerned(pod):
+    if by_name or logic.concerned(pod):  # with named no other pod gets here
         policy = logic.followed(snapshot, pod)
         if isinstance(policy, model.WorkloadPolicy):
             named = (policy,) if logic.limits(policy) else ()
         elif rules.missing_policy == "reject" or not policy.ignorable:
             return policy
-    if rules.enforce == "named":
+    if by_name:
         return named
     return (*named, *(policy for policy in required(snapshot, pod, rules) if policy not in named))
 
