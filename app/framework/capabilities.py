@@ -55,6 +55,15 @@ class Softens(Plugin, Protocol):
 
 
 @runtime_checkable
+class Narrows(Plugin, Protocol):
+    """Has an interest that depends on the state; ``interested`` is true of every pod that it may concern."""
+
+    def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+        """Whether the plugin has anything to do with the pod in this state."""
+        ...
+
+
+@runtime_checkable
 class Scores(Plugin, Protocol):
     """Prefers candidates."""
 
@@ -162,6 +171,7 @@ KNOWN: tuple[type, ...] = (
     Indexes,
     Filters,
     Softens,
+    Narrows,
     Scores,
     Ranks,
     Reserves,

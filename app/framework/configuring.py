@@ -1,6 +1,7 @@
 """A registry from what an operator chose: which plugins, in which order, with which arguments."""
 
 import dataclasses
+import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,6 +39,7 @@ def _made(kind: type[Any], args: Mapping[str, Any]) -> capabilities.Plugin:
             raise registry.ConfigurationRefused(
                 f"plugins.args.{kind.name}.{name} is not an argument; allowed: {', '.join(allowed) or 'none'}"
             )
+        _refuse_other_words(kind, name, args[name])
     try:
         made = msgspec.convert(dict(args), kind)
     except (msgspec.ValidationError, ValueError) as error:
@@ -45,3 +47,13 @@ def _made(kind: type[Any], args: Mapping[str, Any]) -> capabilities.Plugin:
     if not isinstance(made, capabilities.Plugin):
         raise registry.ConfigurationRefused(f"{kind.__name__} is not a plugin: it lacks name or interested")
     return made
+
+
+def _refuse_other_words(kind: type[Any], name: str, value: object) -> None:
+    """An argument that is one of some words names them all when it is refused."""
+    declared = typing.get_type_hints(kind)[name]
+    words = typing.get_args(declared)
+    if typing.get_origin(declared) is typing.Literal and value not in words:
+        raise registry.ConfigurationRefused(
+            f"plugins.args.{kind.name}.{name} is {value!r}; allowed: {', '.join(words)}"
+        )

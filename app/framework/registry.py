@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from app.domain import model
+from app.domain import model, snapshots
 from app.framework import capabilities
 
 
@@ -32,6 +32,7 @@ class Registry:
         self.indexes = tuple(p for p in self.plugins if isinstance(p, capabilities.Indexes))
         self.filters = tuple(p for p in self.plugins if isinstance(p, capabilities.Filters))
         self.softens = {p.name: p for p in self.plugins if isinstance(p, capabilities.Softens)}
+        self.narrows = {p.name: p for p in self.plugins if isinstance(p, capabilities.Narrows)}
         self.scores = tuple(p for p in self.plugins if isinstance(p, capabilities.Scores))
         self.ranks = tuple(p for p in self.plugins if isinstance(p, capabilities.Ranks))
         self.reserves = tuple(p for p in self.plugins if isinstance(p, capabilities.Reserves))
@@ -43,6 +44,15 @@ class Registry:
     def interested(self, pod: model.Pod) -> tuple[str, ...]:
         """The names of the plugins that have anything to do with the pod."""
         return tuple(plugin.name for plugin in self.plugins if plugin.interested(pod))
+
+    def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> tuple[str, ...]:
+        """The names of the plugins that have anything to do with the pod in this state."""
+        narrows = self.narrows
+        return tuple(
+            name
+            for name in self.interested(pod)
+            if name not in narrows or narrows[name].concerned(pod, snapshot)
+        )
 
     def indexed(self) -> frozenset[str]:
         """The pod label keys that snapshots must index."""

@@ -158,7 +158,9 @@ class Plugins:
     """The highest score of a plugin that computes percentages. kube-scheduler expects 0 to 10; 100 tells
     finer differences apart and weighs ten times as much against the scheduler's own plugins."""
     args: Mapping[str, Mapping[str, Any]] = setting({})
-    """Plugin -> its own arguments, as the page of the plugin describes them."""
+    """Plugin -> its own arguments, as the page of the plugin describes them. ``{WorkloadPolicy: {enforce:
+    selected}}`` limits every pod that a Required policy counts; ``named``, the default, only the pods that
+    name the policy. The same in every replica and in the controller."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -349,7 +349,7 @@ def _stateless(context: contexts.Context, request: Request, deadline: float) -> 
     if snapshot.unlisted:
         return False  # Nor which there are again.
     pod = _pod(context, snapshot, request, deadline)
-    if context.plugins.interested(pod):
+    if context.plugins.concerned(pod, snapshot):
         return False
     node = snapshot.nodes.get(request.node)
     return not any(True for _ in counting.contributions(pod, node, snapshot.policies_of(pod.namespace)))

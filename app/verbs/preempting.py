@@ -56,7 +56,7 @@ def objection(
     snapshot = base.snapshot
     if any(_elsewhere(snapshot, uid, node) for uid in uids):
         return "a listed victim runs on another node"
-    if not plugins.interested(base.pod) and not plugins.preempts:
+    if not plugins.concerned(base.pod, snapshot) and not plugins.preempts:
         return None
     if node not in snapshot.nodes:
         return "node not known"

@@ -18,6 +18,10 @@ Json = dict[str, Any]
 
 NAMESPACE, POLICY, KEY = "shop", "spread", "role"
 WEB = {"app": "web", "workload-policy/kosmos.io": POLICY}
+COUNTED = {"app": "web"}
+"""Labels of a pod that the policy counts and that does not name it."""
+OVERLAPPING = "overlapping"
+"""Another policy over the same pods, in histories under ``enforce: selected``."""
 NAMES = tuple(f"web-{number}" for number in range(7))
 NODES = {"h1": "host", "h2": "host", "m1": "member", "m2": "member"}
 RESOURCES = ("nodes", "workloadpolicies", "pods")
@@ -37,6 +41,8 @@ class Cluster:
         self.bindings = 0
         self.away_until = 0.0
         """Nobody reaches the API server before that moment."""
+        self.foreign: set[str] = set()
+        """uids of pods that others bound, such as those of a DaemonSet under another scheduler."""
         self._uids = 0
 
     def uid(self) -> str:
@@ -64,9 +70,14 @@ class Cluster:
             "allocationMethod": "Fill",
         }
 
-    def pod(self, name: str, labels: Mapping[str, str] | None = None) -> Json:
+    def pod(self, name: str, labels: Mapping[str, str] | None = None, *, node: str = "") -> Json:
+        """A pod that waits; with a ``node`` others have bound it there."""
         made = populating.pod(NAMESPACE, name, dict(WEB if labels is None else labels))
-        made["metadata"]["uid"] = self.uid()
+        uid = made["metadata"]["uid"] = self.uid()
+        if node:
+            made["spec"]["nodeName"] = node
+            self.foreign.add(uid)
+            self.bound[uid] = {node}
         self.objects.create("pods", made)
         return self.objects.get("pods", (NAMESPACE, name))
 
@@ -91,8 +102,8 @@ class Cluster:
             self.bound.setdefault(pod["metadata"]["uid"], set()).add(pod["spec"]["nodeName"])
         return answer
 
-    def usage(self) -> dict[str, int]:
-        """An independent recount: domain -> pods of the policy that run there."""
+    def usage(self, *, foreign: bool = True) -> dict[str, int]:
+        """An independent recount: domain -> pods of the policy there, ``foreign`` ones too or not."""
         roles = {made["metadata"]["name"]: made["metadata"]["labels"].get(KEY) for made in self.all("nodes")}
         used: dict[str, int] = {}
         for pod in self.all("pods"):
@@ -102,7 +113,8 @@ class Cluster:
                 continue
             if "deletionTimestamp" in meta or status.get("phase") in ("Succeeded", "Failed"):
                 continue
-            used[role] = used.get(role, 0) + 1
+            if foreign or meta["uid"] not in self.foreign:
+                used[role] = used.get(role, 0) + 1
         return used
 
 

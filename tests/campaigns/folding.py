@@ -97,6 +97,12 @@ class Fold:
         ]
 
 
+def limits(policy: model.WorkloadPolicy, pod: model.Pod) -> bool:
+    """Whether the policy is hard and counts the pod, wherever that is."""
+    valid = policy.type == "Required" and not policy.errors
+    return valid and policy.namespace == pod.namespace and _selected(policy.selector, pod)
+
+
 def _selected(selector: model.Selector, pod: model.Pod) -> bool:
     for one in selector.expressions:
         there, value = one.key in pod.labels, pod.labels.get(one.key)

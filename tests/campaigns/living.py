@@ -10,13 +10,22 @@ class Life:
     """Changes one cluster, as one die falls."""
 
     def __init__(
-        self, cluster: clusters.Cluster, die: random.Random, tell: Callable[[str], None], *, steady: bool
+        self,
+        cluster: clusters.Cluster,
+        die: random.Random,
+        tell: Callable[[str], None],
+        *,
+        steady: bool,
+        selected: bool = False,
     ) -> None:
-        """``steady``: nothing but pods ever changes."""
+        """``steady``: nothing but pods ever changes. ``selected``: some pods are counted by policies that
+        they do not name, there are two policies, and others bind pods too.
+        """
         self._cluster = cluster
         self._die = die
         self._tell = tell
         self._steady = steady
+        self._selected = selected
 
     def begin(self) -> None:
         """Nodes, a policy, some pods."""
@@ -24,8 +33,10 @@ class Life:
         for name, role in clusters.NODES.items():
             cluster.node(name, role=role)
         cluster.policy({"host": die.randint(1, 2), "member": die.randint(1, 3)})
+        if self._selected:
+            cluster.policy({"host": die.randint(1, 3), "member": die.randint(1, 2)}, clusters.OVERLAPPING)
         for name in clusters.NAMES[: die.randint(2, 6)]:
-            cluster.pod(name)
+            cluster.pod(name, self._labels())
         cluster.pod("plain", {"app": "plain"})
 
     def people(self) -> None:
@@ -37,6 +48,8 @@ class Life:
             self._recreate,
             self._echo,
         ]
+        if self._selected:
+            acts.append(self._bind_elsewhere)
         if not self._steady:
             acts += [
                 self._relabel,
@@ -67,8 +80,23 @@ class Life:
         names = {pod["metadata"]["name"] for pod in self._cluster.all("pods")}
         free = [name for name in clusters.NAMES if name not in names]
         if free:
-            made = self._cluster.pod(self._die.choice(free))
+            made = self._cluster.pod(self._die.choice(free), self._labels())
             self._tell(f"people create {made['metadata']['name']}")
+
+    def _labels(self) -> dict[str, str]:
+        if not self._selected:
+            return clusters.WEB
+        overlapping = {**clusters.WEB, "workload-policy/kosmos.io": clusters.OVERLAPPING}
+        return self._die.choice((clusters.WEB, clusters.COUNTED, overlapping))
+
+    def _bind_elsewhere(self) -> None:
+        """A pod of a DaemonSet, which another scheduler binds."""
+        node = self._one("nodes")
+        if node is not None:
+            on = node["metadata"]["name"]
+            if not any(pod["metadata"]["name"] == f"daemon-{on}" for pod in self._cluster.all("pods")):
+                self._tell(f"another scheduler binds daemon-{on}")
+                self._cluster.pod(f"daemon-{on}", clusters.COUNTED, node=on)
 
     def _delete(self) -> None:
         pod = self._one("pods")
@@ -136,7 +164,8 @@ class Life:
             self._cluster.edit("workloadpolicies", key, lambda made: made.update(spec=spec))
 
     def _renew_policy(self) -> None:
-        if self._cluster.all("workloadpolicies"):
+        there = {policy["metadata"]["name"] for policy in self._cluster.all("workloadpolicies")}
+        if clusters.POLICY in there:
             self._tell("people delete the policy")
             self._cluster.objects.remove("workloadpolicies", (clusters.NAMESPACE, clusters.POLICY))
         if self._die.random() < 0.7:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app import plugins, settings
 from app.domain import events, model
-from app.framework import registry
+from app.framework import configuring, registry
 from app.kube import binding, electing, kinds, reflecting
 from app.store import errors, opening
 from app.verbs import binding as bind_verb
@@ -17,6 +17,13 @@ from workers import compacting, drafting, leading, recording, settling
 
 PAGE = 3
 PLUGINS = registry.Registry([plugin() for plugin in plugins.IN_TREE])
+SELECTED = configuring.build(
+    plugins.IN_TREE,
+    enabled=[plugin.name for plugin in plugins.IN_TREE],
+    weights={},
+    score_max=10,
+    args={"WorkloadPolicy": {"enforce": "selected"}},
+)
 TERMS = electing.Terms(lease=15.0, renew=10.0, retry=3.0)
 _PATIENCE = 30
 """So often does a recorder try to take its post before others take a step."""
@@ -196,17 +203,24 @@ class Extender:
         return ""
 
 
-def extender(store: opening.Store, client: clusters.Client, clock: clocks.Clock, name: str) -> Extender:
+def extender(
+    store: opening.Store,
+    client: clusters.Client,
+    clock: clocks.Clock,
+    name: str,
+    *,
+    configured: registry.Registry = PLUGINS,
+) -> Extender:
     """An extender over a store of its own."""
     context = contexts.Context(
-        plugins=PLUGINS,
+        plugins=configured,
         state=store.follower,
         log=store.log,
         decisions=store.decisions,
         binder=binding.ApiBinder(client),
         now=lambda: f"2026-07-01T10:{int(clock.now) // 60 % 60:02}:{clock.now % 60:09.6f}Z",
         monotonic=clock.monotonic,
-        digest=PLUGINS.digest,
+        digest=configured.digest,
         identity=name,
         sleep=clock.sleep,
     )

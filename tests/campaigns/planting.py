@@ -215,6 +215,18 @@ BUGS = (
         "if False",
     ),
     Bug(
+        "with selected only the policy that a pod names limits it",
+        "app.plugins.workload_policy.limiting:required",
+        'if rules.enforce == "named":',
+        "if True:",
+    ),
+    Bug(
+        "only the policy that a pod names sets a ceiling",
+        "app.plugins.workload_policy.limiting:claim",
+        "if policy.required]",
+        "if policy.required and policy.name == logic.named(cycle.pod)]",
+    ),
+    Bug(
         "a promise is given up while its Binding is under way",
         "app.verbs.binding:_resolve",
         "if not pod.node and not over:",

@@ -62,9 +62,17 @@ class Watchdog:
     """Reads along by plain commands, and compares."""
 
     def __init__(
-        self, client: redis.Redis, names: keys.Keys, cluster: clusters.Cluster, *, steady: bool = False
+        self,
+        client: redis.Redis,
+        names: keys.Keys,
+        cluster: clusters.Cluster,
+        *,
+        steady: bool = False,
+        selected: bool = False,
     ) -> None:
-        """``steady``: nothing but pods changes, so that no quota may ever be exceeded in the cluster."""
+        """``steady``: nothing but pods changes, so that no quota may ever be exceeded in the cluster.
+        ``selected``: every Required policy limits every pod that its selector selects.
+        """
         self.fold = folding.Fold()
         self.entries: list[Entry] = []
         self.losses: list[Loss] = []
@@ -81,6 +89,7 @@ class Watchdog:
         self._names = names
         self._cluster = cluster
         self._steady = steady
+        self._selected = selected
         self._epoch = ""
         self._excused = False
         """Events were lost, and not everything was read anew: the log need not know what is bound."""
@@ -114,9 +123,12 @@ class Watchdog:
             self._quotas_hold()
 
     def quotas(self) -> dict[str, int]:
-        """What the cluster's policy allows."""
-        (policy,) = self._cluster.all("workloadpolicies")
-        return {one["name"]: one["replicas"] for one in policy["spec"]["allocationPolicy"]}
+        """What the policies allow: each selects the same pods, so the smallest number holds."""
+        found: dict[str, int] = {}
+        for policy in self._cluster.all("workloadpolicies"):
+            for one in policy["spec"]["allocationPolicy"]:
+                found[one["name"]] = min(one["replicas"], found.get(one["name"], one["replicas"]))
+        return found
 
     def failed_over(self) -> Loss | None:
         """The store is another one, which holds less or the same; what it lost."""
@@ -190,7 +202,7 @@ class Watchdog:
             self.entries.append(entry)
             self.fold.apply(event)
             if self._excused and not self.losses and not self.fold.unlisted:
-                self._excused, self._exceeded = False, self._cluster.usage()
+                self._excused, self._exceeded = False, self._cluster.usage(foreign=False)
 
     def _equal(self, what: str, stored: dict[str, int], folded: dict[str, int]) -> None:
         wrong = {
@@ -203,7 +215,7 @@ class Watchdog:
     def _quotas_hold(self) -> None:
         if self._steady:
             quotas = self.quotas()
-            for domain, used in self._cluster.usage().items():
+            for domain, used in self._cluster.usage(foreign=False).items():
                 most = max(quotas.get(domain, 0), self._exceeded.get(domain, 0))
                 demand(used <= most, "P6", f"{domain}: {used} of {most} are bound")
 
@@ -212,7 +224,9 @@ class Watchdog:
         standings = self.fold.standings()
         for pod in self._cluster.all("pods"):
             meta, node = pod["metadata"], pod["spec"].get("nodeName", "")
-            if node and "workload-policy/kosmos.io" in meta["labels"]:
+            counted = self._selected and self._steady and meta["labels"].get("app") == "web"
+            named = "workload-policy/kosmos.io" in meta["labels"]
+            if node and (named or counted) and meta["uid"] not in self._cluster.foreign:
                 recorded = standings.get(meta["uid"], (None, ""))[1]
                 demand(
                     recorded == node, "P6", f"{meta['name']} runs on {node}, the log has it on {recorded!r}"
@@ -251,17 +265,26 @@ class Watchdog:
         demand(standing in ("", name), "P7", f"pod {pod.uid} is promised {name}, but has {standing}")
         if standing:
             return  # the same promise, renewed
-        policy = fold.policies.get(f"{pod.namespace}/{pod.labels.get('workload-policy/kosmos.io', '')}")
-        if "workload-policy/kosmos.io" not in pod.labels:
-            return
-        if policy is None:
-            raise Broken(f"P6: pod {pod.uid} is promised {name} under a policy that is not there")
-        node = fold.nodes.get(name)
-        domain = node.labels.get(policy.topology_key) if node is not None else None
-        most = next((one.replicas for one in policy.allocations if one.name == domain), 0)
-        counts = fold.counts()
-        key = f"{policy.key}|{policy.topology_key}={domain}"
-        demand(counts.get(key, 0) < most, "P6", f"{key} has {counts.get(key, 0)} of {most}, gets one more")
+        for policy in self._limiting(pod, name):
+            node = fold.nodes.get(name)
+            domain = node.labels.get(policy.topology_key) if node is not None else None
+            most = next((one.replicas for one in policy.allocations if one.name == domain), 0)
+            counts = fold.counts()
+            key = f"{policy.key}|{policy.topology_key}={domain}"
+            demand(
+                counts.get(key, 0) < most, "P6", f"{key} has {counts.get(key, 0)} of {most}, gets one more"
+            )
+
+    def _limiting(self, pod: model.Pod, name: str) -> list[model.WorkloadPolicy]:
+        """The policies whose numbers the pod must not exceed."""
+        policies = self.fold.policies
+        found = [policy for policy in policies.values() if self._selected and folding.limits(policy, pod)]
+        if "workload-policy/kosmos.io" in pod.labels:
+            policy = policies.get(f"{pod.namespace}/{pod.labels['workload-policy/kosmos.io']}")
+            if policy is None:
+                raise Broken(f"P6: pod {pod.uid} is promised {name} under a policy that is not there")
+            found += [] if policy in found else [policy]
+        return found
 
     def _rewound(self, event: events.StoreRewound) -> None:
         """It tells of something that was lost indeed."""

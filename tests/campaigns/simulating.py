@@ -43,12 +43,16 @@ class Simulation:
         self._url = url
         self._name = "simulated"
         steady = self.die.random() < 0.5
-        self._life = living.Life(self.cluster, self.die, self.tell, steady=steady)
+        # Not drawn: the histories of the other seeds stay what they are.
+        self._selected = seed % 4 == 3
+        self._life = living.Life(self.cluster, self.die, self.tell, steady=steady, selected=self._selected)
         self._client = connecting.connect(url)
         """With this one's connections nothing ever goes wrong."""
         self._replica = failing.Replica(self._client)
         self._fails_over = self.die.random() < 0.35
-        self.watchdog = promises.Watchdog(self._client, keys.Keys(self._name), self.cluster, steady=steady)
+        self.watchdog = promises.Watchdog(
+            self._client, keys.Keys(self._name), self.cluster, steady=steady, selected=self._selected
+        )
         self._depth = 0
         self._busy: set[parts.Recorder] = set()
         """Recorders at work: each is one thread, and takes no other step meanwhile."""
@@ -107,6 +111,11 @@ class Simulation:
         assert compacting is not None
         self._compactor = parts.compactor(compacting, self.clock, patient=self.die.random() < 0.5)
         self._start_recorder()
+        if self._selected:
+            # A pod names no policy here: that one selects it is known only once the policies are listed.
+            share, self.faults.share = self.faults.share, 0.0
+            self._drain()
+            self.faults.share = share
         self.clock.waiting = lambda: self.between("waiting")
         self._calm = False
 
@@ -284,7 +293,13 @@ class Simulation:
         store = self._opened()
         self._extenders[which] = None
         if store is not None:
-            self._extenders[which] = parts.extender(store, self._way(), self.clock, f"extender-{which}")
+            self._extenders[which] = parts.extender(
+                store,
+                self._way(),
+                self.clock,
+                f"extender-{which}",
+                configured=parts.SELECTED if self._selected else parts.PLUGINS,
+            )
         if which == 0 and self._extenders[0] is not None:
             self._settler = parts.settler(self._extenders[0], self.clock)
 

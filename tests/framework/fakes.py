@@ -55,6 +55,16 @@ class Softening(Filtering):
 
 
 @dataclass(frozen=True, slots=True)
+class Narrowing(Idle):
+    """Concerned with pods that are known."""
+
+    name: str = "Narrowing"
+
+    def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+        return snapshot.pod(pod.uid) is not None
+
+
+@dataclass(frozen=True, slots=True)
 class Scoring(Idle):
     name: str = "Scoring"
     given: Mapping[int, verdicts.Names] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.domain import model
+from app.domain import events, model, projecting, snapshots
 from app.framework import capabilities, configuring, registry
 from tests.framework import fakes
 
@@ -13,6 +13,7 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Indexes: fakes.Indexing(),
     capabilities.Filters: fakes.Filtering(),
     capabilities.Softens: fakes.Softening(),
+    capabilities.Narrows: fakes.Narrowing(),
     capabilities.Scores: fakes.Scoring(),
     capabilities.Ranks: fakes.Ranking(),
     capabilities.Reserves: fakes.Reserving(),
@@ -46,9 +47,10 @@ def test_a_plugin_is_sorted_by_what_it_can_do(kind: type) -> None:
         )
         if plugin in getattr(plugins, name)
     }
-    expected = {kind.__name__.lower()} if kind is not capabilities.Softens else {"filters"}
-    assert sorted_in == expected
+    by_name: dict[type, set[str]] = {capabilities.Softens: {"filters"}, capabilities.Narrows: set()}
+    assert sorted_in == by_name.get(kind, {kind.__name__.lower()})
     assert plugins.softens == ({"Softening": plugin} if kind is capabilities.Softens else {})
+    assert plugins.narrows == ({"Narrowing": plugin} if kind is capabilities.Narrows else {})
 
 
 def test_indexed_keys_are_gathered() -> None:
@@ -58,6 +60,14 @@ def test_indexed_keys_are_gathered() -> None:
 def test_interest_is_told_by_name_in_order() -> None:
     plugins = registry.Registry([fakes.Idle("B"), fakes.Idle("A"), fakes.Idle("C", label="other")])
     assert plugins.interested(model.Pod(uid="u", namespace="ns", name="p")) == ("B", "A")
+
+
+def test_a_concern_that_depends_on_the_state_is_asked_of_the_state() -> None:
+    plugins = registry.Registry([fakes.Idle("A"), fakes.Narrowing(), fakes.Idle("C", label="other")])
+    pod = model.Pod(uid="u", namespace="ns", name="p")
+    known = projecting.project(snapshots.empty(), events.PodSeen(pod=pod))
+    assert plugins.concerned(pod, snapshots.empty()) == ("A",)
+    assert plugins.concerned(pod, known) == ("A", "Narrowing")
 
 
 @pytest.mark.parametrize(

@@ -151,3 +151,59 @@ def test_a_release_may_concern_several_policies() -> None:
     cluster.place(first, HOSTS[0])
     room = told(cluster, released(first, HOSTS[0]))
     assert sorted(names(room)) == ["other", "pending-1"]
+
+
+# -- enforce: selected -------------------------------------------------------------------------
+
+SELECTED = WorkloadPolicy(enforce="selected")
+PLAIN = {"app": clusters.APP}
+
+
+def test_a_raised_quota_wakes_the_pods_that_it_selects_as_far_as_it_goes() -> None:
+    cluster = driving.Cluster(*clusters.f6(), clusters.policy({"host": 0}, required=True))
+    daemon = clusters.pod("daemon", clusters.REPLICA, owner="DaemonSet", priority=1)
+    cluster.see(daemon, clusters.pod("plain", PLAIN, priority=2), *pending(3, 0), clusters.pod("other"))
+    raised = edited(cluster, clusters.policy({"host": 3}, required=True))
+    assert names(told(cluster, *raised, plugin=SELECTED)) == ["pending-0", "plain", "daemon"]
+    cluster.see(clusters.policy({"host": 0}, required=True))
+    assert names(told(cluster, *raised)) == ["pending-0", "pending-1"], "by default only those that name it"
+
+
+@pytest.mark.parametrize("how", ["gone", "invalid", "preferred", "narrowed"])
+def test_a_policy_that_limits_a_pod_no_more_wakes_it(how: str) -> None:
+    cluster = driving.Cluster(*clusters.f6(), clusters.policy({"host": 0}, required=True))
+    cluster.see(clusters.pod("plain", PLAIN), *pending(0))
+    narrowed = clusters.policy({"host": 0}, required=True, selector=model.Selector(labels={"app": "x"}))
+    batch: dict[str, tuple[events.AnyEvent, ...]] = {
+        "gone": (events.PolicyGone(namespace=clusters.NAMESPACE, name=clusters.POLICY, uid="u"),),
+        "invalid": edited(cluster, clusters.policy(errors=("broken",), required=True)),
+        "preferred": edited(cluster, clusters.policy({"host": 0})),
+        "narrowed": edited(cluster, narrowed),
+    }
+    # The pod that names the policy is refused still, unless the policy only prefers.
+    expected = ["pending-0", "plain"] if how == "preferred" else ["plain"]
+    assert names(told(cluster, *batch[how], plugin=SELECTED)) == expected
+
+
+def test_a_new_policy_wakes_nobody_whom_none_limited_before() -> None:
+    cluster = driving.Cluster(*clusters.f6(), clusters.pod("plain", PLAIN))
+    batch = edited(cluster, clusters.policy({"host": 3}, required=True))
+    assert told(cluster, *batch, plugin=SELECTED) is None
+
+
+def test_a_pod_under_several_policies_is_woken_if_each_has_a_place() -> None:
+    wide = clusters.policy({"host": 1}, name="wide", required=True, selector=model.Selector())
+    cluster = driving.Cluster(*clusters.f6(), clusters.policy({"host": 1}, required=True), wide)
+    first, second = clusters.pod("first", PLAIN), clusters.pod("second", PLAIN, priority=1)
+    cluster.see(first, second, clusters.pod("third", PLAIN), clusters.pod("fourth"))
+    cluster.place(first, HOSTS[0])
+    room = told(cluster, released(first, HOSTS[0]), plugin=SELECTED)
+    assert names(room) == ["second"]
+    assert room is not None
+    assert set(room.message.split("; ")) == {
+        f"workload policy {KEY} has room again (host 0/1)",
+        f"workload policy {clusters.NAMESPACE}/wide has room again (host 0/1)",
+    }
+    cluster.place(first, HOSTS[0])
+    cluster.see(clusters.pod("runs", {"x": "y"}, node=HOSTS[1]))
+    assert told(cluster, released(first, HOSTS[0]), plugin=SELECTED) is None  # wide holds 1/1 still

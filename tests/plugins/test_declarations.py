@@ -20,9 +20,13 @@ labels: tuple[capabilities.Filters, capabilities.Scores, capabilities.Serves] = 
 job = JobAffinity()
 jobs: tuple[capabilities.Indexes, capabilities.Scores, capabilities.Serves] = (job, job, job)
 policy = WorkloadPolicy()
-deciding: tuple[capabilities.Filters, capabilities.Softens, capabilities.Scores, capabilities.Ranks] = (
-    policy,
-) * 4
+deciding: tuple[
+    capabilities.Filters,
+    capabilities.Softens,
+    capabilities.Narrows,
+    capabilities.Scores,
+    capabilities.Ranks,
+] = (policy,) * 5
 acting: tuple[capabilities.Indexes, capabilities.Reserves, capabilities.Controls, capabilities.Serves] = (
     policy,
 ) * 4
@@ -89,6 +93,7 @@ def test_all_of_them_work_together_as_configured() -> None:
     [
         {"WorkloadPolicy": {"missing_policy": "maybe"}},
         {"WorkloadPolicy": {"announced_most": 0}},
+        {"WorkloadPolicy": {"enforce": "all"}},
         {"JobAffinity": {"grades": [["zone", 10]]}},
         {"JobAffinity": {"grades": [["", 3]]}},
         {"NodeLabelPriority": {"scheduler_names": "a"}},
@@ -97,3 +102,11 @@ def test_all_of_them_work_together_as_configured() -> None:
 def test_wrong_arguments_are_refused(args: dict[str, dict[str, object]]) -> None:
     with pytest.raises(ValueError, match=r"plugins\.args\."):
         configuring.build(plugins.IN_TREE, enabled=list(args), weights={}, score_max=10, args=args)
+
+
+@pytest.mark.parametrize("value", ["all", "Selected", True, None, ["selected"]])
+def test_whom_a_quota_limits_is_one_of_two_words(value: object) -> None:
+    text = re.escape(f"plugins.args.WorkloadPolicy.enforce is {value!r}; allowed: named, selected")
+    args = {"WorkloadPolicy": {"enforce": value}}
+    with pytest.raises(ValueError, match=text):
+        configuring.build(plugins.IN_TREE, enabled=["WorkloadPolicy"], weights={}, score_max=10, args=args)

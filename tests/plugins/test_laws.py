@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from app.domain import events, model, projecting, snapshots, verdicts
 from app.framework import cycles, registry, running
 from app.plugins.job_affinity.plugin import JobAffinity
+from app.plugins.workload_policy import limiting
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from tests.scenarios import clusters
 
 DOMAINS = ("a", "b", "c", None)
 GROUP = "rl-job-group"
+OTHERS = ((), ("other",), ("another", "other"))
+"""Policies beside that which the asking pod names."""
 unhurried = settings(max_examples=100, deadline=None)
 names = st.sampled_from([f"n{number}" for number in range(12)])
 
@@ -29,7 +32,7 @@ def nodes(draw: st.DrawFn) -> list[model.Node]:
 
 
 @st.composite
-def policies(draw: st.DrawFn) -> model.WorkloadPolicy:
+def policies(draw: st.DrawFn, name: str = clusters.POLICY) -> model.WorkloadPolicy:
     listed = draw(st.lists(st.sampled_from(["a", "b", "d"]), unique=True, min_size=1))
     return clusters.policy(
         {domain: draw(st.integers(0, 4)) for domain in listed},
@@ -37,6 +40,9 @@ def policies(draw: st.DrawFn) -> model.WorkloadPolicy:
         method=draw(st.sampled_from(["Fill", "Balance"])),
         strict=draw(st.booleans()),
         errors=draw(st.sampled_from([(), (), (), ("broken",)])),
+        name=name,
+        key=clusters.KEY if name == clusters.POLICY else draw(st.sampled_from([clusters.KEY, "rack"])),
+        selector=None if name == clusters.POLICY else draw(st.sampled_from([None, model.Selector()])),
     )
 
 
@@ -62,56 +68,86 @@ def worlds(draw: st.DrawFn) -> snapshots.Snapshot:
     facts: list[events.AnyEvent] = [events.NodeSeen(node=node) for node in draw(nodes())]
     if draw(st.integers(0, 5)):
         facts.append(events.PolicySeen(policy=draw(policies())))
+    facts += [events.PolicySeen(policy=draw(policies(name))) for name in draw(st.sampled_from(OTHERS))]
     facts += [events.PodSeen(pod=pod) for pod in draw(pods())]
     return projecting.project_all(snapshots.empty(indexed=PLUGINS[10].indexed()), facts)
 
 
-def plugins(score_max: int) -> registry.Registry:
-    return registry.Registry(
-        [JobAffinity(grades=(("rack", 6), (clusters.KEY, 3))), WorkloadPolicy()], score_max=score_max
-    )
+def plugins(score_max: int, enforce: limiting.Enforce = "named") -> registry.Registry:
+    near = JobAffinity(grades=(("rack", 6), (clusters.KEY, 3)))
+    return registry.Registry([near, WorkloadPolicy(enforce=enforce)], score_max=score_max)
 
 
 PLUGINS = {score_max: plugins(score_max) for score_max in (1, 10, 100)}
+SELECTED = {score_max: plugins(score_max, "selected") for score_max in PLUGINS}
 ASKING = clusters.pod("asking", {**clusters.REPLICA, GROUP: "x"}, priority=1)
+UNLABELLED = clusters.pod("asking", {"app": clusters.APP, GROUP: "x"}, priority=1)
+DAEMON = clusters.pod("asking", clusters.REPLICA, owner="DaemonSet", priority=1)
+pods_asking = st.sampled_from([ASKING, ASKING, UNLABELLED, DAEMON])
+settings_of = st.sampled_from([PLUGINS, SELECTED])
+"""By the highest score, under either value of ``enforce``."""
 candidates = st.frozensets(names)
 
 
-def filtered(world: snapshots.Snapshot, offered: frozenset[str]) -> dict[str, str]:
+def filtered(
+    world: snapshots.Snapshot,
+    offered: frozenset[str],
+    chosen: dict[int, registry.Registry] = PLUGINS,
+    asking: model.Pod = ASKING,
+) -> dict[str, str]:
     """Refused candidate -> reason."""
-    return running.run_filter(PLUGINS[10], cycles.cycle(ASKING, offered, world)).reasons()
+    return running.run_filter(chosen[10], cycles.cycle(asking, offered, world)).reasons()
 
 
 @unhurried
-@given(world=worlds(), one=candidates, two=candidates)
+@given(world=worlds(), one=candidates, two=candidates, chosen=settings_of, asking=pods_asking)
 def test_the_sentence_depends_on_no_candidate(
-    world: snapshots.Snapshot, one: frozenset[str], two: frozenset[str]
+    world: snapshots.Snapshot,
+    one: frozenset[str],
+    two: frozenset[str],
+    chosen: dict[int, registry.Registry],
+    asking: model.Pod,
 ) -> None:
-    first, second = filtered(world, one), filtered(world, two)
+    first, second = filtered(world, one, chosen, asking), filtered(world, two, chosen, asking)
     assert len({*first.values(), *second.values()}) <= 1
     assert first.keys() & two == second.keys() & one
 
 
 @unhurried
-@given(world=worlds(), offered=candidates, name=names, labels=st.sampled_from([{}, {"x": "y"}]))
+@given(
+    world=worlds(),
+    offered=candidates,
+    name=names,
+    labels=st.sampled_from([{}, {"x": "y"}]),
+    chosen=settings_of,
+    asking=pods_asking,
+)
 def test_what_changes_no_count_changes_no_sentence(
-    world: snapshots.Snapshot, offered: frozenset[str], name: str, labels: dict[str, str]
+    world: snapshots.Snapshot,
+    offered: frozenset[str],
+    name: str,
+    labels: dict[str, str],
+    chosen: dict[int, registry.Registry],
+    asking: model.Pod,
 ) -> None:
-    before = filtered(world, offered)
+    before = filtered(world, offered, chosen, asking)
     noise: list[events.AnyEvent] = [
         events.PodSeen(pod=clusters.pod("noise", labels, node=name, namespace="elsewhere")),
         events.PodSeen(pod=clusters.pod("pending", clusters.REPLICA)),
         events.Relisted(kind="pods", since="1", until="2", reason="test"),
     ]
-    assert filtered(projecting.project_all(world, noise), offered) == before
+    assert filtered(projecting.project_all(world, noise), offered, chosen, asking) == before
 
 
 @unhurried
-@given(world=worlds(), offered=candidates)
+@given(world=worlds(), offered=candidates, chosen=settings_of, asking=pods_asking)
 def test_only_candidates_are_refused_and_details_cover_them(
-    world: snapshots.Snapshot, offered: frozenset[str]
+    world: snapshots.Snapshot,
+    offered: frozenset[str],
+    chosen: dict[int, registry.Registry],
+    asking: model.Pod,
 ) -> None:
-    trace = running.run_filter(PLUGINS[10], cycles.cycle(ASKING, offered, world))
+    trace = running.run_filter(chosen[10], cycles.cycle(asking, offered, world))
     assert trace.refused <= offered
     for refusal in trace.refusals:
         assert refusal.nodes
@@ -120,12 +156,22 @@ def test_only_candidates_are_refused_and_details_cover_them(
 
 
 @unhurried
-@given(world=worlds(), offered=candidates, score_max=st.sampled_from(sorted(PLUGINS)))
+@given(
+    world=worlds(),
+    offered=candidates,
+    score_max=st.sampled_from(sorted(PLUGINS)),
+    chosen=settings_of,
+    asking=pods_asking,
+)
 def test_scores_are_within_bounds_and_of_candidates(
-    world: snapshots.Snapshot, offered: frozenset[str], score_max: int
+    world: snapshots.Snapshot,
+    offered: frozenset[str],
+    score_max: int,
+    chosen: dict[int, registry.Registry],
+    asking: model.Pod,
 ) -> None:
-    cycle = cycles.cycle(ASKING, offered, world, score_max=score_max)
-    for rating in running.run_score(PLUGINS[score_max], cycle).ratings:
+    cycle = cycles.cycle(asking, offered, world, score_max=score_max)
+    for rating in running.run_score(chosen[score_max], cycle).ratings:
         seen: list[str] = []
         for score, nodes in rating.groups.items():
             assert 0 < score <= score_max
@@ -136,16 +182,20 @@ def test_scores_are_within_bounds_and_of_candidates(
 
 
 @unhurried
-@given(world=worlds(), offered=candidates, seed=st.integers())
+@given(world=worlds(), offered=candidates, seed=st.integers(), chosen=settings_of, asking=pods_asking)
 def test_the_order_of_candidates_means_nothing(
-    world: snapshots.Snapshot, offered: frozenset[str], seed: int
+    world: snapshots.Snapshot,
+    offered: frozenset[str],
+    seed: int,
+    chosen: dict[int, registry.Registry],
+    asking: model.Pod,
 ) -> None:
     shuffled = sorted(offered)
     random.Random(seed).shuffle(shuffled)
-    straight, other = (cycles.cycle(ASKING, frozenset(some), world) for some in (sorted(offered), shuffled))
-    one, two = running.run(PLUGINS[10], straight), running.run(PLUGINS[10], other)
+    straight, other = (cycles.cycle(asking, frozenset(some), world) for some in (sorted(offered), shuffled))
+    one, two = running.run(chosen[10], straight), running.run(chosen[10], other)
     assert one == two
-    assert running.best(PLUGINS[10], straight, one) == running.best(PLUGINS[10], other, two)
+    assert running.best(chosen[10], straight, one) == running.best(chosen[10], other, two)
 
 
 @unhurried
@@ -168,12 +218,76 @@ def test_a_required_domain_that_is_reached_is_always_refused(
             assert (name in kept) is (desired is not None or not policy.strict_domains)
 
 
+def refuses(policy: model.WorkloadPolicy, world: snapshots.Snapshot, name: str) -> bool:
+    """What a Required policy says about a node, computed from nothing but the counts."""
+    labels = world.nodes[name].labels if name in world.nodes else {}
+    desired = policy.desired(labels.get(policy.topology_key, ""))
+    return desired is None or world.count(policy, labels[policy.topology_key]) >= desired
+
+
+@unhurried
+@given(world=worlds(), offered=candidates, asking=st.sampled_from([UNLABELLED, DAEMON]))
+def test_a_pod_that_names_no_policy_is_limited_by_selection_alone(
+    world: snapshots.Snapshot, offered: frozenset[str], asking: model.Pod
+) -> None:
+    assert not filtered(world, offered, PLUGINS, asking)
+    # Each of the selectors drawn selects the pod. Nominated pods are counted first, so more may be refused.
+    hard = [policy for policy in world.policies.values() if policy.required and not policy.errors]
+    must = {name for name in offered if any(refuses(policy, world, name) for policy in hard)}
+    refused = filtered(world, offered, SELECTED, asking).keys()
+    assert refused >= must
+    if not world.nominated:
+        assert refused == must
+
+
 @unhurried
 @given(world=worlds(), offered=candidates)
-def test_the_chosen_node_is_one_of_the_best_kept(world: snapshots.Snapshot, offered: frozenset[str]) -> None:
+def test_selection_refuses_whatever_the_named_policy_does(
+    world: snapshots.Snapshot, offered: frozenset[str]
+) -> None:
+    assert filtered(world, offered, SELECTED).keys() >= filtered(world, offered, PLUGINS).keys()
+
+
+@unhurried
+@given(world=worlds(), name=names, asking=pods_asking)
+def test_every_required_count_that_a_placement_raises_has_its_ceiling(
+    world: snapshots.Snapshot, name: str, asking: model.Pod
+) -> None:
+    cycle = cycles.cycle(asking, frozenset((name,)), world)
+    projection = projecting.Projection(cycle.snapshot)
+    projection.apply(events.PodPlaced(pod=asking, node=name))
+    raised = {key for key, by in projection.increments.items() if by > 0}
+    hard = {
+        f"{policy.key}|{policy.topology_key}={domain}": policy.desired(domain) or 0
+        for policy in world.policies.values()
+        if policy.required and not policy.errors
+        for domain in ("a", "b", "c", "r-a", "r-b", "r-c")
+    }
+    own = f"{clusters.NAMESPACE}/{clusters.POLICY}"
+    named = world.policies.get(own)
+    followed = asking is ASKING and named is not None and not named.errors
+    expected = {key: hard[key] for key in raised & hard.keys()}
+    of_own = {key: top for key, top in expected.items() if followed and key.partition("|")[0] == own}
+    assert ceilings(PLUGINS, cycle, name, raised) == of_own
+    if followed or asking is not ASKING:
+        assert ceilings(SELECTED, cycle, name, raised) == expected
+
+
+def ceilings(
+    chosen: dict[int, registry.Registry], cycle: cycles.Cycle, node: str, raised: set[str]
+) -> dict[str, int]:
+    claim = running.claim(chosen[10], cycle, node)
+    return {key: top for key, top in claim.ceilings.items() if key in raised}
+
+
+@unhurried
+@given(world=worlds(), offered=candidates, plugins=st.sampled_from([PLUGINS[10], SELECTED[10]]))
+def test_the_chosen_node_is_one_of_the_best_kept(
+    world: snapshots.Snapshot, offered: frozenset[str], plugins: registry.Registry
+) -> None:
     cycle = cycles.cycle(ASKING, offered, world)
-    trace = running.run(PLUGINS[10], cycle)
-    chosen = running.best(PLUGINS[10], cycle, trace)
+    trace = running.run(plugins, cycle)
+    chosen = running.best(plugins, cycle, trace)
     if chosen is None:
         assert not trace.kept
     else:

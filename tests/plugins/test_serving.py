@@ -75,6 +75,43 @@ def test_a_policy_shows_what_each_domain_has_and_is_about_to_get() -> None:
     assert (line["desired"], line["count"], line["allocationType"]) == (4, 2, "Required")
 
 
+def test_counted_pods_that_do_not_name_the_policy_are_shown() -> None:
+    cluster = driving.Cluster(*clusters.f6(), clusters.policy({"host": 1}, required=True))
+    counted = {"app": clusters.APP}
+    cluster.see(
+        clusters.pod("names-it", clusters.REPLICA, node=HOSTS[0]),
+        clusters.pod("unlabelled", counted, node=HOSTS[1]),
+        clusters.pod("overlapping", {**counted, clusters.LABEL: "other"}, node=HOSTS[2]),
+        clusters.pod("daemon", clusters.REPLICA, node=HOSTS[3], owner="DaemonSet"),
+        # None of these is counted.
+        clusters.pod("waits", counted),
+        clusters.pod("ends", counted, node=HOSTS[1], terminating=True),
+        clusters.pod("elsewhere", counted, node=HOSTS[1], namespace="other"),
+        clusters.pod("not-selected", node=HOSTS[1]),
+        clusters.node("bare"),
+        clusters.pod("in-no-domain", counted, node="bare"),
+    )
+    placed = clusters.pod("placed", counted)
+    cluster.place(placed, HOSTS[0])
+    shown = policy_view(cluster)
+    assert shown["count"] == 5
+    assert shown["notNamingCount"] == 4
+    assert [tuple(line.values()) for line in shown["notNaming"]] == [
+        ("daemon", HOSTS[3], clusters.POLICY, ["DaemonSet"]),
+        ("overlapping", HOSTS[2], "other", ["ReplicaSet"]),
+        ("placed", HOSTS[0], None, ["ReplicaSet"]),
+        ("unlabelled", HOSTS[1], None, ["ReplicaSet"]),
+    ]
+
+
+def test_of_many_counted_pods_that_do_not_name_the_policy_the_first_are_shown() -> None:
+    cluster = driving.Cluster(*clusters.f6(), clusters.policy({"host": 1}, required=True))
+    cluster.see(*(clusters.pod(f"p{n:02}", {"app": clusters.APP}, node=HOSTS[0]) for n in range(30)))
+    shown = policy_view(cluster)
+    assert shown["notNamingCount"] == 30
+    assert [line["pod"] for line in shown["notNaming"]] == [f"p{n:02}" for n in range(20)]
+
+
 def test_an_invalid_policy_is_shown_with_its_errors() -> None:
     cluster = driving.Cluster(
         *clusters.f6(), clusters.policy({"host": -1}, errors=("replicas of host is -1",))

@@ -12,8 +12,9 @@ import msgspec
 
 from app import plugins, settings
 from app.domain import events, model, observing, projecting, snapshots
-from app.framework import registry
+from app.framework import configuring, registry
 from app.kube import accessing, binding, clients, decoding
+from app.plugins.workload_policy import limiting
 from app.simulation import answers, apiservers, objects, populating
 from app.store import connecting, errors, following, keys, logs, opening
 from app.verbs import binding as bind_verb
@@ -64,7 +65,12 @@ class Replica:
 
     def filter(self, pod: model.Pod) -> filtering.Answer:
         """Over all nodes that are known."""
-        names = sorted(self.store.follower.catch_up().nodes)
+        self.store.follower.catch_up()
+        return self.filter_known(pod)
+
+    def filter_known(self, pod: model.Pod) -> filtering.Answer:
+        """Over the nodes that this process knows, whatever the store does."""
+        names = sorted(self.context.state.snapshot.nodes)
         return filtering.run(self.context, pod, candidates.Candidates(names))
 
     def snapshot(self) -> snapshots.Snapshot:
@@ -152,12 +158,26 @@ class Cluster:
     def close(self) -> None:
         self._stack.close()
 
-    def replica(self, *, state: float = 1.8, bind: float = 3.5, patience: float = 2.0) -> Replica:
+    def replica(
+        self,
+        *,
+        state: float = 1.8,
+        bind: float = 3.5,
+        patience: float = 2.0,
+        enforce: limiting.Enforce = "named",
+    ) -> Replica:
         """Another extender; its follower's thread does not run, its catching up does."""
         store = self._opened(patience)
         client = clients.Client(accessing.plain(self.api.url))
         self._stack.callback(client.close)
-        chosen, clock = registry.Registry([plugin() for plugin in plugins.IN_TREE]), Clock()
+        clock = Clock()
+        chosen = configuring.build(
+            plugins.IN_TREE,
+            enabled=[plugin.name for plugin in plugins.IN_TREE],
+            weights={},
+            score_max=10,
+            args={"WorkloadPolicy": {"enforce": enforce}},
+        )
         context = contexts.Context(
             plugins=chosen,
             state=store.follower,
@@ -184,7 +204,7 @@ class Cluster:
     def node(self, name: str, **labels: str) -> None:
         self.api.objects.create("nodes", populating.node(name, labels))
 
-    def policy(self, quotas: Mapping[str, int], *, kind: str = "Required") -> None:
+    def policy(self, quotas: Mapping[str, int], *, kind: str = "Required", name: str = POLICY) -> None:
         spec = {
             "topologyKey": KEY,
             "labelSelector": {"matchLabels": {"app": "web"}},
@@ -192,12 +212,17 @@ class Cluster:
             "allocationType": kind,
             "allocationMethod": "Fill",
         }
-        self.api.objects.create("workloadpolicies", populating.policy(NAMESPACE, POLICY, spec))
+        self.api.objects.create("workloadpolicies", populating.policy(NAMESPACE, name, spec))
 
-    def pod(self, name: str, labels: Mapping[str, str] | None = None, **spec: object) -> model.Pod:
-        """Create a pod; as kube-scheduler knows it."""
+    def pod(
+        self, name: str, labels: Mapping[str, str] | None = None, *, owner: str = "", **spec: object
+    ) -> model.Pod:
+        """Create a pod, of an ``owner`` of that kind; as kube-scheduler knows it."""
         made = populating.pod(NAMESPACE, name, dict(WEB if labels is None else labels))
         made["spec"] |= spec
+        if owner:
+            reference = {"apiVersion": "apps/v1", "kind": owner, "name": "owner", "uid": "owner"}
+            made["metadata"]["ownerReferences"] = [reference]
         return decoding.pod(self.api.objects.create("pods", made))
 
     def delete(self, pod: model.Pod) -> None:

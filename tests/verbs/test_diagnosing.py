@@ -6,6 +6,7 @@ import pytest
 from app import plugins
 from app.domain import events, model, projecting, snapshots
 from app.framework import registry
+from app.plugins.workload_policy import plugin as workload_policy
 from app.verbs import explaining
 
 POLICY = "workload-policy/kosmos.io"
@@ -139,3 +140,29 @@ def test_a_pod_that_fits_needs_no_change() -> None:
 def test_a_cluster_without_nodes_says_so() -> None:
     nowhere = snapshots.empty(indexed=PLUGINS.indexed())
     assert explaining.presently(pod("w"), nowhere, PLUGINS).changes == ("there is no node in the cluster",)
+
+
+# -- enforce: selected -------------------------------------------------------------------------
+
+SELECTED = registry.Registry([workload_policy.WorkloadPolicy(enforce="selected")])
+
+
+def test_a_pod_that_is_only_selected_is_told_which_quota_to_raise() -> None:
+    waiting = pod("w", labels={"app": "web"})
+    assert explaining.presently(waiting, snapshot(*full()), PLUGINS).fits
+    explanation = explaining.presently(waiting, snapshot(*full()), SELECTED)
+    assert not explanation.fits
+    assert set(explanation.changes) == {
+        "host needs 1 more replica in policy ns/p, or 1 counted pod less",
+        "member needs 1 more replica in policy ns/p, or 1 counted pod less",
+    }
+
+
+def test_a_pod_under_two_full_policies_is_told_of_both_quotas_together() -> None:
+    second = policy(uid="q", name="q", allocations=(model.Allocation("host", 2),))
+    first = full(allocations=(model.Allocation("host", 2),))
+    explanation = explaining.presently(pod("w"), snapshot(*first, events.PolicySeen(policy=second)), SELECTED)
+    assert explanation.changes == (
+        "host needs 1 more replica in policy ns/p, or 1 counted pod less;"
+        " and host needs 1 more replica in policy ns/q, or 1 counted pod less",
+    )

@@ -7,27 +7,30 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from app.domain import events, model, projecting, snapshots
-from app.framework import cycles, running
+from app.framework import cycles, registry, running
 from app.verbs import preempting
 from tests.plugins import test_laws as laws
 from tests.scenarios import clusters
 
 UIDS = st.sampled_from([*(clusters.pod(f"p{number}").uid for number in range(12)), "nobody-knows"])
+REGISTRIES = st.sampled_from([laws.PLUGINS[10], laws.SELECTED[10]])
 OFFERS = st.dictionaries(laws.names, st.lists(UIDS, unique=True, max_size=3), max_size=6)
 
 
-def told(world: snapshots.Snapshot, offer: preempting.Offer) -> dict[model.NodeName, str | None]:
+def told(
+    world: snapshots.Snapshot, offer: preempting.Offer, plugins: registry.Registry
+) -> dict[model.NodeName, str | None]:
     """Node -> why it is dropped; None if it is kept."""
     base = cycles.cycle(laws.ASKING, frozenset(offer), world)
-    return {node: preempting.objection(laws.PLUGINS[10], base, node, uids) for node, uids in offer.items()}
+    return {node: preempting.objection(plugins, base, node, uids) for node, uids in offer.items()}
 
 
 @laws.unhurried
-@given(world=laws.worlds(), offer=OFFERS)
+@given(world=laws.worlds(), offer=OFFERS, plugins=REGISTRIES)
 def test_no_node_is_kept_whose_victims_stop_the_scheduler(
-    world: snapshots.Snapshot, offer: preempting.Offer
+    world: snapshots.Snapshot, offer: preempting.Offer, plugins: registry.Registry
 ) -> None:
-    for node, reason in told(world, offer).items():
+    for node, reason in told(world, offer, plugins).items():
         if reason is None:
             # Without victims, or with one that runs elsewhere, the whole preemption fails (C7, C20).
             assert offer[node]
@@ -35,16 +38,18 @@ def test_no_node_is_kept_whose_victims_stop_the_scheduler(
 
 
 @laws.unhurried
-@given(world=laws.worlds(), offer=OFFERS)
-def test_no_eviction_is_for_nothing(world: snapshots.Snapshot, offer: preempting.Offer) -> None:
+@given(world=laws.worlds(), offer=OFFERS, plugins=REGISTRIES)
+def test_no_eviction_is_for_nothing(
+    world: snapshots.Snapshot, offer: preempting.Offer, plugins: registry.Registry
+) -> None:
     # After the eviction kube-scheduler asks filter for that node alone; were it refused there, it would
     # evict on the next one (N3).
-    for node, reason in told(world, offer).items():
+    for node, reason in told(world, offer, plugins).items():
         known = [pod for uid in offer[node] if (pod := world.pod(uid)) is not None]
         gone = [events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name) for pod in known]
         after = projecting.project_all(world, gone)
         cycle = cycles.cycle(laws.ASKING, frozenset((node,)), after)
-        refused = running.run_filter(laws.PLUGINS[10], cycle).refused
+        refused = running.run_filter(plugins, cycle).refused
         event(f"{'kept' if reason is None else 'dropped'}, {'refused' if refused else 'accepted'} afterwards")
         if reason is None:
             assert not refused
@@ -54,8 +59,10 @@ def test_no_eviction_is_for_nothing(world: snapshots.Snapshot, offer: preempting
 
 
 @laws.unhurried
-@given(world=laws.worlds(), offer=OFFERS)
+@given(world=laws.worlds(), offer=OFFERS, plugins=REGISTRIES)
 def test_the_answer_to_one_node_does_not_depend_on_the_others(
-    world: snapshots.Snapshot, offer: preempting.Offer
+    world: snapshots.Snapshot, offer: preempting.Offer, plugins: registry.Registry
 ) -> None:
-    assert told(world, offer) == {node: told(world, {node: uids})[node] for node, uids in offer.items()}
+    assert told(world, offer, plugins) == {
+        node: told(world, {node: uids}, plugins)[node] for node, uids in offer.items()
+    }

@@ -66,7 +66,7 @@ def pod(query: pages.Query, namespace: str, name: str) -> pages.Body:
         **shown(snapshot, found),
         "placement": {"node": placement.node, "at": placement.at} if placement is not None else None,
         "policies": _policies(snapshot, found),
-        "plugins": services.current().registry.interested(found),
+        "plugins": services.current().registry.concerned(found, snapshot),
         "message": found.unscheduled,
         "generation": snapshot.version(f"pod:{found.uid}"),
         "explain": f"/apis/v1/pods/{namespace}/{name}/explain",

@@ -107,18 +107,18 @@ def quotas(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> tuple[
     return listed
 
 
+def free(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> int:
+    """Places left in all listed domains together."""
+    return sum(quota.free for quota in quotas(snapshot, policy))
+
+
 def limits(policy: model.WorkloadPolicy) -> bool:
     """Whether the policy ever refuses a node; a Preferred one only prefers (architecture 17)."""
     return policy.required or policy.strict_domains
 
 
-def refusal(cycle: cycles.Cycle, *, ignoring: bool) -> verdicts.Refusal | None:
-    """The candidates that the pod's policy keeps it from."""
-    policy = followed(cycle.snapshot, cycle.pod)
-    if isinstance(policy, Objection):
-        return None if ignoring and policy.ignorable else verdicts.Refusal(policy.reason, cycle.candidates)
-    if not limits(policy):
-        return None
+def refusal(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> verdicts.Refusal | None:
+    """The candidates that the policy keeps the pod from; which is one that limits."""
     listed = quotas(cycle.snapshot, policy)
     column = cycle.snapshot.topology[policy.topology_key]
     open_to = tuple(q.domain for q in listed if not (policy.required and q.reached))

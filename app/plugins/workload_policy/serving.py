@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from app.domain import counting, model, snapshots
 from app.framework import capabilities
-from app.plugins.workload_policy import announcing, cautions, logic
+from app.plugins.workload_policy import announcing, cautions, logic, outsiders
 
 
 def policies(snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> capabilities.Listed:
@@ -31,6 +31,7 @@ def policy(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> dict[
         "labelSelector": _selector(found.selector),
         "domains": _domains(snapshot, found),
         "unlisted": _unlisted(snapshot, found),
+        **outsiders.view(snapshot, found),
         "warnings": cautions.warnings(snapshot, found),
     }
 
@@ -140,6 +141,8 @@ ENDPOINTS = (
             "labelSelector": {"matchLabels": {"app": "clusterlink-floater-mix"}, "matchExpressions": []},
             "domains": _QUOTAS,
             "unlisted": [],
+            "notNamingCount": 1,
+            "notNaming": [{"pod": "floater-1", "node": "host-2", "names": None, "owners": ["ReplicaSet"]}],
             "warnings": [],
         },
     ),

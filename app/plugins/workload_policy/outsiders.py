@@ -1,0 +1,42 @@
+"""Counted pods that do not name the policy: by default it counts them and does not limit them."""
+
+from collections.abc import Iterator
+from heapq import nsmallest
+
+from app.domain import counting, model, selecting, snapshots
+from app.plugins.workload_policy import logic
+
+SHOWN = 20
+"""Pods named in a view at most."""
+
+
+def view(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> dict[str, object]:
+    """How many pods the policy counts that do not name it, and which: the first ones by name."""
+    found = list(_counted(snapshot, policy))
+    return {
+        "notNamingCount": len(found),
+        "notNaming": [
+            {
+                "pod": pod.name,
+                "node": snapshot.node_of(pod.uid),
+                "names": logic.named(pod),
+                "owners": sorted({owner.kind for owner in pod.owners}),
+            }
+            for pod in nsmallest(SHOWN, found, key=lambda pod: (pod.name, pod.uid))
+        ],
+    }
+
+
+def _counted(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Iterator[model.Pod]:
+    for uid in snapshot.namespaces.get(policy.namespace, snapshots.NO_PODS):
+        pod = snapshot.pod(uid)
+        if pod is None or _names(policy, pod) or not selecting.matches(policy.selector, pod.labels):
+            continue
+        node = snapshot.nodes.get(snapshot.node_of(uid))
+        if any(True for _ in counting.contributions(pod, node, (policy,))):
+            yield pod
+
+
+def _names(policy: model.WorkloadPolicy, pod: model.Pod) -> bool:
+    """The label of a pod of a DaemonSet is not read (WP-11)."""
+    return logic.concerned(pod) and logic.named(pod) == policy.name
