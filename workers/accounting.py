@@ -49,8 +49,8 @@ class Books:
         """Why the log cannot be folded any further; empty if it can."""
         self.apart: dict[str, int] = {}
         """By how much stored counts exceed the fold."""
-        self.wrong: dict[str, int] = {}
-        """Subject -> stored version that is not the fold's."""
+        self.wrong: frozenset[str] = frozenset()
+        """Subjects whose stored version is not the fold's."""
         self._versions_apart: dict[str, int] = {}
         self._stops: dict[int, images.Header | None] = {}
         """Offsets at which something is to be done on the way to the head."""
@@ -249,7 +249,7 @@ class Books:
             shown = look.garbled.get(("version", subject), str(stored))
             self._board.put(self._difference("version", subject, folded.get(subject, 0), shown, blame, since))
         self._versions_apart = now
-        self.wrong = {subject: look.versions.get(subject, 0) for subject in now}
+        self.wrong = frozenset(now.keys() | garbled)
         self._board.keep("version", now.keys() | garbled)
         self._whole = False
         self._cycle = self.versions_at = self.ledger.snapshot.offset
