@@ -25,7 +25,7 @@ from app.api import extender, health, introspecting, mounting, services
 from app.framework import configuring, registry
 from app.kube import accessing, binding, clients
 from app.serving import bodies, contexts, gates, identities, keystores, metering, running
-from app.store import opening, reports
+from app.store import opening, reports, verdicts
 from app.verbs import contexts as verb_contexts
 
 _LARGE_BODIES = 2
@@ -61,6 +61,8 @@ class Service:
             tell=_waits,
         )
         self._client = clients.Client(_access(chosen))
+        self._reports = reports.Reports(self._store.client, self._store.keys)
+        self._verdict = verdicts.Verdict(self._reports, self._store.log)
         self.application = self._application(roster)
 
     def start(self) -> None:
@@ -89,6 +91,7 @@ class Service:
         return {
             "store": str(follower.error) if follower.error is not None else None,
             "keeping": self._store.vetting.trouble(),
+            "views": self._verdict.trouble(),
             "state": None
             if follower.caught_up
             else f"reading the log: {snapshot.offset} of {follower.head_seen}",
@@ -115,7 +118,7 @@ class Service:
                 histories=store.histories,
                 decisions=store.decisions,
                 log=store.log,
-                reports=reports.Reports(store.client, store.keys),
+                reports=self._reports,
                 registry=self._plugins,
                 wall=time.time,
                 identity=_caller,

@@ -10,7 +10,7 @@ from typing import Final
 from app import telemetry
 from app.domain import auditing, consistency, snapshots
 from app.store import codecs, errors, images, incarnations, inspecting, opening
-from workers import ending, proving, vouching
+from workers import describing, ending, proving, vouching
 
 _ROUNDS: Final = 20
 """Looks of one turn at most: what is still to be read then is left for the next."""
@@ -49,8 +49,8 @@ class Books:
         """Why the log cannot be folded any further; empty if it can."""
         self.apart: dict[str, int] = {}
         """By how much stored counts exceed the fold."""
-        self.wrong: dict[str, int] = {}
-        """Subject -> stored version that is not the fold's."""
+        self.wrong: frozenset[str] = frozenset()
+        """Subjects whose stored version is not the fold's."""
         self._versions_apart: dict[str, int] = {}
         self._stops: dict[int, images.Header | None] = {}
         """Offsets at which something is to be done on the way to the head."""
@@ -213,6 +213,7 @@ class Books:
         """Counts, versions and the end of the log, all of one moment."""
         seen = self.past.marks.end - 1 if self.past.marks.end else self.base
         ending.judge(look, seen, self._board)
+        describing.judge(look, self.ledger, self._store.keys, self._board)
         if not self.broken:
             self._board.keep("unreadable", ())
             self._compare_counts(look)
@@ -220,6 +221,9 @@ class Books:
             self.ledger.looked()
 
     def _compare_counts(self, look: inspecting.Look) -> None:
+        if self._store.keys.counts in look.mistyped:
+            self.apart = {}
+            return
         folded = self.ledger.snapshot.counts
         garbled = {name for what, name in look.garbled if what == "count"}
         now = {key: by for key, by in auditing.apart(look.counts, folded).items() if key not in garbled}
@@ -237,6 +241,9 @@ class Books:
         self._board.keep("count", now.keys() | garbled)
 
     def _compare_versions(self, look: inspecting.Look) -> None:
+        if self._store.keys.versions in look.mistyped:
+            self._versions_apart, self.wrong, self._whole = {}, frozenset(), True
+            return
         if not look.whole:
             self._compare_page(look)
             return
@@ -249,7 +256,7 @@ class Books:
             shown = look.garbled.get(("version", subject), str(stored))
             self._board.put(self._difference("version", subject, folded.get(subject, 0), shown, blame, since))
         self._versions_apart = now
-        self.wrong = {subject: look.versions.get(subject, 0) for subject in now}
+        self.wrong = frozenset(now.keys() | garbled)
         self._board.keep("version", now.keys() | garbled)
         self._whole = False
         self._cycle = self.versions_at = self.ledger.snapshot.offset

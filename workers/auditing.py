@@ -15,7 +15,7 @@ from app import settings, telemetry
 from app.domain import consistency, snapshots
 from app.kube import clients, kinds
 from app.store import errors, inspecting, opening, readers, reports
-from workers import accounting, comparing, repairing
+from workers import accounting, advising, comparing, repairing
 
 _SHOWN: Final = 100
 _REMEMBERED: Final = 20
@@ -145,7 +145,9 @@ class Auditor:
         """The last report, if it is about this incarnation."""
         try:
             report = self._reports.latest()
-        except errors.Damaged as damaged:
+        except errors.StoreAway:
+            raise
+        except errors.StoreError as damaged:
             telemetry.log.warning("the former report is passed over", error=str(damaged))
             return None
         return report if report is not None and report.incarnation == self._store.log.incarnation else None
@@ -235,6 +237,7 @@ class Auditor:
                 offset=one.offset,
                 writer=one.writer,
                 blame=one.blame,
+                run=advising.advised(one, self._store.keys).run,
             )
         self.board.found.clear()
         for kind, count in self.board.counted().items():
@@ -242,7 +245,10 @@ class Auditor:
 
     def _publish(self, books: accounting.Books, look: inspecting.Look) -> None:
         past = books.past
-        differences = sorted(self.board, key=lambda one: (one.kind, one.key))
+        differences = [
+            advising.advised(one, self._store.keys)
+            for one in sorted(self.board, key=lambda one: (one.kind, one.key))
+        ]
         waiting = {"facts": self._facts.waiting} if self._facts.waiting else {}
         if books.broken:
             waiting["counts"] = books.broken
@@ -265,6 +271,9 @@ class Auditor:
             differences=tuple(differences[:_SHOWN]),
             total=len(differences),
             repairs=tuple(self._repairs),
+            trouble=advising.trouble(
+                differences, repair=self._options.repair and not self.board.of(*consistency.LOG)
+            ),
         )
         self._reports.write(self.report)
         telemetry.metrics.CONSISTENCY_OFFSET.set(self.report.offset)

@@ -233,7 +233,7 @@ class Office:
         self._follower.catch_up(timeout=60.0)
         guard = self._guard(tenure, standing)
         if guard.epoch:
-            elected = events.RecorderElected(by=guard.writer, epoch=guard.epoch)
+            elected = events.RecorderElected(guard.writer, guard.epoch, incarnation=self._log.incarnation)
             self._log.append(logs.Batch(events=(elected,)), guard)
             self._follower.catch_up(timeout=60.0)
         reason, self._reason = self._reason, _FIRST_LIST
@@ -314,6 +314,7 @@ class Office:
         # What is known and lost is lost for certain; how much before it, only who has read it can tell.
         told = [one.kept for one in known if one.incarnation == lost.incarnation]
         held = max(0, min(standing.head, lost.offset - 1, *(at for at in (kept, *told) if at is not None)))
+        begun = incarnations.new((standing.incarnation, lost.incarnation, self._log.incarnation))
         event = events.StoreRewound(
             from_incarnation=lost.incarnation,
             lost_from=held + 1,
@@ -322,8 +323,8 @@ class Office:
             reason=f"the store is at {standing.incarnation or 'nothing'}/{standing.head}: {reason}",
             by=self._elector.identity,
             relisting=self._kinds,
+            incarnation=begun,
         )
-        begun = incarnations.new((standing.incarnation, lost.incarnation, self._log.incarnation))
         guard = self._guard(tenure, standing)
         if not self._log.rewind(event, begun, found=standing.incarnation, guard=guard):
             return

@@ -58,7 +58,10 @@ class Past:
         """The key of what is wrong with an entry; empty if nothing is."""
         key = f"entry:{line.offset}"
         if line.sequence:
-            self._board.put(foreign(line, head, f"it has the id {line.offset}-{line.sequence}"))
+            identity = f"{line.offset}-{line.sequence}"
+            self._board.put(
+                foreign(line, head, f"it has the id {identity}", f"XDEL {self._inspector.log} {identity}")
+            )
             return key
         marks = self.marks if self.marks.of(line.offset) is not None else self._earlier
         known = marks.of(line.offset)
@@ -93,8 +96,8 @@ class Past:
                 self._board.settle(one.kind, one.key)
 
 
-def foreign(line: inspecting.Line, head: int, words: str) -> consistency.Difference:
-    """An entry that the store's function did not write."""
+def foreign(line: inspecting.Line, head: int, words: str, run: str = "") -> consistency.Difference:
+    """An entry that the store's function did not write; ``run`` removes it."""
     writer = f"epoch {line.epoch}" if line.epoch else "a writer without an epoch"
     return consistency.Difference(
         kind="foreign",
@@ -106,6 +109,7 @@ def foreign(line: inspecting.Line, head: int, words: str) -> consistency.Differe
         offset=line.offset,
         writer=writer,
         blame=f"the entry was appended past the store's function: {words}",
+        run=run,
     )
 
 

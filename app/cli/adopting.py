@@ -38,7 +38,7 @@ def adopt_command(config: str | None, yes: bool, force: bool, by: str, output: s
     Exit code 1 if nothing was done: without --yes, or because a recorder wrote within the last 30
     seconds (then nothing needs to be adopted).
     """
-    from app.store import connecting, errors, incarnations, keys, logs
+    from app.store import connecting, errors, incarnations, keys, lineages, logs
 
     chosen = settings.load(config, os.environ)
     if not chosen.store.url:
@@ -48,6 +48,7 @@ def adopt_command(config: str | None, yes: bool, force: bool, by: str, output: s
         client = connecting.connect(chosen.store.url, timeout=chosen.store.socket_timeout, names=names)
         with connecting.translated():
             incarnation = connecting.text(client.hget(names.meta, "incarnation") or b"")
+        lineages.prove(client, names, incarnation)
         log = logs.Log(client, names, incarnation, timeout=chosen.store.socket_timeout)
         found = log.standing()
         if not found.incarnation:

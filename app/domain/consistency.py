@@ -22,11 +22,17 @@ KINDS: Mapping[str, str] = {
     "uncovered": "the log does not reach its beginning, and no checkpoint holds what is before it",
     "fact": "the log and the API server say different things of an object",
     "placement": "a pod that is not in the cluster holds a place",
+    "mistyped": "a key of the store is of another type than it should be",
+    "meta": "a field of meta is not what it should be",
+    "tail": "nothing can be appended, because the stream gave an id beyond the end of the log",
 }
 """What a difference may be."""
 
 LOG = frozenset(("head", "lost", "hole", "edited", "unreadable", "past", "uncovered"))
 """Kinds that speak against the log itself: nothing is repaired by it while one of them stands."""
+
+UNUSABLE = LOG | {"count", "version", "foreign", "mistyped", "meta", "tail"}
+"""Kinds under which no extender is ready: the log, or what is checked when it is appended to, is wrong."""
 
 
 class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -48,6 +54,8 @@ class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who wrote that event, or everybody who wrote between ``first`` and ``last``; empty if nobody did."""
     blame: str = ""
     """In words: how it came about, as far as that can be known."""
+    run: str = ""
+    """The command that puts it right; empty if it is repaired, or needs more than a command."""
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -104,6 +112,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many there are."""
     repairs: tuple[Repair, ...] = ()
     """The latest twenty."""
+    trouble: str = ""
+    """Why no extender may rely on the store, and what to run; empty if all may."""
 
 
 class Board:

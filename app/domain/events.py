@@ -169,6 +169,8 @@ class RecorderElected(Event, frozen=True, tag="RecorderElected"):
 
     by: str
     epoch: str
+    incarnation: str = ""
+    """Of the log that it writes to."""
 
     @property
     def subject(self) -> str:
@@ -189,6 +191,8 @@ class StoreRewound(Event, frozen=True, tag="StoreRewound"):
     by: str = ""
     relisting: tuple[str, ...] = ()
     """Kinds that are to be listed anew before anything is decided."""
+    incarnation: str = ""
+    """The one that begins here."""
 
     @property
     def subject(self) -> str:

@@ -102,6 +102,13 @@ def translate(error: redis.RedisError | OSError) -> errors.StoreError:
         return errors.StoreAway(f"the store refuses work for now: {text}")
     if isinstance(error, exceptions.NoPermissionError):
         return errors.Denied(f"the store's user may not do this (`topolog doctor users`): {text}")
+    if text.startswith("WRONGTYPE"):
+        return errors.StoreError(f"a key of the store is of another type, see `topolog doctor store`: {text}")
+    if "equal or smaller than the target stream top item" in text:
+        return errors.StoreError(
+            "nothing can be appended, because something else was written to the log:"
+            " `topolog doctor store --repair-tail` shows and removes it"
+        )
     if "Function not found" in text:
         return errors.SchemaMismatch("the store does not have our functions: run `topolog migrate up`")
     return errors.StoreError(f"the store failed: {text}")

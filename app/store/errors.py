@@ -45,6 +45,16 @@ class Rewound(StoreError):
     """The store lost events that were known here, or belongs to another incarnation: no position holds."""
 
 
+class Unbegun(StoreAway):
+    """The store names an incarnation that no event of its log began: nobody reads or appends there."""
+
+    def __init__(self, incarnation: str, said: str, meta: str) -> None:
+        super().__init__(
+            f"the store names incarnation {incarnation}, which no event of the log began: the log is {said};"
+            f" run HSET {meta} incarnation {said}"
+        )
+
+
 class Gap(StoreError):
     """The log has a hole: entries were deleted by hand, or the store is damaged."""
 

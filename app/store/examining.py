@@ -14,6 +14,7 @@ from app.store import (
     keeping,
     keys,
     locating,
+    mending,
     opening,
     permissions,
     trying,
@@ -41,6 +42,8 @@ def examine(options: settings.Store, names: keys.Keys) -> list[findings.Finding]
             findings.transport(seen),
             *_tried(names, "users", "acl|dryrun", lambda: trying.users(client, names, target)),
             *_tried(names, "functions", "function|list", lambda: _functions(client, names)),
+            *_tried(names, "keys", "type", lambda: _types(client, names)),
+            *_tried(names, "log", "xinfo|stream", lambda: _tail(client, names)),
             findings.latency(_round_trips(client)),
             *_tried(names, "clock", "time", lambda: [findings.clock(_ahead(client))]),
         ]
@@ -85,6 +88,22 @@ def _ahead(client: redis.Redis) -> float:
 def _functions(client: redis.Redis, names: keys.Keys) -> list[findings.Finding]:
     status = opening.status(client, names)
     return list(findings.functions(status.library, schema=status.schema, needed=running.latest()))
+
+
+def _types(client: redis.Redis, names: keys.Keys) -> list[findings.Finding]:
+    found = {getattr(names, name): wanted for name, wanted in keys.TYPES.items()}
+    types = {key: (connecting.text(client.type(key)), wanted) for key, wanted in found.items()}
+    return list(findings.types(types))
+
+
+def _tail(client: redis.Redis, names: keys.Keys) -> list[findings.Finding]:
+    try:
+        seen = mending.look(client, names)
+    except (errors.StoreAway, errors.Denied):
+        raise
+    except errors.StoreError:
+        return []  # There is no log, or it is another finding's.
+    return [findings.tail(seen.head, seen.generated, behind=len(seen.taken) + len(seen.foreign))]
 
 
 # -- who knows where it is -----------------------------------------------------------------

@@ -146,6 +146,35 @@ def clock(milliseconds: float) -> Finding:
     )
 
 
+def types(found: Mapping[str, tuple[str, str]]) -> Iterator[Finding]:
+    """``found``: key -> the type that it is of, and that it must be of."""
+    wrong = {key: types for key, types in found.items() if types[0] not in ("none", types[1])}
+    if not wrong:
+        yield Finding("keys", "good", f"{len(found)} of the right type, or not there yet")
+    for key, (there, wanted) in wrong.items():
+        yield Finding(
+            "keys",
+            "bad",
+            f"{key} is a {there}",
+            f"it must be a {wanted}: something else was written there, and no process can use it",
+            f"DEL {key}; what can be had again from the log or the API server is",
+        )
+
+
+def tail(head: int, generated: str, *, behind: int) -> Finding:
+    """Whether the log can be appended to; ``behind``: entries behind the head."""
+    if int(generated.partition("-")[0]) <= head and not behind:
+        return Finding("log", "good", f"the last id is {generated}, the head {head}")
+    return Finding(
+        "log",
+        "bad",
+        f"the last id is {generated}, the head {head}; {behind} entries lie behind it",
+        "nothing can be appended: somebody wrote behind the head, and a stream gives no id that is not higher"
+        " than every one before it, removed ones included",
+        "topolog doctor store --repair-tail, as the operator",
+    )
+
+
 def functions(state: str, *, schema: int, needed: int) -> Iterator[Finding]:
     """``state``: missing, outdated or current, on the worst node."""
     if state == "current":

@@ -5,6 +5,7 @@ there is taken as it is found: a field that is no number, an entry that no funct
 """
 
 import hashlib
+import re
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -57,6 +58,10 @@ class Look:
     """Where the next page of versions begins; 0 after the last."""
     now_ms: int
     """The store's clock."""
+    mistyped: Mapping[str, str]
+    """Key that is of another type -> the type that it should be of."""
+    generated: int
+    """The first part of the last id that the stream gave, a moment before; 0 if it cannot be seen."""
 
     @property
     def head(self) -> int:
@@ -71,6 +76,8 @@ class Inspector:
     def __init__(self, client: redis.Redis, names: keys.Keys) -> None:
         self._client = client
         self._names = names
+        self.log = names.log
+        """The key of the log."""
 
     def look(self, after: int, *, cursor: int = 0, whole: bool = False, held: int = 0) -> Look:
         """Everything at one moment; of the log what lies behind ``after``.
@@ -79,6 +86,7 @@ class Inspector:
         ``whole``. Raises StoreAway or SchemaMismatch.
         """
         names, paged = self._names, held > WHOLE and not whole
+        generated, mistyped = self._generated(), dict[str, str]()
         with connecting.translated():
             pipe: Any = self._client.pipeline(transaction=True)
             pipe.time().hgetall(names.meta)
@@ -90,14 +98,28 @@ class Inspector:
                 pipe.hscan(names.versions, cursor, count=WHOLE)
             else:
                 pipe.hgetall(names.versions)
-            now, meta, lines, oldest, last, counts, subjects, versions = pipe.execute()
-        pointer = connecting.text(meta.get(b"counts", b""))
-        if pointer not in ("", names.counts):
+            pipe.hlen(names.checkpoints).hlen(names.readers)
+            pipe.xrevrange(names.decisions, max="+", min="-", count=1)
+            now, meta, lines, oldest, last, counts, subjects, versions, *others = pipe.execute(
+                raise_on_error=False
+            )
+            for reply in (now, meta, lines, oldest, last):
+                if isinstance(reply, redis.RedisError):
+                    raise reply
+            if _mistyped(counts, names.counts, "hash", mistyped):
+                counts = {}
+            if _mistyped(versions, names.versions, "hash", mistyped):
+                subjects, versions = 0, (0, {}) if paged else {}
+            derived = ((names.checkpoints, "hash"), (names.readers, "hash"), (names.decisions, "stream"))
+            for reply, (key, kind) in zip(others, derived, strict=True):
+                _mistyped(reply, key, kind, mistyped)
+        pointer, schema = _shown(meta.get(b"counts", b"")), _shown(meta.get(b"schema", b""))
+        if pointer not in ("", names.counts) and schema != str(keys.SCHEMA):
             raise errors.SchemaMismatch(f"the counts are in {pointer}: use a newer Topolog")
         cursor, versions = versions if paged else (0, versions)
         garbled: dict[tuple[str, str], str] = {}
         return Look(
-            meta={connecting.text(field): connecting.text(value) for field, value in meta.items()},
+            meta={_shown(field): _shown(value) for field, value in meta.items()},
             lines=[_line(*one) for one in lines],
             oldest=_line(*oldest[0]) if oldest else None,
             last=_line(*last[0]) if last else None,
@@ -108,7 +130,20 @@ class Inspector:
             subjects=subjects,
             cursor=int(cursor),
             now_ms=1000 * int(now[0]) + int(now[1]) // 1000,
+            mistyped=mistyped,
+            generated=generated,
         )
+
+    def _generated(self) -> int:
+        """What of the stream cannot be seen in its entries. Raises StoreAway."""
+        try:
+            with connecting.translated():
+                found: Any = self._client.xinfo_stream(self._names.log)
+        except errors.StoreAway:
+            raise
+        except errors.StoreError:
+            return 0  # There is no stream, or this user may not see it (a former access list).
+        return int(connecting.text(found["last-generated-id"]).partition("-")[0])
 
     def lines(self, after: int, count: int) -> tuple[int, list[Line]]:
         """The first offset of the log, and the entries behind one; at one moment. Raises StoreAway."""
@@ -126,6 +161,17 @@ class Inspector:
         return {connecting.text(field): header for field, header in found.items()}
 
 
+def _mistyped(reply: object, key: str, kind: str, mistyped: dict[str, str]) -> bool:
+    """Whether a key is of another type; it is noted."""
+    if not isinstance(reply, redis.RedisError):
+        return False
+    if not str(reply).startswith("WRONGTYPE"):
+        raise reply
+    mistyped[key] = kind
+    return True
+
+
+_NUMBER = re.compile(rb"-?[0-9]{1,15}")
 _LAST = 2**64 - 1
 """The highest second part of an id: what is behind it has another offset."""
 
@@ -142,18 +188,22 @@ def _line(identity: bytes, fields: Mapping[bytes, bytes]) -> Line:
         sequence=int(sequence or 0),
         at_ms=int(at_ms) if at_ms.isdigit() else 0,
         payload=fields.get(b"e", b""),
-        epoch=connecting.text(fields.get(b"w", b"")),
+        epoch=_shown(fields.get(b"w", b"")),
         mark=int.from_bytes(mark.digest(), "big"),
     )
+
+
+def _shown(value: bytes) -> str:
+    return value.decode(errors="backslashreplace")
 
 
 def _numbers(what: str, found: Mapping[bytes, bytes], garbled: dict[tuple[str, str], str]) -> dict[str, int]:
     numbers = {}
     for field, value in found.items():
-        try:
-            numbers[connecting.text(field)] = int(value)
-        except ValueError:
-            garbled[what, connecting.text(field)] = value[:80].decode(errors="replace")
+        if _NUMBER.fullmatch(value):
+            numbers[_shown(field)] = int(value)
+        else:
+            garbled[what, _shown(field)] = value[:80].decode(errors="replace")
     return numbers
 
 

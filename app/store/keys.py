@@ -5,6 +5,7 @@ which gives the log its one order, and lets many clusters share a Redis Cluster.
 """
 
 import re
+from collections.abc import Mapping
 
 from app.domain import counting
 from app.store import errors
@@ -14,6 +15,18 @@ SCHEMA = 2
 
 HEAD = "offset"
 """Field of meta: the last offset of the log."""
+
+TYPES: Mapping[str, str] = {
+    "log": "stream",
+    "meta": "hash",
+    "versions": "hash",
+    "counts": "hash",
+    "decisions": "stream",
+    "checkpoints": "hash",
+    "readers": "hash",
+    "audit": "string",
+}
+"""Attribute of Keys -> the type of that key."""
 
 RESERVED = frozenset(
     ("incarnation", "former", HEAD, "head", "at", "epoch", "writer", "recorded", "lost", "schema", "counts")

@@ -15,7 +15,7 @@ import msgspec
 import redis
 
 from app.domain import events, model, projecting
-from app.store import codecs, connecting, errors, incarnations, keys, retrying, tailing
+from app.store import codecs, connecting, errors, incarnations, keys, lineages, retrying, tailing
 
 T = TypeVar("T")
 
@@ -269,12 +269,15 @@ class Log:
             self.seen = incarnations.Known(incarnation, 0)
 
     def standing(self) -> incarnations.Standing:
-        """What the store says about itself; asks nothing of its functions."""
+        """What the store says about itself; asks nothing of its functions. Raises Unbegun or StoreAway."""
         with connecting.translated():
             now: Any = self._client.time()
         meta = self._hash(self._names.meta)
+        incarnation = meta.get("incarnation", "")
+        if incarnation != self.incarnation:
+            lineages.prove(self._client, self._names, incarnation)
         return incarnations.Standing(
-            incarnation=meta.get("incarnation", ""),
+            incarnation=incarnation,
             head=int(meta.get(keys.HEAD, "0")),
             epoch=meta.get("epoch", ""),
             writer=meta.get("writer", ""),

@@ -25,6 +25,7 @@ from app.store import (
     histories,
     incarnations,
     keys,
+    lineages,
     logs,
     readers,
     vetting,
@@ -184,6 +185,7 @@ def _opened(
 ) -> Store:
     with connecting.translated():
         incarnation = connecting.text(client.hget(names.meta, "incarnation") or b"")
+    lineages.prove(client, names, incarnation)
     log = logs.Log(client, names, incarnation, timeout=options.socket_timeout)
     with contextlib.suppress(errors.Rewound):
         # Proves that the functions are there. Of a loss the follower tells; it goes along once a

@@ -31,8 +31,10 @@ _FOLLOWS = ("get", "time", "xrange", "xread")
 """Commands of the same: the log, the checkpoint to begin with, and how the store stands."""
 _KEEPING = ("del", "exec", "exists", "hdel", "hset", "multi", "persist", "set", "unlink", "watch")
 """Commands that write checkpoints, remove them, and rebuild views."""
-_AUDITING = ("exec", "hlen", "hscan", "multi", "set", "xrevrange")
+_AUDITING = ("exec", "hlen", "hscan", "multi", "set", "xinfo|stream", "xrevrange")
 """Commands that look at everything of one moment, and keep the report."""
+_MENDING = ("exec", "multi", "unwatch", "watch", "xdel", "xinfo|stream", "xsetid")
+"""Commands that make a log appendable again."""
 _MIGRATING = (
     *("exec", "exists", "expire", "get", "hdel", "hset", "hsetnx", "multi", "persist", "rename", "unlink"),
     *("unwatch", "watch", "xrange"),
@@ -71,13 +73,17 @@ _EXAMPLES: Mapping[str, str] = {
     "role": "ROLE",
     "set": "SET KEY value",
     "time": "TIME",
+    "type": "TYPE KEY",
     "unlink": "UNLINK KEY",
     "unwatch": "UNWATCH",
     "watch": "WATCH KEY",
     "xadd": "XADD KEY * field value",
+    "xdel": "XDEL KEY 1",
+    "xinfo|stream": "XINFO STREAM KEY",
     "xrange": "XRANGE KEY - +",
     "xread": "XREAD STREAMS KEY 0",
     "xrevrange": "XREVRANGE KEY + -",
+    "xsetid": "XSETID KEY 1",
     "xtrim": "XTRIM KEY MINID 1",
 }
 """Command, as access lists name it -> how it is given; KEY is a key of the cluster."""
@@ -152,12 +158,15 @@ ROLES: tuple[Role, ...] = (
     Role("extender", ("append", *_FOLLOWING), (*_FOLLOWS, "xadd", "xrevrange")),
     Role("compactor", ("trim", *_FOLLOWING), (*_FOLLOWS, *_KEEPING)),
     Role("auditor", ("append", *_FOLLOWING), (*_FOLLOWS, *_AUDITING)),
-    Role("operator", ("append", *_FOLLOWING), _FOLLOWS),
+    Role("operator", ("append", *_FOLLOWING), (*_FOLLOWS, *_MENDING)),
     Role("migrator", ("read",), ("function|list", "function|load", *_MIGRATING)),
     Role(
         "doctor",
         ("read",),
-        ("acl|dryrun", "acl|getuser", "acl|whoami", "cluster|info", "config|get", "function|list", "time"),
+        (
+            *("acl|dryrun", "acl|getuser", "acl|whoami", "cluster|info", "config|get", "function|list"),
+            *("time", "type", "xinfo|stream"),
+        ),
     ),
 )
 

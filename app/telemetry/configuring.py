@@ -1,5 +1,6 @@
 """How log lines look and where they go; called once by each process, after its settings are read."""
 
+import atexit
 import logging
 import re
 import sys
@@ -8,12 +9,17 @@ from typing import Any
 
 import structlog
 
+from app.telemetry import repeats
+
 _SECRET = re.compile(r"pass(word)?$|pwd|secret|token|authorization|credential|private", re.IGNORECASE)
 _IN_URL = re.compile(r"(?<=//)[^/@\s]+(?=@)|(?<=password=)[^&\s]+", re.IGNORECASE)
 _HIDDEN = "(hidden)"
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("topolog")
 """For everything but the lines of calls."""
+
+_repeats = repeats.Repeats(lambda level, event, count: getattr(log, level)(event, repeated=count))
+atexit.register(_repeats.flush)
 
 
 class Shape:
@@ -49,6 +55,7 @@ def configure(*, level: str = "info", form: str = "auto", process: str = "") -> 
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
+            _repeats,
             *shared,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],

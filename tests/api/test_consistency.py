@@ -55,7 +55,7 @@ def test_a_difference_is_shown_with_its_blame_and_a_repair_with_its_event(world:
     write(world, msgspec.structs.replace(WRONG, repairs=(repair,)))
     shown = body(world.client.get("/apis/v1/consistency"))
     assert (shown["position"], shown["age"], shown["checkpoints"]) == ("i/42", 0.0, {"17": 42})
-    assert shown["differences"] == [{**msgspec.to_builtins(DIFFERENCE), "offset": 0, "writer": ""}]
+    assert shown["differences"] == [{**msgspec.to_builtins(DIFFERENCE), "offset": 0, "writer": "", "run": ""}]
     assert shown["repairs"] == [
         {
             "offset": 43,

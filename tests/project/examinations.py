@@ -50,6 +50,8 @@ def _all() -> Iterator[findings.Finding]:
     slow = {"min-replicas-to-write": "1", "min-replicas-max-lag": "60"}
     yield from keeping.replication(_facts(_REPLICATED, slow))
     yield findings.transport(_facts({}))
+    yield from findings.types({"KEY": ("string", "hash")})
+    yield findings.tail(41, "1795384267996-0", behind=1)
     for milliseconds in (7.0, 80.0):
         yield findings.latency([milliseconds])
     yield findings.clock(1100.0)

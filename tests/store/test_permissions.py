@@ -17,6 +17,7 @@ from app.store import (
     incarnations,
     inspecting,
     logs,
+    mending,
     opening,
     permissions,
     reports,
@@ -121,6 +122,8 @@ def _audit(store: opening.Store) -> None:
 
 
 def _adopt(store: opening.Store) -> None:
+    seen = mending.look(store.client, store.keys)
+    mending.mend(store.client, store.keys, seen)
     assert store.log.standing().incarnation
     _append(store)
 

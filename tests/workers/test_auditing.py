@@ -263,6 +263,20 @@ def entry_added(world: World) -> list[Found]:
     return [Found("foreign", f"entry:{offset}", offset, "without an epoch", "past the store's function")]
 
 
+def garbage_added(world: World) -> list[Found]:
+    world.recorder.stop()
+    identity = world.client.xadd(world.keys.log, {"note": "by hand"})
+    assert isinstance(identity, bytes)
+    offset = int(identity.partition(b"-")[0])
+    return [Found("foreign", f"entry:{offset}", offset, "without an epoch", "past the store's function")]
+
+
+def garbage_added_and_removed(world: World) -> list[Found]:
+    (added,) = garbage_added(world)
+    world.client.xdel(world.keys.log, f"{added.offset}-0")
+    return [Found("tail", "log", blame="a stream gives no id again")]
+
+
 def entry_added_between(world: World) -> list[Found]:
     world.recorder.stop()
     _entry(world, ADDED, f"{world.head}-1")
@@ -418,6 +432,8 @@ PLANTED = (
     tail_removed,
     beginning_removed,
     entry_added,
+    garbage_added,
+    garbage_added_and_removed,
     entry_added_between,
     entry_added_and_head_moved,
     head_raised,

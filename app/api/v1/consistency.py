@@ -30,6 +30,7 @@ class Difference(Schema):
     offset = schemas.number("The event that it comes from; 0 if there is none or it is unknown.")
     writer = schemas.text("Who wrote that event, or everybody who wrote between first and last.")
     blame = schemas.text("How it came about, as far as that can be known.")
+    run = schemas.text("The command that puts it right; empty if it is repaired by itself, or needs more.")
 
 
 class Repair(Schema):
@@ -62,6 +63,7 @@ class Consistency(Schema):
     facts = schemas.counts("Kind -> offset at which its objects were last compared with the API server's.")
     waiting = schemas.mapping("What has not been looked at, and why.")
     total = schemas.number("How many differences stand.")
+    trouble = schemas.text("Why no extender is ready on this store, and what to run; empty if there is none.")
     differences = schemas.nested(Difference, "The first hundred of them.", many=True)
     repairs = schemas.nested(Repair, "The latest twenty repairs.", many=True)
 
@@ -91,6 +93,7 @@ def show(_: pages.Query) -> pages.Body:
         "facts": report.facts,
         "waiting": report.waiting,
         "total": report.total,
+        "trouble": report.trouble,
         "differences": [_difference(one) for one in report.differences],
         "repairs": [_repair(one) for one in report.repairs],
     }

@@ -167,6 +167,10 @@ local function append(keys, argv)
     return conflicts
   end
 
+  if touched > 0 then
+    -- It is written, perhaps without being read: what is no hash fails here, before anything is written.
+    values(versions, argv, at_touched, 2, 1)
+  end
   local raised, lifted, emptied, by = {}, {}, {}, {}
   for i, count in ipairs(values(counts, argv, at_increments, 2, increments)) do
     local key = argv[at_increments + 2 * (i - 1)]
@@ -331,6 +335,7 @@ local function rewind(keys, argv)
     redis.call('UNLINK', log, versions, counts)
     redis.call('HSET', meta, 'schema', SCHEMA, 'counts', counts, 'head', NO_HEAD)
   end
+  redis.call('HMGET', versions, argv[7]) -- what is no hash fails here, before anything is written
   local now = redis.call('TIME')
   local at = text(tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000))
   local offset = tonumber(state[2] or '0') + 1

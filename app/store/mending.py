@@ -1,0 +1,126 @@
+"""Making the end of a log appendable again after somebody wrote there past the store's functions.
+
+A stream gives no id that is not higher than every one before it, removed ones included: an entry that
+somebody added behind the head stands in the way of every append, and still does once it is removed. What
+follows on the head as an entry of ours would is kept, and the head is moved to it; everything else behind
+the head is removed, and the stream's last id is set back.
+"""
+
+from typing import Any, NamedTuple
+
+import redis
+
+from app.store import codecs, connecting, errors, keys
+
+_PAGE = 1000
+_OURS = frozenset((b"t", b"e", b"w"))
+_BEGINNING = "0-1"
+"""The last id of a stream in which 1-0 comes next: 0-0 is none."""
+
+Fields = dict[bytes, bytes]
+
+
+class Entry(NamedTuple):
+    """One entry behind the head."""
+
+    identity: str
+    fields: Fields
+
+
+class Tail(NamedTuple):
+    """What lies behind the end of a log."""
+
+    incarnation: str
+    head: int
+    """The last offset of the log, as meta has it."""
+    taken: tuple[Entry, ...]
+    """Entries that follow on the head as those of the function do: they are kept."""
+    foreign: tuple[Entry, ...]
+    """All others: they are removed."""
+    generated: str
+    """The last id that the stream gave."""
+    added: int
+    """Entries that were ever added to the stream, by its own account."""
+
+    @property
+    def end(self) -> int:
+        """The last offset once it is mended."""
+        return self.head + len(self.taken)
+
+    @property
+    def wrong(self) -> bool:
+        """Whether nothing can be appended."""
+        return int(self.generated.partition("-")[0]) > self.head or bool(self.taken or self.foreign)
+
+
+def look(client: redis.Redis, names: keys.Keys) -> Tail:
+    """What lies behind the end of the log; changes nothing. Raises StoreAway or StoreError."""
+    with connecting.translated():
+        return _read(client, names)
+
+
+def mend(client: redis.Redis, names: keys.Keys, seen: Tail) -> None:
+    """Make the log appendable again. Raises StoreError if it is no longer as it was seen."""
+    end = f"{seen.end}-0"
+    pipeline: Any = client.pipeline(transaction=True)
+    try:
+        with connecting.translated(), pipeline:
+            pipeline.watch(names.log, names.meta)
+            if _read(client, names) != seen:
+                raise errors.StoreError("the end of the log has changed since it was shown: look again")
+            pipeline.multi()
+            for entry in seen.foreign:
+                pipeline.xdel(names.log, entry.identity)
+            # A stream remembers the highest id that was removed, and refuses a last id below it: that one is
+            # set back first (Redis 7.0, Valkey 7.2).
+            deleted = end if seen.end else _BEGINNING
+            total = ("ENTRIESADDED", seen.added, "MAXDELETEDID", deleted)
+            pipeline.execute_command("XSETID", names.log, seen.generated, *total)
+            pipeline.execute_command("XSETID", names.log, deleted)
+            if seen.taken:
+                at = seen.taken[-1].fields[b"t"]
+                pipeline.hset(names.meta, mapping={keys.HEAD: str(seen.end), "at": at})
+            pipeline.execute()
+    except errors.StoreError as error:
+        if isinstance(error.__cause__, redis.WatchError):
+            raise errors.StoreError("something was appended meanwhile: look again") from error
+        raise
+
+
+def _read(client: redis.Redis, names: keys.Keys) -> Tail:
+    untyped: Any = client
+    incarnation, head, schema = untyped.hmget(names.meta, "incarnation", keys.HEAD, "schema")
+    if incarnation is None:
+        raise errors.StoreError(f"the store holds no log of cluster {names.cluster}")
+    if schema != b"%d" % keys.SCHEMA:
+        raise errors.mismatch(int(schema or 0), keys.SCHEMA)
+    at = int(head or 0)
+    try:
+        stream = untyped.xinfo_stream(names.log)
+    except redis.ResponseError as error:
+        if "no such key" not in str(error):
+            raise
+        return Tail(incarnation.decode(), at, (), (), f"{at}-0", at)
+    taken: list[Entry] = []
+    foreign: list[Entry] = []
+    # An entry between the head and the next offset is none of ours either.
+    after = f"({at}-0"
+    while page := untyped.xrange(names.log, min=after, max="+", count=_PAGE):
+        for identity, fields in page:
+            entry = Entry(connecting.text(identity), dict(fields))
+            follows = entry.identity == f"{at + len(taken) + 1}-0"
+            (taken if not foreign and follows and _ours(entry.fields) else foreign).append(entry)
+        after = f"({connecting.text(page[-1][0])}"
+    generated, added = connecting.text(stream["last-generated-id"]), int(stream["entries-added"])
+    return Tail(incarnation.decode(), at, tuple(taken), tuple(foreign), generated, added)
+
+
+def _ours(fields: Fields) -> bool:
+    """Whether the function could have written it."""
+    if fields.keys() != _OURS or not fields[b"t"].isdigit():
+        return False
+    try:
+        codecs.decode(fields[b"e"])
+    except errors.Unreadable:
+        return False
+    return True
