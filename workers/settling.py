@@ -1,8 +1,10 @@
-"""Promises that nobody kept or took back: the API server is asked, and its word is the evidence.
+"""Placements that nobody confirmed or released: the API server is asked, and its answer is the evidence.
 
-An extender that dies between its promise and the Binding leaves a placement behind. One that is
-older than half a minute, by this process' own monotonic clock, is looked up: an unbound pod, or none,
-releases it; a bound one is left to the watch. No placement is ever released by the clock alone.
+An extender that dies between its placement and the Binding leaves a placement behind. One that is
+older than half a minute, by this process' own monotonic clock, is looked up. A bound pod is left to the
+watch; no pod releases it, and so does an unbound one on which the Binding cannot be carried out any more:
+it has another version than the Binding carries, or the Binding is older than any that the API server may
+still be working on (ADR 0008).
 """
 
 from collections.abc import Callable
@@ -38,7 +40,9 @@ class Settler:
         self._clock = clock
         self._old = old
         self._since: dict[tuple[model.Uid, model.Position], float] = {}
-        """Pod and position of the promise: one made anew, be it of the same node, is young."""
+        """Since when a placement is known, by pod and position: one made again is young."""
+        self._asked: dict[tuple[model.Uid, model.Position], float] = {}
+        """When it was looked up last."""
 
     def turn(self) -> int:
         """Look once; the number of promises taken back."""
@@ -50,10 +54,11 @@ class Settler:
             for uid, placement in snapshot.placements.items()
         }
         self._since = {key: self._since.get(key, now) for key in standing}
-        due = [key for key, since in self._since.items() if now - since >= self._old]
+        self._asked = {key: self._asked.get(key, since) for key, since in self._since.items()}
+        due = [key for key, asked in self._asked.items() if now - asked >= self._old]
         released = 0
         for key in due[:MOST]:
-            evidence = self._evidence(standing[key].pod)
+            evidence = self._evidence(standing[key], now - self._since[key])
             if evidence is not None and self._release(*key, *evidence):
                 released += 1
                 telemetry.log.info(
@@ -63,18 +68,26 @@ class Settler:
                     evidence=evidence[1],
                 )
             else:
-                self._since[key] = now  # asked again after as long
+                self._asked[key] = now  # asked again after as long
         return released
 
-    def _evidence(self, promised: model.Pod) -> tuple[events.Cause, str] | None:
-        """Why the promise is void; None if it is not, or nobody can tell."""
+    def _evidence(self, placement: model.Placement, age: float) -> tuple[events.Cause, str] | None:
+        """Why the placement is void; None if it is not, or that cannot be known yet."""
+        promised = placement.pod
         try:
             found = self._binder.get_pod(promised.namespace, promised.name)
         except errors.KubeError as problem:
             telemetry.log.debug("a placement cannot be looked up", pod=promised.key, error=str(problem))
             return None
-        if found is None or found.uid != promised.uid:
+        if found is None or found.pod.uid != promised.uid:
             return "gone", "the API server has no such pod any more"
-        if found.node:
+        if found.pod.node:
             return None
-        return "unbound", "the API server shows the pod unbound long after the promise"
+        if binding.outdates(placement.resource_version, found.version):
+            return (
+                "unbound",
+                "the API server shows the pod unbound, in a later version than the Binding is for",
+            )
+        if age >= binding.UNFENCED:
+            return "unbound", "the API server shows the pod unbound long after the promise"
+        return None

@@ -192,14 +192,14 @@ class Extender:
             return known
         strictness.check(raw)
         try:
-            pod = decoding.pod(raw)
+            pod, version = decoding.pod_seen(raw)
         except kube_errors.Undecodable as error:
             raise strictness.BadRequest(f"Pod: {error}") from error
         if not pod.uid or not pod.name or not pod.namespace:
             raise strictness.BadRequest(
                 "Pod: metadata.name, metadata.namespace and metadata.uid must not be empty"
             )
-        recent = contexts.Recent(spelled=raw, pod=pod)
+        recent = contexts.Recent(spelled=raw, pod=pod, version=version)
         self._context.recents.put(recent)
         return recent
 

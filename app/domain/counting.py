@@ -39,6 +39,11 @@ def contributions(
             yield key(policy, domain)
 
 
+def selects(policy: model.WorkloadPolicy, pod: model.Pod) -> bool:
+    """Whether the policy counts the pod, on a node that has its label."""
+    return pod.counted and not policy.errors and selecting.matches(policy.selector, pod.labels)
+
+
 def footprint(pod: model.Pod, node: model.NodeName) -> tuple[str, ...]:
     """The subjects whose versions decide what the pod counts for on the node.
 

@@ -126,6 +126,8 @@ class PodPlaced(Event, frozen=True, tag="PodPlaced"):
     at: str = ""
     by: str = ""
     """Identity of the process that placed it."""
+    resource_version: str = ""
+    """The pod's, which the Binding carries as its precondition; empty if it carries none."""
 
     @property
     def subject(self) -> str:

@@ -176,6 +176,8 @@ class Placement(Frozen, frozen=True):
     """When it was promised: for people, and for asking the API server again; it releases nothing."""
     offset: int = 0
     """Where in the log of this incarnation it was promised: a promise made anew is another one."""
+    resource_version: str = ""
+    """Precondition of its Binding, which cannot be carried out any more on a pod of another version."""
 
 
 class Flag(Frozen, frozen=True):

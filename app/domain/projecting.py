@@ -192,7 +192,11 @@ class Projection:
         uid = event.pod.uid
         before, at = self._standing(uid)
         self._placements[uid] = model.Placement(
-            pod=event.pod, node=event.node, at=event.at, offset=self.offset
+            pod=event.pod,
+            node=event.node,
+            at=event.at,
+            offset=self.offset,
+            resource_version=event.resource_version,
         )
         self._moved(uid, before, at, *self._standing(uid))
 

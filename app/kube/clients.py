@@ -170,6 +170,15 @@ class Stream:
         self._response.close()
 
 
+def success(body: bytes) -> bool:
+    """Whether the body is the metav1.Status of a request that was carried out."""
+    try:
+        answer = _status.decode(body)
+    except ValueError:
+        return False
+    return answer.kind == "Status" and answer.status == "Success"
+
+
 def refusal(status: int, body: bytes, retry_after: str | None = None) -> errors.ApiError:
     """The error for an answer that is no success: a metav1.Status where there is one."""
     try:
@@ -178,8 +187,18 @@ def refusal(status: int, body: bytes, retry_after: str | None = None) -> errors.
         answer = wire.Status(message=body[:500].decode(errors="replace"))
     wait = float(retry_after) if retry_after and retry_after.isdigit() else 0.0
     kind = errors.Expired if status == http.HTTPStatus.GONE else errors.ApiError
+    failure = (answer.kind, answer.api_version, answer.status, answer.code) == (
+        "Status",
+        "v1",
+        "Failure",
+        status,
+    )
     return kind(
-        status, answer.reason or http.client.responses.get(status, ""), answer.message, retry_after=wait
+        status,
+        answer.reason or http.client.responses.get(status, ""),
+        answer.message,
+        retry_after=wait,
+        original=failure,
     )
 
 

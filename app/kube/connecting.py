@@ -13,7 +13,7 @@ import threading
 import time
 import urllib.parse
 from collections import deque
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from app.kube import accessing, errors
 
@@ -26,6 +26,19 @@ class Reply(NamedTuple):
 
     status: int
     body: bytes
+    repeated: bool = False
+    """The request was sent more than once: the reply is to the last one, and an earlier one may have been
+    carried out."""
+
+
+class Connection(Protocol):
+    """What is used of a socket."""
+
+    def settimeout(self, value: float, /) -> None: ...
+    def setsockopt(self, level: int, name: int, value: bytes, /) -> None: ...
+    def sendall(self, data: bytes, /) -> None: ...
+    def recv(self, size: int, /) -> bytes: ...
+    def close(self) -> None: ...
 
 
 class Stale(errors.Unreachable):
@@ -43,31 +56,32 @@ class Connections:
         self._address = (url.hostname or "", url.port or (443 if self._secure else 80))
         self._prefix = url.path.rstrip("/")
         self._host = url.netloc.rpartition("@")[2]
-        self._idle: deque[socket.socket] = deque()
+        self._idle: deque[Connection] = deque()
         self._lock = threading.Lock()
         self._closed = False
 
     def exchange(self, method: str, path: str, body: bytes, *, timeout: float) -> Reply:
         """One call. Raises Unreachable, whose ``refused`` tells that nothing was sent.
 
-        A call on a connection that turns out to be closed is repeated on a new one: only for calls
-        that may be repeated.
+        A call on a kept connection that turns out to be closed is repeated on a new one, and the reply is
+        marked as ``repeated``: only for calls that may be repeated.
         """
         deadline = time.monotonic() + timeout
         request = self._request(method, path, body)
-        sent = False
+        repeated = False
         with contextlib.suppress(IndexError):
             kept = self._idle.pop()
             try:
                 return self._on(kept, request, deadline, reused=True)
             except Stale:
-                sent = True
+                repeated = True
         try:
             connection = self._connect(deadline)
         except errors.Unreachable as problem:
             # What went out on the kept connection may have taken effect before it was closed.
-            raise errors.Unreachable(str(problem), refused=problem.refused and not sent) from problem
-        return self._on(connection, request, deadline, reused=False)
+            raise errors.Unreachable(str(problem), refused=problem.refused and not repeated) from problem
+        reply = self._on(connection, request, deadline, reused=False)
+        return reply._replace(repeated=repeated)
 
     def close(self) -> None:
         """Close every idle connection."""
@@ -90,7 +104,7 @@ class Connections:
             )
         )
 
-    def _connect(self, deadline: float) -> socket.socket:
+    def _connect(self, deadline: float) -> Connection:
         try:
             raw = socket.create_connection(self._address, timeout=_left(deadline))
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -117,7 +131,7 @@ class Connections:
             context.load_cert_chain(self._access.cert_file, self._access.key_file)
         return context
 
-    def _on(self, connection: socket.socket, request: bytes, deadline: float, *, reused: bool) -> Reply:
+    def _on(self, connection: Connection, request: bytes, deadline: float, *, reused: bool) -> Reply:
         received = bytearray()
         try:
             connection.settimeout(_left(deadline))
@@ -132,7 +146,7 @@ class Connections:
         self._keep(connection, kept)
         return reply
 
-    def _keep(self, connection: socket.socket, kept: bool) -> None:
+    def _keep(self, connection: Connection, kept: bool) -> None:
         with self._lock:
             if kept and not self._closed and len(self._idle) < self._kept:
                 self._idle.append(connection)
@@ -140,7 +154,7 @@ class Connections:
         connection.close()
 
 
-def _break_off(connection: socket.socket) -> None:
+def _break_off(connection: Connection) -> None:
     """Close a connection so that nothing more of it arrives.
 
     After an ordinary close the kernel goes on sending what did not get through: a Binding that was given
@@ -158,7 +172,7 @@ def _left(deadline: float) -> float:
     return left
 
 
-def _read(connection: socket.socket, received: bytearray, deadline: float) -> tuple[Reply, bool]:
+def _read(connection: Connection, received: bytearray, deadline: float) -> tuple[Reply, bool]:
     """The reply, and whether the connection can be used again."""
     while (end := received.find(b"\r\n\r\n")) < 0:
         if len(received) > _HEAD:
@@ -184,7 +198,7 @@ def _length(head: bytes) -> int:
     return length
 
 
-def _chunks(connection: socket.socket, received: bytearray, at: int, deadline: float) -> bytes:
+def _chunks(connection: Connection, received: bytearray, at: int, deadline: float) -> bytes:
     body = bytearray()
     while True:
         while (end := received.find(b"\r\n", at)) < 0:
@@ -201,7 +215,7 @@ def _chunks(connection: socket.socket, received: bytearray, at: int, deadline: f
         at += size + 2
 
 
-def _receive(connection: socket.socket, received: bytearray, deadline: float) -> None:
+def _receive(connection: Connection, received: bytearray, deadline: float) -> None:
     connection.settimeout(_left(deadline))
     data = connection.recv(65_536)
     if not data:

@@ -17,10 +17,17 @@ class Misconfigured(KubeError):
 
 
 class ApiError(KubeError):
-    """The API server refused: ``status`` is the HTTP code, ``reason`` its one word for it."""
+    """The API server refused: ``status`` is the HTTP code, ``reason`` its one word for it.
 
-    def __init__(self, status: int, reason: str, message: str, *, retry_after: float = 0.0) -> None:
+    ``original``: the answer is a metav1.Status that names this code, so the API server itself sent it. Any
+    other answer may come from a proxy, which does not know what the API server did.
+    """
+
+    def __init__(
+        self, status: int, reason: str, message: str, *, retry_after: float = 0.0, original: bool = True
+    ) -> None:
         self.status = status
+        self.original = original
         self.reason = reason
         self.message = message[:_LONGEST]
         self.retry_after = retry_after

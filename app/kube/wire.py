@@ -174,6 +174,9 @@ class AnyIdentity(Wire):
 class Status(Wire):
     """metav1.Status: an answer that is no object."""
 
+    kind: str = ""
+    api_version: str = ""
+    status: str = ""
     code: int = 0
     reason: str = ""
     message: str = ""

@@ -139,13 +139,16 @@ def delete(store: objects.Objects, resource: objects.Resource, key: objects.Key,
 def bind(store: objects.Objects, key: objects.Key, body: bytes) -> bytes:
     """POST of a Binding, refused in the real server's words."""
     wanted = parsed(body)
-    uid = wanted.get("metadata", {}).get("uid")
+    metadata = wanted.get("metadata", {})
     node = wanted.get("target", {}).get("name")
     if not node:
         raise answers.invalid("Binding", key[1], "target.name: Required value")
 
     def edit(pod: Json) -> Json:
-        why = _unbindable(pod, uid)
+        why = _unmet(metadata, pod)
+        if why:
+            raise answers.conflict("pods", key[1], why)
+        why = _unbindable(pod)
         if why:
             raise answers.conflict("pods/binding", key[1], why)
         pod["spec"]["nodeName"] = node
@@ -160,10 +163,21 @@ def bind(store: objects.Objects, key: objects.Key, body: bytes) -> bytes:
     return answers.SUCCESS
 
 
-def _unbindable(pod: Json, uid: str | None) -> str:
-    name = pod["metadata"]["name"]
-    if uid and uid != pod["metadata"]["uid"]:
+def _unmet(wanted: Json, pod: Json) -> str:
+    """The precondition of a Binding that the pod does not meet."""
+    mine, uid, version = pod["metadata"], wanted.get("uid"), wanted.get("resourceVersion")
+    if uid and uid != mine["uid"]:
         return _uids(uid, pod)
+    if version and version != mine["resourceVersion"]:
+        return (
+            f"Precondition failed: ResourceVersion in precondition: {version},"
+            f" ResourceVersion in object meta: {mine['resourceVersion']}"
+        )
+    return ""
+
+
+def _unbindable(pod: Json) -> str:
+    name = pod["metadata"]["name"]
     if "deletionTimestamp" in pod["metadata"]:
         return f"pod {name} is being deleted, cannot be assigned to a host"
     if pod["spec"].get("nodeName"):

@@ -124,7 +124,7 @@ class ApiServer:
         if fault is not None:
             match fault.kind:
                 case faults.Kind.DROP:
-                    return False
+                    return _proxied(connection, fault.answered)
                 case faults.Kind.FAIL:
                     refused = answers.Refused(fault.status, "Simulated", "a fault was asked for")
                     _send(connection, fault.status, refused.body, retry_after=fault.retry_after)
@@ -136,7 +136,7 @@ class ApiServer:
                     return False
                 case faults.Kind.LOSE:
                     self.answering.answer(request)
-                    return False
+                    return _proxied(connection, fault.answered)
                 case faults.Kind.CUT:
                     self._watch(connection, request, changes=1)
                     return False
@@ -174,6 +174,13 @@ def _send(connection: socket.socket, status: int, body: bytes, *, retry_after: i
     if retry_after:
         head += b"Retry-After: %d\r\n" % retry_after
     connection.sendall(b"%s\r\n%s" % (head, body))
+
+
+def _proxied(connection: socket.socket, status: int) -> bool:
+    """Answer as a proxy does, if with anything; whether the connection goes on."""
+    if status:
+        _send(connection, status, b"<html>no healthy upstream</html>")
+    return bool(status)
 
 
 def _send_chunk(connection: socket.socket, text: bytes) -> None:

@@ -14,9 +14,9 @@ class Kind(Enum):
     FAIL = auto()
     """It is answered with an error status."""
     DROP = auto()
-    """The connection is closed before anything is done."""
+    """The connection is closed before anything is done; or a proxy answers with a status."""
     LOSE = auto()
-    """It takes effect, and the connection is closed without an answer."""
+    """It takes effect, and the connection is closed without an answer; or a proxy answers with a status."""
     STALL = auto()
     """Nothing happens until the stall is released; a watch stays open and silent."""
     CUT = auto()
@@ -32,6 +32,8 @@ class Fault:
     times: int
     status: int = 500
     retry_after: int = 0
+    answered: int = 0
+    """The status of a proxy that answers instead; 0: the connection is closed."""
     released: threading.Event = field(default_factory=threading.Event)
     struck: int = 0
     """How many requests it has met."""
@@ -52,9 +54,10 @@ class Faults:
         times: int = 1,
         status: int = 500,
         retry_after: int = 0,
+        answered: int = 0,
     ) -> Fault:
         """Let the next ``times`` matching requests go wrong."""
-        fault = Fault(kind, matches, times, status=status, retry_after=retry_after)
+        fault = Fault(kind, matches, times, status=status, retry_after=retry_after, answered=answered)
         with self._lock:
             self._faults.append(fault)
         return fault

@@ -15,7 +15,7 @@ from app.domain import events, projecting
 from app.store import errors
 from migrations import upcasters
 
-_LATER = {"PlacementReleased": 2}
+_LATER = {"PlacementReleased": 2, "PodPlaced": 2}
 """Tag -> the version written now, where it is not the first."""
 
 VERSIONS: Mapping[str, int] = MappingProxyType(

@@ -49,6 +49,8 @@ class Recent:
     spelled: bytes
     """The pod's JSON."""
     pod: model.Pod
+    version: str = ""
+    """The pod's resourceVersion; empty if it was not sent."""
     offered: candidates.Candidates | None = None
     told: candidates.Candidates | None = None
     """What filter kept of the offered ones."""

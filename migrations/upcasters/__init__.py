@@ -8,13 +8,16 @@ tests/migrations/golden and are never edited.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from migrations.upcasters import placement_released, steps
+from migrations.upcasters import placement_released, pod_placed, steps
 
 Fields = steps.Fields
 Step = steps.Step
 
 STEPS: Mapping[tuple[str, int], Step] = MappingProxyType(
-    {("PlacementReleased", 1): placement_released.caused},
+    {
+        ("PlacementReleased", 1): placement_released.caused,
+        ("PodPlaced", 1): pod_placed.unfenced,
+    },
 )
 """(tag, version) -> the step to version + 1. A step may change ``type`` if an event was renamed."""
 

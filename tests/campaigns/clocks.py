@@ -14,6 +14,7 @@ CLOCKED = (
     "app.store.incarnations.time",
     "app.store.readers.time",
     "app.kube.binding.time",
+    "app.kube.connecting.time",
     "workers.recording.time",
 )
 """Where modules read the clock themselves: each sees the simulation's instead."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
-from app.kube import clients, connecting, errors
+from app.kube import clients, errors
 from app.simulation import answering, answers, apiservers, objects, populating, requests
-from tests.campaigns import clocks
+from tests.campaigns import clocks, connections
 
 Json = dict[str, Any]
 
@@ -25,8 +25,25 @@ OVERLAPPING = "overlapping"
 NAMES = tuple(f"web-{number}" for number in range(7))
 NODES = {"h1": "host", "h2": "host", "m1": "member", "m2": "member"}
 RESOURCES = ("nodes", "workloadpolicies", "pods")
-_UNDER_WAY = 1.4
-"""Seconds beyond its time for which a Binding may be under way: binding.py counts on 1.5."""
+UNDER_WAY = 1.4
+"""Seconds beyond its time for which a Binding may be under way, where a store loses events."""
+LATE = 60.0
+"""The same elsewhere: as long as an API server works on a request at most."""
+REFUSALS = (429, 503, 401, 403)
+"""With which a Binding is refused whose first sending was carried out without an answer."""
+FAULTS = (
+    "closed",
+    "closed",
+    "dropped",
+    "failed",
+    "denied",
+    "proxied",
+    "redirected",
+    "never",
+    "late",
+    "lost",
+)
+"""What becomes of a Binding: carried out, or not, or later, and answered by the server, by a proxy or not."""
 _HOT = 200
 
 
@@ -141,13 +158,23 @@ class Client(clients.Client):
         clock: clocks.Clock,
         faults: Faults,
         between: Callable[[str], None] = lambda _: None,
+        *,
+        under_way: float = UNDER_WAY,
     ) -> None:
-        """``between(what)`` is told before and after each Binding: others may act then."""
-        # Nothing of the real client is set up: every way out of it is replaced.
+        """``between(what)`` is called before and after each Binding: others may act then.
+
+        ``under_way``: seconds beyond its time for which a Binding may be under way.
+        """
+        # Of the real client only the short way is set up, on simulated connections; all others are replaced.
         self._cluster = cluster
         self._clock = clock
         self._faults = faults
         self._between = between
+        self._access = connections.ACCESS
+        self._connections = connections.Connections(self._met, clock, self._connected)
+        self._under_way = under_way
+        self._refusal = 0
+        """The status with which the next Binding is refused."""
         self._attempts = 0
         self.latest = math.inf
         """The moment until which the call under way may send its Binding: others count on that."""
@@ -206,49 +233,76 @@ class Client(clients.Client):
         self._attempts = 0
         return Watch(lines, first, self._faults)
 
-    def exchange(self, method: str, path: str, body: bytes = b"", *, timeout: float) -> connecting.Reply:
+    def _connected(self) -> None:
+        """Raises Unreachable if no connection comes about."""
         self._reach()
-        request = requests.Request(method, path, {}, {}, body)
-        if method == "POST":
+        if self._faults.strike():
+            raise connections.refused()
+
+    def _met(self, request: requests.Request, timeout: float) -> connections.Answer:
+        """What comes of a request on a connection, which its sender waits for so long."""
+        if self._clock.now < self._cluster.away_until:
+            raise connections.Closed
+        if request.method == "POST":
             return self._bind(request, timeout)
         if self._faults.strike():
-            self._clock.advance(timeout)
-            raise errors.Unreachable("simulated: no answer")
-        return connecting.Reply(*self._cluster.send(request))
+            raise connections.Silent
+        return self._cluster.send(request)
 
-    def _bind(self, request: requests.Request, timeout: float) -> connecting.Reply:
+    def _bind(self, request: requests.Request, timeout: float) -> connections.Answer:
         began = self._clock.now
         over = began + timeout - self.latest
         if over > 1e-6:
             raise AssertionError(f"P6: a Binding may be under way {over:.3f} s after its time")
         self._between("before a Binding")
-        if self._clock.now - began > timeout + _UNDER_WAY:
-            raise errors.Unreachable("simulated: timed out on its way")
-        if not self._faults.strike(2.0):
-            reply = connecting.Reply(*self._cluster.send(request))
+        if self._clock.now - began > timeout + self._under_way:
+            raise connections.Silent
+        try:
+            return self._carried_out(request, timeout)
+        finally:
             self._between("after a Binding")
-            return reply
-        match self._faults.die.choice(("refused", "failed", "never", "late", "lost", "denied")):
-            case "refused":
-                raise errors.Unreachable("simulated: connection refused", refused=True)
+
+    def _carried_out(self, request: requests.Request, timeout: float) -> connections.Answer:
+        if self._refusal:
+            status, self._refusal = self._refusal, 0
+            return refusal(status)
+        if not self._faults.strike(2.0):
+            return self._cluster.send(request)
+        die = self._faults.die
+        match die.choice(FAULTS):
+            case "closed":
+                # The repetition on another connection is refused for a reason that has nothing to do with it.
+                self._refusal = die.choice((0, 0, *REFUSALS))
+                self._cluster.send(request)
+                raise connections.Closed
+            case "dropped":
+                raise connections.Closed
             case "denied":
-                return connecting.Reply(403, answers.Refused(403, "Forbidden", "denied").body)
+                return refusal(403)
             case "failed":
-                return connecting.Reply(500, answers.Refused(500, "InternalError", "etcd is slow").body)
+                return refusal(500)
+            case "proxied":
+                self._cluster.send(request)
+                return 503, b"<html>no healthy upstream</html>"
+            case "redirected":
+                return 307, b"<html>elsewhere</html>"
             case "late":
-                late = self._faults.die.uniform(timeout, timeout + _UNDER_WAY)
+                late = die.uniform(timeout, timeout + self._under_way)
                 self._clock.later(late, lambda: self._arrived(request))
             case "lost":
                 self._arrived(request)
-        self._clock.advance(timeout)
-        self._between("after a Binding without an answer")
-        raise errors.Unreachable("simulated: no answer")
+        raise connections.Silent
 
     def close(self) -> None:
         pass
 
     def _arrived(self, request: requests.Request) -> None:
         self._cluster.send(request)
+
+
+def refusal(status: int) -> connections.Answer:
+    """A refusal by the API server itself."""
+    return status, answers.Refused(status, "Simulated", "a fault was drawn").body
 
 
 class Watch(clients.Stream):

@@ -4,10 +4,12 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import msgspec
+
 from app import plugins, settings
 from app.domain import events, model
 from app.framework import configuring, registry
-from app.kube import binding, electing, kinds, reflecting
+from app.kube import binding, decoding, electing, kinds, reflecting
 from app.store import errors, opening
 from app.verbs import binding as bind_verb
 from app.verbs import contexts, releasing
@@ -190,6 +192,12 @@ class Extender:
     store: opening.Store
     context: contexts.Context
     client: clusters.Client
+
+    def offer(self, pod: clusters.Json) -> None:
+        """kube-scheduler sends a pod as it knows it, which may be older than it is."""
+        raw = msgspec.json.encode(pod)
+        found, version = decoding.pod_seen(raw)
+        self.context.recents.put(contexts.Recent(spelled=raw, pod=found, version=version))
 
     def bind(self, namespace: str, name: str, uid: str, node: str) -> str:
         """The ``Error`` of the reply; empty if the pod is said to be bound."""

@@ -367,6 +367,8 @@ class Simulation:
 
     def _bound(self, extender: parts.Extender, which: int, pod: clusters.Json, node: str) -> None:
         meta = pod["metadata"]
+        if self.die.random() < 0.75:
+            extender.offer(pod)  # else another replica was asked for filter
         self.tell(f"extender {which}: bind {meta['name']} ({meta['uid'][-4:]}) to {node}")
         try:
             error = extender.bind(meta["namespace"], meta["name"], meta["uid"], node)
@@ -414,4 +416,6 @@ class Simulation:
         return store
 
     def _way(self) -> clusters.Client:
-        return clusters.Client(self.cluster, self.clock, self.faults, self.between)
+        # Events that are lost name versions that nobody knows any more: their Bindings are waited for.
+        late = clusters.UNDER_WAY if self._fails_over else clusters.LATE
+        return clusters.Client(self.cluster, self.clock, self.faults, self.between, under_way=late)

@@ -12,6 +12,7 @@ import pytest
 from structlog import testing
 
 from app.domain import snapshots
+from app.kube import binding
 from app.kube import connecting as kube_connecting
 from app.store import connecting, embedded, keys, opening
 from tests.campaigns import clocks, clusters, parts, wires
@@ -64,6 +65,7 @@ class Deployment:
 
     def bind(self, name: str, node: str) -> str:
         pod = self.cluster.objects.get("pods", (clusters.NAMESPACE, name))
+        self.extender.offer(pod)
         return self.extender.bind(clusters.NAMESPACE, name, pod["metadata"]["uid"], node)
 
     def promise(self, name: str, node: str) -> None:
@@ -121,7 +123,7 @@ def test_a_placement_in_flight_survives_the_restart_of_everything(deployed: Depl
     assert "no room" in deployed.bind("web-1", "h2")
     # Whoever comes back to it may still keep it, once no Binding of the former process can be under way.
     assert "try again" in deployed.bind("web-0", "h1")
-    deployed.clock.advance(10.0)
+    deployed.clock.advance(binding.UNFENCED)
     assert deployed.bind("web-0", "h1") == ""
     deployed.hear()
     assert deployed.counts() == {"host": 1}
@@ -144,7 +146,7 @@ def test_without_the_api_server_no_promise_is_taken_back_for_an_hour(deployed: D
     deployed.clock.advance(120.0)
     deployed.start()
     assert deployed.settler.turn() == 0
-    deployed.clock.advance(settling.OLD)
+    deployed.clock.advance(binding.UNFENCED)
     assert deployed.settler.turn() == 1
     assert deployed.counts() == {}
 

@@ -16,6 +16,7 @@ from app.kube import connecting as kube_connecting
 from app.store import codecs, connecting, embedded, incarnations, keys, logs, opening
 from app.store import errors as store_errors
 from tests.campaigns import clocks, clusters, failing, parts, promises, wires
+from workers import settling
 
 
 class World:
@@ -374,7 +375,7 @@ def test_a_refused_repetition_proves_nothing_about_the_first_binding(world: Worl
         mock.patch.object(binding.ApiBinder, "_resolved", return_value=binding.Unknown("nobody knows")),
     ):
         assert "not known" in extender.bind("shop", "web-0", uid, "h1")
-        world.clock.advance(10.0)
+        world.clock.advance(binding.UNFENCED)
         assert extender.bind("shop", "web-0", uid, "h1") == ""
     assert dict(extender.store.follower.catch_up().counts) == {"shop/spread|role=host": 1}
 
@@ -388,13 +389,13 @@ def test_a_promise_that_is_taken_up_again_is_made_anew(world: World) -> None:
         assert "not known" in extender.bind("shop", "web-0", uid, "h1")
     settler = parts.settler(world.extender(), world.clock)
     assert settler.turn() == 0
-    world.clock.advance(29.0)
+    world.clock.advance(binding.UNFENCED)
     with mock.patch.object(clusters.Client, "exchange", refusing(["lost", "lost"])):
         assert "not known" in extender.bind("shop", "web-0", uid, "h1")
     assert settler.turn() == 0
-    world.clock.advance(29.0)
+    world.clock.advance(settling.OLD)
     assert settler.turn() == 0
-    world.clock.advance(2.0)
+    world.clock.advance(binding.UNFENCED)
     assert settler.turn() == 1
 
 
@@ -417,9 +418,11 @@ def test_no_binding_is_repeated_after_its_time(world: World) -> None:
 @pytest.mark.parametrize("left", [0.15, 0.07, 0.001, -1.0])
 def test_no_binding_is_repeated_after_its_time_when_little_of_it_was_left(world: World, left: float) -> None:
     """A bind that had a tenth of a second granted although less was left sent its repetition too late."""
-    uid = world.cluster.pod("web-0")["metadata"]["uid"]
+    pod = world.cluster.pod("web-0")
+    uid = pod["metadata"]["uid"]
     world.recorder()
     extender = world.extender()
+    extender.offer(pod)
     budget = extender.context.budgets.bind
     deadline = world.clock.now + budget
     sent: list[float] = []
@@ -499,7 +502,7 @@ def test_a_promise_made_anew_for_the_same_node_is_not_taken_back_for_the_old_one
     with mock.patch.object(clusters.Client, "exchange", refusing(["lost", "lost"])):
         assert "not known" in one.bind("shop", "web-0", uid, "h1")
     assert "may yet be bound" in other.bind("shop", "web-0", uid, "m1")
-    world.clock.advance(10.0)
+    world.clock.advance(binding.UNFENCED)
     exchange = clusters.Client.exchange
     answers: list[str] = []
 
@@ -611,6 +614,7 @@ def test_a_promise_is_another_one_than_that_at_its_offset_before_a_loss(world: W
         raise errors.Unreachable("simulated: no answer")
 
     fill(other.store.log, before + 100)
+    other.offer(world.cluster.objects.get("pods", (clusters.NAMESPACE, "web-0")))
     with mock.patch.object(other.client, "exchange", lost):
         assert "not known" in other.bind("shop", "web-0", uid, "h1")
     assert "may yet be bound there" in one.bind("shop", "web-0", uid, "m1")

@@ -204,13 +204,13 @@ class ApiServerContract:
 
     # -- pods --------------------------------------------------------------------------------
 
-    def binding(self, found: Json, node: str, *, uid: str | None = None) -> bytes:
-        metadata = found["metadata"]
+    def binding(self, found: Json, node: str, *, uid: str | None = None, version: str = "") -> bytes:
+        metadata = {"name": found["metadata"]["name"], "uid": uid or found["metadata"]["uid"]}
         return encoded(
             {
                 "apiVersion": "v1",
                 "kind": "Binding",
-                "metadata": {"name": metadata["name"], "uid": uid or metadata["uid"]},
+                "metadata": metadata | ({"resourceVersion": version} if version else {}),
                 "target": {"apiVersion": "v1", "kind": "Node", "name": node},
             }
         )
@@ -234,6 +234,48 @@ class ApiServerContract:
         assert refused.value.status == 409
         assert "Precondition failed: UID in precondition: another" in refused.value.message
         assert "nodeName" not in json.loads(client.get(path))["spec"]
+
+    def test_a_binding_is_for_one_version(self, client: clients.Client, pods: str) -> None:
+        """Any write to the pod fences it, a status patch too; the current version is accepted."""
+        found = self.made(client, pods)
+        path = f"{pods}/{found['metadata']['name']}"
+        before = found["metadata"]["resourceVersion"]
+        condition = {"type": "a.example/A", "status": "True"}
+        patch = encoded({"status": {"conditions": [condition]}})
+        client.patch(f"{path}/status", patch, content=clients.STRATEGIC)
+        now = json.loads(client.get(path))["metadata"]["resourceVersion"]
+        assert now != before
+        with pytest.raises(errors.ApiError) as refused:
+            client.post(f"{path}/binding", self.binding(found, "node-1", version=before))
+        assert (refused.value.status, refused.value.reason) == (409, "Conflict")
+        why = f"ResourceVersion in precondition: {before}, ResourceVersion in object meta: {now}"
+        assert f"Precondition failed: {why}" in refused.value.message
+        assert "nodeName" not in json.loads(client.get(path))["spec"]
+        client.post(f"{path}/binding?timeout=3500ms", self.binding(found, "node-1", version=now))
+        assert json.loads(client.get(path))["spec"]["nodeName"] == "node-1"
+
+    def test_a_binding_for_one_version_is_carried_out_once(self, client: clients.Client, pods: str) -> None:
+        """Whatever it is sent again for: the first one has changed the pod."""
+        found = self.made(client, pods)
+        path = f"{pods}/{found['metadata']['name']}"
+        body = self.binding(found, "node-1", version=found["metadata"]["resourceVersion"])
+        answer = json.loads(client.post(f"{path}/binding", body))
+        assert (answer["kind"], answer["status"]) == ("Status", "Success")
+        with pytest.raises(errors.ApiError) as refused:
+            client.post(f"{path}/binding", body)
+        assert refused.value.status == 409
+
+    def test_a_refusal_is_a_status_of_its_code(self, client: clients.Client, pods: str) -> None:
+        """By which it is known to come from the API server itself."""
+        found = self.made(client, pods)
+        path = f"{pods}/{found['metadata']['name']}"
+        for body in (self.binding(found, "node-1", uid="another"), b"{}"):
+            with pytest.raises(errors.ApiError) as refused:
+                client.post(f"{path}/binding", body)
+            assert refused.value.original
+        with pytest.raises(errors.ApiError) as missing:
+            client.get(f"{pods}/nobody")
+        assert (missing.value.status, missing.value.original) == (404, True)
 
     def test_a_status_patch_adds_a_condition(self, client: clients.Client, pods: str) -> None:
         found = self.made(client, pods)

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from app.domain import model
-from app.kube import binding, clients, decoding
-from app.simulation import apiservers, faults, populating
+from app.kube import binding, clients, decoding, errors
+from app.simulation import apiservers, faults, objects, populating
 
 BINDINGS = faults.calls("POST", "/binding")
 
@@ -24,7 +24,7 @@ def bind(client: clients.Client, pod: model.Pod, node: str = "n", *, timeout: fl
 def node_of(client: clients.Client, pod: model.Pod) -> str:
     found = binding.ApiBinder(client).get_pod(pod.namespace, pod.name)
     assert found is not None
-    return found.node
+    return found.pod.node
 
 
 def test_a_pod_is_bound(client: clients.Client, pod: model.Pod) -> None:
@@ -122,3 +122,108 @@ def test_a_kept_connection_that_was_closed_is_replaced(
     server.disconnect()
     assert bind(client, pod) == binding.Bound()
     assert sum(map(BINDINGS, server.seen)) == 1
+
+
+# -- the fence ---------------------------------------------------------------------------------
+
+
+def current(client: clients.Client, pod: model.Pod) -> binding.Current:
+    found = binding.ApiBinder(client).get_pod(pod.namespace, pod.name)
+    assert found is not None
+    return found
+
+
+def touched(server: apiservers.ApiServer, pod: model.Pod) -> None:
+    """Somebody writes to the pod's status."""
+
+    def edit(found: objects.Json) -> objects.Json:
+        found["status"]["message"] = "a test says so"
+        return found
+
+    server.objects.change("pods", (pod.namespace, pod.name), edit)
+
+
+def fenced(client: clients.Client, pod: model.Pod, version: str) -> binding.Outcome:
+    return binding.ApiBinder(client).bind(pod.namespace, pod.name, pod.uid, "n", version=version)
+
+
+def test_a_pod_is_bound_for_its_version(client: clients.Client, pod: model.Pod) -> None:
+    assert fenced(client, pod, current(client, pod).version) == binding.Bound()
+    assert node_of(client, pod) == "n"
+
+
+def test_a_pod_that_was_written_to_is_not_bound_for_the_version_before(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
+) -> None:
+    before = current(client, pod).version
+    touched(server, pod)
+    outcome = fenced(client, pod, before)
+    assert isinstance(outcome, binding.Outdated)
+    assert outcome.version == current(client, pod).version != before
+    assert node_of(client, pod) == ""
+    assert fenced(client, pod, outcome.version) == binding.Bound()
+
+
+def test_a_binding_without_an_answer_is_known_to_be_void_once_the_pod_was_written_to(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
+) -> None:
+    before = current(client, pod).version
+    server.faults.add(faults.Kind.FAIL, BINDINGS, status=504)
+    assert isinstance(fenced(client, pod, before), binding.Unknown)
+    touched(server, pod)
+    server.faults.add(faults.Kind.FAIL, BINDINGS, status=504)
+    assert isinstance(fenced(client, pod, before), binding.Outdated)
+
+
+# -- what an answer proves ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 503])
+def test_a_repetition_that_is_refused_proves_nothing_about_the_first_sending(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod, status: int
+) -> None:
+    """The first was carried out, and the kept connection closed without an answer."""
+    assert node_of(client, pod) == ""
+    server.faults.add(faults.Kind.LOSE, BINDINGS)
+    server.faults.add(faults.Kind.FAIL, BINDINGS, status=status)
+    assert bind(client, pod) == binding.Bound()
+    assert sum(map(BINDINGS, server.seen)) == 2
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 503])
+def test_a_repetition_that_is_refused_leaves_it_unknown_while_the_pod_is_unbound(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod, status: int
+) -> None:
+    assert node_of(client, pod) == ""
+    server.faults.add(faults.Kind.DROP, BINDINGS)
+    server.faults.add(faults.Kind.FAIL, BINDINGS, status=status)
+    assert isinstance(bind(client, pod), binding.Unknown)
+
+
+@pytest.mark.parametrize("status", [200, 202, 204, 301, 307, 403, 404, 429, 500, 503])
+@pytest.mark.parametrize("done", [True, False], ids=["carried out", "not carried out"])
+def test_an_answer_that_is_not_the_api_servers_proves_nothing(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod, status: int, done: bool
+) -> None:
+    """A proxy sent it, which does not know what the API server did: the pod is read."""
+    kind = faults.Kind.LOSE if done else faults.Kind.DROP
+    server.faults.add(kind, BINDINGS, answered=status)
+    outcome = bind(client, pod)
+    assert outcome == binding.Bound() if done else isinstance(outcome, binding.Unknown)
+    assert sum(map(BINDINGS, server.seen)) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 503])
+def test_a_refusal_by_the_api_server_itself_is_one(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod, status: int
+) -> None:
+    server.faults.add(faults.Kind.FAIL, BINDINGS, status=status)
+    assert isinstance(bind(client, pod), binding.Refused)
+
+
+def test_a_missing_page_is_no_missing_pod(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
+) -> None:
+    server.faults.add(faults.Kind.DROP, faults.calls("GET", "/pods/p"), answered=404)
+    with pytest.raises(errors.ApiError):
+        binding.ApiBinder(client).get_pod("ns", "p")

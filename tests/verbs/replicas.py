@@ -34,12 +34,15 @@ class Clock:
     def __init__(self) -> None:
         self.ahead = 0.0
         self.slept: list[float] = []
+        self.passes = False
+        """Whoever sleeps lets this clock go on."""
 
     def monotonic(self) -> float:
         return time.monotonic() + self.ahead
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
+        self.ahead += seconds if self.passes else 0.0
 
     def wait(self, seconds: float) -> bool:
         self.slept.append(seconds)
@@ -53,6 +56,18 @@ class Replica:
     context: contexts.Context
     store: opening.Store
     clock: Clock
+    api: apiservers.ApiServer
+
+    def offer(self, pod: model.Pod) -> None:
+        """kube-scheduler sends the pod as it is now, as it does with filter before each bind."""
+        found = [made for made in self.api.objects.all("pods") if made["metadata"]["uid"] == pod.uid]
+        version = found[0]["metadata"]["resourceVersion"] if found else self.version(pod)
+        self.context.recents.put(contexts.Recent(spelled=pod.uid.encode(), pod=pod, version=version))
+
+    def version(self, pod: model.Pod) -> str:
+        """The pod's resourceVersion as kube-scheduler sent it last."""
+        recent = self.context.recents.get(pod.uid)
+        return recent.version if recent is not None else ""
 
     def bind(self, pod: model.Pod, node: str, *, uid: str = "") -> str:
         """The ``Error`` of the reply; empty for success."""
@@ -100,7 +115,7 @@ class Replica:
 
         settler = settling.Settler(self.context.binder, self.snapshot, release, self.clock)
         settler.turn()
-        self.clock.ahead += settling.OLD
+        self.clock.ahead += binding.UNFENCED
         return settler.turn()
 
 
@@ -150,6 +165,7 @@ class Cluster:
         self.url = url
         self.name = name
         self._stack = contextlib.ExitStack()
+        self._touches = 0
         client = connecting.connect(url)
         opening.migrate(client, keys.Keys(name))
         client.close()
@@ -190,7 +206,7 @@ class Cluster:
             budgets=contexts.Budgets(state=state, bind=bind),
             sleep=clock.sleep,
         )
-        return Replica(context, store, clock)
+        return Replica(context, store, clock, self.api)
 
     def _opened(self, patience: float = 2.0) -> opening.Store:
         chosen = registry.Registry([plugin() for plugin in plugins.IN_TREE])
@@ -239,6 +255,12 @@ class Cluster:
     def put(self, pod: model.Pod, node: str) -> None:
         """Somebody else binds the pod."""
         self._edited(pod, lambda found: found["spec"].update(nodeName=node))
+
+    def touch(self, pod: model.Pod) -> None:
+        """Somebody writes to the pod; only its version changes for Topolog."""
+        self._touches += 1
+        note = f"write {self._touches}"
+        self._edited(pod, lambda found: found["status"].update(message=note))
 
     def nominate(self, pod: model.Pod, node: str) -> None:
         self._edited(pod, lambda found: found["status"].update(nominatedNodeName=node))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.kube import accessing, binding, clients
-from app.simulation import faults
+from app.simulation import answers, faults
 from tests.verbs import replicas
 
 BINDING = faults.calls("POST", "/binding")
@@ -37,10 +37,11 @@ def test_a_pod_that_is_gone_is_not_bound(shop: replicas.Cluster, seen: bool) -> 
     one, pod = shop.replica(), shop.pod("web-1")
     if seen:
         shop.see()
+        one.offer(pod)
     shop.delete(pod)
     assert ("404" if seen else f"{pod.key} with uid {pod.uid} is gone") in one.bind(pod, "h1")
     shop.see()
-    assert "is gone" in one.bind(pod, "h1")
+    assert "is gone" in shop.replica().bind(pod, "h1")
     assert (one.count("host"), shop.bound(pod)) == (0, "")
 
 
@@ -121,6 +122,7 @@ def test_what_is_not_known_stays_counted_until_the_api_server_tells(shop: replic
     one, other = shop.replica(bind=0.6), shop.replica()
     pod, rival = shop.pod("web-1"), shop.pod("web-2")
     shop.see()
+    one.offer(pod)
     shop.api.faults.add(faults.Kind.LOSE, BINDING)
     shop.api.faults.add(faults.Kind.FAIL, BINDING, status=500)
     stalled = shop.api.faults.add(faults.Kind.STALL, READING, times=5)
@@ -140,6 +142,7 @@ def test_what_is_not_known_stays_counted_until_the_api_server_tells(shop: replic
 def test_nobody_listens_so_nothing_is_bound_and_nothing_stays_counted(shop: replicas.Cluster) -> None:
     one, pod = shop.replica(), shop.pod("web-1")
     shop.see()
+    one.offer(pod)
     shop.api.stop()
     assert "not bound: cannot connect" in one.bind(pod, "h1")
     assert one.count("host") == 0
@@ -164,7 +167,8 @@ def short_lived() -> Iterator[str]:
         connection, _ = listener.accept()
         with connection:
             connection.recv(65_536)
-            connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+            body = answers.not_found("pods", "pod").body
+            connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
             connection.recv(65_536)
             listener.close()
 
@@ -296,7 +300,7 @@ def test_an_old_promise_that_was_never_kept_makes_way(shop: replicas.Cluster) ->
     before = one.snapshot().offset
 
     assert "may yet be bound there" in other.bind(pod, "m1")
-    other.clock.ahead += 60
+    other.clock.ahead += binding.UNFENCED
     assert other.bind(pod, "m1") == ""
     assert one.events(after=before) == [f"PlacementReleased pod:{pod.uid}", f"PodPlaced pod:{pod.uid}"]
     assert (one.count("host"), one.count("member"), shop.bound(pod)) == (0, 1, "m1")
@@ -309,7 +313,7 @@ def test_a_promise_that_was_kept_is_not_taken_back(shop: replicas.Cluster) -> No
     shop.api.faults.add(faults.Kind.FAIL, BINDING, status=500)
     assert "not known" in one.bind(pod, "h1")
     shop.put(pod, "h1")
-    other.clock.ahead += 60
+    other.clock.ahead += binding.UNFENCED
     assert "already bound to node h1" in other.bind(pod, "m1")
     assert one.count("host") == 1
 

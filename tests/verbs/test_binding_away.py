@@ -39,12 +39,19 @@ class Before:
     happens: Callable[[], None]
 
     def bind(
-        self, namespace: str, name: str, uid: model.Uid, node: model.NodeName, *, timeout: float = 3.0
+        self,
+        namespace: str,
+        name: str,
+        uid: model.Uid,
+        node: model.NodeName,
+        *,
+        version: str = "",
+        timeout: float = 3.0,
     ) -> binding.Outcome:
         self.happens()
-        return self.binder.bind(namespace, name, uid, node, timeout=timeout)
+        return self.binder.bind(namespace, name, uid, node, version=version, timeout=timeout)
 
-    def get_pod(self, namespace: str, name: str, *, timeout: float = 2.0) -> model.Pod | None:
+    def get_pod(self, namespace: str, name: str, *, timeout: float = 2.0) -> binding.Current | None:
         return self.binder.get_pod(namespace, name, timeout=timeout)
 
 
@@ -94,6 +101,22 @@ def test_a_pod_that_a_policy_counts_waits_even_without_the_policys_label(
     server.kill()
     assert "the store is away" in one.bind(pod, "h1")
     assert shop.bound(pod) == ""
+
+
+def test_a_pod_that_a_policy_selects_waits_on_a_node_that_is_not_known(
+    shop: replicas.Cluster, server: embedded.Server
+) -> None:
+    """It may be in the policy's last domain; what no policy selects is bound there all the same."""
+    one = impatient(shop)
+    selected, other = shop.pod("web-1", {"app": "web"}), shop.pod("other-1", {"app": "other"})
+    shop.see()
+    one.snapshot()
+    server.kill()
+    shop.node("h3", role="host")
+    assert "the store is away" in one.bind(selected, "h3")
+    assert (shop.bound(selected), shop.asked("/binding")) == ("", 0)
+    assert one.bind(other, "h3") == ""
+    assert shop.bound(other) == "h3"
 
 
 def test_a_replica_that_never_knew_the_policies_binds_nothing(

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.domain import model
+from app.kube import binding
 from app.simulation import faults, requests
 from app.store import embedded
 from tests.verbs import replicas
@@ -46,6 +47,8 @@ def test_fifty_pods_ten_places_two_replicas(store_server: embedded.Server, clust
         # A Binding whose outcome is unknown keeps its place until it cannot take effect any more.
         for _ in range(3):
             for pod in dice.sample(pods, len(pods)):
+                if not shop.bound(pod):
+                    shop.touch(pod)  # kube-scheduler writes the failure into the pod's status
                 attempted(pod, both[0], asked[pod.uid])
         shop.see()
         told = both[0].events(after=before)
@@ -72,7 +75,8 @@ PODS = 4
 
 binds = st.tuples(st.just("bind"), st.integers(0, PODS - 1), st.sampled_from(NODES), st.integers(0, 1))
 troubles = st.tuples(
-    st.just("trouble"), st.sampled_from(["403", "404", "409", "500", "503", "LOSE", "DROP", "DROP2"])
+    st.just("trouble"),
+    st.sampled_from(["401", "403", "404", "409", "429", "500", "503", "PROXY", "LOSE", "DROP", "DROP2"]),
 )
 others = st.one_of(
     st.tuples(st.just("see")),
@@ -81,6 +85,8 @@ others = st.one_of(
     st.tuples(st.just("delete"), st.integers(0, PODS - 1)),
     st.tuples(st.just("recreate"), st.integers(0, PODS - 1)),
     st.tuples(st.just("put"), st.integers(0, PODS - 1)),
+    st.tuples(st.just("offer"), st.integers(0, PODS - 1), st.integers(0, 1)),
+    st.tuples(st.just("touch"), st.integers(0, PODS - 1)),
     st.tuples(st.just("blind")),
     st.tuples(st.just("late")),
     st.tuples(st.just("arrive")),
@@ -96,6 +102,38 @@ UNDER_WAY: list[tuple[str | int, ...]] = [
     ("arrive",),
 ]
 """A Binding arrives after another node was refused to its pod, and its place promised to another pod."""
+
+REPEATED: list[tuple[str | int, ...]] = [
+    ("bind", 0, "m1", 0),
+    ("trouble", "LOSE"),
+    ("trouble", "403"),
+    ("bind", 1, "h1", 0),
+    ("bind", 2, "h2", 0),
+]
+"""A Binding is carried out on a kept connection, which is closed; its repetition on another one is denied."""
+
+FENCED: list[tuple[str | int, ...]] = [
+    ("offer", 0, 0),
+    ("late",),
+    ("bind", 0, "h1", 0),
+    ("touch", 0),
+    ("bind", 0, "m1", 1),
+    ("bind", 1, "h2", 1),
+    ("arrive",),
+]
+"""A Binding arrives after the pod was written to: its place has been released, and given to another pod."""
+
+OUTDATED: list[tuple[str | int, ...]] = [
+    ("offer", 0, 0),
+    ("touch", 0),
+    ("late",),
+    ("late",),
+    ("bind", 0, "h1", 0),
+    ("bind", 0, "m1", 1),
+    ("bind", 1, "h2", 1),
+    ("arrive",),
+]
+"""A pod is bound for an outdated version, then for the present one, which may arrive late."""
 
 GONE: list[tuple[str | int, ...]] = [("bind", 0, "h1", 0), ("see",), ("delete", 0), ("bind", 0, "h1", 0)]
 """A bind is repeated after its pod was bound and is gone again, which nobody here has seen yet."""
@@ -132,10 +170,21 @@ class Play:
         api = self.shop.api.faults
         if kind.isdigit():
             api.add(faults.Kind.FAIL, BINDING, status=int(kind))
+        elif kind == "PROXY":
+            api.add(faults.Kind.LOSE, BINDING, answered=503)
         elif kind == "LOSE":
             api.add(faults.Kind.LOSE, BINDING)
         else:
             api.add(faults.Kind.DROP, BINDING, times=4 if kind == "DROP2" else 1)
+
+    def offer(self, number: int, replica: int) -> None:
+        """kube-scheduler sends the pod as it is now: later it may be bound for this version."""
+        self.replicas[replica].offer(self.pods[number])
+
+    def touch(self, number: int) -> None:
+        """Somebody writes to a pod, which scheduling does not depend on."""
+        if self.alive[number]:
+            self.shop.touch(self.pods[number])
 
     def blind(self) -> None:
         self.shop.api.faults.add(faults.Kind.FAIL, lambda request: request.method == "GET", status=500)
@@ -159,13 +208,13 @@ class Play:
         self.shop.see()
 
     def settle(self) -> None:
-        self.under_way.clear()  # half a minute passes
+        self.under_way.clear()  # more than a minute passes
         self.replicas[0].settled()
 
     def wait(self) -> None:
         self.under_way.clear()
         for replica in self.replicas:
-            replica.clock.ahead += 60
+            replica.clock.ahead += binding.UNFENCED
 
     def delete(self, number: int) -> None:
         if self.alive[number]:
@@ -206,6 +255,9 @@ class Play:
 @settings(max_examples=150, deadline=None)
 @example(steps=UNDER_WAY)
 @example(steps=GONE)
+@example(steps=REPEATED)
+@example(steps=FENCED)
+@example(steps=OUTDATED)
 @given(steps=steps)
 def test_success_is_only_claimed_for_what_is_so(
     store_server: embedded.Server, steps: list[tuple[str | int, ...]]

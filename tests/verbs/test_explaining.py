@@ -24,11 +24,18 @@ class NoCluster:
     """These verbs never ask the cluster."""
 
     def bind(
-        self, namespace: str, name: str, uid: model.Uid, node: model.NodeName, *, timeout: float = 3.0
+        self,
+        namespace: str,
+        name: str,
+        uid: model.Uid,
+        node: model.NodeName,
+        *,
+        version: str = "",
+        timeout: float = 3.0,
     ) -> binding.Outcome:
         raise AssertionError(f"{namespace}/{name} on {node}")
 
-    def get_pod(self, namespace: str, name: str, *, timeout: float = 2.0) -> model.Pod | None:
+    def get_pod(self, namespace: str, name: str, *, timeout: float = 2.0) -> binding.Current | None:
         raise AssertionError(f"{namespace}/{name}")
 
 

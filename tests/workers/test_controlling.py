@@ -253,9 +253,10 @@ def test_a_pod_that_no_longer_waits_is_not_told(cluster_side: conftest.Cluster) 
 class Settling:
     """A settler on a virtual clock over one placement."""
 
-    def __init__(self, cluster: conftest.Cluster, pod: model.Pod) -> None:
+    def __init__(self, cluster: conftest.Cluster, pod: model.Pod, version: str = "") -> None:
         self.clock = clocks.VirtualClock()
-        self.snapshot = projecting.project(snapshots.empty(), events.PodPlaced(pod=pod, node="n"))
+        placed = events.PodPlaced(pod=pod, node="n", resource_version=version)
+        self.snapshot = projecting.project(snapshots.empty(), placed)
         self.released: list[tuple[str, str]] = []
         self.settler = settling.Settler(
             binding.ApiBinder(cluster.client), lambda: self.snapshot, self._release, self.clock
@@ -274,12 +275,36 @@ class Settling:
         return self.released
 
 
-def test_an_unbound_pod_is_released_after_half_a_minute_and_not_before(
+def version(cluster: conftest.Cluster, pod: model.Pod) -> str:
+    """The pod's resourceVersion now."""
+    found: str = cluster.server.objects.get("pods", (pod.namespace, pod.name))["metadata"]["resourceVersion"]
+    return found
+
+
+def test_a_placement_whose_binding_is_fenced_is_released_after_half_a_minute(
     cluster_side: conftest.Cluster,
 ) -> None:
+    """Somebody has written to the pod: the Binding carries a version that the pod does not have any more."""
     pod = pending(cluster_side, "p0")
-    assert Settling(cluster_side, pod).after(29.0) == []
-    assert Settling(cluster_side, pod).after(29.0, 1.5) == [(pod.uid, "unbound")]
+    before = version(cluster_side, pod)
+    cluster_side.server.objects.change("pods", (pod.namespace, pod.name), noted)
+    assert version(cluster_side, pod) != before
+    assert Settling(cluster_side, pod, before).after(29.0) == []
+    assert Settling(cluster_side, pod, before).after(29.0, 1.5) == [(pod.uid, "unbound")]
+
+
+@pytest.mark.parametrize("fenced", [True, False], ids=["same version", "no version"])
+def test_a_binding_that_nothing_fences_is_waited_for(cluster_side: conftest.Cluster, fenced: bool) -> None:
+    """The API server may be working on it for a minute."""
+    pod = pending(cluster_side, "p0")
+    settler = Settling(cluster_side, pod, version(cluster_side, pod) if fenced else "")
+    assert settler.after(31.0, 31.0, binding.UNFENCED - 63.0) == []
+    assert settler.after(31.0) == [(pod.uid, "unbound")]
+
+
+def noted(pod: dict[str, Any]) -> dict[str, Any]:
+    pod["status"]["message"] = "a test says so"
+    return pod
 
 
 def test_a_pod_that_is_gone_is_released(cluster_side: conftest.Cluster) -> None:
@@ -300,14 +325,14 @@ def test_a_promise_made_anew_of_the_same_node_is_young(cluster_side: conftest.Cl
     """Between two looks it was taken back and made again: its Binding may be under way."""
     pod = pending(cluster_side, "p0")
     settler = Settling(cluster_side, pod)
-    assert settler.after(29.0) == []
+    assert settler.after(31.0, 31.0) == []
     again = (
         events.PlacementReleased(pod.uid, pod.namespace, pod.name, "n", "a test says so", "refused"),
         events.PodPlaced(pod=pod, node="n"),
     )
     settler.snapshot = projecting.project_all(settler.snapshot, again)
-    assert settler.after(1.5, 28.0) == []
-    assert settler.after(1.0) == [(pod.uid, "unbound")]
+    assert settler.after(31.0, 31.0) == []
+    assert settler.after(31.0) == [(pod.uid, "unbound")]
 
 
 def test_a_promise_at_the_same_offset_of_another_incarnation_is_young(
@@ -315,10 +340,10 @@ def test_a_promise_at_the_same_offset_of_another_incarnation_is_young(
 ) -> None:
     pod = pending(cluster_side, "p0")
     settler = Settling(cluster_side, pod)
-    assert settler.after(29.0) == []
+    assert settler.after(31.0, 31.0) == []
     settler.snapshot = projecting.project(snapshots.empty(incarnation="new"), events.PodPlaced(pod, "n"))
-    assert settler.after(1.5, 28.0) == []
-    assert settler.after(1.0) == [(pod.uid, "unbound")]
+    assert settler.after(31.0, 31.0) == []
+    assert settler.after(31.0) == [(pod.uid, "unbound")]
 
 
 def test_time_alone_releases_nothing(cluster_side: conftest.Cluster) -> None:
