@@ -6,7 +6,7 @@ checkpoint. The events come from the log, and where it has been trimmed, from th
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from app.domain import events, model, projecting, snapshots
@@ -17,6 +17,8 @@ _ORIGINS = 3
 """Snapshots of one origin share what did not change between them; those of two share nothing."""
 _PIECE = 5000
 """Archived entries taken at a time."""
+_READ = 100
+"""Entries read at a time where few of them are kept."""
 
 
 class _Kept(NamedTuple):
@@ -122,17 +124,21 @@ class Histories:
         *,
         kind: str | None = None,
         subject: str | None = None,
+        wanted: Callable[[tailing.Entry], bool] | None = None,
         limit: int = 100,
     ) -> list[tailing.Entry]:
         """The entries at offsets ``since`` to ``until``, both included, oldest first.
 
-        ``kind`` is an event's tag (``PodSeen``), ``subject`` what it is about (``pod:UID``).
+        ``kind`` is an event's tag (``PodSeen``), ``subject`` what it is about (``pod:UID``); ``wanted`` is
+        asked about those that are left.
         """
         found: list[tailing.Entry] = []
         for entry in self._entries(max(0, since - 1), until):
             if kind is not None and type(entry.event).__name__ != kind:
                 continue
             if subject is not None and subject not in projecting.touched(entry.event):
+                continue
+            if wanted is not None and not wanted(entry):
                 continue
             found.append(entry)
             if len(found) == limit:
@@ -141,10 +147,11 @@ class Histories:
 
     def _entries(self, after: int, until: int | None) -> Iterator[tailing.Entry]:
         while until is None or after < until:
+            piece = _READ if until is None else min(_READ, until - after)
             try:
-                entries = self._log.read(after)
+                entries = self._log.read(after, limit=piece)
             except errors.Trimmed:
-                entries = self._archived(after, tailing.CHUNK)
+                entries = self._archived(after, piece)
             for entry in entries:
                 if until is not None and entry.offset > until:
                     return

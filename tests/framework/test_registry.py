@@ -12,6 +12,7 @@ from tests.framework import fakes
 BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Indexes: fakes.Indexing(),
     capabilities.Filters: fakes.Filtering(),
+    capabilities.Classifies: fakes.Classifying(),
     capabilities.Softens: fakes.Softening(),
     capabilities.Scores: fakes.Scoring(),
     capabilities.Ranks: fakes.Ranking(),
@@ -46,8 +47,9 @@ def test_a_plugin_is_sorted_by_what_it_can_do(kind: type) -> None:
         )
         if plugin in getattr(plugins, name)
     }
-    expected = {kind.__name__.lower()} if kind is not capabilities.Softens else {"filters"}
-    assert sorted_in == expected
+    filtering = kind in (capabilities.Softens, capabilities.Classifies)
+    assert sorted_in == ({"filters"} if filtering else {kind.__name__.lower()})
+    assert plugins.classifies == ({"Classifying": plugin} if kind is capabilities.Classifies else {})
     assert plugins.softens == ({"Softening": plugin} if kind is capabilities.Softens else {})
 
 

@@ -13,9 +13,13 @@ HOSTS = clusters.HOSTS
 
 def answered(cluster: driving.Cluster, plugin: capabilities.Serves, path: str, **parameters: str) -> object:
     endpoint = next(endpoint for endpoint in plugin.endpoints() if endpoint.path == path)
-    answer = endpoint.handle(cluster.snapshot, parameters)
-    shape(answer, endpoint.example)
-    return answer
+    shape(endpoint.handle(cluster.snapshot, parameters), endpoint.example)
+    return endpoint.handle(cluster.snapshot, parameters)
+
+
+def rendered(answer: capabilities.Listed) -> list[object]:
+    """All items of a list in order, as pages put together show them."""
+    return [answer.item(key) for key in sorted(answer.keys)]
 
 
 def lines(
@@ -23,7 +27,7 @@ def lines(
 ) -> list[dict[str, Any]]:
     answer = answered(cluster, plugin, path, **parameters)
     assert isinstance(answer, capabilities.Listed)
-    return [line for line in answer.items if isinstance(line, dict)]
+    return [line for line in rendered(answer) if isinstance(line, dict)]
 
 
 def one(cluster: driving.Cluster, plugin: capabilities.Serves, path: str, name: str) -> dict[str, Any]:
@@ -35,8 +39,8 @@ def one(cluster: driving.Cluster, plugin: capabilities.Serves, path: str, name: 
 def shape(answer: object, example: object) -> None:
     """The example in the documentation has the fields of real answers."""
     match answer, example:
-        case capabilities.Listed(items=items), list():
-            for item in items:
+        case capabilities.Listed(), list():
+            for item in rendered(answer):
                 shape(item, example[0])
         case dict(), dict():
             assert list(answer) == list(example)

@@ -42,7 +42,7 @@ class NodeDetail(Schema):
 def nodes(query: pages.Query) -> pages.Body:
     """All nodes, by name."""
     shown = pages.moment(query)
-    names, metadata = pages.cut(sorted(shown.snapshot.nodes), query, shown)
+    names, metadata = pages.cut(shown.snapshot.nodes, query, shown)
     items = [_row(shown.snapshot, shown.snapshot.nodes[name]) for name in names]
     return {"items": items, "metadata": metadata}
 
@@ -71,7 +71,7 @@ def _row(snapshot: snapshots.Snapshot, node: model.Node) -> pages.Body:
         "unschedulable": node.unschedulable,
         "taints": [_taint(taint) for taint in node.taints],
         **_amounts(snapshot, node),
-        "pods": len(_holding(snapshot, node.name)),
+        "pods": sum(not pod.finished for pod in snapshot.on(node.name)),
     }
 
 

@@ -13,8 +13,8 @@ def groups(label: str) -> Callable[[snapshots.Snapshot, Parameters], capabilitie
     """Every group of every namespace in one line."""
 
     def handle(snapshot: snapshots.Snapshot, _: Parameters) -> capabilities.Listed:
-        keys = sorted((space, value) for space, key, value in snapshot.labelled if key == label and value)
-        return capabilities.Listed([_summary(snapshot, label, *key) for key in keys])
+        keys = ((space, value) for space, key, value in snapshot.labelled if key == label and value)
+        return capabilities.Listed(keys, lambda key: _summary(snapshot, label, *key))
 
     return handle
 
@@ -36,13 +36,17 @@ def group(label: str) -> Callable[[snapshots.Snapshot, Parameters], dict[str, ob
 
 
 def _summary(snapshot: snapshots.Snapshot, label: str, namespace: str, name: str) -> dict[str, object]:
-    pods = list(snapshot.siblings(namespace, label, name))
-    states = Counter(_state(snapshot, pod) for pod in pods)
-    on = Counter(snapshot.node_of(pod.uid) for pod in pods if pod.counted and snapshot.node_of(pod.uid))
+    states: Counter[str] = Counter()
+    on: Counter[model.NodeName] = Counter()
+    for pod in snapshot.siblings(namespace, label, name):
+        states[_state(snapshot, pod)] += 1
+        node = snapshot.node_of(pod.uid)
+        if node and pod.counted:
+            on[node] += 1
     return {
         "namespace": namespace,
         "name": name,
-        "size": len(pods),
+        "size": states.total(),
         "placed": states["placed"],
         "inFlight": states["inFlight"],
         "waiting": states["waiting"],

@@ -30,6 +30,8 @@ class WorkloadPolicy:
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
         return logic.refusal(cycle, ignoring=self.missing_policy == "ignore")
 
+    pod_class = staticmethod(logic.pod_class)
+
     def soft(self, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
         policy = logic.followed(last_known, pod)
         return isinstance(policy, model.WorkloadPolicy) and not logic.limits(policy)
