@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from app.domain import events, model, projecting, snapshots
-from app.store import archives, beginnings, codecs, collecting, errors, following, logs, tailing
+from app.store import archives, beginnings, codecs, collecting, errors, folds, following, logs, tailing
 
 _KEPT = 16
 _ORIGINS = 3
 """Snapshots of one origin share what did not change between them; those of two share nothing."""
 _PIECE = 5000
 """Archived entries taken at a time."""
+_PATIENCE = 5.0
+"""Seconds that a question waits for its turn: a cold fold takes less than one."""
 _READ = 100
 """Entries read at a time where few of them are kept."""
 
@@ -38,8 +40,12 @@ class Histories:
         archive: archives.Archive | None = None,
         *,
         kept: int = _KEPT,
+        patience: float = _PATIENCE,
     ) -> None:
-        """``kept``: how many past snapshots are remembered, of three checkpoints at most."""
+        """``kept``: how many past snapshots are remembered, of three checkpoints at most.
+
+        ``patience``: seconds that a caller waits while others fold.
+        """
         self._log = log
         self._follower = follower
         self._begin = begin
@@ -47,11 +53,12 @@ class Histories:
         self._kept = kept
         self._cache: OrderedDict[int, _Kept] = OrderedDict()
         self._lock = threading.Lock()
+        self._folds: folds.Folds[snapshots.Snapshot] = folds.Folds(patience=patience)
 
     def at(self, offset: int | None = None, time_ms: int | None = None) -> snapshots.Snapshot:
         """The snapshot at exactly that offset, or after the last event that had happened by that time.
 
-        Without either, the snapshot at the head. Raises Beyond, Trimmed, Rewound or StoreAway.
+        Without either, the snapshot at the head. Raises Beyond, Trimmed, Rewound, Busy or StoreAway.
         """
         if offset is None:
             if time_ms is None:
@@ -60,11 +67,9 @@ class Histories:
         if offset < 0:
             raise errors.Beyond(offset, self._follower.snapshot.offset)
         near = self._near(offset)
-        if near is None or near.snapshot.offset != offset:
-            with collecting.paused():
-                near = self._reached(near, offset)
-            self._remember(near)
-        return near.snapshot
+        if near is not None and near.snapshot.offset == offset:
+            return near.snapshot
+        return self._folds.at(offset, lambda: self._made(offset))
 
     def appended_ms(self, offset: int) -> int | None:
         """When the event at the offset was appended; None if that is no longer known."""
@@ -189,6 +194,15 @@ class Histories:
             if near is not None and near.snapshot.offset in self._cache:
                 self._cache.move_to_end(near.snapshot.offset)
         return near
+
+    def _made(self, offset: int) -> snapshots.Snapshot:
+        """The snapshot at the offset; the fold before this one may have come near it."""
+        near = self._near(offset)
+        if near is None or near.snapshot.offset != offset:
+            with collecting.paused():
+                near = self._reached(near, offset)
+            self._remember(near)
+        return near.snapshot
 
     def _reached(self, near: _Kept | None, offset: int) -> _Kept:
         """The snapshot at the offset, from what is at hand or from a checkpoint."""
