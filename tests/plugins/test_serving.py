@@ -3,6 +3,7 @@
 from typing import Any
 
 from app.framework import capabilities
+from app.plugins.job_affinity import serving
 from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.node_label_priority.plugin import NodeLabelPriority
 from app.plugins.workload_policy.plugin import WorkloadPolicy
@@ -130,3 +131,13 @@ def test_nodes_show_their_label_and_score() -> None:
         ("b", True, "20", 20),
         ("c", False, None, 0),
     ]
+
+
+def test_a_large_group_is_counted_and_not_listed_as_a_whole() -> None:
+    group = {"rl-job-group": "job-alpha"}
+    cluster = driving.Cluster(*clusters.f6())
+    cluster.see(*(clusters.pod(f"w{at:04}", group, node=HOSTS[at % 2]) for at in range(serving.SHOWN + 1)))
+    shown = one(cluster, JobAffinity(), "groups/<namespace>/<name>", "job-alpha")
+    assert [pod["name"] for pod in shown["pods"]] == [f"w{at:04}" for at in range(serving.SHOWN)]
+    assert (shown["size"], shown["placed"]) == (serving.SHOWN + 1, serving.SHOWN + 1)
+    assert sum(node["pods"] for node in shown["nodes"]) == serving.SHOWN + 1

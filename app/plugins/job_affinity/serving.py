@@ -1,5 +1,6 @@
 """The groups as they stand: who belongs to them, and where they are."""
 
+import heapq
 from collections import Counter
 from collections.abc import Callable, Mapping
 
@@ -7,6 +8,8 @@ from app.domain import model, snapshots
 from app.framework import capabilities
 
 Parameters = Mapping[str, str]
+SHOWN = 1000
+"""Pods and nodes of a group that are named; ``size`` and the numbers beside it count all of them."""
 
 
 def groups(label: str) -> Callable[[snapshots.Snapshot, Parameters], capabilities.Listed]:
@@ -24,7 +27,8 @@ def group(label: str) -> Callable[[snapshots.Snapshot, Parameters], dict[str, ob
 
     def handle(snapshot: snapshots.Snapshot, parameters: Parameters) -> dict[str, object] | None:
         namespace, name = parameters["namespace"], parameters["name"]
-        pods = sorted(snapshot.siblings(namespace, label, name), key=lambda pod: (pod.name, pod.uid))
+        found = snapshot.siblings(namespace, label, name)
+        pods = heapq.nsmallest(SHOWN, found, key=lambda pod: (pod.name, pod.uid))
         if not pods:
             return None
         return {
@@ -50,7 +54,7 @@ def _summary(snapshot: snapshots.Snapshot, label: str, namespace: str, name: str
         "placed": states["placed"],
         "inFlight": states["inFlight"],
         "waiting": states["waiting"],
-        "nodes": [{"name": node, "pods": count} for node, count in sorted(on.items())],
+        "nodes": [{"name": node, "pods": on[node]} for node in heapq.nsmallest(SHOWN, on)],
     }
 
 
