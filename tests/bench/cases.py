@@ -109,7 +109,7 @@ def questions(_: benches.Bench) -> Iterator[rows.Row]:
     for path, memory in module.measure_questions().items():
         case = f"8 x GET {path.removeprefix('/apis/v1/').partition('?')[0]}, limit 1,000"
         yield rows.at_most(f"{case}, above rest", "MB", ours=memory.peak / MIB, bar=100)
-        yield rows.at_most(f"{case}, left after 30 s", "MB", ours=memory.left / MIB, bar=25)
+        yield rows.at_most(f"{case}, left after 30 s", "MB", ours=memory.left / MIB, bar=10)
 
 
 def sizes(_: benches.Bench) -> Iterator[rows.Row]:

@@ -39,11 +39,12 @@ PATHS = (
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes above what the extender held before."""
+    """Bytes above what the extender held at rest."""
 
     peak: int
+    """Above a process that was never asked this."""
     left: int
-    """After at most half a minute."""
+    """Half a minute after all turns, above a process that was asked once: its threads and pools are made."""
     slowest: float
     """Seconds of the slowest answer."""
 
@@ -59,10 +60,8 @@ def measure_questions(paths: tuple[str, ...] = PATHS) -> dict[str, Memory]:
             filling.fill(server.url, "questions", facts(NODES, PENDING))
             with extenders.running(server.url, "questions", tls, folder) as extender:
                 client = _client(tls)
-                # Threads, connections and indexes are made once: a process that has answered is at rest.
-                for path in paths:
-                    _at_once(client, extender.url + path.replace("limit=1000", "limit=10"), AT_ONCE)
-                time.sleep(2.0)
+                _asked(client, extender.url + "/apis/v1/pending?limit=1")
+                time.sleep(2.0)  # what the start left over is collected
                 return {path: _measured(client, extender, path) for path in paths}
         finally:
             server.stop()
@@ -111,16 +110,23 @@ def _measured(client: urllib3.PoolManager, extender: extenders.Extender, path: s
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
+        _at_once(client, extender.url + path, AT_ONCE)
+        asked_once = _settled(extender, rest)
         slowest = _at_once(client, extender.url + path, AT_ONCE * TURNS)
     finally:
         ended.set()
         watcher.join()
+    return Memory(highest[0] - rest, _settled(extender, asked_once) - asked_once, slowest)
+
+
+def _settled(extender: extenders.Extender, rest: int) -> int:
+    """What is held once it is at rest again, or in the end."""
     deadline = time.monotonic() + SETTLED_SECONDS
-    left = extender.memory() - rest
-    while left > MIB and time.monotonic() < deadline:
+    held = extender.memory()
+    while held > rest + MIB and time.monotonic() < deadline:
         time.sleep(0.5)
-        left = min(left, extender.memory() - rest)
-    return Memory(highest[0] - rest, left, slowest)
+        held = min(held, extender.memory())
+    return held
 
 
 def _at_once(client: urllib3.PoolManager, url: str, calls: int) -> float:
