@@ -72,6 +72,8 @@ def from_store(error: store_errors.StoreError) -> Problem:
             return Problem(410, "PositionGone", f"{error}")
         case store_errors.Beyond():
             return bad(f"{error}")
+        case store_errors.Busy():
+            return Problem(429, "TooManyRequests", f"{error}; try again")
         case store_errors.StoreAway():
             return Problem(503, "StoreAway", f"the store is away: {error}; try again")
         case store_errors.Rewound() | store_errors.Gap():

@@ -9,7 +9,7 @@ from typing import Any
 import flask
 import flask_smorest
 
-from app.api import debug, documents, errors, moments, services
+from app.api import debug, documents, errors, moments, rendering, services
 from app.api.v1 import (
     consistency,
     decisions,
@@ -47,6 +47,7 @@ _DESCRIPTION = (
 def register(app: flask.Flask, given: services.Services) -> None:
     """Mount the introspection API, the debug flags, the document and the one error shape on the app."""
     services.install(app, given)
+    app.json = rendering.Json(app)
     app.config.update(OPENAPI_VERSION="3.1.0", OPENAPI_URL_PREFIX=None)
     api = flask_smorest.Api(
         app,

@@ -6,18 +6,22 @@ that nothing is skipped or told twice while the cluster changes.
 
 import base64
 import binascii
+import heapq
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, TypeVar
 
 import flask
 import msgspec
 
 from app.api import errors, moments
+from app.framework import capabilities
 
 Query = Mapping[str, Any]
 """A validated query."""
 Body = dict[str, object]
+K = TypeVar("K", int, str, tuple[str, ...])
 DEFAULT, MOST = 100, 1000
 _ID = re.compile(r"(?:\d{1,18}-\d{1,18})?", re.ASCII)
 
@@ -29,9 +33,11 @@ class Cursor(msgspec.Struct, array_like=True, frozen=True):
     incarnation: str
     offset: int
     index: int = 0
-    """How many items came before, in the list at that position."""
+    """For the log: the offset at which the next page begins."""
     before: str = ""
     """For lists that grow at their end: the id of the last item told."""
+    after: capabilities.Key | None = None
+    """For lists of a snapshot: the key of the last item on the page before."""
 
 
 def write(cursor: Cursor) -> str:
@@ -65,14 +71,47 @@ def moment(query: Query) -> moments.Moment:
     return moments.take(moments.At(offset=cursor.offset, incarnation=cursor.incarnation))
 
 
-def cut(items: Sequence[object], query: Query, shown: moments.Moment) -> tuple[Sequence[Any], Body]:
-    """The page's items and its metadata, out of the whole list at the moment."""
+def cut(keys: Iterable[K], query: Query, shown: moments.Moment) -> tuple[list[K], Body]:
+    """The keys of the page in order, and its metadata, out of the keys of all items in any order.
+
+    Only the page is held: neither the list nor a sorted copy of its keys is built.
+    """
     cursor = read(query)
-    begin = cursor.index if cursor is not None else 0
-    end = begin + int(query["limit"])
-    remaining = max(0, len(items) - end)
-    following = Cursor(flask.request.path, shown.position.incarnation, shown.position.offset, index=end)
-    return items[begin:end], metadata(shown, following if remaining else None, remaining)
+    remaining = 0
+
+    def behind() -> Iterator[K]:
+        nonlocal remaining
+        for key in keys:
+            if cursor is None or _follows(key, cursor.after):
+                remaining += 1
+                yield key
+
+    page = heapq.nsmallest(int(query["limit"]), behind())
+    remaining -= len(page)
+    return page, metadata(shown, _behind(page[-1], shown) if remaining else None, remaining)
+
+
+def first(keys: Iterable[K], query: Query, shown: moments.Moment) -> tuple[list[K], Body]:
+    """As ``cut``, for keys that come in order and are not cheap: those behind the page are not counted."""
+    cursor, limit = read(query), int(query["limit"])
+    later = (key for key in keys if cursor is None or _follows(key, cursor.after))
+    page = list(islice(later, limit))
+    more = next(later, None) is not None
+    return page, metadata(shown, _behind(page[-1], shown) if more else None, None if more else 0)
+
+
+def _behind(key: capabilities.Key, shown: moments.Moment) -> Cursor:
+    return Cursor(flask.request.path, shown.position.incarnation, shown.position.offset, after=key)
+
+
+def _follows(key: capabilities.Key, after: capabilities.Key | None) -> bool:
+    if isinstance(key, str) and isinstance(after, str):
+        return key > after
+    if isinstance(key, int) and isinstance(after, int):
+        return key > after
+    if isinstance(key, tuple) and isinstance(after, tuple):
+        return key > after
+    raise errors.bad("continue: not a value that this server handed out")
 
 
 def metadata(shown: moments.Moment, following: Cursor | None, remaining: int | None) -> Body:

@@ -5,9 +5,9 @@ and the scored ones, so that a decision costs what it touches, not plugins times
 cannot do themselves (serve HTTP, call the API server) they describe; others mount and run it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from app.domain import counting, events, model, snapshots, verdicts
 from app.framework import cycles
@@ -42,6 +42,21 @@ class Filters(Plugin, Protocol):
 
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
         """The refused candidates under one sentence, or None if there are none."""
+        ...
+
+
+@runtime_checkable
+class Classifies(Plugin, Protocol):
+    """Says what its filter reads of a pod, so that pods that agree in it are evaluated once.
+
+    Pods are compared as a whole, their identity and age apart, if a filtering plugin does not say so.
+    """
+
+    def pod_class(self, pod: model.Pod) -> Hashable:
+        """Equal for pods that ``filter`` answers alike in every cluster.
+
+        Labels that the selectors of policies in the pod's namespace mention need not be part of it.
+        """
         ...
 
 
@@ -118,11 +133,18 @@ class Transforms(Plugin, Protocol):
         ...
 
 
+Key = int | str | tuple[str, ...]
+"""What a list is ordered by; all keys of one list are of one of these types."""
+
+
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An endpoint's answer that is a list: rendered with limit and continue."""
+    """An endpoint's answer that is a list: only the items of the requested page are rendered."""
 
-    items: Sequence[object]
+    keys: Iterable[Any]
+    """A Key for each item, in any order, each once."""
+    item: Callable[[Any], object]
+    """Renders the item of a key as a JSON-able value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +192,7 @@ class Controls(Plugin, Protocol):
 KNOWN: tuple[type, ...] = (
     Indexes,
     Filters,
+    Classifies,
     Softens,
     Narrows,
     Scores,

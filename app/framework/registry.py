@@ -31,6 +31,7 @@ class Registry:
         _refuse_conflicts(self.plugins, self.weights)
         self.indexes = tuple(p for p in self.plugins if isinstance(p, capabilities.Indexes))
         self.filters = tuple(p for p in self.plugins if isinstance(p, capabilities.Filters))
+        self.classifies = {p.name: p for p in self.plugins if isinstance(p, capabilities.Classifies)}
         self.softens = {p.name: p for p in self.plugins if isinstance(p, capabilities.Softens)}
         self.narrows = {p.name: p for p in self.plugins if isinstance(p, capabilities.Narrows)}
         self.scores = tuple(p for p in self.plugins if isinstance(p, capabilities.Scores))

@@ -19,7 +19,7 @@ from app.store import connecting, errors, following, keys, naming, packing, reco
 _PAUSE_SECONDS = 0.05
 """The thread gathers this long: waking up for each decision would take the interpreter from the verbs."""
 _BATCH = 64
-_SCAN = 500
+_SCAN = 100
 _NAMES = 4_000_000
 """Names of candidates that may wait: a few hundred megabytes if no two decisions share any."""
 

@@ -111,6 +111,13 @@ class Damaged(StoreError):
     """A checkpoint or an archived segment is not as it was written."""
 
 
+class Busy(StoreError):
+    """Other past positions are being read, and it was not this caller's turn in time."""
+
+    def __init__(self, waited: float) -> None:
+        super().__init__(f"other positions of the past are being read; waited {waited:g} s for them")
+
+
 class Held(StoreError):
     """A reader still needs what was to be trimmed."""
 

@@ -6,17 +6,21 @@ checkpoint. The events come from the log, and where it has been trimmed, from th
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from app.domain import events, model, projecting, snapshots
-from app.store import archives, beginnings, codecs, collecting, errors, following, logs, tailing
+from app.store import archives, beginnings, codecs, collecting, errors, folds, following, logs, tailing
 
 _KEPT = 16
 _ORIGINS = 3
 """Snapshots of one origin share what did not change between them; those of two share nothing."""
 _PIECE = 5000
 """Archived entries taken at a time."""
+_PATIENCE = 5.0
+"""Seconds that a question waits for its turn: a cold fold takes less than one."""
+_READ = 100
+"""Entries read at a time where few of them are kept."""
 
 
 class _Kept(NamedTuple):
@@ -36,8 +40,12 @@ class Histories:
         archive: archives.Archive | None = None,
         *,
         kept: int = _KEPT,
+        patience: float = _PATIENCE,
     ) -> None:
-        """``kept``: how many past snapshots are remembered, of three checkpoints at most."""
+        """``kept``: how many past snapshots are remembered, of three checkpoints at most.
+
+        ``patience``: seconds that a caller waits while others fold.
+        """
         self._log = log
         self._follower = follower
         self._begin = begin
@@ -45,11 +53,12 @@ class Histories:
         self._kept = kept
         self._cache: OrderedDict[int, _Kept] = OrderedDict()
         self._lock = threading.Lock()
+        self._folds: folds.Folds[snapshots.Snapshot] = folds.Folds(patience=patience)
 
     def at(self, offset: int | None = None, time_ms: int | None = None) -> snapshots.Snapshot:
         """The snapshot at exactly that offset, or after the last event that had happened by that time.
 
-        Without either, the snapshot at the head. Raises Beyond, Trimmed, Rewound or StoreAway.
+        Without either, the snapshot at the head. Raises Beyond, Trimmed, Rewound, Busy or StoreAway.
         """
         if offset is None:
             if time_ms is None:
@@ -58,11 +67,9 @@ class Histories:
         if offset < 0:
             raise errors.Beyond(offset, self._follower.snapshot.offset)
         near = self._near(offset)
-        if near is None or near.snapshot.offset != offset:
-            with collecting.paused():
-                near = self._reached(near, offset)
-            self._remember(near)
-        return near.snapshot
+        if near is not None and near.snapshot.offset == offset:
+            return near.snapshot
+        return self._folds.at(offset, lambda: self._made(offset))
 
     def appended_ms(self, offset: int) -> int | None:
         """When the event at the offset was appended; None if that is no longer known."""
@@ -122,17 +129,21 @@ class Histories:
         *,
         kind: str | None = None,
         subject: str | None = None,
+        wanted: Callable[[tailing.Entry], bool] | None = None,
         limit: int = 100,
     ) -> list[tailing.Entry]:
         """The entries at offsets ``since`` to ``until``, both included, oldest first.
 
-        ``kind`` is an event's tag (``PodSeen``), ``subject`` what it is about (``pod:UID``).
+        ``kind`` is an event's tag (``PodSeen``), ``subject`` what it is about (``pod:UID``); ``wanted`` is
+        asked about those that are left.
         """
         found: list[tailing.Entry] = []
         for entry in self._entries(max(0, since - 1), until):
             if kind is not None and type(entry.event).__name__ != kind:
                 continue
             if subject is not None and subject not in projecting.touched(entry.event):
+                continue
+            if wanted is not None and not wanted(entry):
                 continue
             found.append(entry)
             if len(found) == limit:
@@ -141,10 +152,11 @@ class Histories:
 
     def _entries(self, after: int, until: int | None) -> Iterator[tailing.Entry]:
         while until is None or after < until:
+            piece = _READ if until is None else min(_READ, until - after)
             try:
-                entries = self._log.read(after)
+                entries = self._log.read(after, limit=piece)
             except errors.Trimmed:
-                entries = self._archived(after, tailing.CHUNK)
+                entries = self._archived(after, piece)
             for entry in entries:
                 if until is not None and entry.offset > until:
                     return
@@ -182,6 +194,15 @@ class Histories:
             if near is not None and near.snapshot.offset in self._cache:
                 self._cache.move_to_end(near.snapshot.offset)
         return near
+
+    def _made(self, offset: int) -> snapshots.Snapshot:
+        """The snapshot at the offset; the fold before this one may have come near it."""
+        near = self._near(offset)
+        if near is None or near.snapshot.offset != offset:
+            with collecting.paused():
+                near = self._reached(near, offset)
+            self._remember(near)
+        return near.snapshot
 
     def _reached(self, near: _Kept | None, offset: int) -> _Kept:
         """The snapshot at the offset, from what is at hand or from a checkpoint."""

@@ -5,15 +5,18 @@ policy) are tried on a hypothetical snapshot with the very code that refused the
 after which some candidate is kept are told: an advice that does not help is never given.
 """
 
+import heapq
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 import msgspec
 
 from app.domain import events, model, projecting, selecting, verdicts
 from app.framework import cycles, registry, running
+from app.verbs import equivalence
 
 MOST = 5
 """Changes told at most."""
@@ -31,7 +34,8 @@ class Hypothesis:
     message: str
     cost: int
     """Smaller is less to ask for; equal costs are told together."""
-    happening: tuple[events.AnyEvent, ...] = ()
+    happening: tuple[Callable[[], events.AnyEvent], ...] = ()
+    """Makes the events: a policy over thousands of domains is only changed for hypotheses that are tried."""
     pod: model.Pod | None = None
     """The pod as it would have to be."""
 
@@ -44,8 +48,11 @@ def smallest(
         return (
             "no node was offered: kube-scheduler's own filters refused every node before Topolog was asked",
         )
+    # Sets that follow from a hypothesis are not worth remembering (lasting.Lasting).
+    cycle = replace(cycle, candidates=frozenset(cycle.candidates))
     counted = cycles.assuming(cycle, cycles.nominated(cycle))
-    single = sorted(_hypotheses(counted, refusals), key=_order)[:_TRIED]
+    hypotheses = _hypotheses(counted, refusals, equivalence.Classes(plugins, cycle.snapshot))
+    single = heapq.nsmallest(_TRIED, hypotheses, key=_order)
     found = _cheapest(plugins, cycle, single)
     if not found:
         pairs = [_both(*pair) for pair in combinations(single[:_PAIRED], 2)]
@@ -84,13 +91,15 @@ def _both(one: Hypothesis, other: Hypothesis) -> Hypothesis:
 def _helps(plugins: registry.Registry, cycle: cycles.Cycle, hypothesis: Hypothesis) -> bool:
     changed = replace(
         cycle,
-        snapshot=projecting.project_all(cycle.snapshot, hypothesis.happening),
+        snapshot=projecting.project_all(cycle.snapshot, [make() for make in hypothesis.happening]),
         pod=hypothesis.pod or cycle.pod,
     )
     return bool(running.run_filter(plugins, changed).kept)
 
 
-def _hypotheses(cycle: cycles.Cycle, refusals: Sequence[verdicts.Refusal]) -> Iterator[Hypothesis]:
+def _hypotheses(
+    cycle: cycles.Cycle, refusals: Sequence[verdicts.Refusal], classes: equivalence.Classes
+) -> Iterator[Hypothesis]:
     for policy in cycle.snapshot.policies_of(cycle.pod.namespace):
         if policy.errors:
             yield _repaired(policy)
@@ -98,7 +107,7 @@ def _hypotheses(cycle: cycles.Cycle, refusals: Sequence[verdicts.Refusal]) -> It
             yield from _more_room(cycle, policy)
             yield from _more_domains(cycle, policy)
             yield from _selected(cycle, policy)
-    yield from _missing_policies(cycle)
+    yield from _missing_policies(cycle, classes)
     yield from _missing_labels(cycle, refusals)
 
 
@@ -107,15 +116,14 @@ def _more_room(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> Iterator[Hy
     for allocation in policy.allocations:
         count = cycle.snapshot.count(policy, allocation.name)
         missing = count + 1 - allocation.replicas
-        if (
-            missing < 1
-            or not cycle.candidates & cycle.snapshot.topology[policy.topology_key][allocation.name]
+        if missing < 1 or cycle.candidates.isdisjoint(
+            cycle.snapshot.topology[policy.topology_key][allocation.name]
         ):
             continue
         message = f"{allocation.name} needs {_many(missing, 'more replica')} in policy {policy.key}"
         if count >= missing:
             message += f", or {_many(missing, 'counted pod')} less"
-        yield Hypothesis(message, missing, (_with_room(policy, allocation.name, count + 1),))
+        yield Hypothesis(message, missing, (partial(_with_room, policy, allocation.name, count + 1),))
 
 
 def _more_domains(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> Iterator[Hypothesis]:
@@ -128,7 +136,7 @@ def _more_domains(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> Iterator
         if nodes and policy.desired(domain) is None:
             count = cycle.snapshot.count(policy, domain)
             message = f"policy {policy.key} would have to list {domain} with {_many(count + 1, 'replica')}"
-            yield Hypothesis(message, 100 + count, (_with_room(policy, domain, count + 1),))
+            yield Hypothesis(message, 100 + count, (partial(_with_room, policy, domain, count + 1),))
     bare = min(cycle.candidates - labelled, default=None)
     for allocation in policy.allocations if bare is not None else ():
         if cycle.snapshot.count(policy, allocation.name) < allocation.replicas:
@@ -149,20 +157,23 @@ def _selected(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> Iterator[Hyp
 def _repaired(policy: model.WorkloadPolicy) -> Hypothesis:
     mended = msgspec.structs.replace(policy, errors=(), type="Preferred", strict_domains=False)
     message = f"policy {policy.key} would have to be valid: {'; '.join(policy.errors)}"
-    return Hypothesis(message, 30, (events.PolicySeen(policy=mended),))
+    return Hypothesis(message, 30, (partial(events.PolicySeen, policy=mended),))
 
 
-def _missing_policies(cycle: cycles.Cycle) -> Iterator[Hypothesis]:
-    """A policy that a label of the pod may name; a soft one would do, so its content does not matter here."""
+def _missing_policies(cycle: cycles.Cycle, classes: equivalence.Classes) -> Iterator[Hypothesis]:
+    """A policy that a label of the pod may name; a soft one would do, so its content does not matter here.
+
+    A label that nothing reads names none.
+    """
     for key, name in sorted(cycle.pod.labels.items()):
-        if f"{cycle.pod.namespace}/{name}" in cycle.snapshot.policies:
+        if f"{cycle.pod.namespace}/{name}" in cycle.snapshot.policies or not classes.reads(cycle.pod, key):
             continue
         policy = model.WorkloadPolicy(
             uid="", namespace=cycle.pod.namespace, name=name, selector=model.Selector(labels={key: name})
         )
         message = f"workload policy {policy.key}, which the pod's label {key} names, would have to be created"
         if name:
-            yield Hypothesis(message, 20, (events.PolicySeen(policy=policy),))
+            yield Hypothesis(message, 20, (partial(events.PolicySeen, policy=policy),))
         else:
             labels = {other: value for other, value in cycle.pod.labels.items() if other != key}
             message = f"the pod's label {key} is empty: it would have to name a policy, or to go"
@@ -184,7 +195,7 @@ def _labelled(
 ) -> Hypothesis:
     known = cycle.snapshot.nodes.get(name) or model.Node(name=name, uid="")
     node = msgspec.structs.replace(known, labels={**known.labels, key: value})
-    return Hypothesis(message, cost, (events.NodeSeen(node=node),))
+    return Hypothesis(message, cost, (partial(events.NodeSeen, node=node),))
 
 
 def _with_room(policy: model.WorkloadPolicy, domain: str, replicas: int) -> events.PolicySeen:

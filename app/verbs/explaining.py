@@ -6,17 +6,26 @@ again. Where the answer cannot have come from that (other configuration, store a
 explanation says so instead of pretending.
 """
 
+import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from app.domain import counting, model, snapshots, verdicts
 from app.framework import cycles, registry, running
 from app.store import decisions, histories, records
-from app.verbs import diagnosing, preempting
+from app.verbs import diagnosing, equivalence, preempting
 
 Victims = Mapping[model.NodeName, Sequence[model.Uid]]
 ATTEMPTS = ("filter", "filter_onlyone")
 """The verbs that begin a scheduling attempt."""
+DIAGNOSED = 100
+"""Classes of pods diagnosed for one answer: a diagnosis tries up to a hundred changes of the cluster."""
+UNDIAGNOSED = (
+    "not computed: pods of too many kinds are on this page; ask for fewer, or for explain of this pod"
+)
+MOST_PROMISES = 1000
+"""Placements in flight that are shown of one namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,11 @@ class Promise:
     at: str
     counts: tuple[counting.CountKey, ...]
     """The counts that it adds one to."""
+
+
+class _InFlight(NamedTuple):
+    first: tuple[Promise, ...]
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +58,9 @@ class Explanation:
     changes: tuple[str, ...] = ()
     """What would let the pod fit; empty if it does."""
     promises: tuple[Promise, ...] = ()
+    """The first of the namespace's placements in flight, in order of pod."""
+    in_flight: int = 0
+    """How many of them there are."""
     difference: str = ""
     """Why this is not what was answered then; empty if it is."""
 
@@ -67,12 +84,14 @@ def explain(
     if decision.verb == "filter_onlyone" and not chosen:
         chosen = running.best(plugins, replace(cycle, candidates=trace.kept), trace) or ""
     advised = decision.verb in ATTEMPTS and not trace.kept
+    promises, in_flight = _in_flight(cycle)
     return Explanation(
         trace=trace,
         decision=decision,
         chosen=chosen,
         changes=diagnosing.smallest(plugins, cycle, trace.refusals) if advised else (),
-        promises=promises(cycle),
+        promises=promises,
+        in_flight=in_flight,
         difference=_difference(decision, trace, plugins),
     )
 
@@ -87,25 +106,75 @@ def recompute(
     return _trace(decision, _cycle(decision, candidates, snapshot, plugins), plugins)
 
 
-def presently(
-    pod: model.Pod, snapshot: snapshots.Snapshot, plugins: registry.Registry, *, scored: bool = True
-) -> Explanation:
+def presently(pod: model.Pod, snapshot: snapshots.Snapshot, plugins: registry.Registry) -> Explanation:
     """What the answer would be if all nodes were offered: for pods without a recorded decision."""
-    candidates = frozenset(snapshot.nodes)
-    cycle = cycles.cycle(pod, candidates, snapshot, score_max=plugins.score_max)
-    trace = running.run(plugins, cycle) if scored else running.run_filter(plugins, cycle)
-    changes: tuple[str, ...] = ()
-    if not candidates:
-        changes = ("there is no node in the cluster",)
-    elif not trace.kept:
-        changes = diagnosing.smallest(plugins, cycle, trace.refusals)
-    return Explanation(trace=trace, changes=changes, promises=promises(cycle))
+    cycle = cycles.cycle(pod, frozenset(snapshot.nodes), snapshot, score_max=plugins.score_max)
+    trace = running.run(plugins, cycle)
+    promises, in_flight = _in_flight(cycle)
+    changes = _advice(plugins, cycle, trace)
+    return Explanation(trace=trace, changes=changes, promises=promises, in_flight=in_flight)
 
 
-def promises(cycle: cycles.Cycle) -> tuple[Promise, ...]:
-    """The placements of the pod's namespace that were in flight, in order of pod."""
-    policies = tuple(cycle.snapshot.policies_of(cycle.pod.namespace))
-    found = [
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a pod waits, in so few words that a page of thousands may be held."""
+
+    reason: str
+    """What keeps it from every node; empty if some node would be accepted."""
+    changes: tuple[str, ...]
+    """What would let it fit; empty if it does."""
+
+
+class Waits:
+    """Why the pods of one snapshot wait: computed once for each class of pods (app.verbs.equivalence)."""
+
+    def __init__(self, snapshot: snapshots.Snapshot, plugins: registry.Registry) -> None:
+        self._snapshot = snapshot
+        self._plugins = plugins
+        self._classes = equivalence.Classes(plugins, snapshot)
+        self._candidates = frozenset(snapshot.topology.everywhere)
+        self._known: dict[equivalence.PodClass, Waiting] = {}
+        self._diagnosed = 0
+
+    def of(self, pod: model.Pod) -> Waiting:
+        """Why the pod waits, if all nodes were offered."""
+        alike = self._classes.of(pod)
+        found = self._known.get(alike)
+        if found is None:
+            found = self._known[alike] = self._computed(pod)
+        return found
+
+    def _computed(self, pod: model.Pod) -> Waiting:
+        plugins = self._plugins
+        cycle = cycles.cycle(pod, self._candidates, self._snapshot, score_max=plugins.score_max)
+        trace = running.run_filter(plugins, cycle)
+        if trace.kept:
+            return Waiting("", ())
+        self._diagnosed += 1
+        advised = self._diagnosed <= DIAGNOSED
+        return Waiting(summary(trace), _advice(plugins, cycle, trace) if advised else (UNDIAGNOSED,))
+
+
+def summary(trace: verdicts.Trace) -> str:
+    """One sentence: how many nodes are left, and what refused the others."""
+    text = f"{len(trace.kept)} of {len(trace.candidates)} nodes fit"
+    parts = [f"{len(refusal.nodes)} {refusal.reason}" for refusal in trace.refusals]
+    return f"{text}: {'; '.join(parts)}" if parts else text
+
+
+def _advice(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace) -> tuple[str, ...]:
+    if not trace.candidates:
+        return ("there is no node in the cluster",)
+    return () if trace.kept else diagnosing.smallest(plugins, cycle, trace.refusals)
+
+
+def _in_flight(cycle: cycles.Cycle) -> _InFlight:
+    """The placements of the pod's namespace that were in flight: the first, in order of pod, and how many."""
+    namespace = cycle.pod.namespace
+    found = [one for one in cycle.snapshot.placements.values() if one.pod.namespace == namespace]
+    policies = tuple(cycle.snapshot.policies_of(namespace))
+    first = heapq.nsmallest(MOST_PROMISES, found, key=lambda placement: placement.pod.key)
+    promises = tuple(
         Promise(
             pod=placement.pod.key,
             node=placement.node,
@@ -114,10 +183,9 @@ def promises(cycle: cycles.Cycle) -> tuple[Promise, ...]:
                 counting.contributions(placement.pod, cycle.snapshot.nodes.get(placement.node), policies)
             ),
         )
-        for placement in cycle.snapshot.placements.values()
-        if placement.pod.namespace == cycle.pod.namespace
-    ]
-    return tuple(sorted(found, key=lambda promise: promise.pod))
+        for placement in first
+    )
+    return _InFlight(promises, len(found))
 
 
 def _cycle(

@@ -40,13 +40,16 @@ def lines(
                         "reason": refusal.reason,
                         "detail": detail,
                         "nodes": len(nodes),
-                        "names": sorted(nodes)[:_NAMED],
+                        "names": tabulating.first_of(nodes, _NAMED),
                     },
                 )
     if value("d") == "true":
         yield "debug diagnosis", tabulating.structure(explaining.Explanation(trace), limit=_NAMED)
     if int(value("v") or 0) > 0:
-        yield "debug candidates", {"pod": trace.pod.key, "names": sorted(trace.candidates)[:_NAMED]}
+        yield (
+            "debug candidates",
+            {"pod": trace.pod.key, "names": tabulating.first_of(trace.candidates, _NAMED)},
+        )
 
 
 def _reader(

@@ -1,8 +1,9 @@
 """Renderings of an explanation: rows, markdown for people, csv for spreadsheets. Pure."""
 
 import csv
+import heapq
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.domain import model, verdicts
@@ -37,47 +38,58 @@ class Row:
     total: int
 
 
-def rows(trace: verdicts.Trace) -> list[Row]:
-    """All candidates: kept ones first, higher sums first, then by name."""
+def rows(trace: verdicts.Trace, limit: int) -> list[Row]:
+    """The first candidates: kept ones first, higher sums first, then by name.
+
+    Taken from the trace's groups, best first: the other candidates are not rendered.
+    """
+    found: list[tuple[model.NodeName, int]] = []
+    for kept in (True, False):
+        for total in sorted({0, *trace.totals}, reverse=True):
+            if len(found) == limit:
+                break
+            group = _among(trace, total, kept=kept)
+            found += [(node, total) for node in heapq.nsmallest(limit - len(found), group)]
+    shown = frozenset(node for node, _ in found)
     scores = [
-        {node: score for score, nodes in rating.groups.items() for node in nodes} for rating in trace.ratings
+        {node: score for score, nodes in rating.groups.items() for node in nodes & shown}
+        for rating in trace.ratings
     ]
-    refused: dict[model.NodeName, verdicts.Refusal] = {}
-    for refusal in reversed(trace.refusals):
-        refused.update(dict.fromkeys(refusal.nodes, refusal))
-    totals = {node: total for total, nodes in trace.totals.items() for node in nodes}
-    found = [
-        Row(
-            node=node,
-            kept=node not in refused,
-            plugin=refused[node].plugin if node in refused else "",
-            reason=refused[node].reason if node in refused else "",
-            cells=tuple(
-                Cell(rating.plugin, raw := given.get(node, 0), raw * rating.weight)
-                for rating, given in zip(trace.ratings, scores, strict=True)
-            )
-            if node not in refused
-            else (),
-            total=totals.get(node, 0),
-        )
-        for node in trace.candidates
-    ]
-    return sorted(found, key=lambda row: (not row.kept, -row.total, row.node))
+    return [_row(trace, node, total, scores) for node, total in found]
 
 
-def summary(explanation: explaining.Explanation) -> str:
-    """One sentence: how many nodes are left, and what refused the others."""
-    trace = explanation.trace
-    text = f"{len(trace.kept)} of {len(trace.candidates)} nodes fit"
-    parts = [f"{len(refusal.nodes)} {refusal.reason}" for refusal in trace.refusals]
-    return f"{text}: {'; '.join(parts)}" if parts else text
+def _among(trace: verdicts.Trace, total: int, *, kept: bool) -> Iterator[model.NodeName]:
+    """The kept or the refused candidates with that sum."""
+    refused = [refusal.nodes for refusal in trace.refusals]
+    nodes = trace.candidates
+    if total:
+        nodes = nodes & trace.totals[total]
+    elif trace.totals:
+        nodes = nodes.difference(*(scored for one, scored in trace.totals.items() if one))
+    return (node for node in nodes if any(node in named for named in refused) != kept)
 
 
-def spelled(nodes: Iterable[model.NodeName], most: int = EXAMPLES) -> str:
+def _row(
+    trace: verdicts.Trace, node: model.NodeName, total: int, scores: Sequence[Mapping[model.NodeName, int]]
+) -> Row:
+    refusal = next((refusal for refusal in trace.refusals if node in refusal.nodes), None)
+    given = zip(trace.ratings, (score.get(node, 0) for score in scores), strict=True)
+    cells = tuple(Cell(rating.plugin, raw, raw * rating.weight) for rating, raw in given)
+    if refusal is None:
+        return Row(node, kept=True, plugin="", reason="", cells=cells, total=total)
+    return Row(node, kept=False, plugin=refusal.plugin, reason=refusal.reason, cells=(), total=total)
+
+
+def spelled(nodes: Collection[model.NodeName], most: int = EXAMPLES) -> str:
     """The first names in order, and how many more there are."""
-    names = sorted(nodes)
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+    first = first_of(nodes, most)
+    more = len(nodes) - len(first)
+    return ", ".join(first) + (f" and {more} more" if more else "")
+
+
+def first_of(nodes: Collection[model.NodeName], most: int = EXAMPLES) -> list[model.NodeName]:
+    """The first names in order."""
+    return heapq.nsmallest(most, nodes)
 
 
 def markdown(explanation: explaining.Explanation, *, limit: int = 100) -> str:
@@ -85,9 +97,9 @@ def markdown(explanation: explaining.Explanation, *, limit: int = 100) -> str:
     return "\n".join(
         [
             *_head(explanation),
-            *_refused(explanation.trace.refusals),
+            *_refused(explanation.trace.refusals, limit),
             *_scores(explanation.trace, limit),
-            *_rest(explanation),
+            *_rest(explanation, limit),
         ]
     )
 
@@ -95,51 +107,51 @@ def markdown(explanation: explaining.Explanation, *, limit: int = 100) -> str:
 def structure(explanation: explaining.Explanation, *, limit: int = 100) -> dict[str, object]:
     """The whole explanation as JSON values; rows and names are bounded, their numbers are not."""
     trace, decision = explanation.trace, explanation.decision
-    listed = rows(trace)
+    kept = len(trace.kept)
     return {
         "pod": {"namespace": trace.pod.namespace, "name": trace.pod.name, "uid": trace.pod.uid},
         "source": "computed" if decision is None else "decision",
         "decision": None if decision is None else _decision(decision),
         "position": str(trace.position),
-        "summary": summary(explanation),
-        "fits": explanation.fits,
+        "summary": explaining.summary(trace),
+        "fits": kept > 0,
         "difference": explanation.difference or None,
         "plugins": list(trace.interested),
         "candidates": len(trace.candidates),
-        "kept": len(trace.kept),
+        "kept": kept,
         "chosen": explanation.chosen or None,
         "place": explanation.place or None,
-        "refusals": [_refusal(refusal) for refusal in trace.refusals],
+        "refusals": [_refusal(refusal, limit) for refusal in trace.refusals],
         "weights": {rating.plugin: rating.weight for rating in trace.ratings},
         "notes": [
             {"plugin": rating.plugin, **_group(detail, nodes)}
             for rating in trace.ratings
-            for detail, nodes in sorted(rating.details.items())
+            for detail, nodes in _first(rating.details, limit)
         ],
-        "scores": [_scored(row) for row in listed[:limit]],
-        "more": max(0, len(listed) - limit),
+        "moreNotes": sum(max(0, len(rating.details) - limit) for rating in trace.ratings),
+        "scores": [_scored(row) for row in rows(trace, limit)],
+        "more": max(0, len(trace.candidates) - limit),
         "change": list(explanation.changes),
         "inFlight": [
             {"pod": one.pod, "node": one.node, "at": one.at, "counts": list(one.counts)}
-            for one in explanation.promises
+            for one in explanation.promises[:limit]
         ],
+        "moreInFlight": max(0, explanation.in_flight - limit),
         "nominated": list(trace.assumed),
     }
 
 
 def scores(trace: verdicts.Trace, top: int) -> str:
     """The best ``top`` nodes as Koordinator's debug flag ``s`` prints them, with raw and weighted scores."""
-    listed = [row for row in rows(trace) if row.kept]
+    kept = len(trace.kept)
     names = [rating.plugin for rating in trace.ratings]
-    head = (
-        f"Top{top} scores for Pod: {trace.pod.key}, feasibleNodes: {len(listed)}, plugins:[{' '.join(names)}]"
-    )
+    head = f"Top{top} scores for Pod: {trace.pod.key}, feasibleNodes: {kept}, plugins:[{' '.join(names)}]"
     table = _table(
         ("#", "Pod", "Node", "Score", *_columns(trace)),
         (3, *range(4, 4 + len(names))),
         (
             (str(at), trace.pod.key, row.node, str(row.total), *(_cell(cell) for cell in row.cells))
-            for at, row in enumerate(listed[:top])
+            for at, row in enumerate(rows(trace, min(top, kept)))
         ),
     )
     return "\n".join([head, *table])
@@ -152,7 +164,7 @@ def spreadsheet(explanation: explaining.Explanation, *, limit: int = 1000) -> st
     names = [rating.plugin for rating in explanation.trace.ratings]
     columns = [f"{name} {kind}" for name in names for kind in ("raw", "weighted")]
     writer.writerow(["node", "kept", "plugin", "reason", *columns, "total"])
-    for row in rows(explanation.trace)[:limit]:
+    for row in rows(explanation.trace, limit):
         given: list[object] = [value for cell in row.cells for value in (cell.raw, cell.weighted)]
         given += [""] * (len(columns) - len(given))
         kept = "true" if row.kept else "false"
@@ -172,18 +184,24 @@ def _decision(decision: records.Decision) -> dict[str, object]:
     }
 
 
-def _refusal(refusal: verdicts.Refusal) -> dict[str, object]:
+def _first(details: Mapping[str, verdicts.Names], limit: int) -> list[tuple[str, verdicts.Names]]:
+    """The first details in order: where each node is a domain, there is one for each node."""
+    return [(detail, details[detail]) for detail in heapq.nsmallest(limit, details)]
+
+
+def _refusal(refusal: verdicts.Refusal, limit: int) -> dict[str, object]:
     return {
         "plugin": refusal.plugin,
         "reason": refusal.reason,
         "nodes": len(refusal.nodes),
-        "examples": sorted(refusal.nodes)[:EXAMPLES],
-        "details": [_group(detail, nodes) for detail, nodes in sorted(refusal.details.items())],
+        "examples": first_of(refusal.nodes),
+        "details": [_group(detail, nodes) for detail, nodes in _first(refusal.details, limit)],
+        "moreDetails": max(0, len(refusal.details) - limit),
     }
 
 
 def _group(detail: str, nodes: verdicts.Names) -> dict[str, object]:
-    return {"detail": detail, "nodes": len(nodes), "examples": sorted(nodes)[:EXAMPLES]}
+    return {"detail": detail, "nodes": len(nodes), "examples": first_of(nodes)}
 
 
 def _scored(row: Row) -> dict[str, object]:
@@ -216,7 +234,7 @@ def _head(explanation: explaining.Explanation) -> Iterator[str]:
     yield ""
 
 
-def _refused(refusals: Sequence[verdicts.Refusal]) -> Iterator[str]:
+def _refused(refusals: Sequence[verdicts.Refusal], limit: int) -> Iterator[str]:
     if not refusals:
         return
     yield "## Refused"
@@ -226,8 +244,11 @@ def _refused(refusals: Sequence[verdicts.Refusal]) -> Iterator[str]:
         lines.append((str(len(refusal.nodes)), refusal.plugin, refusal.reason, spelled(refusal.nodes)))
         lines += [
             (str(len(nodes)), "", f"· {detail}", spelled(nodes))
-            for detail, nodes in sorted(refusal.details.items())
+            for detail, nodes in _first(refusal.details, limit)
         ]
+        more = len(refusal.details) - limit
+        if more > 0:
+            lines.append((str(more), "", "· more details", "not shown"))
     yield from _table(("Nodes", "Plugin", "Reason", "Which"), (0,), lines)
     yield ""
 
@@ -235,7 +256,6 @@ def _refused(refusals: Sequence[verdicts.Refusal]) -> Iterator[str]:
 def _scores(trace: verdicts.Trace, limit: int) -> Iterator[str]:
     if not trace.kept:
         return
-    listed = rows(trace)
     yield "## Scores"
     yield ""
     blank = [""] * len(trace.ratings)
@@ -251,22 +271,22 @@ def _scores(trace: verdicts.Trace, limit: int) -> Iterator[str]:
                 *(map(_cell, row.cells) if row.cells else blank),
                 str(row.total) if row.kept else "",
             )
-            for at, row in enumerate(listed[:limit], 1)
+            for at, row in enumerate(rows(trace, limit), 1)
         ),
     )
-    if len(listed) > limit:
-        yield f"\n{len(listed) - limit} more nodes are not shown."
+    if len(trace.candidates) > limit:
+        yield f"\n{len(trace.candidates) - limit} more nodes are not shown."
     yield ""
     notes = [
         f"- {rating.plugin}: {detail} ({spelled(nodes)})"
         for rating in trace.ratings
-        for detail, nodes in sorted(rating.details.items())
+        for detail, nodes in _first(rating.details, limit)
     ]
     if notes:
         yield from ("The scores come from:", "", *notes, "")
 
 
-def _rest(explanation: explaining.Explanation) -> Iterator[str]:
+def _rest(explanation: explaining.Explanation, limit: int) -> Iterator[str]:
     if explanation.changes:
         yield "## What would let it fit"
         yield ""
@@ -275,10 +295,12 @@ def _rest(explanation: explaining.Explanation) -> Iterator[str]:
     if explanation.promises or explanation.trace.assumed:
         yield "## In flight in the namespace, and counted like bound pods"
         yield ""
-        for promise in explanation.promises:
+        for promise in explanation.promises[:limit]:
             counts = f" ({', '.join(promise.counts)})" if promise.counts else ""
             since = f" since {promise.at}" if promise.at else ""
             yield f"- {promise.pod} on {promise.node}, in flight{since}{counts}"
+        if explanation.in_flight > limit:
+            yield f"- {explanation.in_flight - limit} more, which are not shown"
         yield from (f"- {pod}, nominated" for pod in explanation.trace.assumed)
         yield ""
 

@@ -215,22 +215,9 @@ def test_pending_counts_the_attempts(world: worlds.World) -> None:
 def test_what_was_not_looked_through_is_said(world: worlds.World, monkeypatch: pytest.MonkeyPatch) -> None:
     pod, other = worlds.pod("web-3"), worlds.pod("web-4")
     ids = decide(world, pod, pod, *[other] * 4)
-    search = decisions.Decisions.search
-
-    def short(
-        self: decisions.Decisions,
-        wanted: records.Wanted,
-        *,
-        limit: int = 100,
-        before: str | None = None,
-        looked_at: int = 3,
-    ) -> records.Found:
-        """As if a question might look through three records only, which the store sends two at a time."""
-        return search(self, wanted, limit=limit, before=before, looked_at=min(looked_at, 3))
-
     monkeypatch.setattr(decisions, "_SCAN", 2)
     monkeypatch.setattr(records, "LOOKED_AT", 3)
-    monkeypatch.setattr(decisions.Decisions, "search", short)
+    monkeypatch.setattr("app.api.v1.pending._LOOKED_AT", 3)
     told = body(world.client.get("/apis/v1/pods/shop/web-3/explain"))
     assert (told["source"], told["attempts"], told["attemptsComplete"]) == ("computed", 0, False)
     (waiting,) = items(world.client.get("/apis/v1/pending"))

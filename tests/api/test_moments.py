@@ -3,8 +3,9 @@
 import pytest
 
 from app.api import moments, times
+from app.store import errors
 from tests.api import worlds
-from tests.api.problems import body, items
+from tests.api.problems import assert_problem, body, items
 
 
 def test_an_offset_shows_the_cluster_of_then(world: worlds.World) -> None:
@@ -71,3 +72,16 @@ def test_what_is_no_moment_is_refused(text: str) -> None:
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5m", 300), ("1h30m", 5400), ("1h1m1s", 3661)])
 def test_durations(text: str, seconds: int) -> None:
     assert times.seconds(text) == seconds
+
+
+def test_a_past_moment_that_waits_for_others_is_answered_429(
+    world: worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(offset: int, fold: object) -> object:
+        raise errors.Busy(5.0)
+
+    monkeypatch.setattr(world.store.histories._folds, "at", busy)
+    monkeypatch.setattr(world.store.follower, "nearest", lambda offset: None)
+    response = world.client.get("/apis/v1/nodes?at=3")
+    assert_problem(response, 429, "TooManyRequests", "other positions of the past are being read")
+    assert response.headers["Retry-After"] == "1"

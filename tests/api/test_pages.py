@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from app.api import pages
 from tests.api import worlds
-from tests.api.problems import body, items
+from tests.api.problems import assert_problem, body, items
 
 
 def walk(world: worlds.World, path: str, limit: int) -> list[dict[str, Any]]:
@@ -62,3 +63,46 @@ def test_events_go_on_behind_a_window_without_matches(
     monkeypatch.setattr("app.api.v1.events._WINDOW", 3)
     found = walk(world, "/apis/v1/events?type=Relisted", 10)
     assert [one["type"] for one in found] == ["Relisted"]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 1000])
+def test_pages_of_domains_put_together_are_the_whole_tree(world: worlds.World, limit: int) -> None:
+    path = "/apis/v1/topology?levels=zone,rack,role"
+    placed = [("a", "r1"), ("a", "r2"), ("b", "r1"), ("b", "r3")]
+    world.append(
+        *(
+            worlds.node(f"n{at}", zone=zone, rack=rack, role="host" if at % 2 else "member")
+            for at, (zone, rack) in enumerate(placed * 2)
+        ),
+        worlds.node("bare", zone="c"),
+    )
+    whole = items(world.client.get(path))
+    assert [(one["value"], [inner["value"] for inner in one["domains"]]) for one in whole] == [
+        ("a", ["r1", "r2"]),
+        ("b", ["r1", "r3"]),
+        ("c", []),
+    ]
+    assert merged(walk(world, path, limit)) == whole
+
+
+def merged(domains: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The domains with those of one value as one; what a page repeats of the former one is the same."""
+    found: dict[str, dict[str, Any]] = {}
+    for domain in domains:
+        known = found.setdefault(domain["value"], {**domain, "domains": []})
+        assert {**known, "domains": []} == {**domain, "domains": []}
+        known["domains"] = merged([*known["domains"], *domain["domains"]])
+    return list(found.values())
+
+
+@pytest.mark.parametrize("after", [None, 7, "x", ("x", "y")])
+@pytest.mark.parametrize("path", ["/apis/v1/nodes", "/apis/v1/flags", "/apis/v1/pending"])
+def test_a_forged_place_in_a_list_is_refused_or_a_page(
+    still: worlds.World, path: str, after: int | str | tuple[str, ...] | None
+) -> None:
+    position = still.store.follower.catch_up().position
+    with still.app.test_request_context(path):
+        token = pages.write(pages.Cursor(path, position.incarnation, position.offset, after=after))
+    response = still.client.get(f"{path}?continue={token}")
+    if response.status_code != 200:
+        assert_problem(response, 400, "BadRequest", "not a value that this server handed out")

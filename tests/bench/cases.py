@@ -103,6 +103,15 @@ def visibility(_: benches.Bench) -> Iterator[rows.Row]:
     yield rows.at_most("event to snapshot of every follower, 1,000 events/s, p99", "ms", ours=p99, bar=10)
 
 
+def questions(_: benches.Bench) -> Iterator[rows.Row]:
+    """The largest pages for eight callers at once: what they take of memory, and what stays of it."""
+    module = importlib.import_module("tests.bench.questions")
+    for path, memory in module.measure_questions().items():
+        case = f"8 x GET {path.removeprefix('/apis/v1/').partition('?')[0]}, limit 1,000"
+        yield rows.at_most(f"{case}, above rest", "MB", ours=memory.peak / MIB, bar=100)
+        yield rows.at_most(f"{case}, left after 30 s", "MB", ours=memory.left / MIB, bar=10)
+
+
 def sizes(_: benches.Bench) -> Iterator[rows.Row]:
     """What a pod and an event take: the figures of docs/how-to/sizing.md."""
     module = importlib.import_module("tests.bench.sizes")
@@ -140,6 +149,7 @@ DEFAULT: Mapping[str, Case] = {
     "restart": restart,
     "travel": travel,
     "visibility": visibility,
+    "questions": questions,
     "sizes": sizes,
 }
 CASES: Mapping[str, Case] = {**DEFAULT, "e2e": end_to_end.end_to_end}

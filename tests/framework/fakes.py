@@ -47,6 +47,16 @@ class Filtering(Idle):
 
 
 @dataclass(frozen=True, slots=True)
+class Classifying(Filtering):
+    """Filters all pods alike."""
+
+    name: str = "Classifying"
+
+    def pod_class(self, pod: model.Pod) -> bool:
+        return self.interested(pod)
+
+
+@dataclass(frozen=True, slots=True)
 class Softening(Filtering):
     name: str = "Softening"
 

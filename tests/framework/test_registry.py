@@ -12,6 +12,7 @@ from tests.framework import fakes
 BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Indexes: fakes.Indexing(),
     capabilities.Filters: fakes.Filtering(),
+    capabilities.Classifies: fakes.Classifying(),
     capabilities.Softens: fakes.Softening(),
     capabilities.Narrows: fakes.Narrowing(),
     capabilities.Scores: fakes.Scoring(),
@@ -47,8 +48,13 @@ def test_a_plugin_is_sorted_by_what_it_can_do(kind: type) -> None:
         )
         if plugin in getattr(plugins, name)
     }
-    by_name: dict[type, set[str]] = {capabilities.Softens: {"filters"}, capabilities.Narrows: set()}
+    by_name: dict[type, set[str]] = {
+        capabilities.Softens: {"filters"},
+        capabilities.Classifies: {"filters"},
+        capabilities.Narrows: set(),
+    }
     assert sorted_in == by_name.get(kind, {kind.__name__.lower()})
+    assert plugins.classifies == ({"Classifying": plugin} if kind is capabilities.Classifies else {})
     assert plugins.softens == ({"Softening": plugin} if kind is capabilities.Softens else {})
     assert plugins.narrows == ({"Narrowing": plugin} if kind is capabilities.Narrows else {})
 

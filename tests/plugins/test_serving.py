@@ -3,6 +3,7 @@
 from typing import Any
 
 from app.framework import capabilities
+from app.plugins.job_affinity import serving
 from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.node_label_priority.plugin import NodeLabelPriority
 from app.plugins.workload_policy.plugin import WorkloadPolicy
@@ -13,9 +14,13 @@ HOSTS = clusters.HOSTS
 
 def answered(cluster: driving.Cluster, plugin: capabilities.Serves, path: str, **parameters: str) -> object:
     endpoint = next(endpoint for endpoint in plugin.endpoints() if endpoint.path == path)
-    answer = endpoint.handle(cluster.snapshot, parameters)
-    shape(answer, endpoint.example)
-    return answer
+    shape(endpoint.handle(cluster.snapshot, parameters), endpoint.example)
+    return endpoint.handle(cluster.snapshot, parameters)
+
+
+def rendered(answer: capabilities.Listed) -> list[object]:
+    """All items of a list in order, as pages put together show them."""
+    return [answer.item(key) for key in sorted(answer.keys)]
 
 
 def lines(
@@ -23,7 +28,7 @@ def lines(
 ) -> list[dict[str, Any]]:
     answer = answered(cluster, plugin, path, **parameters)
     assert isinstance(answer, capabilities.Listed)
-    return [line for line in answer.items if isinstance(line, dict)]
+    return [line for line in rendered(answer) if isinstance(line, dict)]
 
 
 def one(cluster: driving.Cluster, plugin: capabilities.Serves, path: str, name: str) -> dict[str, Any]:
@@ -35,8 +40,8 @@ def one(cluster: driving.Cluster, plugin: capabilities.Serves, path: str, name: 
 def shape(answer: object, example: object) -> None:
     """The example in the documentation has the fields of real answers."""
     match answer, example:
-        case capabilities.Listed(items=items), list():
-            for item in items:
+        case capabilities.Listed(), list():
+            for item in rendered(answer):
                 shape(item, example[0])
         case dict(), dict():
             assert list(answer) == list(example)
@@ -163,3 +168,13 @@ def test_nodes_show_their_label_and_score() -> None:
         ("b", True, "20", 20),
         ("c", False, None, 0),
     ]
+
+
+def test_a_large_group_is_counted_and_not_listed_as_a_whole() -> None:
+    group = {"rl-job-group": "job-alpha"}
+    cluster = driving.Cluster(*clusters.f6())
+    cluster.see(*(clusters.pod(f"w{at:04}", group, node=HOSTS[at % 2]) for at in range(serving.SHOWN + 1)))
+    shown = one(cluster, JobAffinity(), "groups/<namespace>/<name>", "job-alpha")
+    assert [pod["name"] for pod in shown["pods"]] == [f"w{at:04}" for at in range(serving.SHOWN)]
+    assert (shown["size"], shown["placed"]) == (serving.SHOWN + 1, serving.SHOWN + 1)
+    assert sum(node["pods"] for node in shown["nodes"]) == serving.SHOWN + 1

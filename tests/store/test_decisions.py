@@ -160,8 +160,8 @@ def test_a_search_says_how_far_it_went(store: opening.Store) -> None:
     ids = [found.id for found in kept.latest(limit=2000)]
     none, even = records.Wanted(outcome="none"), records.Wanted(pod="blue/one", outcome="even")
     assert kept.search(none) == ([], None, 1100)
-    assert kept.search(none, looked_at=600) == ([], ids[999], 1000)
-    assert kept.search(none, looked_at=600, before=ids[999]) == ([], None, 100)
+    assert kept.search(none, looked_at=550) == ([], ids[599], 600)
+    assert kept.search(none, looked_at=550, before=ids[599]) == ([], None, 500)
     found = kept.search(even, limit=10)
     assert [one.id for one in found.records] == ids[1:20:2]
     assert (found.behind, found.looked_at) == (ids[19], 20)

@@ -1,12 +1,15 @@
 """The cluster as it was, at every offset and at any time."""
 
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from app.domain import events, model, projecting, snapshots
-from app.store import errors, following, histories, logs, opening
+from app.store import errors, following, histories, logs, opening, tailing
 from tests.domain import generating, recomputing
 from tests.store import writing
 
@@ -87,3 +90,101 @@ def test_what_was_trimmed_names_the_oldest_that_is_left(store: opening.Store) ->
     with pytest.raises(errors.Trimmed) as refused:
         store.histories.at(2)
     assert refused.value.oldest == 4
+
+
+class Held:
+    """Reads of the log that wait until they are let go; counts them."""
+
+    def __init__(self, log: logs.Log, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun = threading.Semaphore(0)
+        self.free = threading.Event()
+        self.reads = 0
+        self._read = log.read_all
+        monkeypatch.setattr(log, "read_all", self._held)
+
+    def _held(self, after: int, known_ms: int | None = None) -> Iterator[tailing.Read]:
+        self.reads += 1
+        self.begun.release()
+        assert self.free.wait(30)
+        return self._read(after, known_ms)
+
+
+def past_of(store: opening.Store, *, patience: float = 30.0) -> histories.Histories:
+    """A past of which nothing is at hand."""
+    return histories.Histories(store.log, following.Follower(store.log), patience=patience)
+
+
+def test_callers_of_one_position_share_its_fold(
+    store: opening.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = fill(store, [writing.seen(f"u{i}") for i in range(6)])
+    past, held = past_of(store), Held(store.log, monkeypatch)
+    with ThreadPoolExecutor(8) as callers:
+        asked = [callers.submit(past.at, 4) for _ in range(8)]
+        assert held.begun.acquire(timeout=30)
+        held.free.set()
+        found = [one.result(30) for one in asked]
+    assert held.reads == 1
+    assert all(one is found[0] for one in found)
+    assert recomputing.kept(found[0]) == recomputing.kept(states[4])
+
+
+def test_positions_are_folded_one_at_a_time(store: opening.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = fill(store, [writing.seen(f"u{i}") for i in range(6)])
+    past, held = past_of(store), Held(store.log, monkeypatch)
+    running: list[int] = []
+    most: list[int] = []
+    reached: Callable[..., object] = past._reached
+
+    def counted(near: object, offset: int) -> object:
+        running.append(offset)
+        most.append(len(running))
+        try:
+            return reached(near, offset)
+        finally:
+            running.remove(offset)
+
+    monkeypatch.setattr(past, "_reached", counted)
+    with ThreadPoolExecutor(5) as callers:
+        asked = [callers.submit(past.at, offset) for offset in (5, 1, 2, 3, 4)]
+        assert held.begun.acquire(timeout=30)
+        held.free.set()
+        found = [one.result(30) for one in asked]
+    assert set(most) == {1}
+    assert [recomputing.kept(one) for one in found] == [
+        recomputing.kept(states[offset]) for offset in (5, 1, 2, 3, 4)
+    ]
+
+
+@pytest.mark.parametrize("offset", [3, 4])
+def test_a_caller_that_waits_too_long_is_refused(
+    store: opening.Store, monkeypatch: pytest.MonkeyPatch, offset: int
+) -> None:
+    fill(store, [writing.seen(f"u{i}") for i in range(6)])
+    past, held = past_of(store, patience=0.05), Held(store.log, monkeypatch)
+    with ThreadPoolExecutor(1) as caller:
+        first = caller.submit(past.at, 4)
+        assert held.begun.acquire(timeout=30)
+        with pytest.raises(errors.Busy):
+            past.at(offset)
+        held.free.set()
+        assert first.result(30).offset == 4
+    assert past.at(offset).offset == offset
+
+
+def test_a_fold_that_fails_fails_for_all_and_is_tried_again(
+    store: opening.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store, [writing.seen(f"u{i}") for i in range(6)])
+    past = past_of(store)
+    read = store.log.read_all
+    failing: Callable[..., Any] = _away
+    monkeypatch.setattr(store.log, "read_all", failing)
+    with pytest.raises(errors.StoreAway):
+        past.at(4)
+    monkeypatch.setattr(store.log, "read_all", read)
+    assert past.at(4).offset == 4
+
+
+def _away(after: int, known_ms: int | None = None) -> Iterator[tailing.Read]:
+    raise errors.StoreAway("gone")

@@ -27,7 +27,7 @@ def trace(refused: str = "no room", count: int = 30) -> verdicts.Trace:
 
 
 def test_rows_are_kept_first_best_first_then_by_name() -> None:
-    rows = tabulating.rows(trace())
+    rows = tabulating.rows(trace(), 30)
     assert [row.node for row in rows[:9]] == ["n03", "n04", "n05", "n06", "n07", "n00", "n01", "n02", "n08"]
     assert [row.kept for row in rows] == [True] * 20 + [False] * 10
     assert all(sum(cell.weighted for cell in row.cells) == row.total for row in rows if row.kept)

@@ -10,7 +10,7 @@ from app.api import blueprints, errors, moments, pages, queries, schemas, servic
 from app.store import records
 
 routes = blueprints.create("decisions", "/apis/v1", "What was answered to kube-scheduler.")
-_CHUNK = 500
+_CHUNK = 100
 
 
 class Decision(Schema):
@@ -54,7 +54,8 @@ def listing(query: pages.Query) -> pages.Body:
     shown = moments.take(query.get("at") or moments.NOW)
     cursor = pages.read(query)
     limit = int(query["limit"])
-    scan = _Scan(query, cursor.before if cursor is not None else None)
+    wanted = records.Wanted(**{name: query.get(name) for name in records.Wanted._fields})
+    scan = Scan(wanted, before=cursor.before if cursor is not None else None, since=query.get("since"))
     found = list(islice((one for one in scan if _wanted(one, query, shown)), limit + 1))
     following = found[limit - 1].id if len(found) > limit else scan.unfinished
     more = pages.Cursor(
@@ -86,23 +87,35 @@ def find(identifier: str) -> records.Decision:
     return found
 
 
-class _Scan:
-    """The decisions that the store can filter, newest first, as far as one page goes."""
+class Scan:
+    """The decisions that the store can filter, newest first, as far as one question goes.
 
-    def __init__(self, query: pages.Query, before: str | None) -> None:
-        self._query = query
+    They are read a few at a time, so that a question holds those only that it keeps.
+    """
+
+    def __init__(
+        self,
+        wanted: records.Wanted,
+        *,
+        before: str | None = None,
+        since: moments.At | None = None,
+        most: int | None = None,
+    ) -> None:
+        """``most``: records looked at, by default those that any question may look through."""
+        self._wanted = wanted
         self._before = before
+        self._since = since
+        self._most = records.LOOKED_AT if most is None else most
         self.unfinished: str | None = None
         """The last id looked at, if there may be more behind it."""
 
     def __iter__(self) -> Iterator[records.Decision]:
-        query, before, since = self._query, self._before, self._query.get("since")
-        wanted = records.Wanted(**{name: query.get(name) for name in records.Wanted._fields})
-        left = records.LOOKED_AT
+        before, left = self._before, self._most
         while left > 0:
-            found = services.current().decisions.search(wanted, limit=_CHUNK, before=before, looked_at=left)
+            book = services.current().decisions
+            found = book.search(self._wanted, limit=_CHUNK, before=before, looked_at=left)
             for decision in found.records:
-                if since is not None and _earlier(decision, since):
+                if self._since is not None and _earlier(decision, self._since):
                     return
                 yield decision
             if found.behind is None:

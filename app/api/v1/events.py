@@ -52,16 +52,15 @@ def _window(query: pages.Query, since: int, last: int) -> tuple[list[tailing.Ent
         return [], last + 1
     subject = query.get("object")
     named = subject is not None and subject.startswith("pod:") and "/" in subject
+    name = str(subject).removeprefix("pod:")
     entries = services.current().histories.entries(
         since,
         end,
         kind=query.get("type"),
         subject=None if named else subject,
-        limit=_WINDOW if named else limit,
+        wanted=(lambda entry: _name(entry.event) == name) if named else None,
+        limit=limit,
     )
-    if named:
-        wanted = str(subject).removeprefix("pod:")
-        entries = [entry for entry in entries if _name(entry.event) == wanted][:limit]
     return entries, entries[-1].offset + 1 if len(entries) == limit else end + 1
 
 

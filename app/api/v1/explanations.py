@@ -1,6 +1,8 @@
 """Why a pod went where it went, or nowhere: the latest attempt, a former one, or any decision."""
 
 from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
 
 import flask
 from marshmallow import Schema, fields
@@ -49,7 +51,8 @@ class Refusal(Schema):
     reason = schemas.text("Its sentence.")
     nodes = schemas.number("How many nodes.")
     examples = schemas.texts("The first of them.")
-    details = schemas.nested(Group, "What differs from node to node.", many=True)
+    details = schemas.nested(Group, "What differs from node to node; as many as ``limit``.", many=True)
+    moreDetails = schemas.number("Details that are not shown.")
 
 
 class RawAndWeighted(Schema):
@@ -105,11 +108,15 @@ class Explanation(Schema):
     place = schemas.optional("Where the pod is or is promised to be at the moment shown; null if nowhere.")
     refusals = schemas.nested(Refusal, "Reasons with the number of nodes.", many=True)
     weights = schemas.counts("Plugin -> weight.")
-    notes = schemas.nested(Note, "Where the scores come from.", many=True)
+    notes = schemas.nested(
+        Note, "Where the scores come from; as many as ``limit`` of each plugin.", many=True
+    )
+    moreNotes = schemas.number("Notes that are not shown.")
     scores = schemas.nested(Score, "The nodes, best first.", many=True)
     more = schemas.number("Nodes that are not in scores.")
     change = schemas.texts("What would let the pod fit, the smallest change first.")
     inFlight = schemas.nested(Promise, "In-flight placements of the namespace, which counted.", many=True)
+    moreInFlight = schemas.number("In-flight placements that are not shown.")
     nominated = schemas.texts("Nominated pods that were counted as placed.")
 
 
@@ -150,28 +157,37 @@ def _preferred() -> str:
     return next((form for form, kind in _MIMETYPES.items() if kind == best), "markdown")
 
 
-def _attempts(pod: str, shown: moments.Moment) -> tuple[list[records.Decision], bool]:
-    """The attempts up to the moment, oldest first (of other verbs if there are none); is it all?"""
-    found = services.current().decisions.search(records.Wanted(pod=pod), limit=_KEPT)
-    past = [one for one in reversed(found.records) if moments.upto(one.position, shown.snapshot)]
-    return [one for one in past if one.verb in explaining.ATTEMPTS] or past, found.behind is None
+class _Attempts(NamedTuple):
+    """The attempts of a pod up to a moment (decisions of other verbs if there are none)."""
+
+    ids: list[str]
+    """Oldest first."""
+    complete: bool
+    """No older ones are left out."""
 
 
-def _chosen(
-    query: pages.Query, pod: str, attempts: list[records.Decision]
-) -> tuple[records.Decision | None, int | None]:
+def _attempts(pod: str, shown: moments.Moment) -> _Attempts:
+    scan = decisions.Scan(records.Wanted(pod=pod))
+    found = iter(scan)
+    past = [(one.id, one.verb) for one in islice(found, _KEPT) if moments.upto(one.position, shown.snapshot)]
+    complete = next(found, None) is None and scan.unfinished is None
+    attempts = [one for one in past if one[1] in explaining.ATTEMPTS] or past
+    return _Attempts([identity for identity, _ in reversed(attempts)], complete)
+
+
+def _chosen(query: pages.Query, pod: str, attempts: list[str]) -> tuple[records.Decision | None, int | None]:
     """The decision to explain and its number; None if none is recorded and none was asked for."""
     if "decision" in query:
         decision = decisions.find(query["decision"])
         if decision.pod.key != pod:
             raise errors.Problem(404, "NotFound", f"decision {decision.id} is about pod {decision.pod.key}")
-        return decision, next((at for at, one in enumerate(attempts, 1) if one.id == decision.id), None)
+        return decision, next((at for at, one in enumerate(attempts, 1) if one == decision.id), None)
     number = int(query.get("attempt", len(attempts)))
     if number > len(attempts):
         raise errors.Problem(
             404, "NotFound", f"cannot find attempt {number} of pod {pod}; {len(attempts)} were found"
         )
-    return (attempts[number - 1], number) if attempts else (None, None)
+    return (decisions.find(attempts[number - 1]), number) if attempts else (None, None)
 
 
 def _explained(

@@ -88,8 +88,9 @@ class Flag(Schema):
 def flags(query: pages.Query) -> pages.Body:
     """All debug flags."""
     shown = pages.moment(query)
-    part, metadata = pages.cut([present(shown.snapshot, kind) for kind in KINDS.values()], query, shown)
-    return {"items": part, "metadata": metadata}
+    kinds = list(KINDS.values())
+    part, metadata = pages.cut(range(len(kinds)), query, shown)
+    return {"items": [present(shown.snapshot, kinds[at]) for at in part], "metadata": metadata}
 
 
 def present(snapshot: snapshots.Snapshot, kind: Kind) -> pages.Body:

@@ -4,6 +4,8 @@
 quantities as text and pods without their specs.
 """
 
+import heapq
+
 from marshmallow import Schema, fields
 
 from app.api import blueprints, errors, moments, pages, quantities, queries, schemas
@@ -31,7 +33,7 @@ class NodeDetail(Schema):
     """One node, in Koordinator's fields."""
 
     node = schemas.anything("The node: metadata, spec and status, as far as scheduling depends on them.")
-    pods = schemas.nested(pods.Pod, "Pods bound to or placed on the node.", many=True)
+    pods = schemas.nested(pods.Pod, "Pods bound to or placed on the node; the first 1,000.", many=True)
     requested = schemas.mapping("What its pods ask for, those in flight included.")
     allocatable = schemas.mapping("What the node offers.")
     remaining = schemas.mapping("What is left.")
@@ -42,7 +44,7 @@ class NodeDetail(Schema):
 def nodes(query: pages.Query) -> pages.Body:
     """All nodes, by name."""
     shown = pages.moment(query)
-    names, metadata = pages.cut(sorted(shown.snapshot.nodes), query, shown)
+    names, metadata = pages.cut(shown.snapshot.nodes, query, shown)
     items = [_row(shown.snapshot, shown.snapshot.nodes[name]) for name in names]
     return {"items": items, "metadata": metadata}
 
@@ -54,7 +56,7 @@ def node(query: pages.Query, name: str) -> pages.Body:
     found = snapshot.nodes.get(name)
     if found is None:
         raise errors.missing("node", name)
-    residents = sorted(snapshot.on(name), key=lambda pod: pod.key)
+    residents = heapq.nsmallest(pages.MOST, snapshot.on(name), key=lambda pod: pod.key)
     return {
         "node": _manifest(found),
         "pods": [pods.shown(snapshot, pod) for pod in residents],
@@ -71,7 +73,7 @@ def _row(snapshot: snapshots.Snapshot, node: model.Node) -> pages.Body:
         "unschedulable": node.unschedulable,
         "taints": [_taint(taint) for taint in node.taints],
         **_amounts(snapshot, node),
-        "pods": len(_holding(snapshot, node.name)),
+        "pods": sum(not pod.finished for pod in snapshot.on(node.name)),
     }
 
 

@@ -1,14 +1,14 @@
 """The pods that wait: for how long, how often they were tried, why they wait, and what would end it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 
-import msgspec
 from marshmallow import Schema
 
 from app.api import blueprints, moments, pages, queries, schemas, services, times
+from app.api.v1 import decisions
 from app.domain import model, snapshots
 from app.store import records
-from app.verbs import explaining, tabulating
+from app.verbs import explaining
 
 routes = blueprints.create("pending", "/apis/v1", "Pods that wait for a place.")
 _LOOKED_AT = 5000
@@ -41,52 +41,44 @@ def pending(query: pages.Query) -> pages.Body:
     The reason and the change are computed for the moment shown, over all nodes.
     """
     shown = pages.moment(query)
-    snapshot = shown.snapshot
-    found = [pod for uid in snapshot.waiting if (pod := snapshot.pod(uid)) is not None]
-    found.sort(key=lambda pod: (pod.created, pod.key, pod.uid))
-    part, metadata = pages.cut(found, query, shown)
-    attempts: dict[model.Uid, list[str]] = {}
-    tried, complete = _attempts(snapshot)
-    for record in tried:
-        attempts.setdefault(record.pod.uid, []).append(record.id)
-    until = times.milliseconds(shown.as_of) / 1000 if shown.as_of else services.current().wall()
-    advice = _Advice(snapshot)
-    items = [_row(pod, advice.about(pod), attempts.get(pod.uid, []), until) for pod in part]
-    return {"items": [row | {"attemptsComplete": complete} for row in items], "metadata": metadata}
+    given, snapshot = services.current(), shown.snapshot
+    keys, metadata = pages.cut(_keys(snapshot), query, shown)
+    part = [pod for *_, uid in keys if (pod := snapshot.pod(uid)) is not None]
+    attempts = _Attempts(snapshot, part)
+    until = times.milliseconds(shown.as_of) / 1000 if shown.as_of else given.wall()
+    waits = explaining.Waits(snapshot, given.registry)
+    return {"items": [_row(pod, waits.of(pod), attempts, until) for pod in part], "metadata": metadata}
 
 
-class _Advice:
-    """Explanations of one moment: pods that differ in name and age only wait for the same thing."""
-
-    def __init__(self, snapshot: snapshots.Snapshot) -> None:
-        self._snapshot = snapshot
-        self._known: dict[bytes, explaining.Explanation] = {}
-
-    def about(self, pod: model.Pod) -> explaining.Explanation:
-        """Why the pod waits."""
-        alike = msgspec.structs.replace(pod, uid="", name="", created="", unscheduled="")
-        key = msgspec.json.encode(alike, order="sorted")
-        found = self._known.get(key)
-        if found is None:
-            registry = services.current().registry
-            found = explaining.presently(pod, self._snapshot, registry, scored=False)
-            self._known[key] = found
-        return found
+def _keys(snapshot: snapshots.Snapshot) -> Iterator[tuple[str, str, model.Uid]]:
+    """The waiting pods in the order of their age."""
+    for uid in snapshot.waiting:
+        pod = snapshot.pod(uid)
+        if pod is not None:
+            yield pod.created, pod.key, uid
 
 
-def _attempts(snapshot: snapshots.Snapshot) -> tuple[list[records.Decision], bool]:
-    """The attempts up to the moment, newest first, and whether none are left out."""
-    found = services.current().decisions.search(records.Wanted(), limit=_LOOKED_AT, looked_at=_LOOKED_AT)
-    return [
-        decision
-        for decision in found.records
-        if decision.verb in explaining.ATTEMPTS and moments.upto(decision.position, snapshot)
-    ], found.behind is None
+class _Attempts:
+    """How often the pods of a page were tried, as far as the newest decisions show it."""
+
+    def __init__(self, snapshot: snapshots.Snapshot, page: Iterable[model.Pod]) -> None:
+        self.last: dict[model.Uid, str] = {}
+        """Pod -> the id of its latest attempt."""
+        self.number = dict.fromkeys((pod.uid for pod in page), 0)
+        scan = decisions.Scan(records.Wanted(), most=_LOOKED_AT)
+        for record in scan:
+            uid = record.pod.uid
+            if (
+                uid in self.number
+                and record.verb in explaining.ATTEMPTS
+                and moments.upto(record.position, snapshot)
+            ):
+                self.number[uid] += 1
+                self.last.setdefault(uid, record.id)
+        self.complete = scan.unfinished is None
 
 
-def _row(
-    pod: model.Pod, explanation: explaining.Explanation, attempts: Sequence[str], until: float
-) -> pages.Body:
+def _row(pod: model.Pod, wait: explaining.Waiting, attempts: _Attempts, until: float) -> pages.Body:
     return {
         "namespace": pod.namespace,
         "name": pod.name,
@@ -95,11 +87,12 @@ def _row(
         "scheduler": pod.scheduler,
         "created": pod.created,
         "age": _age(pod.created, until),
-        "attempts": len(attempts),
-        "lastDecision": attempts[0] if attempts else None,
-        "reason": "" if explanation.fits else tabulating.summary(explanation),
+        "attempts": attempts.number[pod.uid],
+        "attemptsComplete": attempts.complete,
+        "lastDecision": attempts.last.get(pod.uid),
+        "reason": wait.reason,
         "message": pod.unscheduled,
-        "change": explanation.changes,
+        "change": wait.changes,
         "explain": f"/apis/v1/pods/{pod.namespace}/{pod.name}/explain",
     }
 

@@ -64,8 +64,8 @@ def _view(endpoint: capabilities.Endpoint) -> Callable[..., object]:
             raise errors.missing(endpoint.path.partition("/")[0], "/".join(parameters.values()))
         if isinstance(answer, capabilities.Listed):
             paged = query if "limit" in query else {**query, "limit": pages.MOST}
-            items, metadata = pages.cut(answer.items, paged, shown)
-            return {"items": msgspec.to_builtins(items), "metadata": metadata}
+            keys, metadata = pages.cut(answer.keys, paged, shown)
+            return {"items": [msgspec.to_builtins(answer.item(key)) for key in keys], "metadata": metadata}
         return msgspec.to_builtins(answer)
 
     return view

@@ -1,11 +1,11 @@
 """The domain tree: which nodes share a region, a zone, a rack or a policy's domain, and the counts there."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from marshmallow import Schema, fields
 
 from app.api import blueprints, pages, queries, schemas
-from app.domain import snapshots, verdicts
+from app.domain import model, snapshots, verdicts
 
 routes = blueprints.create("topology", "/apis/v1", "The domains that nodes form, with counts.")
 USUAL = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.kubernetes.io/rack")
@@ -40,18 +40,81 @@ def topology(query: pages.Query) -> pages.Body:
     """The widest domains by key and value, each with those inside it.
 
     Without ``levels``: region, zone and rack as far as nodes carry them, and the key of each policy.
+    ``limit`` counts the domains of all levels; a page begins with the domains around its first one again.
     """
     shown = pages.moment(query)
-    snapshot = shown.snapshot
-    everywhere = frozenset(snapshot.nodes)
-    roots = [
-        (trail, value)
-        for trail in _trails(snapshot, query.get("levels"))
-        for value in sorted(snapshot.topology[trail[0]])
-    ]
-    part, metadata = pages.cut(roots, query, shown)
-    items = [_domain(snapshot, trail, value, everywhere) for trail, value in part]
-    return {"items": items, "metadata": metadata}
+    tree = _Tree(shown.snapshot, query.get("levels"))
+    paths, metadata = pages.first(tree.paths(), query, shown)
+    return {"items": tree.rendered(paths), "metadata": metadata}
+
+
+Path = tuple[str, ...]
+"""The number of a trail of label keys, and a value of each of its keys from the widest on."""
+
+
+class _Tree:
+    """The domains of one snapshot, walked from the widest to those inside it; never held as a whole."""
+
+    def __init__(self, snapshot: snapshots.Snapshot, levels: str | None) -> None:
+        self._snapshot = snapshot
+        self._trails = _trails(snapshot, levels)
+        self._policies: dict[str, list[model.WorkloadPolicy]] = {}
+        for _, policy in sorted(snapshot.policies.items()):
+            if not policy.errors:
+                self._policies.setdefault(policy.topology_key, []).append(policy)
+
+    def paths(self) -> Iterator[Path]:
+        """All domains in order, each before those inside it."""
+        for number, trail in enumerate(self._trails):
+            yield from self._inside((f"{number:06}",), trail, self._snapshot.topology.everywhere)
+
+    def _inside(self, path: Path, trail: Sequence[str], nodes: verdicts.Names) -> Iterator[Path]:
+        if not trail:
+            return
+        key, *inner = trail
+        labels = (self._snapshot.nodes[name].labels for name in nodes)
+        for value in sorted({held[key] for held in labels if key in held}):
+            yield (*path, value)
+            if inner:
+                yield from self._inside((*path, value), inner, self._common(nodes, key, value))
+
+    def _common(self, nodes: verdicts.Names, key: str, value: str) -> verdicts.Names:
+        domain = self._snapshot.topology[key][value]
+        return domain if domain <= nodes else domain & nodes
+
+    def rendered(self, paths: Iterable[Path]) -> list[pages.Body]:
+        """The domains of a page as a tree, with those around them."""
+        roots: list[pages.Body] = []
+        inside: dict[Path, list[pages.Body]] = {}
+        for path in paths:
+            for end in range(2, len(path) + 1):
+                if path[:end] not in inside:
+                    found: list[pages.Body] = []
+                    (roots if end == 2 else inside[path[: end - 1]]).append(self._domain(path[:end], found))
+                    inside[path[:end]] = found
+        return roots
+
+    def _domain(self, path: Path, domains: list[pages.Body]) -> pages.Body:
+        keys = self._trails[int(path[0])][: len(path) - 1]
+        snapshot, nodes = self._snapshot, self._snapshot.topology.everywhere
+        for key, value in zip(keys, path[1:], strict=True):
+            nodes = self._common(nodes, key, value)
+        key, value = keys[-1], path[-1]
+        return {
+            "key": key,
+            "value": value,
+            "nodes": len(nodes),
+            "ready": sum((node := snapshot.nodes[name]).ready and not node.unschedulable for name in nodes),
+            "pods": sum(not pod.finished for name in nodes for pod in snapshot.on(name)),
+            "counts": list(self._counts(key, value)),
+            "domains": domains,
+        }
+
+    def _counts(self, key: str, value: str) -> Iterator[pages.Body]:
+        for policy in self._policies.get(key, ()):
+            placed, desired = self._snapshot.count(policy, value), policy.desired(value)
+            if placed or desired is not None:
+                yield {"policy": policy.key, "placed": placed, "desired": desired}
 
 
 def _trails(snapshot: snapshots.Snapshot, levels: str | None) -> list[tuple[str, ...]]:
@@ -60,31 +123,3 @@ def _trails(snapshot: snapshots.Snapshot, levels: str | None) -> list[tuple[str,
     usual = tuple(key for key in USUAL if list(snapshot.topology[key]))
     keys = sorted({policy.topology_key for policy in snapshot.policies.values()} - set(usual))
     return [*([usual] if usual else []), *((key,) for key in keys)]
-
-
-def _domain(
-    snapshot: snapshots.Snapshot, trail: Sequence[str], value: str, within: verdicts.Names
-) -> pages.Body:
-    key = trail[0]
-    nodes = snapshot.topology[key][value] & within
-    seen = [snapshot.nodes[name] for name in nodes]
-    return {
-        "key": key,
-        "value": value,
-        "nodes": len(nodes),
-        "ready": sum(node.ready and not node.unschedulable for node in seen),
-        "pods": sum(not pod.finished for name in nodes for pod in snapshot.on(name)),
-        "counts": list(_counts(snapshot, key, value)),
-        "domains": [
-            _domain(snapshot, trail[1:], inner, nodes)
-            for inner in (sorted(snapshot.topology[trail[1]]) if len(trail) > 1 else ())
-            if snapshot.topology[trail[1]][inner] & nodes
-        ],
-    }
-
-
-def _counts(snapshot: snapshots.Snapshot, key: str, value: str) -> Iterator[pages.Body]:
-    for policy in sorted(snapshot.policies.values(), key=lambda policy: policy.key):
-        placed, desired = snapshot.count(policy, value), policy.desired(value)
-        if policy.topology_key == key and not policy.errors and (placed or desired is not None):
-            yield {"policy": policy.key, "placed": placed, "desired": desired}

@@ -1,5 +1,6 @@
 """The groups as they stand: who belongs to them, and where they are."""
 
+import heapq
 from collections import Counter
 from collections.abc import Callable, Mapping
 
@@ -7,14 +8,16 @@ from app.domain import model, snapshots
 from app.framework import capabilities
 
 Parameters = Mapping[str, str]
+SHOWN = 1000
+"""Pods and nodes of a group that are named; ``size`` and the numbers beside it count all of them."""
 
 
 def groups(label: str) -> Callable[[snapshots.Snapshot, Parameters], capabilities.Listed]:
     """Every group of every namespace in one line."""
 
     def handle(snapshot: snapshots.Snapshot, _: Parameters) -> capabilities.Listed:
-        keys = sorted((space, value) for space, key, value in snapshot.labelled if key == label and value)
-        return capabilities.Listed([_summary(snapshot, label, *key) for key in keys])
+        keys = ((space, value) for space, key, value in snapshot.labelled if key == label and value)
+        return capabilities.Listed(keys, lambda key: _summary(snapshot, label, *key))
 
     return handle
 
@@ -24,7 +27,8 @@ def group(label: str) -> Callable[[snapshots.Snapshot, Parameters], dict[str, ob
 
     def handle(snapshot: snapshots.Snapshot, parameters: Parameters) -> dict[str, object] | None:
         namespace, name = parameters["namespace"], parameters["name"]
-        pods = sorted(snapshot.siblings(namespace, label, name), key=lambda pod: (pod.name, pod.uid))
+        found = snapshot.siblings(namespace, label, name)
+        pods = heapq.nsmallest(SHOWN, found, key=lambda pod: (pod.name, pod.uid))
         if not pods:
             return None
         return {
@@ -36,17 +40,21 @@ def group(label: str) -> Callable[[snapshots.Snapshot, Parameters], dict[str, ob
 
 
 def _summary(snapshot: snapshots.Snapshot, label: str, namespace: str, name: str) -> dict[str, object]:
-    pods = list(snapshot.siblings(namespace, label, name))
-    states = Counter(_state(snapshot, pod) for pod in pods)
-    on = Counter(snapshot.node_of(pod.uid) for pod in pods if pod.counted and snapshot.node_of(pod.uid))
+    states: Counter[str] = Counter()
+    on: Counter[model.NodeName] = Counter()
+    for pod in snapshot.siblings(namespace, label, name):
+        states[_state(snapshot, pod)] += 1
+        node = snapshot.node_of(pod.uid)
+        if node and pod.counted:
+            on[node] += 1
     return {
         "namespace": namespace,
         "name": name,
-        "size": len(pods),
+        "size": states.total(),
         "placed": states["placed"],
         "inFlight": states["inFlight"],
         "waiting": states["waiting"],
-        "nodes": [{"name": node, "pods": count} for node, count in sorted(on.items())],
+        "nodes": [{"name": node, "pods": on[node]} for node in heapq.nsmallest(SHOWN, on)],
     }
 
 

@@ -24,6 +24,9 @@ class NodeLabelPriority:
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
         return logic.refusal(cycle, self.label)
 
+    def pod_class(self, pod: model.Pod) -> bool:
+        return self.interested(pod)
+
     def score(self, cycle: cycles.Cycle) -> verdicts.Rating:
         return logic.rating(cycle, self.label)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from app.domain import snapshots
+from app.domain import model, snapshots
 from app.framework import capabilities
 from app.plugins.node_label_priority import logic
 
@@ -13,18 +13,16 @@ def nodes(label: str) -> Handle:
     """Every node with its label value and score; a node without the label takes no pods."""
 
     def handle(snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> capabilities.Listed:
-        values = {name: node.labels.get(label) for name, node in snapshot.nodes.items()}
-        return capabilities.Listed(
-            [
-                {
-                    "name": name,
-                    "eligible": value is not None,
-                    "value": value,
-                    "score": 0 if value is None else logic.worth(value),
-                }
-                for name, value in sorted(values.items())
-            ]
-        )
+        def item(name: model.NodeName) -> dict[str, object]:
+            value = snapshot.nodes[name].labels.get(label)
+            return {
+                "name": name,
+                "eligible": value is not None,
+                "value": value,
+                "score": 0 if value is None else logic.worth(value),
+            }
+
+        return capabilities.Listed(snapshot.nodes, item)
 
     return handle
 

@@ -32,13 +32,23 @@ def room(
 
 def waiting(snapshot: snapshots.Snapshot, namespace: str, name: str) -> list[model.Pod]:
     """The pending pods that ask for the policy, the most important first."""
-    found = {
-        pod.uid: pod
-        for label in (logic.LABEL, logic.ALIAS)
-        for pod in snapshot.siblings(namespace, label, name)
-        if pod.uid in snapshot.waiting and logic.named(pod) == name and logic.concerned(pod)
-    }
-    return sorted(found.values(), key=_importance)
+    found = asking(snapshot, namespace, name)
+    return sorted(found, key=_importance)
+
+
+def asking(snapshot: snapshots.Snapshot, namespace: str, name: str) -> Iterator[model.Pod]:
+    """The pending pods that ask for the policy, each once, in any order."""
+    for label in (logic.LABEL, logic.ALIAS):
+        for pod in snapshot.siblings(namespace, label, name):
+            # A pod that names it by both labels is met under each.
+            twice = label == logic.ALIAS and pod.labels.get(logic.LABEL) == name
+            if (
+                not twice
+                and pod.uid in snapshot.waiting
+                and logic.named(pod) == name
+                and logic.concerned(pod)
+            ):
+                yield pod
 
 
 def limited(
@@ -53,7 +63,7 @@ def limited(
 
 def following(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> list[model.Pod]:
     """The pending pods that ask for the policy and are selected by it."""
-    naming = waiting(snapshot, policy.namespace, policy.name)
+    naming = asking(snapshot, policy.namespace, policy.name)
     return [pod for pod in naming if selecting.matches(policy.selector, pod.labels)]
 
 

@@ -1,6 +1,7 @@
 """What is odd about a policy though nothing is wrong: sentences for its operator."""
 
-from collections.abc import Iterable, Iterator
+from bisect import insort
+from collections.abc import Iterator
 
 from app.domain import model, selecting, snapshots
 from app.plugins.workload_policy import announcing, logic
@@ -9,16 +10,32 @@ REVISION = "pod-template-hash"
 """Pod label by which a Deployment tells its ReplicaSets apart."""
 
 
+class _Named:
+    """How many pods there are, and the first of their names: their number is not bounded."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first: list[model.NamespacedName] = []
+
+    def add(self, pod: model.Pod) -> None:
+        self.count += 1
+        insort(self._first, pod.key)
+        del self._first[logic.NAMED :]
+
+    def __str__(self) -> str:
+        more = self.count - len(self._first)
+        return ", ".join(self._first) + (f" and {more} more" if more else "")
+
+
 def warnings(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> list[str]:
     """The warnings, in a stable order; an invalid policy has errors instead."""
     if policy.errors:
         return []
-    waiting = announcing.waiting(snapshot, policy.namespace, policy.name)
     return [
         *_domains(snapshot, policy),
         *_labels(snapshot, policy),
-        *_selection(policy, waiting),
-        *_rolling_update(snapshot, policy, waiting),
+        *_selection(snapshot, policy),
+        *_rolling_update(snapshot, policy),
     ]
 
 
@@ -36,31 +53,37 @@ def _domains(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Iter
 
 def _labels(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Iterator[str]:
     """The alias works, but only the canonical label is what Kosmos itself reads (WP-18)."""
-    aliased = list(snapshot.siblings(policy.namespace, logic.ALIAS, policy.name))
-    both = [pod for pod in aliased if logic.LABEL in pod.labels]
-    other = sorted(pod.key for pod in both if pod.labels[logic.LABEL] != policy.name)
-    only = len(aliased) - len(both)
+    only = 0
+    other = _Named()
+    for pod in snapshot.siblings(policy.namespace, logic.ALIAS, policy.name):
+        label = pod.labels.get(logic.LABEL)
+        if label is None:
+            only += 1
+        elif label != policy.name:
+            other.add(pod)
     if only:
         yield f"{only} pods name the policy by the alias {logic.ALIAS} only; write {logic.LABEL}"
-    if other:
+    if other.count:
         yield (
-            f"{len(other)} pods name this policy by {logic.ALIAS} and another by {logic.LABEL}, which wins:"
-            f" {logic.shortened(other)}"
+            f"{other.count} pods name this policy by {logic.ALIAS} and another by {logic.LABEL}, which wins:"
+            f" {other}"
         )
 
 
-def _selection(policy: model.WorkloadPolicy, waiting: Iterable[model.Pod]) -> Iterator[str]:
-    missed = sorted(pod.key for pod in waiting if not selecting.matches(policy.selector, pod.labels))
-    if missed:
-        yield f"{len(missed)} waiting pods do not match the labelSelector: {logic.shortened(missed)}"
+def _selection(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Iterator[str]:
+    missed = _Named()
+    for pod in announcing.asking(snapshot, policy.namespace, policy.name):
+        if not selecting.matches(policy.selector, pod.labels):
+            missed.add(pod)
+    if missed.count:
+        yield f"{missed.count} waiting pods do not match the labelSelector: {missed}"
 
 
-def _rolling_update(
-    snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy, waiting: Iterable[model.Pod]
-) -> Iterator[str]:
+def _rolling_update(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Iterator[str]:
     """Old and new pods share the quotas: without maxUnavailable neither can move (WP-21)."""
     if not policy.required or any(quota.free for quota in logic.quotas(snapshot, policy)):
         return
+    waiting = announcing.asking(snapshot, policy.namespace, policy.name)
     new = {pod.labels[REVISION] for pod in waiting if REVISION in pod.labels}
     old = {
         pod.labels[REVISION]

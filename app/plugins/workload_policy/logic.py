@@ -72,7 +72,16 @@ def named(pod: model.Pod) -> str | None:
 
 def concerned(pod: model.Pod) -> bool:
     """Whether quotas apply to the pod: it names a policy and belongs to no DaemonSet."""
-    return named(pod) is not None and not any(owner.kind == "DaemonSet" for owner in pod.owners)
+    return named(pod) is not None and not _of_daemon_set(pod)
+
+
+def pod_class(pod: model.Pod) -> tuple[object, ...]:
+    """What quotas depend on of a pod, beside its namespace and the labels that selectors mention."""
+    return pod.labels.get(LABEL), pod.labels.get(ALIAS), _of_daemon_set(pod)
+
+
+def _of_daemon_set(pod: model.Pod) -> bool:
+    return any(owner.kind == "DaemonSet" for owner in pod.owners)
 
 
 def followed(snapshot: snapshots.Snapshot, pod: model.Pod) -> model.WorkloadPolicy | Objection:
@@ -122,8 +131,7 @@ def refusal(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> verdicts.Refus
     listed = quotas(cycle.snapshot, policy)
     column = cycle.snapshot.topology[policy.topology_key]
     open_to = tuple(q.domain for q in listed if not (policy.required and q.reached))
-    allowed = united(column, open_to)
-    refused = lasting.minus(cycle.candidates, allowed)
+    refused = lasting.minus(cycle.candidates, within(column, open_to, cycle.candidates))
     if not refused:
         return None
     details = partial(explained, column, policy.topology_key, listed, refused)
@@ -176,7 +184,7 @@ def rating(cycle: cycles.Cycle) -> verdicts.Rating:
     column, candidates = cycle.snapshot.topology[policy.topology_key], cycle.candidates
     listed = quotas(cycle.snapshot, policy)
     groups = {
-        score: lasting.common(united(column, domains), candidates)
+        score: lasting.common(within(column, domains, candidates), candidates)
         for score, domains in graded(listed, policy.method, cycle.score_max)
     }
     told = partial(described, policy.method, column, listed, candidates)
@@ -191,6 +199,17 @@ def graded(listed: tuple[Quota, ...], method: str, top: int) -> tuple[tuple[int,
         if not quota.reached:
             scored.setdefault(quota.score(method, top), []).append(quota.domain)
     return tuple((score, tuple(domains)) for score, domains in scored.items())
+
+
+def within(column: topology.Column, domains: tuple[str, ...], candidates: verdicts.Names) -> verdicts.Names:
+    """At least those of the candidates that are in one of the domains.
+
+    The union is remembered for the candidates of attempts only: explanations and hypotheses would displace
+    it by others that nobody needs again, each of which may be as large as the cluster has nodes.
+    """
+    if isinstance(candidates, lasting.Lasting | lasting.Among):
+        return united(column, domains)
+    return frozenset().union(*(column[domain] & candidates for domain in domains))
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -35,6 +35,8 @@ class WorkloadPolicy:
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
         return limiting.refusal(cycle, self)
 
+    pod_class = staticmethod(logic.pod_class)
+
     def soft(self, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
         return limiting.soft(last_known, pod, self)
 

@@ -1,5 +1,6 @@
 """The policies as operators see them: what each domain is to get, has, and is about to get."""
 
+import heapq
 from collections import Counter
 from collections.abc import Mapping
 
@@ -7,15 +8,13 @@ from app.domain import counting, model, snapshots
 from app.framework import capabilities
 from app.plugins.workload_policy import announcing, cautions, logic, outsiders
 
+UNLISTED = 1000
+"""Domains shown that a policy does not list: where each node is one, there may be as many as nodes."""
+
 
 def policies(snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> capabilities.Listed:
     """Every policy in one line."""
-    return capabilities.Listed(
-        [
-            _summary(snapshot, policy)
-            for _, policy in sorted(snapshot.policies.items(), key=lambda item: item[0])
-        ]
-    )
+    return capabilities.Listed(snapshot.policies, lambda key: _summary(snapshot, snapshot.policies[key]))
 
 
 def policy(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> dict[str, object] | None:
@@ -39,7 +38,10 @@ def policy(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> dict[
 def quotas(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> capabilities.Listed | None:
     """The domains of one policy alone; None if there is no such policy."""
     found = _found(snapshot, parameters)
-    return None if found is None else capabilities.Listed(_domains(snapshot, found))
+    if found is None:
+        return None
+    listed, in_flight = logic.quotas(snapshot, found), _in_flight(snapshot, found)
+    return capabilities.Listed(range(len(listed)), lambda at: _domain(snapshot, found, listed[at], in_flight))
 
 
 def _found(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> model.WorkloadPolicy | None:
@@ -58,25 +60,31 @@ def _summary(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> dict
         "allocationMethod": policy.method,
         "desired": sum(quota.desired for quota in listed),
         "count": sum(quota.count for quota in listed),
-        "waiting": len(announcing.waiting(snapshot, policy.namespace, policy.name)),
+        "waiting": sum(1 for _ in announcing.asking(snapshot, policy.namespace, policy.name)),
     }
 
 
 def _domains(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> list[dict[str, object]]:
     in_flight = _in_flight(snapshot, policy)
-    column = snapshot.topology[policy.topology_key]
-    return [
-        {
-            "domain": quota.domain,
-            "desired": quota.desired,
-            "placed": quota.count - in_flight[counting.key(policy, quota.domain)],
-            "inFlight": in_flight[counting.key(policy, quota.domain)],
-            "free": quota.free,
-            "percent": 0 if policy.errors else quota.percent(policy.method),
-            "nodes": len(column[quota.domain]),
-        }
-        for quota in logic.quotas(snapshot, policy)
-    ]
+    return [_domain(snapshot, policy, quota, in_flight) for quota in logic.quotas(snapshot, policy)]
+
+
+def _domain(
+    snapshot: snapshots.Snapshot,
+    policy: model.WorkloadPolicy,
+    quota: logic.Quota,
+    in_flight: Counter[counting.CountKey],
+) -> dict[str, object]:
+    flying = in_flight[counting.key(policy, quota.domain)]
+    return {
+        "domain": quota.domain,
+        "desired": quota.desired,
+        "placed": quota.count - flying,
+        "inFlight": flying,
+        "free": quota.free,
+        "percent": 0 if policy.errors else quota.percent(policy.method),
+        "nodes": len(snapshot.topology[policy.topology_key][quota.domain]),
+    }
 
 
 def _in_flight(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Counter[counting.CountKey]:
@@ -92,11 +100,11 @@ def _in_flight(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Co
 def _unlisted(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> list[dict[str, object]]:
     """Domains that the policy does not list and that hold pods of it nevertheless."""
     listed = {allocation.name for allocation in policy.allocations}
-    counted = {value: snapshot.count(policy, value) for value in snapshot.topology[policy.topology_key]}
+    found = (value for value in snapshot.topology[policy.topology_key] if value not in listed)
+    counted = (value for value in found if snapshot.count(policy, value))
     return [
-        {"domain": value, "count": count}
-        for value, count in sorted(counted.items())
-        if count and value not in listed
+        {"domain": value, "count": snapshot.count(policy, value)}
+        for value in heapq.nsmallest(UNLISTED, counted)
     ]
 
 

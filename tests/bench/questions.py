@@ -1,0 +1,160 @@
+"""What questions of operators take in the memory of an extender: the largest pages, eight at once.
+
+The cluster is the one that a large page costs most in: 20,000 pending pods, no two of them alike, each
+refused by all of 5,000 nodes.
+"""
+
+import itertools
+import pathlib
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+
+import urllib3
+
+from app.domain import events, model
+from app.serving import issuing
+from app.store import embedded
+from tests.bench import extenders, filling, populating
+
+NODES, PENDING = 5_000, 20_000
+AT_ONCE, TURNS = 8, 3
+SETTLED_SECONDS = 30.0
+MIB = 1024 * 1024
+PATHS = (
+    "/apis/v1/pending?limit=1000",
+    "/apis/v1/nodes?limit=1000",
+    "/apis/v1/topology?levels=topology.kubernetes.io/zone,kubernetes.io/hostname&limit=1000",
+    "/apis/v1/events?limit=1000",
+    "/apis/v1/plugins/NodeLabelPriority/nodes?limit=1000",
+    "/apis/v1/plugins/WorkloadPolicy/policies?limit=1000",
+    "/apis/v1/pods/bench/waiting-00000/explain?limit=1000",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes above what the extender held at rest."""
+
+    peak: int
+    """Above a process that was never asked this."""
+    left: int
+    """Half a minute after all turns, above a process that was asked once: its threads and pools are made."""
+    slowest: float
+    """Seconds of the slowest answer."""
+
+
+def measure_questions(paths: tuple[str, ...] = PATHS) -> dict[str, Memory]:
+    """Path -> what answers to eight callers at once took."""
+    with TemporaryDirectory(prefix="topolog-") as directory:
+        folder = pathlib.Path(directory)
+        tls = folder / "tls"
+        issuing.issue(tls, ["127.0.0.1", "localhost"])
+        server = embedded.Server()
+        try:
+            filling.fill(server.url, "questions", facts(NODES, PENDING))
+            with extenders.running(server.url, "questions", tls, folder) as extender:
+                client = _client(tls)
+                _asked(client, extender.url + "/apis/v1/pending?limit=1")
+                time.sleep(2.0)  # what the start left over is collected
+                return {path: _measured(client, extender, path) for path in paths}
+        finally:
+            server.stop()
+
+
+def facts(nodes: int, pending: int) -> Iterator[events.AnyEvent]:
+    """The bench's nodes and policies, and pods that wait for a policy without capacity."""
+    yield from populating.facts(nodes, 2_000)
+    full = tuple(model.Allocation(populating.rack(number), 0) for number in range(populating.RACKS))
+    yield events.PolicySeen(
+        policy=model.WorkloadPolicy(
+            uid="full",
+            namespace=populating.NAMESPACE,
+            name="full",
+            topology_key=populating.RACK,
+            selector=model.Selector(labels={populating.POLICY_LABEL: "full"}),
+            allocations=full,
+            type="Required",
+        )
+    )
+    for number in range(pending):
+        name = f"waiting-{number:05}"
+        labels = {"job-name": name, "batch.kubernetes.io/controller-uid": populating.uid("job", number)}
+        yield events.PodSeen(
+            pod=model.Pod(
+                uid=populating.uid("waiting", number),
+                namespace=populating.NAMESPACE,
+                name=name,
+                labels={**labels, populating.POLICY_LABEL: "full"},
+                owners=(model.Owner("Job", name, populating.uid("job", number), controller=True),),
+                requests={"cpu": 100 + number, "memory": number << 20},
+                priority=number,
+                created=f"2026-11-02T08:{number // 60 % 60:02}:{number % 60:02}Z",
+            )
+        )
+
+
+def _measured(client: urllib3.PoolManager, extender: extenders.Extender, path: str) -> Memory:
+    rest, ended = extender.memory(), threading.Event()
+    highest = [rest]
+
+    def watch() -> None:
+        while not ended.wait(0.02):
+            highest[0] = max(highest[0], extender.memory())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        _at_once(client, extender.url + path, AT_ONCE)
+        asked_once = _settled(extender, rest)
+        slowest = _at_once(client, extender.url + path, AT_ONCE * TURNS)
+    finally:
+        ended.set()
+        watcher.join()
+    return Memory(highest[0] - rest, _settled(extender, asked_once) - asked_once, slowest)
+
+
+def _settled(extender: extenders.Extender, rest: int) -> int:
+    """What is held once it is at rest again, or in the end."""
+    deadline = time.monotonic() + SETTLED_SECONDS
+    held = extender.memory()
+    while held > rest + MIB and time.monotonic() < deadline:
+        time.sleep(0.5)
+        held = min(held, extender.memory())
+    return held
+
+
+def _at_once(client: urllib3.PoolManager, url: str, calls: int) -> float:
+    with ThreadPoolExecutor(AT_ONCE) as callers:
+        return max(callers.map(lambda _: _asked(client, url), range(calls)))
+
+
+def _asked(client: urllib3.PoolManager, url: str) -> float:
+    """Ask until it is answered; the seconds that the answer took."""
+    for _ in itertools.count():
+        begun = time.monotonic()
+        answer = client.request("GET", url, timeout=60.0, retries=False)
+        if answer.status == 200:
+            return time.monotonic() - begun
+        assert answer.status == 429, answer.data
+        time.sleep(0.1)
+    raise AssertionError
+
+
+def _client(tls: pathlib.Path) -> urllib3.PoolManager:
+    context = ssl.create_default_context(cafile=str(tls / "ca.crt"))
+    context.load_cert_chain(tls / "viewer.crt", tls / "viewer.key")
+    return urllib3.PoolManager(ssl_context=context, maxsize=AT_ONCE, block=True)
+
+
+if __name__ == "__main__":
+    for asked, memory in measure_questions(tuple(sys.argv[1:]) or PATHS).items():
+        print(
+            f"{asked}: {memory.peak / MIB:.1f} MB above rest, {memory.left / MIB:.1f} MB left,"
+            f" slowest {memory.slowest:.2f} s"
+        )
