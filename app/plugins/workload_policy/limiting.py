@@ -125,3 +125,8 @@ def soft(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> bool:
         return True
     policy = logic.followed(snapshot, pod)
     return isinstance(policy, model.WorkloadPolicy) and not logic.limits(policy)
+
+
+def prefers(pod: model.Pod, rules: Rules) -> bool:
+    """Whether the pod may be scored: a policy that only selects a pod limits it and does not prefer."""
+    return rules.enforce == "named" or logic.concerned(pod)

@@ -41,10 +41,10 @@ class WorkloadPolicy:
         return limiting.soft(last_known, pod, self)
 
     def score(self, cycle: cycles.Cycle) -> verdicts.Rating:
-        return logic.rating(cycle) if self._prefers(cycle.pod) else verdicts.Rating({})
+        return logic.rating(cycle) if limiting.prefers(cycle.pod, self) else verdicts.Rating({})
 
     def rank(self, cycle: cycles.Cycle, nodes: verdicts.Names) -> Mapping[model.NodeName, int]:
-        return ranking.ranks(cycle, nodes) if self._prefers(cycle.pod) else {}
+        return ranking.ranks(cycle, nodes) if limiting.prefers(cycle.pod, self) else {}
 
     def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Claim:
         return limiting.claim(cycle, node, self)
@@ -56,6 +56,3 @@ class WorkloadPolicy:
 
     def endpoints(self) -> tuple[capabilities.Endpoint, ...]:
         return serving.ENDPOINTS
-
-    def _prefers(self, pod: model.Pod) -> bool:
-        return self.enforce == "named" or logic.concerned(pod)
