@@ -23,7 +23,7 @@ import app
 from app import plugins, settings, telemetry
 from app.api import extender, health, introspecting, mounting, services
 from app.framework import configuring, registry
-from app.kube import accessing, binding, clients
+from app.kube import accessing, binding, clients, decoding
 from app.serving import bodies, contexts, gates, identities, keystores, metering, running
 from app.store import opening, reports
 from app.verbs import contexts as verb_contexts
@@ -52,6 +52,7 @@ class Service:
     def __init__(self, chosen: settings.Settings, roster: identities.Roster) -> None:
         self._settings = chosen
         self._plugins = plugins_of(chosen)
+        decoding.keep(self._plugins.annotations())
         self._store = opening.await_store(
             chosen.store,
             cluster=chosen.cluster,
