@@ -104,6 +104,7 @@ class Service:
         telemetry.metrics.OFFSET.set_function(lambda: follower.snapshot.offset)
         telemetry.metrics.STORE_UP.set_function(lambda: float(follower.error is None))
         telemetry.metrics.DECISIONS_DROPPED.set_function(lambda: float(decisions.dropped))
+        telemetry.metrics.DECISIONS_SHORTENED.set_function(lambda: float(decisions.shortened))
         return health.application(self.checks, alone=self._settings.server.workers == 1)
 
     def _application(self, roster: identities.Roster) -> wsgiref.types.WSGIApplication:

@@ -101,6 +101,13 @@ class Damaged(StoreError):
     """A checkpoint or an archived segment is not as it was written."""
 
 
+class Shortened(StoreError):
+    """A decision cannot be computed again: its record does not hold all that it was made from."""
+
+    def __init__(self, identity: str, why: str) -> None:
+        super().__init__(f"decision {identity} cannot be computed again: {why}")
+
+
 class Held(StoreError):
     """A reader still needs what was to be trimmed."""
 

@@ -23,6 +23,10 @@ STORE_UP = Gauge("topolog_store_up", "1 while the store answers.")
 DECISIONS_DROPPED = Gauge(
     "topolog_decisions_dropped", "Decision records that this process dropped since it started."
 )
+DECISIONS_SHORTENED = Gauge(
+    "topolog_decisions_shortened",
+    "Decision records that this process shortened since it started, because they were too large.",
+)
 LINES_DROPPED = Counter("topolog_log_lines_dropped_total", "Log lines dropped: standard error was blocked.")
 
 RELISTS = Counter("topolog_relists_total", "Lists that replaced a broken watch.", ["kind", "reason"])
