@@ -25,7 +25,7 @@ from app.api import extender, health, introspecting, mounting, services
 from app.framework import configuring, registry
 from app.kube import accessing, binding, clients, decoding
 from app.serving import bodies, contexts, gates, identities, keystores, metering, running
-from app.store import opening, reports
+from app.store import opening, reports, vetting
 from app.verbs import contexts as verb_contexts
 
 _LARGE_BODIES = 2
@@ -61,6 +61,7 @@ class Service:
             # It was there when the master looked, but that is a second ago.
             tell=_waits,
         )
+        self._acceptance = vetting.Acceptance(self._store.log)
         self._client = clients.Client(_access(chosen))
         self.application = self._application(roster)
 
@@ -90,6 +91,7 @@ class Service:
         return {
             "store": str(follower.error) if follower.error is not None else None,
             "keeping": self._store.vetting.trouble(),
+            "appends": self._acceptance.trouble(),
             "state": None
             if follower.caught_up
             else f"reading the log: {snapshot.offset} of {follower.head_seen}",

@@ -28,6 +28,7 @@ from app.store import (
     logs,
     readers,
     vetting,
+    weighing,
 )
 from migrations import running
 
@@ -54,6 +55,7 @@ class Store:
     checkpoints: checkpoints.Checkpoints
     beginnings: beginnings.Beginnings
     vetting: vetting.Vetting
+    scale: weighing.Scale
     archive: archives.Archive | None = None
     """What the log no longer holds; None if nothing is archived."""
     server: embedded.Server | None = None
@@ -206,6 +208,7 @@ def _opened(
         checkpoints=kept,
         beginnings=begin,
         archive=archive,
+        scale=weighing.Scale(client, names),
         vetting=vetting.Vetting(client, durable=options.require_durable and server is None),
         server=server,
     )

@@ -31,6 +31,8 @@ _FOLLOWS = ("get", "time", "xrange", "xread")
 """Commands of the same: the log, the checkpoint to begin with, and how the store stands."""
 _KEEPING = ("del", "exec", "exists", "hdel", "hset", "multi", "persist", "set", "unlink", "watch")
 """Commands that write checkpoints, remove them, and rebuild views."""
+_WEIGHING = ("memory|usage", "xlen")
+"""Commands that tell what the log and the decision records take; they are trimmed by what trims the log."""
 _AUDITING = ("exec", "hlen", "hscan", "multi", "set", "xrevrange")
 """Commands that look at everything of one moment, and keep the report."""
 _MIGRATING = (
@@ -64,6 +66,7 @@ _EXAMPLES: Mapping[str, str] = {
     "hset": "HSET KEY field value",
     "hsetnx": "HSETNX KEY field value",
     "info": "INFO",
+    "memory|usage": "MEMORY USAGE KEY",
     "multi": "MULTI",
     "persist": "PERSIST KEY",
     "ping": "PING",
@@ -75,6 +78,7 @@ _EXAMPLES: Mapping[str, str] = {
     "unwatch": "UNWATCH",
     "watch": "WATCH KEY",
     "xadd": "XADD KEY * field value",
+    "xlen": "XLEN KEY",
     "xrange": "XRANGE KEY - +",
     "xread": "XREAD STREAMS KEY 0",
     "xrevrange": "XREVRANGE KEY + -",
@@ -150,7 +154,7 @@ ROLES: tuple[Role, ...] = (
     Role("recorder", ("append", "rewind", *_FOLLOWING), _FOLLOWS),
     Role("controller", ("append", *_FOLLOWING), (*_FOLLOWS, "xrevrange")),
     Role("extender", ("append", *_FOLLOWING), (*_FOLLOWS, "xadd", "xrevrange")),
-    Role("compactor", ("trim", *_FOLLOWING), (*_FOLLOWS, *_KEEPING)),
+    Role("compactor", ("trim", *_FOLLOWING), (*_FOLLOWS, *_KEEPING, *_WEIGHING)),
     Role("auditor", ("append", *_FOLLOWING), (*_FOLLOWS, *_AUDITING)),
     Role("operator", ("append", *_FOLLOWING), _FOLLOWS),
     Role("migrator", ("read",), ("function|list", "function|load", *_MIGRATING)),
