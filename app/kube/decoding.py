@@ -176,10 +176,10 @@ _NO_POD_STATUS = wire.PodStatus()
 
 def _checked(items: tuple[tuple[str, str], ...], most: int) -> dict[str, str]:
     """Labels as a dict; they become keys of counts and parts of log lines: no control characters."""
-    bounds.check("labels", (key + value for key, value in items), most)
     for key, value in items:
         if len(key) > 317 or len(value) > 63 or not (key.isprintable() and value.isprintable()):
             raise ValueError(f"label {key[:80]!r}={value[:80]!r} is no valid label")
+    bounds.check("labels", (key + value for key, value in items), most)
     return {sys.intern(key): sys.intern(value) for key, value in items}
 
 
