@@ -23,9 +23,9 @@ import app
 from app import plugins, settings, telemetry
 from app.api import extender, health, introspecting, mounting, services
 from app.framework import configuring, registry
-from app.kube import accessing, binding, clients
+from app.kube import accessing, binding, clients, decoding
 from app.serving import bodies, contexts, gates, identities, keystores, metering, running
-from app.store import opening, reports, verdicts
+from app.store import opening, reports, verdicts, vetting
 from app.verbs import contexts as verb_contexts
 
 _LARGE_BODIES = 2
@@ -52,6 +52,7 @@ class Service:
     def __init__(self, chosen: settings.Settings, roster: identities.Roster) -> None:
         self._settings = chosen
         self._plugins = plugins_of(chosen)
+        decoding.keep(self._plugins.annotations())
         self._store = opening.await_store(
             chosen.store,
             cluster=chosen.cluster,
@@ -60,6 +61,7 @@ class Service:
             # It was there when the master looked, but that is a second ago.
             tell=_waits,
         )
+        self._acceptance = vetting.Acceptance(self._store.log)
         self._client = clients.Client(_access(chosen))
         self._reports = reports.Reports(self._store.client, self._store.keys)
         self._verdict = verdicts.Verdict(self._reports, self._store.log)
@@ -92,6 +94,7 @@ class Service:
             "store": str(follower.error) if follower.error is not None else None,
             "keeping": self._store.vetting.trouble(),
             "views": self._verdict.trouble(),
+            "appends": self._acceptance.trouble(),
             "state": None
             if follower.caught_up
             else f"reading the log: {snapshot.offset} of {follower.head_seen}",
@@ -106,6 +109,7 @@ class Service:
         telemetry.metrics.OFFSET.set_function(lambda: follower.snapshot.offset)
         telemetry.metrics.STORE_UP.set_function(lambda: float(follower.error is None))
         telemetry.metrics.DECISIONS_DROPPED.set_function(lambda: float(decisions.dropped))
+        telemetry.metrics.DECISIONS_SHORTENED.set_function(lambda: float(decisions.shortened))
         return health.application(self.checks, alone=self._settings.server.workers == 1)
 
     def _application(self, roster: identities.Roster) -> wsgiref.types.WSGIApplication:

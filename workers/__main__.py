@@ -17,7 +17,7 @@ import click
 
 from app import plugins, settings, telemetry
 from app.framework import configuring, registry
-from app.kube import accessing, clients, electing
+from app.kube import accessing, clients, decoding, electing
 from app.kube import errors as kube_errors
 from app.store import errors as store_errors
 from app.store import opening
@@ -146,6 +146,7 @@ def _work(process: str, config: str | None, make: Make, *, emptied: bool = False
             score_max=chosen.plugins.score_max,
             args=chosen.plugins.args,
         )
+        decoding.keep(built.annotations())
         access = accessing.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
         with (
             contextlib.closing(clients.Client(access)) as client,

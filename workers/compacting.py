@@ -2,7 +2,8 @@
 
 Checkpoint, archive, trim, in this order and each only as far as the one before it: what a checkpoint
 does not cover, an archive does not hold, a reader has not read or an operator wants to keep is never
-removed. It may be killed at any time, and two of them do no harm.
+removed. It may be killed at any time, and two of them do no harm. Where the log or the decision records
+take too much memory (weighing), less is kept than was wanted: the oldest goes first, in the same order.
 """
 
 import threading
@@ -12,9 +13,10 @@ from collections.abc import Callable, Mapping
 from app import settings, telemetry
 from app.domain import snapshots
 from app.store import checkpoints, errors, images, opening
+from workers import weighing
 
 EVERY = 1.0
-"""Seconds between two looks at the log."""
+"""Seconds between two looks at the log; fewer if memory gets short."""
 SEGMENT = 20_000
 """Entries of a segment at most: what one question into the archive reads."""
 _STEP = 20_000
@@ -35,6 +37,7 @@ class Compactor:
         self._store = store
         self._options = options
         self._monotonic = monotonic
+        self._weigher = weighing.Weigher(store.scale, options, monotonic=monotonic)
         self._stopped = threading.Event()
         self._since = monotonic()
         """When the newest checkpoint was made, or this process began."""
@@ -50,6 +53,7 @@ class Compactor:
             "store": self.trouble.get("store"),
             "state": None if self._reached else "reading the log",
             "archive": self.trouble.get("archive"),
+            "memory": self.trouble.get("memory"),
         }
 
     def run(self) -> None:
@@ -58,7 +62,7 @@ class Compactor:
         while not self._stopped.wait(pause if self._reached or self.trouble else 0.0):
             try:
                 self.turn()
-                pause = EVERY
+                pause = min(EVERY, self._weigher.pause)
                 self.trouble.pop("store", None)
             except (errors.StoreAway, errors.Rewound) as away:
                 # Of a loss the recorder takes care: then there is another incarnation to go on in.
@@ -77,6 +81,7 @@ class Compactor:
         store = self._store
         store.follower.catch_up()
         self._reached = True
+        self._weigh()
         snapshot, at_ms = store.follower.dated()
         kept = self._usable(store.checkpoints.headers())
         away: errors.StoreAway | None = None
@@ -87,10 +92,14 @@ class Compactor:
                 # A store whose memory is full takes no checkpoint, but what lets go of what it holds.
                 away = problem
             self._pending = True
-        if self._pending and kept:
+        if kept and (self._pending or self._weigher.excessive):
             self._archive(kept[0])
-            self._pending = not self._trim(snapshot.offset, kept)
+            self._pending = not self._trim(self._target(snapshot.offset - self._options.keep, kept))
+            self._shed(kept)
             self._thin(store.checkpoints.headers())
+        if self._weigher.pressed:
+            used = self._weigher.memory
+            self._failed("memory", MemoryError(f"{used} are used, and nothing more can be trimmed yet"))
         if away is not None:
             raise away
 
@@ -104,16 +113,43 @@ class Compactor:
                 store.checkpoints.remove(header)
         return usable
 
+    # -- memory ----------------------------------------------------------------------------
+
+    def _weigh(self) -> None:
+        try:
+            self._weigher.turn()
+        except errors.Denied as denied:
+            self._failed("memory", denied)
+            return
+        if self._weigher.pressed:
+            self._weigher.relieve()
+        else:
+            self.trouble.pop("memory", None)
+
+    def _shed(self, kept: list[images.Header]) -> None:
+        """Trim what was to be kept, a checkpoint at a time, until neither log nor memory is excessive."""
+        weigher, log = self._weigher, self._store.log
+        while weigher.excessive:
+            oldest = log.oldest()
+            target = self._target(kept[0].offset, [one for one in reversed(kept) if one.offset > oldest])
+            shorter = target is not None and self._trim(target)
+            if shorter:
+                weigher.trimmed(whole=target is kept[0])
+            if not weigher.relieve() and not shorter:
+                break
+
     # -- checkpoint ------------------------------------------------------------------------
 
     def _due(self, snapshot: snapshots.Snapshot, kept: list[images.Header]) -> bool:
         since = snapshot.offset - (kept[0].offset if kept else 0)
         late = self._monotonic() - self._since >= self._options.seconds
-        return since >= self._options.events or (late and since > 0)
+        large = self._weigher.due(kept[0].size if kept else 0)
+        return since >= self._options.events or ((late or large) and since > 0)
 
     def _checkpoint(self, snapshot: snapshots.Snapshot, at_ms: int) -> images.Header:
         header = self._store.checkpoints.write(snapshot, at_ms)
         self._since = self._monotonic()
+        self._weigher.checkpointed()
         telemetry.metrics.CHECKPOINT.set(header.offset)
         telemetry.log.info(
             "made a checkpoint",
@@ -170,15 +206,16 @@ class Compactor:
 
     # -- trim ------------------------------------------------------------------------------
 
-    def _trim(self, head: int, kept: list[images.Header]) -> bool:
-        """Trim to the newest checkpoint below which nobody needs anything; false if a reader does."""
-        log, target = self._store.log, self._target(head, kept)
+    def _trim(self, target: images.Header | None) -> bool:
+        """Trim to a checkpoint; false if a reader needs what is below it."""
+        log = self._store.log
         keep = oldest = log.oldest()
         telemetry.metrics.OLDEST.set(oldest)
         if target is None or target.offset <= oldest:
             return True
         if self._proven(target) is None:
             return False
+        self._store.follower.attend()
         try:
             while keep < target.offset:
                 keep = min(target.offset, keep + _STEP)
@@ -195,11 +232,11 @@ class Compactor:
         telemetry.log.info("trimmed", removed=target.offset - oldest, oldest=target.offset)
         return True
 
-    def _target(self, head: int, kept: list[images.Header]) -> images.Header | None:
-        store = self._store
-        limit = head - self._options.keep
-        if store.archive is not None:
-            limit = min(limit, store.archive.newest())
+    def _target(self, limit: int, kept: list[images.Header]) -> images.Header | None:
+        """The first of the checkpoints that is not beyond the limit, nor beyond what is in the archive."""
+        archive = self._store.archive
+        if archive is not None:
+            limit = min(limit, archive.newest())
         return next((header for header in kept if header.offset <= limit), None)
 
     def _failed(self, step: str, problem: Exception) -> None:

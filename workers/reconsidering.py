@@ -89,7 +89,7 @@ class Reconsiderer:
         due.sort(key=lambda one: (-one.decision.pod.priority, one.decision.pod.created, one.decision.pod.uid))
         woken, supposed = 0, snapshot
         for refused in due:
-            pod = refused.decision.pod
+            pod = snapshot.pod(refused.decision.pod.uid) or refused.decision.pod
             fitting = self._fitting(refused.decision, supposed)
             if not fitting:
                 self._refused[pod.uid] = refused._replace(tried=snapshot.position)

@@ -70,6 +70,8 @@ def from_store(error: store_errors.StoreError) -> Problem:
             )
         case store_errors.Superseded():
             return Problem(410, "PositionGone", f"{error}")
+        case store_errors.Shortened():
+            return Problem(410, "RecordShortened", f"{error}")
         case store_errors.Beyond():
             return bad(f"{error}")
         case store_errors.Busy():

@@ -91,7 +91,7 @@ class Extender:
                 text = f"a call with node names has at most {names_limit} bytes"
                 return problem(413, "BodyTooLarge", text)
             return self._about_nodes[verb](asked, began)
-        except strictness.BadRequest as error:
+        except (strictness.BadRequest, kube_errors.Oversized) as error:
             telemetry.rejected(verb, str(error))
             return problem(400, "BadRequest", str(error))
 
@@ -110,7 +110,11 @@ class Extender:
         if asked.names is None and asked.nodes is None:
             text = "topolog: the request names no nodes: neither NodeNames nor Nodes"
             return Reply(200, replies.filter_error(text))
-        pod, offered = self._read(asked)
+        try:
+            pod, offered = self._read(asked)
+        except kube_errors.Oversized as large:
+            failed = reporting.failed(_named(asked.pod), candidates.Candidates(()), f"topolog: {large}")
+            return self._told(verb, failed, replies.filter_error(failed.error), began)
         run = filtering.run_only_one if single else filtering.run
         try:
             answer = run(self._context, pod, offered)
@@ -193,6 +197,8 @@ class Extender:
         strictness.check(raw)
         try:
             pod, version = decoding.pod_seen(raw)
+        except kube_errors.Oversized:
+            raise
         except kube_errors.Undecodable as error:
             raise strictness.BadRequest(f"Pod: {error}") from error
         if not pod.uid or not pod.name or not pod.namespace:
@@ -209,6 +215,12 @@ class Extender:
         """The reply, after one log line, the metrics, and the decision record."""
         reporting.report(self._context, verb, decided, self._monotonic() - began)
         return Reply(200, body, decided.snapshot)
+
+
+def _named(raw: bytes) -> model.Pod:
+    """What a pod that is too large is known by."""
+    namespace, name, uid = decoding.identity(raw)
+    return model.Pod(uid=uid, namespace=namespace, name=name)
 
 
 def problem(status: int, code: str, message: str) -> Reply:

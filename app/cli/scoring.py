@@ -9,6 +9,7 @@ from app import plugins, settings
 from app.cli import exits, situations, tables
 from app.domain import verdicts
 from app.framework import configuring, cycles, registry, running
+from app.kube import decoding
 
 
 @click.command("score", short_help="Filter and score the nodes of a JSON file.")
@@ -37,6 +38,7 @@ def score_command(config: str | None, file: IO[bytes], output: str) -> None:
         score_max=chosen.score_max,
         args=chosen.args,
     )
+    decoding.keep(rules.annotations())
     try:
         situation = situations.read(file.read(), indexed=rules.indexed())
     except situations.Unreadable as error:

@@ -34,7 +34,7 @@ class Node(Frozen, frozen=True):
     uid: Uid
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
-    """Only the ``topolog.io/`` ones."""
+    """Only those that a plugin reads."""
     taints: tuple[Taint, ...] = ()
     allocatable: dict[str, int] = {}
     unschedulable: bool = False
@@ -59,7 +59,7 @@ class Pod(Frozen, frozen=True):
     name: str
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
-    """Only the ``topolog.io/`` ones."""
+    """Only those that a plugin reads."""
     owners: tuple[Owner, ...] = ()
     requests: dict[str, int] = {}
     node: NodeName = ""

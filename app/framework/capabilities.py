@@ -37,6 +37,15 @@ class Indexes(Plugin, Protocol):
 
 
 @runtime_checkable
+class Keeps(Plugin, Protocol):
+    """Reads annotations of pods or nodes: those that no plugin reads are dropped when objects are decoded."""
+
+    def annotations(self) -> tuple[str, ...]:
+        """Annotation keys, exactly as they are written."""
+        ...
+
+
+@runtime_checkable
 class Filters(Plugin, Protocol):
     """Refuses candidates."""
 
@@ -191,6 +200,7 @@ class Controls(Plugin, Protocol):
 
 KNOWN: tuple[type, ...] = (
     Indexes,
+    Keeps,
     Filters,
     Classifies,
     Softens,

@@ -30,6 +30,7 @@ class Registry:
             raise ConfigurationRefused(f"score_max is {score_max}; it must be at least 1")
         _refuse_conflicts(self.plugins, self.weights)
         self.indexes = tuple(p for p in self.plugins if isinstance(p, capabilities.Indexes))
+        self.keeps = tuple(p for p in self.plugins if isinstance(p, capabilities.Keeps))
         self.filters = tuple(p for p in self.plugins if isinstance(p, capabilities.Filters))
         self.classifies = {p.name: p for p in self.plugins if isinstance(p, capabilities.Classifies)}
         self.softens = {p.name: p for p in self.plugins if isinstance(p, capabilities.Softens)}
@@ -58,6 +59,10 @@ class Registry:
     def indexed(self) -> frozenset[str]:
         """The pod label keys that snapshots must index."""
         return frozenset(key for plugin in self.indexes for key in plugin.indexed())
+
+    def annotations(self) -> frozenset[str]:
+        """The annotations of pods and nodes that some plugin reads: no others are kept."""
+        return frozenset(key for plugin in self.keeps for key in plugin.annotations())
 
     @property
     def digest(self) -> str:

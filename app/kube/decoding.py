@@ -11,20 +11,24 @@ from typing import NamedTuple
 import msgspec
 
 from app.domain import model
-from app.kube import errors, policies, requesting, sharing, wire
+from app.kube import bounds, errors, policies, requesting, sharing, wire
 
 Json = bytes | msgspec.Raw
 Object = model.Pod | model.Node | model.WorkloadPolicy
 
-ANNOTATIONS = "topolog.io/"
-"""Annotations with another prefix are not kept."""
-
-_LONGEST_ANNOTATIONS = 256 * 1024
+_read: tuple[str, ...] = ()
+"""The annotations that are kept; the same for everything that this process decodes."""
 
 _pod = msgspec.json.Decoder(wire.Pod)
 _node = msgspec.json.Decoder(wire.Node)
 _policy = msgspec.json.Decoder(wire.Policy)
 _identity = msgspec.json.Decoder(wire.AnyIdentity)
+
+
+def keep(annotations: frozenset[str]) -> None:
+    """Keep these annotations of pods and nodes from now on: those that plugins read (Registry)."""
+    global _read
+    _read = tuple(sorted(annotations))
 
 
 class Sight(NamedTuple):
@@ -83,7 +87,9 @@ def pods_seen(items: Iterable[wire.Pod]) -> list[Sight]:
 def undecodable(kind: str, raw: Json, problem: Exception) -> errors.Undecodable:
     """The error for an object, with as much of its name as can be read."""
     namespace, name, _ = identity(raw)
-    return errors.Undecodable(kind, f"{namespace}/{name}" if namespace else name, str(problem))
+    meaning = errors.Oversized if isinstance(problem, bounds.Exceeded) else errors.Undecodable
+    reason = bounds.shortened(str(problem), bounds.REASON)
+    return meaning(kind, f"{namespace}/{name}" if namespace else name, reason)
 
 
 def identity(raw: Json) -> tuple[str, str, str]:
@@ -112,7 +118,7 @@ def _pod_of(seen: wire.Pod) -> tuple[model.Pod, str]:
     message, disrupted = "", False
     for condition in status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
-            message = condition.message or ""
+            message = bounds.shortened(condition.message or "", bounds.MESSAGE)
         elif condition.type == "DisruptionTarget" and condition.status == "True":
             disrupted = True
     owners = metadata.owner_references
@@ -146,10 +152,13 @@ def _pod_of(seen: wire.Pod) -> tuple[model.Pod, str]:
 def _node_of(seen: wire.Node) -> tuple[model.Node, str]:
     metadata, spec, status = seen.metadata, seen.spec or wire.NodeSpec(), seen.status or wire.NodeStatus()
     taints = tuple(model.Taint(t.key, t.effect, t.value or "") for t in spec.taints or ())
+    bounds.check("taints", (t.key + t.effect + t.value for t in taints), bounds.TAINTS)
     found = model.Node(
         name=sys.intern(metadata.name),
         uid=metadata.uid,
-        labels=_checked(tuple(metadata.labels.items())) if metadata.labels else _NO_STRINGS,
+        labels=_checked(tuple(metadata.labels.items()), bounds.NODE_LABELS)
+        if metadata.labels
+        else _NO_STRINGS,
         annotations=_annotations(metadata.annotations) if metadata.annotations else _NO_STRINGS,
         taints=taints,
         allocatable=requesting.amounts(tuple((status.allocatable or {}).items())),
@@ -165,28 +174,35 @@ _NO_POD_SPEC = wire.PodSpec()
 _NO_POD_STATUS = wire.PodStatus()
 
 
-def _checked(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
+def _checked(items: tuple[tuple[str, str], ...], most: int) -> dict[str, str]:
     """Labels as a dict; they become keys of counts and parts of log lines: no control characters."""
     for key, value in items:
         if len(key) > 317 or len(value) > 63 or not (key.isprintable() and value.isprintable()):
             raise ValueError(f"label {key[:80]!r}={value[:80]!r} is no valid label")
+    bounds.check("labels", (key + value for key, value in items), most)
     return {sys.intern(key): sys.intern(value) for key, value in items}
 
 
-_labels = sharing.Shared(_checked)
+def _labels_of(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    return _checked(items, bounds.POD_LABELS)
+
+
+_labels = sharing.Shared(_labels_of, weigh=lambda items: sum(len(key) + len(value) for key, value in items))
 
 
 def _owners_of(items: tuple[tuple[str, str, str, bool], ...]) -> tuple[model.Owner, ...]:
+    bounds.check("owners", (kind + name + uid for kind, name, uid, _ in items), bounds.OWNERS)
     return tuple(model.Owner(kind, name, uid, controller) for kind, name, uid, controller in items)
 
 
-_owners = sharing.Shared(_owners_of)
+_owners = sharing.Shared(
+    _owners_of, weigh=lambda items: sum(len(kind) + len(name) + len(uid) for kind, name, uid, _ in items)
+)
 
 
 def _annotations(annotations: dict[str, str]) -> dict[str, str]:
-    kept = {key: value for key, value in annotations.items() if key.startswith(ANNOTATIONS)}
+    kept = {key: annotations[key] for key in _read if key in annotations}
     if not kept:
         return _NO_STRINGS
-    if sum(map(len, kept.values())) > _LONGEST_ANNOTATIONS:
-        raise ValueError(f"more than {_LONGEST_ANNOTATIONS} characters in {ANNOTATIONS} annotations")
+    bounds.check("annotations", kept.values(), bounds.ANNOTATIONS)
     return kept

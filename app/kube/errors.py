@@ -57,3 +57,7 @@ class Undecodable(KubeError):
         self.name = name
         self.reason = reason[:_LONGEST]
         super().__init__(f"{kind} {name or '(unnamed)'} cannot be decoded: {self.reason}")
+
+
+class Oversized(Undecodable):
+    """An object is larger than what is kept of one (bounds)."""

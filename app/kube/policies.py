@@ -5,7 +5,8 @@ everything is judged here. A policy that cannot be followed is kept and shown wi
 far as it can be read; its pods are refused with the reason, never silently scheduled.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import marshmallow
@@ -13,11 +14,23 @@ import msgspec
 from marshmallow import fields, validate
 
 from app.domain import model, selecting
-from app.kube import wire
+from app.kube import bounds, wire
 
 STRICT_DOMAINS = "topolog.io/strict-domains"
 """Annotation: ``"true"`` makes a Preferred policy refuse unlisted and unlabelled nodes, as Kosmos does."""
 
+ENTRIES = 1_000
+"""Entries of spec.allocationPolicy at most; the custom resource definition says the same."""
+_SELECTOR = 16 * 1024
+"""Bytes of the JSON of a selector at most."""
+_ERRORS = 10
+"""Errors that are kept of one policy; there may be one for each entry."""
+_KEY = 317
+"""Characters of a label key at most."""
+_VALUE = 63
+"""Characters of a label value at most: no domain has a longer name."""
+
+_LONG = "is longer than {max} characters"
 _ONE_OF = "must be one of {choices}, not {input!r}"
 _NEEDED: dict[str, str | list[Any] | dict[Any, Any]] = {"required": "is missing", "null": "is missing"}
 
@@ -51,7 +64,9 @@ class _Selector(_Lax):
 
 
 class _Allocation(_Lax):
-    name = fields.String(required=True, error_messages=_NEEDED)
+    name = fields.String(
+        required=True, validate=validate.Length(max=_VALUE, error=_LONG), error_messages=_NEEDED
+    )
     replicas = fields.Integer(
         required=True,
         strict=True,
@@ -68,7 +83,9 @@ class _Allocation(_Lax):
 
 class _Spec(_Lax):
     topologyKey = fields.String(
-        required=True, validate=validate.Length(min=1, error="is empty"), error_messages=_NEEDED
+        required=True,
+        validate=[validate.Length(min=1, error="is empty"), validate.Length(max=_KEY, error=_LONG)],
+        error_messages=_NEEDED,
     )
     labelSelector = fields.Nested(_Selector, required=True, error_messages=_NEEDED)
     allocationPolicy = fields.List(
@@ -86,8 +103,8 @@ class _Spec(_Lax):
 
     @marshmallow.validates("allocationPolicy")
     def _names_differ(self, value: list[dict[str, Any]], **_: object) -> None:
-        names = [one["name"] for one in value if "name" in one]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        times = Counter(one["name"] for one in value if "name" in one)
+        twice = sorted(name for name, count in times.items() if count > 1)
         if twice:
             raise marshmallow.ValidationError(f"names {', '.join(twice)} twice")
 
@@ -129,11 +146,33 @@ def _judged(raw: msgspec.Raw) -> tuple[dict[str, Any], tuple[str, ...]]:
         return {}, ("spec is missing",)
     if not isinstance(spec, dict):
         return {}, ("spec must be an object",)
+    # A null means absent, as everywhere in Kubernetes.
+    given = {key: value for key, value in spec.items() if value is not None}
+    excess = dict(_excess(given))
+    readable = {key: value for key, value in given.items() if key not in excess}
     try:
-        # A null means absent, as everywhere in Kubernetes.
-        return _SCHEMA.load({key: value for key, value in spec.items() if value is not None}), ()
+        return _SCHEMA.load(readable, partial=tuple(excess)), tuple(excess.values())
     except marshmallow.ValidationError as refused:
-        return _mapping(refused.valid_data), tuple(_sentences("spec", refused.messages))
+        errors = (*excess.values(), *_sentences("spec", refused.messages))
+        return _mapping(refused.valid_data), tuple(_few(errors))
+
+
+def _excess(spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The fields that are too large to be read, and what is wrong with them."""
+    allocations, selector = spec.get("allocationPolicy"), spec.get("labelSelector")
+    if isinstance(allocations, list) and len(allocations) > ENTRIES:
+        sentence = f"spec.allocationPolicy has {len(allocations)} entries; at most {ENTRIES} are allowed"
+        yield "allocationPolicy", sentence
+    if (size := len(msgspec.json.encode(selector))) > _SELECTOR:
+        yield "labelSelector", f"spec.labelSelector takes {size} bytes; at most {_SELECTOR} are allowed"
+
+
+def _few(errors: Sequence[str]) -> Iterator[str]:
+    """The first errors, none of them long, and how many more there are."""
+    for error in errors[:_ERRORS]:
+        yield bounds.shortened(error, bounds.REASON)
+    if len(errors) > _ERRORS:
+        yield f"spec has {len(errors) - _ERRORS} more errors"
 
 
 def _sentences(path: str, messages: object) -> Iterator[str]:

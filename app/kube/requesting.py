@@ -8,7 +8,7 @@ the overhead comes on top.
 
 from collections.abc import Iterable
 
-from app.kube import quantities, sharing, wire
+from app.kube import bounds, quantities, sharing, wire
 
 Amounts = dict[str, int]
 _Items = tuple[tuple[str, str | int | float], ...]
@@ -20,7 +20,7 @@ _NONE: Amounts = {}
 def effective(spec: wire.PodSpec | None) -> Amounts:
     """Resource -> amount (cpu in milli-units); shared between pods of the same shape, so never change it.
 
-    Raises ValueError if a quantity is none.
+    Raises ValueError if a quantity is none, Exceeded if it names too many resources.
     """
     if spec is None:
         return _NONE
@@ -34,10 +34,15 @@ def effective(spec: wire.PodSpec | None) -> Amounts:
 
 
 def _allocatable(items: _Items) -> Amounts:
+    bounds.check("resources", (name for name, _ in items), bounds.RESOURCES)
     return {name: quantities.parse(value, name) for name, value in items}
 
 
-amounts = sharing.Shared(_allocatable)
+def _weight(items: _Items) -> int:
+    return sum(len(name) + len(str(value)) for name, value in items)
+
+
+amounts = sharing.Shared(_allocatable, weigh=_weight)
 """Quantities of one object, as items -> amounts; shared, so never change them."""
 
 
@@ -61,10 +66,18 @@ def _sum(shape: _Shape) -> Amounts:
     total = _larger(_added((total, sidecars)), peak)
     if whole:
         total = {**total, **amounts(whole)}
-    return _added((total, amounts(overhead)))
+    found = _added((total, amounts(overhead)))
+    bounds.check("resources", found, bounds.RESOURCES)
+    return found
 
 
-_effective = sharing.Shared(_sum)
+def _weight_of_shape(shape: _Shape) -> int:
+    containers, inits, overhead, whole = shape
+    parts = (*containers, *(items for _, items in inits), overhead, whole)
+    return 16 * len(parts) + sum(map(_weight, parts))
+
+
+_effective = sharing.Shared(_sum, weigh=_weight_of_shape)
 
 
 def _added(parts: Iterable[Amounts]) -> Amounts:

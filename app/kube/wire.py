@@ -11,6 +11,9 @@ import msgspec
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=253, pattern=r"\A[-A-Za-z0-9._:]+\Z")]
 """An object name or uid; laxer than DNS-1123 in letter case only, but never a space, brace or newline."""
 
+Word = Annotated[str, msgspec.Meta(max_length=253)]
+"""A short text that the API server has checked."""
+
 Quantities = dict[str, str | int | float]
 
 
@@ -33,12 +36,12 @@ class Metadata(Wire):
     name: Name
     uid: Name
     namespace: Annotated[str, msgspec.Meta(max_length=63, pattern=r"\A[-A-Za-z0-9._]*\Z")] = ""
-    resource_version: str = ""
+    resource_version: Word = ""
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[Owner] | None = None
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
+    creation_timestamp: Word | None = None
+    deletion_timestamp: Word | None = None
 
 
 class Requirements(Wire):
@@ -57,7 +60,7 @@ class Container(Wire):
 class SchedulingGroup(Wire):
     """core/v1 PodSchedulingGroup."""
 
-    pod_group_name: str | None = None
+    pod_group_name: Word | None = None
 
 
 class PodSpec(Wire):
@@ -67,10 +70,10 @@ class PodSpec(Wire):
     init_containers: list[Container] | None = None
     overhead: Quantities | None = None
     resources: Requirements | None = None
-    node_name: str | None = None
+    node_name: Word | None = None
     priority: int | None = None
-    preemption_policy: str | None = None
-    scheduler_name: str | None = None
+    preemption_policy: Word | None = None
+    scheduler_name: Word | None = None
     scheduling_gates: list[msgspec.Raw] | None = None
     scheduling_group: SchedulingGroup | None = None
 
@@ -86,9 +89,9 @@ class Condition(Wire):
 class PodStatus(Wire):
     """core/v1 PodStatus."""
 
-    phase: str | None = None
-    nominated_node_name: str | None = None
-    start_time: str | None = None
+    phase: Word | None = None
+    nominated_node_name: Word | None = None
+    start_time: Word | None = None
     conditions: list[Condition] | None = None
 
 

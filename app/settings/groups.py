@@ -33,7 +33,7 @@ class Store:
     would have succeeded; shorter than the scheduler's timeout, or its calls time out before we answer."""
     decisions_kept: int = setting(100_000, at_least=0, at_most=100_000_000)
     """How many decision records the store keeps, about 300 bytes each and 2 bits for each candidate;
-    older ones can no longer be explained. 0: none is recorded."""
+    older ones can no longer be explained. 0: none is recorded. See also ``compaction.decision_bytes``."""
     embedded_dir: str = setting("")
     """Folder in which the server that ``topolog up`` starts keeps its data (append-only file). Empty: a
     temporary folder, gone with the process; the state is then read anew from the cluster at each start."""
@@ -196,8 +196,17 @@ class Compaction:
     seconds: float = setting(3600.0, at_least=1, at_most=604_800)
     """And after so many seconds, if anything has come since."""
     keep: int = setting(500_000, at_least=0, at_most=1_000_000_000)
-    """Events that the log keeps at least; what is older is trimmed, and lost where there is no archive. An
-    event takes about 600 bytes of the store's memory."""
+    """Events that the log keeps at least, as long as ``keep_bytes`` and ``memory`` allow; what is older is
+    trimmed, and lost where there is no archive. An event takes about 600 bytes of the store's memory."""
+    keep_bytes: int = setting(512 * _MIB, at_least=_MIB, at_most=1024 * 1024 * _MIB)
+    """Bytes of the store's memory that the log may take: above it, fewer events than ``keep`` are kept. The
+    default is over twice what 500,000 ordinary events take; checkpoints are then made by bytes too."""
+    decision_bytes: int = setting(256 * _MIB, at_least=_MIB, at_most=1024 * 1024 * _MIB)
+    """Bytes of the store's memory that the decision records may take: above it, fewer than
+    ``store.decisions_kept`` are kept. An ordinary record takes 1 to 2 kB."""
+    memory: float = setting(0.75, at_least=0.05, at_most=0.95)
+    """Share of the server's maxmemory above which decision records and events are trimmed that would be kept
+    otherwise, the oldest first, so that appends are not refused. Without maxmemory nothing is."""
     checkpoints: int = setting(12, at_least=3, at_most=1_000)
     """How many checkpoints the store keeps; the older they are, the thinner they lie."""
     reader_timeout: float = setting(60.0, at_least=10, at_most=86_400)

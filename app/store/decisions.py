@@ -24,7 +24,6 @@ _NAMES = 4_000_000
 """Names of candidates that may wait: a few hundred megabytes if no two decisions share any."""
 
 
-_encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(records.Decision)
 
 
@@ -54,6 +53,8 @@ class Decisions:
         self.dropped = 0
         """Decisions that were not recorded."""
         self.written = 0
+        self.shortened = 0
+        """Decisions whose record does not hold everything, because it was too large."""
 
     def start(self) -> None:
         """Begin to write in a thread of its own."""
@@ -145,20 +146,28 @@ class Decisions:
         return next(_read(entries), None)
 
     def candidates(self, decision: records.Decision, snapshot: snapshots.Snapshot) -> frozenset[str]:
-        """The names that were offered; ``snapshot`` is the one at the decision's position (Histories.at)."""
+        """The names that were offered; ``snapshot`` is the one at the decision's position (Histories.at).
+
+        Raises Shortened if they are not on record.
+        """
         if snapshot.position != decision.position:
             raise errors.StoreError(
                 f"decision {decision.id} was taken at {decision.position}, not at {snapshot.position}"
             )
+        if "candidates" in decision.shortened:
+            raise errors.Shortened(decision.id, "its candidates and victims were too many for a record")
         return packing.unpack(decision.candidates, self._known.names(snapshot.nodes))
 
     def recent_candidates(self, decision: records.Decision) -> frozenset[str] | None:
-        """As ``candidates``, by the nodes that the follower remembers; None if it has not got so far.
+        """As ``candidates``, by the nodes that the follower remembers; None if it has not got so far, or they
+        are not on record.
 
         Only for positions that the follower has passed event by event (Follower.subscribe).
         """
         nodes = self._follower.nodes_at(decision.position)
-        return None if nodes is None else packing.unpack(decision.candidates, self._known.names(nodes))
+        if nodes is None or "candidates" in decision.shortened:
+            return None
+        return packing.unpack(decision.candidates, self._known.names(nodes))
 
     def _backwards(self, before: str | None) -> Iterator[list[tuple[str, bytes]]]:
         """Ids and records in pages, newest first."""
@@ -199,7 +208,9 @@ class Decisions:
         given = draft.snapshot
         nodes = self._follower.nodes_at(draft.position) if given is None else given.nodes
         packed = self._known.packed(draft.names, nodes)
-        return _encoder.encode(records.Decision.of(draft, packed))
+        raw, shortened = records.Decision.of(draft, packed).encoded()
+        self.shortened += shortened
+        return raw
 
     def _send(self, records: list[bytes]) -> None:
         adding = "XADD", self._key, "MAXLEN", "~", self._kept, "*", "d"

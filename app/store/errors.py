@@ -118,6 +118,13 @@ class Busy(StoreError):
         super().__init__(f"other positions of the past are being read; waited {waited:g} s for them")
 
 
+class Shortened(StoreError):
+    """A decision cannot be computed again: its record does not hold all that it was made from."""
+
+    def __init__(self, identity: str, why: str) -> None:
+        super().__init__(f"decision {identity} cannot be computed again: {why}")
+
+
 class Held(StoreError):
     """A reader still needs what was to be trimmed."""
 

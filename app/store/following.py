@@ -48,6 +48,12 @@ class Follower(heads.Head):
         if self._reader is not None:
             self._reader.leave()
 
+    def attend(self) -> None:
+        """Note in the store how far this reader has come, so that it keeps nothing from being trimmed."""
+        with self._lock:
+            if self._reader is not None:
+                self._reader.attend(self._snapshot.offset, at_once=True)
+
     def _follow(self, gather: float) -> None:
         pause = _PAUSE_SECONDS
         news: heads.News | None = None

@@ -107,8 +107,8 @@ def memory(facts: findings.Facts) -> Iterator[findings.Finding]:
                 "bad" if share >= _FULL else "poor",
                 full,
                 "appends are refused once it is full",
-                "see that a compactor runs; raise it (CONFIG SET maxmemory), keep fewer decisions"
-                " (store.decisions_kept)",
+                "see that a compactor runs; raise it (CONFIG SET maxmemory), keep less"
+                " (compaction.keep_bytes, compaction.decision_bytes)",
             )
     evicted = _number(facts, "evicted_keys")
     if evicted:

@@ -29,6 +29,7 @@ from app.store import (
     logs,
     readers,
     vetting,
+    weighing,
 )
 from migrations import running
 
@@ -55,6 +56,7 @@ class Store:
     checkpoints: checkpoints.Checkpoints
     beginnings: beginnings.Beginnings
     vetting: vetting.Vetting
+    scale: weighing.Scale
     archive: archives.Archive | None = None
     """What the log no longer holds; None if nothing is archived."""
     server: embedded.Server | None = None
@@ -208,6 +210,7 @@ def _opened(
         checkpoints=kept,
         beginnings=begin,
         archive=archive,
+        scale=weighing.Scale(client, names),
         vetting=vetting.Vetting(client, durable=options.require_durable and server is None),
         server=server,
     )

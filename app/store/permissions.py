@@ -33,6 +33,8 @@ _KEEPING = ("del", "exec", "exists", "hdel", "hset", "multi", "persist", "set", 
 """Commands that write checkpoints, remove them, and rebuild views."""
 _AUDITING = ("exec", "hlen", "hscan", "multi", "set", "xinfo|stream", "xrevrange")
 """Commands that look at everything of one moment, and keep the report."""
+_WEIGHING = ("memory|usage", "xlen")
+"""Commands that show what the log and the decision records take; they are trimmed by what trims the log."""
 _MENDING = ("exec", "multi", "unwatch", "watch", "xdel", "xinfo|stream", "xsetid")
 """Commands that make a log appendable again."""
 _MIGRATING = (
@@ -66,6 +68,7 @@ _EXAMPLES: Mapping[str, str] = {
     "hset": "HSET KEY field value",
     "hsetnx": "HSETNX KEY field value",
     "info": "INFO",
+    "memory|usage": "MEMORY USAGE KEY",
     "multi": "MULTI",
     "persist": "PERSIST KEY",
     "ping": "PING",
@@ -80,6 +83,7 @@ _EXAMPLES: Mapping[str, str] = {
     "xadd": "XADD KEY * field value",
     "xdel": "XDEL KEY 1",
     "xinfo|stream": "XINFO STREAM KEY",
+    "xlen": "XLEN KEY",
     "xrange": "XRANGE KEY - +",
     "xread": "XREAD STREAMS KEY 0",
     "xrevrange": "XREVRANGE KEY + -",
@@ -156,7 +160,7 @@ ROLES: tuple[Role, ...] = (
     Role("recorder", ("append", "rewind", *_FOLLOWING), _FOLLOWS),
     Role("controller", ("append", *_FOLLOWING), (*_FOLLOWS, "xrevrange")),
     Role("extender", ("append", *_FOLLOWING), (*_FOLLOWS, "xadd", "xrevrange")),
-    Role("compactor", ("trim", *_FOLLOWING), (*_FOLLOWS, *_KEEPING)),
+    Role("compactor", ("trim", *_FOLLOWING), (*_FOLLOWS, *_KEEPING, *_WEIGHING)),
     Role("auditor", ("append", *_FOLLOWING), (*_FOLLOWS, *_AUDITING)),
     Role("operator", ("append", *_FOLLOWING), (*_FOLLOWS, *_MENDING)),
     Role("migrator", ("read",), ("function|list", "function|load", *_MIGRATING)),

@@ -18,6 +18,9 @@ from app.store import connecting, errors, keys
 
 EVERY_SECONDS = 5.0
 """How often a reader says where it is."""
+SOON_SECONDS = 0.5
+"""How often one does that has read much since: what it has read may be trimmed only once it says so."""
+_MUCH = 64
 
 
 class Seen(NamedTuple):
@@ -37,14 +40,15 @@ class Reader:
         self._wire = connecting.Wire(client)
         self._key = names.readers
         self.identity = identity or f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(3)}"
-        self._due = 0.0
+        self._due = self._soon = 0.0
         self._attended = False
+        self._offset = 0
 
-    def attend(self, offset: int) -> None:
-        """Say where it is, if it is time to; a store that is away hears of it later."""
+    def attend(self, offset: int, *, at_once: bool = False) -> None:
+        """Say where it is, if it is time to, or ``at_once``; a store that is away hears of it later."""
         now = time.monotonic()
-        if now >= self._due:
-            self._due = now + EVERY_SECONDS
+        if at_once or now >= self._due or (now >= self._soon and offset - self._offset >= _MUCH):
+            self._due, self._soon, self._offset = now + EVERY_SECONDS, now + SOON_SECONDS, offset
             with contextlib.suppress(errors.StoreAway):
                 self._say(str(offset))
                 self._attended = True

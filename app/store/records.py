@@ -1,14 +1,26 @@
 """What is on record of one answer to kube-scheduler, and how records are told apart."""
 
+import hashlib
 from collections.abc import Collection
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from app.domain import model, snapshots
+from app.store import packing
 
 LOOKED_AT = 20_000
 """Records that one question looks through: a fifth of a second of an extender's time."""
+
+
+LONGEST_POD = 4 * 1024
+"""Bytes of a pod that are kept with each attempt to place it; the log has the rest."""
+LONGEST = 64 * 1024
+"""Bytes of a record at most: candidates and victims of the largest clusters take a third of it."""
+_LONGEST_TEXT = 512
+_SENTENCES = 16
+_sorted = msgspec.json.Encoder(order="deterministic")
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,6 +65,10 @@ class Decision(Answered, frozen=True, kw_only=True, omit_defaults=True):
     """See packing; over the names of the nodes at ``position``."""
     count: int
     """How many candidates there were."""
+    shortened: tuple[str, ...] = ()
+    """What is not on record as it was, because it was too large: pod, candidates, victims, reasons."""
+    digest: str = ""
+    """Of the pod as it was sent, if that is not on record: the log may have the very same."""
 
     @classmethod
     def of(cls, draft: Draft, candidates: bytes) -> "Decision":
@@ -60,8 +76,46 @@ class Decision(Answered, frozen=True, kw_only=True, omit_defaults=True):
         shared = {name: getattr(draft, name) for name in _SHARED}
         return cls(**shared, candidates=candidates, count=len(draft.names))
 
+    def encoded(self) -> tuple[bytes, bool]:
+        """The record as it is stored, bounded, and whether something is missing (``shortened``)."""
+        raw = _encoder.encode(self)
+        if len(raw) <= LONGEST_POD:
+            return raw, False
+        record = self
+        if len(_encoder.encode(self.pod)) > LONGEST_POD:
+            record = replace(self, pod=_bare(self.pod), shortened=("pod",), digest=digest(self.pod))
+            raw = _encoder.encode(record)
+        if len(raw) > LONGEST:
+            record = record._bounded()
+            raw = _encoder.encode(record)
+        return raw, record is not self
+
+    def _bounded(self) -> "Decision":
+        """Without what the cluster makes large; each sentence at its beginning."""
+        reasons: dict[str, int] = {}
+        for sentence, nodes in list(self.reasons.items())[:_SENTENCES]:
+            short = sentence[:_LONGEST_TEXT]
+            reasons[short] = reasons.get(short, 0) + nodes
+        return replace(
+            self,
+            candidates=packing.pack((), None),
+            victims={},
+            reasons=reasons,
+            error=self.error[:_LONGEST_TEXT],
+            shortened=(*self.shortened, "candidates", "victims", "reasons"),
+        )
+
 
 _SHARED = Answered.__struct_fields__
+
+
+def digest(pod: model.Pod) -> str:
+    """Equal for equal pods; what was said about them matters to no decision."""
+    return hashlib.sha256(_sorted.encode(replace(pod, unscheduled=""))).hexdigest()[:16]
+
+
+def _bare(pod: model.Pod) -> model.Pod:
+    return replace(pod, labels={}, annotations={}, owners=(), requests={}, unscheduled="")
 
 
 class Found(NamedTuple):

@@ -1,7 +1,7 @@
-"""Whether the server keeps what it acknowledges: looked at now and then, for readiness.
+"""Whether the server keeps what it acknowledges, and takes more: looked at now and then, for readiness.
 
-Asked of INFO, which every role may read, and of CONFIG where the user may; what cannot be seen there is
-left to ``topolog doctor``.
+The first is asked of INFO, which every role may read, and of CONFIG where the user may; what cannot be seen
+there is left to ``topolog doctor``.
 """
 
 import threading
@@ -11,7 +11,7 @@ from typing import Any
 import redis
 from redis import exceptions
 
-from app.store import connecting, errors, findings, keeping
+from app.store import connecting, errors, findings, keeping, logs
 
 _CONFIG = (
     "appendonly",
@@ -24,6 +24,9 @@ _CONFIG = (
 EVERY = 10.0
 """Seconds that an answer holds."""
 _SOON = 1.0
+_TRIED_EVERY = 2.0
+"""Seconds that it holds whether an append of nothing was taken."""
+_PATIENCE = 0.5
 
 
 def facts(client: redis.Redis, *, kind: str = "", tls: bool = False) -> findings.Facts:
@@ -81,6 +84,38 @@ class Vetting:
     def _matters(self, found: findings.Finding) -> bool:
         # Without an append-only file the state can be read anew; a log with holes cannot be lived with.
         return self._durable or not found.subject.startswith("append")
+
+
+class Acceptance:
+    """Whether the store takes appends; may be asked by any thread.
+
+    INFO does not say it for each of the reasons (memory, disk, replicas), so nothing is appended, in earnest.
+    """
+
+    def __init__(self, log: logs.Log) -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._due = 0.0
+        self._trouble: str | None = None
+
+    def trouble(self) -> str | None:
+        """Why appends are refused; None if they are not. Tries again when the last answer is old."""
+        if time.monotonic() >= self._due and self._lock.acquire(blocking=False):
+            try:
+                self._trouble = self._tried()
+                self._due = time.monotonic() + _TRIED_EVERY
+            finally:
+                self._lock.release()
+        return self._trouble
+
+    def _tried(self) -> str | None:
+        try:
+            self._log.append(logs.Batch(events=()), timeout=_PATIENCE)
+        except errors.Rewound:
+            return None  # Readers see to that.
+        except errors.StoreError as refused:
+            return f"appends are refused: {refused}"
+        return None
 
 
 def _said(found: findings.Finding) -> str:

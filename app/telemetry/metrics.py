@@ -23,6 +23,10 @@ STORE_UP = Gauge("topolog_store_up", "1 while the store answers.")
 DECISIONS_DROPPED = Gauge(
     "topolog_decisions_dropped", "Decision records that this process dropped since it started."
 )
+DECISIONS_SHORTENED = Gauge(
+    "topolog_decisions_shortened",
+    "Decision records that this process shortened since it started, because they were too large.",
+)
 LINES_DROPPED = Counter("topolog_log_lines_dropped_total", "Log lines dropped: standard error was blocked.")
 
 RELISTS = Counter("topolog_relists_total", "Lists that replaced a broken watch.", ["kind", "reason"])
@@ -52,6 +56,15 @@ CHECKPOINT = Gauge("topolog_checkpoint_offset", "Offset of the newest checkpoint
 ARCHIVED = Gauge("topolog_archived_offset", "Offset up to which everything is in the archive.")
 OLDEST = Gauge("topolog_oldest_offset", "Offset of the oldest event that the log holds.")
 TRIMMED = Counter("topolog_trimmed_events_total", "Events removed from the log.")
+LOG_BYTES = Gauge("topolog_log_bytes", "Bytes of the store's memory that the log takes.")
+DECISIONS_BYTES = Gauge(
+    "topolog_decisions_bytes", "Bytes of the store's memory that the decision records take."
+)
+DECISIONS_TRIMMED = Counter(
+    "topolog_trimmed_decisions_total",
+    "Decision records removed because they, or the whole store, took too much.",
+)
+MEMORY_USED = Gauge("topolog_store_memory_used_ratio", "Used part of the store's maxmemory; 0 without one.")
 COMPACTIONS_FAILED = Counter(
     "topolog_failed_compactions_total", "Checkpoints, archivings and trims that failed.", ["step"]
 )

@@ -61,10 +61,15 @@ class Recent:
 class Recents:
     """The last pods that were asked about: filter's work is reused by prioritize and bind."""
 
-    def __init__(self, kept: int = 512, holding: int = 16) -> None:
-        """``kept``: pods; ``holding``: of the latest ones, candidates and trace too, which are large."""
+    def __init__(self, kept: int = 512, holding: int = 16, size: int = 16 * 1024 * 1024) -> None:
+        """``kept``: pods; ``holding``: of the latest ones, candidates and trace too, which are large;
+        ``size``: bytes of the JSON of all pods, but for the latest one.
+        """
         self._kept = kept
         self._holding = holding
+        self._size = size
+        self.taken = 0
+        """Bytes of the JSON of all pods."""
         self._held: deque[Recent] = deque()
         self._by_uid: OrderedDict[model.Uid, Recent] = OrderedDict()
         self._by_spelling: dict[bytes, Recent] = {}
@@ -79,15 +84,21 @@ class Recents:
         return self._by_spelling.get(raw)
 
     def put(self, recent: Recent) -> None:
-        """Remember a pod; the oldest is forgotten when there are too many."""
+        """Remember a pod; the oldest are forgotten when there are too many, or they are too large."""
         with self._lock:
             former = self._by_uid.pop(recent.pod.uid, None)
-            if former is None and len(self._by_uid) >= self._kept:
-                _, former = self._by_uid.popitem(last=False)
             if former is not None:
-                self._by_spelling.pop(former.spelled, None)
+                self._forget(former)
+            self.taken += len(recent.spelled)
+            while self._by_uid and (len(self._by_uid) >= self._kept or self.taken > self._size):
+                self._forget(self._by_uid.popitem(last=False)[1])
             self._by_uid[recent.pod.uid] = recent
             self._by_spelling[recent.spelled] = recent
+
+    def _forget(self, former: Recent) -> None:
+        """The pod is no longer found by its uid; let go of the rest."""
+        self._by_spelling.pop(former.spelled, None)
+        self.taken -= len(former.spelled)
 
     def hold(self, recent: Recent, offered: candidates.Candidates) -> None:
         """Remember what the pod was offered, and forget what one some calls ago was."""

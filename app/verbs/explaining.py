@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from app.domain import counting, model, snapshots, verdicts
 from app.framework import cycles, registry, running
-from app.store import decisions, histories, records
+from app.store import decisions, errors, histories, records
 from app.verbs import diagnosing, equivalence, preempting
 
 Victims = Mapping[model.NodeName, Sequence[model.Uid]]
@@ -76,7 +76,9 @@ def explain(
     past: histories.Histories,
     plugins: registry.Registry,
 ) -> Explanation:
-    """The explanation of a recorded decision; raises StoreError, Trimmed if its position is gone."""
+    """The explanation of a recorded decision; raises StoreError: Trimmed if its position is gone, Shortened
+    if the record lacks what it was made from and the log does not have that either.
+    """
     snapshot = past.of(decision.position)
     cycle = _cycle(decision, book.candidates(decision, snapshot), snapshot, plugins)
     trace = _trace(decision, cycle, plugins)
@@ -194,7 +196,7 @@ def _cycle(
     snapshot: snapshots.Snapshot,
     plugins: registry.Registry,
 ) -> cycles.Cycle:
-    pod = decision.pod
+    pod = _pod(decision, snapshot)
     if decision.verb == "bind":
         # kube-scheduler sends bind only the pod's names; what it is like stands in the log.
         pod = snapshot.pod(pod.uid) or pod
@@ -202,6 +204,22 @@ def _cycle(
     elif decision.verb == "preempt":
         candidates = frozenset(decision.victims)
     return cycles.cycle(pod, candidates, snapshot, score_max=plugins.score_max)
+
+
+def _pod(decision: records.Decision, snapshot: snapshots.Snapshot) -> model.Pod:
+    """The pod that was decided about. Raises Shortened."""
+    if "pod" not in decision.shortened:
+        return decision.pod
+    known = snapshot.pod(decision.pod.uid)
+    if known is not None and records.digest(known) == decision.digest:
+        return known
+    if decision.error or decision.verb == "bind":
+        return decision.pod  # Not what decided.
+    raise errors.Shortened(
+        decision.id,
+        "the pod as it was sent was too large for a record, and the log holds another version of it at"
+        f" {decision.position}",
+    )
 
 
 def _trace(decision: records.Decision, cycle: cycles.Cycle, plugins: registry.Registry) -> verdicts.Trace:

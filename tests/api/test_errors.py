@@ -65,6 +65,7 @@ def test_a_form_that_nobody_has_is_406(still: worlds.World) -> None:
         (store_errors.Rewound("another log"), 503, "StoreRewound"),
         (store_errors.Gap("7 is missing"), 503, "StoreRewound"),
         (store_errors.Trimmed(40), 410, "PositionTrimmed"),
+        (store_errors.Shortened("1-0", "the pod was too large"), 410, "RecordShortened"),
         (store_errors.Beyond(9, 3), 400, "BadRequest"),
         (store_errors.Unreadable("a newer event"), 503, "StoreRefused"),
     ],

@@ -233,3 +233,15 @@ def test_what_was_not_looked_through_is_said(world: worlds.World, monkeypatch: p
         token = body(response)["metadata"]["continue"]
         pages += 1
     assert (seen, pages) == (ids[1::-1], 2)
+
+
+def test_a_decision_that_cannot_be_computed_again_says_why(world: worlds.World) -> None:
+    """Its record was shortened, and the log never had the pod as it was sent."""
+    heavy = {f"label-{number}": "x" * 60 for number in range(150)}
+    (identity,) = decide(world, worlds.pod("web-3", **heavy))
+    told = body(world.client.get(f"/apis/v1/decisions/{identity}"))
+    assert told["shortened"] == ["pod"]
+    assert len(told["nodes"]) == told["candidates"] == 6
+    response = world.client.get("/apis/v1/pods/shop/web-3/explain")
+    assert_problem(response, 410, "RecordShortened", f"decision {identity} cannot be computed again")
+    assert_problem(response, 410, "RecordShortened", "the log holds another version of it")

@@ -211,6 +211,29 @@ def test_the_store_comes_back_with_what_it_had(
     assert dict(after.counts) == stage.store.log.counts()
 
 
+def test_an_extender_whose_appends_are_refused_is_not_ready_and_says_why(
+    stage: stages.Stage, own: str, pods: dict[str, stages.Json]
+) -> None:
+    one, node = stage.replicas[0], f"{own}-1"
+    one.ready()
+    used = int(stage.store.client.info("memory")["used_memory"])
+    stage.store.client.config_set("maxmemory", str(used // 2))
+    try:
+        waiting.eventually(lambda: one.readiness()[0] == 503, "it is not ready")
+        said = one.readiness()[1]
+        assert "[-] appends: appends are refused: the store refuses work for now: " in said
+        assert "used memory > 'maxmemory'" in said
+        # Nothing is bound unrecorded, and what only reads goes on.
+        refused = stage.caller().post("/bind", stages.bind(pods["hard"], node)).json["Error"]
+        assert "maxmemory" in refused
+        assert stage.bound(pods["hard"]) == ""
+        passes(stage.caller(), pods["hard"], [node])
+    finally:
+        stage.store.client.config_set("maxmemory", "0")
+    one.ready()
+    assert stage.caller().post("/bind", stages.bind(pods["hard"], node)).json == {"Error": ""}
+
+
 def test_an_extender_that_starts_without_the_store_waits_for_it(stage: stages.Stage, no_store: None) -> None:
     late = stage.extend("late")
     try:

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from app.simulation import populating
 from tests.e2e import waiting
 from tests.extender import stages
 
@@ -475,3 +476,37 @@ def test_a_poison_object_is_an_event_and_the_stream_goes_on(stage: stages.Stage,
     assert "labels" in event["reason"]
     assert viewer.ask("GET", f"/apis/v1/pods/{own}/after").status == 200
     assert viewer.ask("GET", f"/apis/v1/pods/{own}/poison").status == 404
+
+
+def test_a_pod_that_is_too_large_is_refused_with_the_reason_and_the_others_go_on(
+    stage: stages.Stage, own: str
+) -> None:
+    """What it costs is a line in the log and a small record for each attempt."""
+    stage.node(f"{own}-1")
+    before = stage.seen().offset
+    labels = {f"label-{number}": "x" * 60 for number in range(4_000)}
+    large = populating.pod(own, "large", labels)
+    large["metadata"]["uid"] = f"uid-{own}-large"
+    stage.api.objects.say("pods", json.dumps({"type": "ADDED", "object": large}).encode())
+    viewer, caller = stage.caller("viewer"), stage.caller()
+    reply = caller.post("/filter", stages.request(large, f"{own}-1"))
+    assert (reply.status, reply.json["NodeNames"]) == (200, None)
+    assert "labels have" in reply.json["Error"]
+    assert "at most 16384 are kept" in reply.json["Error"]
+    assert caller.post("/prioritize", stages.request(large, f"{own}-1")).status == 400
+    other = caller.post("/filter", stages.request(stage.pod(own, "other"), f"{own}-1")).json
+    assert (other["Error"], other["NodeNames"]) == ("", [f"{own}-1"])
+
+    def shown() -> stages.Json:
+        answer = viewer.ask("GET", f"/apis/v1/pods/{own}/large/explain")
+        return answer.json if answer.status == 200 else {}
+
+    explained = waiting.eventually(shown, "the decision is on record")
+    assert "labels have" in explained["difference"]
+    assert explained["decision"]["outcome"] == "error"
+    stage.seen()
+    found = viewer.ask("GET", f"/apis/v1/events?from={before}&type=Quarantined").json["items"]
+    (event,) = [one["data"] for one in found if one["data"].get("object") == f"{own}/large"]
+    assert "labels have" in event["reason"]
+    raws = stage.store.log.raws(before, stage.store.log.head().offset)
+    assert max(len(bytes(raw.e)) for raw in raws) < 2_000

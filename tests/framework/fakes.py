@@ -27,6 +27,14 @@ class Indexing(Idle):
 
 
 @dataclass(frozen=True, slots=True)
+class Keeping(Idle):
+    name: str = "Keeping"
+
+    def annotations(self) -> tuple[str, ...]:
+        return ("fake.example/read",)
+
+
+@dataclass(frozen=True, slots=True)
 class Filtering(Idle):
     """Refuses these nodes; or nodes that hold pods, if it is told to look."""
 

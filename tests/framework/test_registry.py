@@ -11,6 +11,7 @@ from tests.framework import fakes
 
 BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Indexes: fakes.Indexing(),
+    capabilities.Keeps: fakes.Keeping(),
     capabilities.Filters: fakes.Filtering(),
     capabilities.Classifies: fakes.Classifying(),
     capabilities.Softens: fakes.Softening(),
@@ -37,6 +38,7 @@ def test_a_plugin_is_sorted_by_what_it_can_do(kind: type) -> None:
         name
         for name in (
             "indexes",
+            "keeps",
             "filters",
             "scores",
             "ranks",
@@ -61,6 +63,11 @@ def test_a_plugin_is_sorted_by_what_it_can_do(kind: type) -> None:
 
 def test_indexed_keys_are_gathered() -> None:
     assert registry.Registry([fakes.Idle(), fakes.Indexing()]).indexed() == {"fake-index"}
+
+
+def test_annotations_that_plugins_read_are_gathered() -> None:
+    assert registry.Registry([fakes.Idle(), fakes.Keeping()]).annotations() == {"fake.example/read"}
+    assert registry.Registry([fakes.Idle()]).annotations() == frozenset()
 
 
 def test_interest_is_told_by_name_in_order() -> None:

@@ -1,13 +1,14 @@
 """From Kubernetes JSON to the model: every field that scheduling depends on, and poison."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
 
 from app.domain import model
-from app.kube import decoding, errors, kinds
+from app.kube import bounds, decoding, errors, kinds, sharing
 
 Json = dict[str, Any]
 
@@ -50,11 +51,20 @@ def test_bytes_and_raw_mean_the_same() -> None:
     assert decoding.pod(raw) == decoding.pod(FROM_SCHEDULER.encode())
 
 
+@pytest.fixture
+def reading() -> Iterator[None]:
+    """A plugin reads one annotation."""
+    decoding.keep(frozenset(("read.example/a",)))
+    yield
+    decoding.keep(frozenset())
+
+
+@pytest.mark.usefixtures("reading")
 def test_everything_that_the_model_holds() -> None:
     found = pod(
         metadata={
             "labels": {"app": "x"},
-            "annotations": {"topolog.io/a": "1", "other.example/b": "2"},
+            "annotations": {"read.example/a": "1", "topolog.io/unread": "2"},
             "ownerReferences": [
                 {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "o", "controller": True}
             ],
@@ -83,7 +93,7 @@ def test_everything_that_the_model_holds() -> None:
         namespace="ns",
         name="p",
         labels={"app": "x"},
-        annotations={"topolog.io/a": "1"},
+        annotations={"read.example/a": "1"},
         owners=(model.Owner("DaemonSet", "d", "o", True),),
         node="n",
         nominated="m",
@@ -180,13 +190,14 @@ def test_equal_parts_are_kept_once() -> None:
     assert one.requests is other.requests
 
 
+@pytest.mark.usefixtures("reading")
 def test_a_node() -> None:
     body = {
         "metadata": {
             "name": "n",
             "uid": "u",
             "labels": {"zone": "a"},
-            "annotations": {"topolog.io/x": "1", "y": "2"},
+            "annotations": {"read.example/a": "1", "topolog.io/unread": "2"},
         },
         "spec": {"unschedulable": True, "taints": [{"key": "k", "effect": "NoSchedule", "timeAdded": None}]},
         "status": {
@@ -199,7 +210,7 @@ def test_a_node() -> None:
         name="n",
         uid="u",
         labels={"zone": "a"},
-        annotations={"topolog.io/x": "1"},
+        annotations={"read.example/a": "1"},
         taints=(model.Taint("k", "NoSchedule"),),
         allocatable={"cpu": 3920, "memory": 2**30, "pods": 110},
         unschedulable=True,
@@ -212,7 +223,8 @@ BAD = [
     pytest.param({"metadata": {"labels": {"a": "x\ny"}}}, id="newline in a label"),
     pytest.param({"metadata": {"labels": {"a\x00": "x"}}}, id="NUL in a label key"),
     pytest.param({"metadata": {"labels": {"a": "x" * 64}}}, id="label that is too long"),
-    pytest.param({"metadata": {"annotations": {"topolog.io/a": "x" * 300_000}}}, id="giant annotation"),
+    pytest.param({"metadata": {"labels": {f"l{n}": "x" * 60 for n in range(4_000)}}}, id="4,000 labels"),
+    pytest.param({"spec": {"nodeName": "n" * 10_000}}, id="endless name of the node"),
     pytest.param({"metadata": {"name": "a b"}}, id="space in the name"),
     pytest.param({"metadata": {"name": "a\n"}}, id="newline behind the name"),
     pytest.param({"metadata": {"uid": "{x}"}}, id="brace in the uid"),
@@ -231,6 +243,67 @@ def test_a_bad_pod_is_told_by_name(parts: Json) -> None:
     assert refused.value.kind == "pods"
     assert "\n" not in refused.value.name
     assert refused.value.reason
+
+
+def test_an_annotation_that_no_plugin_reads_costs_nothing() -> None:
+    assert pod(metadata={"annotations": {"topolog.io/a": "x" * 250_000}}) == pod()
+
+
+OVERSIZED = [
+    pytest.param({"labels": {f"l{n}": "x" * 60 for n in range(4_000)}}, {}, "labels", id="labels"),
+    pytest.param({"annotations": {"read.example/a": "x" * 10_000}}, {}, "annotations", id="annotations"),
+    pytest.param(
+        {"ownerReferences": [{"kind": "Job", "name": f"o{n}", "uid": "u" * 36} for n in range(1_000)]},
+        {},
+        "owners",
+        id="owners",
+    ),
+    pytest.param(
+        {}, {"containers": containers({f"r{n}.example/x": "1" for n in range(1_000)})}, "resources", id="many"
+    ),
+    pytest.param(
+        {},
+        {"containers": containers(*({f"r{n}.example/x": "1"} for n in range(1_000)))},
+        "resources",
+        id="one each",
+    ),
+]
+
+
+@pytest.mark.usefixtures("reading")
+@pytest.mark.parametrize(("metadata", "spec", "part"), OVERSIZED)
+def test_a_pod_that_is_too_large_is_refused_with_the_part_and_the_bound(
+    metadata: Json, spec: Json, part: str
+) -> None:
+    with pytest.raises(errors.Oversized, match=rf"its {part} have \d+ characters; at most \d+ are kept"):
+        pod(metadata=metadata, spec=spec)
+
+
+def test_a_node_with_more_labels_than_a_pod_may_have_is_kept() -> None:
+    labels = {f"feature.node.kubernetes.io/{n:04}": "true" for n in range(1_000)}
+    body = {"metadata": {"name": "n", "uid": "u", "labels": labels}}
+    assert decoding.node(json.dumps(body).encode()).labels == labels
+    body["metadata"]["labels"] = {f"feature.node.kubernetes.io/{n:04}": "true" for n in range(3_000)}
+    with pytest.raises(errors.Oversized, match="labels"):
+        decoding.node(json.dumps(body).encode())
+
+
+def test_the_message_of_a_condition_is_shortened() -> None:
+    condition = {"type": "PodScheduled", "status": "False", "message": "m" * 30_000}
+    assert len(pod(status={"conditions": [condition]}).unscheduled) == bounds.MESSAGE
+
+
+def test_what_is_shared_is_bounded_by_its_weight() -> None:
+    made: list[str] = []
+
+    def make(text: str) -> str:
+        made.append(text[0])
+        return text
+
+    shared = sharing.Shared(make, weigh=len, heaviest=100)
+    for text in ("a" * 40, "b" * 40, "a" * 40, "c" * 40, "a" * 40):
+        shared(text)
+    assert made == ["a", "b", "c", "a"]
 
 
 @pytest.mark.parametrize(

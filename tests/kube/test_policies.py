@@ -1,13 +1,18 @@
 """Which WorkloadPolicies can be followed, and what is said about the others."""
 
 import json
+import pathlib
+import time
 from typing import Any
 
+import msgspec
 import pytest
+import yaml
 
 from app.domain import model
-from app.kube import decoding, errors
+from app.kube import decoding, errors, policies
 
+ROOT = pathlib.Path(__file__).parent.parent.parent
 Json = dict[str, Any]
 
 GOOD: Json = {
@@ -126,6 +131,53 @@ def test_an_invalid_policy_says_where_and_why(spec: object, error: str) -> None:
 def test_an_invalid_policy_is_shown_as_far_as_it_can_be_read() -> None:
     found = policy(GOOD | {"allocationType": "require"})
     assert (found.topology_key, len(found.allocations)) == ("zone", 2)
+
+
+def numbered(count: int) -> Json:
+    return allocating(*({"name": f"d{at}", "replicas": 1} for at in range(count)))
+
+
+def test_a_policy_may_have_so_many_entries_and_no_more() -> None:
+    assert len(policy(numbered(policies.ENTRIES)).allocations) == policies.ENTRIES
+    found = policy(numbered(policies.ENTRIES + 1))
+    assert found.errors == ("spec.allocationPolicy has 1001 entries; at most 1000 are allowed",)
+    assert (found.allocations, found.topology_key, found.type) == ((), "zone", "Required")
+
+
+def test_the_definition_of_the_resource_has_the_same_bound() -> None:
+    crd = yaml.safe_load((ROOT / "deploy" / "crds" / "kosmos.io_workloadpolicies.yaml").read_text())
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    assert schema["allocationPolicy"]["maxItems"] == policies.ENTRIES
+
+
+def test_a_policy_of_16000_entries_is_judged_at_once() -> None:
+    """It took 2.4 s, in which nothing else was decoded."""
+    spec = numbered(16_000)
+    began = time.process_time()
+    assert policy(spec).errors
+    assert time.process_time() - began < 1.0
+
+
+@pytest.mark.parametrize(
+    ("spec", "error"),
+    [
+        (
+            GOOD | {"labelSelector": {"matchLabels": {f"l{at}": "x" * 60 for at in range(4_000)}}},
+            "spec.labelSelector takes",
+        ),
+        (GOOD | {"topologyKey": "k" * 100_000}, "spec.topologyKey is longer than 317 characters"),
+        (
+            allocating({"name": "a" * 100_000, "replicas": 1}),
+            "spec.allocationPolicy[0].name is longer than 63",
+        ),
+        (GOOD | {"allocationType": "x" * 100_000}, "spec.allocationType must be one of"),
+        (allocating(*({"name": f"d{at}"} for at in range(1_000))), "spec has 990 more errors"),
+    ],
+)
+def test_what_is_kept_of_an_oversized_policy_is_bounded(spec: Json, error: str) -> None:
+    found = policy(spec)
+    assert any(one.startswith(error) for one in found.errors), found.errors
+    assert len(msgspec.json.encode(found)) < 8 * 1024
 
 
 def test_only_a_policy_without_a_name_is_undecodable() -> None:

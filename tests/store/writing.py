@@ -62,3 +62,8 @@ def release(log: logs.Log, snapshot: snapshots.Snapshot, released: events.Placem
         logs.Batch(events=(released,), increments=projection.increments),
         logs.Guard(versions={name: snapshot.version(name) for name in subjects}),
     )
+
+
+def batch(note: str) -> logs.Batch:
+    """One event about a pod whose label is ever so long."""
+    return logs.Batch(events=[seen("heavy", note=note)])

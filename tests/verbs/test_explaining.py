@@ -13,7 +13,7 @@ from app import plugins
 from app.domain import events, model, projecting, verdicts
 from app.framework import registry
 from app.kube import binding
-from app.store import logs, opening, records
+from app.store import errors, logs, opening, records
 from app.verbs import candidates, contexts, explaining, filtering, preempting, prioritizing, reporting
 
 POLICY = "workload-policy/kosmos.io"
@@ -193,3 +193,70 @@ def test_an_answer_without_the_state_is_told_from_what_the_log_says(store: openi
     explanation = explaining.explain(decision, store.decisions, store.histories, recorded.plugins)
     assert "1 of 1 nodes were kept then" in explanation.difference
     assert not explanation.fits
+
+
+HEAVY = {f"label-{at}": "x" * 60 for at in range(150)}
+
+
+def asked(recorded: Recorded, pod: model.Pod) -> filtering.Answer:
+    offered = candidates.Candidates(["n0", "n1"])
+    answer = filtering.run(recorded.context, pod, offered)
+    reporting.report(recorded.context, "filter", reporting.filtered(answer, offered), 0.001)
+    return answer
+
+
+def stored(store: opening.Store) -> int:
+    """Bytes that the records take."""
+    return int(store.client.memory_usage(store.keys.decisions) or 0)
+
+
+def test_a_large_pod_is_on_record_by_its_digest_and_is_explained_from_the_log(store: opening.Store) -> None:
+    recorded = Recorded(store, 5)
+    pod = model.Pod(uid="u", namespace="ns", name="p", labels=HEAVY | {POLICY: "absent"})
+    recorded.append(events.NodeSeen(node=model.Node(name="n0", uid="n0")), events.PodSeen(pod=pod))
+    # What the API server says about the pod since then decides nothing.
+    answer = asked(recorded, msgspec.structs.replace(pod, unscheduled="0/2 nodes are available"))
+    (decision,) = recorded.records()
+    assert (decision.shortened, store.decisions.shortened) == (("pod",), 1)
+    assert stored(store) < 6_000
+    explanation = explaining.explain(decision, store.decisions, store.histories, recorded.plugins)
+    assert explanation.trace.refusals == answer.trace.refusals != ()
+    assert explanation.difference == ""
+
+
+def test_a_shortened_record_that_the_log_cannot_complete_is_not_computed_again(store: opening.Store) -> None:
+    recorded = Recorded(store, 6)
+    pod = model.Pod(uid="u", namespace="ns", name="p", labels=HEAVY | {POLICY: "absent"})
+    recorded.append(events.NodeSeen(node=model.Node(name="n0", uid="n0")))
+    asked(recorded, pod)
+    recorded.append(events.PodSeen(pod=msgspec.structs.replace(pod, labels=HEAVY)))
+    asked(recorded, pod)
+    found = recorded.records()
+    assert [decision.shortened for decision in found] == [("pod",)] * 2
+    for decision in found:
+        with pytest.raises(errors.Shortened, match=f"{decision.id} cannot be .* another version of it at"):
+            explaining.explain(decision, store.decisions, store.histories, recorded.plugins)
+
+
+def test_a_record_is_bounded_whatever_was_asked(store: opening.Store) -> None:
+    recorded = Recorded(store, 7)
+    victims = {f"node-{at}": tuple(f"uid-{at}-{number}" * 3 for number in range(20)) for at in range(1_000)}
+    pod = model.Pod(uid="u", namespace="ns", name="p", labels=HEAVY)
+    recorded.append(events.PodSeen(pod=pod))
+    vetoed = preempting.run(recorded.context, pod, victims)
+    reporting.report(recorded.context, "preempt", reporting.preempted(pod, vetoed, victims), 0.001)
+    (decision,) = recorded.records()
+    assert decision.shortened == ("pod", "candidates", "victims", "reasons")
+    assert (decision.count, decision.kept) == (1_000, len(vetoed.kept))
+    assert stored(store) < 2 * records.LONGEST
+    with pytest.raises(errors.Shortened, match="too many for a record"):
+        explaining.explain(decision, store.decisions, store.histories, recorded.plugins)
+
+
+def test_an_ordinary_record_holds_everything(store: opening.Store) -> None:
+    recorded = Recorded(store, 8)
+    recorded.append(*(events.NodeSeen(node=model.Node(name=f"n{at}", uid=f"n{at}")) for at in range(8)))
+    for _ in range(20):
+        recorded.decide()
+    assert {decision.shortened for decision in recorded.records()} == {()}
+    assert store.decisions.shortened == 0

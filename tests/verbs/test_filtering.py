@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from app.domain import verdicts
+from app.domain import model, verdicts
 from app.store import embedded
-from app.verbs import candidates, errors, filtering, prioritizing
+from app.verbs import candidates, contexts, errors, filtering, prioritizing
 from tests.verbs import replicas
 
 JOB = {"rl-job-group": "train"}
@@ -35,6 +35,33 @@ def test_what_was_decided_is_reused_until_something_happens(shop: replicas.Clust
     after = filtering.run(one.context, remembered.pod, names).trace
     assert after.refused == {"h1"}
     assert after.position.offset == first.position.offset + 1
+
+
+def test_pods_are_remembered_up_to_a_number_of_bytes() -> None:
+    recents = contexts.Recents(size=10_000)
+
+    def asked(uid: str, size: int) -> contexts.Recent:
+        recent = contexts.Recent(
+            spelled=uid.encode().ljust(size), pod=model.Pod(uid=uid, namespace="ns", name=uid)
+        )
+        recents.put(recent)
+        return recent
+
+    small = [asked(f"s{at}", 1_000) for at in range(5)]
+    assert [recents.get(one.pod.uid) for one in small] == small
+    assert recents.taken == 5_000
+    large = asked("large", 7_000)
+    assert [recents.get(one.pod.uid) for one in small] == [None, None, *small[2:]]
+    assert [recents.spelled(one.spelled) for one in small] == [None, None, *small[2:]]
+    assert recents.taken == 10_000
+    # One that alone is larger is remembered until the next one comes: its own prioritize comes at once.
+    alone = asked("alone", 20_000)
+    assert (recents.get("alone"), recents.spelled(large.spelled), recents.taken) == (alone, None, 20_000)
+    after = asked("after", 1_000)
+    assert (recents.get("alone"), recents.get("after"), recents.taken) == (None, after, 1_000)
+    # A pod that is sent again in another form is counted once.
+    asked("after", 3_000)
+    assert recents.taken == 3_000
 
 
 def test_filter_writes_nothing(shop: replicas.Cluster) -> None:

@@ -76,7 +76,7 @@ def test_it_makes_checkpoints_and_trims_what_they_cover(
         offsets = [header.offset for header in other.checkpoints.headers()]
         assert offsets == [160, 140, 120]
         assert store.log.oldest() == 120
-        assert compactor.checks() == {"store": None, "state": None, "archive": None}
+        assert compactor.checks() == {"store": None, "state": None, "archive": None, "memory": None}
     with reopened(store, store_server) as later:
         assert images.digest(later.follower.catch_up()) == images.digest(past.states[160])
         found = [images.digest(later.histories.at(at)) for at in (120, 121, 139, 140, 155, 160)]

@@ -29,12 +29,13 @@ class Decision(Schema):
     error = schemas.text("What went wrong.")
     milliseconds = schemas.real("How long it took.")
     configuration = schemas.text("The configuration that decided it.")
+    shortened = schemas.texts("What was too large to be kept: pod, candidates, victims, reasons.")
 
 
 class DecisionDetail(Decision):
     """One decision, its inputs included."""
 
-    nodes = schemas.texts("The nodes offered, by name.")
+    nodes = schemas.texts("The nodes offered, by name; empty if they are not on record (shortened).")
     victims = fields.Dict(
         keys=fields.String(),
         values=fields.List(fields.String()),
@@ -71,9 +72,12 @@ def one(_: pages.Query, identifier: str) -> pages.Body:
     moments.take()
     given, decision = services.current(), find(identifier)
     pod = decision.pod
+    nodes: list[str] = []
+    if "candidates" not in decision.shortened:
+        nodes = sorted(given.decisions.candidates(decision, given.histories.of(decision.position)))
     return {
         **_row(decision),
-        "nodes": sorted(given.decisions.candidates(decision, given.histories.of(decision.position))),
+        "nodes": nodes,
         "victims": {node: list(uids) for node, uids in decision.victims.items()},
         "explain": f"/apis/v1/pods/{pod.namespace}/{pod.name}/explain?decision={decision.id}",
     }
@@ -156,4 +160,5 @@ def _row(decision: records.Decision) -> pages.Body:
         "error": decision.error,
         "milliseconds": decision.milliseconds,
         "configuration": decision.configuration,
+        "shortened": list(decision.shortened),
     }
