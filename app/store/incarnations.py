@@ -52,6 +52,16 @@ class Standing(NamedTuple):
     """What somebody knew of and the log no longer holds; None while all is well."""
     recorded_ms: int
     """When a recorder last wrote, by the store's clock; 0 if never."""
+    run: str
+    """The server's run_id: another one after a restart or a failover."""
+    vouched: str
+    """The run in which a recorder last vouched for the log; empty if none has since the incarnation began."""
+
+    @property
+    def restarted(self) -> bool:
+        """The server is not the one that was vouched for: it may lack the end of the log."""
+        return self.vouched not in ("", self.run)
+
     now_ms: int
     """The store's clock."""
 

@@ -15,8 +15,14 @@ SCHEMA = 2
 HEAD = "offset"
 """Field of meta: the last offset of the log."""
 
+RUN = "run"
+"""Field of meta: the ``run_id`` of the server in which a recorder last vouched for the log."""
+
 RESERVED = frozenset(
-    ("incarnation", "former", HEAD, "head", "at", "epoch", "writer", "recorded", "lost", "schema", "counts")
+    (
+        *("incarnation", "former", HEAD, "head", "at", "epoch", "writer", "recorded", "lost", "schema"),
+        *("counts", RUN),
+    )
 )
 """Fields of meta that are no checkpoints of a kind."""
 
@@ -44,7 +50,8 @@ class Keys:
         self.meta = self.prefix + "meta"
         """Hash: incarnation and the former one, offset (the last), at (its ms), epoch, writer, recorded (ms),
         schema, counts (the name of the live counts), ``rv:KIND`` checkpoints, lost while it is known that
-        the log is not whole, and head: no number any more, which keeps functions of schema 1 from writing."""
+        the log is not whole, run (the server's run_id when a recorder last vouched for the log),
+        and head: no number any more, which keeps functions of schema 1 from writing."""
         self.versions = self.prefix + "versions"
         """Hash: subject -> offset of its latest event; absent if the subject does not exist."""
         self.counts = f"{self.prefix}counts:{counting.FORM}"

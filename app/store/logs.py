@@ -54,6 +54,8 @@ class Batch(msgspec.Struct, frozen=True):
     """By how much the events change each count (Projection.increments)."""
     marks: Mapping[str, str] = {}
     """Checkpoints to set beside them, such as ``{"rv:pods": "123"}``."""
+    run: str = ""
+    """The run of the server that a recorder vouches for; refused if it is not the present one."""
 
 
 class Appended(msgspec.Struct, frozen=True):
@@ -272,6 +274,7 @@ class Log:
         """What the store says about itself; asks nothing of its functions."""
         with connecting.translated():
             now: Any = self._client.time()
+            about: Any = self._client.info("server")
         meta = self._hash(self._names.meta)
         return incarnations.Standing(
             incarnation=meta.get("incarnation", ""),
@@ -281,6 +284,8 @@ class Log:
             former=meta.get("former", ""),
             lost=incarnations.read_lost(meta.get("lost", "")),
             recorded_ms=int(meta.get("recorded", "0")),
+            run=connecting.text(about["run_id"]),
+            vouched=meta.get(keys.RUN, ""),
             now_ms=1000 * int(now[0]) + int(now[1]) // 1000,
         )
 
@@ -378,7 +383,8 @@ def _arguments(batch: Batch, guard: Guard) -> list[str | bytes | int]:
         for subject in projecting.touched(event):
             touched[subject] = 0 if projecting.ends(event, subject) else place
     increments = {key: by for key, by in batch.increments.items() if by}
-    pairs = (touched, guard.versions, guard.ceilings, increments, batch.marks)
+    marks = {**batch.marks, keys.RUN: batch.run} if batch.run else batch.marks
+    pairs = (touched, guard.versions, guard.ceilings, increments, marks)
     arguments: list[str | bytes | int] = [
         guard.epoch,
         guard.writer,

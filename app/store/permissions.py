@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from app.store import keys
 
 FUNCTIONS: Mapping[str, tuple[str, ...]] = {
-    "append": ("get", "hdel", "hmget", "hset", "set", "time", "xadd", "xrange"),
+    "append": ("get", "hdel", "hmget", "hset", "info", "set", "time", "xadd", "xrange"),
     "attend": ("hdel", "hset", "time"),
     "doubt": ("hmget", "hset", "xrange"),
     "read": ("hmget", "xrange"),

@@ -6,7 +6,7 @@ What the recorder does is done here by ``see``, so that a test says when the wat
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import msgspec
 
@@ -245,8 +245,8 @@ class Cluster:
 
     # -- the recorder's side ---------------------------------------------------------------
 
-    def see(self) -> int:
-        """Bring everything that the API server has into the log, as a new list would; the head."""
+    def see(self, kinds: Collection[str] = model.KINDS) -> int:
+        """Bring all of the kinds that the API server has into the log, as a new list would; the head."""
         follower, log = self._recorder.follower, self._recorder.log
         while True:
             before = follower.catch_up()
@@ -256,9 +256,13 @@ class Cluster:
             ]
             pods = [decoding.pod(msgspec.json.encode(p)) for p in self.api.objects.all("pods")]
             happened = [
-                *observing.nodes_listed(before, nodes),
-                *observing.policies_listed(before, policies),
-                *observing.pods_listed(before, pods),
+                *(observing.nodes_listed(before, nodes) if "nodes" in kinds else ()),
+                *(observing.policies_listed(before, policies) if "workloadpolicies" in kinds else ()),
+                *(observing.pods_listed(before, pods) if "pods" in kinds else ()),
+                *(
+                    events.Relisted(kind, "", "1", "first list")
+                    for kind in sorted(before.unlisted.intersection(kinds))
+                ),
             ]
             if not happened:
                 return before.offset
