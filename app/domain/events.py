@@ -195,6 +195,10 @@ class StoreRewound(Event, frozen=True, tag="StoreRewound"):
         return "store:incarnation"
 
 
+RUN = "store:run"
+"""Whoever places a pod expects its version: what was decided before a restart is decided again after it."""
+
+
 class StoreRestarted(Event, frozen=True, tag="StoreRestarted"):
     """The store's server is another process than the one that the log was last vouched for in.
 
@@ -210,7 +214,7 @@ class StoreRestarted(Event, frozen=True, tag="StoreRestarted"):
 
     @property
     def subject(self) -> str:
-        return "store:run"
+        return RUN
 
 
 class EpochAdopted(Event, frozen=True, tag="EpochAdopted"):

@@ -17,7 +17,18 @@ from structlog import testing
 
 from app.kube import leases
 from app.store import connecting, errors, incarnations, keys, opening
-from tests.campaigns import clocks, clusters, failing, living, parts, promises, tellings, troubles, wires
+from tests.campaigns import (
+    clocks,
+    clusters,
+    failing,
+    living,
+    parts,
+    promises,
+    servers,
+    tellings,
+    troubles,
+    wires,
+)
 
 STEPS = 70
 COMPARED = 3
@@ -47,8 +58,15 @@ class Simulation:
         self._client = connecting.connect(url)
         """With this one's connections nothing ever goes wrong."""
         self._replica = failing.Replica(self._client)
+        self._server = servers.Server(self._client)
         self._fails_over = self.die.random() < 0.35
-        self.watchdog = promises.Watchdog(self._client, keys.Keys(self._name), self.cluster, steady=steady)
+        self.watchdog = promises.Watchdog(
+            self._client,
+            keys.Keys(self._name),
+            self.cluster,
+            steady=steady,
+            monotonic=self.clock.monotonic,
+        )
         self._depth = 0
         self._busy: set[parts.Recorder] = set()
         """Recorders at work: each is one thread, and takes no other step meanwhile."""
@@ -56,7 +74,7 @@ class Simulation:
         self._store = troubles.Troubles(self.clock, self.faults, self._client)
         self._store.between, self._store.tell = self.between, self.tell
         self._store.trimming, self._store.trimmed = self.watchdog.read, self.watchdog.trimmed
-        self._store.gone = self.watchdog.gone
+        self._store.gone, self._store.appended = self.watchdog.gone, self.watchdog.read
         self._stores: list[opening.Store] = []
         self._extenders: list[parts.Extender | None] = [None, None]
         self._recorders: list[parts.Recorder] = []
@@ -87,6 +105,7 @@ class Simulation:
         with contextlib.ExitStack() as stack:
             stack.enter_context(testing.capture_logs())
             stack.enter_context(clocks.installed(self.clock, self._seed))
+            stack.enter_context(self._server.played())
             stack.enter_context(wires.shared(self._client))
             stack.enter_context(wires.watched(self._store.watch, self._store.plain))
             stack.enter_context(mock.patch("workers.recording.LINGER", 0.0))
@@ -374,16 +393,21 @@ class Simulation:
             self._replica.empty()
         self.watchdog.compare()
         self._replica.promote()
+        self._server.restart()
         self._store.forget()
-        self.tell(f"the store fails over: {self.watchdog.failed_over() or 'nothing'} is lost")
+        self.tell(f"the store fails over: {self.watchdog.failed_over(self._note()) or 'nothing'} is lost")
 
     def _noted(self) -> bool:
         """The recorder has left word of what is in the present log."""
+        known = self._note()
+        return known is not None and known.incarnation == self.watchdog.incarnation
+
+    def _note(self) -> incarnations.Known | None:
+        """What the Lease says was in the log."""
         with contextlib.suppress(Exception):
             note = leases.note(self.cluster.objects.get("leases", _LEASE), "topolog.io/known")
-            known = incarnations.read_known(note)
-            return known is not None and known.incarnation == self.watchdog.incarnation
-        return False
+            return incarnations.read_known(note)
+        return None
 
     def _opened(self, *, emptied: bool = False) -> opening.Store | None:
         """The store as a process opens it that starts now; None if it cannot start."""
