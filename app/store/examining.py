@@ -39,7 +39,12 @@ def examine(options: settings.Store, names: keys.Keys) -> list[findings.Finding]
             *keeping.replication(seen),
             *_located(client),
             findings.transport(seen),
-            *_tried(names, "users", "acl|dryrun", lambda: trying.users(client, names, target)),
+            *_tried(
+                names,
+                "users",
+                "acl|dryrun",
+                lambda: trying.users(client, names, target, placements=options.placements),
+            ),
             *_tried(names, "functions", "function|list", lambda: _functions(client, names)),
             findings.latency(_round_trips(client)),
             *_tried(names, "clock", "time", lambda: [findings.clock(_ahead(client))]),

@@ -90,7 +90,7 @@ BUGS = (
     ),
     Bug(
         "a gone subject keeps a version",
-        "app.store.logs:_arguments",
+        "app.store.batches:arguments",
         "touched[subject] = 0 if projecting.ends(event, subject) else place",
         "touched[subject] = place",
     ),

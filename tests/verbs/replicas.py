@@ -139,8 +139,11 @@ def recent(pod: model.Pod) -> contexts.Recent:
 class Cluster:
     """An API server, and the log of what is seen of it."""
 
-    def __init__(self, api: apiservers.ApiServer, url: str, name: str) -> None:
+    def __init__(
+        self, api: apiservers.ApiServer, url: str, name: str, *, placements: str = "acknowledged"
+    ) -> None:
         self.api = api
+        self._placements = placements
         self.url = url
         self.name = name
         self._stack = contextlib.ExitStack()
@@ -174,7 +177,7 @@ class Cluster:
 
     def _opened(self, patience: float = 2.0) -> opening.Store:
         chosen = registry.Registry([plugin() for plugin in plugins.IN_TREE])
-        options = settings.Store(url=self.url, socket_timeout=patience)
+        options = settings.Store(url=self.url, socket_timeout=patience, placements=self._placements)
         store = opening.open_store(options, cluster=self.name, indexed=chosen.indexed())
         self._stack.callback(store.close)
         return store
@@ -284,10 +287,10 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(url: str, name: str) -> Iterator[Cluster]:
+def cluster(url: str, name: str, *, placements: str = "acknowledged") -> Iterator[Cluster]:
     """A cluster with a host and a member node and the policy of nobody yet."""
     with apiservers.ApiServer() as api:
-        made = Cluster(api, url, name)
+        made = Cluster(api, url, name, placements=placements)
         try:
             yield made
         finally:
