@@ -70,10 +70,10 @@ BUGS = (
         "",
     ),
     Bug(
-        "a new incarnation goes on from old checkpoints of watches",
-        LUA,
-        "or string.sub(field, 1, 3) == 'rv:'",
-        "",
+        "a watch goes on after a restart as if nothing were missing",
+        "workers.leading:Office._enter",
+        'if name.removeprefix("rv:") not in snapshot.unlisted',
+        "if True",
     ),
     Bug(
         "trimming takes the entry at the checkpoint along",

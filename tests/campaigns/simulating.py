@@ -223,6 +223,7 @@ class Simulation:
             (self._compact, 0.5),
             (self._trouble, 0.3),
             (self._fail_over, 0.4 if self._fails_over else 0.0),
+            (self._lose_a_term, 0.1 if self._fails_over and self._depth == 1 else 0.0),
         ]
 
     def between(self, what: str) -> None:
@@ -230,6 +231,8 @@ class Simulation:
         if self._calm or self._depth > DEPTH or self.die.random() > 0.25:
             return
         self.tell(f"meanwhile ({what}):")
+        if what == "before a Binding" and self._fails_over and self.die.random() < 0.5:
+            self._lose_a_placement()
         if self._fails_over and self.die.random() < 0.1:
             # What somebody has just read or written is lost before he goes on from it.
             self._fail_over()
@@ -361,6 +364,8 @@ class Simulation:
         self._lately = waiting
         if not pods:
             return
+        if self._fails_over and self.die.random() < 0.3:
+            self._replica.follow()
         pod, node = self.die.choice(pods), self.die.choice(sorted(clusters.NODES))
         which = self.die.randrange(len(self._extenders))
         extender = self._extenders[which]
@@ -382,11 +387,86 @@ class Simulation:
             was = self.cluster.bound.get(meta["uid"], set())
             promises.demand(was == {node}, "P7", f"{meta['name']} is said to be on {node}, is on {was}")
 
+    # -- what seldom comes about by itself ---------------------------------------------------
+
+    def _lose_a_placement(self) -> None:
+        """The store fails over between a placement and its Binding, and people want more pods at once."""
+        self._fail_over(now=True)
+        if self.die.random() < 0.3:
+            self._hand_over()
+        for _ in range(3):
+            self._recorded_through()
+        for _ in range(3):
+            self._bind()
+
+    def _hand_over(self) -> None:
+        """Who has recorded a loss is told to end before it has settled, and somebody else leads."""
+        idle = self._idle()
+        if not idle:
+            return
+        recorder = self.die.choice(idle)
+        with self._at_work(recorder):
+            recorder.turn()
+            if recorder.leads or not recorder.handed_over():
+                return
+            self.tell(f"{recorder.name} is stopped in the middle")
+            self._recorders.remove(recorder)
+            recorder.resign()
+            recorder.close()
+        self._start_recorder()
+
+    def _recorded_through(self) -> None:
+        """A recorder hears everything that there is to be heard."""
+        idle = self._idle()
+        if idle:
+            recorder = next((one for one in idle if one.leads), idle[0])
+            with self._at_work(recorder):
+                if recorder.leads or recorder.begin():
+                    self._heard(recorder)
+
+    def _lose_a_term(self) -> None:
+        """A recorder is frozen, another one records and dies, the store loses that; the first one goes on."""
+        leading = [one for one in self._idle() if one.leads]
+        if not leading:
+            return
+        frozen = leading[0]
+        if self.die.random() < 0.5:
+            self._fail_over(now=True)
+            self._recorded_through()
+        for other in [one for one in self._idle() if one is not frozen]:
+            self._recorders.remove(other)
+            other.close()
+        frozen.freeze(True)
+        self.tell(f"{frozen.name} is frozen for a term")
+        self._start_recorder()
+        self.clock.advance(parts.TERMS.lease + 2 * parts.TERMS.retry)
+        self._recorded_through()
+        self._replica.follow()
+        self._life.people()
+        self._recorded_through()
+        self.clock.advance(parts.TERMS.retry + 1.0)  # leaves its note
+        for other in [one for one in self._idle() if one is not frozen]:
+            self._recorders.remove(other)
+            other.close()
+        for which in range(len(self._extenders)):
+            self._extenders[which] = None
+        self._fail_over(now=True)
+        frozen.freeze(False)
+        self.clock.advance(parts.TERMS.lease + 2 * parts.TERMS.retry)
+        if frozen not in self._recorders:
+            return
+        with self._at_work(frozen):
+            frozen.turn()
+            frozen.begin()
+
     # -- the store ---------------------------------------------------------------------------
 
-    def _fail_over(self) -> None:
-        """The master is gone, and a replica that lagged behind takes over; or it starts without its files."""
-        if not self._replica.begun or self.die.random() < 0.5:
+    def _fail_over(self, *, now: bool = False) -> None:
+        """The master is gone, and a replica that lagged behind takes over; or it starts without its files.
+
+        Unless it has to be ``now`` the replica may only be brought up to date.
+        """
+        if not self._replica.begun or (not now and self.die.random() < 0.5):
             self._replica.follow()
             return
         if self.die.random() < 0.15 and self._noted():
