@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from app import telemetry
 from app.domain import events, snapshots
 from app.kube import electing
+from app.kube import errors as kube_errors
 from app.store import errors, following, incarnations, logs
 from workers import doubting
 
@@ -115,14 +116,18 @@ class Office:
         kinds: Iterable[str],
         *,
         settle: float = doubting.SETTLE,
+        uid: Callable[[], str] = str,
     ) -> None:
-        """``kinds``: names of what is listed; ``settle``: see doubting.SETTLE."""
+        """``uid``: that of the Kubernetes cluster, empty if nobody can tell (kube.identifying).
+
+        ``kinds``: names of what is listed; ``settle``: see doubting.SETTLE."""
         self._elector = elector
         elector.note = self.known
         self._log = log
         self._follower = follower
         self._kinds = tuple(kinds)
         self._settle = settle
+        self._uid = uid
         self._listen = min(_LISTEN, settle)
         self._stopped = threading.Event()
         self._tenure: electing.Tenure | None = None
@@ -175,6 +180,10 @@ class Office:
                 return term
             except errors.StoreAway as away:
                 self._wait(f"the store is away: {away}")
+            except errors.OtherCluster as other:
+                self._wait(str(other))
+            except kube_errors.KubeError as problem:
+                self._wait(f"it cannot be seen which cluster this is: {problem}")
             except (errors.Fenced, errors.Rewound) as problem:
                 self.heal(problem)
         return None
@@ -225,6 +234,9 @@ class Office:
         # The era of the epochs was read: only who holds the Lease after that may use it.
         if not self._elector.confirm():
             return None
+        uid = self._uid()
+        if uid and standing.kubernetes not in ("", uid):
+            raise errors.OtherCluster(self._log.cluster, standing.kubernetes, uid)
         lost = self._lost(tenure, standing)
         if lost is not None:
             self._begin(tenure, lost, f"it should hold {lost.incarnation}/{lost.offset}")
@@ -234,7 +246,8 @@ class Office:
         if guard.epoch:
             elected = events.RecorderElected(by=guard.writer, epoch=guard.epoch)
             doubts = doubting.restarted(standing, self._elector.identity)
-            self._log.append(logs.Batch(events=(*doubts, elected), run=standing.run), guard)
+            batch = logs.Batch(events=(*doubts, elected), run=standing.run, kubernetes=uid)
+            self._log.append(batch, guard)
             if doubts:
                 self._reason = "the store was restarted"
             snapshot = self._follower.catch_up(timeout=60.0)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from app import telemetry
 from app.domain import events, projecting
-from app.kube import clients, kinds, reflecting
+from app.kube import clients, identifying, kinds, reflecting
 from app.store import collecting, errors, following, logs
 from workers import doubting, drafting, gathering, leading
 
@@ -61,7 +61,12 @@ class Recorder:
         self._gatherer: gathering.Gatherer | None = None
         self._stopped = threading.Event()
         self._office = leading.Office(
-            elector or leading.Alone(), log, follower, [kind.name for kind in self._kinds], settle=settle
+            elector or leading.Alone(),
+            log,
+            follower,
+            [kind.name for kind in self._kinds],
+            settle=settle,
+            uid=identifying.Identity(client).uid,
         )
         self._guard = logs.NO_GUARD
         self._marks: dict[str, str] = {}

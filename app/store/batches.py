@@ -39,6 +39,8 @@ class Batch(msgspec.Struct, frozen=True):
     """Checkpoints to set beside them, such as ``{"rv:pods": "123"}``."""
     run: str = ""
     """The run of the server that a recorder vouches for; refused if it is not the present one."""
+    kubernetes: str = ""
+    """The UID of the Kubernetes cluster that it is of; refused if the log is another one's."""
 
 
 class Appended(msgspec.Struct, frozen=True):
@@ -65,7 +67,8 @@ def arguments(batch: Batch, guard: Guard) -> list[str | bytes | int]:
         for subject in projecting.touched(event):
             touched[subject] = 0 if projecting.ends(event, subject) else place
     increments = {key: by for key, by in batch.increments.items() if by}
-    marks = {**batch.marks, keys.RUN: batch.run} if batch.run else batch.marks
+    claims = {keys.RUN: batch.run, keys.KUBERNETES: batch.kubernetes}
+    marks = {**batch.marks, **{name: value for name, value in claims.items() if value}}
     pairs = (touched, guard.versions, guard.ceilings, increments, marks)
     flat: list[str | bytes | int] = [
         guard.epoch,

@@ -57,6 +57,9 @@ class Standing(NamedTuple):
     vouched: str
     """The run in which a recorder last vouched for the log; empty if none has since the incarnation began."""
 
+    kubernetes: str
+    """The UID of the cluster's kube-system namespace; empty if no recorder has said it yet."""
+
     @property
     def restarted(self) -> bool:
         """The server is not the one that was vouched for: it may lack the end of the log."""

@@ -227,6 +227,11 @@ class Log:
     # -- incarnations ------------------------------------------------------------------------
 
     @property
+    def cluster(self) -> str:
+        """The name of the cluster whose log it is."""
+        return self._names.cluster
+
+    @property
     def incarnation(self) -> str:
         """The history that is followed here."""
         return self.seen.incarnation
@@ -259,6 +264,7 @@ class Log:
             recorded_ms=int(meta.get("recorded", "0")),
             run=connecting.text(about["run_id"]),
             vouched=meta.get(keys.RUN, ""),
+            kubernetes=meta.get(keys.KUBERNETES, ""),
             now_ms=1000 * int(now[0]) + int(now[1]) // 1000,
         )
 

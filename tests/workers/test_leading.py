@@ -3,6 +3,7 @@
 Real servers and a simulated API server, whose Lease decides. Who wins an election: tests/kube.
 """
 
+import contextlib
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 from app import settings
 from app.domain import events, model, projecting
+from app.kube import accessing, clients
+from app.simulation import apiservers
 from app.store import connecting, embedded, errors, incarnations, keys, logs, opening
 from tests.workers import conftest
 
@@ -426,6 +429,49 @@ def test_a_log_of_an_earlier_version_is_gone_on_with_as_it_is(own: Own) -> None:
     second = own.record(settle=60.0).ready()
     assert not [one for one in second.store.log.read(at) if isinstance(one.event, events.Relisted)]
     assert own.log.standing().vouched == own.log.standing().run
+
+
+def named(cluster: conftest.Cluster, uid: str) -> None:
+    """The cluster gets the kube-system namespace that makes it this one."""
+    metadata = {"name": "kube-system", "uid": uid}
+    cluster.server.objects.create("namespaces", {"metadata": metadata})
+
+
+def test_another_cluster_of_the_same_name_is_refused_by_its_own_sentence(own: Own) -> None:
+    named(own.cluster, "uid-of-the-first")
+    filled(own)
+    assert own.log.standing().kubernetes == "uid-of-the-first"
+    head = own.log.head()
+    with (
+        apiservers.ApiServer() as server,
+        contextlib.closing(clients.Client(accessing.plain(server.url))) as client,
+    ):
+        other = conftest.Cluster(server, client)
+        named(other, "uid-of-the-second")
+        other.node("foreign")
+        second = conftest.Recording(own.open(), other)
+        conftest.eventually(
+            lambda: "is that of another Kubernetes cluster" in str(second.recorder.checks()), "it is refused"
+        )
+        said = str(second.recorder.checks()["store"])
+        assert "UID uid-of-the-first, here it has uid-of-the-second" in said
+        assert "Give one of the two another name (setting cluster)" in said
+        assert "adopt" not in said
+        assert own.log.head() == head
+        second.stop()
+    assert "foreign" not in own.extender.follower.catch_up().nodes
+
+
+def test_a_store_that_says_of_no_cluster_takes_the_first_that_comes(own: Own) -> None:
+    filled(own).stop()
+    assert own.log.standing().kubernetes == ""
+    named(own.cluster, "uid-of-the-first")
+    own.record().ready()
+    assert own.log.standing().kubernetes == "uid-of-the-first"
+    # Two that come at the same time: the function takes one of them.
+    guard = logs.Guard(epoch="9" * 30, writer="other")
+    with pytest.raises(errors.Rewound):
+        own.log.append(logs.Batch(events=(), kubernetes="uid-of-the-second"), guard)
 
 
 def test_a_store_emptied_while_nobody_looked_is_filled_again(own: Own) -> None:

@@ -138,7 +138,7 @@ local function append(keys, argv)
   local at_marks = at_increments + 2 * increments
 
   local state = redis.call('HMGET', meta, 'incarnation', 'offset', 'epoch', 'writer', 'at', 'lost',
-    'schema', 'counts', 'run')
+    'schema', 'counts', 'run', 'kubernetes')
   if foreign(state[1], state[7]) or (state[1] and state[8] ~= counts) then
     return { 'SCHEMA', state[7] or '0' }
   end
@@ -170,7 +170,8 @@ local function append(keys, argv)
   -- nobody goes on before a recorder has vouched for this one. A new era of epochs may begin.
   local vouched = marked(argv, at_marks, marks, 'run')
   local needed = vouched or (not lower(stored, epoch) and state[9])
-  if needed and needed ~= server_run() then
+  local claimed = marked(argv, at_marks, marks, 'kubernetes')
+  if (needed and needed ~= server_run()) or (claimed and state[10] and claimed ~= state[10]) then
     return { 'REWOUND', state[1], head }
   end
   if fenced(epoch, writer, stored, state[4] or '') then
