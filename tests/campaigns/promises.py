@@ -107,6 +107,8 @@ class Watchdog:
         self._monotonic = monotonic
         self._doubtful = False
         """There was a failover, and no recorder has said so yet."""
+        self._unseen = False
+        """A failover could not be seen: what it has lost may be given away again, and run unrecorded."""
         self._noted = False
         """What is lost stood in the Lease: it has to be named."""
         self._strays: list[Stray] = []
@@ -142,8 +144,11 @@ class Watchdog:
         (policy,) = self._cluster.all("workloadpolicies")
         return {one["name"]: one["replicas"] for one in policy["spec"]["allocationPolicy"]}
 
-    def failed_over(self, note: incarnations.Known | None = None) -> Loss | None:
-        """The store is another one, with less or the same; what it lost. ``note``: that of the Lease."""
+    def failed_over(self, note: incarnations.Known | None = None, *, doubted: bool = False) -> Loss | None:
+        """The store is another one, with less or the same; what it lost. ``note``: that of the Lease.
+
+        ``doubted``: it is seen to be another one. If it is not, only those who know of a loss notice it.
+        """
         before = self.fold
         found = [_entry(raw) for raw in self._raws(0)]
         kept = found[-1].offset if found else 0
@@ -161,7 +166,8 @@ class Watchdog:
             self._named = {named: at for named, at in self._named.items() if at <= kept}
             self._lost.update((self.incarnation, entry.offset, int(entry.at)) for entry in gone)
             self._excused = True
-        self._doubtful = any(isinstance(one, events.RecorderElected) for one in map(_event, survivors))
+        self._doubtful = doubted
+        self._unseen |= loss is not None and not doubted
         self._noted = note is not None and self.gone((note.incarnation, note.offset, note.at_ms or 0))
         until = self._monotonic() + UNDER_WAY
         for uid, (pod, node) in before.placements.items():
@@ -222,7 +228,7 @@ class Watchdog:
             self._check(event)
             self.entries.append(entry)
             self.fold.apply(event)
-            if not self._doubtful and not self.fold.unlisted:
+            if not self._doubtful and not self._unseen and not self.fold.unlisted:
                 self._excused = False
 
     def _equal(self, what: str, stored: dict[str, int], folded: dict[str, int]) -> None:
@@ -234,7 +240,7 @@ class Watchdog:
         demand(not wrong, "P1", f"{what} (stored, folded) {wrong}")
 
     def _quotas_hold(self) -> None:
-        if self._steady:
+        if self._steady and not self._unseen:
             quotas = self.quotas()
             for domain, used in self._cluster.usage().items():
                 most = quotas.get(domain, 0)
@@ -307,7 +313,12 @@ class Watchdog:
     def _may_come(self, stray: Stray) -> bool:
         """Whether the pod is neither bound nor gone, and a Binding of it may be under way."""
         there = any(pod["metadata"]["uid"] == stray.uid for pod in self._cluster.all("pods"))
-        return there and stray.uid not in self._cluster.bound and self._monotonic() < stray.until
+        return (
+            not self._unseen
+            and there
+            and stray.uid not in self._cluster.bound
+            and self._monotonic() < stray.until
+        )
 
     def _rewound(self, event: events.StoreRewound) -> None:
         """It tells of something that was lost indeed."""

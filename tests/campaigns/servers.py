@@ -10,7 +10,7 @@ from unittest import mock
 
 import redis
 
-from app.store import opening
+from app.store import connecting, keys, opening
 
 _KEY = "simulated:run"
 _ASKED = "string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')"
@@ -24,10 +24,15 @@ class Server:
         self._client = client
         self._run = 0
 
-    def restart(self) -> None:
-        """Another one from now on."""
-        self._run += 1
+    def go_on(self, *, restarted: bool) -> None:
+        """Another one from now on, or the same one over other data: after it was a replica for a while."""
+        self._run += restarted
         self._client.set(_KEY, str(self._run))
+
+    def doubted(self, names: keys.Keys) -> bool:
+        """Whether a recorder has vouched for the log, but not in this run."""
+        vouched = self._client.hget(names.meta, "run")
+        return vouched is not None and connecting.text(vouched) != str(self._run)
 
     @contextlib.contextmanager
     def played(self) -> Iterator[None]:

@@ -392,7 +392,7 @@ class Simulation:
     def _lose_a_placement(self) -> None:
         """The store fails over between a placement and its Binding, and people want more pods at once."""
         self._fail_over(now=True)
-        if self.die.random() < 0.3:
+        if self.die.random() < 0.5:
             self._hand_over()
         for _ in range(3):
             self._recorded_through()
@@ -414,6 +414,7 @@ class Simulation:
             recorder.resign()
             recorder.close()
         self._start_recorder()
+        self.clock.advance(0.1)
 
     def _recorded_through(self) -> None:
         """A recorder hears everything that there is to be heard."""
@@ -473,9 +474,12 @@ class Simulation:
             self._replica.empty()
         self.watchdog.compare()
         self._replica.promote()
-        self._server.restart()
+        # It may be the former master again, which has been a replica meanwhile.
+        self._server.go_on(restarted=self.die.random() < 0.7)
         self._store.forget()
-        self.tell(f"the store fails over: {self.watchdog.failed_over(self._note()) or 'nothing'} is lost")
+        doubted = self._server.doubted(keys.Keys(self._name))
+        lost = self.watchdog.failed_over(self._note(), doubted=doubted)
+        self.tell(f"the store fails over{'' if doubted else ' unseen'}: {lost or 'nothing'} is lost")
 
     def _noted(self) -> bool:
         """The recorder has left word of what is in the present log."""
