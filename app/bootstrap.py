@@ -89,7 +89,7 @@ class Service:
         """What readiness depends on, and what is wrong with it."""
         follower = self._store.follower
         snapshot = follower.snapshot
-        missing = [kind for kind in ("nodes", "pods") if kind not in snapshot.listed]
+        missing = sorted(snapshot.unlisted)
         return {
             "store": str(follower.error) if follower.error is not None else None,
             "keeping": self._store.vetting.trouble(),

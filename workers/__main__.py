@@ -21,12 +21,11 @@ from app.kube import accessing, clients, decoding, electing
 from app.kube import errors as kube_errors
 from app.store import errors as store_errors
 from app.store import opening
-from workers import auditing, compacting, controlling, probing, recording
+from workers import auditing, compacting, controlling, doubting, probing, recording
 
 SETTINGS: Final = 3
 STORE: Final = 4
 AWAY: Final = 5
-_UNDER_WAY: Final = 1.5
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -101,7 +100,7 @@ def _recorder(given: Given) -> recording.Recorder:
         given.client,
         elector=given.elector(given.settings.election.recorder),
         # No Binding is under way longer than the time for a bind and what the API server may take.
-        settle=given.settings.budgets.bind + _UNDER_WAY,
+        settle=given.settings.budgets.bind + doubting.UNDER_WAY,
     )
 
 

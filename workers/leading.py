@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from app import telemetry
-from app.domain import events
+from app.domain import events, snapshots
 from app.kube import electing
+from app.kube import errors as kube_errors
 from app.store import errors, following, incarnations, logs
+from workers import doubting
 
-SETTLE = 5.0
-"""Seconds after which no Binding can be under way that was promised in the lost part of the log."""
 _LISTEN = 0.5
 """Seconds in which whoever follows the log has heard that events are lost: they ask more often."""
 _LOOK = 1.0
@@ -115,22 +115,26 @@ class Office:
         follower: following.Follower,
         kinds: Iterable[str],
         *,
-        settle: float = SETTLE,
+        settle: float = doubting.SETTLE,
+        uid: Callable[[], str] = str,
     ) -> None:
-        """``kinds``: names of what is listed; ``settle``: see SETTLE."""
+        """``uid``: that of the Kubernetes cluster, empty if nobody can tell (kube.identifying).
+
+        ``kinds``: names of what is listed; ``settle``: see doubting.SETTLE."""
         self._elector = elector
         elector.note = self.known
         self._log = log
         self._follower = follower
         self._kinds = tuple(kinds)
         self._settle = settle
+        self._uid = uid
         self._listen = min(_LISTEN, settle)
         self._stopped = threading.Event()
         self._tenure: electing.Tenure | None = None
         self._pause = _PAUSE
         self._reason = _FIRST_LIST
-        self._begun: set[str] = set()
-        """Incarnations that this process began."""
+        self._entered = False
+        """The log says that this process leads."""
         self.trouble = ""
         """What keeps this process from taking or keeping the post."""
 
@@ -152,15 +156,15 @@ class Office:
     def known(self) -> str:
         """What a successor should know: the last entry that was in the log.
 
-        Empty before this process is in office: until then the predecessor's word stands.
+        Empty before this process has entered its election in the log: until then the predecessor's stands.
         """
         seen = self._log.seen
-        return str(seen) if self._tenure is not None and seen.offset else ""
+        return str(seen) if self._entered and seen.offset else ""
 
     def take(self) -> Term | None:
         """Stand by until this process leads and the log is whole; None once stopped."""
         while not self._stopped.is_set():
-            self._tenure = None
+            self._tenure, self._entered = None, False
             telemetry.metrics.LEADER.set(0)
             tenure = self._elector.wait(_LOOK)
             try:
@@ -176,13 +180,17 @@ class Office:
                 return term
             except errors.StoreAway as away:
                 self._wait(f"the store is away: {away}")
+            except errors.OtherCluster as other:
+                self._wait(str(other))
+            except kube_errors.KubeError as problem:
+                self._wait(f"it cannot be seen which cluster this is: {problem}")
             except (errors.Fenced, errors.Rewound) as problem:
                 self.heal(problem)
         return None
 
     def heal(self, problem: errors.Fenced | errors.Rewound) -> None:
         """Find out what an append that was refused means, and do what this process may do about it."""
-        self._tenure = None
+        self._tenure, self._entered = None, False
         try:
             if isinstance(problem, errors.Fenced):
                 self._fenced(problem)
@@ -226,18 +234,43 @@ class Office:
         # The era of the epochs was read: only who holds the Lease after that may use it.
         if not self._elector.confirm():
             return None
+        uid = self._uid()
+        if uid and standing.kubernetes not in ("", uid):
+            raise errors.OtherCluster(self._log.cluster, standing.kubernetes, uid)
         lost = self._lost(tenure, standing)
         if lost is not None:
             self._begin(tenure, lost, f"it should hold {lost.incarnation}/{lost.offset}")
             return None
-        self._follower.catch_up(timeout=60.0)
+        snapshot = self._follower.catch_up(timeout=60.0)
         guard = self._guard(tenure, standing)
         if guard.epoch:
             elected = events.RecorderElected(guard.writer, guard.epoch, incarnation=self._log.incarnation)
-            self._log.append(logs.Batch(events=(elected,)), guard)
-            self._follower.catch_up(timeout=60.0)
+            doubts = doubting.restarted(standing, self._elector.identity)
+            batch = logs.Batch(events=(*doubts, elected), run=standing.run, kubernetes=uid)
+            self._log.append(batch, guard)
+            if doubts:
+                self._reason = "the store was restarted"
+            snapshot = self._follower.catch_up(timeout=60.0)
+            # Nothing is decided before the successor would miss this if it were lost.
+            self._entered = True
+            if not self._elector.confirm():
+                return None
+        if not self._settled(tenure, snapshot):
+            return None
+        # A kind that is to be listed again has no version to go on from.
+        marks = {
+            name: version
+            for name, version in self._log.marks().items()
+            if name.removeprefix("rv:") not in snapshot.unlisted
+        }
         reason, self._reason = self._reason, _FIRST_LIST
-        return Term(guard, self._log.marks(), reason)
+        return Term(guard, marks, reason)
+
+    def _settled(self, tenure: electing.Tenure, snapshot: snapshots.Snapshot) -> bool:
+        """Wait until no Binding of a placement that may be lost is under way; false if leadership is over."""
+        if (rest := doubting.remaining(self._log, snapshot, self._settle)) > 0:
+            self._stopped.wait(rest)
+        return not self._stopped.is_set() and self._elector.tenure == tenure
 
     def _guard(self, tenure: electing.Tenure, standing: incarnations.Standing) -> logs.Guard:
         if not tenure.epoch:
@@ -260,8 +293,6 @@ class Office:
         self, known: Iterable[incarnations.Known], standing: incarnations.Standing
     ) -> incarnations.Known | None:
         """The first of what is known that the store does not hold, and of which it does not tell."""
-        if standing.incarnation in self._begun:
-            return None
         for one in known:
             if one.incarnation == standing.former or incarnations.later(standing.former, one.incarnation):
                 continue  # Told when the present one began, or one before it.
@@ -293,7 +324,7 @@ class Office:
             self._begin(tenure, self._log.seen, reason)
 
     def _begin(self, tenure: electing.Tenure, lost: incarnations.Known, reason: str) -> None:
-        """Begin a new incarnation, and wait until what was promised in the lost part has come to pass."""
+        """Begin a new incarnation."""
         # Nobody reads on any more: meanwhile each leaves word of what it has read and is lost.
         self._stopped.wait(self._listen)
         if not self._elector.confirm():
@@ -306,10 +337,12 @@ class Office:
             standing = self._log.standing()  # With what has been noted meanwhile.
         # The word too: a beginning that told of it may be what is lost now.
         word = self._missed(self._words(tenure), standing)
-        known = [one for one in (lost, standing.lost, word) if one is not None]
-        seen = self._log.seen
-        if seen.offset and (seen.incarnation != standing.incarnation or seen.offset > standing.head):
-            known.append(seen)
+        mine = [one for one in (lost, word, self._log.seen) if one is not None]
+        known = [one for one in mine if not self._holds(one, standing)]
+        if standing.lost is not None:
+            known.append(standing.lost)
+        if not known:
+            return
         lost = max(known, key=functools.cmp_to_key(_wider))
         # What is known and lost is lost for certain; how much before it, only who has read it can tell.
         told = [one.kept for one in known if one.incarnation == lost.incarnation]
@@ -328,7 +361,6 @@ class Office:
         guard = self._guard(tenure, standing)
         if not self._log.rewind(event, begun, found=standing.incarnation, guard=guard):
             return
-        self._begun.add(begun)
         self._reason = "the store lost events"
         telemetry.metrics.REWINDS.inc()
         telemetry.log.error(
@@ -340,7 +372,12 @@ class Office:
             reason=event.reason,
         )
         self._follower.catch_up(timeout=60.0)
-        self._stopped.wait(self._settle)
+
+    def _holds(self, known: incarnations.Known, standing: incarnations.Standing) -> bool:
+        """Whether the log still has the entry, be it that others know of one that it has not."""
+        if known.incarnation != standing.incarnation or known.offset > standing.head:
+            return False
+        return known.at_ms is None or self._log.time_of(known.offset) in (None, known.at_ms)
 
     def _wait(self, trouble: str) -> None:
         """Try again later, and say meanwhile what is wrong."""

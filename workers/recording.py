@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from app import telemetry
 from app.domain import events, projecting
-from app.kube import clients, kinds, reflecting
+from app.kube import clients, identifying, kinds, reflecting
 from app.store import collecting, errors, following, logs
-from workers import drafting, gathering, leading
+from workers import doubting, drafting, gathering, leading
 
 LINGER = 0.003
 """Seconds that the first change of a batch waits for company, at least."""
@@ -46,11 +46,11 @@ class Recorder:
         watched: Iterable[kinds.Kind] = kinds.ALL,
         silence: float = 150.0,
         elector: leading.Leadership | None = None,
-        settle: float = leading.SETTLE,
+        settle: float = doubting.SETTLE,
     ) -> None:
         """``follower`` is caught up and kept current here; its thread need not run.
 
-        Without an ``elector`` there must never be another recorder; ``settle``: see leading.
+        Without an ``elector`` there must never be another recorder; ``settle``: see doubting.
         """
         self._log = log
         self._follower = follower
@@ -61,7 +61,12 @@ class Recorder:
         self._gatherer: gathering.Gatherer | None = None
         self._stopped = threading.Event()
         self._office = leading.Office(
-            elector or leading.Alone(), log, follower, [kind.name for kind in self._kinds], settle=settle
+            elector or leading.Alone(),
+            log,
+            follower,
+            [kind.name for kind in self._kinds],
+            settle=settle,
+            uid=identifying.Identity(client).uid,
         )
         self._guard = logs.NO_GUARD
         self._marks: dict[str, str] = {}
@@ -190,6 +195,8 @@ class Recorder:
         """See that the log is still whole, although there is nothing to write. Raises Rewound."""
         try:
             self._follower.catch_up()
+            if self._guard.epoch and self._log.standing().restarted:
+                raise errors.Rewound("the store's server was restarted: its latest events may be lost")
             self.trouble = ""
         except errors.StoreAway as away:
             self._away(away, _PAUSE)

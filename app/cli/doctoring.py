@@ -140,6 +140,7 @@ def users_command(config: str | None) -> None:
     from app.store import errors, permissions
 
     try:
-        click.echo(permissions.access_list(settings.load(config, os.environ).cluster), nl=False)
+        chosen = settings.load(config, os.environ)
+        click.echo(permissions.access_list(chosen.cluster, chosen.store.placements), nl=False)
     except errors.StoreError as error:
         raise exits.Failed(exits.SETTINGS, str(error)) from error

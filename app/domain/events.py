@@ -201,6 +201,28 @@ class StoreRewound(Event, frozen=True, tag="StoreRewound"):
         return "store:incarnation"
 
 
+RUN = "store:run"
+"""Whoever places a pod expects its version: what was decided before a restart is decided again after it."""
+
+
+class StoreRestarted(Event, frozen=True, tag="StoreRestarted"):
+    """The store's server is another process than the one that the log was last vouched for in.
+
+    Its latest events may be lost although nobody misses any: a power failure takes those who knew them too.
+    So every kind is listed again before anything is decided.
+    """
+
+    by: str
+    before: str
+    """``run_id`` of the server in which a recorder last vouched for the log."""
+    after: str
+    """``run_id`` of the present server."""
+
+    @property
+    def subject(self) -> str:
+        return RUN
+
+
 class EpochAdopted(Event, frozen=True, tag="EpochAdopted"):
     """An operator opened a new era of epochs: the versions of Leases had gone back."""
 
@@ -259,6 +281,7 @@ AnyEvent = (
     | FlagSet
     | RecorderElected
     | StoreRewound
+    | StoreRestarted
     | EpochAdopted
     | ViewsRepaired
     | RelistRequested

@@ -14,6 +14,9 @@ NodeName = str
 NamespacedName = str
 """``namespace/name``, the key under which people and policies speak of an object."""
 
+KINDS = frozenset(("nodes", "pods", "workloadpolicies"))
+"""The kinds that are watched: nothing is decided before each of them was listed completely."""
+
 
 class Frozen(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A value: compared by content, never changed."""

@@ -118,9 +118,9 @@ class Projection:
             case events.Relisted():
                 self._listed = self._listed.set(event.kind, event.until)
                 self._unlisted = self._unlisted.difference((event.kind,))
-            case events.StoreRewound():
+            case events.StoreRewound() | events.StoreRestarted():
                 self._listed = immutables.Map()
-                self._unlisted = frozenset(event.relisting)
+                self._unlisted = model.KINDS
             case events.FlagSet():
                 self._flags = self._flags.set(event.flag.name, event.flag)
             case (

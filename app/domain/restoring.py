@@ -76,7 +76,8 @@ def put_together(
         placements=bare.placements,
         flags=immutables.Map({flag.name: flag for flag in contents.flags}),
         listed=immutables.Map(contents.listed),
-        unlisted=frozenset(contents.unlisted),
+        # Not as written down: earlier versions asked for lists after a loss only.
+        unlisted=model.KINDS.difference(contents.listed),
         versions=immutables.Map(contents.versions),
         counts=immutables.Map(contents.counts),
         topology=topologies.of(contents.nodes),

@@ -31,8 +31,8 @@ class Snapshot:
     flags: immutables.Map[str, model.Flag] = field(default_factory=immutables.Map)
     listed: immutables.Map[str, str] = field(default_factory=immutables.Map)
     """For each kind, the resourceVersion of its latest list."""
-    unlisted: frozenset[str] = frozenset()
-    """Kinds that were not listed again since the store lost events: until then nothing may be decided."""
+    unlisted: frozenset[str] = model.KINDS
+    """Kinds to be listed, for the first time or since the log may have lost events: nothing is decided."""
     versions: immutables.Map[str, int] = field(default_factory=immutables.Map)
     """For each subject (``pod:UID`` ...) that exists, the offset of its latest event: what guards expect."""
     counts: immutables.Map[counting.CountKey, int] = field(default_factory=immutables.Map)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from app.domain import counting, model, verdicts
+from app.domain import counting, events, model, verdicts
 from app.framework import capabilities, cycles, registry
 
 
@@ -70,7 +70,7 @@ def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace)
 
 def claim(plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Claim:
     """Everything that must still hold when the pod is placed on the node."""
-    subjects = set(counting.footprint(cycle.pod, node))
+    subjects = {*counting.footprint(cycle.pod, node), events.RUN}
     ceilings: dict[str, int] = {}
     for plugin in plugins.reserves:
         if plugin.interested(cycle.pod):

@@ -28,6 +28,12 @@ class Store:
     """Not ready as long as the server keeps no append-only file, or never syncs it: a restart of the server
     would lose the log. false: losing it is acceptable; what the cluster still shows is read anew, the
     history and the promises under way are not. A server that evicts keys is never accepted."""
+    placements: str = setting("acknowledged", one_of=("acknowledged", "fsync"))
+    """When a placement counts as written. acknowledged: when the server says so; a power failure may take
+    what it had not flushed (``appendfsync everysec``: about a second). fsync: when it is on the server's
+    disk, and nothing is bound before: the server needs ``appendfsync always``, which is asked behind each
+    placement, and makes every append wait for the disk. The extender's user needs the right to ask:
+    ``topolog doctor users``."""
     socket_timeout: float = setting(2.0, at_least=0.1, at_most=60)
     """Seconds to wait for an answer of the server. Longer than it takes at its busiest, or reads fail that
     would have succeeded; shorter than the scheduler's timeout, or its calls time out before we answer."""

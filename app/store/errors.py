@@ -41,6 +41,17 @@ class Fenced(StoreError):
         self.writer = writer
 
 
+class OtherCluster(StoreError):
+    """The log is that of another Kubernetes cluster of the same name."""
+
+    def __init__(self, name: str, found: str, here: str) -> None:
+        super().__init__(
+            f"the store's log of cluster {name} is that of another Kubernetes cluster: its kube-system"
+            f" namespace has UID {found}, here it has {here}; nothing is recorded. Give one of the two"
+            " another name (setting cluster), or a store of its own"
+        )
+
+
 class Rewound(StoreError):
     """The store lost events that were known here, or belongs to another incarnation: no position holds."""
 

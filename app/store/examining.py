@@ -40,7 +40,12 @@ def examine(options: settings.Store, names: keys.Keys) -> list[findings.Finding]
             *keeping.replication(seen),
             *_located(client),
             findings.transport(seen),
-            *_tried(names, "users", "acl|dryrun", lambda: trying.users(client, names, target)),
+            *_tried(
+                names,
+                "users",
+                "acl|dryrun",
+                lambda: trying.users(client, names, target, placements=options.placements),
+            ),
             *_tried(names, "functions", "function|list", lambda: _functions(client, names)),
             *_tried(names, "keys", "type", lambda: _types(client, names)),
             *_tried(names, "log", "xinfo|stream", lambda: _tail(client, names)),

@@ -4,7 +4,6 @@
 answer, provided that it was asked for after they came.
 """
 
-import dataclasses
 import threading
 import time
 from collections.abc import Iterator
@@ -305,12 +304,7 @@ class Head:
             return False
         self._log.follow(found)
         self._tail.incarnation = found
-        former = self._snapshot
-        # Whatever was listed here once has to be listed there before anything is decided.
-        self._snapshot = dataclasses.replace(
-            snapshots.empty(indexed=former.indexed, incarnation=found),
-            unlisted=former.unlisted.union(former.listed),
-        )
+        self._snapshot = snapshots.empty(indexed=self._snapshot.indexed, incarnation=found)
         self._known_ms = None
         self._seen = witnessing.Memory()
         self._recalled = recalling.Recalled(self._snapshot)

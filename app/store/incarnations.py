@@ -52,6 +52,19 @@ class Standing(NamedTuple):
     """What somebody knew of and the log no longer holds; None while all is well."""
     recorded_ms: int
     """When a recorder last wrote, by the store's clock; 0 if never."""
+    run: str
+    """The server's run_id: another one after a restart or a failover."""
+    vouched: str
+    """The run in which a recorder last vouched for the log; empty if none has since the incarnation began."""
+
+    kubernetes: str
+    """The UID of the cluster's kube-system namespace; empty if no recorder has said it yet."""
+
+    @property
+    def restarted(self) -> bool:
+        """The server is not the one that was vouched for: it may lack the end of the log."""
+        return self.vouched not in ("", self.run)
+
     now_ms: int
     """The store's clock."""
 

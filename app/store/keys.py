@@ -27,9 +27,17 @@ TYPES: Mapping[str, str] = {
     "audit": "string",
 }
 """Attribute of Keys -> the type of that key."""
+RUN = "run"
+"""Field of meta: the ``run_id`` of the server in which a recorder last vouched for the log."""
+
+KUBERNETES = "kubernetes"
+"""Field of meta: the UID of the kube-system namespace of the cluster whose log it is."""
 
 RESERVED = frozenset(
-    ("incarnation", "former", HEAD, "head", "at", "epoch", "writer", "recorded", "lost", "schema", "counts")
+    (
+        *("incarnation", "former", HEAD, "head", "at", "epoch", "writer", "recorded", "lost", "schema"),
+        *("counts", RUN, KUBERNETES),
+    )
 )
 """Fields of meta that are no checkpoints of a kind."""
 
@@ -57,7 +65,9 @@ class Keys:
         self.meta = self.prefix + "meta"
         """Hash: incarnation and the former one, offset (the last), at (its ms), epoch, writer, recorded (ms),
         schema, counts (the name of the live counts), ``rv:KIND`` checkpoints, lost while it is known that
-        the log is not whole, and head: no number any more, which keeps functions of schema 1 from writing."""
+        the log is not whole, run (the server's run_id when a recorder last vouched for the log),
+        kubernetes (the UID of the cluster's kube-system namespace), and head: no number any more, which keeps
+        functions of schema 1 from writing."""
         self.versions = self.prefix + "versions"
         """Hash: subject -> offset of its latest event; absent if the subject does not exist."""
         self.counts = f"{self.prefix}counts:{counting.FORM}"

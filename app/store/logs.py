@@ -7,64 +7,38 @@ carried out once. Several sessions, each with a connection, let threads append s
 
 import queue
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
 import redis
 
-from app.domain import events, model, projecting
-from app.store import codecs, connecting, errors, incarnations, keys, lineages, retrying, tailing
+from app.domain import events, model
+from app.store import (
+    batches,
+    codecs,
+    connecting,
+    errors,
+    incarnations,
+    keys,
+    lineages,
+    retrying,
+    syncing,
+    tailing,
+)
 
 T = TypeVar("T")
 
 Entry = tailing.Entry
 
-MOST_EVENTS = 256
-"""Events a call: a function that has begun to write cannot be stopped, so it must be short."""
+MOST_EVENTS = batches.MOST_EVENTS
+Guard = batches.Guard
+Batch = batches.Batch
+Appended = batches.Appended
 
 _SESSIONS = 32
 """Threads that can append at the same time; connections are opened when first needed."""
-
-
-class Guard(msgspec.Struct, frozen=True):
-    """What must hold for a batch to be appended; the default asks for nothing."""
-
-    epoch: str = ""
-    """The writer's fence, a decimal number of any length; a lower one than the store's is refused."""
-    writer: str = ""
-    """Who holds the epoch: of two writers with the same one only the first may write."""
-    incarnation: str = ""
-    """The history that the versions, the head and the increments were read in; empty: the present one."""
-    head: int | None = None
-    """The last offset of the log."""
-    versions: Mapping[str, int] = {}
-    """Subject -> offset of its latest event, 0 if it must not exist (Snapshot.version)."""
-    ceilings: Mapping[str, int] = {}
-    """Count key -> the most that the count may be once the batch is counted."""
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """What is written in one go: all of it or nothing."""
-
-    events: Sequence[events.AnyEvent]
-    """At most 256."""
-    increments: Mapping[str, int] = {}
-    """By how much the events change each count (Projection.increments)."""
-    marks: Mapping[str, str] = {}
-    """Checkpoints to set beside them, such as ``{"rv:pods": "123"}``."""
-
-
-class Appended(msgspec.Struct, frozen=True):
-    """Where a batch stands in the log; ``last`` is ``first - 1`` if it held no events."""
-
-    first: int
-    last: int
-    repeated: bool
-    """The store had carried the call out before: its first answer was lost."""
-    at_ms: int = 0
-    """When it was appended, by the store's clock."""
 
 
 NO_GUARD = Guard()
@@ -83,12 +57,22 @@ class Log:
     """The log of one cluster; thread-safe."""
 
     def __init__(
-        self, client: redis.Redis, names: keys.Keys, incarnation: str, *, timeout: float = 2.0
+        self,
+        client: redis.Redis,
+        names: keys.Keys,
+        incarnation: str,
+        *,
+        timeout: float = 2.0,
+        synced: bool = False,
     ) -> None:
-        """``timeout``: seconds until a call gives up with StoreAway, its repetitions included."""
+        """``timeout``: seconds until a call gives up with StoreAway, its repetitions included.
+
+        ``synced``: a placement that may not be on the server's disk raises StoreAway.
+        """
         self._client = client
         self._names = names
         self._timeout = timeout
+        self._synced = synced
         self.seen = incarnations.Known(incarnation, 0)
         """The latest entry that is known here to have been in the log."""
         self.left = self.seen
@@ -106,7 +90,7 @@ class Log:
         Raises Conflict, CeilingReached, Fenced or Rewound, and then nothing was changed; StoreAway if
         no answer came within the timeout, and then it is not known whether it was appended.
         """
-        arguments = _arguments(batch, guard)
+        arguments = batches.arguments(batch, guard)
         with _borrowed(self._sessions) as session:
             session.sequence += 1
             seen = self.seen
@@ -122,8 +106,10 @@ class Log:
                 *arguments,
             )
             reply = self._repeated(session.wire, packed, timeout)
-        if not isinstance(reply, list) or reply[0] not in (b"OK", b"REPEATED"):
-            tailing.refuse(reply if isinstance(reply, list) else [str(reply).encode()])
+            if not isinstance(reply, list) or reply[0] not in (b"OK", b"REPEATED"):
+                tailing.refuse(reply if isinstance(reply, list) else [str(reply).encode()])
+            if self._synced and syncing.places(batch.events):
+                syncing.check(session.wire, self._timeout if timeout is None else timeout)
         appended = Appended(first=reply[1], last=reply[2], repeated=reply[0] == b"REPEATED", at_ms=reply[3])
         if appended.last >= appended.first:
             self.note(incarnations.Known(seen.incarnation, appended.last, appended.at_ms))
@@ -252,6 +238,11 @@ class Log:
     # -- incarnations ------------------------------------------------------------------------
 
     @property
+    def cluster(self) -> str:
+        """The name of the cluster whose log it is."""
+        return self._names.cluster
+
+    @property
     def incarnation(self) -> str:
         """The history that is followed here."""
         return self.seen.incarnation
@@ -272,6 +263,7 @@ class Log:
         """What the store says about itself; asks nothing of its functions. Raises Unbegun or StoreAway."""
         with connecting.translated():
             now: Any = self._client.time()
+            about: Any = self._client.info("server")
         meta = self._hash(self._names.meta)
         incarnation = meta.get("incarnation", "")
         if incarnation != self.incarnation:
@@ -284,6 +276,9 @@ class Log:
             former=meta.get("former", ""),
             lost=incarnations.read_lost(meta.get("lost", "")),
             recorded_ms=int(meta.get("recorded", "0")),
+            run=connecting.text(about["run_id"]),
+            vouched=meta.get(keys.RUN, ""),
+            kubernetes=meta.get(keys.KUBERNETES, ""),
             now_ms=1000 * int(now[0]) + int(now[1]) // 1000,
         )
 
@@ -366,32 +361,3 @@ def _borrowed(pool: "queue.LifoQueue[T]") -> Iterator[T]:
         yield one
     finally:
         pool.put(one)
-
-
-def _arguments(batch: Batch, guard: Guard) -> list[str | bytes | int]:
-    """The flat argument list of the function append, from the epoch on."""
-    if len(batch.events) > MOST_EVENTS:
-        raise ValueError(f"a batch of {len(batch.events)} events; at most {MOST_EVENTS} go into one call")
-    if guard.epoch and not (guard.epoch.isascii() and guard.epoch.isdigit()):
-        raise ValueError(f"epoch {guard.epoch!r} is not a decimal number")
-    if not keys.RESERVED.isdisjoint(batch.marks):
-        raise ValueError(f"marks must not be named like {', '.join(sorted(keys.RESERVED))}")
-    touched: dict[str, int] = {}
-    for place, event in enumerate(batch.events, 1):
-        for subject in projecting.touched(event):
-            touched[subject] = 0 if projecting.ends(event, subject) else place
-    increments = {key: by for key, by in batch.increments.items() if by}
-    pairs = (touched, guard.versions, guard.ceilings, increments, batch.marks)
-    arguments: list[str | bytes | int] = [
-        guard.epoch,
-        guard.writer,
-        "" if guard.head is None else guard.head,
-        len(batch.events),
-        *map(len, pairs),
-    ]
-    arguments.extend(map(codecs.encode, batch.events))
-    for mapping in pairs:
-        for key, value in mapping.items():
-            arguments.append(key)
-            arguments.append(value)
-    return arguments

@@ -188,7 +188,13 @@ def _opened(
     with connecting.translated():
         incarnation = connecting.text(client.hget(names.meta, "incarnation") or b"")
     lineages.prove(client, names, incarnation)
-    log = logs.Log(client, names, incarnation, timeout=options.socket_timeout)
+    log = logs.Log(
+        client,
+        names,
+        incarnation,
+        timeout=options.socket_timeout,
+        synced=options.placements == "fsync",
+    )
     with contextlib.suppress(errors.Rewound):
         # Proves that the functions are there. Of a loss the follower tells; it goes along once a
         # recorder has seen to it.

@@ -5,12 +5,12 @@ keeps it from other clusters' keys is the pattern, and from everything else that
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.store import keys
 
 FUNCTIONS: Mapping[str, tuple[str, ...]] = {
-    "append": ("get", "hdel", "hmget", "hset", "set", "time", "xadd", "xrange"),
+    "append": ("get", "hdel", "hmget", "hset", "info", "set", "time", "xadd", "xrange"),
     "attend": ("hdel", "hset", "time"),
     "doubt": ("hmget", "hset", "xrange"),
     "read": ("hmget", "xrange"),
@@ -117,6 +117,8 @@ class Role:
     functions: tuple[str, ...]
     commands: tuple[str, ...]
     """Beside those of everybody and those inside the functions; as access lists name them."""
+    synced: tuple[str, ...] = ()
+    """Those that it needs as well if placements are to be on disk (store.placements: fsync)."""
 
     def user(self, cluster: str) -> str:
         """The name of the role's user in the server; several clusters may share one."""
@@ -159,7 +161,7 @@ class Role:
 ROLES: tuple[Role, ...] = (
     Role("recorder", ("append", "rewind", *_FOLLOWING), _FOLLOWS),
     Role("controller", ("append", *_FOLLOWING), (*_FOLLOWS, "xrevrange")),
-    Role("extender", ("append", *_FOLLOWING), (*_FOLLOWS, "xadd", "xrevrange")),
+    Role("extender", ("append", *_FOLLOWING), (*_FOLLOWS, "xadd", "xrevrange"), synced=("config|get",)),
     Role("compactor", ("trim", *_FOLLOWING), (*_FOLLOWS, *_KEEPING, *_WEIGHING)),
     Role("auditor", ("append", *_FOLLOWING), (*_FOLLOWS, *_AUDITING)),
     Role("operator", ("append", *_FOLLOWING), (*_FOLLOWS, *_MENDING)),
@@ -186,13 +188,21 @@ INSTALL = "install what `topolog doctor users` prints as aclfile (deploy/store/u
 """What to do where users are missing."""
 
 
-def access_list(cluster: str) -> str:
+def roles(placements: str) -> tuple[Role, ...]:
+    """The roles and what they need with this way to write placements."""
+    if placements != "fsync":
+        return ROLES
+    return tuple(replace(role, commands=(*role.commands, *role.synced)) for role in ROLES)
+
+
+def access_list(cluster: str, placements: str = "acknowledged") -> str:
     """The file for Redis' ``aclfile``, with #PASSWORD for the SHA-256 of each password.
 
     Redis refuses to start with these placeholders: no password is the same everywhere.
     """
-    roles = (f"{role.user(cluster)} on #PASSWORD {role.rules(cluster)}" for role in ROLES)
-    return "".join(f"user {line}\n" for line in ("default off -@all", *roles, *_SERVERS))
+    needed = roles(placements)
+    users = (f"{role.user(cluster)} on #PASSWORD {role.rules(cluster)}" for role in needed)
+    return "".join(f"user {line}\n" for line in ("default off -@all", *users, *_SERVERS))
 
 
 def _call(function: str, schema: int = keys.SCHEMA) -> tuple[str, str]:

@@ -217,8 +217,8 @@ def refuse(reply: list[bytes | int]) -> NoReturn:
         case ["REWOUND", incarnation, head]:
             found = f"incarnation {incarnation}, head {head}" if incarnation else "no log"
             raise errors.Rewound(
-                f"the store holds {found}, which is not what was known here: events were lost or the store"
-                " was replaced; the recorder begins a new incarnation"
+                f"the store holds {found}, which is not what was known here: events were lost, or the server"
+                " was restarted or replaced; the recorder looks into it"
             )
         case ["TRIMMED", oldest]:
             raise errors.Trimmed(int(oldest))

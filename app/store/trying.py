@@ -9,9 +9,12 @@ from redis import exceptions
 from app.store import connecting, findings, keys, permissions, urls
 
 
-def users(client: redis.Redis, names: keys.Keys, target: urls.Target) -> list[findings.Finding]:
+def users(
+    client: redis.Redis, names: keys.Keys, target: urls.Target, *, placements: str
+) -> list[findings.Finding]:
     """The default user and each role's. Raises NoPermissionError if they cannot be looked at."""
-    known = [role for role in permissions.ROLES if not _missing(client, role, names)]
+    roles = permissions.roles(placements)
+    known = [role for role in roles if not _missing(client, role, names)]
     if not known:
         none = findings.Finding(
             "users of roles",
@@ -21,7 +24,7 @@ def users(client: redis.Redis, names: keys.Keys, target: urls.Target) -> list[fi
             f"{permissions.INSTALL}, and name the users in store.url",
         )
         return [_default(client, target), none]
-    return [_default(client, target), *(_role(client, names, role) for role in permissions.ROLES)]
+    return [_default(client, target), *(_role(client, names, role) for role in roles)]
 
 
 def _missing(client: redis.Redis, role: permissions.Role, names: keys.Keys) -> bool:

@@ -16,6 +16,9 @@ APPENDS = Counter("topolog_appends_total", "Batches written to the log.")
 EVENTS = Counter("topolog_events_total", "Events written to the log.")
 LEADER = Gauge("topolog_leader", "1 while this process leads, 0 while it stands by for another one.")
 REWINDS = Counter("topolog_rewinds_total", "Incarnations begun because the store had lost events.")
+RESTARTS = Counter(
+    "topolog_store_restarts_total", "Restarts of the store's server after which everything was listed again."
+)
 CONFLICTS = Counter("topolog_conflicts_total", "Appends refused by their guard.", ["kind"])
 LAG = Gauge("topolog_lag_seconds", "How far the snapshot is behind the log.")
 OFFSET = Gauge("topolog_offset", "Offset of the snapshot.")

@@ -151,12 +151,13 @@ class Context:
     def present(self, timeout: float) -> snapshots.Snapshot:
         """The snapshot to decide on: the head of the log, once it is known to hold what the cluster holds.
 
-        Raises StoreError, StoreAway also while everything is listed anew after the store lost events.
+        Raises StoreError, StoreAway also before every kind was listed: for the first time, or again after
+        the store may have lost events.
         """
         snapshot = self.state.catch_up(timeout=timeout)
         if snapshot.unlisted:
             missing = ", ".join(sorted(snapshot.unlisted))
-            raise store_errors.StoreAway(f"it lost events, and the cluster is read anew: {missing} to come")
+            raise store_errors.StoreAway(f"it does not hold the whole cluster yet: {missing} to be listed")
         return snapshot
 
     def followed(self, uid: model.Uid) -> snapshots.Snapshot | None:

@@ -74,7 +74,7 @@ def history() -> list[events.AnyEvent]:
         events.PodPlaced(pod=pod("web-2"), node="member-1", at="2026-07-01T10:00:01Z", by="topolog"),
         events.PodSeen(pod=pod("web-3")),
         events.PodSeen(pod=pod("job-1", "host-2", rl_job_group="job")),
-        events.Relisted(kind="pods", since="", until="77", reason="start"),
+        *(events.Relisted(kind, since="", until="77", reason="start") for kind in sorted(model.KINDS)),
     ]
 
 

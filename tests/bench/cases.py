@@ -10,7 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from tests.bench import benches, calling, end_to_end, peers, populating, rows
+from tests.bench import benches, calling, end_to_end, peers, populating, rows, syncing
 
 NODES, PODS = 5_000, 50_000
 MIB = 1024 * 1024
@@ -70,6 +70,13 @@ def ingest(_: benches.Bench) -> Iterator[rows.Row]:
     yield rows.at_least("ingest, all guards, AOF everysec", "events/s", ours=written, bar=40_000)
     read = _measured("ingest", "measure_replay")
     yield rows.at_least("replay", "events/s", ours=read, bar=150_000)
+
+
+def placements(_: benches.Bench) -> Iterator[rows.Row]:
+    """What a placement costs that has to be on disk (store.placements: fsync)."""
+    synced, acknowledged = syncing.measure()
+    case = "placement on disk (appendfsync always) against acknowledged (everysec), p50"
+    yield rows.compared(case, "ms", ours=synced, peer=acknowledged, bar=None)
 
 
 def cold_start(_: benches.Bench) -> Iterator[rows.Row]:
@@ -145,6 +152,7 @@ DEFAULT: Mapping[str, Case] = {
     "whole": whole,
     "crowd": crowd,
     "ingest": ingest,
+    "placements": placements,
     "cold-start": cold_start,
     "restart": restart,
     "travel": travel,

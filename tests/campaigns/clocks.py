@@ -67,8 +67,11 @@ class Waiting(threading.Event):
     def __init__(self, clock: Clock) -> None:
         super().__init__()
         self._clock = clock
+        self.ended: Callable[[float], None] = lambda _: None
+        """Told of each wait; may end it, and what waits, by an exception."""
 
     def wait(self, timeout: float | None = None) -> bool:
+        self.ended(timeout or 0.0)
         self._clock.advance((timeout or 0.0) / 2)
         self._clock.waiting()
         self._clock.advance((timeout or 0.0) / 2)

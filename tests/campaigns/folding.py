@@ -5,6 +5,8 @@ It shares no code with app.domain.projecting and app.domain.counting, so that a 
 
 from app.domain import events, model
 
+KINDS = ("nodes", "pods", "workloadpolicies")
+
 
 class Fold:
     """What a log says, entry by entry."""
@@ -18,8 +20,8 @@ class Fold:
         self.versions: dict[str, int] = {}
         self.gone: set[str] = set()
         """uids of pods that are no more."""
-        self.unlisted: set[str] = set()
-        """Kinds that are to be listed anew, since the store lost events."""
+        self.unlisted = set(KINDS)
+        """Kinds to be listed, for the first time or since the store may have lost events."""
 
     def apply(self, event: events.AnyEvent) -> None:
         self.offset += 1
@@ -58,8 +60,8 @@ class Fold:
                 self.versions |= dict.fromkeys(("store:views", *moved), self.offset)
                 for subject in ended:
                     self.versions.pop(subject, None)
-            case events.StoreRewound(relisting=kinds):
-                self.unlisted = set(kinds)
+            case events.StoreRewound() | events.StoreRestarted():
+                self.unlisted = set(KINDS)
                 self.versions[event.subject] = self.offset
             case events.Relisted(kind=kind):
                 self.unlisted.discard(kind)

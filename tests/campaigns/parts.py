@@ -42,6 +42,11 @@ class StandBy(Exception):
     """The recorder does not lead, and waits until it does."""
 
 
+def _settling(seconds: float) -> None:
+    if seconds > 2.0:
+        raise StandBy
+
+
 class Candidate(electing.Elector):
     """An elector whose thread is the clock: it takes its turns when they are due, unless it is frozen."""
 
@@ -99,7 +104,7 @@ class Recorder:
         self._die = die
         self._core = recording.Recorder(store.log, store.follower, client, elector=self.elector)
         self._core._stopped = clocks.Waiting(clock)
-        self._core._office._stopped = clocks.Waiting(clock)
+        self._waiting = self._core._office._stopped = clocks.Waiting(clock)
         self._client = client
         self._clock = clock
         self.changes: dict[str, Iterator[reflecting.Change]] = {}
@@ -151,6 +156,14 @@ class Recorder:
             )
             self.changes[kind.name] = reflector.changes()
         return True
+
+    def handed_over(self) -> bool:
+        """Take the post, and be told to end while a loss settles; whether that came to pass."""
+        self._waiting.ended = _settling
+        try:
+            return not self.begin()
+        finally:
+            self._waiting.ended = lambda _: None
 
     def hear(self, kind: str) -> reflecting.Change:
         """The next change of a kind, into the inbox."""

@@ -70,10 +70,10 @@ BUGS = (
         "",
     ),
     Bug(
-        "a new incarnation goes on from old checkpoints of watches",
-        LUA,
-        "or string.sub(field, 1, 3) == 'rv:'",
-        "",
+        "a watch goes on after a restart as if nothing were missing",
+        "workers.leading:Office._enter",
+        'if name.removeprefix("rv:") not in snapshot.unlisted',
+        "if True",
     ),
     Bug(
         "trimming takes the entry at the checkpoint along",
@@ -90,7 +90,7 @@ BUGS = (
     ),
     Bug(
         "a gone subject keeps a version",
-        "app.store.logs:_arguments",
+        "app.store.batches:arguments",
         "touched[subject] = 0 if projecting.ends(event, subject) else place",
         "touched[subject] = place",
     ),
@@ -98,8 +98,8 @@ BUGS = (
     Bug(
         "a follower takes its snapshot along to another incarnation",
         "app.store.heads:Head._follow_on",
-        "snapshots.empty(indexed=former.indexed, incarnation=found)",
-        "dataclasses.replace(former, position=model.Position(found, former.offset))",
+        "snapshots.empty(indexed=self._snapshot.indexed, incarnation=found)",
+        "__import__('dataclasses').replace(self._snapshot, position=model.Position(found, 0))",
     ),
     Bug(
         "a reader asks for the incarnation before",
@@ -185,15 +185,52 @@ BUGS = (
     ),
     Bug(
         "nobody waits for Bindings of the lost part",
-        "workers.leading:Office._begin",
-        "self._stopped.wait(self._settle)",
+        "workers.leading:Office._settled",
+        "self._stopped.wait(rest)",
         "pass",
     ),
     Bug(
-        "what was listed before a loss counts as listed",
+        "only who recorded a loss waits for its Bindings",
+        "workers.leading:Office._settled",
+        "doubting.remaining(self._log, snapshot, self._settle)",
+        "(self._settle if self._reason != _FIRST_LIST else 0.0)",
+    ),
+    Bug(
+        "nobody asks what others knew of an incarnation that one began oneself",
         "workers.leading:Office._begin",
-        "relisting=self._kinds",
-        "relisting=()",
+        'self._reason = "the store lost events"',
+        'self._reason = "the store lost events"; missed = self._missed; self._missed = lambda known,'
+        " standing: None if standing.incarnation == begun else missed(known, standing)",
+    ),
+    Bug(
+        "a recorder vouches for any server",
+        "workers.doubting:restarted",
+        "if not standing.restarted:",
+        "if True:",
+    ),
+    Bug(
+        "appends go on in a server that nobody vouches for",
+        LUA,
+        "if needed and needed ~= server_run() then",
+        "if false then",
+    ),
+    Bug(
+        "what was decided before a restart is appended after it",
+        "app.framework.running:claim",
+        "{*counting.footprint(cycle.pod, node), events.RUN}",
+        "{*counting.footprint(cycle.pod, node)}",
+    ),
+    Bug(
+        "verbs do not wait for the first lists",
+        "app.verbs.contexts:Context.present",
+        "if snapshot.unlisted:",
+        "if False:",
+    ),
+    Bug(
+        "what was listed before a loss counts as listed",
+        "app.domain.projecting:Projection.apply",
+        "self._unlisted = model.KINDS",
+        "pass",
     ),
     # Binding.
     Bug(

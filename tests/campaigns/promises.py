@@ -5,9 +5,9 @@
 | P1 | the counts and versions in Redis are the fold of the log, and so is what every reader holds |
 | P2 | nothing that was in the log changes or goes, but by compaction or by a failover |
 | P3 | the same sight twice is one event; an append that is repeated is carried out once |
-| P4 | a failover that lost events ends in a new incarnation that says which; what follows is read anew |
+| P4 | after a failover nothing is decided before a recorder has said what is lost, or that it may be |
 | P5 | along the log no epoch is lower than one before it |
-| P6 | no placement exceeds a hard quota, nothing is bound that was not promised |
+| P6 | no placement exceeds a hard quota, nor is made beside a lost one that may yet be bound |
 | P7 | a pod gets one node, and a bind that says so is true |
 | P8 | once faults are over, the log says what the cluster is, within a minute and a half |
 | P9 | who was deleted stays so, and who has the name now is another |
@@ -18,7 +18,7 @@
 P11 to P13 and P16 to P20 speak of answers, servers and connections, which a simulation does not have.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,6 +30,10 @@ from app.store import codecs, incarnations, keys
 from tests.campaigns import clusters, folding
 
 Raw = tuple[bytes, dict[bytes, bytes]]
+
+
+UNDER_WAY = 4.9
+"""Seconds for which a Binding can be under way after its placement, in this cluster."""
 
 
 class Broken(AssertionError):
@@ -48,6 +52,16 @@ class Entry(NamedTuple):
     at: bytes
     epoch: str
     payload: bytes
+
+
+class Stray(NamedTuple):
+    """A placement that a failover has lost."""
+
+    uid: str
+    keys: frozenset[str]
+    """The counts that it was in."""
+    until: float
+    """When no Binding of it can be under way any more."""
 
 
 class Loss(NamedTuple):
@@ -69,6 +83,7 @@ class Watchdog:
         *,
         steady: bool = False,
         selected: bool = False,
+        monotonic: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """``steady``: nothing but pods changes, so that no quota may ever be exceeded in the cluster.
         ``selected``: every Required policy limits every pod that its selector selects.
@@ -93,8 +108,14 @@ class Watchdog:
         self._epoch = ""
         self._excused = False
         """Events were lost, and not everything was read anew: the log need not know what is bound."""
-        self._exceeded: dict[str, int] = {}
-        """What the cluster held when everything was read anew: more than a quota, perhaps."""
+        self._monotonic = monotonic
+        self._doubtful = False
+        """There was a failover, and no recorder has said so yet."""
+        self._unseen = False
+        """A failover could not be seen: what it has lost may be given away again, and run unrecorded."""
+        self._noted = False
+        """What is lost stood in the Lease: it has to be named."""
+        self._strays: list[Stray] = []
 
     def read(self) -> None:
         """Take what is new in the log, and check each event against what was before."""
@@ -120,7 +141,7 @@ class Watchdog:
             demand(len(nodes) == 1, "P7", f"pod {uid} was bound to {sorted(nodes)}")
         if not self._excused:
             self._bound_is_recorded()
-            self._quotas_hold()
+        self._quotas_hold()
 
     def quotas(self) -> dict[str, int]:
         """What the policies allow: each selects the same pods, so the smallest number holds."""
@@ -130,8 +151,12 @@ class Watchdog:
                 found[one["name"]] = min(one["replicas"], found.get(one["name"], one["replicas"]))
         return found
 
-    def failed_over(self) -> Loss | None:
-        """The store is another one, which holds less or the same; what it lost."""
+    def failed_over(self, note: incarnations.Known | None = None, *, doubted: bool = False) -> Loss | None:
+        """The store is another one, with less or the same; what it lost. ``note``: that of the Lease.
+
+        ``doubted``: it is seen to be another one. If it is not, only those who know of a loss notice it.
+        """
+        before = self.fold
         found = [_entry(raw) for raw in self._raws(0)]
         kept = found[-1].offset if found else 0
         survivors, gone = self.entries[:kept], self.entries[kept:]
@@ -148,6 +173,13 @@ class Watchdog:
             self._named = {named: at for named, at in self._named.items() if at <= kept}
             self._lost.update((self.incarnation, entry.offset, int(entry.at)) for entry in gone)
             self._excused = True
+        self._doubtful = doubted
+        self._unseen |= loss is not None and not doubted
+        self._noted = note is not None and self.gone((note.incarnation, note.offset, note.at_ms or 0))
+        until = self._monotonic() + UNDER_WAY
+        for uid, (pod, node) in before.placements.items():
+            if self.fold.placements.get(uid, (pod, ""))[1] != node:
+                self._strays.append(Stray(uid, frozenset(before.keys(pod, node)), until))
         return loss
 
     def gone(self, entry: tuple[str, int, int]) -> bool:
@@ -197,12 +229,14 @@ class Watchdog:
                 rises = (len(entry.epoch), entry.epoch) >= (len(self._epoch), self._epoch)
                 demand(rises, "P5", f"epoch {entry.epoch} wrote after {self._epoch}")
                 self._epoch = entry.epoch
-            event = codecs.decode(entry.payload)
+            event = _event(entry)
+            doubtful = self._doubtful and not entry.epoch
+            demand(not doubtful, "P4", f"{event} was appended before anybody looked into the failover")
             self._check(event)
             self.entries.append(entry)
             self.fold.apply(event)
-            if self._excused and not self.losses and not self.fold.unlisted:
-                self._excused, self._exceeded = False, self._cluster.usage(foreign=False)
+            if not self._doubtful and not self._unseen and not self.fold.unlisted:
+                self._excused = False
 
     def _equal(self, what: str, stored: dict[str, int], folded: dict[str, int]) -> None:
         wrong = {
@@ -213,10 +247,10 @@ class Watchdog:
         demand(not wrong, "P1", f"{what} (stored, folded) {wrong}")
 
     def _quotas_hold(self) -> None:
-        if self._steady:
+        if self._steady and not self._unseen:
             quotas = self.quotas()
             for domain, used in self._cluster.usage(foreign=False).items():
-                most = max(quotas.get(domain, 0), self._exceeded.get(domain, 0))
+                most = quotas.get(domain, 0)
                 demand(used <= most, "P6", f"{domain}: {used} of {most} are bound")
 
     def _bound_is_recorded(self) -> None:
@@ -256,11 +290,19 @@ class Watchdog:
                 self._placed(pod, name)
             case events.StoreRewound():
                 self._rewound(event)
+                self._doubtful = self._noted = False
+            case events.StoreRestarted():
+                demand(not self._noted, "P4", "the Lease knows of what is lost, and nobody names it")
+                self._doubtful = False
             case _:
                 pass
 
     def _placed(self, pod: model.Pod, name: str) -> None:
         fold = self.fold
+        demand(not fold.unlisted, "P6", f"{pod.uid} is placed before {sorted(fold.unlisted)} are listed")
+        for stray in self._strays:
+            lost = stray.keys.isdisjoint(fold.keys(pod, name)) or not self._may_come(stray)
+            demand(lost, "P6", f"{pod.uid} is placed beside {stray}, which may yet be bound")
         standing = fold.standings().get(pod.uid, (pod, ""))[1]
         demand(standing in ("", name), "P7", f"pod {pod.uid} is promised {name}, but has {standing}")
         if standing:
@@ -285,6 +327,16 @@ class Watchdog:
                 raise Broken(f"P6: pod {pod.uid} is promised {name} under a policy that is not there")
             found += [] if policy in found else [policy]
         return found
+
+    def _may_come(self, stray: Stray) -> bool:
+        """Whether the pod is neither bound nor gone, and a Binding of it may be under way."""
+        there = any(pod["metadata"]["uid"] == stray.uid for pod in self._cluster.all("pods"))
+        return (
+            not self._unseen
+            and there
+            and stray.uid not in self._cluster.bound
+            and self._monotonic() < stray.until
+        )
 
     def _rewound(self, event: events.StoreRewound) -> None:
         """It tells of something that was lost indeed."""
@@ -356,6 +408,10 @@ class Watchdog:
 def _entry(raw: Raw) -> Entry:
     identity, fields = raw
     return Entry(int(identity.partition(b"-")[0]), fields[b"t"], fields[b"w"].decode(), fields[b"e"])
+
+
+def _event(entry: Entry) -> events.AnyEvent:
+    return codecs.decode(entry.payload)
 
 
 def _overlap(event: events.StoreRewound, loss: Loss) -> bool:

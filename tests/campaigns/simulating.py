@@ -17,7 +17,18 @@ from structlog import testing
 
 from app.kube import leases
 from app.store import connecting, errors, incarnations, keys, opening
-from tests.campaigns import clocks, clusters, failing, living, parts, promises, tellings, troubles, wires
+from tests.campaigns import (
+    clocks,
+    clusters,
+    failing,
+    living,
+    parts,
+    promises,
+    servers,
+    tellings,
+    troubles,
+    wires,
+)
 
 STEPS = 70
 COMPARED = 3
@@ -49,9 +60,15 @@ class Simulation:
         self._client = connecting.connect(url)
         """With this one's connections nothing ever goes wrong."""
         self._replica = failing.Replica(self._client)
+        self._server = servers.Server(self._client)
         self._fails_over = self.die.random() < 0.35
         self.watchdog = promises.Watchdog(
-            self._client, keys.Keys(self._name), self.cluster, steady=steady, selected=self._selected
+            self._client,
+            keys.Keys(self._name),
+            self.cluster,
+            steady=steady,
+            selected=self._selected,
+            monotonic=self.clock.monotonic,
         )
         self._depth = 0
         self._busy: set[parts.Recorder] = set()
@@ -60,7 +77,7 @@ class Simulation:
         self._store = troubles.Troubles(self.clock, self.faults, self._client)
         self._store.between, self._store.tell = self.between, self.tell
         self._store.trimming, self._store.trimmed = self.watchdog.read, self.watchdog.trimmed
-        self._store.gone = self.watchdog.gone
+        self._store.gone, self._store.appended = self.watchdog.gone, self.watchdog.read
         self._stores: list[opening.Store] = []
         self._extenders: list[parts.Extender | None] = [None, None]
         self._recorders: list[parts.Recorder] = []
@@ -91,6 +108,7 @@ class Simulation:
         with contextlib.ExitStack() as stack:
             stack.enter_context(testing.capture_logs())
             stack.enter_context(clocks.installed(self.clock, self._seed))
+            stack.enter_context(self._server.played())
             stack.enter_context(wires.shared(self._client))
             stack.enter_context(wires.watched(self._store.watch, self._store.plain))
             stack.enter_context(mock.patch("workers.recording.LINGER", 0.0))
@@ -213,6 +231,7 @@ class Simulation:
             (self._compact, 0.5),
             (self._trouble, 0.3),
             (self._fail_over, 0.4 if self._fails_over else 0.0),
+            (self._lose_a_term, 0.1 if self._fails_over and self._depth == 1 else 0.0),
         ]
 
     def between(self, what: str) -> None:
@@ -220,6 +239,8 @@ class Simulation:
         if self._calm or self._depth > DEPTH or self.die.random() > 0.25:
             return
         self.tell(f"meanwhile ({what}):")
+        if what == "before a Binding" and self._fails_over and self.die.random() < 0.5:
+            self._lose_a_placement()
         if self._fails_over and self.die.random() < 0.1:
             # What somebody has just read or written is lost before he goes on from it.
             self._fail_over()
@@ -357,6 +378,8 @@ class Simulation:
         self._lately = waiting
         if not pods:
             return
+        if self._fails_over and self.die.random() < 0.3:
+            self._replica.follow()
         pod, node = self.die.choice(pods), self.die.choice(sorted(clusters.NODES))
         which = self.die.randrange(len(self._extenders))
         extender = self._extenders[which]
@@ -380,27 +403,111 @@ class Simulation:
             was = self.cluster.bound.get(meta["uid"], set())
             promises.demand(was == {node}, "P7", f"{meta['name']} is said to be on {node}, is on {was}")
 
+    # -- what seldom comes about by itself ---------------------------------------------------
+
+    def _lose_a_placement(self) -> None:
+        """The store fails over between a placement and its Binding, and people want more pods at once."""
+        self._fail_over(now=True)
+        if self.die.random() < 0.5:
+            self._hand_over()
+        for _ in range(3):
+            self._recorded_through()
+        for _ in range(3):
+            self._bind()
+
+    def _hand_over(self) -> None:
+        """Who has recorded a loss is told to end before it has settled, and somebody else leads."""
+        idle = self._idle()
+        if not idle:
+            return
+        recorder = self.die.choice(idle)
+        with self._at_work(recorder):
+            recorder.turn()
+            if recorder.leads or not recorder.handed_over():
+                return
+            self.tell(f"{recorder.name} is stopped in the middle")
+            self._recorders.remove(recorder)
+            recorder.resign()
+            recorder.close()
+        self._start_recorder()
+        self.clock.advance(0.1)
+
+    def _recorded_through(self) -> None:
+        """A recorder hears everything that there is to be heard."""
+        idle = self._idle()
+        if idle:
+            recorder = next((one for one in idle if one.leads), idle[0])
+            with self._at_work(recorder):
+                if recorder.leads or recorder.begin():
+                    self._heard(recorder)
+
+    def _lose_a_term(self) -> None:
+        """A recorder is frozen, another one records and dies, the store loses that; the first one goes on."""
+        leading = [one for one in self._idle() if one.leads]
+        if not leading:
+            return
+        frozen = leading[0]
+        if self.die.random() < 0.5:
+            self._fail_over(now=True)
+            self._recorded_through()
+        for other in [one for one in self._idle() if one is not frozen]:
+            self._recorders.remove(other)
+            other.close()
+        frozen.freeze(True)
+        self.tell(f"{frozen.name} is frozen for a term")
+        self._start_recorder()
+        self.clock.advance(parts.TERMS.lease + 2 * parts.TERMS.retry)
+        self._recorded_through()
+        self._replica.follow()
+        self._life.people()
+        self._recorded_through()
+        self.clock.advance(parts.TERMS.retry + 1.0)  # leaves its note
+        for other in [one for one in self._idle() if one is not frozen]:
+            self._recorders.remove(other)
+            other.close()
+        for which in range(len(self._extenders)):
+            self._extenders[which] = None
+        self._fail_over(now=True)
+        frozen.freeze(False)
+        self.clock.advance(parts.TERMS.lease + 2 * parts.TERMS.retry)
+        if frozen not in self._recorders:
+            return
+        with self._at_work(frozen):
+            frozen.turn()
+            frozen.begin()
+
     # -- the store ---------------------------------------------------------------------------
 
-    def _fail_over(self) -> None:
-        """The master is gone, and a replica that lagged behind takes over; or it starts without its files."""
-        if not self._replica.begun or self.die.random() < 0.5:
+    def _fail_over(self, *, now: bool = False) -> None:
+        """The master is gone, and a replica that lagged behind takes over; or it starts without its files.
+
+        Unless it has to be ``now`` the replica may only be brought up to date.
+        """
+        if not self._replica.begun or (not now and self.die.random() < 0.5):
             self._replica.follow()
             return
         if self.die.random() < 0.15 and self._noted():
             self._replica.empty()
         self.watchdog.compare()
         self._replica.promote()
+        # It may be the former master again, which has been a replica meanwhile.
+        self._server.go_on(restarted=self.die.random() < 0.7)
         self._store.forget()
-        self.tell(f"the store fails over: {self.watchdog.failed_over() or 'nothing'} is lost")
+        doubted = self._server.doubted(keys.Keys(self._name))
+        lost = self.watchdog.failed_over(self._note(), doubted=doubted)
+        self.tell(f"the store fails over{'' if doubted else ' unseen'}: {lost or 'nothing'} is lost")
 
     def _noted(self) -> bool:
         """The recorder has left word of what is in the present log."""
+        known = self._note()
+        return known is not None and known.incarnation == self.watchdog.incarnation
+
+    def _note(self) -> incarnations.Known | None:
+        """What the Lease says was in the log."""
         with contextlib.suppress(Exception):
             note = leases.note(self.cluster.objects.get("leases", _LEASE), "topolog.io/known")
-            known = incarnations.read_known(note)
-            return known is not None and known.incarnation == self.watchdog.incarnation
-        return False
+            return incarnations.read_known(note)
+        return None
 
     def _opened(self, *, emptied: bool = False) -> opening.Store | None:
         """The store as a process opens it that starts now; None if it cannot start."""

@@ -648,3 +648,46 @@ def test_a_promise_is_another_one_than_that_at_its_offset_before_a_loss(world: W
     world.hear(recorder)
     world.watchdog.compare()
     assert world.cluster.bound[uid] == {"h1"}
+
+
+def test_a_recorder_asks_what_its_predecessor_knew_of_an_incarnation_that_it_began_itself(
+    world: World,
+) -> None:
+    """Others have recorded since, and left in the Lease how far: the store may have lost that."""
+
+    def lead(recorder: parts.Recorder) -> None:
+        while not recorder.begin():
+            world.clock.advance(parts.TERMS.retry)
+
+    replica = failing.Replica(world.direct)
+    first = world.recorder("first")
+    world.clock.advance(parts.TERMS.retry)  # leaves its note
+    world.empty()
+    world.listen(first)
+    world.cluster.pod("web-0")
+    world.listen(first)
+    assert isinstance(first.turn(), store_errors.Rewound)
+    lead(first)
+    world.hear(first)
+    began = first.store.log.incarnation
+    assert first.elector is not None
+    first.freeze(True)
+    world.clock.advance(parts.TERMS.lease + 1.0)
+    second = parts.Recorder(world.store(), world.way(), world.clock, random.Random(0), "second")
+    lead(second)
+    world.hear(second)
+    replica.follow()
+    kept = second.store.log.head().offset
+    world.cluster.pod("web-1")
+    world.hear(second)
+    lost = second.store.log.head().offset
+    world.clock.advance(parts.TERMS.retry)  # leaves its note
+    second.close()
+    world.watchdog.compare()
+    replica.promote()
+    assert world.watchdog.failed_over() == promises.Loss(began, kept + 1, lost)
+    first.freeze(False)
+    world.clock.advance(parts.TERMS.lease + 1.0)
+    lead(first)
+    told = [one for one in world.events() if isinstance(one, events.StoreRewound)]
+    assert [(one.lost_from, one.lost_to) for one in told[1:]] == [(kept + 1, lost)]

@@ -23,6 +23,8 @@ class Troubles:
         """Told before anything is trimmed."""
         self.trimmed: Callable[[int], None] = lambda _: None
         """Told afterwards, with the oldest offset that was to be kept."""
+        self.appended: Callable[[], None] = lambda: None
+        """Told of each append that was carried out, before anybody else acts."""
         self.gone: Callable[[tuple[str, int, int]], bool] = lambda _: False
         """Whether a failover has lost this entry (its incarnation, offset and milliseconds)."""
         self._clock = clock
@@ -78,6 +80,8 @@ class Troubles:
         reply = self._noticed(call, packed, ask())
         if call is wires.Call.TRIM:
             self.trimmed(wires.oldest_kept(packed))
+        if call is wires.Call.APPEND:
+            self.appended()
         self._called(wire, packed, reply)
         store = self._stores
         self.between("after a call of the store")

@@ -32,6 +32,7 @@ ALLOWED = {
     ("ClusterRole", "topolog-recorder"): [
         ([""], ["nodes", "pods"], READ),
         (["kosmos.io"], ["workloadpolicies"], READ),
+        ([""], ["namespaces"], ["get"], ["kube-system"]),
     ],
     ("Role", "topolog-recorder"): [
         (["coordination.k8s.io"], ["leases"], ["create"]),

@@ -103,6 +103,7 @@ any_event: st.SearchStrategy[events.AnyEvent] = st.one_of(
         reason=st.just("a test"),
         relisting=st.sampled_from(((), ("pods",))),
     ),
+    st.builds(events.StoreRestarted, by=st.just("me"), before=st.just("a1"), after=st.just("b2")),
     st.builds(events.EpochAdopted, by=st.just("me"), from_epoch=st.just("1"), to_epoch=st.just("2")),
     st.builds(
         events.ViewsRepaired,

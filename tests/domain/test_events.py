@@ -1,6 +1,9 @@
 """What single events do to a snapshot beyond pods, nodes and policies: lists, losses, flags, versions."""
 
+import pytest
+
 from app.domain import counting, events, model, projecting, snapshots
+from app.kube import kinds
 
 POD = model.Pod(uid="u1", namespace="blue", name="one", labels={"app": "a"})
 
@@ -22,13 +25,21 @@ def test_the_last_list_of_a_kind_is_known() -> None:
     assert dict(snapshot.listed) == {"pods": "9", "nodes": "6"}
 
 
-def test_after_a_loss_everything_is_to_be_listed_until_it_is() -> None:
-    before = after(listed("pods", "5"), lost("pods", "nodes"))
+@pytest.mark.parametrize(
+    "doubt", [lost("pods", "nodes"), events.StoreRestarted(by="me", before="a", after="b")]
+)
+def test_after_a_loss_everything_is_to_be_listed_until_it_is(doubt: events.AnyEvent) -> None:
+    before = after(listed("pods", "5"), doubt)
     assert dict(before.listed) == {}
-    assert before.unlisted == {"pods", "nodes"}
+    assert before.unlisted == model.KINDS
     snapshot = projecting.project(before, listed("pods", "7"))
     assert dict(snapshot.listed) == {"pods": "7"}
-    assert snapshot.unlisted == {"nodes"}
+    assert snapshot.unlisted == {"nodes", "workloadpolicies"}
+
+
+def test_in_a_new_log_every_kind_that_is_watched_is_still_to_be_listed() -> None:
+    assert snapshots.empty().unlisted == {kind.name for kind in kinds.ALL} == model.KINDS
+    assert after(*(listed(kind, "1") for kind in model.KINDS)).unlisted == frozenset()
 
 
 def test_the_last_word_on_a_flag_holds() -> None:

@@ -19,7 +19,7 @@ METRICS = pathlib.Path(__file__).parents[2] / "docs" / "reference" / "metrics.md
 def test_readiness_comes_with_the_first_lists_and_not_before(stage: stages.Stage) -> None:
     status, text = stage.unready
     assert status == 503
-    assert "not recorded yet: nodes, pods" in text
+    assert "not recorded yet: nodes, pods, workloadpolicies" in text
     for one in stage.replicas:
         assert one.readiness()[0] == 200
 

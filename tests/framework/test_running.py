@@ -195,7 +195,8 @@ def test_claims_add_up_and_the_lowest_ceiling_holds() -> None:
     )
     claimed = running.claim(plugins, cycle(), "a")
     assert claimed.ceilings == {"k": 2, "l": 1}
-    assert set(claimed.subjects) == {"pod:uid-p", "node:a", "policies:ns", "policy:ns/x", "policy:ns/y"}
+    pod, policies = {"pod:uid-p", "node:a"}, {"policies:ns", "policy:ns/x", "policy:ns/y"}
+    assert set(claimed.subjects) == {*pod, *policies, "store:run"}
 
 
 def test_victims_have_rights_against_pods_that_nobody_cares_for() -> None:

@@ -6,7 +6,7 @@ What the recorder does is done here by ``see``, so that a test says when the wat
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import msgspec
 
@@ -160,8 +160,11 @@ def recent(pod: model.Pod) -> contexts.Recent:
 class Cluster:
     """An API server, and the log of what is seen of it."""
 
-    def __init__(self, api: apiservers.ApiServer, url: str, name: str) -> None:
+    def __init__(
+        self, api: apiservers.ApiServer, url: str, name: str, *, placements: str = "acknowledged"
+    ) -> None:
         self.api = api
+        self._placements = placements
         self.url = url
         self.name = name
         self._stack = contextlib.ExitStack()
@@ -210,7 +213,7 @@ class Cluster:
 
     def _opened(self, patience: float = 2.0) -> opening.Store:
         chosen = registry.Registry([plugin() for plugin in plugins.IN_TREE])
-        options = settings.Store(url=self.url, socket_timeout=patience)
+        options = settings.Store(url=self.url, socket_timeout=patience, placements=self._placements)
         store = opening.open_store(options, cluster=self.name, indexed=chosen.indexed())
         self._stack.callback(store.close)
         return store
@@ -292,8 +295,8 @@ class Cluster:
 
     # -- the recorder's side ---------------------------------------------------------------
 
-    def see(self) -> int:
-        """Bring everything that the API server has into the log, as a new list would; the head."""
+    def see(self, kinds: Collection[str] = model.KINDS) -> int:
+        """Bring all of the kinds that the API server has into the log, as a new list would; the head."""
         follower, log = self._recorder.follower, self._recorder.log
         while True:
             before = follower.catch_up()
@@ -303,9 +306,13 @@ class Cluster:
             ]
             pods = [decoding.pod(msgspec.json.encode(p)) for p in self.api.objects.all("pods")]
             happened = [
-                *observing.nodes_listed(before, nodes),
-                *observing.policies_listed(before, policies),
-                *observing.pods_listed(before, pods),
+                *(observing.nodes_listed(before, nodes) if "nodes" in kinds else ()),
+                *(observing.policies_listed(before, policies) if "workloadpolicies" in kinds else ()),
+                *(observing.pods_listed(before, pods) if "pods" in kinds else ()),
+                *(
+                    events.Relisted(kind, "", "1", "first list")
+                    for kind in sorted(before.unlisted.intersection(kinds))
+                ),
             ]
             if not happened:
                 return before.offset
@@ -327,10 +334,10 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(url: str, name: str) -> Iterator[Cluster]:
+def cluster(url: str, name: str, *, placements: str = "acknowledged") -> Iterator[Cluster]:
     """A cluster with a host and a member node and the policy of nobody yet."""
     with apiservers.ApiServer() as api:
-        made = Cluster(api, url, name)
+        made = Cluster(api, url, name, placements=placements)
         try:
             yield made
         finally:

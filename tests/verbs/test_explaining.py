@@ -57,6 +57,7 @@ class Recorded:
             digest=self.plugins.digest,
         )
         self.answers: list[filtering.Answer | preempting.Answer] = []
+        self.append(*(events.Relisted(kind, "", "1", "first list") for kind in sorted(model.KINDS)))
 
     def append(self, *happened: events.AnyEvent) -> None:
         projection = projecting.Projection(self.store.follower.catch_up())

@@ -93,11 +93,11 @@ class Cluster:
 class Recording:
     """A recorder in a thread, and what it has recorded."""
 
-    def __init__(self, store: opening.Store, cluster: Cluster) -> None:
+    def __init__(self, store: opening.Store, cluster: Cluster, *, settle: float = 0.05) -> None:
         self.store = store
         self.elector = electing.Elector(cluster.client, "ns", "topolog-recorder", terms=TERMS)
         self.recorder = recording.Recorder(
-            store.log, store.follower, cluster.client, elector=self.elector, settle=0.05
+            store.log, store.follower, cluster.client, elector=self.elector, settle=settle
         )
         self.error: Exception | None = None
         self.thread = threading.Thread(target=self._run, daemon=True)

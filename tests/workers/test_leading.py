@@ -3,6 +3,7 @@
 Real servers and a simulated API server, whose Lease decides. Who wins an election: tests/kube.
 """
 
+import contextlib
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 from app import settings
 from app.domain import events, model, projecting
+from app.kube import accessing, clients
+from app.simulation import apiservers
 from app.store import connecting, embedded, errors, incarnations, keys, logs, opening
 from tests.workers import conftest
 
@@ -180,8 +183,8 @@ class Own:
         self.stores.append(opening.open_store(chosen, cluster="own", emptied=True))
         return self.stores[-1]
 
-    def record(self) -> conftest.Recording:
-        self.recordings.append(conftest.Recording(self.open(), self.cluster))
+    def record(self, *, settle: float = 0.05) -> conftest.Recording:
+        self.recordings.append(conftest.Recording(self.open(), self.cluster, settle=settle))
         return self.recordings[-1]
 
     def close(self) -> None:
@@ -329,6 +332,146 @@ def test_a_loss_is_noticed_by_a_recorder_that_knew_nothing_of_it(own: Own) -> No
     ((_, rewound),) = rewinds(second.store.log)
     assert (rewound.from_incarnation, rewound.lost_to) == (former, seen.offset)
     assert rewound.by == second.elector.identity
+
+
+def test_whoever_takes_over_waits_for_the_rest_of_what_a_loss_asks_for(own: Own) -> None:
+    """A predecessor that was stopped meanwhile takes its wait along."""
+    recording = filled(own)
+    former = own.log.incarnation
+    recording.stop()
+    own.extender.client.flushall()
+    first = own.record(settle=2.0)
+    conftest.eventually(lambda: own.log.standing().incarnation != former, "a new incarnation")
+    first.stop()
+    second = own.record(settle=2.0).ready()
+    times = {type(one.event): one.at_ms for one in reversed(second.store.log.read(0))}
+    assert times[events.Relisted] - times[events.StoreRewound] >= 2_000
+    assert {one.by for one in leaders(second.store.log)} >= {second.elector.identity}
+    # Who takes over once everything is listed again has nothing to wait for.
+    at = second.store.log.head().offset
+    second.stop()
+    third = own.record(settle=60.0).ready()
+    own.cluster.node("later")
+    third.until(lambda one: "later" in one.nodes, "it records")
+    assert not [one for one in third.store.log.read(at) if isinstance(one.event, events.Relisted)]
+
+
+def restarts(log: logs.Log) -> list[events.StoreRestarted]:
+    return [one.event for one in log.read(0) if isinstance(one.event, events.StoreRestarted)]
+
+
+def test_a_placement_that_nobody_remembers_is_not_forgotten_in_silence(own: Own) -> None:
+    """A power failure of everything at once: the file lacks an end that no note and no reader knows."""
+    recording = filled(own)
+    own.extender.follower.stop()
+    recording.stop()
+    size = own.size
+    pod = own.cluster.pod("placed", app="x")
+    extender = own.open()
+    snapshot = extender.follower.catch_up()
+    placed = events.PodPlaced(pod=pod, node="n0")
+    projection = projecting.Projection(snapshot)
+    projection.apply(placed)
+    extender.log.append(logs.Batch(events=(placed,), increments=projection.increments))
+    own.cut(size)
+    before = own.open()
+    with pytest.raises(errors.Rewound, match="restarted"):
+        before.log.append(logs.Batch(events=(placed,), increments=projection.increments))
+    second = own.record(settle=0.5)
+    second.ready()
+    log = second.store.log
+    (restarted,) = restarts(log)
+    assert restarted.by == second.elector.identity
+    assert restarted.after == log.standing().run != restarted.before
+    assert rewinds(log) == []
+    at = next(one.offset for one in log.read(0) if one.event == restarted)
+    entries = [one for one in log.read(at) if isinstance(one.event, events.Relisted)]
+    assert {one.event.kind for one in entries if isinstance(one.event, events.Relisted)} == ALL_KINDS
+    assert min(one.at_ms for one in entries) - (log.time_of(at) or 0) >= 500
+    # One list for each restart: whoever leads next in the same run has nothing to doubt.
+    second.stop()
+    third = own.record().ready()
+    assert restarts(third.store.log) == [restarted]
+    extender = own.open()
+    assert pod.uid not in extender.follower.catch_up().placements
+    assert not extender.follower.snapshot.unlisted
+    extender.log.append(logs.Batch(events=(events.Quarantined("notes", "n", "goes on"),)))
+
+
+def test_a_recorder_that_leads_notices_a_restart_of_the_store(own: Own) -> None:
+    recording = filled(own)
+    before = own.log.standing().run
+    own.server.kill()
+    own.server.start()
+    conftest.eventually(lambda: len(restarts(recording.store.log)) == 1, "the restart is recorded")
+    conftest.eventually(lambda: recording.recorder.ready, "the recorder is ready again")
+    own.healed()
+    (restarted,) = restarts(own.log)
+    assert (restarted.before, restarted.after) == (before, own.log.standing().run)
+    assert rewinds(own.log) == []
+
+
+def test_the_functions_may_be_loaded_again_in_the_same_run(own: Own) -> None:
+    filled(own)
+    own.extender.client.function_load(opening.library(), replace=True)
+    own.extender.log.append(logs.Batch(events=(events.Quarantined("notes", "n", "goes on"),)))
+    assert restarts(own.log) == []
+
+
+def test_a_log_of_an_earlier_version_is_gone_on_with_as_it_is(own: Own) -> None:
+    """It says of no run that it was vouched for; all kinds were listed."""
+    filled(own).stop()
+    own.extender.client.hdel(own.extender.keys.meta, keys.RUN)
+    own.server.kill()
+    own.server.start()
+    own.extender.log.append(logs.Batch(events=(events.Quarantined("notes", "n", "goes on"),)))
+    at = own.log.head().offset
+    second = own.record(settle=60.0).ready()
+    assert not [one for one in second.store.log.read(at) if isinstance(one.event, events.Relisted)]
+    assert own.log.standing().vouched == own.log.standing().run
+
+
+def named(cluster: conftest.Cluster, uid: str) -> None:
+    """The cluster gets the kube-system namespace that makes it this one."""
+    metadata = {"name": "kube-system", "uid": uid}
+    cluster.server.objects.create("namespaces", {"metadata": metadata})
+
+
+def test_another_cluster_of_the_same_name_is_refused_by_its_own_sentence(own: Own) -> None:
+    named(own.cluster, "uid-of-the-first")
+    filled(own)
+    assert own.log.standing().kubernetes == "uid-of-the-first"
+    head = own.log.head()
+    with (
+        apiservers.ApiServer() as server,
+        contextlib.closing(clients.Client(accessing.plain(server.url))) as client,
+    ):
+        other = conftest.Cluster(server, client)
+        named(other, "uid-of-the-second")
+        other.node("foreign")
+        second = conftest.Recording(own.open(), other)
+        conftest.eventually(
+            lambda: "is that of another Kubernetes cluster" in str(second.recorder.checks()), "it is refused"
+        )
+        said = str(second.recorder.checks()["store"])
+        assert "UID uid-of-the-first, here it has uid-of-the-second" in said
+        assert "Give one of the two another name (setting cluster)" in said
+        assert "adopt" not in said
+        assert own.log.head() == head
+        second.stop()
+    assert "foreign" not in own.extender.follower.catch_up().nodes
+
+
+def test_a_store_that_says_of_no_cluster_takes_the_first_that_comes(own: Own) -> None:
+    filled(own).stop()
+    assert own.log.standing().kubernetes == ""
+    named(own.cluster, "uid-of-the-first")
+    own.record().ready()
+    assert own.log.standing().kubernetes == "uid-of-the-first"
+    # Two that come at the same time: the function takes one of them.
+    guard = logs.Guard(epoch="9" * 30, writer="other")
+    with pytest.raises(errors.Rewound):
+        own.log.append(logs.Batch(events=(), kubernetes="uid-of-the-second"), guard)
 
 
 def test_a_store_emptied_while_nobody_looked_is_filled_again(own: Own) -> None:

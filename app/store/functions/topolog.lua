@@ -30,6 +30,23 @@ local function lower(a, b)
   return a < b
 end
 
+-- The `run_id` of this server: another one after each restart, and on a replica that was promoted.
+local run
+
+local function server_run()
+  run = run or string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+  return run
+end
+
+-- The value of a mark among the arguments of append, if it is there.
+local function marked(argv, from, n, name)
+  for place = from, from + 2 * n - 2, 2 do
+    if argv[place] == name then
+      return argv[place + 1]
+    end
+  end
+end
+
 -- The values of `n` fields of a hash; the fields stand in argv, every `stride` places from `from`.
 local function values(key, argv, from, stride, n)
   local found = {}
@@ -121,7 +138,7 @@ local function append(keys, argv)
   local at_marks = at_increments + 2 * increments
 
   local state = redis.call('HMGET', meta, 'incarnation', 'offset', 'epoch', 'writer', 'at', 'lost',
-    'schema', 'counts')
+    'schema', 'counts', 'run', 'kubernetes')
   if foreign(state[1], state[7]) or (state[1] and state[8] ~= counts) then
     return { 'SCHEMA', state[7] or '0' }
   end
@@ -149,6 +166,14 @@ local function append(keys, argv)
   end
 
   local stored = state[3] or ''
+  -- In another run of the server than the one that was vouched for, the end of the log may be missing:
+  -- nobody goes on before a recorder has vouched for this one. A new era of epochs may begin.
+  local vouched = marked(argv, at_marks, marks, 'run')
+  local needed = vouched or (not lower(stored, epoch) and state[9])
+  local claimed = marked(argv, at_marks, marks, 'kubernetes')
+  if (needed and needed ~= server_run()) or (claimed and state[10] and claimed ~= state[10]) then
+    return { 'REWOUND', state[1], head }
+  end
   if fenced(epoch, writer, stored, state[4] or '') then
     return { 'FENCED', stored, state[4] or '' }
   end
@@ -343,7 +368,7 @@ local function rewind(keys, argv)
   redis.call('HSET', versions, argv[7], text(offset))
   -- Checkpoints speak of what was lost: everything is to be listed anew.
   for _, field in ipairs(redis.call('HKEYS', meta)) do
-    if field == 'lost' or string.sub(field, 1, 3) == 'rv:' then
+    if field == 'lost' or field == 'run' or string.sub(field, 1, 3) == 'rv:' then
       redis.call('HDEL', meta, field)
     end
   end

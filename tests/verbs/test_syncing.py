@@ -1,0 +1,31 @@
+"""A placement that may not be on disk: its Binding is not asked for before it is."""
+
+from pathlib import Path
+
+from app.store import embedded
+from tests.verbs import replicas
+
+
+def test_nothing_is_bound_before_its_placement_is_on_disk(tmp_path: Path, cluster: str) -> None:
+    server = embedded.Server(tmp_path, append_only=True)
+    try:
+        with replicas.cluster(server.url, cluster, placements="fsync") as shop:
+            shop.node("h1", role="host")
+            shop.policy({"host": 1})
+            first, second = shop.pod("first"), shop.pod("second")
+            shop.see()
+            replica = shop.replica(state=0.2, bind=0.5)
+            assert "not known to be on disk" in replica.bind(first, "h1")
+            assert shop.asked("/binding") == 0
+            # It is in the log: nobody else gets the place meanwhile.
+            assert replica.count("host") == 1
+            assert "no room" in replica.bind(second, "h1")
+            replica.store.client.config_set("appendfsync", "always")
+            # As after a bind that ended in between: the same place again, once nothing of it is under way.
+            assert "another call" in replica.bind(first, "h1")
+            replica.clock.ahead += 60.0
+            assert replica.bind(first, "h1") == ""
+            assert shop.bound(first) == "h1"
+            assert replica.count("host") == 1
+    finally:
+        server.stop()

@@ -1,0 +1,47 @@
+"""Before every kind was listed: what runs is not known yet, so nothing is given away."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from app.domain import model
+from app.store import embedded
+from app.verbs import candidates, errors, filtering
+from tests.verbs import replicas
+
+
+@pytest.fixture
+def starting(store_server: embedded.Server, cluster: str) -> Iterator[replicas.Cluster]:
+    """A new log beside a cluster whose quota of two is full of running pods."""
+    with replicas.cluster(store_server.url, cluster) as made:
+        made.node("h1", role="host")
+        made.policy({"host": 2})
+        for number in range(2):
+            made.put(made.pod(f"runs-{number}"), "h1")
+        yield made
+
+
+@pytest.mark.parametrize("missing", sorted(model.KINDS))
+def test_nothing_is_given_away_before_every_kind_was_listed(starting: replicas.Cluster, missing: str) -> None:
+    starting.see(model.KINDS - {missing})
+    replica, pods = starting.replica(), [starting.pod(f"web-{number}") for number in range(2)]
+    for pod in pods:
+        assert f"{missing} to be listed" in replica.bind(pod, "h1")
+        with pytest.raises(errors.StateAway, match=f"{missing} to be listed"):
+            filtering.run(replica.context, pod, candidates.Candidates(["h1"]))
+    starting.see()
+    assert [replica.bind(pod, "h1") for pod in pods] == [
+        "topolog: workload policy shop/spread: no room (host 2/2)"
+    ] * len(pods)
+    assert starting.quotas_used() == {"shop/spread|role=host": 2}
+
+
+def test_a_pod_that_no_plugin_is_interested_in_is_answered_and_not_bound(starting: replicas.Cluster) -> None:
+    """Which policies there are, and whether one counts it, is not known either."""
+    starting.see({"nodes"})
+    replica, pod = starting.replica(), starting.pod("plain", {"app": "plain"})
+    assert replica.filter(pod).trace.kept == {"h1"}
+    assert "to be listed" in replica.bind(pod, "h1")
+    assert starting.bound(pod) == ""
+    starting.see()
+    assert replica.bind(pod, "h1") == ""
