@@ -167,7 +167,7 @@ local function append(keys, argv)
     return conflicts
   end
 
-  if touched > 0 then
+  if touched > 0 and expected == 0 then
     -- It is written, perhaps without being read: what is no hash fails here, before anything is written.
     values(versions, argv, at_touched, 2, 1)
   end
