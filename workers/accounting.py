@@ -126,6 +126,9 @@ class Books:
             look = self._inspector.look(
                 self.ledger.snapshot.offset, cursor=self._cursor, whole=self._whole, held=held
             )
+            if self._store.keys.log in look.mistyped:
+                self.broken = "the log is of another type"
+                return look
             if look.meta.get("incarnation") != self.incarnation or "lost" in look.meta:
                 raise errors.Rewound("the store has begun another incarnation; the audit begins anew")
             self.broken = self._take(look)
@@ -212,6 +215,9 @@ class Books:
     def compare(self, look: inspecting.Look) -> None:
         """Counts, versions and the end of the log, all of one moment."""
         seen = self.past.marks.end - 1 if self.past.marks.end else self.base
+        if self._store.keys.log in look.mistyped:
+            describing.judge(look, self.ledger, self._store.keys, self._board)
+            return
         ending.judge(look, seen, self._board)
         describing.judge(look, self.ledger, self._store.keys, self._board)
         if not self.broken:

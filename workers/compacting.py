@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from app import settings, telemetry
 from app.domain import snapshots
-from app.store import checkpoints, errors, images, opening
+from app.store import checkpoints, errors, images, opening, reports
 from workers import weighing
 
 EVERY = 1.0
@@ -38,6 +38,7 @@ class Compactor:
         self._options = options
         self._monotonic = monotonic
         self._weigher = weighing.Weigher(store.scale, options, monotonic=monotonic)
+        self._reports = reports.Reports(store.client, store.keys)
         self._stopped = threading.Event()
         self._since = monotonic()
         """When the newest checkpoint was made, or this process began."""
@@ -82,6 +83,7 @@ class Compactor:
         store.follower.catch_up()
         self._reached = True
         self._weigh()
+        self._mend()
         snapshot, at_ms = store.follower.dated()
         kept = self._usable(store.checkpoints.headers())
         away: errors.StoreAway | None = None
@@ -138,13 +140,32 @@ class Compactor:
             if not weigher.relieve() and not shorter:
                 break
 
+    def _mend(self) -> None:
+        """Let the checkpoints go that the auditor knows to be damaged, or not the state at their offset."""
+        try:
+            report = self._reports.latest()
+        except errors.StoreAway:
+            raise
+        except errors.StoreError:
+            return  # The auditor writes another one over it.
+        if report is None or report.incarnation != self._store.log.incarnation:
+            return
+        for one in report.differences:
+            field = one.key.removeprefix("checkpoint:")
+            if one.kind == "checkpoint":
+                telemetry.log.error("a damaged checkpoint is let go", key=one.key, error=one.blame)
+                self._store.checkpoints.forget(field)
+                self._pending = True
+
     # -- checkpoint ------------------------------------------------------------------------
 
     def _due(self, snapshot: snapshots.Snapshot, kept: list[images.Header]) -> bool:
         since = snapshot.offset - (kept[0].offset if kept else 0)
         late = self._monotonic() - self._since >= self._options.seconds
         large = self._weigher.due(kept[0].size if kept else 0)
-        return since >= self._options.events or ((late or large) and since > 0)
+        oldest = self._store.log.oldest()
+        uncovered = oldest > 1 and not any(header.offset >= oldest - 1 for header in kept)
+        return uncovered or since >= self._options.events or ((late or large) and since > 0)
 
     def _checkpoint(self, snapshot: snapshots.Snapshot, at_ms: int) -> images.Header:
         header = self._store.checkpoints.write(snapshot, at_ms)

@@ -27,7 +27,7 @@ def _fields(
     look: inspecting.Look, ledger: auditing.Ledger, names: keys.Keys
 ) -> Iterator[consistency.Difference]:
     wanted = {"schema": str(keys.SCHEMA), "counts": names.counts}
-    if ledger.epoch:
+    if ledger.epoch and ledger.snapshot.offset == look.head:
         wanted["epoch"] = ledger.epoch
         if ledger.epoch in ledger.recorders:
             wanted["writer"] = ledger.recorders[ledger.epoch]

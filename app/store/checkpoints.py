@@ -94,16 +94,33 @@ class Checkpoints:
             pipeline.unlink(*self._values(header))
             pipeline.execute()
 
+    def forget(self, field: str) -> None:
+        """Let one go by its field; of one whose header cannot be read the values stay behind."""
+        with connecting.translated():
+            raw: Any = self._client.hget(self._names.checkpoints, field)
+        with contextlib.suppress(errors.Damaged):
+            if raw is not None:
+                self.remove(images.header_of(raw))
+        with connecting.translated():
+            self._client.hdel(self._names.checkpoints, field)
+
     def _members(self, header: images.Header) -> list[bytes]:
         members: list[bytes] = []
-        with connecting.translated():
-            for key in self._values(header):
-                member = self._client.get(key)
-                if not isinstance(member, bytes):
-                    raise errors.Damaged(
-                        f"the checkpoint at offset {header.offset} has lost a part: {key} is missing"
-                    )
-                members.append(member)
+        for key in self._values(header):
+            try:
+                with connecting.translated():
+                    member = self._client.get(key)
+            except errors.StoreAway:
+                raise
+            except errors.StoreError as error:
+                raise errors.Damaged(
+                    f"a part of the checkpoint at offset {header.offset}: {error}"
+                ) from error
+            if not isinstance(member, bytes):
+                raise errors.Damaged(
+                    f"the checkpoint at offset {header.offset} has lost a part: {key} is missing"
+                )
+            members.append(member)
         return members
 
     def _values(self, header: images.Header) -> list[str]:

@@ -103,9 +103,11 @@ class Inspector:
             now, meta, lines, oldest, last, counts, subjects, versions, *others = pipe.execute(
                 raise_on_error=False
             )
-            for reply in (now, meta, lines, oldest, last):
+            for reply in (now, meta):
                 if isinstance(reply, redis.RedisError):
                     raise reply
+            if any([_mistyped(reply, names.log, "stream", mistyped) for reply in (lines, oldest, last)]):
+                lines, oldest, last = [], [], []
             if _mistyped(counts, names.counts, "hash", mistyped):
                 counts = {}
             if _mistyped(versions, names.versions, "hash", mistyped):
@@ -155,10 +157,17 @@ class Inspector:
         return _line(*oldest[0]).offset if oldest else 0, [_line(*one) for one in found]
 
     def checkpoints(self) -> dict[str, bytes]:
-        """The headers of the checkpoints as they are, by their field. Raises StoreAway."""
+        """The headers of the checkpoints as they are, by their field; none if the key is of another type.
+
+        Raises StoreAway.
+        """
+        found: Any = {}
         with connecting.translated():
-            found: Any = self._client.hgetall(self._names.checkpoints)
-        return {connecting.text(field): header for field, header in found.items()}
+            try:
+                found = self._client.hgetall(self._names.checkpoints)
+            except redis.ResponseError as error:
+                _mistyped(error, self._names.checkpoints, "hash", {})
+        return {_shown(field): header for field, header in found.items()}
 
 
 def _mistyped(reply: object, key: str, kind: str, mistyped: dict[str, str]) -> bool:

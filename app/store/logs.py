@@ -6,7 +6,6 @@ carried out once. Several sessions, each with a connection, let threads append s
 """
 
 import queue
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -24,6 +23,7 @@ from app.store import (
     keys,
     lineages,
     retrying,
+    sessions,
     syncing,
     tailing,
 )
@@ -42,15 +42,6 @@ _SESSIONS = 32
 
 
 NO_GUARD = Guard()
-
-
-class _Session:
-    """One writer in the eyes of the store: its calls are numbered and never carried out twice."""
-
-    def __init__(self, client: redis.Redis, names: keys.Keys) -> None:
-        self.wire = connecting.Wire(client)
-        self.key = names.session(secrets.token_hex(8))
-        self.sequence = 0
 
 
 class Log:
@@ -77,11 +68,11 @@ class Log:
         """The latest entry that is known here to have been in the log."""
         self.left = self.seen
         """The same, of the incarnation that was followed before."""
-        self._sessions: queue.LifoQueue[_Session] = queue.LifoQueue()
+        self._sessions: queue.LifoQueue[sessions.Session] = queue.LifoQueue()
         self._tails: queue.LifoQueue[tailing.Tail] = queue.LifoQueue()
         for _ in range(_SESSIONS):
             # The last one used is the first one taken again: few connections, kept busy.
-            self._sessions.put(_Session(client, names))
+            self._sessions.put(sessions.Session(client, names))
             self._tails.put(self.tail())
 
     def append(self, batch: Batch, guard: Guard = NO_GUARD, *, timeout: float | None = None) -> Appended:
@@ -105,7 +96,7 @@ class Log:
                 *(seen.incarnation, seen.offset, "" if seen.at_ms is None else seen.at_ms, session.sequence),
                 *arguments,
             )
-            reply = self._repeated(session.wire, packed, timeout)
+            reply = session.ask(packed, timeout=self._timeout if timeout is None else timeout)
             if not isinstance(reply, list) or reply[0] not in (b"OK", b"REPEATED"):
                 tailing.refuse(reply if isinstance(reply, list) else [str(reply).encode()])
             if self._synced and syncing.places(batch.events):
@@ -180,7 +171,7 @@ class Log:
                 *(self.incarnation, keep, checkpoint, int(reader_timeout * 1000)),
             )
             # Repeating it removes nothing more.
-            reply = self._repeated(session.wire, packed, None)
+            reply = session.ask(packed, timeout=self._timeout)
         if not isinstance(reply, list) or reply[0] != b"OK":
             tailing.refuse(reply if isinstance(reply, list) else [str(reply).encode()])
         removed: int = reply[1]
@@ -319,7 +310,7 @@ class Log:
         """Call a function that may be called twice."""
         with _borrowed(self._sessions) as session:
             packed = session.wire.pack("FCALL", keys.function(function), len(names), *names, *arguments)
-            reply = self._repeated(session.wire, packed, None)
+            reply = session.ask(packed, timeout=self._timeout)
         if not isinstance(reply, list):
             raise errors.StoreError(f"the store answered to {function} with {reply!r}")
         if reply[0] == b"SCHEMA":
@@ -331,18 +322,7 @@ class Log:
         for pool in (self._sessions, self._tails):
             with pool.mutex:
                 for holder in pool.queue:
-                    (holder.wire if isinstance(holder, _Session) else holder).close()
-
-    def _repeated(
-        self, wire: connecting.Wire, packed: connecting.Packed, timeout: float | None
-    ) -> connecting.Reply:
-        patience = retrying.Patience(self._timeout if timeout is None else timeout)
-        while True:
-            try:
-                return wire.ask(packed, timeout=patience.attempt)
-            except errors.StoreAway:
-                if not patience.again():
-                    raise
+                    (holder.wire if isinstance(holder, sessions.Session) else holder).close()
 
     def _hash(self, key: str) -> dict[str, str]:
         with connecting.translated():

@@ -45,7 +45,7 @@ class Tail(NamedTuple):
     @property
     def end(self) -> int:
         """The last offset once it is mended."""
-        return self.head + len(self.taken)
+        return int(self.taken[-1].identity.partition("-")[0]) if self.taken else self.head
 
     @property
     def wrong(self) -> bool:
@@ -103,13 +103,26 @@ def _read(client: redis.Redis, names: keys.Keys) -> Tail:
         return Tail(incarnation.decode(), at, (), (), f"{at}-0", at)
     taken: list[Entry] = []
     foreign: list[Entry] = []
+    # Of a log that was trimmed, and whose head was lowered or removed, the first entry may be any.
+    begun = bool(untyped.xrange(names.log, min="-", max=f"{at}-0", count=1))
+    expected = f"{at + 1}-0"
     # An entry between the head and the next offset is none of ours either.
     after = f"({at}-0"
     while page := untyped.xrange(names.log, min=after, max="+", count=_PAGE):
         for identity, fields in page:
             entry = Entry(connecting.text(identity), dict(fields))
-            follows = entry.identity == f"{at + len(taken) + 1}-0"
-            (taken if not foreign and follows and _ours(entry.fields) else foreign).append(entry)
+            offset, _, sequence = entry.identity.partition("-")
+            ours = sequence == "0" and _ours(entry.fields)
+            if ours and not foreign and (entry.identity == expected or not (begun or taken)):
+                taken.append(entry)
+                expected = f"{int(offset) + 1}-0"
+            elif ours:
+                raise errors.StoreError(
+                    f"the log has a hole before entry {entry.identity}, which is one of Topolog: nothing is"
+                    f" removed; restore a backup, or DEL {names.meta}, and the recorder begins anew"
+                )
+            else:
+                foreign.append(entry)
         after = f"({connecting.text(page[-1][0])}"
     generated, added = connecting.text(stream["last-generated-id"]), int(stream["entries-added"])
     return Tail(incarnation.decode(), at, tuple(taken), tuple(foreign), generated, added)

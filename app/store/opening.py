@@ -172,7 +172,7 @@ def _check_schema(client: redis.Redis, names: keys.Keys, *, emptied: bool) -> No
     with connecting.translated():
         schema, incarnation = client.hmget(names.meta, ["schema", "incarnation"])
     found, needed = int(schema or 0), running.latest()
-    empty = emptied and not found and not incarnation
+    empty = emptied and not incarnation
     if not empty and (found != needed or not incarnation):
         raise errors.mismatch(found, needed)
 

@@ -14,7 +14,7 @@ FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     "attend": ("hdel", "hset", "time"),
     "doubt": ("hmget", "hset", "xrange"),
     "read": ("hmget", "xrange"),
-    "rewind": ("hdel", "hkeys", "hmget", "hset", "time", "unlink", "xadd"),
+    "rewind": ("hdel", "hkeys", "hmget", "hset", "time", "unlink", "xadd", "xrevrange"),
     "trim": ("hdel", "hexists", "hgetall", "hmget", "time", "xtrim"),
 }
 """Function of topolog.lua -> the commands that it runs."""

@@ -18,7 +18,7 @@ CLOCKED = (
     "workers.recording.time",
 )
 """Where modules read the clock themselves: each sees the simulation's instead."""
-DRAWN = ("app.store.incarnations.secrets", "app.store.logs.secrets", "app.store.checkpoints.secrets")
+DRAWN = ("app.store.incarnations.secrets", "app.store.sessions.secrets", "app.store.checkpoints.secrets")
 """Where modules draw names that nobody else has."""
 _BEGAN = 1_780_000_000.0
 """The wall clock when a simulation begins, in seconds."""

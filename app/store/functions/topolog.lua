@@ -192,7 +192,7 @@ local function append(keys, argv)
     return conflicts
   end
 
-  if touched > 0 then
+  if touched > 0 and expected == 0 then
     -- It is written, perhaps without being read: what is no hash fails here, before anything is written.
     values(versions, argv, at_touched, 2, 1)
   end
@@ -363,7 +363,12 @@ local function rewind(keys, argv)
   redis.call('HMGET', versions, argv[7]) -- what is no hash fails here, before anything is written
   local now = redis.call('TIME')
   local at = text(tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000))
-  local offset = tonumber(state[2] or '0') + 1
+  local offset = state[1] and tonumber(state[2] or '0') + 1 or 1
+  -- The head may have been lowered past the functions: what they wrote behind it stays.
+  local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
+  if last and last[2][1] == 't' and last[2][3] == 'e' then
+    offset = math.max(offset, tonumber(string.match(last[1], '^%d+')) + 1)
+  end
   redis.call('XADD', log, text(offset) .. '-0', 't', at, 'e', argv[6], 'w', epoch)
   redis.call('HSET', versions, argv[7], text(offset))
   -- Checkpoints speak of what was lost: everything is to be listed anew.
