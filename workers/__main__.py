@@ -240,7 +240,8 @@ def _run(
 
 
 def _checks(store: opening.Store, worker: Worker) -> Mapping[str, str | None]:
-    return {**worker.checks(), "keeping": store.vetting.trouble()}
+    troubles = [f"{name}: {trouble}" for name, trouble in telemetry.loops.troubles().items()]
+    return {**worker.checks(), "loops": "; ".join(troubles) or None, "keeping": store.vetting.trouble()}
 
 
 def _fail(code: int, text: str) -> NoReturn:

@@ -16,6 +16,7 @@ from kubernetes.client import Configuration, rest
 from kubernetes.utils import keepalive
 from urllib3 import PoolManager
 
+from app import telemetry
 from app.kube import errors
 
 _UNUSABLE = (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError)
@@ -50,17 +51,30 @@ class Access:
         self.server_name: str | None = configuration.tls_server_name
         self.direct = not configuration.proxy
         """No proxy stands between."""
-        self._authorization, self._stale_at = "", 0.0
+        self._authorization: str | None = None
+        self._stale_at = 0.0
         self.namespace = namespace or "default"
         """Where this process' own objects are, if nothing else is said."""
 
     def authorization(self) -> str:
-        """The Authorization header of this moment; empty if there is none. Tokens are renewed here."""
-        now = time.monotonic()
-        if now >= self._stale_at:
-            value = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-            self._authorization, self._stale_at = value.strip() if value else "", now + RENEWED_SECONDS
-        return self._authorization
+        """The Authorization header of this moment; empty if there is none. Tokens are renewed here.
+
+        Where a token cannot be renewed the last one is used, as client-go does: the API server decides
+        whether it is still good. Raises Unreachable if there was none yet.
+        """
+        now, last = time.monotonic(), self._authorization
+        if last is None or now >= self._stale_at:
+            try:
+                value = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+                last = value.strip() if value else ""
+            except Exception as problem:  # whatever a token's file or an exec plugin comes up with
+                if last is None:
+                    raise errors.Unreachable(f"no credentials: {problem!r}", refused=True) from problem
+                telemetry.log.warning(
+                    "the token cannot be renewed, the last one is used", error=repr(problem)
+                )
+            self._authorization, self._stale_at = last, now + RENEWED_SECONDS
+        return last
 
     def pool(self) -> PoolManager:
         """Connections as the official client makes them."""

@@ -24,6 +24,9 @@ DECISIONS_DROPPED = Gauge(
     "topolog_decisions_dropped", "Decision records that this process dropped since it started."
 )
 LINES_DROPPED = Counter("topolog_log_lines_dropped_total", "Log lines dropped: standard error was blocked.")
+LOOP_FAILURES = Counter(
+    "topolog_loop_failures_total", "Errors that a loop of this process survived, by the loop.", ["loop"]
+)
 
 RELISTS = Counter("topolog_relists_total", "Lists that replaced a broken watch.", ["kind", "reason"])
 QUARANTINED = Counter(

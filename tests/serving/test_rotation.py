@@ -4,6 +4,7 @@ import dataclasses
 import os
 import pathlib
 import shutil
+import ssl
 import threading
 from collections.abc import Callable
 
@@ -86,6 +87,29 @@ def test_the_last_good_pair_outlives_damage(
     path.write_bytes(good)
     clock.now += 1
     rotating.current()
+    assert rotating.failure is None
+
+
+def test_an_error_of_the_machine_while_files_are_read_delays_their_renewal_only(
+    rotating: contexts.Rotating,
+    certificates: pathlib.Path,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = rotating.current()
+    serial = renew(certificates)
+    with monkeypatch.context() as patched:
+
+        def exhausted(*_: object) -> ssl.SSLContext:
+            raise OSError(24, "Too many open files")
+
+        patched.setattr(contexts, "build", exhausted)
+        clock.now += contexts.LOOK_SECONDS
+        assert rotating.current() is first
+    assert "Too many open files" in (rotating.failure or "")
+    clock.now += contexts.LOOK_SECONDS
+    assert rotating.current() is not first
+    assert rotating.material.chain[0].serial_number == serial
     assert rotating.failure is None
 
 

@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from app.simulation import faults
 from app.store import connecting, embedded, keys, logs, opening
+from tests.kube import oddities
 from tests.workers import conftest
 
 Start = Callable[..., subprocess.Popen[str]]
+SHORT = {"TOPOLOG_ELECTION_LEASE": "3", "TOPOLOG_ELECTION_RENEW": "2", "TOPOLOG_ELECTION_RETRY": "0.1"}
 ROOT = pathlib.Path(__file__).parent.parent.parent
 
 
@@ -116,6 +119,30 @@ def test_a_worker_gets_ready_and_ends_by_a_signal(
     process.send_signal(signal.SIGTERM)
     code, said = ended(process)
     assert (code, "Traceback" in said) == (0, False), said
+
+
+def test_odd_answers_of_the_api_server_end_no_thread(
+    start: Start, store: opening.Store, cluster_side: conftest.Cluster
+) -> None:
+    port, trouble = free_port(), cluster_side.server.faults
+    process = start("record", TOPOLOG_SERVER_HEALTH_PORT=str(port), **SHORT)
+    conftest.eventually(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
+    html = oddities.answer(oddities.HTML)
+    met = [
+        trouble.add(faults.Kind.RAW, faults.calls("PUT", "leases/topolog-recorder"), raw=html, times=2),
+        *(
+            trouble.add(faults.Kind.RAW, faults.watches("nodes"), raw=oddities.watched(line))
+            for line in (b'{"type":"ERROR","object":"gone"}', b'{"type":"ERROR","object":{"code":"x"}}')
+        ),
+    ]
+    cluster_side.server.disconnect()
+    conftest.eventually(lambda: all(fault.struck == fault.times for fault in met), "all of it was met")
+    assert ask(port, "/livez") == (200, "ok\n")
+    cluster_side.node("later")
+    conftest.eventually(lambda: "later" in store.follower.catch_up().nodes, "it goes on")
+    conftest.eventually(lambda: ask(port, "/readyz")[0] == 200, "it is ready again")
+    process.send_signal(signal.SIGTERM)
+    assert ended(process)[0] == 0
 
 
 def test_readiness_says_what_is_missing(
