@@ -15,3 +15,7 @@ class BadHost(ServingError):
 
 class BadOptions(ServingError):
     """The options contradict one another or are unsafe."""
+
+
+class PortTaken(ServingError):
+    """A port stays taken by another process."""

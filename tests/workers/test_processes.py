@@ -229,9 +229,37 @@ def test_a_worker_that_waits_ends_by_a_signal(start: Start, away: embedded.Serve
     assert (code, "Traceback" in said) == (0, False), said
 
 
-def test_a_port_that_is_taken_is_told(start: Start) -> None:
+def test_a_port_that_stays_taken_is_told_and_has_an_exit_code_of_its_own(start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         code, said = ended(start("record", TOPOLOG_SERVER_HEALTH_PORT=str(port)))
-    assert code == 3
-    assert f"cannot listen on server.health_port 127.0.0.1:{port}" in said
+    assert code == 6
+    assert f"cannot listen on server.health_port 127.0.0.1:{port}: Address already in use" in said
+    assert "Traceback" not in said
+
+
+def test_a_port_that_is_free_soon_is_waited_for(start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = start("compact", TOPOLOG_SERVER_HEALTH_PORT=str(port))
+        # It has begun to connect here when it looks for the port, or not even that.
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(2)
+    conftest.eventually(lambda: ask(port, "/livez")[0] == 200, "it has the port")
+
+
+def test_a_port_of_an_address_that_is_not_here_is_a_wrong_setting(start: Start) -> None:
+    changes = {"TOPOLOG_SERVER_BIND": "192.0.2.1", "TOPOLOG_SERVER_HEALTH_PORT": str(free_port())}
+    code, said = ended(start("record", **changes))
+    assert (code, "Traceback" in said) == (3, False), said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_that_arrive_in_a_crowd_end_a_worker_once(start: Start, number: signal.Signals) -> None:
+    port = free_port()
+    process = start("compact", TOPOLOG_SERVER_HEALTH_PORT=str(port))
+    conftest.eventually(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
+    for _ in range(5):
+        process.send_signal(number)
+    code, said = ended(process)
+    assert (code, "Traceback" in said) == (0, False), said
