@@ -116,7 +116,7 @@ def _certificates(chosen: settings.Settings, hosts: tuple[str, ...]) -> dict[str
     folder = places.certificates(chosen.cluster)
     names = dict.fromkeys([*hosts, socket.gethostname(), "localhost", "127.0.0.1"])
     try:
-        issuing.issue(folder, [name for name in names if name])
+        issuing.issue(folder, [name for name in names if name], replace=issuing.Replace.SIGNED)
     except (errors.ServingError, OSError) as error:
         raise exits.Failed(exits.SETTINGS, f"cannot make certificates in {folder}: {error}") from error
     _say(f"certificates: {folder} (scheduler, viewer, operator; topolog get and explain find them there)")

@@ -19,3 +19,7 @@ class BadOptions(ServingError):
 
 class PortTaken(ServingError):
     """A port stays taken by another process."""
+
+
+class WouldReplace(ServingError):
+    """Files are there that must not be replaced unless somebody asks for it."""

@@ -34,7 +34,8 @@ def rotating(certificates: pathlib.Path, clock: Clock) -> contexts.Rotating:
 
 def renew(directory: pathlib.Path) -> int:
     """Issue again under the same authority; return the new server's serial number."""
-    issuing.issue(directory, ["localhost", "127.0.0.1"], password="a good one")
+    hosts, replace = ["localhost", "127.0.0.1"], issuing.Replace.SIGNED
+    issuing.issue(directory, hosts, password="a good one", replace=replace)
     return keystores.read(servers.pem_source(directory, "server")).chain[0].serial_number
 
 
