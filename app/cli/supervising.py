@@ -101,7 +101,7 @@ def _check_cluster(chosen: settings.Settings) -> None:
     from app.kube import accessing, errors
 
     try:
-        host = accessing.find(chosen.kube.kubeconfig or None, chosen.kube.context or None).host
+        host = accessing.find(chosen.kube.kubeconfig or None, chosen.kube.context or None).shown
     except errors.KubeError as error:
         raise exits.Failed(exits.AWAY, str(error)) from error
     _say(f"cluster: {host}")

@@ -6,6 +6,7 @@ are all the official client's business; only the outcome is used here.
 
 import os
 import pathlib
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -44,6 +45,8 @@ class Access:
         configuration.connection_pool_maxsize = connections
         configuration.socket_options = _keep_alive()
         self.host = str(configuration.host).rstrip("/")
+        self.shown = re.sub(r"//.*@", "//", self.host)
+        """The address without user and password, for people."""
         self.ca_file: str | None = configuration.ssl_ca_cert
         self.cert_file: str | None = configuration.cert_file
         self.key_file: str | None = configuration.key_file

@@ -37,7 +37,7 @@ class Client:
     @property
     def host(self) -> str:
         """The server's URL, for people."""
-        return self._access.host
+        return self._access.shown
 
     def get(
         self, path: str, parameters: Mapping[str, str] = _NO_PARAMETERS, *, timeout: float | None = None

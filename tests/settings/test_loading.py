@@ -3,10 +3,15 @@
 import pathlib
 from collections.abc import Callable
 
+import hypothesis
 import pytest
 import yaml
+from hypothesis import strategies as st
 
 from app import settings
+from app.store import errors as store_errors
+from app.store import urls
+from app.telemetry import configuring
 
 Write = Callable[[str], str]
 
@@ -201,6 +206,42 @@ CANARY = "cAn4ry-hunter2"
 )
 def test_a_refusal_never_shows_a_secret(write: Write, text: str, environ: dict[str, str]) -> None:
     assert CANARY not in str(refused(write(text), environ))
+
+
+@hypothesis.given(
+    user=st.sampled_from(["", "u", "u:", ":", "a:b@c:", "a@", "u/"]),
+    secret=st.text("/@:?#&=%,[]+ a1.", max_size=4),
+    scheme=st.sampled_from(
+        ["redis://", "rediss://", "unix://", "redis+sentinel://", "http://", "redis:/", ""]
+    ),
+    rest=st.sampled_from(
+        ["@h", "@h:6379/0", "@h,i/m", "@h?db=x", "@[::1]:1", "@h#x", "@a@b", "/x@h", "@/x", "@"]
+    ),
+    where=st.sampled_from(["store.url", "client.url", "store.ulr", "kube.context", "cluster", "other"]),
+)
+@hypothesis.settings(max_examples=200, deadline=None)
+def test_no_part_of_a_url_that_could_be_a_secret_is_echoed(
+    user: str, secret: str, scheme: str, rest: str, where: str
+) -> None:
+    # A context may well be called user@cluster: only what looks like a URL is taken for one there.
+    hypothesis.assume(where != "kube.context" or "://" in scheme)
+    url = f"{scheme}{user}{CANARY}{secret}{CANARY}{rest}"
+    said = ""
+    environ = {"TOPOLOG_" + where.upper().replace(".", "_"): url}
+    try:
+        said += str(settings.current(settings.load(None, environ)))
+    except settings.SettingsRefused as problem:
+        said += str(problem)
+    try:
+        target = urls.parse(url)
+        said += f"{target.addresses} {target.master} {target.options.get('path')}"
+    except store_errors.StoreError as problem:
+        said += str(problem)
+    if " " not in url and "://" in scheme:
+        said += str(
+            configuring.without_secrets(None, "", {"event": f"the store {url} is away", "more": [url]})
+        )
+    assert CANARY not in said
 
 
 def test_settings_as_shown_and_as_text_hold_no_secret() -> None:
