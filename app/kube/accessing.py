@@ -19,6 +19,7 @@ from urllib3 import PoolManager
 
 from app import telemetry
 from app.kube import errors
+from app.settings import documents
 
 _UNUSABLE = (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError)
 
@@ -140,5 +141,12 @@ def plain(url: str, *, token: str = "", ca_file: str | None = None) -> Access:
 
 
 def _refuse_missing(path: str) -> None:
-    if not any(pathlib.Path(part).expanduser().is_file() for part in path.split(os.pathsep) if part):
+    files = [pathlib.Path(part).expanduser() for part in path.split(os.pathsep) if part]
+    there = [file for file in files if file.is_file()]
+    if not there:
         raise config.ConfigException("there is no such file")
+    for file in there:
+        try:
+            documents.check(file.read_bytes())
+        except documents.TooMuch as problem:
+            raise config.ConfigException(f"{file} {problem}") from None

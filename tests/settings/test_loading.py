@@ -1,6 +1,8 @@
 """What a process is told, and how it refuses what it cannot follow. No process is started here."""
 
+import itertools
 import pathlib
+import time
 from collections.abc import Callable
 
 import hypothesis
@@ -186,6 +188,40 @@ def test_settings_that_contradict_one_another_are_refused(
     environ: dict[str, str], name: str, says: str
 ) -> None:
     assert says in refused(None, environ)[name]
+
+
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{name}: &{name} [{','.join([f'*{former}'] * 9)}]\n" for former, name in itertools.pairwise("abcdefghi")
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("store: " + "[" * 100_000, "nested more than"),
+        ("store: " + "{a: " * 5_000, "nested more than"),
+        ("\n".join(" " * at + "a:" for at in range(2_000)), "nested more than"),
+        ("- " * 3_000, "nested more than"),
+        (BOMB, "has more than"),
+        ("store: &s\n  url: *s\n", "has more than"),
+        ("x: [" + "1," * 200_000 + "]", "has more than"),
+        ("x: " + "y" * 5_000_000, "is larger than"),
+    ],
+    ids=["lists", "objects", "blocks", "dashes", "aliases", "a circle", "many", "large"],
+)
+def test_yaml_that_would_become_too_much_is_one_sentence_at_once(write: Write, text: str, says: str) -> None:
+    begun = time.process_time()
+    told = str(refused(write(text), {}))
+    assert says in told
+    assert len(told) < 300
+    assert time.process_time() - begun < 4
+    in_environment = refused(None, {"TOPOLOG_PLUGINS_ARGS": text[:100_000]})
+    assert "plugins.args" in in_environment
+
+
+def test_anchors_and_aliases_may_be_used(write: Write) -> None:
+    path = write("store: {url: &url 'redis://h'}\nclient: {cert: &c /x, key: *c}\n")
+    assert settings.load(path, {}).client.key == "/x"
 
 
 CANARY = "cAn4ry-hunter2"
