@@ -1,8 +1,8 @@
 """``python -m workers record|control|compact|audit``: one process each, until a signal ends it.
 
 Exit codes: 0 ended by a signal; 3 wrong settings; 4 the store's schema is another or its history does
-not hold; 5 the API server cannot be reached as configured. A store that is away is waited for. A process
-that another one has overtaken does not end: it stands by.
+not hold; 5 the API server cannot be reached as configured; 6 the health port is taken by another process. A
+store that is away is waited for. A process that another one has overtaken does not end: it stands by.
 """
 
 import contextlib
@@ -19,14 +19,16 @@ from app import plugins, settings, telemetry
 from app.framework import configuring, registry
 from app.kube import accessing, clients, decoding, electing
 from app.kube import errors as kube_errors
+from app.serving import errors as serving_errors
+from app.serving import ports
 from app.store import errors as store_errors
 from app.store import opening
-from workers import auditing, compacting, controlling, doubting, probing, recording
+from workers import auditing, compacting, controlling, doubting, probing, recording, signals
 
 SETTINGS: Final = 3
 STORE: Final = 4
 AWAY: Final = 5
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+TAKEN: Final = 6
 
 
 class Worker(Protocol):
@@ -199,14 +201,19 @@ class _Health:
 def _healthy(chosen: settings.Settings) -> Iterator[_Health]:
     """Serve the health port, and end by a signal, from before there is anything that could work."""
     health = _Health()
-    for number in _SIGNALS:
+    for number in signals.ENDING:
         signal.signal(number, lambda *_: sys.exit(0))
     host, port = chosen.server.bind, chosen.server.health_port
     with contextlib.ExitStack() as stack:
+        place = f"server.health_port {host}:{port}"
         try:
-            stack.enter_context(probing.serving(host, port, lambda: health.checks()))
+            ports.opened(
+                lambda: stack.enter_context(probing.serving(host, port, lambda: health.checks())), place
+            )
+        except serving_errors.PortTaken as taken:
+            _fail(TAKEN, str(taken))
         except OSError as problem:
-            _fail(SETTINGS, f"cannot listen on server.health_port {host}:{port}: {problem}")
+            _fail(SETTINGS, f"cannot listen on {place}: {problem}")
         yield health
 
 
@@ -231,8 +238,7 @@ def _opened(
 def _run(
     chosen: settings.Settings, store: opening.Store, worker: Worker, health: _Health, **more: str
 ) -> None:
-    for number in _SIGNALS:
-        signal.signal(number, lambda *_: worker.stop())
+    signals.stopping(worker.stop)
     health.checks = partial(_checks, store, worker)
     telemetry.log.info("started", cluster=chosen.cluster, **more)
     worker.run()
@@ -240,7 +246,8 @@ def _run(
 
 
 def _checks(store: opening.Store, worker: Worker) -> Mapping[str, str | None]:
-    return {**worker.checks(), "keeping": store.vetting.trouble()}
+    troubles = [f"{name}: {trouble}" for name, trouble in telemetry.loops.troubles().items()]
+    return {**worker.checks(), "loops": "; ".join(troubles) or None, "keeping": store.vetting.trouble()}
 
 
 def _fail(code: int, text: str) -> NoReturn:

@@ -76,6 +76,10 @@ class Auditor:
 
     def run(self) -> None:
         """Audit until stopped."""
+        telemetry.loops.Loop("auditor", self._audit, wait=self._stopped.wait, longest=_LONGEST_PAUSE).run()
+        self._reader.leave()
+
+    def _audit(self) -> None:
         pause = 0.0
         while not self._stopped.wait(pause):
             try:
@@ -86,7 +90,6 @@ class Auditor:
                     telemetry.log.warning("cannot audit", error=str(away))
                 self.trouble["store"] = str(away)
                 pause = min(max(2 * pause, self._options.interval), _LONGEST_PAUSE)
-        self._reader.leave()
 
     def stop(self) -> None:
         """Let ``run`` return soon."""

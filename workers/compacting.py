@@ -59,6 +59,11 @@ class Compactor:
 
     def run(self) -> None:
         """Compact until stopped. Raises Gap or Unreadable: a person must look."""
+        telemetry.loops.Loop(
+            "compactor", self._compact, wait=self._stopped.wait, fatal=errors.FATAL, longest=_LONGEST_PAUSE
+        ).run()
+
+    def _compact(self) -> None:
         pause = EVERY
         while not self._stopped.wait(pause if self._reached or self.trouble else 0.0):
             try:

@@ -7,6 +7,7 @@ by; two at once, for the moment of a takeover, would say some things twice and b
 """
 
 import datetime
+import functools
 import threading
 from collections.abc import Callable, Mapping
 
@@ -23,6 +24,7 @@ GATHER = 0.1
 SETTLE_EVERY = 5.0
 TELL_EVERY = 1.0
 RECONSIDER_EVERY = 0.25
+_LONGEST_PAUSE = 5.0
 
 
 class Controller:
@@ -131,10 +133,9 @@ class Controller:
             seen = logs.Entry(snapshot.offset, 0, events.PolicySeen(policy=policy))
             self.announcer.heard(snapshot, snapshot, seen)
 
-    def _hand(self, name: str, turn: Callable[[], object], *, pause: float) -> threading.Thread:
-        thread = threading.Thread(target=self._repeat, args=(name, turn, pause), name=name, daemon=True)
-        thread.start()
-        return thread
+    def _hand(self, name: str, turn: Callable[[], object], *, pause: float) -> telemetry.loops.Loop:
+        repeat = functools.partial(self._repeat, name, turn, pause)
+        return telemetry.loops.Loop(name, repeat, wait=self._stopped.wait, longest=_LONGEST_PAUSE).start()
 
     def _repeat(self, name: str, turn: Callable[[], object], pause: float) -> None:
         while not self._stopped.is_set():
@@ -146,10 +147,6 @@ class Controller:
                     wait = max(pause, 0.2)
             except errors.StoreError as problem:
                 telemetry.log.debug("the store is away", part=name, error=str(problem))
-                wait = max(pause, 1.0)
-            except Exception:
-                # One bad turn must not end the others to come.
-                telemetry.log.exception("a turn failed", part=name)
                 wait = max(pause, 1.0)
             if wait and self._stopped.wait(wait):
                 return

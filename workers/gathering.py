@@ -4,11 +4,13 @@ Order holds within a kind. A reader that is slow makes the reflectors wait, and 
 them; nothing piles up here.
 """
 
+import functools
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable
 
+from app import telemetry
 from app.kube import reflecting
 
 LIMIT = 8_192
@@ -75,33 +77,38 @@ class Gatherer:
     def __init__(self, reflectors: Iterable[reflecting.Reflector], inbox: Inbox) -> None:
         self.reflectors = tuple(reflectors)
         self._inbox = inbox
-        self._threads = [
-            threading.Thread(target=self._gather, args=(one,), name=f"watch-{one.kind.name}", daemon=True)
+        self._stopped = threading.Event()
+        self._loops = [
+            telemetry.loops.Loop(
+                f"watch-{one.kind.name}", functools.partial(self._gather, one), wait=self._stopped.wait
+            )
             for one in self.reflectors
         ]
 
     def start(self) -> None:
         """Begin to list and watch."""
-        for thread in self._threads:
-            thread.start()
+        for loop in self._loops:
+            loop.start()
 
     def stop(self) -> None:
         """End the threads."""
+        self._stopped.set()
         self._inbox.close()
         for reflector in self.reflectors:
             reflector.stop()
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join(timeout=5.0)
+        for loop in self._loops:
+            loop.join(timeout=5.0)
 
     def troubles(self) -> dict[str, str]:
         """Kind -> what stands in the way of its watch, for kinds that have trouble."""
-        return {one.kind.name: one.trouble for one in self.reflectors if one.trouble}
+        troubles = zip(self.reflectors, self._loops, strict=True)
+        found = {one.kind.name: loop.trouble or one.trouble for one, loop in troubles}
+        return {kind: trouble for kind, trouble in found.items() if trouble}
 
     @property
     def alive(self) -> bool:
         """No thread has died."""
-        return all(thread.is_alive() for thread in self._threads)
+        return all(loop.alive for loop in self._loops)
 
     def _gather(self, reflector: reflecting.Reflector) -> None:
         for change in reflector.changes():

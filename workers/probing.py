@@ -1,10 +1,11 @@
 """The health port of a worker: /livez, /readyz and /metrics, in plain HTTP, and nothing else.
 
 The same words as the extender's, without its web code: /livez depends on nothing outside, /readyz
-says which check fails.
+says which check fails. /livez fails once a thread has died that has to run.
 """
 
 import contextlib
+import functools
 import http
 import socketserver
 import threading
@@ -14,6 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import prometheus_client
 from prometheus_client import exposition
+
+from app import telemetry
+
+_END = 5.0
 
 Checks = Callable[[], Mapping[str, str | None]]
 
@@ -26,7 +31,8 @@ def serving(host: str, port: int, checks: Checks) -> Iterator[int]:
         content = "text/plain; charset=utf-8"
         match environ["PATH_INFO"]:
             case "/livez":
-                status, body = http.HTTPStatus.OK, b"ok\n"
+                code, body = telemetry.loops.liveness()
+                status = http.HTTPStatus(code)
             case "/readyz":
                 status, body = _readiness(checks())
             case "/metrics":
@@ -41,13 +47,13 @@ def serving(host: str, port: int, checks: Checks) -> Iterator[int]:
         return [body]
 
     with wsgiref.simple_server.make_server(host, port, answer, _Server, _Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="health", daemon=True)
-        thread.start()
+        serve = functools.partial(server.serve_forever, 0.1)
+        loop = telemetry.loops.Loop("health", serve, wait=threading.Event().wait).start()
         try:
             yield server.server_port
         finally:
             server.shutdown()
-            thread.join()
+            loop.join(_END)
 
 
 class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):

@@ -105,11 +105,9 @@ class Recorder:
         """
         self._office.begin()
         try:
-            while (term := self._office.take()) is not None:
-                try:
-                    self._record(term)
-                except (errors.Fenced, errors.Rewound) as problem:
-                    self._office.heal(problem)
+            telemetry.loops.Loop(
+                "recorder", self._lead, wait=self._stopped.wait, fatal=errors.FATAL, longest=_LONGEST_PAUSE
+            ).run()
         finally:
             self._stopped.set()
             self._office.leave()
@@ -121,6 +119,13 @@ class Recorder:
         self._inbox.close()
 
     # -- the loop ----------------------------------------------------------------------------
+
+    def _lead(self) -> None:
+        while (term := self._office.take()) is not None:
+            try:
+                self._record(term)
+            except (errors.Fenced, errors.Rewound) as problem:
+                self._office.heal(problem)
 
     def _record(self, term: leading.Term) -> None:
         """Record as long as this process leads."""

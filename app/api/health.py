@@ -1,8 +1,8 @@
 """Probes and metrics: what the kubelet and Prometheus ask, and nothing else.
 
-/livez says that the process answers; it depends on nothing outside, so that a store that is away does not
-make Kubernetes restart what waits for it. /readyz says whether calls can be answered, and if not, which
-check fails.
+/livez says that the process answers and that every thread runs that has to; it depends on nothing
+outside, so that a store that is away does not make Kubernetes restart what waits for it. /readyz says
+whether calls can be answered, and if not, which check fails.
 """
 
 import http
@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import prometheus_client
 from prometheus_client import exposition, registry
+
+from app import telemetry
 
 TEXT = "text/plain; charset=utf-8"
 SEVERAL = b"no metrics with several workers: set server.workers to 1 and run replicas\n"
@@ -40,7 +42,8 @@ def application(
         elif environ["REQUEST_METHOD"] not in READING:
             status, body = http.HTTPStatus.METHOD_NOT_ALLOWED, b"GET or HEAD\n"
         elif path == "/livez":
-            status, body = http.HTTPStatus.OK, b"ok\n"
+            code, body = telemetry.loops.liveness()
+            status = http.HTTPStatus(code)
         elif path == "/readyz":
             status, body = _readiness(checks())
         elif not alone:

@@ -19,6 +19,8 @@ SETTINGS: Final = 3
 STORE: Final = 4
 AWAY: Final = 5
 """The API server, or the extender that was asked, cannot be reached or refuses."""
+TAKEN: Final = 6
+"""A port is taken by another process."""
 INTERRUPTED: Final = 130
 
 EPILOG = """\b
@@ -29,6 +31,7 @@ Exit codes:
   3  wrong settings or certificates
   4  the store is away (record, control, compact, audit and extender wait), or its schema is another
   5  the API server or the extender cannot be reached, or refuses
+  6  the health port is taken by another process
 """
 
 

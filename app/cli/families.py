@@ -1,7 +1,7 @@
 """Child processes kept running until somebody says stop.
 
-A child that dies is started again after a pause that doubles as long as it keeps dying at once. A
-child that says that its settings are wrong (exit code 3) would say so again: then all are stopped.
+A child that dies is started again after a pause that doubles as long as it keeps dying at once. One whose
+health port is taken gets another one. Only settings that are wrong for all of them end them all.
 Children lead sessions of their own, so that Ctrl-C reaches only this process, which stops them in
 order: the youngest first, and a store that they write to after all of them.
 """
@@ -9,15 +9,18 @@ order: the youngest first, and a store that they write to after all of them.
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import FrameType
 from typing import Final, Protocol
 
+from app import telemetry
 from app.cli import exits
+from app.store import errors
 
 Say = Callable[[str], None]
 
@@ -26,7 +29,11 @@ LONGEST_PAUSE: Final = 30.0
 SETTLED: Final = 60.0
 """Seconds after which a child counts as having run well."""
 _LOOK: Final = 0.1
-_FATAL: Final = (exits.USAGE, exits.SETTINGS)
+_KEEPER_ENDS: Final = 30.0
+"""Seconds that a start of the store may still take when all of it is to end."""
+_REFUSING: Final = (exits.USAGE, exits.SETTINGS)
+HEALTH_PORT: Final = "TOPOLOG_SERVER_HEALTH_PORT"
+"""The variable that gives a child its health port."""
 
 
 @dataclass(slots=True)
@@ -43,6 +50,22 @@ class Child:
     due: float = 0.0
     """When it is to be started (monotonic)."""
     started: float = 0.0
+    bind: str = ""
+    """Where its ports are opened."""
+
+    @property
+    def health_port(self) -> int | None:
+        """Where it is probed, if it was told a port."""
+        port = self.environ.get(HEALTH_PORT)
+        return int(port) if port else None
+
+    def move(self) -> int:
+        """Give it another health port, one that is free; return that port."""
+        family = socket.AF_INET6 if ":" in self.bind else socket.AF_INET
+        with socket.create_server((self.bind, 0), family=family) as free:
+            port = int(free.getsockname()[1])
+        self.environ = {**self.environ, HEALTH_PORT: str(port)}
+        return port
 
     def start(self, now: float) -> None:
         """Start it, in a session of its own."""
@@ -85,7 +108,11 @@ class Family:
 
     children: Sequence[Child]
     say: Say
-    _stop: threading.Event = field(default_factory=threading.Event)
+    refused: Callable[[], str] = str
+    """Why the settings are wrong for every child; empty if they are not."""
+    _ending: bool = False
+    """Set by signals, too, and therefore no Event: a handler must not take a lock."""
+    _announced: bool = False
     _code: int = exits.OK
 
     def run(self, *, ready: Callable[[], bool]) -> int:
@@ -93,13 +120,16 @@ class Family:
 
         ``ready`` is asked now and then until it returns True.
         """
-        announced = False
+
+        def watch() -> None:
+            while not self._ending:
+                self._look(time.monotonic())
+                self._announced = self._announced or ready()
+                self._pause(_LOOK)
+
         with self._until_told():
             try:
-                while not self._stop.is_set():
-                    self._look(time.monotonic())
-                    announced = announced or ready()
-                    self._stop.wait(_LOOK)
+                telemetry.loops.Loop("family", watch, wait=self._pause, longest=FIRST_PAUSE).run()
             finally:
                 self.say("stopping")
                 for child in reversed(self.children):
@@ -110,21 +140,34 @@ class Family:
     def _look(self, now: float) -> None:
         for child in self.children:
             code = child.ended()
-            if code in _FATAL:
-                self.say(f"{child.name} cannot run as it is told (exit code {code}, see above)")
-                self._code = exits.SETTINGS
-                self._stop.set()
+            if code in _REFUSING and (why := self.refused()):
+                self.say(
+                    f"{child.name} cannot run as it is told (exit code {code}), nor can any other: {why}"
+                )
+                self._code, self._ending = exits.SETTINGS, True
                 return
             if code is not None:
-                self.say(f"{child.name} {_how(code)}; it is started again in {child.retry(now):g} s")
+                how = self._moved(child) if code == exits.TAKEN else _how(code)
+                self.say(f"{child.name} {how}; it is started again in {child.retry(now):g} s")
             elif child.process is None and now >= child.due:
                 child.start(now)
                 self.say(f"{child.name} started (pid {child.process.pid if child.process else '?'})")
 
+    def _moved(self, child: Child) -> str:
+        former = child.health_port
+        return f"found its health port {former} taken; from now on it is {child.move()}"
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait; true if all of it is to end."""
+        end = time.monotonic() + seconds
+        while not self._ending and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK))
+        return self._ending
+
     @contextlib.contextmanager
     def _until_told(self) -> Iterator[None]:
         def stop(number: int, frame: FrameType | None) -> None:
-            self._stop.set()
+            self._ending = True
 
         former = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -143,7 +186,7 @@ class Restartable(Protocol):
         ...
 
     def restart(self) -> None:
-        """Start it again."""
+        """Start it again. Raises NoServer."""
         ...
 
     def stop(self) -> None:
@@ -153,22 +196,33 @@ class Restartable(Protocol):
 
 @contextlib.contextmanager
 def kept_alive(server: Restartable, *, say: Say) -> Iterator[None]:
-    """Restart the server when it dies, as long as the block lasts."""
+    """Restart the server when it dies, however often it takes, as long as the block lasts."""
     stop = threading.Event()
-
-    def watch() -> None:
-        while not stop.wait(_LOOK):
-            if server.pid is not None and _dead(server.pid):
-                say("the store died; it is started again")
-                server.restart()
-
-    thread = threading.Thread(target=watch, name="store-keeper", daemon=True)
-    thread.start()
+    loop = telemetry.loops.Loop("store-keeper", lambda: _keep(server, stop, say), wait=stop.wait).start()
     try:
         yield
     finally:
         stop.set()
-        thread.join()
+        loop.join(_KEEPER_ENDS)
+
+
+def _keep(server: Restartable, stop: threading.Event, say: Say) -> None:
+    while not stop.wait(_LOOK):
+        if server.pid is None or _dead(server.pid):
+            say("the store died; it is started again")
+            _revive(server, stop, say)
+
+
+def _revive(server: Restartable, stop: threading.Event, say: Say) -> None:
+    pause = FIRST_PAUSE
+    while not stop.is_set():
+        try:
+            server.restart()
+            return
+        except errors.NoServer as problem:
+            say(f"{problem}\nthe store is tried again in {pause:g} s")
+        stop.wait(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def _dead(pid: int) -> bool:
@@ -185,4 +239,8 @@ def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
 
 
 def _how(code: int) -> str:
-    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    if code in _REFUSING:
+        return f"cannot run as it is told (exit code {code}, see above)"
+    return f"ended with exit code {code}"

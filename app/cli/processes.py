@@ -91,6 +91,8 @@ def serve(chosen: settings.Settings) -> NoReturn:
     telemetry.configure(level=chosen.logging.level, form=chosen.logging.format, process="extender")
     try:
         bootstrap.serve(chosen)
+    except serving_errors.PortTaken as error:
+        raise exits.Failed(exits.TAKEN, str(error)) from error
     except serving_errors.ServingError as error:
         raise exits.Failed(exits.SETTINGS, str(error)) from error
     except store_errors.StoreError as error:

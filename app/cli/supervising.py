@@ -1,17 +1,20 @@
 """``topolog up``: all processes and a store, on one machine, under one Ctrl-C."""
 
+import http.client
 import pathlib
 import socket
 import sys
-import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 import click
 
-from app import settings
+from app import plugins, settings, telemetry
 from app.cli import exits, families, places, processes
+from app.framework import configuring, registry
+
+_EXTENDER = "extender"
 
 
 @click.command("up", short_help="Run it all beside a cluster, on this machine.")
@@ -38,13 +41,19 @@ def up_command(
     given = {"TOPOLOG_KUBE_KUBECONFIG": kubeconfig, "TOPOLOG_KUBE_CONTEXT": context}
     changes = {name: value for name, value in given.items() if value}
     chosen = settings.load(None, processes.environment(config, changes))
+    telemetry.configure(level=chosen.logging.level, form=chosen.logging.format, process="up")
+    _check_plugins(chosen)
     _check_cluster(chosen)
     changes |= _certificates(chosen, hosts)
     with _store(chosen) as url:
         environ = processes.environment(config, {**changes, "TOPOLOG_STORE_URL": url})
         # What is told to the processes is checked before any of them is started.
         told = processes.told(environ)
-        code = families.Family(_children(told, environ), say=_say).run(ready=lambda: _announce(told))
+        children = _children(told, environ)
+        family = families.Family(children, say=_say, refused=lambda: _refused(environ))
+        code = family.run(ready=lambda: _announce(told, children))
+    if code:
+        _say(f"ended with exit code {code}")
     click.get_current_context().exit(code)
 
 
@@ -52,23 +61,47 @@ def _children(told: settings.Settings, environ: dict[str, str]) -> list[families
     """In the order in which they start; each has a health port of its own."""
 
     def environment(at: int) -> dict[str, str]:
-        return {**environ, "TOPOLOG_SERVER_HEALTH_PORT": str(told.server.health_port + at)}
+        return {**environ, families.HEALTH_PORT: str(told.server.health_port + at)}
 
     grace = told.server.grace + 5.0
+    commands = {
+        "recorder": (processes.RECORDER, 1),
+        "controller": (processes.CONTROLLER, 2),
+        "compactor": (processes.COMPACTOR, 3),
+        "auditor": (processes.AUDITOR, 4),
+        _EXTENDER: (processes.EXTENDER, 0),
+    }
     return [
-        families.Child("recorder", [sys.executable, *processes.RECORDER], environment(1), grace),
-        families.Child("controller", [sys.executable, *processes.CONTROLLER], environment(2), grace),
-        families.Child("compactor", [sys.executable, *processes.COMPACTOR], environment(3), grace),
-        families.Child("auditor", [sys.executable, *processes.AUDITOR], environment(4), grace),
-        families.Child("extender", [sys.executable, *processes.EXTENDER], environment(0), grace),
+        families.Child(name, [sys.executable, *command], environment(at), grace, bind=told.server.bind)
+        for name, (command, at) in commands.items()
     ]
+
+
+def _check_plugins(chosen: settings.Settings) -> None:
+    """Raises ConfigurationRefused."""
+    configuring.build(
+        plugins.IN_TREE,
+        enabled=chosen.plugins.enabled,
+        weights=chosen.plugins.weights,
+        score_max=chosen.plugins.score_max,
+        args=chosen.plugins.args,
+    )
+
+
+def _refused(environ: dict[str, str]) -> str:
+    """Why the settings, as they are read now, are wrong for every process; empty if they are not."""
+    try:
+        _check_plugins(processes.told(environ))
+    except (settings.SettingsRefused, registry.ConfigurationRefused, exits.Failed) as refused:
+        return str(refused)
+    return ""
 
 
 def _check_cluster(chosen: settings.Settings) -> None:
     from app.kube import accessing, errors
 
     try:
-        host = accessing.find(chosen.kube.kubeconfig or None, chosen.kube.context or None).host
+        host = accessing.find(chosen.kube.kubeconfig or None, chosen.kube.context or None).shown
     except errors.KubeError as error:
         raise exits.Failed(exits.AWAY, str(error)) from error
     _say(f"cluster: {host}")
@@ -83,7 +116,7 @@ def _certificates(chosen: settings.Settings, hosts: tuple[str, ...]) -> dict[str
     folder = places.certificates(chosen.cluster)
     names = dict.fromkeys([*hosts, socket.gethostname(), "localhost", "127.0.0.1"])
     try:
-        issuing.issue(folder, [name for name in names if name])
+        issuing.issue(folder, [name for name in names if name], replace=issuing.Replace.SIGNED)
     except (errors.ServingError, OSError) as error:
         raise exits.Failed(exits.SETTINGS, f"cannot make certificates in {folder}: {error}") from error
     _say(f"certificates: {folder} (scheduler, viewer, operator; topolog get and explain find them there)")
@@ -131,20 +164,20 @@ def server_ends(server: "families.Restartable | None") -> Iterator[None]:
             server.stop()
 
 
-def _announce(told: settings.Settings) -> bool:
+def _announce(told: settings.Settings, children: Sequence[families.Child]) -> bool:
     """Say where things are once the extender is ready; True when that was said."""
-    port = told.server.health_port
+    ports = {child.name: child.health_port for child in children}
+    port = ports.pop(_EXTENDER)
     local = told.server.bind if told.server.bind not in ("0.0.0.0", "::") else "127.0.0.1"
     try:
         urllib.request.urlopen(f"http://{local}:{port}/readyz", timeout=1).close()
-    except (urllib.error.URLError, OSError):
+    except (OSError, ValueError, http.client.HTTPException):
         return False
     scheme = "http" if told.server.insecure else "https"
     _say("ready")
     _say(f"  extender:  {scheme}://{told.server.bind}:{told.server.port}   (urlPrefix for kube-scheduler)")
     _say(f"  health:    http://{local}:{port}/readyz, /metrics")
-    others = ("recorder", "controller", "compactor", "auditor")
-    _say("             " + ", ".join(f"{name} :{port + at}" for at, name in enumerate(others, 1)))
+    _say("             " + ", ".join(f"{name} :{port}" for name, port in ports.items()))
     _say("  try:       topolog get nodes; topolog get pending; topolog explain NAMESPACE/POD")
     return True
 

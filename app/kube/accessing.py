@@ -6,6 +6,7 @@ are all the official client's business; only the outcome is used here.
 
 import os
 import pathlib
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,9 @@ from kubernetes.client import Configuration, rest
 from kubernetes.utils import keepalive
 from urllib3 import PoolManager
 
+from app import telemetry
 from app.kube import errors
+from app.settings import documents
 
 _UNUSABLE = (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError)
 
@@ -43,6 +46,8 @@ class Access:
         configuration.connection_pool_maxsize = connections
         configuration.socket_options = _keep_alive()
         self.host = str(configuration.host).rstrip("/")
+        self.shown = re.sub(r"//.*@", "//", self.host)
+        """The address without user and password, for people."""
         self.ca_file: str | None = configuration.ssl_ca_cert
         self.cert_file: str | None = configuration.cert_file
         self.key_file: str | None = configuration.key_file
@@ -50,17 +55,30 @@ class Access:
         self.server_name: str | None = configuration.tls_server_name
         self.direct = not configuration.proxy
         """No proxy stands between."""
-        self._authorization, self._stale_at = "", 0.0
+        self._authorization: str | None = None
+        self._stale_at = 0.0
         self.namespace = namespace or "default"
         """Where this process' own objects are, if nothing else is said."""
 
     def authorization(self) -> str:
-        """The Authorization header of this moment; empty if there is none. Tokens are renewed here."""
-        now = time.monotonic()
-        if now >= self._stale_at:
-            value = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-            self._authorization, self._stale_at = value.strip() if value else "", now + RENEWED_SECONDS
-        return self._authorization
+        """The Authorization header of this moment; empty if there is none. Tokens are renewed here.
+
+        Where a token cannot be renewed the last one is used, as client-go does: the API server decides
+        whether it is still good. Raises Unreachable if there was none yet.
+        """
+        now, last = time.monotonic(), self._authorization
+        if last is None or now >= self._stale_at:
+            try:
+                value = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+                last = value.strip() if value else ""
+            except Exception as problem:  # whatever a token's file or an exec plugin comes up with
+                if last is None:
+                    raise errors.Unreachable(f"no credentials: {problem!r}", refused=True) from problem
+                telemetry.log.warning(
+                    "the token cannot be renewed, the last one is used", error=repr(problem)
+                )
+            self._authorization, self._stale_at = last, now + RENEWED_SECONDS
+        return last
 
     def pool(self) -> PoolManager:
         """Connections as the official client makes them."""
@@ -123,5 +141,12 @@ def plain(url: str, *, token: str = "", ca_file: str | None = None) -> Access:
 
 
 def _refuse_missing(path: str) -> None:
-    if not any(pathlib.Path(part).expanduser().is_file() for part in path.split(os.pathsep) if part):
+    files = [pathlib.Path(part).expanduser() for part in path.split(os.pathsep) if part]
+    there = [file for file in files if file.is_file()]
+    if not there:
         raise config.ConfigException("there is no such file")
+    for file in there:
+        try:
+            documents.check(file.read_bytes())
+        except documents.TooMuch as problem:
+            raise config.ConfigException(f"{file} {problem}") from None

@@ -4,6 +4,7 @@ The general way (lists, watches, patches, events) goes over the official client'
 ``exchange`` is the short way for calls that kube-scheduler waits for.
 """
 
+import contextlib
 import http.client
 import urllib.parse
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,8 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 _status = msgspec.json.Decoder(wire.Status)
 _NO_PARAMETERS: Mapping[str, str] = {}
+_LONGEST_RETRY = 60.0
+"""Seconds that a Retry-After may ask for; more is not believed."""
 
 
 class Client:
@@ -34,7 +37,7 @@ class Client:
     @property
     def host(self) -> str:
         """The server's URL, for people."""
-        return self._access.host
+        return self._access.shown
 
     def get(
         self, path: str, parameters: Mapping[str, str] = _NO_PARAMETERS, *, timeout: float | None = None
@@ -61,9 +64,10 @@ class Client:
     def stream(self, path: str, parameters: Mapping[str, str], *, silence: float) -> "Stream":
         """Open an answer that does not end soon; no byte for ``silence`` seconds ends it with Unreachable."""
         response = self._request("GET", path, parameters, timeout=silence, whole=False)
-        if response.status >= http.HTTPStatus.BAD_REQUEST:
+        if not _succeeded(response.status):
             try:
-                raise refusal(response.status, response.data, response.headers.get("Retry-After"))
+                with self._answering("GET", path):
+                    raise refusal(response.status, response.data, response.headers.get("Retry-After"))
             finally:
                 response.close()
         return Stream(response)
@@ -91,7 +95,7 @@ class Client:
         timeout: float | None = None,
     ) -> bytes:
         response = self._request(method, path, parameters, body=body, content=content, timeout=timeout)
-        if response.status >= http.HTTPStatus.BAD_REQUEST:
+        if not _succeeded(response.status):
             raise refusal(response.status, response.data, response.headers.get("Retry-After"))
         return response.data
 
@@ -114,7 +118,7 @@ class Client:
             headers["Content-Type"] = content
         query = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
         limit = timeout or self._timeout
-        try:
+        with self._answering(method, path):
             return self._pool.request(
                 method,
                 f"{self._access.host}{path}{query}",
@@ -125,9 +129,15 @@ class Client:
                 retries=False,
                 redirect=False,
             )
+
+    @contextlib.contextmanager
+    def _answering(self, method: str, path: str) -> Iterator[None]:
+        """Everything that is no answer becomes Unreachable."""
+        try:
+            yield
         except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError) as problem:
             raise errors.Unreachable(f"cannot connect to {self.host}: {problem}", refused=True) from problem
-        except (urllib3.exceptions.HTTPError, OSError) as problem:
+        except (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError, ValueError) as problem:
             raise errors.Unreachable(
                 f"no answer from {self.host} to {method} {path}: {problem!r}"
             ) from problem
@@ -179,13 +189,19 @@ def success(body: bytes) -> bool:
     return answer.kind == "Status" and answer.status == "Success"
 
 
+def _succeeded(status: int) -> bool:
+    """Whether it is the status of a success; a redirection is none, for it is not followed."""
+    return http.HTTPStatus.OK <= status < http.HTTPStatus.MULTIPLE_CHOICES
+
+
 def refusal(status: int, body: bytes, retry_after: str | None = None) -> errors.ApiError:
     """The error for an answer that is no success: a metav1.Status where there is one."""
     try:
         answer = _status.decode(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         answer = wire.Status(message=body[:500].decode(errors="replace"))
-    wait = float(retry_after) if retry_after and retry_after.isdigit() else 0.0
+    asked = retry_after.strip() if retry_after else ""
+    wait = min(float(asked), _LONGEST_RETRY) if asked.isascii() and asked.isdecimal() else 0.0
     kind = errors.Expired if status == http.HTTPStatus.GONE else errors.ApiError
     failure = (answer.kind, answer.api_version, answer.status, answer.code) == (
         "Status",

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from app import telemetry
 from app.kube import backoffs, clients, errors, leases
 
 NOTE = "topolog.io/known"
@@ -97,7 +98,7 @@ class Elector:
         """When this tenure ends unless it is renewed (monotonic)."""
         self._won = threading.Condition()
         self._stopped = False
-        self._thread: threading.Thread | None = None
+        self._loop = telemetry.loops.Loop("election", self._stand, wait=self._clock.wait)
 
     # -- for whoever wants to lead -----------------------------------------------------------
 
@@ -109,8 +110,7 @@ class Elector:
 
     def start(self) -> None:
         """Begin to stand for election in a thread of its own."""
-        self._thread = threading.Thread(target=self._stand, name="election", daemon=True)
-        self._thread.start()
+        self._loop.start()
 
     def wait(self, timeout: float) -> Tenure | None:
         """The tenure as soon as there is one; None if there is none within the timeout (seconds)."""
@@ -145,9 +145,7 @@ class Elector:
             self._clock.stop()
         with self._won:
             self._won.notify_all()
-        if self._thread is not None:
-            self._thread.join(timeout=self._terms.renew)
-            self._thread = None
+        self._loop.join(timeout=self._terms.renew)
         self.resign()
 
     # -- the thread --------------------------------------------------------------------------

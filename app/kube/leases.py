@@ -5,13 +5,15 @@ from typing import Any
 
 import msgspec
 
-from app.kube import clients, errors
+from app.kube import clients, errors, wire
 
 Json = dict[str, Any]
 
+_checked = msgspec.json.Decoder(wire.Lease)
+
 
 class Lease:
-    """A Lease by its name. All calls raise Unreachable, or ApiError but for what is said."""
+    """A Lease by its name. All calls raise Unreachable, Undecodable, or ApiError but for what is said."""
 
     def __init__(self, client: clients.Client, namespace: str, name: str, *, timeout: float) -> None:
         """``timeout``: seconds that a call may take."""
@@ -25,7 +27,7 @@ class Lease:
     def read(self) -> Json | None:
         """The object; None if there is none."""
         try:
-            return _decoded(self._client.get(self._path, timeout=self._timeout))
+            return self._decoded(self._client.get(self._path, timeout=self._timeout))
         except errors.ApiError as problem:
             if problem.status == http.HTTPStatus.NOT_FOUND:
                 return None
@@ -39,14 +41,23 @@ class Lease:
         body = msgspec.json.encode(made)
         try:
             if before is None:
-                return _decoded(self._client.post(self._collection, body, timeout=self._timeout))
-            return _decoded(self._client.put(self._path, body, timeout=self._timeout))
+                return self._decoded(self._client.post(self._collection, body, timeout=self._timeout))
+            return self._decoded(self._client.put(self._path, body, timeout=self._timeout))
         except errors.ApiError as problem:
             lost = problem.status == http.HTTPStatus.CONFLICT
             # What was to be replaced is gone; where the namespace is missing, 404 is no race.
             if lost or (before is not None and problem.status == http.HTTPStatus.NOT_FOUND):
                 return None
             raise
+
+    def _decoded(self, body: bytes) -> Json:
+        """The whole object, fields of other versions included, if what is read of it is as it has to be."""
+        try:
+            _checked.decode(body)
+            found: Json = msgspec.json.decode(body)
+        except (ValueError, RecursionError) as problem:
+            raise errors.Undecodable("leases", self.name, str(problem)) from problem
+        return found
 
 
 def version(lease: Json) -> str:
@@ -57,8 +68,3 @@ def version(lease: Json) -> str:
 def note(lease: Json, name: str) -> str:
     """One of its annotations; empty if it has none of that name."""
     return str((lease["metadata"].get("annotations") or {}).get(name, ""))
-
-
-def _decoded(body: bytes) -> Json:
-    found: Json = msgspec.json.decode(body)
-    return found

@@ -26,6 +26,8 @@ _LONGEST_LINE = 32 * 1024 * 1024
 _ABSENT_CAP = 8.0
 """Longest pause, in seconds before jitter, between two questions for a kind that is not served."""
 
+_UNREADABLE = "(unreadable line)"
+
 _change = msgspec.json.Decoder(wire.Change)
 _status = msgspec.json.Decoder(wire.Status)
 
@@ -222,8 +224,8 @@ class Reflector:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(self._die.randint(300, 600)),
         }
-        opened = self._clock.monotonic()
-        heard = False
+        opened, began = self._clock.monotonic(), self._version
+        understood = False
         # Nothing older is sent from here on. A server without bookmarks never says so.
         self._floor = self._version
         self._handed.clear()
@@ -234,20 +236,23 @@ class Reflector:
             self.trouble = ""
             yield Bookmark(self.kind, self._version)
             for line in _lines(stream):
-                heard = True
-                yield from self._take(line)
+                for change in self._take(line):
+                    if not understood and isinstance(change, kinds.Poison) and change.name == _UNREADABLE:
+                        raise errors.Undecodable(self.kind.name, "(watch)", change.reason)
+                    yield change
+                understood = True
                 if self._stopped.is_set() or self._wanted:
                     return
                 if not self._version:
                     break
-        if not heard and not self._wanted and self._clock.monotonic() - opened < 1.0:
-            raise errors.Unreachable("the watch was closed at once, without a word")
+        if self._version == began and not self._wanted and self._clock.monotonic() - opened < 1.0:
+            raise errors.Unreachable("the watch was closed at once, without news")
 
     def _take(self, line: bytes) -> Iterator[Change]:
         try:
             change = _change.decode(line)
         except (ValueError, RecursionError) as problem:
-            yield Poison(self.kind.name, "(unreadable line)", str(problem))
+            yield Poison(self.kind.name, _UNREADABLE, str(problem))
             return
         match change.type:
             case "ADDED" | "MODIFIED":
@@ -257,8 +262,7 @@ class Reflector:
             case "BOOKMARK":
                 yield from self._marked(decoding.version(change.object))
             case "ERROR":
-                status = _status.decode(change.object)
-                raise clients.refusal(status.code or 500, bytes(change.object))
+                raise clients.refusal(_code(change.object), bytes(change.object))
             case _:
                 yield Poison(self.kind.name, "(unknown change)", f"type {change.type[:40]!r}")
 
@@ -275,7 +279,9 @@ class Reflector:
     def _gone(self, raw: msgspec.Raw) -> Iterator[Change]:
         namespace, name, uid = decoding.identity(raw)
         version = decoding.version(raw)
-        if self._advance(uid, version):
+        if not (name and uid):
+            yield Poison(self.kind.name, "(unreadable object)", "deleted, without a name and a uid")
+        elif self._advance(uid, version):
             yield Gone(self.kind, uid, namespace, name, version)
 
     def _marked(self, version: str) -> Iterator[Change]:
@@ -291,9 +297,17 @@ class Reflector:
         if not versions.newer(version, self._handed.get(uid, self._floor)):
             return False
         self._handed[uid] = version
-        if versions.newer(version, self._version):
+        if version and versions.newer(version, self._version):
             self._version = version
         return True
+
+
+def _code(status: msgspec.Raw) -> int:
+    """The HTTP code of an error in a watch; one of another shape is a fault of the server."""
+    try:
+        return _status.decode(status).code or http.HTTPStatus.INTERNAL_SERVER_ERROR
+    except (ValueError, RecursionError):
+        return http.HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def _lines(stream: clients.Stream) -> Iterator[bytes]:

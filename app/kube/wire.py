@@ -168,6 +168,28 @@ class Change(Wire):
     object: msgspec.Raw
 
 
+class LeaseMetadata(Wire):
+    """metav1.ObjectMeta, as far as an election reads it."""
+
+    resource_version: Annotated[str, msgspec.Meta(min_length=1)]
+    annotations: dict[str, str] | None = None
+
+
+class LeaseSpec(Wire):
+    """coordination/v1 LeaseSpec."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | None = None
+    lease_transitions: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | None = None
+
+
+class Lease(Wire):
+    """coordination/v1 Lease."""
+
+    metadata: LeaseMetadata
+    spec: LeaseSpec | None = None
+
+
 class AnyIdentity(Wire):
     """Whatever can be read of an object that cannot be decoded."""
 

@@ -78,10 +78,11 @@ class Rotating:
         try:
             material = keystores.read(self.source, hosts_required=self._hosts_required)
             context = build(material)
-        except errors.BadMaterial as error:
-            if str(error) != self.failure:
-                log.error("the new TLS files are of no use, the old ones stay", reason=str(error))
-            self.failure = str(error)
+        except Exception as error:  # whatever the files, or the machine, come up with
+            failure = str(error) if isinstance(error, errors.BadMaterial) else repr(error)
+            if failure != self.failure:
+                log.error("the new TLS files are of no use, the old ones stay", reason=failure)
+            self.failure = failure
             return
         self.material, self._context, self.failure = material, context, None
         self.renewals += 1

@@ -15,3 +15,11 @@ class BadHost(ServingError):
 
 class BadOptions(ServingError):
     """The options contradict one another or are unsafe."""
+
+
+class PortTaken(ServingError):
+    """A port stays taken by another process."""
+
+
+class WouldReplace(ServingError):
+    """Files are there that must not be replaced unless somebody asks for it."""

@@ -2,12 +2,14 @@
 
 They are what kube-scheduler, which is a Go program, accepts: the server's names are subject alternative
 names, and what a certificate is for stands in its extended key usage. A client's role is a URI in its SAN
-(`identities.uri`). Run again in the same directory, the authority is kept and everything under it is
-renewed, so that running servers and clients go on trusting one another.
+(`identities.uri`). Nothing that exists is replaced unless it is asked for: `Replace.SIGNED` renews what the
+authority has signed, so that running servers and clients go on trusting one another.
 """
 
+import contextlib
 import dataclasses
 import datetime
+import enum
 import ipaddress
 import os
 import pathlib
@@ -15,6 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
@@ -37,6 +40,21 @@ class Issued:
     files: Mapping[str, pathlib.Path]
     expires: Mapping[str, datetime.datetime]
     authority_kept: bool
+    replaced: tuple[str, ...]
+    """Names of the files that were there before and hold something else now."""
+
+
+_ANEW = "--force makes a new CA, which nobody trusts yet"
+
+
+class Replace(enum.Enum):
+    """What an issue may replace."""
+
+    NOTHING = enum.auto()
+    SIGNED = enum.auto()
+    """Certificates that the authority has signed, and their keys."""
+    ALL = enum.auto()
+    """Everything, the authority included."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,12 +83,15 @@ def issue(
     authority_days: int = 3650,
     password: str | None = None,
     now: datetime.datetime | None = None,
+    replace: Replace = Replace.NOTHING,
+    authority_key: pathlib.Path | None = None,
 ) -> Issued:
     """Write ca, server, scheduler, viewer and operator (.crt and .key) into a directory, all with mode 0600.
 
     `hosts` are the DNS names and addresses by which the server is reached. With a password, server.p12 and
-    ca.p12 are written too: the stores of TLS_KEYSTORE_PATH and TLS_TRUSTSTORE_PATH. Raises BadHost and
-    BadMaterial.
+    ca.p12 are written too: the stores of TLS_KEYSTORE_PATH and TLS_TRUSTSTORE_PATH. `authority_key` is the
+    key of the directory's ca.crt where it is kept elsewhere. Raises BadHost, BadMaterial, and WouldReplace
+    before anything is written.
     """
     alternatives = [host_name(each) for each in hosts]
     if not alternatives:
@@ -79,7 +100,8 @@ def issue(
         )
     now = now or datetime.datetime.now(datetime.UTC)
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    kept = _kept_authority(directory, now)
+    anew = replace is Replace.ALL and authority_key is None
+    kept = None if anew else _kept_authority(directory, authority_key, now)
     authority = kept or _authority(now, authority_days)
     end = min(now + datetime.timedelta(days=days), authority.certificate.not_valid_after_utc)
     pairs = {"ca": authority, "server": _signed(authority, hosts[0], alternatives, "server", now, end)}
@@ -89,15 +111,61 @@ def issue(
     contents: dict[str, bytes] = {}
     for name, pair in pairs.items():
         contents |= {f"{name}.key": pair.key_pem(), f"{name}.crt": pair.certificate_pem()}
+    if kept is not None:
+        del contents["ca.key"], contents["ca.crt"]
     if password is not None:
         contents |= _stores(pairs["server"], authority, password)
+    replaced = tuple(sorted(name for name in contents if os.path.lexists(directory / name)))
+    own = _signed_by(authority, directory, password) if replace is Replace.SIGNED else frozenset()
+    if foreign := [] if replace is Replace.ALL else [name for name in replaced if name not in own]:
+        raise errors.WouldReplace(_refusal(directory, foreign, renewing=replace is Replace.SIGNED))
     return Issued(
         directory=directory,
         hosts=tuple(hosts),
-        files={name: _write(directory / name, content) for name, content in contents.items()},
+        files={
+            **({"ca.crt": directory / "ca.crt"} if kept else {}),
+            **{name: _write(directory / name, content) for name, content in contents.items()},
+        },
         expires={name: pair.certificate.not_valid_after_utc for name, pair in pairs.items()},
         authority_kept=kept is not None,
+        replaced=replaced,
     )
+
+
+def _refusal(directory: pathlib.Path, names: Sequence[str], *, renewing: bool) -> str:
+    what = f"in {directory.absolute()} this would replace {', '.join(names)}"
+    if renewing:
+        return f"{what}, which ca.crt has not signed: move them away, or replace everything with --force"
+    return (
+        f"{what}: --renew replaces what ca.crt has signed and keeps the CA, --force replaces everything and"
+        " makes a new CA, which nobody trusts yet"
+    )
+
+
+def _signed_by(authority: Pair, directory: pathlib.Path, password: str | None) -> frozenset[str]:
+    """The files of certificates that the authority has signed, and of the keys that belong to them."""
+    found: set[str] = set()
+    for name in ("server", *identities.ROLES):
+        with contextlib.suppress(OSError, ValueError, TypeError, InvalidSignature, errors.BadMaterial):
+            certificate = x509.load_pem_x509_certificate((directory / f"{name}.crt").read_bytes())
+            certificate.verify_directly_issued_by(authority.certificate)
+            found.add(f"{name}.crt")
+            key = load_key((directory / f"{name}.key").read_bytes()).public_key()
+            if certificates.public_bytes(key) == certificates.public_bytes(certificate.public_key()):
+                found.add(f"{name}.key")
+    if password is not None:
+        with contextlib.suppress(OSError, ValueError, TypeError, InvalidSignature):
+            _, stored, _ = pkcs12.load_key_and_certificates(
+                (directory / "server.p12").read_bytes(), password.encode()
+            )
+            if stored is not None:
+                stored.verify_directly_issued_by(authority.certificate)
+                found.add("server.p12")
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            trusted = pkcs12.load_pkcs12((directory / "ca.p12").read_bytes(), password.encode())
+            if [one.certificate for one in trusted.additional_certs] == [authority.certificate]:
+                found.add("ca.p12")
+    return frozenset(found)
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
@@ -208,22 +276,33 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _kept_authority(directory: pathlib.Path, now: datetime.datetime) -> Pair | None:
-    """Return the authority of an earlier run, if it is whole and still valid."""
-    certificate_path, key_path = directory / "ca.crt", directory / "ca.key"
-    if not certificate_path.exists() or not key_path.exists():
+def _kept_authority(
+    directory: pathlib.Path, authority_key: pathlib.Path | None, now: datetime.datetime
+) -> Pair | None:
+    """Return the authority of an earlier run; None if there is none. Raises BadMaterial."""
+    certificate_path, key_path = directory / "ca.crt", authority_key or directory / "ca.key"
+    there = [path for path in (certificate_path, key_path) if os.path.lexists(path)]
+    if not there and authority_key is None:
         return None
     place = directory.absolute()
+    if certificate_path not in there:
+        raise errors.BadMaterial(f"{place} holds no ca.crt for the key {key_path}")
+    if key_path not in there:
+        raise errors.BadMaterial(
+            f"{place} holds a ca.crt without its key: give the path of the key with --ca-key; {_ANEW}"
+        )
     try:
         certificate = x509.load_pem_x509_certificate(certificate_path.read_bytes())
         key = load_key(key_path.read_bytes())
     except (ValueError, errors.BadMaterial) as error:
         raise errors.BadMaterial(
-            f"{place} holds a ca.crt and ca.key that cannot be gone on with ({error}): move them away"
+            f"{certificate_path} and {key_path} are no CA that can sign ({error}): move them away"
         ) from error
     if certificates.public_bytes(certificate.public_key()) != certificates.public_bytes(key.public_key()):
-        raise errors.BadMaterial(f"{place}: ca.key does not belong to ca.crt: move them away")
-    return None if certificates.flaw_of_time(certificate, now) else Pair(certificate, key)
+        raise errors.BadMaterial(f"{key_path} does not belong to {certificate_path}: move them away")
+    if flaw := certificates.flaw_of_time(certificate, now):
+        raise errors.BadMaterial(f"{certificate_path}: {flaw}; {_ANEW}")
+    return Pair(certificate, key)
 
 
 def _stores(server: Pair, authority: Pair, password: str) -> dict[str, bytes]:

@@ -19,6 +19,8 @@ from typing import Any
 
 import structlog
 
+from app import telemetry
+
 SECONDS = 2.0
 CONNECTIONS = 128
 HEAD_LIMIT = 8 * 1024
@@ -42,24 +44,33 @@ class Prober:
     def __init__(self, listener: socket.socket, application: wsgiref.types.WSGIApplication) -> None:
         self._listener = listener
         self._application = application
-        self._poller = selectors.DefaultSelector()
+        self._poller: selectors.BaseSelector
         self._heads: dict[socket.socket, tuple[bytes, float]] = {}
         self._pool = concurrent.futures.ThreadPoolExecutor(THREADS, thread_name_prefix="probe")
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
+        self._loop = telemetry.loops.Loop("probes", self._run, wait=self._stopped.wait, longest=1.0)
 
     def start(self) -> None:
         """Serve from now on, in a thread."""
-        self._thread.start()
+        self._loop.start()
 
     def stop(self, *, wait: bool = False) -> None:
         """Serve no longer; with ``wait``, return only when no thread is left."""
         self._stopped.set()
-        self._thread.join(timeout=SECONDS)
+        self._loop.join(timeout=SECONDS)
         self._pool.shutdown(wait=wait, cancel_futures=True)
 
     def _run(self) -> None:
-        self._poller.register(self._listener, selectors.EVENT_READ)
+        with selectors.DefaultSelector() as self._poller:
+            self._poller.register(self._listener, selectors.EVENT_READ)
+            try:
+                self._serve()
+            finally:
+                for connection in self._heads:
+                    connection.close()
+                self._heads.clear()
+
+    def _serve(self) -> None:
         while not self._stopped.is_set():
             for key, _ in self._poller.select(timeout=0.25):
                 if key.fileobj is self._listener:
@@ -70,9 +81,6 @@ class Prober:
             now = time.monotonic()
             for connection in [each for each, (_, deadline) in self._heads.items() if deadline <= now]:
                 self._forget(connection).close()
-        for connection in list(self._heads):
-            self._forget(connection).close()
-        self._poller.close()
 
     def _accept(self) -> None:
         try:

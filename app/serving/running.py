@@ -24,7 +24,7 @@ from gunicorn import arbiter, glogging
 from gunicorn.app import base
 
 from app import settings
-from app.serving import accepting, contexts, deadlines, errors, metering, probing
+from app.serving import accepting, contexts, deadlines, errors, lifelines, metering, ports, probing
 
 if typing.TYPE_CHECKING:
     from gunicorn import config
@@ -165,6 +165,7 @@ class Application(base.BaseApplication):
         self._rotating = rotating
         self._health_listener = health_listener
         self._prober: probing.Prober | None = None
+        self._lifeline = lifelines.Lifeline()
         super().__init__()
 
     def load_config(self) -> None:
@@ -180,6 +181,7 @@ class Application(base.BaseApplication):
             "keepalive": options.limits.idle,
             "graceful_timeout": options.graceful_seconds,
             "logger_class": Logger,
+            "post_fork": self._forked,
             "post_worker_init": self._started,
             "worker_exit": self._stopping,
             # A socket in the home directory, for a command that is not used: a read-only
@@ -208,6 +210,9 @@ class Application(base.BaseApplication):
         if self._rotating is None:
             raise errors.BadOptions("there are no TLS files to serve with")
         return self._rotating.current()
+
+    def _forked(self, _: object, __: object) -> None:
+        self._lifeline.hold()
 
     def _started(self, _: object) -> None:
         sys.setswitchinterval(SWITCH_SECONDS)
@@ -250,11 +255,13 @@ def max_connections(threads: int) -> int:
 def _health_listener(options: Options) -> socket.socket | None:
     if options.health_port is None:
         return None
+    host, port = options.health_host, options.health_port
     try:
-        listener = probing.listen(options.health_host, options.health_port)
+        listener = ports.opened(lambda: probing.listen(host, port), f"server.health_port {host}:{port}")
     except OSError as error:
-        place = f"{options.health_host}:{options.health_port}"
-        raise errors.BadOptions(f"the health port {place} cannot be opened: {error.strerror}") from error
+        raise errors.BadOptions(
+            f"the health port {host}:{port} cannot be opened: {error.strerror}"
+        ) from error
     log.info("probes and metrics", address=listener.getsockname()[:2])
     return listener
 

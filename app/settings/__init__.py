@@ -80,7 +80,7 @@ def current(settings: Settings) -> dict[str, object]:
             value = getattr(value, part)
         if setting.rule.secret:
             value = "(hidden)" if value else ""
-        elif isinstance(value, str):
-            value = checking.without_password(value)
+        elif isinstance(value, str) and (setting.rule.quiet or "://" in value):
+            value = checking.without_secrets(value)
         shown[setting.name] = list(value) if isinstance(value, tuple) else value
     return shown

@@ -16,7 +16,12 @@ from marshmallow import fields, validate
 from app.settings import declaring, errors, groups, reading
 
 _SECRET = re.compile(r"pass|pwd|secret|token|credential", re.IGNORECASE)
-_IN_URL = re.compile(r"(?<=//)[^/@\s]+(?=@)|(?<=password=)[^&\s]+", re.IGNORECASE)
+_HOST = r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
+_URL = re.compile(
+    rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<user>[^@/?#\s]*@)?(?P<hosts>(?:{_HOST}(?:,{_HOST})*)?)"
+    r"(?P<path>/[^@?#\s]*)?(?:\?(?P<query>[^@#\s]*))?"
+)
+"""A URL in which it is certain what is a host and what a secret."""
 _HIDDEN = "(hidden)"
 
 
@@ -101,14 +106,14 @@ def _built(group: type[Any], at: tuple[str, ...], values: Mapping[str, Any]) -> 
 
 def _bad(given: reading.Given, setting: declaring.Setting) -> errors.Problem:
     rule = setting.rule
-    hidden = rule.secret or (rule.quiet and not isinstance(given.value, str))
+    hidden = rule.secret or rule.quiet
     value = _HIDDEN if hidden else shown(given.value)
     return errors.Problem(given.name, given.source, value, f"must be {setting.allowed}")
 
 
 def _unknown(given: reading.Given, settings: Sequence[declaring.Setting]) -> errors.Problem:
     in_environment = given.name.startswith(declaring.PREFIX)
-    secrets = {(s.env if in_environment else s.name): s.rule.secret for s in settings}
+    secrets = {(s.env if in_environment else s.name): s.rule.secret or s.rule.quiet for s in settings}
     names = list(secrets)
     near = difflib.get_close_matches(given.name, names, n=1, cutoff=0.75)
     group = given.name.rpartition(".")[0]
@@ -130,14 +135,26 @@ def _unknown(given: reading.Given, settings: Sequence[declaring.Setting]) -> err
 
 
 def shown(value: object) -> str:
-    """A value as people may see it: the password of a URL is hidden, and long ones are cut."""
-    text = without_password(repr(value))
+    """A value as people may see it: what may be a URL with a secret is hidden, and long ones are cut."""
+    text = repr(value)
+    if "//" in text or "@" in text:
+        text = repr(without_secrets(value)) if isinstance(value, str) else _HIDDEN
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def without_password(text: str) -> str:
-    """The text with user and password of every URL in it hidden."""
-    return _IN_URL.sub(_HIDDEN, text)
+def without_secrets(url: str) -> str:
+    """The URL with nothing in it that could be a secret: without user-info and the values of parameters.
+
+    Of a text that is no URL, or one that could be read in several ways, nothing is left.
+    """
+    found = _URL.fullmatch(url)
+    if found is None:
+        return _HIDDEN if url else ""
+    user = f"{_HIDDEN}@" if found["user"] else ""
+    given = (found["query"] or "").split("&") if found["query"] else []
+    query = "&".join(f"{one.partition('=')[0]}={_HIDDEN}" if "=" in one else _HIDDEN for one in given)
+    asked = f"?{query}" if query else ""
+    return f"{found['scheme']}://{user}{found['hosts']}{found['path'] or ''}{asked}"
 
 
 def _disordered(values: Mapping[str, Any], given: Mapping[str, reading.Given]) -> list[errors.Problem]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from app.settings import declaring, errors
+from app.settings import declaring, documents, errors
 
 FILE_VARIABLE = "TOPOLOG_CONFIG"
 """Names the settings file where no option does."""
@@ -37,13 +37,15 @@ class Given:
 def from_file(path: str, settings: Sequence[declaring.Setting]) -> Iterator[Given]:
     """The values in a settings file; raises SettingsRefused if it cannot be read."""
     try:
-        content = yaml.safe_load(pathlib.Path(path).read_bytes())
+        content = documents.load(pathlib.Path(path).read_bytes())
     except OSError as error:
         raise _refused(path, f"cannot be read: {error.strerror}") from error
     except yaml.MarkedYAMLError as error:
         # The mark's snippet would show the line, and with it perhaps a password.
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise _refused(path, f"is not YAML{line}: {error.problem}") from None
+    except documents.TooMuch as error:
+        raise _refused(path, str(error)) from None
     except (yaml.YAMLError, UnicodeDecodeError):
         raise _refused(path, "is not YAML: it holds characters that YAML does not allow") from None
     if content is None:
@@ -97,7 +99,7 @@ def parsed(setting: declaring.Setting, text: str) -> object:
             return float(text)
         if setting.kind == tuple[str, ...] and not text.lstrip().startswith("["):
             return [part.strip() for part in text.split(",") if part.strip()]
-        return yaml.safe_load(text)
+        return documents.load(text)
     except (ValueError, yaml.YAMLError):
         return text
 

@@ -129,6 +129,9 @@ class ApiServer:
                     refused = answers.Refused(fault.status, "Simulated", "a fault was asked for")
                     _send(connection, fault.status, refused.body, retry_after=fault.retry_after)
                     return True
+                case faults.Kind.RAW:
+                    connection.sendall(fault.raw)
+                    return False
                 case faults.Kind.STALL:
                     if request.watches:
                         connection.sendall(_WATCH_HEAD)

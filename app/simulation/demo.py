@@ -10,6 +10,7 @@ from rich import box, console, markdown, progress, table
 from app import settings
 from app.simulation import crowds, scenes, stages, traces
 
+_LOOK = 0.2
 PODS = 1500
 """Pods of the scene at scale: about half a minute on two cores."""
 
@@ -42,7 +43,7 @@ def _played(out: console.Console, stage: stages.Stage, trace: traces.Trace, *, k
     good = _sum_up(out, outcomes, crowd)
     _how_to_ask(out, stage, crowd, keep=keep)
     if keep:
-        _until_interrupted()
+        until_interrupted(stage)
     return good
 
 
@@ -125,11 +126,14 @@ def _how_to_ask(out: console.Console, stage: stages.Stage, crowd: crowds.Crowd, 
         out.print("\nCtrl-C ends it.")
 
 
-def _until_interrupted() -> None:
+def until_interrupted(stage: stages.Stage) -> None:
+    """Return at Ctrl-C. Raises StageFailed if there is nothing left to be asked."""
     previous = signal.getsignal(signal.SIGTERM)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        signal.pause()
+        while not (ended := stage.ended()):
+            time.sleep(_LOOK)
+        raise stages.StageFailed(ended)
     except KeyboardInterrupt:
         pass
     finally:

@@ -21,6 +21,8 @@ class Kind(Enum):
     """Nothing happens until the stall is released; a watch stays open and silent."""
     CUT = auto()
     """A watch is opened, sends one change, and the connection breaks."""
+    RAW = auto()
+    """It is answered with given bytes, status line and all, and the connection is closed."""
 
 
 @dataclass
@@ -34,6 +36,7 @@ class Fault:
     retry_after: int = 0
     answered: int = 0
     """The status of a proxy that answers instead; 0: the connection is closed."""
+    raw: bytes = b""
     released: threading.Event = field(default_factory=threading.Event)
     struck: int = 0
     """How many requests it has met."""
@@ -55,9 +58,12 @@ class Faults:
         status: int = 500,
         retry_after: int = 0,
         answered: int = 0,
+        raw: bytes = b"",
     ) -> Fault:
         """Let the next ``times`` matching requests go wrong."""
-        fault = Fault(kind, matches, times, status=status, retry_after=retry_after, answered=answered)
+        fault = Fault(
+            kind, matches, times, status=status, retry_after=retry_after, answered=answered, raw=raw
+        )
         with self._lock:
             self._faults.append(fault)
         return fault

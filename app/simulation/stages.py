@@ -25,6 +25,7 @@ from app.simulation import apiservers, kubelets, objects, scheduling
 Json = dict[str, Any]
 
 _START_SECONDS = 60.0
+_LOG = "topolog.log"
 _PODS, _NODES, _POLICIES = "pods", "nodes", "workloadpolicies"
 _TOPOLOG = (sys.executable, "-m", "app.cli")
 
@@ -36,7 +37,10 @@ class StageFailed(RuntimeError):
 class Stage:
     """What scenes work with."""
 
-    def __init__(self, folder: Path, server: apiservers.ApiServer, url: str) -> None:
+    def __init__(
+        self, folder: Path, server: apiservers.ApiServer, url: str, process: "subprocess.Popen[bytes]"
+    ) -> None:
+        self._process = process
         self.folder = folder
         self.server = server
         self.url = url
@@ -59,6 +63,11 @@ class Stage:
             key=str(self.folder / "scheduler.key"),
         )
         return scheduling.Scheduler(extender, nodes, seed=seed, filter_verb=filter_verb)
+
+    def ended(self) -> str:
+        """How ``topolog up`` ended, with the end of its log; empty while it runs."""
+        code = self._process.poll()
+        return "" if code is None else f"topolog up ended with exit code {code}; {_tail(self.folder / _LOG)}"
 
     # -- the cluster -----------------------------------------------------------------------
 
@@ -158,8 +167,8 @@ def raised() -> Iterator[Stage]:
         with apiservers.ApiServer() as server:
             played = kubelets.Kubelets(server.objects).start()
             try:
-                with _topolog(folder, server.url) as url:
-                    yield Stage(folder, server, url)
+                with _topolog(folder, server.url) as (url, process):
+                    yield Stage(folder, server, url, process)
             finally:
                 played.stop()
     finally:
@@ -167,22 +176,22 @@ def raised() -> Iterator[Stage]:
 
 
 @contextmanager
-def _topolog(folder: Path, api: str) -> Iterator[str]:
-    """``topolog certs``, then ``topolog up``; yields the extender's URL once it is ready."""
+def _topolog(folder: Path, api: str) -> Iterator[tuple[str, "subprocess.Popen[bytes]"]]:
+    """``topolog certs``, then ``topolog up``; yields the extender's URL once it is ready, and the process."""
     subprocess.run(
         [*_TOPOLOG, "certs", str(folder), "--host", "localhost", "--host", "127.0.0.1"],
         check=True,
         stdout=subprocess.DEVNULL,
     )
     port, health = free_ports(2)
-    log = folder / "topolog.log"
+    log = folder / _LOG
     with log.open("wb") as out:
         process = subprocess.Popen(
             [*_TOPOLOG, "up"], env=_environment(folder, api, port, health), stdout=out, stderr=out
         )
     try:
         _await_ready(process, log, health)
-        yield f"https://127.0.0.1:{port}"
+        yield f"https://127.0.0.1:{port}", process
     finally:
         process.send_signal(signal.SIGINT)
         try:
@@ -231,17 +240,21 @@ def _await_ready(process: "subprocess.Popen[bytes]", log: Path, health: int) -> 
         except urllib3.exceptions.HTTPError:
             pass
         time.sleep(0.1)
+    raise StageFailed(f"topolog up did not get ready; {_tail(log)}")
+
+
+def _tail(log: Path) -> str:
     tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-    raise StageFailed(f"topolog up did not get ready; the end of its log:\n{tail}")
+    return f"the end of its log:\n{tail}"
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nobody listens on, with two more behind each for a family of processes."""
+    """Ports of the loopback that nobody listens on, with four more behind each for a family of processes."""
     found: list[int] = []
     while len(found) < count:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = int(probe.getsockname()[1])
-        if all(_is_free(port + more) for more in (1, 2)) and port + 2 < 65_536:
+        if port + 4 < 65_536 and all(_is_free(port + more) for more in range(1, 5)):
             found.append(port)
     return found
 

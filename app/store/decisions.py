@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 import redis
 
+from app import telemetry
 from app.domain import snapshots
 from app.store import connecting, errors, following, keys, naming, packing, records
 
@@ -49,7 +50,7 @@ class Decisions:
         self._drafts: deque[records.Draft] = deque()
         self._known = naming.Known()
         self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: telemetry.loops.Loop | None = None
         self.dropped = 0
         """Decisions that were not recorded."""
         self.written = 0
@@ -60,8 +61,9 @@ class Decisions:
         """Begin to write in a thread of its own."""
         if self._thread is None and self._kept:
             self._stopping.clear()
-            self._thread = threading.Thread(target=self._write, name="decisions", daemon=True)
-            self._thread.start()
+            self._thread = telemetry.loops.Loop(
+                "decisions", self._write, wait=self._stopping.wait, longest=1.0
+            ).start()
 
     def stop(self) -> None:
         """Write what waits, then end the thread."""

@@ -4,7 +4,6 @@ For one machine, the demo and the tests. The binary is redis-server or valkey-se
 least version 7, for functions), else the one that the ``embedded`` extra brings along.
 """
 
-import contextlib
 import importlib.util
 import os
 import re
@@ -14,13 +13,16 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import Literal
 
 import redis
+from redis import exceptions
 
 from app.store import connecting, errors
 
 _START_SECONDS = 20.0
 _POLL_SECONDS = 0.003
+_LONGEST_REASON = 500
 _SOCKET_PATH_LIMIT = 100
 """Linux allows 107 bytes."""
 
@@ -85,6 +87,7 @@ class Server:
         self._socket.unlink(missing_ok=True)
         log = self._directory / "server.log"
         with log.open("ab") as sink:
+            before = sink.tell()
             # A session of its own: Ctrl-C in the terminal must end the writers first, then the store.
             self._process = subprocess.Popen(
                 [find_binary(), *self._options()],
@@ -95,12 +98,32 @@ class Server:
                 cwd=self._directory,
             )
         deadline = time.monotonic() + _START_SECONDS
-        while not self._answers():
+        while (state := self._state()) != "ready":
+            if state == "loading":
+                # However large its file is: it would not load faster at a second attempt.
+                deadline = time.monotonic() + _START_SECONDS
             if self._process.poll() is not None or time.monotonic() > deadline:
-                said = log.read_text(errors="replace").strip()[-500:]
                 self.kill()
-                raise errors.NoServer(f"the embedded store did not start; {log} ends: {said}")
+                why = self._why(log, before)
+                raise errors.NoServer(f"the embedded store did not start; {log} ends: {why}")
             time.sleep(_POLL_SECONDS)
+
+    def _why(self, log: Path, since: int) -> str:
+        """What the server wrote at its last attempt, and what to run if its file is damaged."""
+        with log.open("rb") as written:
+            written.seek(max(since, log.stat().st_size - _LONGEST_REASON))
+            said = written.read().decode(errors="replace").strip()
+        found = re.search(r"append only file (\S+\.(?:aof|manifest))\b", said)
+        if found is None:
+            return said
+        # The file itself, not the manifest: the checker knows no base file that Valkey 9 has written.
+        damaged = self._directory / "appendonlydir" / found[1]
+        checker = Path(find_binary().replace("-server", "-check-aof"))
+        made = "" if checker.exists() else f"ln -sf {find_binary()} {checker.name} && ./"
+        return (
+            f"{said}\nthe append-only file is damaged: copy {damaged.parent}, then run"
+            f" `{made}{checker.name} --fix {damaged}`, which removes what follows the damage"
+        )
 
     def kill(self) -> None:
         """End the server at once, as a crash would."""
@@ -132,14 +155,17 @@ class Server:
         }
         return [word for name, value in options.items() for word in (f"--{name}", value)]
 
-    def _answers(self) -> bool:
-        with contextlib.suppress(redis.RedisError, OSError):
-            client = connecting.connect(self.url)
-            try:
-                return bool(client.ping())
-            finally:
-                client.close()
-        return False
+    def _state(self) -> Literal["ready", "loading", "away"]:
+        client = connecting.connect(self.url)
+        try:
+            client.ping()
+            return "ready"
+        except exceptions.BusyLoadingError:
+            return "loading"
+        except (redis.RedisError, OSError):
+            return "away"
+        finally:
+            client.close()
 
     def _end(self, how: signal.Signals) -> None:
         process, self._process = self._process, None

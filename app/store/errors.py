@@ -147,3 +147,7 @@ class Held(StoreError):
 
 class Uncovered(StoreError):
     """No checkpoint lets the entries be done without."""
+
+
+FATAL = (Gap, Trimmed, Unreadable, SchemaMismatch)
+"""What a loop must not survive: a person has to look, and to go on would do harm."""

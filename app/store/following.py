@@ -4,9 +4,11 @@ So there is usually nothing left to do for a verb that catches up. What the log 
 waited for is applied like what was asked for.
 """
 
+import functools
 import threading
 import time
 
+from app import telemetry
 from app.domain import snapshots
 from app.store import errors, heads, incarnations, tailing
 
@@ -32,8 +34,12 @@ class Follower(heads.Head):
         """
         if self._thread is None:
             self._stopping, self._watch = threading.Event(), self._log.tail()
-            self._thread = threading.Thread(target=self._follow, args=(gather,), name="follower", daemon=True)
-            self._thread.start()
+            self._thread = telemetry.loops.Loop(
+                "follower",
+                functools.partial(self._follow, gather),
+                wait=self._stopping.wait,
+                longest=_LONGEST_PAUSE_SECONDS,
+            ).start()
 
     def stop(self) -> None:
         """End the thread; the snapshot stays."""
@@ -73,12 +79,15 @@ class Follower(heads.Head):
                 if rest and self._stopping.wait(rest):
                     return
                 news = self._come(here, known_ms, known)
-            except Exception as error:
-                # Nothing may end this thread: whoever catches up gets the error, readiness shows it.
+            except errors.StoreError as error:
+                # Whoever catches up gets the error, readiness shows it.
                 self.error = error
                 news = None
                 self._stopping.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            except Exception as error:
+                self.error = error
+                raise
 
     def _come(
         self, here: snapshots.Snapshot, known_ms: int | None, known: incarnations.Known

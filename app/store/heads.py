@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from app import telemetry
 from app.domain import model, projecting, snapshots
 from app.store import (
     beginnings,
@@ -85,7 +86,7 @@ class Head:
         self.audience = listening.Audience()
         """Who listens, and how much waits to be told."""
         self._recalled = recalling.Recalled(self._snapshot)
-        self._thread: threading.Thread | None = None
+        self._thread: telemetry.loops.Loop | None = None
         """The one that follows, if there is one (following.Follower): it tells the store how far this is."""
         self._reached = threading.Event()
         self._silent = False

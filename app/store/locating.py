@@ -67,22 +67,27 @@ class Sentinels:
         self._asking = _Asking(target.sentinel_options or {}, target.tls, timeout)
 
     def find(self) -> urls.Address:
-        """Ask sentinels until most of them have answered."""
-        known: list[Mapping[str, str]] = []
+        """Ask sentinels until most of those that are configured have answered.
+
+        Fewer could all be on the wrong side of a parted network, where the former master still is.
+        """
+        known: list[tuple[int, urls.Address]] = []
         troubles: list[str] = []
+        needed = len(self.addresses) // 2 + 1
         for address in tuple(self._order):
             try:
-                known.append(self.ask(address))
-            except (redis.RedisError, OSError) as error:
+                state = self.ask(address)
+                known.append((int(state["config-epoch"]), (state["ip"], int(state["port"]))))
+            except (redis.RedisError, OSError, KeyError, ValueError) as error:
                 troubles.append(f"{address[0]}:{address[1]}: {error}")
                 # Whoever does not answer is asked last from now on.
                 self._order = [*(one for one in self._order if one != address), address]
-            if len(known) > len(self.addresses) // 2:
-                break
-        if not known:
-            raise redis.ConnectionError(f"no sentinel knows {self.master}: {'; '.join(troubles)}")
-        latest = max(known, key=lambda state: int(state["config-epoch"]))
-        return latest["ip"], int(latest["port"])
+            if len(known) == needed:
+                return max(known, key=lambda one: one[0])[1]
+        raise redis.ConnectionError(
+            f"{len(known)} of {len(self.addresses)} sentinels know {self.master}, and {needed} have to:"
+            f" {'; '.join(troubles)}"
+        )
 
     def ask(self, address: urls.Address) -> Mapping[str, str]:
         """What one sentinel knows of the master. Raises redis' errors, or OSError."""

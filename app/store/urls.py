@@ -33,6 +33,8 @@ _PARTS = re.compile(
     r"(?P<scheme>rediss?)(?:\+(?P<kind>sentinel|cluster))?://"
     r"(?:(?P<user>[^@/?]*)@)?(?P<hosts>[^@/?]*)(?:/(?P<path>[^?]*))?(?:\?(?P<query>.*))?"
 )
+_PLAIN = re.compile(r"[^@/?#]*://(?:[^@/?#]*@)?[^@#]*|[^@#]*")
+"""At most one user-info, before the host: else a part of a password could be taken for a host or a path."""
 _HOST = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
 
 
@@ -56,6 +58,11 @@ class Target:
 def parse(url: str) -> Target:
     """What the URL says; raises StoreError, which does not show it: it may hold a password."""
     found = _PARTS.fullmatch(url)
+    if _PLAIN.fullmatch(url) is None:
+        raise errors.StoreError(
+            "store.url cannot be understood: #, / and @ in a user, password or parameter must be written as"
+            f" %23, %2F and %40; it must be {FORMS}"
+        )
     if url.startswith("unix://"):
         return Target("unix", (), _options(url))
     if found is None:
@@ -86,8 +93,11 @@ def parse(url: str) -> Target:
 def _options(url: str) -> dict[str, Any]:
     try:
         options = dict(_parse(url))
-    except (ValueError, redis.RedisError) as error:
-        raise errors.StoreError(f"store.url cannot be understood: {error}") from None
+    except (ValueError, redis.RedisError):
+        # What is wrong is not said in the words of the library: they show parts of the URL.
+        raise errors.StoreError(
+            f"store.url cannot be understood: a parameter of it is wrong; {FORMS}"
+        ) from None
     for name in ("connection_class", "host", "port"):
         options.pop(name, None)
     return options
@@ -96,5 +106,5 @@ def _options(url: str) -> dict[str, Any]:
 def _address(text: str, port: int) -> Address:
     found = _HOST.fullmatch(text)
     if found is None or not 0 < int(found["port"] or port) < 65536:
-        raise errors.StoreError(f"store.url names {text!r}, which is not HOST or HOST:PORT")
+        raise errors.StoreError("store.url names a host that is not HOST or HOST:PORT")
     return found["host"].strip("[]"), int(found["port"] or port)

@@ -5,8 +5,8 @@ and one observation (calls.verb); everything else is logged through structlog an
 here may slow down or fail what it tells of.
 """
 
-from app.telemetry import metrics
+from app.telemetry import loops, metrics
 from app.telemetry.calls import fault, now, rejected, verb
 from app.telemetry.configuring import configure, log
 
-__all__ = ["configure", "fault", "log", "metrics", "now", "rejected", "verb"]
+__all__ = ["configure", "fault", "log", "loops", "metrics", "now", "rejected", "verb"]

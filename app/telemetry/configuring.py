@@ -12,7 +12,8 @@ import structlog
 from app.telemetry import repeats
 
 _SECRET = re.compile(r"pass(word)?$|pwd|secret|token|authorization|credential|private", re.IGNORECASE)
-_IN_URL = re.compile(r"(?<=//)[^/@\s]+(?=@)|(?<=password=)[^&\s]+", re.IGNORECASE)
+_IN_URL = re.compile(r"(?<=//)[^\s'\"]+(?=@)|[^\s'\"]*:[^\s'\"]+(?=@)|(?<=password=)[^&\s]+", re.IGNORECASE)
+"""Up to the last @ of a word: what stands before it may be a password with / and @ in it."""
 _HIDDEN = "(hidden)"
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("topolog")
@@ -49,7 +50,8 @@ def configure(*, level: str = "info", form: str = "auto", process: str = "") -> 
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
         structlog.stdlib.ExtraAdder(),
         _named,
-        structlog.processors.format_exc_info if not shape.console else _unchanged,
+        # On a terminal, too: a traceback that is rendered later would be shown with its secrets.
+        structlog.processors.format_exc_info,
         without_secrets,
     ]
     structlog.configure(
@@ -81,9 +83,22 @@ def without_secrets(logger: object, method: str, event: MutableMapping[str, Any]
     for key, value in event.items():
         if _SECRET.search(key):
             event[key] = _HIDDEN
-        elif isinstance(value, str):
-            event[key] = _IN_URL.sub(_HIDDEN, value)
+        else:
+            event[key] = _hidden(value)
     return event
+
+
+def _hidden(value: object) -> object:
+    match value:
+        case str():
+            return _IN_URL.sub(_HIDDEN, value)
+        case list() | tuple():
+            return [_hidden(one) for one in value]
+        case dict():
+            return {key: _HIDDEN if _SECRET.search(str(key)) else _hidden(one) for key, one in value.items()}
+        case BaseException():
+            return _IN_URL.sub(_HIDDEN, repr(value))
+    return value
 
 
 def _ordered(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -95,10 +110,6 @@ def _ordered(logger: object, method: str, event: MutableMapping[str, Any]) -> Mu
 def _named(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     if shape.process:
         event["process"] = shape.process
-    return event
-
-
-def _unchanged(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     return event
 
 

@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable
 
-from app.telemetry import metrics
+from app.telemetry import loops, metrics
 
 GATHER_SECONDS = 0.05
 KEPT = 10_000
@@ -32,7 +32,7 @@ class Lines:
         self._come = threading.Event()
         self._writing = threading.Lock()
         self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._thread: loops.Loop | None = None
 
     def put(self, line: bytes) -> None:
         """Take a line, its end included; drop it if too many wait."""
@@ -56,8 +56,7 @@ class Lines:
     def _start(self) -> None:
         with self._starting:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="log-lines", daemon=True)
-                self._thread.start()
+                self._thread = loops.Loop("log-lines", self._run, wait=threading.Event().wait).start()
 
     def _run(self) -> None:
         pause = threading.Event()

@@ -31,6 +31,9 @@ DECISIONS_SHORTENED = Gauge(
     "Decision records that this process shortened since it started, because they were too large.",
 )
 LINES_DROPPED = Counter("topolog_log_lines_dropped_total", "Log lines dropped: standard error was blocked.")
+LOOP_FAILURES = Counter(
+    "topolog_loop_failures_total", "Errors that a loop of this process survived, by the loop.", ["loop"]
+)
 
 RELISTS = Counter("topolog_relists_total", "Lists that replaced a broken watch.", ["kind", "reason"])
 QUARANTINED = Counter(

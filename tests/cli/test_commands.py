@@ -144,9 +144,16 @@ def test_certificates_are_made_and_renewed_under_the_same_authority(tmp_path: pa
         first["files"]
     )
     again = json.loads(
-        commands.topolog("certs", str(tmp_path / "c"), "--host", "extender.example", "-o", "json").stdout
+        commands.topolog(
+            "certs", str(tmp_path / "c"), "--host", "extender.example", "-o", "json", "--renew"
+        ).stdout
     )
     assert again["caKept"] is True
+    assert "server.key" in again["replaced"]
+    refused = commands.topolog("certs", str(tmp_path / "c"), "--host", "extender.example")
+    assert refused.returncode == 3
+    assert "would replace" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
 
 
 def test_certificates_need_a_host_that_is_one(tmp_path: pathlib.Path) -> None:

@@ -2,6 +2,8 @@
 
 import functools
 import pathlib
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from typing import NoReturn
@@ -10,7 +12,7 @@ import click.testing
 import pytest
 
 from app import cli
-from app.simulation import demo, scenes, stages, traces
+from app.simulation import apiservers, demo, scenes, stages, traces
 
 
 @pytest.fixture
@@ -52,6 +54,17 @@ def test_an_outcome_that_is_not_what_the_scene_says_is_exit_code_one(
     assert done.exit_code == 1
     assert "WRONG nodes known: 0  (expected: 7)" in done.output
     assert list(small.iterdir()) == []
+
+
+def test_what_is_kept_ends_with_topolog_and_says_how(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "topolog.log").write_text("topolog up: stopped\n")
+    for name in ("ca.crt", "viewer.crt", "viewer.key"):
+        (tmp_path / name).touch()
+    with apiservers.ApiServer() as server:
+        up = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+        stage = stages.Stage(tmp_path, server, "https://127.0.0.1:1", up)
+        with pytest.raises(stages.StageFailed, match=r"ended with exit code 3(.|\n)*topolog up: stopped"):
+            demo.until_interrupted(stage)
 
 
 def test_a_stage_that_does_not_come_up_is_one_sentence(

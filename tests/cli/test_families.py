@@ -2,7 +2,10 @@
 
 import os
 import pathlib
+import re
 import signal
+import socket
+import subprocess
 import sys
 import threading
 import time
@@ -11,7 +14,7 @@ from collections.abc import Callable
 import pytest
 
 from app.cli import exits, families
-from app.store import connecting, embedded
+from app.store import connecting, embedded, errors
 
 # Says that it lives by adding its pid to a file, and ends as it is told.
 PROGRAM = """
@@ -106,11 +109,65 @@ def test_one_that_keeps_dying_is_tried_ever_less_often(tmp_path: pathlib.Path, s
     assert "one ended with exit code 1" in said[1]
 
 
-def test_one_that_cannot_run_as_it_is_told_ends_all(tmp_path: pathlib.Path, said: list[str]) -> None:
+def test_settings_that_are_wrong_for_everybody_end_all(tmp_path: pathlib.Path, said: list[str]) -> None:
     other = tmp_path / "other"
     members = [child("other", other), child("one", tmp_path / "one", str(exits.SETTINGS))]
-    assert families.Family(members, say=said.append).run(ready=lambda: True) == exits.SETTINGS
-    assert any("one cannot run as it is told" in line for line in said)
+    family = families.Family(members, say=said.append, refused=lambda: "store.url is not set")
+    assert family.run(ready=lambda: True) == exits.SETTINGS
+    assert any("one cannot run as it is told" in line and "store.url is not set" in line for line in said)
+
+
+@pytest.mark.parametrize("code", [exits.USAGE, exits.SETTINGS])
+def test_settings_that_are_wrong_for_one_end_nobody_else(
+    tmp_path: pathlib.Path, said: list[str], code: int
+) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    members = [child("other", other), child("one", one, str(code))]
+    ended = run_with(families.Family(members, say=said.append), lambda: until(lambda: len(written(one)) >= 3))
+    assert ended == exits.OK
+    assert len([line for line in written(other) if line.isdigit()]) == 1
+    assert f"one cannot run as it is told (exit code {code}, see above); it is started again in" in str(said)
+
+
+def test_one_whose_health_port_is_taken_gets_another_one(tmp_path: pathlib.Path, said: list[str]) -> None:
+    path = tmp_path / "one"
+    program = f"""
+import os, socket, sys, time
+port = int(os.environ["{families.HEALTH_PORT}"])
+try:
+    listener = socket.create_server(("127.0.0.1", port))
+except OSError:
+    sys.exit({exits.TAKEN})
+open({str(path)!r}, "w").write(str(port))
+time.sleep(60)
+"""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        environ = {**os.environ, families.HEALTH_PORT: str(port)}
+        command = [sys.executable, "-c", program]
+        one = families.Child("one", command, environ, 10.0, pause=0.01, bind="127.0.0.1")
+        code = run_with(families.Family([one], say=said.append), lambda: until(lambda: written(path) != []))
+    assert code == exits.OK
+    assert int(written(path)[0]) == one.health_port != port
+    line = f"one found its health port {port} taken; from now on it is {one.health_port}"
+    assert any(line in told for told in said)
+
+
+def test_an_error_while_it_looks_after_its_children_ends_nobody(
+    tmp_path: pathlib.Path, said: list[str]
+) -> None:
+    answers = iter([ValueError("odd"), OSError("odder")])
+
+    def ready() -> bool:
+        if (error := next(answers, None)) is not None:
+            raise error
+        os.kill(os.getpid(), signal.SIGINT)
+        return True
+
+    path = tmp_path / "one"
+    family = families.Family([child("one", path)], say=said.append)
+    assert family.run(ready=ready) == exits.OK
+    assert said[-1] == "stopped"
 
 
 def test_one_that_does_not_end_when_asked_is_ended(tmp_path: pathlib.Path, said: list[str]) -> None:
@@ -149,3 +206,43 @@ def test_a_store_that_dies_is_started_again(tmp_path: pathlib.Path, said: list[s
         assert said == ["the store died; it is started again"]
     finally:
         server.stop()
+
+
+def test_a_store_with_a_damaged_file_is_tried_until_the_file_is_repaired(
+    tmp_path: pathlib.Path, said: list[str]
+) -> None:
+    server = embedded.Server(tmp_path / "store", append_only=True)
+    try:
+        with connecting.connect(server.url) as client:
+            client.set("kept", "1")
+            client.set("damaged", "2")
+            (file,) = (tmp_path / "store" / "appendonlydir").glob("*.incr.aof")
+            whole = file.read_bytes()
+            with families.kept_alive(server, say=said.append):
+                pid = server.pid
+                assert pid is not None
+                at = whole.index(b"damaged")
+                file.write_bytes(whole[: at - 17] + b"n" * 17 + whole[at:])
+                os.kill(pid, signal.SIGKILL)
+                until(lambda: sum("did not start" in line for line in said) >= 2)
+                command = re.search(r"run `(.*--fix .*)`, which", said[-1])
+                assert command is not None, said
+                assert "append only file" in said[-1]
+                # As a person would: what it says is run, and nothing else.
+                subprocess.run(["sh", "-c", command[1]], input=b"y\n", check=True, cwd=tmp_path)
+                until(lambda: server.pid is not None and answers(server.url))
+            assert client.get("kept") == b"1"
+        pauses = [float(found) for line in said for found in re.findall(r"again in ([0-9.]+) s", line)]
+        assert pauses == sorted(pauses)
+        assert pauses[1] == 2 * pauses[0]
+    finally:
+        server.stop()
+
+
+def answers(url: str) -> bool:
+    """Whether a store answers there."""
+    try:
+        with connecting.connect(url) as client, connecting.translated():
+            return bool(client.ping())
+    except errors.StoreError:
+        return False

@@ -8,7 +8,10 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+import urllib.request
 from collections.abc import Iterator
+from typing import IO
 
 import pytest
 
@@ -50,6 +53,69 @@ def alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_a_port_that_is_taken_and_a_killed_extender_end_nothing(
+    kubeconfig: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    port, health = free_ports()
+    environ = {
+        "TOPOLOG_SERVER_BIND": "127.0.0.1",
+        "TOPOLOG_SERVER_PORT": str(port),
+        "TOPOLOG_SERVER_HEALTH_PORT": str(health),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
+    with socket.create_server(("127.0.0.1", health + 1)):
+        up = subprocess.Popen(
+            [sys.executable, "-m", "app.cli", "up", "--kubeconfig", str(kubeconfig)],
+            env=commands.environment(environ),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert up.stderr is not None
+        watchdog = threading.Timer(100, up.kill)
+        watchdog.start()
+        lines: list[str] = []
+        try:
+            lines += until(up.stderr, "topolog up: ready\n")
+            master = members(lines)["extender"]
+            os.kill(master, signal.SIGKILL)
+            lines += until(up.stderr, "topolog up: extender started")
+            # The one that follows has the ports of the one that was killed.
+            until_ready(health)
+            up.send_signal(signal.SIGINT)
+            lines += up.stderr
+            code = up.wait()
+        finally:
+            watchdog.cancel()
+            up.kill()
+            up.stderr.close()
+    told = "".join(lines)
+    assert code == 0, told
+    assert "topolog up: extender was killed by SIGKILL; it is started again" in told
+    assert f"topolog up: recorder found its health port {health + 1} taken; from now on it is" in told
+    assert sum("extender started" in line for line in lines) == 2
+    assert not any("extender ended" in line for line in lines)
+
+
+def until(stream: IO[str], beginning: str) -> list[str]:
+    """The lines up to one that begins so."""
+    lines: list[str] = []
+    for line in stream:
+        lines.append(line)
+        if line.startswith(beginning):
+            break
+    return lines
+
+
+def until_ready(port: int) -> None:
+    """Wait until the extender is ready again."""
+    while True:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5).close()
+            return
+        except OSError:
+            time.sleep(0.05)
 
 
 def test_one_command_runs_it_all_and_one_interrupt_ends_it(

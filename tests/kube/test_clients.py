@@ -158,7 +158,11 @@ def test_a_wrong_token_is_told(secured: apiservers.ApiServer, folder: pathlib.Pa
     assert refused.value.status == 401
 
 
-@pytest.mark.parametrize("content", [None, "", "nonsense: [", "a: b"])
+@pytest.mark.parametrize(
+    "content",
+    [None, "", "nonsense: [", "a: b", "clusters: " + "[" * 50_000, "clusters: &c [*c]"],
+    ids=["none", "empty", "half", "another", "deep", "a circle"],
+)
 def test_no_usable_kubeconfig_is_one_sentence(content: str | None, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "config"
     if content is not None:

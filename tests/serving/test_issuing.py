@@ -65,7 +65,7 @@ def test_names_and_roles_stand_in_the_san(tmp_path: pathlib.Path) -> None:
 def test_the_authority_is_kept_and_the_rest_renewed(tmp_path: pathlib.Path) -> None:
     first = issuing.issue(tmp_path, ["localhost"])
     before = {name: load(tmp_path, name).serial_number for name in ("ca", "server", "scheduler")}
-    second = issuing.issue(tmp_path, ["localhost"])
+    second = issuing.issue(tmp_path, ["localhost"], replace=issuing.Replace.SIGNED)
     after = {name: load(tmp_path, name).serial_number for name in ("ca", "server", "scheduler")}
     assert (first.authority_kept, second.authority_kept) == (False, True)
     assert before["ca"] == after["ca"]
@@ -73,10 +73,74 @@ def test_the_authority_is_kept_and_the_rest_renewed(tmp_path: pathlib.Path) -> N
     assert before["scheduler"] != after["scheduler"]
 
 
-def test_an_expired_authority_is_replaced(tmp_path: pathlib.Path) -> None:
+def test_nothing_is_replaced_that_exists_unless_it_is_asked_for(tmp_path: pathlib.Path) -> None:
+    issuing.issue(tmp_path, ["localhost"], password="secret")
+    before = contents(tmp_path)
+    with pytest.raises(errors.WouldReplace, match=r"would replace .*server\.key.*--renew.*--force") as found:
+        issuing.issue(tmp_path, ["localhost"], password="secret")
+    assert all(name in str(found.value) for name in before if not name.startswith("ca.") or name == "ca.p12")
+    assert contents(tmp_path) == before
+
+
+def test_an_authority_whose_key_was_moved_away_is_never_replaced_unasked(tmp_path: pathlib.Path) -> None:
+    made = tmp_path / "certs"
+    issuing.issue(made, ["localhost"])
+    safe = (made / "ca.key").rename(tmp_path / "safe.key")
+    before = contents(made)
+    for replace in (issuing.Replace.NOTHING, issuing.Replace.SIGNED):
+        with pytest.raises(errors.BadMaterial, match=r"ca.crt without its key.*--ca-key"):
+            issuing.issue(made, ["localhost"], replace=replace)
+    assert contents(made) == before
+    renewed = issuing.issue(made, ["localhost"], replace=issuing.Replace.SIGNED, authority_key=safe)
+    after = contents(made)
+    assert renewed.authority_kept
+    assert after["ca.crt"] == before["ca.crt"]
+    assert "ca.key" not in after
+    assert after["server.key"] != before["server.key"]
+    assert set(renewed.replaced) == set(before) - {"ca.crt"}
+
+
+def test_the_key_of_another_authority_signs_nothing(tmp_path: pathlib.Path) -> None:
+    issuing.issue(tmp_path / "one", ["localhost"])
+    issuing.issue(tmp_path / "other", ["localhost"])
+    before = contents(tmp_path / "one")
+    with pytest.raises(errors.BadMaterial, match="does not belong to"):
+        issuing.issue(
+            tmp_path / "one",
+            ["localhost"],
+            replace=issuing.Replace.SIGNED,
+            authority_key=tmp_path / "other" / "ca.key",
+        )
+    assert contents(tmp_path / "one") == before
+
+
+@pytest.mark.parametrize("name", ["server.key", "server.crt", "viewer.key", "server.p12"])
+def test_a_renewal_replaces_nothing_that_the_authority_has_not_signed(
+    tmp_path: pathlib.Path, name: str
+) -> None:
+    made, other = tmp_path / "made", tmp_path / "other"
+    for folder in (made, other):
+        issuing.issue(folder, ["localhost"], password="secret")
+    (made / name).write_bytes((other / name).read_bytes())
+    before = contents(made)
+    with pytest.raises(errors.WouldReplace, match=rf"would replace .*{name}.*has not signed"):
+        issuing.issue(made, ["localhost"], password="secret", replace=issuing.Replace.SIGNED)
+    assert contents(made) == before
+    forced = issuing.issue(made, ["localhost"], password="secret", replace=issuing.Replace.ALL)
+    assert set(forced.replaced) == set(before)
+    assert not forced.authority_kept
+
+
+def contents(folder: pathlib.Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_an_expired_authority_is_replaced_when_it_is_asked_for(tmp_path: pathlib.Path) -> None:
     then = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
     issuing.issue(tmp_path, ["localhost"], now=then, authority_days=30)
-    issued = issuing.issue(tmp_path, ["localhost"])
+    with pytest.raises(errors.BadMaterial, match=r"expired on 2020-01-31.*--force"):
+        issuing.issue(tmp_path, ["localhost"], replace=issuing.Replace.SIGNED)
+    issued = issuing.issue(tmp_path, ["localhost"], replace=issuing.Replace.ALL)
     assert not issued.authority_kept
     assert issued.expires["ca"] > datetime.datetime.now(datetime.UTC)
 

@@ -185,7 +185,7 @@ def test_a_trust_store_of_no_use(
 
 
 def test_the_password_that_everybody_knows_is_warned_of(certificates: pathlib.Path) -> None:
-    issuing.issue(certificates, ["localhost"], password="changeit")
+    issuing.issue(certificates, ["localhost"], password="changeit", replace=issuing.Replace.ALL)
     source = keystores.Source(
         certificates / "server.p12", certificates / "ca.p12", password="changeit", trust_password="changeit"
     )

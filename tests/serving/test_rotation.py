@@ -4,6 +4,7 @@ import dataclasses
 import os
 import pathlib
 import shutil
+import ssl
 import threading
 from collections.abc import Callable
 
@@ -33,7 +34,8 @@ def rotating(certificates: pathlib.Path, clock: Clock) -> contexts.Rotating:
 
 def renew(directory: pathlib.Path) -> int:
     """Issue again under the same authority; return the new server's serial number."""
-    issuing.issue(directory, ["localhost", "127.0.0.1"], password="a good one")
+    hosts, replace = ["localhost", "127.0.0.1"], issuing.Replace.SIGNED
+    issuing.issue(directory, hosts, password="a good one", replace=replace)
     return keystores.read(servers.pem_source(directory, "server")).chain[0].serial_number
 
 
@@ -86,6 +88,29 @@ def test_the_last_good_pair_outlives_damage(
     path.write_bytes(good)
     clock.now += 1
     rotating.current()
+    assert rotating.failure is None
+
+
+def test_an_error_of_the_machine_while_files_are_read_delays_their_renewal_only(
+    rotating: contexts.Rotating,
+    certificates: pathlib.Path,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = rotating.current()
+    serial = renew(certificates)
+    with monkeypatch.context() as patched:
+
+        def exhausted(*_: object) -> ssl.SSLContext:
+            raise OSError(24, "Too many open files")
+
+        patched.setattr(contexts, "build", exhausted)
+        clock.now += contexts.LOOK_SECONDS
+        assert rotating.current() is first
+    assert "Too many open files" in (rotating.failure or "")
+    clock.now += contexts.LOOK_SECONDS
+    assert rotating.current() is not first
+    assert rotating.material.chain[0].serial_number == serial
     assert rotating.failure is None
 
 

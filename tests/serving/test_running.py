@@ -1,12 +1,15 @@
 """The process: its ports, its options, and how it stops."""
 
 import dataclasses
+import functools
 import http.client
 import os
 import pathlib
+import re
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -97,6 +100,44 @@ def test_a_killed_worker_is_replaced(start: Starts) -> None:
         assert client.ask("POST", "/filter", b"{}")[0] == 200
 
 
+def test_a_worker_ends_with_its_master_and_frees_the_ports_at_once(start: Starts) -> None:
+    server = start(workers=2)
+    health = server.process.health_port()
+    servers.eventually(
+        lambda: sum("Booting worker" in line for line in server.process.lines) == 2, "two workers"
+    )
+    pids = [int(pid) for line in server.process.lines for pid in re.findall(r"worker with pid: (\d+)", line)]
+    # A connection that is kept, and a call that takes a while: neither keeps the port.
+    with server.client() as idle, server.connect("viewer") as busy:
+        assert idle.ask("POST", "/filter", b"{}")[0] == 200
+        busy.sendall(b"GET /apis/v1/slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        server.process.wait_for("a slow call began")
+        begun = time.monotonic()
+        server.process.signal(signal.SIGKILL)
+        for port in (server.port, health):
+            servers.eventually(functools.partial(can_listen, port), f"port {port} is free")
+        # Without it the port is held for the 10 s that calls may go on after SIGTERM.
+        assert time.monotonic() - begun < 5
+    assert len(pids) == 2
+    servers.eventually(lambda: not any(map(alive, pids)), "no worker is left")
+
+
+def can_listen(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def test_several_workers_share_the_ports(start: Starts) -> None:
     server = start(workers=2)
     for _ in range(6):
@@ -148,7 +189,7 @@ def test_a_port_in_use_is_told(start: Starts, certificates: pathlib.Path) -> Non
     taken = dataclasses.replace(options, health_port=server.process.health_port())
     rotating = contexts.Rotating(servers.pem_source(certificates, "server"))
     parts = running.Parts(load=lambda: echoing.application(identities.Roster(), b""), health=nothing)
-    with pytest.raises(errors.BadOptions, match="cannot be opened: Address already in use"):
+    with pytest.raises(errors.PortTaken, match=r"cannot listen on .*: Address already in use"):
         running.serve(taken, parts, rotating=rotating)
 
 

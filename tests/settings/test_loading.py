@@ -1,12 +1,19 @@
 """What a process is told, and how it refuses what it cannot follow. No process is started here."""
 
+import itertools
 import pathlib
+import time
 from collections.abc import Callable
 
+import hypothesis
 import pytest
 import yaml
+from hypothesis import strategies as st
 
 from app import settings
+from app.store import errors as store_errors
+from app.store import urls
+from app.telemetry import configuring
 
 Write = Callable[[str], str]
 
@@ -183,6 +190,40 @@ def test_settings_that_contradict_one_another_are_refused(
     assert says in refused(None, environ)[name]
 
 
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{name}: &{name} [{','.join([f'*{former}'] * 9)}]\n" for former, name in itertools.pairwise("abcdefghi")
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("store: " + "[" * 100_000, "nested more than"),
+        ("store: " + "{a: " * 5_000, "nested more than"),
+        ("\n".join(" " * at + "a:" for at in range(2_000)), "nested more than"),
+        ("- " * 3_000, "nested more than"),
+        (BOMB, "has more than"),
+        ("store: &s\n  url: *s\n", "has more than"),
+        ("x: [" + "1," * 200_000 + "]", "has more than"),
+        ("x: " + "y" * 5_000_000, "is larger than"),
+    ],
+    ids=["lists", "objects", "blocks", "dashes", "aliases", "a circle", "many", "large"],
+)
+def test_yaml_that_would_become_too_much_is_one_sentence_at_once(write: Write, text: str, says: str) -> None:
+    begun = time.process_time()
+    told = str(refused(write(text), {}))
+    assert says in told
+    assert len(told) < 300
+    assert time.process_time() - begun < 4
+    in_environment = refused(None, {"TOPOLOG_PLUGINS_ARGS": text[:100_000]})
+    assert "plugins.args" in in_environment
+
+
+def test_anchors_and_aliases_may_be_used(write: Write) -> None:
+    path = write("store: {url: &url 'redis://h'}\nclient: {cert: &c /x, key: *c}\n")
+    assert settings.load(path, {}).client.key == "/x"
+
+
 CANARY = "cAn4ry-hunter2"
 
 
@@ -201,6 +242,42 @@ CANARY = "cAn4ry-hunter2"
 )
 def test_a_refusal_never_shows_a_secret(write: Write, text: str, environ: dict[str, str]) -> None:
     assert CANARY not in str(refused(write(text), environ))
+
+
+@hypothesis.given(
+    user=st.sampled_from(["", "u", "u:", ":", "a:b@c:", "a@", "u/"]),
+    secret=st.text("/@:?#&=%,[]+ a1.", max_size=4),
+    scheme=st.sampled_from(
+        ["redis://", "rediss://", "unix://", "redis+sentinel://", "http://", "redis:/", ""]
+    ),
+    rest=st.sampled_from(
+        ["@h", "@h:6379/0", "@h,i/m", "@h?db=x", "@[::1]:1", "@h#x", "@a@b", "/x@h", "@/x", "@"]
+    ),
+    where=st.sampled_from(["store.url", "client.url", "store.ulr", "kube.context", "cluster", "other"]),
+)
+@hypothesis.settings(max_examples=200, deadline=None)
+def test_no_part_of_a_url_that_could_be_a_secret_is_echoed(
+    user: str, secret: str, scheme: str, rest: str, where: str
+) -> None:
+    # A context may well be called user@cluster: only what looks like a URL is taken for one there.
+    hypothesis.assume(where != "kube.context" or "://" in scheme)
+    url = f"{scheme}{user}{CANARY}{secret}{CANARY}{rest}"
+    said = ""
+    environ = {"TOPOLOG_" + where.upper().replace(".", "_"): url}
+    try:
+        said += str(settings.current(settings.load(None, environ)))
+    except settings.SettingsRefused as problem:
+        said += str(problem)
+    try:
+        target = urls.parse(url)
+        said += f"{target.addresses} {target.master} {target.options.get('path')}"
+    except store_errors.StoreError as problem:
+        said += str(problem)
+    if " " not in url and "://" in scheme:
+        said += str(
+            configuring.without_secrets(None, "", {"event": f"the store {url} is away", "more": [url]})
+        )
+    assert CANARY not in said
 
 
 def test_settings_as_shown_and_as_text_hold_no_secret() -> None:

@@ -169,22 +169,74 @@ def test_a_server_that_became_a_replica_is_left(tmp_path: Path) -> None:
         server.kill()
 
 
-def test_sentinels_that_are_gone_do_not_matter_as_long_as_one_is_there(watched: servers.Watched) -> None:
+def test_a_master_is_taken_from_most_of_the_sentinels_and_from_no_fewer(watched: servers.Watched) -> None:
     first, second, third = (sentinel.address for sentinel in watched.sentinels)
     nobody = f"127.0.0.1:{servers.free_port()}"
+    client = connecting.connect(watched.url.replace(first, nobody))
+    assert client.ping()
+    client.close()
     url = watched.url.replace(first, nobody).replace(third, nobody)
     assert second in url
     client = connecting.connect(url)
+    with (
+        pytest.raises(errors.StoreAway, match=r"1 of 3 sentinels know .*, and 2 have to"),
+        connecting.translated(),
+    ):
+        client.ping()
+    client.close()
+    client = connecting.connect(f"redis+sentinel://{second}/{servers.MASTER}")
     assert client.ping()
     client.close()
     client = connecting.connect(f"redis+sentinel://{nobody}/{servers.MASTER}")
-    with pytest.raises(errors.StoreAway, match="no sentinel knows"), connecting.translated():
+    with pytest.raises(errors.StoreAway, match="0 of 1 sentinels know"), connecting.translated():
         client.ping()
     client.close()
     client = connecting.connect(watched.url.replace(servers.MASTER, "another"))
     with pytest.raises(errors.StoreAway, match="No such master"), connecting.translated():
         client.ping()
     client.close()
+
+
+class _Telling(locating.Sentinels):
+    """Sentinels whose answers are given."""
+
+    answers: dict[str, dict[str, str] | Exception]
+
+    def ask(self, address: urls.Address) -> dict[str, str]:
+        answer = self.answers[address[0]]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+NEW = {"ip": "new", "port": "1", "config-epoch": "7"}
+OLD = {"ip": "old", "port": "1", "config-epoch": "6"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        ([OLD, NEW, OLD], "new"),
+        ([NEW, OSError("silent"), OLD], "new"),
+        ([{"ip": "odd"}, OLD, NEW], "new"),
+        ([OLD | {"config-epoch": "x"}, OLD | {"port": "y"}, NEW], ""),
+        ([OSError("silent"), OSError("silent"), OLD], ""),
+        ([OLD], "old"),
+        ([OLD, OSError("silent")], ""),
+    ],
+)
+def test_the_latest_failover_that_most_sentinels_include_decides(
+    answers: list[dict[str, str] | Exception], found: str
+) -> None:
+    hosts = [f"s{at}" for at in range(len(answers))]
+    sentinels = _Telling(urls.parse(f"redis+sentinel://{','.join(hosts)}/m"), 1.0)
+    sentinels.answers = dict(zip(hosts, answers, strict=True))
+    for _ in range(3):
+        if found:
+            assert sentinels.find() == (found, 1)
+        else:
+            with pytest.raises(redis.ConnectionError, match="have to"):
+                sentinels.find()
 
 
 class _Misled(locating.Sentinels):
@@ -227,7 +279,8 @@ def test_the_doctor_counts_the_sentinels(watched: servers.Watched) -> None:
     assert examined(watched.url.replace(third, nobody), "doctored")["sentinels"].grade == "poor"
     lonely = watched.url.replace(third, nobody).replace(first, f"127.0.0.1:{servers.free_port()}")
     assert second in lonely
-    assert examined(lonely, "doctored")["sentinels"].grade == "bad"
+    with pytest.raises(errors.StoreAway, match="1 of 3 sentinels know"):
+        examined(lonely, "doctored")
     few = examined(f"redis+sentinel://{first},{second}/{servers.MASTER}", "doctored")["sentinels"]
     assert (few.grade, "three" in few.run) == ("poor", True)
 

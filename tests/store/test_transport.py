@@ -70,7 +70,7 @@ def test_without_a_client_certificate_nobody_gets_in(secured: Secured) -> None:
         if client:
             # A certificate of another authority, shown to a server whose own is known.
             directory = secured.certificates.parent / "strange"
-            issuing.issue(directory, ["127.0.0.1"])
+            issuing.issue(directory, ["127.0.0.1"], replace=issuing.Replace.ALL)
             shutil.copy(secured.certificates / "ca.crt", directory / "ca.crt")
         url = secured.url(user="somebody:secret@", client="viewer" if client else "", directory=directory)
         assert "secret" not in refused(url, errors.StoreAway)

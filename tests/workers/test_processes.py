@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from app.simulation import faults
 from app.store import connecting, embedded, keys, logs, opening
+from tests.kube import oddities
 from tests.workers import conftest
 
 Start = Callable[..., subprocess.Popen[str]]
+SHORT = {"TOPOLOG_ELECTION_LEASE": "3", "TOPOLOG_ELECTION_RENEW": "2", "TOPOLOG_ELECTION_RETRY": "0.1"}
 ROOT = pathlib.Path(__file__).parent.parent.parent
 
 
@@ -118,6 +121,30 @@ def test_a_worker_gets_ready_and_ends_by_a_signal(
     assert (code, "Traceback" in said) == (0, False), said
 
 
+def test_odd_answers_of_the_api_server_end_no_thread(
+    start: Start, store: opening.Store, cluster_side: conftest.Cluster
+) -> None:
+    port, trouble = free_port(), cluster_side.server.faults
+    process = start("record", TOPOLOG_SERVER_HEALTH_PORT=str(port), **SHORT)
+    conftest.eventually(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
+    html = oddities.answer(oddities.HTML)
+    met = [
+        trouble.add(faults.Kind.RAW, faults.calls("PUT", "leases/topolog-recorder"), raw=html, times=2),
+        *(
+            trouble.add(faults.Kind.RAW, faults.watches("nodes"), raw=oddities.watched(line))
+            for line in (b'{"type":"ERROR","object":"gone"}', b'{"type":"ERROR","object":{"code":"x"}}')
+        ),
+    ]
+    cluster_side.server.disconnect()
+    conftest.eventually(lambda: all(fault.struck == fault.times for fault in met), "all of it was met")
+    assert ask(port, "/livez") == (200, "ok\n")
+    cluster_side.node("later")
+    conftest.eventually(lambda: "later" in store.follower.catch_up().nodes, "it goes on")
+    conftest.eventually(lambda: ask(port, "/readyz")[0] == 200, "it is ready again")
+    process.send_signal(signal.SIGTERM)
+    assert ended(process)[0] == 0
+
+
 def test_readiness_says_what_is_missing(
     start: Start, store: opening.Store, cluster_side: conftest.Cluster
 ) -> None:
@@ -202,9 +229,37 @@ def test_a_worker_that_waits_ends_by_a_signal(start: Start, away: embedded.Serve
     assert (code, "Traceback" in said) == (0, False), said
 
 
-def test_a_port_that_is_taken_is_told(start: Start) -> None:
+def test_a_port_that_stays_taken_is_told_and_has_an_exit_code_of_its_own(start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         code, said = ended(start("record", TOPOLOG_SERVER_HEALTH_PORT=str(port)))
-    assert code == 3
-    assert f"cannot listen on server.health_port 127.0.0.1:{port}" in said
+    assert code == 6
+    assert f"cannot listen on server.health_port 127.0.0.1:{port}: Address already in use" in said
+    assert "Traceback" not in said
+
+
+def test_a_port_that_is_free_soon_is_waited_for(start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = start("compact", TOPOLOG_SERVER_HEALTH_PORT=str(port))
+        # It has begun to connect here when it looks for the port, or not even that.
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(2)
+    conftest.eventually(lambda: ask(port, "/livez")[0] == 200, "it has the port")
+
+
+def test_a_port_of_an_address_that_is_not_here_is_a_wrong_setting(start: Start) -> None:
+    changes = {"TOPOLOG_SERVER_BIND": "192.0.2.1", "TOPOLOG_SERVER_HEALTH_PORT": str(free_port())}
+    code, said = ended(start("record", **changes))
+    assert (code, "Traceback" in said) == (3, False), said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_that_arrive_in_a_crowd_end_a_worker_once(start: Start, number: signal.Signals) -> None:
+    port = free_port()
+    process = start("compact", TOPOLOG_SERVER_HEALTH_PORT=str(port))
+    conftest.eventually(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
+    for _ in range(5):
+        process.send_signal(number)
+    code, said = ended(process)
+    assert (code, "Traceback" in said) == (0, False), said

@@ -1,0 +1,149 @@
+"""Loops: what they survive, how they pause, and when /livez fails."""
+
+import os
+import random
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from prometheus_client import REGISTRY
+
+from app.api import health
+from app.serving import probing
+from app.telemetry import loops
+from workers import probing as worker_probing
+
+dies = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+"""A thread of the test dies, which is what the test is about."""
+
+
+class Failing:
+    """A body that raises so many times, and pauses that are written down instead of waited for."""
+
+    def __init__(self, times: int, error: type[BaseException] = ValueError) -> None:
+        self.left = times
+        self.error = error
+        self.pauses: list[float] = []
+        self.stopped = False
+
+    def __call__(self) -> None:
+        if self.left:
+            self.left -= 1
+            raise self.error("odd")
+
+    def wait(self, seconds: float) -> bool:
+        self.pauses.append(seconds)
+        return self.stopped
+
+
+def failures(name: str) -> float:
+    return REGISTRY.get_sample_value("topolog_loop_failures_total", {"loop": name}) or 0.0
+
+
+@pytest.fixture
+def died() -> Iterator[loops.Loop]:
+    """A loop whose thread has ended by what is no Exception."""
+    loop = loops.Loop("mortal", lambda: sys.exit(1), wait=threading.Event().wait).start()
+    while loop.alive:
+        pass
+    yield loop
+    loop.join(1.0)
+
+
+def test_every_exception_is_survived_with_pauses_that_grow_and_are_jittered() -> None:
+    body, before = Failing(12), failures("survivor")
+    loops.Loop("survivor", body, wait=body.wait, longest=10.0, die=random.Random(3)).run()
+    assert failures("survivor") == before + 12
+    bounds = [min(10.0, loops.FIRST_PAUSE * 2**at) for at in range(12)]
+    assert all(bound / 2 <= pause <= bound for pause, bound in zip(body.pauses, bounds, strict=True))
+    assert len({pause / bound for pause, bound in zip(body.pauses, bounds, strict=True)}) == 12
+
+
+@pytest.mark.parametrize("error", [OSError, RecursionError, MemoryError, AssertionError, KeyError])
+def test_no_kind_of_exception_ends_a_loop(error: type[Exception]) -> None:
+    body = Failing(2, error)
+    loops.Loop("any", body, wait=body.wait).run()
+    assert body.left == 0
+
+
+def test_what_a_person_must_look_at_ends_a_loop() -> None:
+    body = Failing(1, KeyError)
+    with pytest.raises(KeyError):
+        loops.Loop("fatal", body, wait=body.wait, fatal=(LookupError,)).run()
+    assert body.pauses == []
+
+
+def test_a_loop_that_is_stopped_while_it_pauses_ends() -> None:
+    body = Failing(5)
+    body.stopped = True
+    loops.Loop("stopped", body, wait=body.wait).run()
+    assert body.left == 4
+    assert "stopped" not in loops.dead()
+
+
+def test_what_a_loop_pauses_for_is_shown() -> None:
+    stop, body = threading.Event(), Failing(1)
+    loop = loops.Loop("shown", body, wait=lambda seconds: stop.wait(60)).start()
+    try:
+        while "shown" not in loops.troubles():
+            pass
+        assert loops.troubles()["shown"] == "ValueError: odd"
+        assert "shown" not in loops.dead()
+    finally:
+        stop.set()
+        loop.join(10)
+    assert "shown" not in loops.troubles()
+
+
+def test_a_loop_that_ends_as_it_should_is_not_missed() -> None:
+    loop = loops.Loop("done", lambda: None, wait=threading.Event().wait).start()
+    while loop.alive:
+        pass
+    assert "done" not in loops.dead()
+
+
+def asked(ask: Callable[[str], bytes], path: str) -> tuple[bytes, bytes]:
+    head, _, body = ask(path).partition(b"\r\n\r\n")
+    return head.split(b" ")[1], body
+
+
+def extender(path: str) -> bytes:
+    return probing.respond(health.application(dict), f"GET {path} HTTP/1.1\r\n\r\n".encode())
+
+
+def worker(path: str) -> bytes:
+    """The health port of a worker, over a socket."""
+    with (
+        worker_probing.serving("127.0.0.1", 0, dict) as port,
+        socket.create_connection(("127.0.0.1", port)) as connection,
+    ):
+        connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+@dies
+@pytest.mark.parametrize("ask", [extender, worker])
+def test_livez_fails_once_a_thread_has_died_that_has_to_run(
+    ask: Callable[[str], bytes], died: loops.Loop
+) -> None:
+    status, body = asked(ask, "/livez")
+    assert status == b"503"
+    assert b"the thread 'mortal' has died" in body
+    died.join(1.0)
+    assert asked(ask, "/livez") == (b"200", b"ok\n")
+
+
+@dies
+def test_a_forked_child_does_not_miss_the_threads_of_its_parent(died: loops.Loop) -> None:
+    assert loops.dead() == ["mortal"]
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writer, repr(loops.dead()).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 100) == b"[]"
+    os.close(reader)
+    os.close(writer)
