@@ -5,6 +5,7 @@ idempotent: here nothing is repeated unless the caller can prove that it changes
 connection finds its server anew (locating), so a failover ends in StoreAway and then in success.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,6 +16,7 @@ from redis import backoff, exceptions, maint_notifications, retry
 
 from app.store import errors, keys, locating, urls
 
+_LEAST_SECONDS = 0.01
 Packed = Sequence[bytes]
 Reply = object
 """bytes, int, None, or a list of replies."""
@@ -122,6 +124,9 @@ def text(value: bytes | str) -> str:
 class _Connection(Protocol):
     """What is used of redis-py's connections, which carry no types."""
 
+    socket_timeout: float
+    socket_connect_timeout: float
+
     def pack_command(self, *arguments: str | bytes | int) -> Packed: ...
     def send_packed_command(self, command: Packed) -> None: ...
     def read_response(self, *, timeout: float | object = ...) -> Reply: ...
@@ -133,6 +138,7 @@ class Wire:
 
     def __init__(self, client: redis.Redis) -> None:
         self._pool = client.connection_pool
+        self._timeout: float = self._pool.connection_kwargs["socket_timeout"]
         self.open = False
         """The last exchange went well: sending now will not have to connect first."""
 
@@ -147,10 +153,15 @@ class Wire:
         """A command as the bytes to send, for sending more than once."""
         return self._connection.pack_command(*arguments)
 
-    def send(self, packed: Packed) -> None:
-        """Send without waiting for the answer."""
+    def send(self, packed: Packed, *, timeout: float | None = None) -> None:
+        """Send without waiting for the answer; ``timeout`` (seconds) bounds each wait of connecting."""
+        connection = self._connection
+        if not self.open:
+            # A server that accepts a connection may be silent when it is authenticated to.
+            most = self._timeout if timeout is None else min(self._timeout, timeout)
+            connection.socket_timeout = connection.socket_connect_timeout = most
         try:
-            self._connection.send_packed_command(packed)
+            connection.send_packed_command(packed)
         except (redis.RedisError, OSError) as error:
             raise self._given_up(error) from error
 
@@ -160,10 +171,7 @@ class Wire:
         After StoreAway it is not known whether the command was carried out.
         """
         try:
-            if timeout is None:
-                reply = self._connection.read_response()
-            else:
-                reply = self._connection.read_response(timeout=timeout)
+            reply = self._connection.read_response(timeout=self._timeout if timeout is None else timeout)
             self.open = True
             return reply
         except redis.ResponseError as error:
@@ -173,7 +181,10 @@ class Wire:
 
     def ask(self, packed: Packed, *, timeout: float | None = None) -> Reply:
         """Send and wait."""
-        self.send(packed)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self.send(packed, timeout=timeout)
+        if deadline is not None:
+            timeout = max(_LEAST_SECONDS, deadline - time.monotonic())
         return self.receive(timeout=timeout)
 
     def close(self) -> None:

@@ -145,6 +145,8 @@ class Head:
         try:
             if self._asked > came and self._fresh:
                 return self._snapshot
+            if patience.over:
+                raise errors.StoreAway("the log was being read for another caller all the time")
             while True:
                 try:
                     complete = self._pull(timeout=patience.attempt)

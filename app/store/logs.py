@@ -82,7 +82,8 @@ class Log:
         no answer came within the timeout, and then it is not known whether it was appended.
         """
         arguments = batches.arguments(batch, guard)
-        with _borrowed(self._sessions) as session:
+        patience = retrying.Patience(self._timeout if timeout is None else timeout)
+        with _borrowed(self._sessions, patience.left) as session:
             session.sequence += 1
             seen = self.seen
             if guard.incarnation not in ("", seen.incarnation):
@@ -96,11 +97,11 @@ class Log:
                 *(seen.incarnation, seen.offset, "" if seen.at_ms is None else seen.at_ms, session.sequence),
                 *arguments,
             )
-            reply = session.ask(packed, timeout=self._timeout if timeout is None else timeout)
+            reply = session.ask(packed, timeout=patience.left)
             if not isinstance(reply, list) or reply[0] not in (b"OK", b"REPEATED"):
                 tailing.refuse(reply if isinstance(reply, list) else [str(reply).encode()])
             if self._synced and syncing.places(batch.events):
-                syncing.check(session.wire, self._timeout if timeout is None else timeout)
+                syncing.check(session.wire, patience.left)
         appended = Appended(first=reply[1], last=reply[2], repeated=reply[0] == b"REPEATED", at_ms=reply[3])
         if appended.last >= appended.first:
             self.note(incarnations.Known(seen.incarnation, appended.last, appended.at_ms))
@@ -109,7 +110,7 @@ class Log:
     def read(self, after: int, *, limit: int = tailing.CHUNK) -> list[Entry]:
         """The entries behind an offset, oldest first; raises Rewound, Gap, Trimmed or StoreAway."""
         patience = retrying.Patience(self._timeout)
-        with _borrowed(self._tails) as tail:
+        with _borrowed(self._tails, self._timeout) as tail:
             tail.incarnation = self.incarnation
             while True:
                 try:
@@ -124,7 +125,7 @@ class Log:
         Raises Rewound if it is another entry, Trimmed if it is no longer there, Gap or StoreAway.
         """
         patience = retrying.Patience(self._timeout)
-        with _borrowed(self._tails) as tail:
+        with _borrowed(self._tails, self._timeout) as tail:
             tail.incarnation = self.incarnation
             while True:
                 try:
@@ -136,7 +137,7 @@ class Log:
 
     def read_all(self, after: int, known_ms: int | None = None) -> Iterator[tailing.Read]:
         """Reads from behind an offset up to the head, many entries at a time; raises as ``read`` does."""
-        with _borrowed(self._tails) as tail:
+        with _borrowed(self._tails, self._timeout) as tail:
             tail.incarnation = self.incarnation
             yield from tail.read_all(after, known_ms, timeout=self._timeout)
 
@@ -164,7 +165,7 @@ class Log:
         Returns how many were removed. Raises Held while a reader that was heard of within the timeout
         (seconds) has not read so far; Uncovered if there is no such checkpoint; Rewound.
         """
-        with _borrowed(self._sessions) as session:
+        with _borrowed(self._sessions, self._timeout) as session:
             packed = session.wire.pack(
                 *("FCALL", keys.function("trim"), 4),
                 *(self._names.log, self._names.meta, self._names.checkpoints, self._names.readers),
@@ -308,7 +309,7 @@ class Log:
         self, function: str, names: Sequence[str], arguments: Sequence[str | bytes | int]
     ) -> list[bytes | int]:
         """Call a function that may be called twice."""
-        with _borrowed(self._sessions) as session:
+        with _borrowed(self._sessions, self._timeout) as session:
             packed = session.wire.pack("FCALL", keys.function(function), len(names), *names, *arguments)
             reply = session.ask(packed, timeout=self._timeout)
         if not isinstance(reply, list):
@@ -335,8 +336,12 @@ def _offset_of(identity: bytes) -> int:
 
 
 @contextmanager
-def _borrowed(pool: "queue.LifoQueue[T]") -> Iterator[T]:
-    one = pool.get()
+def _borrowed(pool: "queue.LifoQueue[T]", seconds: float) -> Iterator[T]:
+    """One of the pool, for as long as it takes; raises StoreAway if none is free within the seconds."""
+    try:
+        one = pool.get(timeout=max(0.0, seconds))
+    except queue.Empty:
+        raise errors.StoreAway(f"all connections to the store are in use for {seconds:.1f} s") from None
     try:
         yield one
     finally:

@@ -19,6 +19,11 @@ class Patience:
         return max(_LEAST_SECONDS, self._deadline - time.monotonic())
 
     @property
+    def over(self) -> bool:
+        """Whether there is no time left."""
+        return time.monotonic() >= self._deadline
+
+    @property
     def attempt(self) -> float:
         """Seconds that one attempt may take."""
         return min(self._attempt, self.left)

@@ -166,8 +166,9 @@ class Context:
         It may lack what others wrote since then: for what promises nothing.
         """
         recent, snapshot = self.recents.get(uid), self.state.snapshot
-        if recent is None or recent.trace is None:
+        trace = recent.trace if recent is not None else None
+        if trace is None:
             return None
-        had = recent.trace.position
+        had = trace.position
         behind = had.incarnation != snapshot.position.incarnation or had.offset > snapshot.offset
         return None if behind or snapshot.unlisted else snapshot

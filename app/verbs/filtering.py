@@ -43,14 +43,10 @@ def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidate
             ) from away
         return passed(context, pod, offered, interested)
     recent = context.recents.get(pod.uid)
-    if (
-        recent is not None
-        and recent.offered is offered
-        and recent.trace is not None
-        and recent.trace.position == snapshot.position
-        and recent.pod is pod
-    ):
-        return Answer(recent.trace, snapshot)
+    # Read once: calls about other pods let it be forgotten at any moment.
+    known = recent.trace if recent is not None and recent.offered is offered and recent.pod is pod else None
+    if known is not None and known.position == snapshot.position and known.candidates is offered.nodes:
+        return Answer(known, snapshot)
     cycle = cycles.cycle(pod, offered.nodes, snapshot, score_max=plugins.score_max)
     trace = running.run_filter(plugins, cycle)
     if recent is not None and recent.offered is offered:

@@ -41,6 +41,7 @@ FAULTS = (
     "redirected",
     "never",
     "late",
+    "late",
     "lost",
 )
 """What becomes of a Binding: carried out, or not, or later, and answered by the server, by a proxy or not."""

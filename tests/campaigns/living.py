@@ -69,6 +69,13 @@ class Life:
             elif pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running"):
                 self._phase(key, "Succeeded" if self._die.random() < 0.1 else "Running")
 
+    def refuse(self, meta: clusters.Json, why: str) -> None:
+        """kube-scheduler writes into a pod's status why it was not bound: it has another version then."""
+        status = {"conditions": [{"type": "PodScheduled", "status": "False", "message": why}]}
+        for pod in self._cluster.all("pods"):
+            if pod["metadata"]["uid"] == meta["uid"] and not pod["spec"].get("nodeName"):
+                self._cluster.edit("pods", _key(pod), lambda made: made["status"].update(status))
+
     def _phase(self, key: tuple[str, str], phase: str) -> None:
         self._cluster.edit("pods", key, lambda made: made["status"].update(phase=phase))
 

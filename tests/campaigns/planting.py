@@ -305,7 +305,12 @@ BUGS = (
         "refused.original and",
         "True and",
     ),
-    Bug("a Binding does not name the uid", "app.kube.binding:_Asked.body", "_string(self.uid)", "b'\"\"'"),
+    Bug(
+        "a Binding names neither uid nor version",
+        "app.kube.binding:_Asked.body",
+        "_string(self.uid), fence,",
+        "b'\"\"', b'',",
+    ),
     Bug(
         "a Binding does not carry the pod's version",
         "app.kube.binding:_Asked.body",
@@ -314,9 +319,9 @@ BUGS = (
     ),
     Bug(
         "a Binding carries a later version than the log names",
-        "app.verbs.binding:_Attempt.run",
-        "version=ready.version",
-        "version=(getattr(context.binder.get_pod(request.namespace, request.name), 'version', ''))",
+        "app.verbs.binding:_Attempt._placed",
+        "return self._append(snapshot, pod)",
+        "return _Ready(snapshot, standing.made, self._version)",
     ),
     Bug(
         "an unbound pod proves that its Binding is void",

@@ -399,6 +399,8 @@ class Simulation:
             self._start_extender(which)
             error = "crashed"
         self.tell(f"extender {which}: {meta['name']} -> {node}: {error or 'bound'}")
+        if error and self.die.random() < 0.4:
+            self._life.refuse(meta, error)
         if not error:
             was = self.cluster.bound.get(meta["uid"], set())
             promises.demand(was == {node}, "P7", f"{meta['name']} is said to be on {node}, is on {was}")

@@ -64,6 +64,41 @@ def test_pods_are_remembered_up_to_a_number_of_bytes() -> None:
     assert recents.taken == 3_000
 
 
+class Forgotten(contexts.Recent):
+    """One that is forgotten by another call as soon as somebody has read what was decided of it."""
+
+    def __getattribute__(self, name: str) -> object:
+        found = super().__getattribute__(name)
+        if name == "trace" and found is not None:
+            self.trace = None
+        return found
+
+
+def test_what_is_forgotten_while_it_is_read_is_decided_once_more(shop: replicas.Cluster) -> None:
+    """Calls about other pods let it be forgotten at any moment."""
+    one, pod = shop.replica(), shop.pod("web-1")
+    shop.see()
+    remembered, names = Forgotten(spelled=b"web-1", pod=pod), offered("h1", "m1")
+    one.context.recents.put(remembered)
+    one.context.recents.hold(remembered, names)
+    first = filtering.run(one.context, pod, names).trace
+    assert filtering.run(one.context, pod, names).trace is first
+    assert filtering.run(one.context, pod, names).trace.kept == first.kept
+    assert one.context.followed(pod.uid) is one.store.follower.snapshot
+    assert one.context.followed(pod.uid) is None
+
+
+def test_what_was_decided_about_other_names_is_not_reused(shop: replicas.Cluster) -> None:
+    """Two calls about one pod at the same time: the slower one has decided about what is not asked now."""
+    one, pod = shop.replica(), shop.pod("web-1")
+    shop.see()
+    remembered, names = replicas.recent(pod), offered("h1", "m1")
+    one.context.recents.put(remembered)
+    one.context.recents.hold(remembered, names)
+    remembered.trace = filtering.run(one.context, pod, offered("h1")).trace
+    assert filtering.run(one.context, pod, names).trace.candidates == {"h1", "m1"}
+
+
 def test_filter_writes_nothing(shop: replicas.Cluster) -> None:
     one, pod = shop.replica(), shop.pod("web-1")
     head = shop.see()

@@ -1,0 +1,86 @@
+"""Pods under a hard policy while the store is dead or silent: an error in time, for every caller."""
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from pathlib import Path
+
+import pytest
+
+from app.domain import model
+from app.verbs import candidates, errors, filtering
+from tests.store import servers
+from tests.verbs import replicas
+
+PROMISED = 2.0
+"""Seconds after which every caller has its error (P12)."""
+MARGIN = 0.5
+"""Seconds that a busy machine may take for what needs milliseconds."""
+PASSWORD = "secret"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[servers.Server]:
+    """A server of this test's own that asks for a password."""
+    made = servers.Server(tmp_path / "server", [f"requirepass {PASSWORD}"])
+    yield made
+    made.kill()
+
+
+def silenced(server: servers.Server) -> None:
+    """It is stopped by a signal: connections are accepted by the kernel, and nothing is answered."""
+    os.kill(server.pid, signal.SIGSTOP)
+
+
+def killed(server: servers.Server) -> None:
+    server.kill()
+
+
+@pytest.mark.parametrize(("verb", "callers"), [("filter", 1), ("filter", 16), ("filter", 40), ("bind", 16)])
+@pytest.mark.parametrize("away", [silenced, killed])
+def test_every_caller_has_its_error_in_time(
+    server: servers.Server, cluster: str, callers: int, away: Callable[[servers.Server], None], verb: str
+) -> None:
+    url = f"redis://:{PASSWORD}@{server.address}"
+    with replicas.cluster(url, cluster) as shop:
+        shop.node("h1", role="host")
+        shop.policy({"host": 1})
+        pods = [shop.pod(f"web-{number}") for number in range(callers)]
+        shop.see()
+        one = shop.replica()
+        one.snapshot()
+        for pod in pods:
+            one.offer(pod)
+        one.store.follower.start()
+        away(server)
+        try:
+            together = threading.Barrier(callers)
+            with futures.ThreadPoolExecutor(callers) as pool:
+                times = list(pool.map(lambda pod: refused(one, pod, verb, together), pods))
+        finally:
+            server.kill()
+        assert max(map(max, times)) <= PROMISED + MARGIN
+        assert shop.asked("/binding") == 0
+
+
+def refused(replica: replicas.Replica, pod: model.Pod, verb: str, together: threading.Barrier) -> list[float]:
+    """How long the error takes, in seconds: with all others at once, and then at a moment of its own."""
+    together.wait()
+    took = [asked(replica, pod, verb)]
+    time.sleep(random.uniform(0.0, 1.0))
+    return [*took, asked(replica, pod, verb)]
+
+
+def asked(replica: replicas.Replica, pod: model.Pod, verb: str) -> float:
+    """How long one error takes."""
+    began = time.monotonic()
+    if verb == "bind":
+        assert "the store is away" in replica.bind(pod, "h1")
+    else:
+        with replica.store.follower.asked(), pytest.raises(errors.StateAway, match="the store is away"):
+            filtering.run(replica.context, pod, candidates.Candidates(["h1"]))
+    return time.monotonic() - began
