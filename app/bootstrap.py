@@ -24,12 +24,10 @@ from app import plugins, settings, telemetry
 from app.api import extender, health, introspecting, mounting, services
 from app.framework import configuring, registry
 from app.kube import accessing, binding, clients
-from app.serving import bodies, contexts, gates, identities, keystores, metering, running
+from app.serving import contexts, gates, identities, keystores, metering, running
 from app.store import opening, reports
 from app.verbs import contexts as verb_contexts
 
-_LARGE_BODIES = 2
-"""Calls with whole nodes that are worked on at a time: each takes a few times its size in memory."""
 _SETTLED_WITHIN = 600.0
 _LAG_LIMIT = 5.0
 """Seconds that the state may be behind before the extender is not ready (reliability: stale view)."""
@@ -105,7 +103,7 @@ class Service:
         telemetry.metrics.DECISIONS_DROPPED.set_function(lambda: float(decisions.dropped))
         return health.application(self.checks, alone=self._settings.server.workers == 1)
 
-    def _application(self, roster: identities.Roster) -> wsgiref.types.WSGIApplication:
+    def _application(self, roster: identities.Roster) -> gates.Gate:
         chosen, store = self._settings, self._store
         made = flask.Flask("topolog", static_folder=None)
         introspecting.register(
@@ -124,17 +122,14 @@ class Service:
                 version=app.__version__,
             ),
         )
-        verbs = extender.Extender(self._context(), time.monotonic, store.follower.asked)
-        turnstile = bodies.Turnstile(_LARGE_BODIES, above=chosen.limits.names_body)
+        verbs = extender.Extender(self._context(), time.monotonic, store.follower)
         mounted = mounting.Mounted(
             made.wsgi_app,
             verbs,
-            read=bodies.read,
-            passing=turnstile.passing,
             names_limit=chosen.limits.names_body,
             nodes_limit=chosen.limits.nodes_body,
         )
-        return gates.Gate(mounted, roster)
+        return gates.Gate(mounted, roster, mounted.limit, mounted.coming)
 
     def _context(self) -> verb_contexts.Context:
         chosen, store = self._settings, self._store
@@ -177,7 +172,7 @@ def serve(chosen: settings.Settings) -> NoReturn:
     worker, meter = _Worker(chosen, roster), metering.Meter(rotating)
     prometheus_client.REGISTRY.register(meter)
     running.serve(
-        running.options_of(chosen.server),
+        running.options_of(chosen.server, chosen.limits),
         running.Parts(
             load=worker.load, health=worker.health, started=worker.started, stopping=worker.stopping
         ),
@@ -223,7 +218,7 @@ class _Worker:
         self._roster = roster
         self._service: Service | None = None
 
-    def load(self) -> wsgiref.types.WSGIApplication:
+    def load(self) -> gates.Gate:
         service = self._service = Service(self._settings, self._roster)
         return service.application
 

@@ -24,7 +24,7 @@ from gunicorn import arbiter, glogging
 from gunicorn.app import base
 
 from app import settings
-from app.serving import accepting, contexts, deadlines, errors, metering, probing
+from app.serving import accepting, bodies, contexts, deadlines, errors, gates, metering, probing
 
 if typing.TYPE_CHECKING:
     from gunicorn import config
@@ -47,9 +47,9 @@ class Options:
     """Where and how to serve.
 
     host, port: where kube-scheduler and operators call. health_port: the plain port for probes and metrics;
-    None for none. threads: how many calls are worked on at a time in each worker; every bind that waits for
+    None for none. threads: how many verbs are worked on at a time in each worker; every bind that waits for
     the API server holds one. graceful_seconds: how long calls may go on after SIGTERM. insecure: plain HTTP
-    and no identities, on the loopback.
+    and no identities, on the loopback. small_body: of bodies with more bytes, few are taken at a time.
     """
 
     host: str = "0.0.0.0"
@@ -60,6 +60,7 @@ class Options:
     workers: int = 1
     graceful_seconds: int = 10
     insecure: bool = False
+    small_body: int = 4 * 1024**2
     limits: deadlines.Deadlines = dataclasses.field(default_factory=deadlines.Deadlines)
 
 
@@ -72,7 +73,7 @@ class Parts:
     ends.
     """
 
-    load: Callable[[], wsgiref.types.WSGIApplication]
+    load: Callable[[], gates.Gate]
     health: Callable[[], wsgiref.types.WSGIApplication] | None = None
     started: Callable[[], None] = _nothing
     stopping: Callable[[], None] = _nothing
@@ -112,7 +113,7 @@ def probed(options: Options, application: wsgiref.types.WSGIApplication) -> Iter
             prober.stop(wait=True)
 
 
-def options_of(server: settings.Server) -> Options:
+def options_of(server: settings.Server, limits: settings.Limits | None = None) -> Options:
     """Return the options that settings ask for."""
     return Options(
         host=server.bind,
@@ -123,6 +124,7 @@ def options_of(server: settings.Server) -> Options:
         workers=server.workers,
         graceful_seconds=server.grace,
         insecure=server.insecure,
+        small_body=(limits or settings.Limits()).names_body,
         limits=deadlines.Deadlines(age=server.connection_age),
     )
 
@@ -146,7 +148,7 @@ def check(options: Options, rotating: contexts.Rotating | None) -> None:
 
 
 class Application(base.BaseApplication):
-    """gunicorn's view of the server. The worker finds `meter` and `limits` here."""
+    """gunicorn's view of the server. The worker finds `meter`, `limits` and `turnstile` here."""
 
     cfg: "config.Config"
 
@@ -160,6 +162,7 @@ class Application(base.BaseApplication):
     ) -> None:
         self.meter = meter
         self.limits = options.limits
+        self.turnstile = bodies.Turnstile(above=options.small_body)
         self._options = options
         self._parts = parts
         self._rotating = rotating

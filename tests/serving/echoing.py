@@ -19,7 +19,7 @@ import prometheus_client
 
 from app import telemetry
 from app.api import health
-from app.serving import bodies, contexts, deadlines, errors, identities, keystores, metering, running
+from app.serving import contexts, deadlines, errors, gates, identities, keystores, metering, running
 
 BODY_LIMIT = 4 * 1024 * 1024
 FATAL = b"fail"
@@ -98,33 +98,28 @@ def serve(plan: Plan) -> None:
     running.serve(options, parts, rotating=rotating, meter=meter)
 
 
-def application(roster: identities.Roster, reply: bytes) -> wsgiref.types.WSGIApplication:
+def application(roster: identities.Roster, reply: bytes) -> gates.Gate:
     def answer(environ: wsgiref.types.WSGIEnvironment, start: wsgiref.types.StartResponse) -> Iterable[bytes]:
-        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
-        caller = roster.authorize(environ, method, path)
-        status, body = 200, reply
-        if isinstance(caller, identities.Denied):
-            status, body = caller.status, json.dumps({"reasonCode": caller.reason_code}).encode()
-        elif method == "POST":
-            data = bodies.read(environ, BODY_LIMIT)
+        method, path, caller = environ["REQUEST_METHOD"], environ["PATH_INFO"], environ[gates.IDENTITY]
+        body = reply
+        if method == "POST":
+            data = environ["wsgi.input"].read()
             if data == FATAL:
                 raise RuntimeError("this application fails")
             if path == "/apis/v1/simulate":
                 body = json.dumps({key: value for key, value in environ.items() if plain(value)}).encode()
-            elif isinstance(data, bodies.Refusal):
-                status, body = data.status, json.dumps({"reasonCode": data.reason_code}).encode()
             elif not reply:
                 body = json.dumps({"length": len(data), "who": caller.name}).encode()
         elif path == "/apis/v1/slow":
             telemetry.log.info("a slow call began")
             time.sleep(0.5)
             body = b"done"
-        else:
+        elif path != "/apis/v1/large":
             body = json.dumps(seen(environ, caller)).encode()
-        start(f"{status} -", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+        start("200 -", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
         return [body]
 
-    return answer
+    return gates.Gate(answer, roster, lambda _: BODY_LIMIT)
 
 
 def plain(value: object) -> bool:
