@@ -8,6 +8,7 @@ client does not take of its answer at once is sent by the loop.
 
 import errno
 import functools
+import os
 import selectors
 import socket
 import ssl
@@ -16,12 +17,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent import futures
-from typing import cast
+from typing import Any, cast
 
 import structlog
 from gunicorn.workers import gthread
 
-from app.serving import bodies, connections, deadlines, exchanges, gates, metering
+from app.serving import bodies, connections, deadlines, exchanges, gates, metering, viewing
 
 SWEEP_SECONDS = 0.25
 LINGER_SECONDS = 0.05
@@ -45,13 +46,15 @@ class Worker(gthread.ThreadWorker):
     meter: metering.Meter
     limits: deadlines.Deadlines
     turnstile: bodies.Turnstile
+    viewing = False
+    """It answers the questions of the others (`viewing`) instead of serving callers."""
     _next_sweep = 0.0
 
     def init_process(self) -> None:
         """Begin to serve, in the process that was forked for it."""
-        self.meter = getattr(self.app, "meter", None) or metering.Meter()
-        self.limits = getattr(self.app, "limits", None) or deadlines.Deadlines()
-        self.turnstile = getattr(self.app, "turnstile", None) or bodies.Turnstile()
+        served: Any = self.app
+        self.meter, self.limits, self.turnstile = served.meter, served.limits, served.turnstile
+        served.viewing = self.viewing
         self.meter.connections = lambda: self.nr_conns
         self._lingering = threading.BoundedSemaphore(max(1, self.cfg.threads // 2))
         self._greeters = futures.ThreadPoolExecutor(GREETERS, "greeting")
@@ -61,10 +64,20 @@ class Worker(gthread.ThreadWorker):
         self._crowded: deque[connections.Connection] = deque()
         super().init_process()
 
-    @property
-    def gate(self) -> gates.Gate:
-        """The application, which judges a request by its head before it answers it."""
-        return cast(gates.Gate, self.wsgi)
+    def run(self) -> None:
+        """Serve until the worker is told to stop, or its master is gone."""
+        if not self.viewing:
+            super().run()
+            return
+        for listener in self.sockets:
+            listener.close()
+        os.nice(viewing.NICENESS)
+        served: Any = self.app
+        viewing.Answering(served.port.listener, cast(Any, self.wsgi)).run(self._goes_on)
+
+    def _goes_on(self) -> bool:
+        self.notify()
+        return self.alive and self.is_parent_alive()
 
     # -- in the loop: connections ----------------------------------------------------------
 
@@ -243,7 +256,7 @@ class Worker(gthread.ThreadWorker):
             exchange = conn.read_head()
             if exchange is None:
                 return False
-            admitted = self.gate.admit(exchange.environ)
+            admitted = cast(gates.Gate, self.wsgi).admit(exchange.environ)
             if isinstance(admitted, bodies.Refusal):
                 raise exchanges.Refused(admitted)
             exchange.verb, exchange.length = admitted.verb, admitted.length
@@ -299,7 +312,7 @@ class Worker(gthread.ThreadWorker):
             return False
         lasting = self._lasting(conn, exchange)
         try:
-            head, body = exchange.run(self.gate, lasting=lasting)
+            head, body = exchange.run(self.wsgi, lasting=lasting)
         except Exception:
             log.exception("a request could not be answered", path=exchange.environ.get("PATH_INFO"))
             lasting = False
@@ -339,9 +352,7 @@ class Worker(gthread.ThreadWorker):
 
     def wait_for_and_dispatch_events(self, timeout: float | None) -> None:
         """Wait for events, but not so long that a deadline is overlooked."""
-        if self._waiting:
-            timeout = min(timeout or SWEEP_SECONDS, SWEEP_SECONDS)
-        super().wait_for_and_dispatch_events(timeout)
+        super().wait_for_and_dispatch_events(min(timeout or SWEEP_SECONDS, SWEEP_SECONDS))
 
     def murder_pending(self) -> None:
         """Do what is due for the connections whose deadline has passed."""

@@ -9,8 +9,6 @@ import contextlib
 import dataclasses
 import ipaddress
 import logging
-import os
-import pathlib
 import resource
 import socket
 import ssl
@@ -24,7 +22,7 @@ from gunicorn import arbiter, glogging
 from gunicorn.app import base
 
 from app import settings
-from app.serving import accepting, bodies, contexts, deadlines, errors, gates, metering, probing
+from app.serving import accepting, bodies, contexts, deadlines, errors, gates, metering, probing, viewing
 
 if typing.TYPE_CHECKING:
     from gunicorn import config
@@ -33,7 +31,6 @@ MAX_CONNECTIONS = 2048
 SWITCH_SECONDS = 0.0005
 """How long a thread that answers waits, after each read, for one at work behind the scenes; Python's own
 5 ms would be several times the whole answer."""
-SHARED_MEMORY = pathlib.Path("/dev/shm")
 
 log = structlog.get_logger(__name__)
 
@@ -69,14 +66,17 @@ class Parts:
     """What is served. Each is called in the worker.
 
     load: makes the application. health: makes the application of the plain port, after load.
+    view: makes the application of one more process, which answers at `port`; None for none.
     started: called once the worker is about to serve, the place to start threads. stopping: called as it
     ends.
     """
 
     load: Callable[[], gates.Gate]
     health: Callable[[], wsgiref.types.WSGIApplication] | None = None
+    view: Callable[[], wsgiref.types.WSGIApplication] | None = None
     started: Callable[[], None] = _nothing
     stopping: Callable[[], None] = _nothing
+    port: viewing.Port | None = None
 
 
 def serve(
@@ -163,6 +163,9 @@ class Application(base.BaseApplication):
         self.meter = meter
         self.limits = options.limits
         self.turnstile = bodies.Turnstile(above=options.small_body)
+        self.port = parts.port
+        self.viewing = False
+        """Set in a worker that is the one for the questions."""
         self._options = options
         self._parts = parts
         self._rotating = rotating
@@ -177,7 +180,9 @@ class Application(base.BaseApplication):
         settings: dict[str, object] = {
             "bind": [f"{host}:{options.port}"],
             "worker_class": accepting.Worker,
-            "workers": options.workers,
+            "workers": options.workers + (self._parts.view is not None),
+            "pre_fork": self._forking,
+            "on_exit": self._ended,
             "threads": options.threads,
             "worker_connections": max_connections(options.threads),
             "keepalive": options.limits.idle,
@@ -193,9 +198,9 @@ class Application(base.BaseApplication):
             "proxy_allow_ips": "",
             "proc_name": "topolog-extender",
         }
-        if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK):
+        if viewing.in_memory():
             # The file by which the master sees that a worker lives: never on a disk.
-            settings["worker_tmp_dir"] = str(SHARED_MEMORY)
+            settings["worker_tmp_dir"] = str(viewing.SHARED_MEMORY)
         if self._rotating is not None:
             settings["certfile"] = str(self._rotating.source.certificate)
             settings["ssl_context"] = self._context
@@ -205,7 +210,17 @@ class Application(base.BaseApplication):
 
     def load(self) -> Callable[..., Iterable[bytes]]:
         """Make the application, in the worker."""
-        return self._parts.load()
+        return self._parts.view() if self.viewing and self._parts.view else self._parts.load()
+
+    def _forking(self, master: arbiter.Arbiter, worker: accepting.Worker) -> None:
+        """Say which of the workers is the one for the questions: the last one, whenever it is replaced."""
+        others = typing.cast(Iterable[accepting.Worker], master.WORKERS.values())
+        serving = sum(not each.viewing for each in others)
+        worker.viewing = self._parts.view is not None and serving >= self._options.workers
+
+    def _ended(self, _: object) -> None:
+        if self._parts.port is not None:
+            self._parts.port.close()
 
     def _context(self, _: object, __: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
         if self._rotating is None:
@@ -215,7 +230,7 @@ class Application(base.BaseApplication):
     def _started(self, _: object) -> None:
         sys.setswitchinterval(SWITCH_SECONDS)
         self._parts.started()
-        if self._parts.health and self._health_listener:
+        if self._parts.health and self._health_listener and not self.viewing:
             self._prober = probing.Prober(self._health_listener, self._parts.health())
             self._prober.start()
 
