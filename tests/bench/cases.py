@@ -72,6 +72,13 @@ def viewers(bench: benches.Bench) -> Iterator[rows.Row]:
         yield rows.compared(case, "ms", ours=statistics.median(figures), peer=alone, bar=bar)
 
 
+def refusals(_: benches.Bench) -> Iterator[rows.Row]:
+    """What no caller should send, in the size that a call with names may have."""
+    yield rows.at_most(
+        "4 MB of anything, refused", "ms", ours=_measured("refusing", "measure_refusals"), bar=50
+    )
+
+
 def crowd(bench: benches.Bench) -> Iterator[rows.Row]:
     """A cluster with a hundred times the pods answers as fast: cost follows what is touched."""
     nodes, many, few = 1_000, 150_000, 1_500
@@ -153,6 +160,7 @@ DEFAULT: Mapping[str, Case] = {
     "names": names,
     "whole": whole,
     "viewers": viewers,
+    "refusals": refusals,
     "crowd": crowd,
     "ingest": ingest,
     "cold-start": cold_start,
