@@ -90,11 +90,12 @@ def serve(
 
     `rotating` holds the TLS material; None only with `options.insecure`.
     """
-    check(options, rotating)
-    listener = _health_listener(options) if parts.health else None
-    application = Application(options, parts, rotating, meter or metering.Meter(rotating), listener)
-    arbiter.Arbiter(application).run()
-    raise SystemExit(0)
+    with contextlib.closing(parts.port) if parts.port is not None else contextlib.nullcontext():
+        check(options, rotating)
+        listener = _health_listener(options) if parts.health else None
+        application = Application(options, parts, rotating, meter or metering.Meter(rotating), listener)
+        arbiter.Arbiter(application).run()
+        raise SystemExit(0)
 
 
 @contextlib.contextmanager
@@ -182,7 +183,6 @@ class Application(base.BaseApplication):
             "worker_class": accepting.Worker,
             "workers": options.workers + (self._parts.view is not None),
             "pre_fork": self._forking,
-            "on_exit": self._ended,
             "threads": options.threads,
             "worker_connections": max_connections(options.threads),
             "keepalive": options.limits.idle,
@@ -217,10 +217,6 @@ class Application(base.BaseApplication):
         others = typing.cast(Iterable[accepting.Worker], master.WORKERS.values())
         serving = sum(not each.viewing for each in others)
         worker.viewing = self._parts.view is not None and serving >= self._options.workers
-
-    def _ended(self, _: object) -> None:
-        if self._parts.port is not None:
-            self._parts.port.close()
 
     def _context(self, _: object, __: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
         if self._rotating is None:

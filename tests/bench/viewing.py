@@ -99,9 +99,10 @@ class Viewers:
         """The path that explains the latest filter."""
         connection = http.client.HTTPSConnection("127.0.0.1", self._port, context=self._context, timeout=60)
         connection.request("GET", "/apis/v1/decisions?limit=1&verb=filter")
-        found: str = json.loads(connection.getresponse().read())["items"][0]["explain"]
+        (found,) = json.loads(connection.getresponse().read())["items"]
         connection.close()
-        return found
+        pod = found["pod"]
+        return f"/apis/v1/pods/{pod['namespace']}/{pod['name']}/explain?decision={found['id']}"
 
 
 def main(port: str, tls: str, count: str) -> None:
