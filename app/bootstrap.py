@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import wsgiref.types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 import flask
@@ -24,12 +24,10 @@ from app import plugins, settings, telemetry
 from app.api import extender, health, introspecting, mounting, services
 from app.framework import configuring, registry
 from app.kube import accessing, binding, clients, decoding
-from app.serving import bodies, contexts, gates, identities, keystores, metering, running
+from app.serving import contexts, gates, identities, keystores, metering, running, viewing
 from app.store import opening, reports, verdicts, vetting
 from app.verbs import contexts as verb_contexts
 
-_LARGE_BODIES = 2
-"""Calls with whole nodes that are worked on at a time: each takes a few times its size in memory."""
 _SETTLED_WITHIN = 600.0
 _LAG_LIMIT = 5.0
 """Seconds that the state may be behind before the extender is not ready (reliability: stale view)."""
@@ -46,10 +44,14 @@ def plugins_of(chosen: settings.Settings) -> registry.Registry:
     )
 
 
-class Service:
-    """One extender process: the state it follows and the application that answers from it."""
+_OWN = frozenset(("/apis/v1/lag", "/apis/v1/settings"))
+"""Questions about the process that serves the verbs, which it answers itself."""
 
-    def __init__(self, chosen: settings.Settings, roster: identities.Roster) -> None:
+
+class Following:
+    """A process that follows the log, and what can be asked of it."""
+
+    def __init__(self, chosen: settings.Settings) -> None:
         self._settings = chosen
         self._plugins = plugins_of(chosen)
         decoding.keep(self._plugins.annotations())
@@ -61,11 +63,8 @@ class Service:
             # It was there when the master looked, but that is a second ago.
             tell=_waits,
         )
-        self._acceptance = vetting.Acceptance(self._store.log)
-        self._client = clients.Client(_access(chosen))
         self._reports = reports.Reports(self._store.client, self._store.keys)
-        self._verdict = verdicts.Verdict(self._reports, self._store.log)
-        self.application = self._application(roster)
+        self.introspection = self._introspection()
 
     def start(self) -> None:
         """Start following the log."""
@@ -83,6 +82,42 @@ class Service:
     def stop(self) -> None:
         """Stop the threads; decisions that wait are written first."""
         self._store.close()
+
+    def _introspection(self) -> wsgiref.types.WSGIApplication:
+        chosen, store = self._settings, self._store
+        made = flask.Flask("topolog", static_folder=None)
+        introspecting.register(
+            made,
+            services.Services(
+                follower=store.follower,
+                histories=store.histories,
+                decisions=store.decisions,
+                log=store.log,
+                reports=self._reports,
+                registry=self._plugins,
+                wall=time.time,
+                identity=_caller,
+                settings=settings.current(chosen),
+                flags=_flags(chosen),
+                version=app.__version__,
+            ),
+        )
+        return made.wsgi_app
+
+
+class Service(Following):
+    """One extender process: it answers the verbs, and has another process answer most questions."""
+
+    def __init__(self, chosen: settings.Settings, roster: identities.Roster, view: str) -> None:
+        super().__init__(chosen)
+        self._acceptance = vetting.Acceptance(self._store.log)
+        self._verdict = verdicts.Verdict(self._reports, self._store.log)
+        self._client = clients.Client(_access(chosen))
+        self.application = self._application(roster, viewing.Remote(view))
+
+    def stop(self) -> None:
+        """Stop the threads, and close the connections to the API server."""
+        super().stop()
         self._client.close()
 
     def checks(self) -> Mapping[str, str | None]:
@@ -112,36 +147,25 @@ class Service:
         telemetry.metrics.DECISIONS_SHORTENED.set_function(lambda: float(decisions.shortened))
         return health.application(self.checks, alone=self._settings.server.workers == 1)
 
-    def _application(self, roster: identities.Roster) -> wsgiref.types.WSGIApplication:
+    def _application(self, roster: identities.Roster, view: wsgiref.types.WSGIApplication) -> gates.Gate:
         chosen, store = self._settings, self._store
-        made = flask.Flask("topolog", static_folder=None)
-        introspecting.register(
-            made,
-            services.Services(
-                follower=store.follower,
-                histories=store.histories,
-                decisions=store.decisions,
-                log=store.log,
-                reports=self._reports,
-                registry=self._plugins,
-                wall=time.time,
-                identity=_caller,
-                settings=settings.current(chosen),
-                flags=_flags(chosen),
-                version=app.__version__,
-            ),
-        )
-        verbs = extender.Extender(self._context(), time.monotonic, store.follower.asked)
-        turnstile = bodies.Turnstile(_LARGE_BODIES, above=chosen.limits.names_body)
+
+        def asked(
+            environ: wsgiref.types.WSGIEnvironment, start: wsgiref.types.StartResponse
+        ) -> Iterable[bytes]:
+            path = environ["PATH_INFO"]
+            # Setting a flag appends, which the other process may not.
+            own = path in _OWN or path.startswith("/debug/")
+            return (self.introspection if own else view)(environ, start)
+
+        verbs = extender.Extender(self._context(), time.monotonic, store.follower)
         mounted = mounting.Mounted(
-            made.wsgi_app,
+            asked,
             verbs,
-            read=bodies.read,
-            passing=turnstile.passing,
             names_limit=chosen.limits.names_body,
             nodes_limit=chosen.limits.nodes_body,
         )
-        return gates.Gate(mounted, roster)
+        return gates.Gate(mounted, roster, mounted.limit, mounted.coming)
 
     def _context(self) -> verb_contexts.Context:
         chosen, store = self._settings, self._store
@@ -181,12 +205,18 @@ def serve(chosen: settings.Settings) -> NoReturn:
         opening.await_store(
             store, cluster=chosen.cluster, indexed=made.indexed(), tell=standby.without_store
         ).close()
-    worker, meter = _Worker(chosen, roster), metering.Meter(rotating)
+    port, meter = viewing.Port(), metering.Meter(rotating)
+    worker = _Worker(chosen, roster, port.path)
     prometheus_client.REGISTRY.register(meter)
     running.serve(
-        running.options_of(chosen.server),
+        running.options_of(chosen.server, chosen.limits),
         running.Parts(
-            load=worker.load, health=worker.health, started=worker.started, stopping=worker.stopping
+            load=worker.load,
+            health=worker.health,
+            view=worker.view,
+            started=worker.started,
+            stopping=worker.stopping,
+            port=port,
         ),
         rotating=rotating,
         meter=meter,
@@ -225,21 +255,26 @@ class _Standby:
 class _Worker:
     """What a gunicorn worker calls, each after its fork."""
 
-    def __init__(self, chosen: settings.Settings, roster: identities.Roster) -> None:
+    def __init__(self, chosen: settings.Settings, roster: identities.Roster, view: str) -> None:
         self._settings = chosen
         self._roster = roster
-        self._service: Service | None = None
+        self._view = view
+        self._service: Following | None = None
 
-    def load(self) -> wsgiref.types.WSGIApplication:
-        service = self._service = Service(self._settings, self._roster)
+    def load(self) -> gates.Gate:
+        service = self._service = Service(self._settings, self._roster, self._view)
         return service.application
+
+    def view(self) -> wsgiref.types.WSGIApplication:
+        self._service = Following(self._settings)
+        return self._service.introspection
 
     def started(self) -> None:
         if self._service is not None:
             self._service.start()
 
     def health(self) -> wsgiref.types.WSGIApplication:
-        if self._service is None:
+        if not isinstance(self._service, Service):
             raise RuntimeError("the health port is opened after the application is made")
         return self._service.health()
 

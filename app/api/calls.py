@@ -28,6 +28,12 @@ class _Args(msgspec.Struct, rename="pascal", gc=False):
     node_names: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+class _PreemptArgs(msgspec.Struct, rename="pascal", gc=False):
+    pod: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    node_name_to_victims: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    node_name_to_meta_victims: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
 class _NodeHead(msgspec.Struct, gc=False):
     class Metadata(msgspec.Struct, gc=False):
         name: str
@@ -68,6 +74,7 @@ class PreemptCall(msgspec.Struct):
 
 
 _decode_args = msgspec.json.Decoder(_Args).decode
+_decode_preempt = msgspec.json.Decoder(_PreemptArgs).decode
 _decode_names = msgspec.json.Decoder(list[str]).decode
 _decode_heads = msgspec.json.Decoder(_NodeHeads).decode
 
@@ -82,7 +89,7 @@ def call(body: bytes) -> Call:
             pod, nodes, names = (folded.get(key, _NULL) for key in ("pod", "nodes", "nodenames"))
         elif len(body) - sum(memoryview(part).nbytes for part in (pod, nodes, names)) > _FRAME:
             # There is more than the three keys: look whether one of them comes twice, and how deep it is.
-            strictness.refuse_ambiguous(body)
+            strictness.refuse_ambiguous(body, {"Pod": pod, "Nodes": nodes, "NodeNames": names})
     except (ValueError, RecursionError) as error:
         strictness.bad(error)
     return Call(
@@ -94,8 +101,8 @@ def call(body: bytes) -> Call:
 
 def bind_call(body: bytes) -> BindCall:
     """The arguments of a bind request. Raises BadRequest."""
-    fields = strictness.values(body)
-    texts = [fields.get(key, "") for key in ("podname", "podnamespace", "poduid", "node")]
+    fields = strictness.folded(body)
+    texts = [strictness.text(fields.get(key)) for key in ("podname", "podnamespace", "poduid", "node")]
     spelled = zip(("PodName", "PodNamespace", "PodUID", "Node"), texts, strict=True)
     name, namespace, uid, node = (_name(text, key) for key, text in spelled)
     return BindCall(name=name, namespace=namespace, uid=uid, node=node)
@@ -103,10 +110,9 @@ def bind_call(body: bytes) -> BindCall:
 
 def preempt_call(body: bytes) -> PreemptCall:
     """The arguments of a preempt request, in either form. Raises BadRequest."""
-    folded = strictness.folded(body)
-    pod = _given(bytes(folded.get("pod", _NULL))) or b""
-    meta = _given(bytes(folded.get("nodenametometavictims", _NULL)))
-    full = _given(bytes(folded.get("nodenametovictims", _NULL)))
+    raw, spelled = _preempt_parts(body)
+    pod = _given(bytes(raw)) or b""
+    full, meta = (_given(bytes(part)) for part in spelled)
     victims: dict[str, tuple[str, ...]] = {}
     violations: dict[str, int] = {}
     for node, listed in strictness.named(meta or full or b"{}").items():
@@ -122,8 +128,37 @@ def preempt_call(body: bytes) -> PreemptCall:
     return PreemptCall(pod=pod, victims=victims, violations=violations)
 
 
+def _preempt_parts(body: bytes) -> tuple[msgspec.Raw, tuple[msgspec.Raw, msgspec.Raw]]:
+    """The pod, and the victims in full and by their UIDs."""
+    try:
+        args = _decode_preempt(body)
+        found = {key: value for key, value in _spelled(args) if value is not msgspec.UNSET}
+        if "Pod" in found and len(found) > 1:
+            strictness.refuse_ambiguous(body, found)
+            keys = ("Pod", "NodeNameToVictims", "NodeNameToMetaVictims")
+        else:
+            found = strictness.folded(body)
+            keys = ("pod", "nodenametovictims", "nodenametometavictims")
+    except (ValueError, RecursionError) as error:
+        strictness.bad(error)
+    pod, full, meta = (found.get(key, _NULL) for key in keys)
+    return pod, (full, meta)
+
+
+def _spelled(args: _PreemptArgs) -> tuple[tuple[str, msgspec.Raw | msgspec.UnsetType], ...]:
+    return (
+        ("Pod", args.pod),
+        ("NodeNameToVictims", args.node_name_to_victims),
+        ("NodeNameToMetaVictims", args.node_name_to_meta_victims),
+    )
+
+
 def names_of(raw: bytes, everywhere: verdicts.Names = verdicts.NONE) -> candidates.Candidates:
     """Candidates from a JSON list of names; ``everywhere`` are all nodes. Raises BadRequest."""
+    most = max(MOST_NODES, len(everywhere))
+    # Each name takes four bytes at least: most lists need not be counted before they are read.
+    if len(raw) > 4 * most and (offered := raw.count(b",") + 1) > most:
+        raise strictness.BadRequest(f"{offered} nodes are offered; at most {most} are taken")
     try:
         found = candidates.Candidates(_decode_names(raw), raw, everywhere=everywhere)
     except (ValueError, RecursionError) as error:
@@ -164,7 +199,7 @@ def _victim_uid(item: object, *, meta: bool) -> str:
 
 def _name(text: object, what: str) -> str:
     if not isinstance(text, str) or not _NAME.fullmatch(text):
-        shown = repr(text[:80]) if isinstance(text, str) else type(text).__name__
+        shown = repr(text[:80]) if isinstance(text, str) else "another value"
         raise strictness.BadRequest(
             f"{what} must be a name of at most 253 letters, digits and -._: characters, not {shown}"
         )

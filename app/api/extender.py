@@ -51,6 +51,18 @@ class Clock(Protocol):
         ...
 
 
+class Asking(Protocol):
+    """Has the state asked for in advance (store.following.Follower)."""
+
+    def ask(self) -> int:
+        """Ask for it; returns what ``asked`` is given."""
+        ...
+
+    def asked(self, came: int | None = None) -> AbstractContextManager[None]:
+        """While the call is answered that it was asked for."""
+        ...
+
+
 class Extender:
     """Answers the verbs; one per process, used by all its threads."""
 
@@ -58,12 +70,12 @@ class Extender:
         self,
         context: contexts.Context,
         monotonic: Clock,
-        asked: Callable[[], AbstractContextManager[None]] = nullcontext,
+        state: Asking | None = None,
     ) -> None:
-        """``asked`` has the state asked for in advance (store.following.Follower.asked)."""
+        """``state`` is asked in advance, if it is given."""
         self._context = context
         self._monotonic = monotonic
-        self._asked = asked
+        self._state = state
         self._about_nodes: dict[str, Callable[[calls.Call, float], Reply]] = {
             "filter": lambda asked, began: self._filter(asked, began, single=False),
             "filter_onlyone": lambda asked, began: self._filter(asked, began, single=True),
@@ -75,10 +87,14 @@ class Extender:
             "preempt": self._preempt,
         }
 
-    def asking(self, verb: str) -> AbstractContextManager[None]:
-        """While the body of a call arrives and is answered: have the state asked for that it will need."""
+    def ask(self, verb: str) -> int | None:
+        """Have the state asked for that a call will need whose body is still to come. Never waits."""
         # prioritize has its state from filter, mostly.
-        return self._asked() if verb in FILTERS else nullcontext()
+        return self._state.ask() if self._state is not None and verb in FILTERS else None
+
+    def asked(self, came: int | None) -> AbstractContextManager[None]:
+        """While a call is answered: ``came`` is what ``ask`` returned for it."""
+        return self._state.asked(came) if self._state is not None and came is not None else nullcontext()
 
     def answer(self, verb: str, body: bytes, *, names_limit: int) -> Reply:
         """The reply to one call; never raises for anything that the caller sent."""

@@ -48,6 +48,8 @@ def register(app: flask.Flask, given: services.Services) -> None:
     """Mount the introspection API, the debug flags, the document and the one error shape on the app."""
     services.install(app, given)
     app.json = rendering.Json(app)
+    # A path that is spelled otherwise is answered as an error like all others, not by a redirection.
+    app.url_map.merge_slashes = False
     app.config.update(OPENAPI_VERSION="3.1.0", OPENAPI_URL_PREFIX=None)
     api = flask_smorest.Api(
         app,

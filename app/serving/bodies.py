@@ -1,69 +1,59 @@
-"""Reading a request's body, or refusing it before it is read.
+"""What a request's head says of its body: how much of it is read, or why nothing is.
 
 kube-scheduler always announces the length, sends JSON and never compresses. What does otherwise is refused
 by its head alone: nothing is decompressed, and nothing beyond the limit is read.
 """
 
-import contextlib
 import dataclasses
 import threading
-from collections.abc import Iterator, Mapping
-from typing import Any
-
-from app.serving import deadlines
+from collections.abc import Mapping
+from typing import Any, Final
 
 JSON = "application/json"
 CHARSETS = frozenset({"utf-8", "utf8"})
+SMALL: Final = 64 * 1024
+"""The largest body of a call that is no verb."""
+RETRY_SECONDS: Final = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a body is not taken: an HTTP status, a code for programs and a sentence for people."""
+    """Why a call is not taken: an HTTP status, a code for programs, a sentence for people, more headers."""
 
     status: int
     reason_code: str
     message: str
+    headers: tuple[tuple[str, str], ...] = ()
 
 
-def read(environ: Mapping[str, Any], limit: int) -> bytes | Refusal:
-    """Return the whole body of a call with a JSON body of at most `limit` bytes, or why not.
+CHUNKED = Refusal(411, "LengthRequired", "chunked bodies are not taken: send a Content-Length")
+LATE = Refusal(408, "Timeout", "the body did not arrive in time")
+CUT = Refusal(400, "BodyCut", "the connection ended before the announced body did")
+CROWDED = Refusal(
+    503,
+    "TooManyLargeBodies",
+    "too many calls with large bodies at once: try again",
+    (("Retry-After", str(RETRY_SECONDS)),),
+)
+BUSY = Refusal(
+    429,
+    "TooManyRequests",
+    "too many questions at once: try again",
+    (("Retry-After", str(RETRY_SECONDS)),),
+)
 
-    411 without a length, 413 over the limit, 415 for another content type or any encoding, 408 if it does
-    not come in time, 400 if it ends early or the length is no number. After a refusal the connection is
-    closed.
+
+def of_json(environ: Mapping[str, Any], limit: int) -> int | Refusal:
+    """Return how many bytes a JSON body of at most `limit` bytes has, or why it is not taken.
+
+    411 without a length, 413 over the limit, 415 for another content type or any encoding, 400 if the length
+    is no number.
     """
     length = _announced(environ, limit)
     if isinstance(length, Refusal):
-        abandon(environ)
         return length
-    if not length:
-        return b""
-    try:
-        data: bytes = environ["wsgi.input"].read(length)
-    except deadlines.Late:
-        return Refusal(408, "Timeout", f"the body of {length} bytes did not arrive in time")
-    except OSError:
-        return Refusal(400, "BodyCut", f"the connection ended before the body of {length} bytes did")
-    if len(data) != length:
-        return Refusal(400, "BodyCut", f"the body has {len(data)} bytes, not {length} as announced")
-    return data
-
-
-def abandon(environ: Mapping[str, Any]) -> None:
-    """Leave the body unread, which ends the connection after the answer."""
-    body = environ["wsgi.input"]
-    if isinstance(body, deadlines.Payload):
-        body.abandon()
-
-
-def _announced(environ: Mapping[str, Any], limit: int) -> int | Refusal:
-    if "HTTP_TRANSFER_ENCODING" in environ:
-        return Refusal(411, "LengthRequired", "chunked bodies are not taken: send a Content-Length")
-    announced = environ.get("CONTENT_LENGTH", "")
-    if not announced:
+    if length is None:
         return Refusal(411, "LengthRequired", "the call has no Content-Length")
-    if not announced.isascii() or not announced.isdigit():
-        return Refusal(400, "BadRequest", "Content-Length is not a number")
     encoding = environ.get("HTTP_CONTENT_ENCODING", "")
     if encoding and encoding.strip().lower() != "identity":
         return Refusal(
@@ -71,11 +61,31 @@ def _announced(environ: Mapping[str, Any], limit: int) -> int | Refusal:
         )
     if not _is_json(environ.get("CONTENT_TYPE", "")):
         return Refusal(415, "UnsupportedMediaType", f"Content-Type has to be {JSON}")
-    # A number of more digits than this is over any limit, and not worth converting.
-    length = int(announced) if len(announced) < 19 else limit + 1
     if length > limit:
         return Refusal(413, "BodyTooLarge", f"the body has more than {limit} bytes")
     return length
+
+
+def of_any(environ: Mapping[str, Any]) -> int | Refusal:
+    """Return how many bytes a small body of any kind has, 0 without one, or why it is not taken."""
+    length = _announced(environ, SMALL)
+    if isinstance(length, Refusal):
+        return length
+    if length is not None and length > SMALL:
+        return Refusal(413, "BodyTooLarge", f"the body has more than {SMALL} bytes")
+    return length or 0
+
+
+def _announced(environ: Mapping[str, Any], limit: int) -> int | Refusal | None:
+    if "HTTP_TRANSFER_ENCODING" in environ:
+        return CHUNKED
+    announced = environ.get("CONTENT_LENGTH", "")
+    if not announced:
+        return None
+    if not announced.isascii() or not announced.isdigit():
+        return Refusal(400, "BadRequest", "Content-Length is not a number")
+    # A number of more digits than this is over any limit, and not worth converting.
+    return int(announced) if len(announced) < 19 else limit + 1
 
 
 def _is_json(content_type: str) -> bool:
@@ -89,27 +99,35 @@ def _is_json(content_type: str) -> bool:
 
 
 class Turnstile:
-    """Lets few large bodies be worked on at a time: each takes several times its size in memory.
+    """Bounds the bodies that are read and worked on at a time: each takes several times its size in memory.
 
-    `above` is the size in bytes from which a body needs one of the `places`; smaller ones always pass.
+    `above` is the size in bytes from which a body needs one of the `places`; smaller ones share `room` bytes.
+    Any thread may use it; nobody waits in it.
     """
 
-    def __init__(self, places: int, *, above: int, patience: float = 2.0) -> None:
-        self._places = threading.BoundedSemaphore(places)
+    def __init__(self, places: int = 2, *, above: int = 4 * 1024**2, room: int = 256 * 1024**2) -> None:
         self._above = above
-        self._patience = patience
+        self._lock = threading.Lock()
+        self._places = places
+        self._room = room
 
-    @contextlib.contextmanager
-    def passing(self, environ: Mapping[str, Any]) -> Iterator[Refusal | None]:
-        """Hold a place while the call is worked on; yield a refusal (503) if none came free in time."""
-        announced = environ.get("CONTENT_LENGTH", "")
-        if not announced.isdigit() or len(announced) >= 19 or int(announced) <= self._above:
-            yield None
-        elif self._places.acquire(timeout=self._patience):
-            try:
-                yield None
-            finally:
-                self._places.release()
-        else:
-            abandon(environ)
-            yield Refusal(503, "TooManyLargeBodies", "too many calls with whole nodes at once: try again")
+    def enter(self, length: int) -> bool:
+        """Take a place for a body of that many bytes; return whether there was one."""
+        with self._lock:
+            if length > self._above:
+                if not self._places:
+                    return False
+                self._places -= 1
+            elif length > self._room:
+                return False
+            else:
+                self._room -= length
+            return True
+
+    def leave(self, length: int) -> None:
+        """Give the place of such a body back."""
+        with self._lock:
+            if length > self._above:
+                self._places += 1
+            else:
+                self._room += length

@@ -39,8 +39,10 @@ class Rule:
 
 VERBS: Final = ("filter", "filter_onlyone", "prioritize", "priority", "bind", "preempt")
 
+VERB_PATHS: Final = frozenset(f"{prefix}/{verb}" for prefix in ("", "/api") for verb in VERBS)
+
 TABLE: Final[tuple[Rule, ...]] = (
-    *(Rule(POSTING, f"{prefix}/{verb}", SCHEDULER) for prefix in ("", "/api") for verb in VERBS),
+    *(Rule(POSTING, path, SCHEDULER) for path in sorted(VERB_PATHS)),
     Rule(POSTING, "/apis/v1/simulate", VIEWER),
     Rule(POSTING, "/apis/v1/replay", VIEWER),
     Rule(READING, "/apis/v1/*", VIEWER),

@@ -16,6 +16,26 @@ SECONDS_BETWEEN_LINES = 1.0
 log = structlog.get_logger(__name__)
 
 
+class Sparse:
+    """Lines that anybody can cause: one a second at most, with how many were left out. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._next_line = 0.0
+        self._unlogged = 0
+
+    def due(self) -> int | None:
+        """Return how many lines were left out since the last one, or None if this one is left out too."""
+        with self._lock:
+            now = time.monotonic()
+            if now < self._next_line:
+                self._unlogged += 1
+                return None
+            self._next_line = now + SECONDS_BETWEEN_LINES
+            unlogged, self._unlogged = self._unlogged, 0
+            return unlogged
+
+
 class Meter(registry.Collector):
     """Counts connections by outcome: accepted (greeted, with TLS and a good certificate where that is
     asked), refused, late.
@@ -28,24 +48,25 @@ class Meter(registry.Collector):
         self._rotating = rotating
         self._lock = threading.Lock()
         self._counts: collections.Counter[str] = collections.Counter(dict.fromkeys(OUTCOMES, 0))
-        self._next_line = 0.0
-        self._untold = 0
+        self._busy = 0
+        self._lines = Sparse()
 
     def count(self, outcome: str) -> None:
         """Count one connection."""
         with self._lock:
             self._counts[outcome] += 1
 
+    def busy(self) -> None:
+        """Count a question that was refused because all threads of the introspection were taken."""
+        with self._lock:
+            self._busy += 1
+
     def refused(self, client: object, reason: str) -> None:
         """Count a handshake that failed and say why, once a second at most: anybody can cause it."""
-        with self._lock:
-            self._counts["refused"] += 1
-            now = time.monotonic()
-            if now < self._next_line:
-                self._untold += 1
-                return
-            self._next_line = now + SECONDS_BETWEEN_LINES
-            untold, self._untold = self._untold, 0
+        self.count("refused")
+        untold = self._lines.due()
+        if untold is None:
+            return
         address = client[0] if isinstance(client, tuple) else client
         log.warning("TLS handshake refused", client=address, reason=reason, untold=untold)
 
@@ -62,6 +83,11 @@ class Meter(registry.Collector):
         for outcome, count in self.counts().items():
             connections.add_metric([outcome], count)
         yield connections
+        yield core.CounterMetricFamily(
+            "topolog_introspection_refused",
+            "Questions answered with 429: too many at once.",
+            self._busy,
+        )
         yield core.GaugeMetricFamily("topolog_open_connections", "Connections open now.", self.connections())
         if self._rotating is None:
             return

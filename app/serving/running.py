@@ -9,8 +9,6 @@ import contextlib
 import dataclasses
 import ipaddress
 import logging
-import os
-import pathlib
 import resource
 import socket
 import ssl
@@ -24,7 +22,19 @@ from gunicorn import arbiter, glogging
 from gunicorn.app import base
 
 from app import settings
-from app.serving import accepting, contexts, deadlines, errors, lifelines, metering, ports, probing
+from app.serving import (
+    accepting,
+    bodies,
+    contexts,
+    deadlines,
+    errors,
+    gates,
+    lifelines,
+    metering,
+    ports,
+    probing,
+    viewing,
+)
 
 if typing.TYPE_CHECKING:
     from gunicorn import config
@@ -33,7 +43,6 @@ MAX_CONNECTIONS = 2048
 SWITCH_SECONDS = 0.0005
 """How long a thread that answers waits, after each read, for one at work behind the scenes; Python's own
 5 ms would be several times the whole answer."""
-SHARED_MEMORY = pathlib.Path("/dev/shm")
 
 log = structlog.get_logger(__name__)
 
@@ -47,9 +56,9 @@ class Options:
     """Where and how to serve.
 
     host, port: where kube-scheduler and operators call. health_port: the plain port for probes and metrics;
-    None for none. threads: how many calls are worked on at a time in each worker; every bind that waits for
+    None for none. threads: how many verbs are worked on at a time in each worker; every bind that waits for
     the API server holds one. graceful_seconds: how long calls may go on after SIGTERM. insecure: plain HTTP
-    and no identities, on the loopback.
+    and no identities, on the loopback. small_body: of bodies with more bytes, few are taken at a time.
     """
 
     host: str = "0.0.0.0"
@@ -60,6 +69,7 @@ class Options:
     workers: int = 1
     graceful_seconds: int = 10
     insecure: bool = False
+    small_body: int = 4 * 1024**2
     limits: deadlines.Deadlines = dataclasses.field(default_factory=deadlines.Deadlines)
 
 
@@ -68,14 +78,17 @@ class Parts:
     """What is served. Each is called in the worker.
 
     load: makes the application. health: makes the application of the plain port, after load.
+    view: makes the application of one more process, which answers at `port`; None for none.
     started: called once the worker is about to serve, the place to start threads. stopping: called as it
     ends.
     """
 
-    load: Callable[[], wsgiref.types.WSGIApplication]
+    load: Callable[[], gates.Gate]
     health: Callable[[], wsgiref.types.WSGIApplication] | None = None
+    view: Callable[[], wsgiref.types.WSGIApplication] | None = None
     started: Callable[[], None] = _nothing
     stopping: Callable[[], None] = _nothing
+    port: viewing.Port | None = None
 
 
 def serve(
@@ -89,11 +102,12 @@ def serve(
 
     `rotating` holds the TLS material; None only with `options.insecure`.
     """
-    check(options, rotating)
-    listener = _health_listener(options) if parts.health else None
-    application = Application(options, parts, rotating, meter or metering.Meter(rotating), listener)
-    arbiter.Arbiter(application).run()
-    raise SystemExit(0)
+    with contextlib.closing(parts.port) if parts.port is not None else contextlib.nullcontext():
+        check(options, rotating)
+        listener = _health_listener(options) if parts.health else None
+        application = Application(options, parts, rotating, meter or metering.Meter(rotating), listener)
+        arbiter.Arbiter(application).run()
+        raise SystemExit(0)
 
 
 @contextlib.contextmanager
@@ -112,7 +126,7 @@ def probed(options: Options, application: wsgiref.types.WSGIApplication) -> Iter
             prober.stop(wait=True)
 
 
-def options_of(server: settings.Server) -> Options:
+def options_of(server: settings.Server, limits: settings.Limits | None = None) -> Options:
     """Return the options that settings ask for."""
     return Options(
         host=server.bind,
@@ -123,6 +137,7 @@ def options_of(server: settings.Server) -> Options:
         workers=server.workers,
         graceful_seconds=server.grace,
         insecure=server.insecure,
+        small_body=(limits or settings.Limits()).names_body,
         limits=deadlines.Deadlines(age=server.connection_age),
     )
 
@@ -146,7 +161,7 @@ def check(options: Options, rotating: contexts.Rotating | None) -> None:
 
 
 class Application(base.BaseApplication):
-    """gunicorn's view of the server. The worker finds `meter` and `limits` here."""
+    """gunicorn's view of the server. The worker finds `meter`, `limits` and `turnstile` here."""
 
     cfg: "config.Config"
 
@@ -160,6 +175,10 @@ class Application(base.BaseApplication):
     ) -> None:
         self.meter = meter
         self.limits = options.limits
+        self.turnstile = bodies.Turnstile(above=options.small_body)
+        self.port = parts.port
+        self.viewing = False
+        """Set in a worker that is the one for the questions."""
         self._options = options
         self._parts = parts
         self._rotating = rotating
@@ -175,7 +194,8 @@ class Application(base.BaseApplication):
         settings: dict[str, object] = {
             "bind": [f"{host}:{options.port}"],
             "worker_class": accepting.Worker,
-            "workers": options.workers,
+            "workers": options.workers + (self._parts.view is not None),
+            "pre_fork": self._forking,
             "threads": options.threads,
             "worker_connections": max_connections(options.threads),
             "keepalive": options.limits.idle,
@@ -192,9 +212,9 @@ class Application(base.BaseApplication):
             "proxy_allow_ips": "",
             "proc_name": "topolog-extender",
         }
-        if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK):
+        if viewing.in_memory():
             # The file by which the master sees that a worker lives: never on a disk.
-            settings["worker_tmp_dir"] = str(SHARED_MEMORY)
+            settings["worker_tmp_dir"] = str(viewing.SHARED_MEMORY)
         if self._rotating is not None:
             settings["certfile"] = str(self._rotating.source.certificate)
             settings["ssl_context"] = self._context
@@ -204,7 +224,13 @@ class Application(base.BaseApplication):
 
     def load(self) -> Callable[..., Iterable[bytes]]:
         """Make the application, in the worker."""
-        return self._parts.load()
+        return self._parts.view() if self.viewing and self._parts.view else self._parts.load()
+
+    def _forking(self, master: arbiter.Arbiter, worker: accepting.Worker) -> None:
+        """Say which of the workers is the one for the questions: the last one, whenever it is replaced."""
+        others = typing.cast(Iterable[accepting.Worker], master.WORKERS.values())
+        serving = sum(not each.viewing for each in others)
+        worker.viewing = self._parts.view is not None and serving >= self._options.workers
 
     def _context(self, _: object, __: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
         if self._rotating is None:
@@ -217,7 +243,7 @@ class Application(base.BaseApplication):
     def _started(self, _: object) -> None:
         sys.setswitchinterval(SWITCH_SECONDS)
         self._parts.started()
-        if self._parts.health and self._health_listener:
+        if self._parts.health and self._health_listener and not self.viewing:
             self._prober = probing.Prober(self._health_listener, self._parts.health())
             self._prober.start()
 

@@ -92,12 +92,13 @@ class Server:
     health_port: int = setting(8081, at_least=1, at_most=65_535)
     """The plain port of /livez, /readyz and /metrics, which serves nothing else."""
     threads: int = setting(64, at_least=2, at_most=1_000)
-    """Threads of each worker: at least 1 + concurrent binds + idle connections of every scheduler, or new
-    connections wait for idle ones."""
+    """Threads of each worker for the verbs: at least 1 + concurrent binds of every scheduler. Idle
+    connections, unfinished requests and questions to the introspection API take none of them."""
     workers: int = setting(1, at_least=1, at_most=64)
-    """Worker processes. A kube-scheduler keeps to one connection, so more of them serve several schedulers,
-    not one faster; each holds the whole state in memory. With more than one there is no /metrics: a scrape
-    would meet one of them by chance. Run replicas instead."""
+    """Worker processes, beside which one more answers the introspection API. A kube-scheduler keeps to one
+    connection, so more of them serve several schedulers, not one faster; each holds the whole state in
+    memory. With more than one there is no /metrics: a scrape would meet one of them by chance. Run replicas
+    instead."""
     connection_age: int = setting(3_600, at_least=10, at_most=604_800)
     """Seconds after which a connection is closed behind its next answer. Callers prove who they are when they
     connect: a certificate that was revoked or has run out is good on an open connection until then."""

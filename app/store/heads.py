@@ -165,14 +165,19 @@ class Head:
         finally:
             self._lock.release()
 
-    @contextmanager
-    def asked(self) -> Iterator[None]:
-        """Ask the store at once what the first catch_up within will want to know, and wait for it only there.
-
-        The answer comes while the caller still finds out what it is about. Never waits, never raises.
-        """
-        self._mine.came = self._asked
+    def ask(self) -> int:
+        """Ask what the first catch_up within ``asked`` will want to know; never waits, never raises."""
+        came = self._asked
         self._ask()
+        return came
+
+    @contextmanager
+    def asked(self, came: int | None = None) -> Iterator[None]:
+        """While a caller finds out what it is about that asked in advance: it waits only in catch_up.
+
+        ``came`` is what ``ask`` returned; without it the store is asked now.
+        """
+        self._mine.came = self.ask() if came is None else came
         try:
             yield
         finally:

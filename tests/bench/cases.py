@@ -10,7 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from tests.bench import benches, calling, end_to_end, peers, populating, rows, syncing
+from tests.bench import benches, calling, end_to_end, peers, populating, rows, syncing, viewing
 
 NODES, PODS = 5_000, 50_000
 MIB = 1024 * 1024
@@ -52,6 +52,31 @@ def whole(bench: benches.Bench) -> Iterator[rows.Row]:
         limit = before * 1.25 + 16 * MIB
         after = _settled(ours.memory, limit)
         yield rows.at_most("memory after whole nodes", "MB", ours=after / MIB, bar=limit / MIB)
+
+
+def viewers(bench: benches.Bench) -> Iterator[rows.Row]:
+    """filter beside viewers that ask heavy questions as fast as they are answered: none may fail."""
+    caller, load = bench.caller(NODES), calling.Load(NODES, bench.calls(600), verbs=["filter"])
+    with bench.ours(NODES, PODS) as ours:
+        caller.measure(dataclasses.replace(load, calls=50), {"ours": ours.url})
+        found: dict[int, list[float]] = {0: [], 8: [], 200: []}
+        for _ in range(3):
+            # In turns, and the middle one of them: a shared machine is not equally fast all the time.
+            for count, figures in found.items():
+                with viewing.crowd(ours.url, bench.tls, bench.folder, count):
+                    figures.append(caller.measure(load, {"ours": ours.url}).targets["ours"]["filter"].p99)
+    alone = statistics.median(found.pop(0))
+    yield rows.told(f"filter, {NODES:,} names, no viewers, p99", "ms", ours=alone)
+    for (count, figures), bar in zip(found.items(), (2.0, 2.5), strict=True):
+        case = f"filter, {NODES:,} names, {count} viewers against none, p99"
+        yield rows.compared(case, "ms", ours=statistics.median(figures), peer=alone, bar=bar)
+
+
+def refusals(_: benches.Bench) -> Iterator[rows.Row]:
+    """What no caller should send, in the size that a call with names may have."""
+    yield rows.at_most(
+        "4 MB of anything, refused", "ms", ours=_measured("refusing", "measure_refusals"), bar=50
+    )
 
 
 def crowd(bench: benches.Bench) -> Iterator[rows.Row]:
@@ -150,6 +175,8 @@ Case = Callable[[benches.Bench], Iterator[rows.Row]]
 DEFAULT: Mapping[str, Case] = {
     "names": names,
     "whole": whole,
+    "viewers": viewers,
+    "refusals": refusals,
     "crowd": crowd,
     "ingest": ingest,
     "placements": placements,

@@ -6,7 +6,9 @@ Run as a process: python -m tests.serving.echoing SETTINGS, a JSON file of `Plan
 import dataclasses
 import json
 import logging
+import os
 import pathlib
+import signal
 import socket
 import sys
 import threading
@@ -19,7 +21,7 @@ import prometheus_client
 
 from app import telemetry
 from app.api import health
-from app.serving import bodies, contexts, deadlines, errors, identities, keystores, metering, running
+from app.serving import contexts, deadlines, errors, gates, identities, keystores, metering, running, viewing
 
 BODY_LIMIT = 4 * 1024 * 1024
 FATAL = b"fail"
@@ -43,6 +45,7 @@ class Plan:
     idle: int = 120
     age: float = 3600.0
     host: str = "127.0.0.1"
+    view: bool = False
 
 
 def main(path: str) -> None:
@@ -85,46 +88,71 @@ def serve(plan: Plan) -> None:
         ),
     )
     roster = identities.Roster(anonymous=identities.ROLES if plan.insecure else ())
+    port = viewing.Port() if plan.view else None
     parts = running.Parts(
-        load=lambda: application(roster, b"x" * plan.reply),
+        load=lambda: application(roster, b"x" * plan.reply, viewing.Remote(port.path) if port else None),
         health=lambda: health.application(
             lambda: {"worker": None if started.is_set() else "not started"},
             registry,
             alone=plan.workers == 1,
         ),
         started=started.set,
+        view=(lambda: seen_elsewhere) if plan.view else None,
+        port=port,
         stopping=lambda: telemetry.log.info("stopping was called"),
     )
     running.serve(options, parts, rotating=rotating, meter=meter)
 
 
-def application(roster: identities.Roster, reply: bytes) -> wsgiref.types.WSGIApplication:
+def application(
+    roster: identities.Roster, reply: bytes, view: wsgiref.types.WSGIApplication | None = None
+) -> gates.Gate:
     def answer(environ: wsgiref.types.WSGIEnvironment, start: wsgiref.types.StartResponse) -> Iterable[bytes]:
-        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
-        caller = roster.authorize(environ, method, path)
-        status, body = 200, reply
-        if isinstance(caller, identities.Denied):
-            status, body = caller.status, json.dumps({"reasonCode": caller.reason_code}).encode()
-        elif method == "POST":
-            data = bodies.read(environ, BODY_LIMIT)
+        if view is not None and environ["PATH_INFO"] not in identities.VERB_PATHS:
+            return view(environ, start)
+        method, path, caller = environ["REQUEST_METHOD"], environ["PATH_INFO"], environ[gates.IDENTITY]
+        body = reply
+        if method == "POST":
+            data = environ["wsgi.input"].read()
             if data == FATAL:
                 raise RuntimeError("this application fails")
             if path == "/apis/v1/simulate":
                 body = json.dumps({key: value for key, value in environ.items() if plain(value)}).encode()
-            elif isinstance(data, bodies.Refusal):
-                status, body = data.status, json.dumps({"reasonCode": data.reason_code}).encode()
             elif not reply:
                 body = json.dumps({"length": len(data), "who": caller.name}).encode()
         elif path == "/apis/v1/slow":
             telemetry.log.info("a slow call began")
             time.sleep(0.5)
             body = b"done"
-        else:
+        elif path != "/apis/v1/large":
             body = json.dumps(seen(environ, caller)).encode()
-        start(f"{status} -", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+        start("200 -", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
         return [body]
 
-    return answer
+    return gates.Gate(answer, roster, lambda _: BODY_LIMIT)
+
+
+def seen_elsewhere(
+    environ: wsgiref.types.WSGIEnvironment, start: wsgiref.types.StartResponse
+) -> Iterable[bytes]:
+    """The application of the process that answers questions."""
+    path = environ["PATH_INFO"]
+    if path == "/apis/v1/slow":
+        telemetry.log.info("a slow call began")
+        time.sleep(0.5)
+    elif path == "/apis/v1/fatal":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif path == "/apis/v1/fails":
+        raise RuntimeError("this application fails")
+    told = {
+        "who": environ[gates.IDENTITY].name,
+        "query": environ["QUERY_STRING"],
+        "body": environ["wsgi.input"].read().decode(),
+        "pid": os.getpid(),
+        "nice": os.getpriority(os.PRIO_PROCESS, 0),
+    }
+    start("200 OK", [("Content-Type", "application/json"), ("X-Here", "yes")])
+    return [json.dumps(told).encode()]
 
 
 def plain(value: object) -> bool:

@@ -1,6 +1,7 @@
 """Clients that mean no good hold up nobody else: none of them keeps a thread."""
 
 import contextlib
+import json
 import socket
 import ssl
 from collections.abc import Iterator
@@ -172,3 +173,95 @@ def test_a_head_without_end_is_refused(server: servers.Server) -> None:
         connection.sendall(b"GET /apis/v1/nodes HTTP/1.1\r\nX-Long: " + b"x" * 100_000)
         assert connection.recv(12) == b"HTTP/1.1 431"
     assert answered(server)
+
+
+HEAD = b"%b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("role", "line", "answer"),
+    [
+        # Nothing of these is answered before the body is there, or its deadline has passed.
+        ("scheduler", b"POST /filter", b""),
+        ("viewer", b"GET /apis/v1/nodes", b""),
+        # These are answered at once: nobody may make such a call.
+        ("scheduler", b"GET /apis/v1/nodes", b"HTTP/1.1 403"),
+        ("viewer", b"POST /filter", b"HTTP/1.1 403"),
+        ("viewer", b"GET /nowhere", b"HTTP/1.1 403"),
+        ("nobody", b"GET /apis/v1/nodes", b"HTTP/1.1 403"),
+    ],
+)
+def test_a_body_that_does_not_come_holds_no_thread(
+    start: Starts, role: str, line: bytes, answer: bytes
+) -> None:
+    server = start(threads=2)
+    servers.sign(server.certificates, "nobody", uris=("spiffe://elsewhere/nobody",))
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(server.connect(role)) for _ in range(70)]
+        for each in held:
+            each.sendall(HEAD % (line, 1))
+        for _ in range(10):
+            assert answered(server)
+        if answer:
+            assert all(each.recv(12) == answer for each in held)
+            assert all(closed(each) for each in held)
+        else:
+            assert all(ssl_is_open(each) for each in held), (
+                "they were closed before the threads could be held"
+            )
+        assert f"topolog_open_connections {0 if answer else 70}.0" in settled(server, 0 if answer else 70)
+
+
+def settled(server: servers.Server, connections: int) -> str:
+    """The metrics, once so many connections are open."""
+    line = f"topolog_open_connections {connections}.0"
+    servers.eventually(lambda: line in metrics(server), line)
+    return metrics(server)
+
+
+def test_answers_that_are_not_read_hold_no_thread(start: Starts) -> None:
+    server = start(threads=2, reply=8_000_000)
+    with contextlib.ExitStack() as stack:
+        slow = [
+            stack.enter_context(server.connect(role)) for role in ("scheduler", "viewer") for _ in range(8)
+        ]
+        for index, each in enumerate(slow):
+            # Requests in a row: the answers to them are far more than the kernel keeps.
+            line = b"POST /filter" if index < 8 else b"GET /apis/v1/large"
+            each.sendall(HEAD % (line, 2) + b"{}" + HEAD % (line, 2) + b"{}")
+        server.process.wait_for("Booting worker")
+        for _ in range(5):
+            with server.client() as client:
+                client.connection.request("POST", "/filter", b"{}", {"Content-Type": "application/json"})
+                response = client.connection.getresponse()
+                assert (response.status, len(response.read())) == (200, 8_000_000)
+        assert 'outcome="late"} 0.0' in metrics(server), "all of this was before the first deadline"
+        # Who reads gets all of both answers; who does not is closed, without a thread either.
+        reader = slow[0].makefile("rb")
+        for _ in range(2):
+            assert reader.readline().startswith(b"HTTP/1.1 200")
+            length = next(
+                int(line[16:]) for line in iter(reader.readline, b"") if line.startswith(b"Content-Le")
+            )
+            while reader.readline() != b"\r\n":
+                pass
+            assert reader.read(length) == b"x" * 8_000_000
+        late = f'outcome="late"}} {len(slow) - 1}.0'
+        servers.eventually(lambda: late in metrics(server), late)
+
+
+def test_denied_calls_are_logged_with_a_bound(start: Starts) -> None:
+    server = start()
+    for _ in range(30):
+        with server.client("viewer") as client:
+            assert client.ask("POST", "/filter", b"{}")[0] == 403
+    lines = [json.loads(line) for line in server.process.lines if "call denied" in line]
+    assert 1 <= len(lines) < 30
+    servers.eventually(lambda: denied_later(server), "a line that says how many were left out")
+
+
+def denied_later(server: servers.Server) -> bool:
+    with server.client("viewer") as client:
+        assert client.ask("POST", "/filter", b"{}")[0] == 403
+    lines = [json.loads(line) for line in server.process.lines if "call denied" in line]
+    return any(line["unlogged"] > 0 for line in lines)

@@ -1,14 +1,43 @@
 """What happens around the body of a verb's call."""
 
 import contextlib
+import io
 import wsgiref.types
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
 from app.api import extender, mounting
 from tests.verbs import replicas
+
+
+class Body(io.BytesIO):
+    """A body that is read."""
+
+    def __init__(self, happened: list[str]) -> None:
+        super().__init__(b"no JSON")
+        self._happened = happened
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self._happened.append("read")
+        return super().read(size)
+
+
+class State:
+    """In the place of the follower: what is asked of it."""
+
+    def __init__(self, happened: list[str]) -> None:
+        self._happened = happened
+
+    def ask(self) -> int:
+        self._happened.append("asked")
+        return 7
+
+    @contextlib.contextmanager
+    def asked(self, came: int | None = None) -> Iterator[None]:
+        self._happened.append(f"answering {came}")
+        yield
+        self._happened.append("answered")
 
 
 @pytest.mark.parametrize(
@@ -20,19 +49,6 @@ def test_the_state_is_asked_for_before_the_body_has_come(
     happened: list[str] = []
     replica = shop.replica()
 
-    @contextlib.contextmanager
-    def asked() -> Iterator[None]:
-        happened.append("asked")
-        yield
-        happened.append("answered")
-
-    def read(_: wsgiref.types.WSGIEnvironment, __: int) -> bytes:
-        happened.append("read")
-        return b"no JSON"
-
-    def passing(_: wsgiref.types.WSGIEnvironment) -> AbstractContextManager[None]:
-        return nullcontext()
-
     def nothing(_: wsgiref.types.WSGIEnvironment, __: wsgiref.types.StartResponse) -> Iterable[bytes]:
         raise AssertionError("a verb was handed on")
 
@@ -40,9 +56,15 @@ def test_the_state_is_asked_for_before_the_body_has_come(
         happened.append(status)
         return lambda _: None
 
-    verbs = extender.Extender(replica.context, replica.clock.monotonic, asked)
-    mounted = mounting.Mounted(
-        nothing, verbs, read=read, passing=passing, names_limit=1_000, nodes_limit=1_000
-    )
-    mounted({"PATH_INFO": f"/{verb}", "REQUEST_METHOD": "POST"}, start)
-    assert happened == [*(["asked"] * asks), "read", *(["answered"] * asks), "400 Bad Request"]
+    verbs = extender.Extender(replica.context, replica.clock.monotonic, State(happened))
+    mounted = mounting.Mounted(nothing, verbs, names_limit=1_000, nodes_limit=1_000)
+    environ = {"PATH_INFO": f"/{verb}", "REQUEST_METHOD": "POST", "wsgi.input": Body(happened)}
+    mounted.coming(environ)
+    assert happened == ["asked"] * asks
+    mounted(environ, start)
+    assert happened == [
+        *(["asked", "answering 7"] * asks),
+        "read",
+        *(["answered"] * asks),
+        "400 Bad Request",
+    ]
