@@ -71,7 +71,7 @@ class _Ready:
     made: model.Position | None = None
     """This call's own placement; None if the pod needs none."""
     version: str = ""
-    """The pod's resourceVersion, which that placement names and the Binding carries."""
+    """The pod's resourceVersion, which that placement names and the Binding carries; empty without one."""
     bound: bool = False
     """The pod is known to be bound to the node already."""
 
@@ -168,7 +168,7 @@ class _Attempt:
                     raise errors.StateAway(
                         f"topolog: the store is away ({away}); nothing was bound"
                     ) from away
-                return _Ready(self._context.state.snapshot, version=self._version)
+                return _Ready(self._context.state.snapshot)
         except kube_errors.KubeError as problem:
             text = f"the API server cannot be asked about the pod ({problem}); nothing was bound"
             raise errors.StateAway(f"topolog: {text}") from problem

@@ -42,6 +42,8 @@ FAULTS = (
     "never",
     "late",
     "late",
+    "late",
+    "late",
     "lost",
 )
 """What becomes of a Binding: carried out, or not, or later, and answered by the server, by a proxy or not."""
@@ -176,6 +178,8 @@ class Client(clients.Client):
         self._under_way = under_way
         self._refusal = 0
         """The status with which the next Binding is refused."""
+        self._parted = False
+        """The next Binding gets no answer and is never carried out."""
         self._attempts = 0
         self.latest = math.inf
         """The moment until which the call under way may send its Binding: others count on that."""
@@ -264,10 +268,13 @@ class Client(clients.Client):
             self._between("after a Binding")
 
     def _carried_out(self, request: requests.Request, timeout: float) -> connections.Answer:
+        if self._parted:
+            self._parted = False
+            raise connections.Silent
         if self._refusal:
             status, self._refusal = self._refusal, 0
             return refusal(status)
-        if not self._faults.strike(2.0):
+        if not self._faults.strike(3.0):
             return self._cluster.send(request)
         die = self._faults.die
         match die.choice(FAULTS):
@@ -288,7 +295,10 @@ class Client(clients.Client):
             case "redirected":
                 return 307, b"<html>elsewhere</html>"
             case "late":
-                late = die.uniform(timeout, timeout + self._under_way)
+                # Mostly it is the network: the repetition does not get through either.
+                self._parted = die.random() < 0.7
+                beyond = die.choice((UNDER_WAY, self._under_way))
+                late = die.uniform(timeout, timeout + beyond)
                 self._clock.later(late, lambda: self._arrived(request))
             case "lost":
                 self._arrived(request)

@@ -324,12 +324,6 @@ BUGS = (
         "return _Ready(snapshot, standing.made, self._version)",
     ),
     Bug(
-        "an unbound pod proves that its Binding is void",
-        "workers.settling:Settler._evidence",
-        "if binding.outdates(placement.resource_version, found.version):",
-        "if True:",
-    ),
-    Bug(
         "an old promise is released although the pod runs",
         "workers.settling:Settler._evidence",
         "if found.pod.node:",
