@@ -401,10 +401,9 @@ class Simulation:
 
     def _hand_over(self) -> None:
         """Who has recorded a loss is told to end before it has settled, and somebody else leads."""
-        idle = self._idle()
-        if not idle:
+        recorder = next((one for one in self._idle() if one.leads), None)
+        if recorder is None:
             return
-        recorder = self.die.choice(idle)
         with self._at_work(recorder):
             recorder.turn()
             if recorder.leads or not recorder.handed_over():
@@ -418,12 +417,11 @@ class Simulation:
 
     def _recorded_through(self) -> None:
         """A recorder hears everything that there is to be heard."""
-        idle = self._idle()
-        if idle:
-            recorder = next((one for one in idle if one.leads), idle[0])
+        for recorder in sorted(self._idle(), key=lambda one: not one.leads):
             with self._at_work(recorder):
                 if recorder.leads or recorder.begin():
                     self._heard(recorder)
+                    return
 
     def _lose_a_term(self) -> None:
         """A recorder is frozen, another one records and dies, the store loses that; the first one goes on."""
