@@ -228,11 +228,13 @@ class Simulation:
 
     def between(self, what: str) -> None:
         """Others take their steps while somebody waits."""
-        if self._calm or self._depth > DEPTH or self.die.random() > 0.25:
+        if self._calm or self._depth > DEPTH:
+            return
+        if what == "before a Binding" and self._fails_over and self.die.random() < 0.4:
+            self._lose_a_placement()
+        if self.die.random() > 0.25:
             return
         self.tell(f"meanwhile ({what}):")
-        if what == "before a Binding" and self._fails_over and self.die.random() < 0.5:
-            self._lose_a_placement()
         if self._fails_over and self.die.random() < 0.1:
             # What somebody has just read or written is lost before he goes on from it.
             self._fail_over()
@@ -391,13 +393,17 @@ class Simulation:
 
     def _lose_a_placement(self) -> None:
         """The store fails over between a placement and its Binding, and people want more pods at once."""
-        self._fail_over(now=True)
-        if self.die.random() < 0.5:
-            self._hand_over()
-        for _ in range(3):
-            self._recorded_through()
-        for _ in range(3):
-            self._bind()
+        self._depth += 1
+        try:
+            self._fail_over(now=True)
+            if self.die.random() < 0.5:
+                self._hand_over()
+            for _ in range(3):
+                self._recorded_through()
+            for _ in range(3):
+                self._bind()
+        finally:
+            self._depth -= 1
 
     def _hand_over(self) -> None:
         """Who has recorded a loss is told to end before it has settled, and somebody else leads."""
