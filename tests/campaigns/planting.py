@@ -211,8 +211,8 @@ BUGS = (
     Bug(
         "appends go on in a server that nobody vouches for",
         LUA,
-        "if needed and needed ~= server_run() then",
-        "if false then",
+        "(needed and needed ~= server_run())",
+        "(false)",
     ),
     Bug(
         "what was decided before a restart is appended after it",

@@ -236,11 +236,13 @@ class Simulation:
 
     def between(self, what: str) -> None:
         """Others take their steps while somebody waits."""
-        if self._calm or self._depth > DEPTH or self.die.random() > 0.25:
+        if self._calm or self._depth > DEPTH:
+            return
+        if what == "before a Binding" and self._fails_over and self.die.random() < 0.4:
+            self._lose_a_placement()
+        if self.die.random() > 0.25:
             return
         self.tell(f"meanwhile ({what}):")
-        if what == "before a Binding" and self._fails_over and self.die.random() < 0.5:
-            self._lose_a_placement()
         if self._fails_over and self.die.random() < 0.1:
             # What somebody has just read or written is lost before he goes on from it.
             self._fail_over()
@@ -409,20 +411,23 @@ class Simulation:
 
     def _lose_a_placement(self) -> None:
         """The store fails over between a placement and its Binding, and people want more pods at once."""
-        self._fail_over(now=True)
-        if self.die.random() < 0.5:
-            self._hand_over()
-        for _ in range(3):
-            self._recorded_through()
-        for _ in range(3):
-            self._bind()
+        self._depth += 1
+        try:
+            self._fail_over(now=True)
+            if self.die.random() < 0.5:
+                self._hand_over()
+            for _ in range(3):
+                self._recorded_through()
+            for _ in range(3):
+                self._bind()
+        finally:
+            self._depth -= 1
 
     def _hand_over(self) -> None:
         """Who has recorded a loss is told to end before it has settled, and somebody else leads."""
-        idle = self._idle()
-        if not idle:
+        recorder = next((one for one in self._idle() if one.leads), None)
+        if recorder is None:
             return
-        recorder = self.die.choice(idle)
         with self._at_work(recorder):
             recorder.turn()
             if recorder.leads or not recorder.handed_over():
@@ -436,12 +441,11 @@ class Simulation:
 
     def _recorded_through(self) -> None:
         """A recorder hears everything that there is to be heard."""
-        idle = self._idle()
-        if idle:
-            recorder = next((one for one in idle if one.leads), idle[0])
+        for recorder in sorted(self._idle(), key=lambda one: not one.leads):
             with self._at_work(recorder):
                 if recorder.leads or recorder.begin():
                     self._heard(recorder)
+                    return
 
     def _lose_a_term(self) -> None:
         """A recorder is frozen, another one records and dies, the store loses that; the first one goes on."""

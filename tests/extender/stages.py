@@ -231,13 +231,15 @@ class Stage:
         return str(found["spec"].get("nodeName", ""))
 
     def seen(self) -> snapshots.Snapshot:
-        """Wait until the log holds what the API server has."""
-        snapshot = waiting.eventually(self._level, "the log holds what the API server has")
+        """Wait until the log holds what the API server has: longer after a restart of the store."""
+        snapshot = waiting.eventually(self._level, "the log holds what the API server has", within=40.0)
         assert snapshot is not None
         return snapshot
 
     def _level(self) -> snapshots.Snapshot | None:
         snapshot = self.store.follower.catch_up()
+        if snapshot.unlisted or self.store.log.standing().restarted:
+            return None
         pods = {pod.uid: pod for pod in self._read("pods", decoding.pod)}
         nodes = {node.name: node for node in self._read("nodes", decoding.node)}
         policies = {one.key: one for one in self._read("workloadpolicies", decoding.policy)}

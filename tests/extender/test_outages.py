@@ -116,6 +116,7 @@ def test_without_the_store(
     stage.server.start()
     for one in stage.replicas:
         one.ready()
+    stage.seen()
     caller = stage.caller()
     reply = caller.post("/filter", stages.request(pods["hard"], *names)).json
     assert (reply["Error"], reply["NodeNames"]) == ("", [names[0]])
