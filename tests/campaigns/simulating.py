@@ -129,11 +129,6 @@ class Simulation:
         assert compacting is not None
         self._compactor = parts.compactor(compacting, self.clock, patient=self.die.random() < 0.5)
         self._start_recorder()
-        if self._selected:
-            # A pod names no policy here: that one selects it is known only once the policies are listed.
-            share, self.faults.share = self.faults.share, 0.0
-            self._drain()
-            self.faults.share = share
         self.clock.waiting = lambda: self.between("waiting")
         self._calm = False
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.domain import model
+from app.domain import events, model
 from app.framework import running
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from tests.scenarios import clusters, driving
@@ -139,6 +139,8 @@ def test_an_eviction_that_one_of_several_quotas_makes_useless_is_dropped() -> No
 
 def test_without_the_store_only_what_no_known_required_policy_selects_passes() -> None:
     small = cluster(clusters.policy({"host": 9}, required=True), clusters.policy(name="soft"))
+    assert not SELECTED.soft(clusters.pod("next"), small.snapshot)  # what is not listed may select it
+    small.take(*(events.Relisted(kind, since="", until="1", reason="first list") for kind in model.KINDS))
     soft = clusters.pod("next", {clusters.LABEL: "soft", "app": "x"})
     assert not SELECTED.soft(clusters.pod("next", PLAIN), small.snapshot)
     assert SELECTED.soft(clusters.pod("next"), small.snapshot)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from app.kube import binding
 from app.store import embedded
 from tests.verbs import replicas
 
@@ -23,7 +24,7 @@ def test_nothing_is_bound_before_its_placement_is_on_disk(tmp_path: Path, cluste
             replica.store.client.config_set("appendfsync", "always")
             # As after a bind that ended in between: the same place again, once nothing of it is under way.
             assert "another call" in replica.bind(first, "h1")
-            replica.clock.ahead += 60.0
+            replica.clock.ahead += binding.UNFENCED
             assert replica.bind(first, "h1") == ""
             assert shop.bound(first) == "h1"
             assert replica.count("host") == 1
