@@ -88,6 +88,7 @@ class Connection:
         self._server = server
         self._came = b""
         self._sending: deque[memoryview] = deque()
+        self._corked = False
         self._drained = 0
         accepted.setblocking(False)
         # Without it, an answer in two writes waits for the client's delayed acknowledgement: 40 ms a call.
@@ -190,8 +191,8 @@ class Connection:
                 self._sending[0] = piece[sent:]
                 continue
             self._sending.popleft()
-            if len(piece) > deadlines.RECORD:
-                self._cork(False)
+        if self._corked:
+            self._cork(False)
         return True
 
     @property
@@ -241,5 +242,6 @@ class Connection:
 
         Each record is a write of its own: without this, each would wake the client.
         """
+        self._corked = held
         if CORK is not None and self.sock.family != socket.AF_UNIX:
             self.sock.setsockopt(socket.IPPROTO_TCP, CORK, held)
