@@ -18,7 +18,10 @@ PrivateKey = keys.PrivateKeyTypes
 def flaw_of_server(certificate: x509.Certificate, key: PrivateKey, now: datetime.datetime) -> str | None:
     """Say why a server with this certificate and key would be of no use, or None."""
     if public_bytes(certificate.public_key()) != public_bytes(key.public_key()):
-        return "the private key does not belong to the certificate (is one of them still the old one?)"
+        return (
+            f"the private key does not belong to the certificate, whose serial is {certificate.serial_number:x}"
+            " (is one of them still the old one?)"
+        )
     if flaw := flaw_of_time(certificate, now):
         return flaw
     if not hosts(certificate):

@@ -198,14 +198,16 @@ def test_certificates_change_under_load_without_a_lost_call(
     callers = [Caller(dataclasses.replace(server, certificates=clients)) for _ in range(2)]
     for caller in callers:
         caller.start()
-    with server.client("viewer") as kept:
-        assert kept.ask("GET", "/apis/v1/nodes")[0] == 200
-        for _ in range(2):
-            renew_in_two_steps(server, certificates, callers)
-        assert kept.ask("GET", "/apis/v1/nodes")[0] == 200
-    for caller in callers:
-        caller.enough.set()
-        caller.join()
+    try:
+        with server.client("viewer") as kept:
+            assert kept.ask("GET", "/apis/v1/nodes")[0] == 200
+            for _ in range(2):
+                renew_in_two_steps(server, certificates, callers)
+            assert kept.ask("GET", "/apis/v1/nodes")[0] == 200
+    finally:
+        for caller in callers:
+            caller.enough.set()
+            caller.join()
     assert [caller.failures for caller in callers] == [[], []]
     renewals = sum("TLS files renewed" in line for line in server.process.lines)
     assert renewals >= 2
