@@ -19,7 +19,7 @@ def flaw_of_server(certificate: x509.Certificate, key: PrivateKey, now: datetime
     """Say why a server with this certificate and key would be of no use, or None."""
     if public_bytes(certificate.public_key()) != public_bytes(key.public_key()):
         return (
-            f"the private key does not belong to the certificate, whose serial is {certificate.serial_number:x}"
+            f"the private key does not belong to the certificate, serial {certificate.serial_number:x}"
             " (is one of them still the old one?)"
         )
     if flaw := flaw_of_time(certificate, now):

@@ -95,11 +95,16 @@ def read_known(text: str) -> Known | None:
     return Known(parts[0], int(parts[1]), int(parts[2]) if parts[2].isdigit() else None)
 
 
-def read_lost(text: str) -> Known | None:
-    """The store's own note: ``INCARNATION OFFSET KEPT``."""
+def read_lost(text: str, incarnation: str, head: int) -> Known | None:
+    """The store's own note: ``INCARNATION OFFSET KEPT``; None if it holds none.
+
+    Of a damaged note all that is known is that entries may be lost behind the head of the incarnation.
+    """
+    if not text:
+        return None
     parts = text.split(" ")
     if len(parts) != 3 or not parts[1].isdigit() or not parts[2].isdigit():
-        return None
+        return Known(incarnation, head + 1, kept=head)
     return Known(parts[0], int(parts[1]), kept=int(parts[2]))
 
 

@@ -257,16 +257,16 @@ class Log:
             now: Any = self._client.time()
             about: Any = self._client.info("server")
         meta = self._hash(self._names.meta)
-        incarnation = meta.get("incarnation", "")
+        incarnation, head = meta.get("incarnation", ""), int(meta.get(keys.HEAD, "0"))
         if incarnation != self.incarnation:
             lineages.prove(self._client, self._names, incarnation)
         return incarnations.Standing(
             incarnation=incarnation,
-            head=int(meta.get(keys.HEAD, "0")),
+            head=head,
             epoch=meta.get("epoch", ""),
             writer=meta.get("writer", ""),
             former=meta.get("former", ""),
-            lost=incarnations.read_lost(meta.get("lost", "")),
+            lost=incarnations.read_lost(meta.get("lost", ""), incarnation, head),
             recorded_ms=int(meta.get("recorded", "0")),
             run=connecting.text(about["run_id"]),
             vouched=meta.get(keys.RUN, ""),

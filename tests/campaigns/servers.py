@@ -6,6 +6,7 @@ another one, for the functions in it and for whoever asks.
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 from unittest import mock
 
 import redis
@@ -40,8 +41,11 @@ class Server:
         text = opening.library()
         assert text.count(f"run or {_ASKED}") == 1
 
-        def info(*_: object) -> dict[str, str]:
-            return {"run_id": str(self._run)}
+        asked = redis.Redis.info
+
+        def info(client: redis.Redis, *sections: str) -> dict[str, object]:
+            answer: Any = asked(client, *sections)
+            return {**answer, "run_id": str(self._run)}
 
         with (
             mock.patch.object(opening, "library", return_value=text.replace(f"run or {_ASKED}", _PLAYED)),
