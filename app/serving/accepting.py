@@ -8,7 +8,6 @@ client does not take of its answer at once is sent by the loop.
 
 import errno
 import functools
-import os
 import selectors
 import socket
 import ssl
@@ -71,7 +70,7 @@ class Worker(gthread.ThreadWorker):
             return
         for listener in self.sockets:
             listener.close()
-        os.nice(viewing.NICENESS)
+        viewing.give_way()
         served: Any = self.app
         viewing.Answering(served.port.listener, cast(Any, self.wsgi)).run(self._goes_on)
 

@@ -27,6 +27,7 @@ import structlog
 from app.serving import gates, identities
 
 NICENESS: Final = 10
+"""Where there is no policy for idle time."""
 ANSWER_SECONDS: Final = 30.0
 """How long a question may take; then its connection is given up."""
 LOOK_SECONDS: Final = 0.5
@@ -40,6 +41,19 @@ log = structlog.get_logger(__name__)
 def in_memory() -> bool:
     """Return whether files can be kept in memory: a read-only container has no other place for them."""
     return SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK)
+
+
+def give_way() -> None:
+    """Let this process run in the time that nothing else on the machine's cores asks for.
+
+    A lower priority alone does not do: Linux lets a process that computes finish its slice of some
+    milliseconds, which is more than a whole call of a verb takes. Only SCHED_IDLE is preempted at once.
+    """
+    os.nice(NICENESS)
+    if sys.platform == "linux":
+        # A container may forbid it; then the niceness has to do.
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 class Question(msgspec.Struct, array_like=True):

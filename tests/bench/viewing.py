@@ -107,6 +107,7 @@ class Viewers:
 
 def main(port: str, tls: str, count: str) -> None:
     os.nice(NICENESS)
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     viewers = Viewers(int(port), pathlib.Path(tls), int(count))
     viewers.start()
     print("ready", flush=True)
