@@ -133,8 +133,8 @@ class Office:
         self._tenure: electing.Tenure | None = None
         self._pause = _PAUSE
         self._reason = _FIRST_LIST
-        self._entered = False
-        """The log says that this process leads."""
+        self._entered: electing.Tenure | None = None
+        """The tenure that this process has entered in the log."""
         self.trouble = ""
         """What keeps this process from taking or keeping the post."""
 
@@ -159,12 +159,14 @@ class Office:
         Empty before this process has entered its election in the log: until then the predecessor's stands.
         """
         seen = self._log.seen
-        return str(seen) if self._entered and seen.offset else ""
+        # After a pause the Lease may be held for another tenure already: what its last holder noted is newer.
+        entered = self._entered is not None and self._entered == self._elector.tenure
+        return str(seen) if entered and seen.offset else ""
 
     def take(self) -> Term | None:
         """Stand by until this process leads and the log is whole; None once stopped."""
         while not self._stopped.is_set():
-            self._tenure, self._entered = None, False
+            self._tenure = self._entered = None
             telemetry.metrics.LEADER.set(0)
             tenure = self._elector.wait(_LOOK)
             try:
@@ -190,7 +192,7 @@ class Office:
 
     def heal(self, problem: errors.Fenced | errors.Rewound) -> None:
         """Find out what an append that was refused means, and do what this process may do about it."""
-        self._tenure, self._entered = None, False
+        self._tenure = self._entered = None
         try:
             if isinstance(problem, errors.Fenced):
                 self._fenced(problem)
@@ -252,7 +254,7 @@ class Office:
                 self._reason = "the store was restarted"
             snapshot = self._follower.catch_up(timeout=60.0)
             # Nothing is decided before the successor would miss this if it were lost.
-            self._entered = True
+            self._entered = tenure
             if not self._elector.confirm():
                 return None
         if not self._settled(tenure, snapshot):

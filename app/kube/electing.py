@@ -127,13 +127,13 @@ class Elector:
     def resign(self) -> None:
         """Give the Lease up, so that somebody else need not wait for it; it may be had again."""
         with self._lock:
-            tenure, known = self._tenure, self._known
+            tenure, known, note = self._tenure, self._known, self.note()
             self._tenure = None
             if tenure is None or known is None or known["spec"].get("holderIdentity") != self.identity:
                 return
             try:
                 spec = self._written(known, holder="", number=tenure.number)
-                note = self.note() or leases.note(known, NOTE)
+                note = note or leases.note(known, NOTE)
                 self._take_note(self._lease.write(known, spec, {NOTE: note}))
             except errors.KubeError as problem:
                 self.trouble = str(problem)

@@ -11,7 +11,7 @@ import pytest
 from structlog import testing
 
 from app.domain import events
-from app.kube import binding, electing, errors
+from app.kube import binding, electing, errors, leases
 from app.kube import connecting as kube_connecting
 from app.store import codecs, connecting, embedded, incarnations, keys, logs, opening
 from app.store import errors as store_errors
@@ -691,3 +691,31 @@ def test_a_recorder_asks_what_its_predecessor_knew_of_an_incarnation_that_it_beg
     lead(first)
     told = [one for one in world.events() if isinstance(one, events.StoreRewound)]
     assert [(one.lost_from, one.lost_to) for one in told[1:]] == [(kept + 1, lost)]
+
+
+def test_a_leader_that_was_paused_leaves_the_note_of_the_one_between(world: World) -> None:
+    """It holds the Lease again before its own loop notices, and what it had read is older."""
+    first = world.recorder("first")
+    assert first.elector is not None
+    first.freeze(True)
+    world.clock.advance(parts.TERMS.lease + 1.0)
+    second = parts.Recorder(world.store(), world.way(), world.clock, random.Random(0), "second")
+    while not second.begin():
+        world.clock.advance(parts.TERMS.retry)
+    world.hear(second)
+    world.cluster.pod("web-1")
+    world.hear(second)
+    head = second.store.log.head().offset
+    world.clock.advance(parts.TERMS.retry)  # leaves its note
+    second.close()
+    first.freeze(False)
+    for _ in range(4):
+        # Its elector takes the Lease again, and renews it; the recorder itself does nothing yet.
+        world.clock.advance(parts.TERMS.lease)
+        first.elector.turn()
+        first.elector.turn()
+    assert first.elector.tenure is not None
+    note = leases.note(world.cluster.objects.get("leases", ("topolog", "recorder")), "topolog.io/known")
+    known = incarnations.read_known(note)
+    assert known is not None
+    assert known.offset == head
