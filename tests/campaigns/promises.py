@@ -175,7 +175,15 @@ class Watchdog:
             self._excused = True
         self._doubtful = doubted
         self._unseen |= loss is not None and not doubted
-        self._noted = note is not None and self.gone((note.incarnation, note.offset, note.at_ms or 0))
+        # What was named by the event that began this incarnation need not be named again.
+        self._noted = (
+            note is not None
+            and self.gone((note.incarnation, note.offset, note.at_ms or 0))
+            and any(
+                one.incarnation == note.incarnation and one.first <= note.offset <= one.last
+                for one in self.losses
+            )
+        )
         until = self._monotonic() + UNDER_WAY
         for uid, (pod, node) in before.placements.items():
             if self.fold.placements.get(uid, (pod, ""))[1] != node:
