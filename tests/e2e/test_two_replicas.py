@@ -44,7 +44,10 @@ def recounted(cluster: clusters.Cluster) -> dict[str, int]:
 
 
 def agree(cluster: clusters.Cluster, topolog: installations.Installation) -> None:
-    """Within 30 s each extender, the store and the API server count the same, and it is the quota."""
+    """Each extender, the store and the API server count the same, and it is the quota.
+
+    A placement whose Binding may still be carried out is counted until the pod is written to, 75 s at most.
+    """
 
     def look() -> list[dict[str, int]]:
         with contextlib.suppress(urllib3.exceptions.HTTPError, AssertionError):
@@ -53,7 +56,7 @@ def agree(cluster: clusters.Cluster, topolog: installations.Installation) -> Non
         return []
 
     waiting.eventually(
-        lambda: look() == [{"host": QUOTA}] * 4, "all count the same", within=30, every=0.2, seen=look
+        lambda: look() == [{"host": QUOTA}] * 4, "all count the same", within=120, every=0.2, seen=look
     )
 
 
