@@ -1,5 +1,5 @@
-# Everything here works on a machine with make and Python 3.11 or later, and nothing else installed by hand: the
-# environment is made from requirements.lock, and made anew when that changes. `make help` lists what there is.
+# All targets work on a machine with make and Python 3.11 or later: the environment is created from requirements.lock
+# and recreated when that changes. `make help` lists the targets.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -7,34 +7,37 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
-# Names the lock that the environment was made from.
+# Marks the environment as created from the current lock.
 STAMP := $(VENV)/.made-from-the-lock
 PYTEST := $(BIN)/python -m pytest
 TARGET ?=
+# Number of test processes; tests mostly wait for servers. 0 runs the tests in pytest's own process, for debuggers.
+# All tests of a file run in one process, because they may share expensive fixtures.
+WORKERS ?= 2
 
-# A recorded cluster trace, where there is one beside the project; a generated one is used otherwise.
+# A recorded cluster trace beside the project, if any; otherwise a generated one is used.
 TRACE := $(wildcard ../shared/data/openb)
 ifneq ($(TRACE),)
 export TOPOLOG_TRACE ?= $(abspath $(TRACE))
 endif
 
 .PHONY: help
-help: ## Say what can be made
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: env
-env: $(STAMP) ## Make the environment, .venv, which the others make on their way
+env: $(STAMP) ## Create the environment .venv (other targets do so if needed)
 
 .PHONY: demo
-demo: $(STAMP) ## Show it all at work: store, simulated cluster, scheduler, policies
+demo: $(STAMP) ## Run all components: store, simulated cluster, scheduler, policies
 	$(BIN)/topolog demo $(TARGET)
 
 .PHONY: test
 test: $(STAMP) ## Run the tests that need no Kubernetes
-	$(PYTEST) -m "not e2e and not campaign" $(TARGET)
+	$(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not e2e and not campaign" $(TARGET)
 
 .PHONY: lint
-lint: $(STAMP) ## Check style, types, import contracts, the lock and the tracked files
+lint: $(STAMP) ## Check style, types, import contracts, the lock and tracked files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -56,23 +59,23 @@ bench-e2e: go $(STAMP) ## Measure with a real kube-scheduler (needs Go)
 
 .PHONY: go
 go:
-	@command -v go >/dev/null || { echo "This builds the Kubernetes control plane, or a peer to measure against, and" \
-	  "needs Go 1.26 or later: install golang from your distribution or from go.dev/dl," \
-	  "and see that 'go version' answers." >&2; exit 1; }
+	@command -v go >/dev/null || { echo "This target builds the Kubernetes control plane or a peer for benchmarks, and" \
+	  "requires Go 1.26 or later: install golang from your distribution or from go.dev/dl," \
+	  "and check that 'go version' works." >&2; exit 1; }
 
 .PHONY: campaign
 campaign: $(STAMP) ## Run the large seeded tests
 	$(PYTEST) -m campaign --timeout 7200 $(TARGET)
 
 .PHONY: docs
-docs: $(STAMP) ## Write anew the reference pages that are generated
-	$(BIN)/python -m tests.project.generating
+docs: $(STAMP) ## Regenerate the reference pages
+	$(BIN)/python -m tests.project.reference_pages
 
 COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 
 .PHONY: lock
-lock: $(STAMP) ## Write the locks anew from setup.cfg: of the environment, and of the image
+lock: $(STAMP) ## Regenerate the locks of the environment and the image from setup.cfg
 	$(COMPILE) --extra dev --extra embedded --output-file requirements.lock setup.cfg
 	@mkdir -p build && rm -f build/image.lock
 	$(COMPILE) --no-annotate --constraint requirements.lock --output-file build/image.lock setup.cfg - \
@@ -81,12 +84,12 @@ lock: $(STAMP) ## Write the locks anew from setup.cfg: of the environment, and o
 	@mv build/image.new deploy/requirements.lock
 
 .PHONY: clean
-clean: ## Remove what was made, the environment too
+clean: ## Remove all generated files and the environment
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-# PYTHON=/path/to/python3 chooses the interpreter; else the first of these that is new enough and has venv. The
-# system's own comes first: it is built with profile-guided optimization, as that of the image is. One that a
-# version manager has compiled mostly is not, and takes half as long again for what is Python alone.
+# PYTHON=/path/to/python3 selects the interpreter; the default is the first of the list that is new enough and has
+# venv. The system's Python comes first: like that of the image, it is built with profile-guided optimization. Builds
+# of version managers usually are not, and pure Python code takes 1.5 times as long.
 $(STAMP): requirements.lock
 	@python= ; \
 	for each in "$${PYTHON:-}" /usr/bin/python3 /usr/local/bin/python3 python3.11 python3.12 python3.13 python3; do \
@@ -94,11 +97,11 @@ $(STAMP): requirements.lock
 	    && { python=$$each; break; }; \
 	done; \
 	if [ -z "$$python" ]; then \
-	  echo "Topolog needs Python 3.11 or later with its venv module (on Debian and Ubuntu: apt install python3-venv);" \
-	    "found: $$(python3 --version 2>&1 || true). Name another one with PYTHON=/path/to/python3 make ..." >&2; \
+	  echo "Topolog requires Python 3.11 or later with its venv module (on Debian and Ubuntu: apt install python3-venv);" \
+	    "found: $$(python3 --version 2>&1 || true). Select another one with PYTHON=/path/to/python3 make ..." >&2; \
 	  exit 1; \
 	fi; \
-	echo "Making $(VENV) with $$($$python --version)"; \
+	echo "Creating $(VENV) with $$($$python --version)"; \
 	"$$python" -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

@@ -1,7 +1,7 @@
-"""The composition root of the extender: everything is built here, once, in the worker process.
+"""Builds an extender process from its settings: the composition root.
 
-``serve`` checks the settings and the TLS material in the master, so that a mistake ends the process
-with one sentence; the store, the cluster and the threads are opened after the fork, by ``Service``.
+``serve`` checks the settings and the TLS material in the master, so that a mistake ends the process with one
+sentence. ``Service`` opens the store, the API server and the threads in the worker, after the fork.
 """
 
 import contextlib
@@ -21,20 +21,25 @@ import prometheus_client
 
 import app
 from app import plugins, settings, telemetry
-from app.api import extender, health, introspecting, mounting, services
+from app.api import health, routes
+from app.api.extender import mounting, verb_handlers
+from app.api.introspection import services
 from app.framework import configuring, registry
-from app.kube import accessing, binding, clients, decoding
-from app.serving import contexts, gates, identities, keystores, metering, running, viewing
-from app.store import opening, reports, verdicts, vetting
+from app.kube.client import clients, credentials
+from app.kube.objects import decoding
+from app.kube.writes import binding
+from app.serving import authorization, conn_metrics, introspection, keystores, roles, servers, tls_rotation
+from app.store import audit_reports, stores
+from app.store.health import audit_verdicts, readiness
 from app.verbs import contexts as verb_contexts
 
 _SETTLED_WITHIN = 600.0
 _LAG_LIMIT = 5.0
-"""Seconds that the state may be behind before the extender is not ready (reliability: stale view)."""
+"""Seconds of lag beyond which the extender is not ready (reliability: stale view)."""
 
 
 def plugins_of(chosen: settings.Settings) -> registry.Registry:
-    """The plugins that the settings name. Raises ConfigurationRefused."""
+    """The configured plugins. Raises ConfigurationRefused."""
     return configuring.build(
         plugins.IN_TREE,
         enabled=chosen.plugins.enabled,
@@ -45,25 +50,25 @@ def plugins_of(chosen: settings.Settings) -> registry.Registry:
 
 
 _OWN = frozenset(("/apis/v1/lag", "/apis/v1/settings"))
-"""Questions about the process that serves the verbs, which it answers itself."""
+"""Paths about the process that serves the verbs: not forwarded to the introspection process."""
 
 
 class Following:
-    """A process that follows the log, and what can be asked of it."""
+    """A process that follows the log and answers introspection requests."""
 
     def __init__(self, chosen: settings.Settings) -> None:
         self._settings = chosen
         self._plugins = plugins_of(chosen)
         decoding.keep(self._plugins.annotations())
-        self._store = opening.await_store(
+        self._store = stores.await_store(
             chosen.store,
             cluster=chosen.cluster,
             indexed=self._plugins.indexed(),
             archive=chosen.compaction.archive,
-            # It was there when the master looked, but that is a second ago.
-            tell=_waits,
+            # The master reached the store a second ago; it may be away by now.
+            notify=_log_waiting,
         )
-        self._reports = reports.Reports(self._store.client, self._store.keys)
+        self._reports = audit_reports.Reports(self._store.client, self._store.keys)
         self.introspection = self._introspection()
 
     def start(self) -> None:
@@ -72,21 +77,21 @@ class Following:
         threading.Thread(target=self._settle, name="settling", daemon=True).start()
 
     def _settle(self) -> None:
-        """Once the state is there: the collector need not go through its millions of objects again.
+        """Exempt the objects of the first state from garbage collection.
 
-        They are no garbage, and looking would stop the answers for a tenth of a second.
+        None of the millions of them is garbage, and scanning them would stop the answers for 100 ms.
         """
         if self._store.follower.wait_until_caught_up(timeout=_SETTLED_WITHIN):
             gc.freeze()
 
     def stop(self) -> None:
-        """Stop the threads; decisions that wait are written first."""
+        """Stop the threads, after the queued decision records are written."""
         self._store.close()
 
     def _introspection(self) -> wsgiref.types.WSGIApplication:
         chosen, store = self._settings, self._store
         made = flask.Flask("topolog", static_folder=None)
-        introspecting.register(
+        routes.register(
             made,
             services.Services(
                 follower=store.follower,
@@ -106,14 +111,14 @@ class Following:
 
 
 class Service(Following):
-    """One extender process: it answers the verbs, and has another process answer most questions."""
+    """An extender process: answers the verbs, and forwards most introspection requests to another process."""
 
-    def __init__(self, chosen: settings.Settings, roster: identities.Roster, view: str) -> None:
+    def __init__(self, chosen: settings.Settings, roster: roles.RoleBindings, view: str) -> None:
         super().__init__(chosen)
-        self._acceptance = vetting.Acceptance(self._store.log)
-        self._verdict = verdicts.Verdict(self._reports, self._store.log)
+        self._acceptance = readiness.AcceptanceCheck(self._store.log)
+        self._verdict = audit_verdicts.AuditVerdict(self._reports, self._store.log)
         self._client = clients.Client(_access(chosen))
-        self.application = self._application(roster, viewing.Remote(view))
+        self.application = self._application(roster, introspection.ForwardingApplication(view))
 
     def stop(self) -> None:
         """Stop the threads, and close the connections to the API server."""
@@ -121,15 +126,15 @@ class Service(Following):
         self._client.close()
 
     def checks(self) -> Mapping[str, str | None]:
-        """What readiness depends on, and what is wrong with it."""
+        """The checks of readiness: name -> problem, None if it passes."""
         follower = self._store.follower
         snapshot = follower.snapshot
         missing = sorted(snapshot.unlisted)
         return {
             "store": str(follower.error) if follower.error is not None else None,
-            "keeping": self._store.vetting.trouble(),
-            "views": self._verdict.trouble(),
-            "appends": self._acceptance.trouble(),
+            "keeping": self._store.durability.problem(),
+            "views": self._verdict.problem(),
+            "appends": self._acceptance.problem(),
             "state": None
             if follower.caught_up
             else f"reading the log: {snapshot.offset} of {follower.head_seen}",
@@ -147,25 +152,27 @@ class Service(Following):
         telemetry.metrics.DECISIONS_SHORTENED.set_function(lambda: float(decisions.shortened))
         return health.application(self.checks, alone=self._settings.server.workers == 1)
 
-    def _application(self, roster: identities.Roster, view: wsgiref.types.WSGIApplication) -> gates.Gate:
+    def _application(
+        self, roster: roles.RoleBindings, view: wsgiref.types.WSGIApplication
+    ) -> authorization.Middleware:
         chosen, store = self._settings, self._store
 
-        def asked(
+        def introspect(
             environ: wsgiref.types.WSGIEnvironment, start: wsgiref.types.StartResponse
         ) -> Iterable[bytes]:
             path = environ["PATH_INFO"]
-            # Setting a flag appends, which the other process may not.
+            # Setting a flag appends to the log, which only this process does.
             own = path in _OWN or path.startswith("/debug/")
             return (self.introspection if own else view)(environ, start)
 
-        verbs = extender.Extender(self._context(), time.monotonic, store.follower)
+        verbs = verb_handlers.Extender(self._context(), time.monotonic, store.follower)
         mounted = mounting.Mounted(
-            asked,
+            introspect,
             verbs,
             names_limit=chosen.limits.names_body,
             nodes_limit=chosen.limits.nodes_body,
         )
-        return gates.Gate(mounted, roster, mounted.limit, mounted.coming)
+        return authorization.Middleware(mounted, roster, mounted.limit, mounted.coming)
 
     def _context(self) -> verb_contexts.Context:
         chosen, store = self._settings, self._store
@@ -181,7 +188,7 @@ class Service(Following):
             flags=_flags(chosen),
             identity=f"{socket.gethostname()}/{os.getpid()}",
             budgets=verb_contexts.Budgets(
-                # The answer itself takes its part of what the settings allow.
+                # The rest of the budget is for the answer itself.
                 state=0.9 * chosen.budgets.filter,
                 bind=chosen.budgets.bind,
             ),
@@ -191,26 +198,26 @@ class Service(Following):
 def serve(chosen: settings.Settings) -> NoReturn:
     """Run the extender until a signal ends it.
 
-    Raises, before anything listens, ConfigurationRefused, ServingError, StoreError or KubeError with one
-    clear sentence. A store that is away is waited for, and the plain port says so.
+    Raises ConfigurationRefused, ServingError, StoreError or KubeError before any port is opened. While the
+    store is away it waits, and /readyz of the plain port shows that.
     """
     made, insecure = plugins_of(chosen), chosen.server.insecure
     _access(chosen)
-    source = None if insecure else keystores.source_of(chosen.tls)
-    # Without a SAN the certificate of seed 000 still serves clients that ask for none; Go refuses it: warn.
-    rotating = contexts.Rotating(source, hosts_required=False) if source is not None else None
-    roster = identities.Roster(chosen.identities.by_role(), anonymous=identities.ROLES if insecure else ())
+    source = None if insecure else keystores.source_from(chosen.tls)
+    # A certificate without a SAN still serves clients that ask for none; Go refuses it, so warn only.
+    rotating = tls_rotation.RotatingContext(source, hosts_required=False) if source is not None else None
+    roster = roles.RoleBindings(chosen.identities.by_role(), anonymous=roles.ROLES if insecure else ())
     with _Standby(chosen.server) as standby:
         store = chosen.store
-        opening.await_store(
-            store, cluster=chosen.cluster, indexed=made.indexed(), tell=standby.without_store
+        stores.await_store(
+            store, cluster=chosen.cluster, indexed=made.indexed(), notify=standby.without_store
         ).close()
-    port, meter = viewing.Port(), metering.Meter(rotating)
+    port, meter = introspection.Endpoint(), conn_metrics.ConnectionMetrics(rotating)
     worker = _Worker(chosen, roster, port.path)
     prometheus_client.REGISTRY.register(meter)
-    running.serve(
-        running.options_of(chosen.server, chosen.limits),
-        running.Parts(
+    servers.serve(
+        servers.options_from(chosen.server, chosen.limits),
+        servers.Parts(
             load=worker.load,
             health=worker.health,
             view=worker.view,
@@ -223,17 +230,17 @@ def serve(chosen: settings.Settings) -> NoReturn:
     )
 
 
-def _waits(trouble: str) -> None:
-    telemetry.log.warning("waits for the store", error=trouble)
+def _log_waiting(problem: str) -> None:
+    telemetry.log.warning("waiting for the store", error=problem)
 
 
 class _Standby:
-    """The plain port while there is no store yet. It is closed before the server opens its own, and forks."""
+    """The plain port while the store is away; closed before the server opens its own port and forks."""
 
     def __init__(self, server: settings.Server) -> None:
         self._server = server
         self._stack = contextlib.ExitStack()
-        self._trouble = ""
+        self._problem = ""
 
     def __enter__(self) -> "_Standby":
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -243,25 +250,25 @@ class _Standby:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def without_store(self, trouble: str) -> None:
-        """The store cannot be reached."""
-        first, self._trouble = not self._trouble, trouble
+    def without_store(self, problem: str) -> None:
+        """Report that the store cannot be reached."""
+        first, self._problem = not self._problem, problem
         if first:
-            application = health.application(lambda: {"store": self._trouble})
-            self._stack.enter_context(running.probed(running.options_of(self._server), application))
-        _waits(trouble)
+            application = health.application(lambda: {"store": self._problem})
+            self._stack.enter_context(servers.serving_probes(servers.options_from(self._server), application))
+        _log_waiting(problem)
 
 
 class _Worker:
-    """What a gunicorn worker calls, each after its fork."""
+    """The hooks of a gunicorn worker, called after its fork."""
 
-    def __init__(self, chosen: settings.Settings, roster: identities.Roster, view: str) -> None:
+    def __init__(self, chosen: settings.Settings, roster: roles.RoleBindings, view: str) -> None:
         self._settings = chosen
         self._roster = roster
         self._view = view
         self._service: Following | None = None
 
-    def load(self) -> gates.Gate:
+    def load(self) -> authorization.Middleware:
         service = self._service = Service(self._settings, self._roster, self._view)
         return service.application
 
@@ -283,13 +290,13 @@ class _Worker:
             self._service.stop()
 
 
-def _access(chosen: settings.Settings) -> accessing.Access:
-    return accessing.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
+def _access(chosen: settings.Settings) -> credentials.Access:
+    return credentials.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
 
 
 def _caller() -> str:
-    identity = flask.request.environ.get(gates.IDENTITY)
-    if not isinstance(identity, identities.Identity):
+    identity = flask.request.environ.get(authorization.IDENTITY)
+    if not isinstance(identity, roles.Identity):
         return "anonymous"
     return f"{identity.name} (serial {identity.serial})" if identity.serial else identity.name
 

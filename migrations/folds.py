@@ -1,27 +1,26 @@
-"""What a step needs of the program of today: to fold a log into the views of today.
+"""The interface that a step needs from the present program: folding a log into the present views.
 
-The steps are of the past and know keys; what events mean is known in one place only, which is not
-here. Whoever runs the steps brings it.
+Steps are frozen and know keys only. The caller of the steps provides the fold, which knows the events.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 Holds = Callable[[int, int], bool]
-"""(offset, milliseconds) -> whether the log holds the entry at the offset, appended then."""
+"""(offset, milliseconds) -> whether the log holds an entry at the offset that was appended then."""
 
 
 class Fold(Protocol):
-    """A log as far as it was folded."""
+    """The state of a log at one offset."""
 
     @property
     def offset(self) -> int:
-        """How far that is."""
+        """The offset reached."""
         ...
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """The counts there, without zeros."""
+        """The counts at the offset, without zeros."""
         ...
 
     @property
@@ -30,28 +29,28 @@ class Fold(Protocol):
         ...
 
     def apply(self, payloads: Sequence[bytes]) -> Mapping[str, int]:
-        """Fold the events that follow, as they stand in the log; what each count that changed is now."""
+        """Apply the encoded events that follow; returns the new value of each changed count."""
         ...
 
 
 class Context(Protocol):
-    """What a step may need from outside the store."""
+    """Values that a step may need from outside the store."""
 
     @property
     def incarnation(self) -> str:
-        """For a store that has none: which history this is."""
+        """The id for a store without an incarnation."""
         ...
 
     @property
     def begin(self) -> Callable[[Holds], Fold]:
-        """The fold up to the newest checkpoint that the log goes on from, else of nothing."""
+        """The state at the newest checkpoint that the log continues, else the empty state."""
         ...
 
     @property
     def patience(self) -> float:
-        """Seconds in which a busy log must pause for as long as two round trips."""
+        """Seconds within which a busy log must pause for two round trips."""
         ...
 
 
 class Refused(Exception):
-    """The store cannot be brought to this version's schema; the text says why."""
+    """The store cannot be migrated to this version's schema; the text has the reason."""

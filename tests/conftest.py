@@ -3,18 +3,28 @@
 import itertools
 import json
 import secrets
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
+import hypothesis
 import pytest
 
 from app import settings
-from app.store import connecting, embedded, keys, opening
+from app.store import keys, schemas, stores
+from app.store.server import connections, embedded
+from app.telemetry import calls
+
+# How long one example takes is a matter of what else the machine does. A profile that was chosen stays.
+hypothesis.settings.register_profile("unhurried", deadline=None)
+if hypothesis.settings.get_current_profile_name() == "default":
+    hypothesis.settings.load_profile("unhurried")
 
 _REPORTS = Path(__file__).parent.parent / "build"
 _OUTCOMES: dict[str, dict[str, str]] = {}
 """Scenario -> test -> outcome."""
+_SCENARIO = "scenario"
+"""What a report names a scenario as among its properties."""
 _WORST = ("failed", "skipped", "passed")
 """One failed test fails the scenario; a scenario that was only skipped was not shown."""
 
@@ -24,6 +34,13 @@ def _nothing_hidden() -> Iterator[None]:
     """A process hides from the collector what it reads at its start; here thousands of them start in one."""
     with mock.patch("gc.freeze"):
         yield
+
+
+@pytest.fixture(autouse=True)
+def _call_lines() -> Iterator[None]:
+    """The lines of calls are written a moment later: pytest captures them only before the test ends."""
+    yield
+    calls.out.flush()
 
 
 @pytest.fixture(scope="session")
@@ -41,12 +58,12 @@ def cluster() -> str:
 
 
 @pytest.fixture
-def store(store_server: embedded.Server, cluster: str) -> Iterator[opening.Store]:
+def store(store_server: embedded.Server, cluster: str) -> Iterator[stores.Store]:
     """A fresh store, migrated and opened; its threads are not started."""
-    client = connecting.connect(store_server.url)
-    opening.migrate(client, keys.Keys(cluster))
+    client = connections.connect(store_server.url)
+    schemas.migrate(client, keys.Keys(cluster))
     client.close()
-    opened = opening.open_store(
+    opened = stores.open_store(
         settings.Store(url=store_server.url), cluster=cluster, indexed=("app", "rl-job-group")
     )
     yield opened
@@ -56,17 +73,19 @@ def store(store_server: embedded.Server, cluster: str) -> Iterator[opening.Store
 # -- the report of the scenarios -----------------------------------------------------------
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Name the scenarios in the reports, which come from another process if several run the tests."""
+    for marker in item.iter_markers("scenario"):
+        item.user_properties.extend((_SCENARIO, identity) for identity in marker.args)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Note what became of each test that shows a scenario."""
-    report = yield
     decisive = report.when == "call" or report.outcome != "passed"
-    if decisive:
-        for marker in item.iter_markers("scenario"):
-            for identity in marker.args:
-                tests = _OUTCOMES.setdefault(identity, {})
-                tests[item.nodeid] = _worse(report.outcome, tests.get(item.nodeid))
-    return report
+    for name, identity in report.user_properties if decisive else ():
+        if name == _SCENARIO:
+            tests = _OUTCOMES.setdefault(str(identity), {})
+            tests[report.nodeid] = _worse(report.outcome, tests.get(report.nodeid))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,8 +1,7 @@
-"""``python -m workers record|control|compact|audit``: one process each, until a signal ends it.
+"""``python -m workers record|control|compact|audit``: runs one worker until a signal ends it.
 
-Exit codes: 0 ended by a signal; 3 wrong settings; 4 the store's schema is another or its history does
-not hold; 5 the API server cannot be reached as configured; 6 the health port is taken by another process. A
-store that is away is waited for. A process that another one has overtaken does not end: it stands by.
+Exit codes are in app.exit_codes; a process that a signal ends exits with 0. A process waits for a store that
+is unavailable, and returns to standby when another one has taken over.
 """
 
 import contextlib
@@ -11,28 +10,29 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Final, NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
 import click
 
-from app import plugins, settings, telemetry
+from app import exit_codes, plugins, settings, telemetry
 from app.framework import configuring, registry
-from app.kube import accessing, clients, decoding, electing
 from app.kube import errors as kube_errors
+from app.kube.client import clients, credentials
+from app.kube.election import electors
+from app.kube.objects import decoding
 from app.serving import errors as serving_errors
 from app.serving import ports
 from app.store import errors as store_errors
-from app.store import opening
-from workers import auditing, compacting, controlling, doubting, probing, recording, signals
-
-SETTINGS: Final = 3
-STORE: Final = 4
-AWAY: Final = 5
-TAKEN: Final = 6
+from app.store import stores
+from workers import probe_server, signals
+from workers.auditor import auditors
+from workers.compactor import compactors
+from workers.controller import controllers
+from workers.recorder import recorders, settle_time
 
 
 class Worker(Protocol):
-    """What a process runs."""
+    """The loop of a process."""
 
     def run(self) -> None:
         """Work until stopped."""
@@ -43,28 +43,30 @@ class Worker(Protocol):
         ...
 
     def checks(self) -> Mapping[str, str | None]:
-        """What readiness depends on."""
+        """Readiness checks: name -> problem, or None."""
         ...
 
 
-class Given(NamedTuple):
-    """What a worker is made from."""
+class Resources(NamedTuple):
+    """Settings and clients from which a worker is built."""
 
     settings: settings.Settings
-    store: opening.Store
+    store: stores.Store
     client: clients.Client
     plugins: registry.Registry
     namespace: str
-    """Of the Leases."""
+    """Namespace of the Leases."""
 
-    def elector(self, name: str) -> electing.Elector:
+    def elector(self, name: str) -> electors.Elector:
         """A candidate for the Lease of this name."""
         election = self.settings.election
-        terms = electing.Terms(lease=election.lease, renew=election.renew, retry=election.retry)
-        return electing.Elector(self.client, self.namespace, name, terms=terms, tell=_tell_of_the_lease)
+        terms = electors.Durations(lease=election.lease, renew=election.renew, retry=election.retry)
+        return electors.Elector(
+            self.client, self.namespace, name, durations=terms, on_problem=_report_election
+        )
 
 
-Make = Callable[[Given], Worker]
+Factory = Callable[[Resources], Worker]
 
 
 @click.group()
@@ -81,9 +83,9 @@ def main(context: click.Context, config: str | None) -> None:
 @click.option("--config", type=click.Path(exists=True, dir_okay=False), help="Settings file (YAML).")
 @click.pass_obj
 def record_command(outer: str | None, config: str | None) -> None:
-    """Watch the cluster and append every fact to the log; one does, others stand by."""
-    sys.setswitchinterval(recording.HANDOVER)
-    # It may be the one that knows the store to have held more than it does.
+    """Watch the cluster and append every fact to the log; one replica leads."""
+    sys.setswitchinterval(recorders.SWITCH_INTERVAL)
+    # An emptied store is opened too: the recorder may know that events were lost.
     _work("recorder", config or outer, _recorder, emptied=True)
 
 
@@ -91,55 +93,62 @@ def record_command(outer: str | None, config: str | None) -> None:
 @click.option("--config", type=click.Path(exists=True, dir_okay=False), help="Settings file (YAML).")
 @click.pass_obj
 def control_command(outer: str | None, config: str | None) -> None:
-    """Wake pending pods, take back promises that nobody kept, tell people; one does, others stand by."""
+    """Wake pending pods, release placements without a Binding, post Events; one replica leads."""
     _work("controller", config or outer, _controller)
 
 
-def _recorder(given: Given) -> recording.Recorder:
-    return recording.Recorder(
+def _recorder(given: Resources) -> recorders.Recorder:
+    return recorders.Recorder(
         given.store.log,
         given.store.follower,
         given.client,
         elector=given.elector(given.settings.election.recorder),
-        # No Binding is under way longer than the time for a bind and what the API server may take.
-        settle=given.settings.budgets.bind + doubting.UNDER_WAY,
+        # A Binding is under way no longer than a bind and the API server may take.
+        settle=given.settings.budgets.bind + settle_time.UNDER_WAY,
     )
 
 
-def _controller(given: Given) -> controlling.Controller:
+def _controller(given: Resources) -> controllers.Controller:
     elector = given.elector(given.settings.election.controller)
-    return controlling.Controller(given.store, given.client, given.plugins, elector=elector)
+    return controllers.Controller(
+        given.store,
+        given.client,
+        given.plugins,
+        # As for the recorder: by then every bind has ended.
+        old=given.settings.budgets.bind + settle_time.UNDER_WAY,
+        elector=elector,
+    )
 
 
 @main.command("compact")
 @click.option("--config", type=click.Path(exists=True, dir_okay=False), help="Settings file (YAML).")
 @click.pass_obj
 def compact_command(outer: str | None, config: str | None) -> None:
-    """Make checkpoints, archive the log and trim it. One per cluster."""
+    """Take checkpoints, archive the log and trim it. One per cluster."""
     path = config or outer
     with (
-        _told("compactor", path) as chosen,
+        _settings("compactor", path) as chosen,
         _healthy(chosen) as health,
         _opened(chosen, frozenset(), health) as store,
     ):
-        _run(chosen, store, compacting.Compactor(store, chosen.compaction), health)
+        _run(chosen, store, compactors.Compactor(store, chosen.compaction), health)
 
 
 @main.command("audit")
 @click.option("--config", type=click.Path(exists=True, dir_okay=False), help="Settings file (YAML).")
 @click.pass_obj
 def audit_command(outer: str | None, config: str | None) -> None:
-    """See that counts, log and API server agree. One per cluster."""
+    """Verify that counts, log and API server agree. One per cluster."""
     _work("auditor", config or outer, _auditor)
 
 
-def _auditor(given: Given) -> auditing.Auditor:
-    return auditing.Auditor(given.store, given.client, given.settings.audit)
+def _auditor(given: Resources) -> auditors.Auditor:
+    return auditors.Auditor(given.store, given.client, given.settings.audit)
 
 
-def _work(process: str, config: str | None, make: Make, *, emptied: bool = False) -> None:
+def _work(process: str, config: str | None, make: Factory, *, emptied: bool = False) -> None:
     """Run a worker that needs the API server and the plugins."""
-    with _told(process, config) as chosen:
+    with _settings(process, config) as chosen:
         built = configuring.build(
             plugins.IN_TREE,
             enabled=chosen.plugins.enabled,
@@ -148,58 +157,59 @@ def _work(process: str, config: str | None, make: Make, *, emptied: bool = False
             args=chosen.plugins.args,
         )
         decoding.keep(built.annotations())
-        access = accessing.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
+        access = credentials.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
         with (
             contextlib.closing(clients.Client(access)) as client,
             _healthy(chosen) as health,
             _opened(chosen, built.indexed(), health, emptied=emptied) as store,
         ):
             namespace = chosen.election.namespace or access.namespace
-            worker = make(Given(chosen, store, client, built, namespace))
+            worker = make(Resources(chosen, store, client, built, namespace))
             _run(chosen, store, worker, health, server=client.host)
 
 
-def _tell_of_the_lease(trouble: str) -> None:
-    if trouble:
-        telemetry.log.warning("no part in the election", trouble=trouble)
+def _report_election(problem: str) -> None:
+    if problem:
+        telemetry.log.warning("cannot reach the leader-election lease", problem=problem)
     else:
-        telemetry.log.info("takes part in the election again")
+        telemetry.log.info("leader election restored")
 
 
 @contextlib.contextmanager
-def _told(process: str, config: str | None) -> Iterator[settings.Settings]:
-    """The settings, and an exit code for everything that may go wrong under them."""
+def _settings(process: str, config: str | None) -> Iterator[settings.Settings]:
+    """The settings of the process; ends it with an exit code if the block raises a known error."""
     try:
         chosen = settings.load(config, os.environ)
         telemetry.configure(level=chosen.logging.level, form=chosen.logging.format, process=process)
         if not chosen.store.url:
-            _fail(SETTINGS, "store.url is not set: name the Redis or Valkey server (TOPOLOG_STORE_URL)")
+            _fail(
+                exit_codes.SETTINGS,
+                "store.url is not set: name the Redis or Valkey server (TOPOLOG_STORE_URL)",
+            )
         yield chosen
-    except settings.SettingsRefused as refused:
-        _fail(SETTINGS, "these settings cannot be followed: " + "; ".join(map(str, refused.problems)))
-    except registry.ConfigurationRefused as refused:
-        _fail(SETTINGS, f"these plugins cannot be followed: {refused}")
+    except (settings.SettingsRefused, registry.ConfigurationRefused) as refused:
+        _fail(exit_codes.SETTINGS, exit_codes.message(refused))
     except kube_errors.Misconfigured as problem:
-        _fail(AWAY, str(problem))
+        _fail(exit_codes.UNREACHABLE, str(problem))
     except store_errors.StoreError as problem:
-        _fail(STORE, f"{type(problem).__name__}: {problem}")
+        _fail(exit_codes.STORE, f"{type(problem).__name__}: {problem}")
 
 
 class _Health:
-    """What the health port says: why there is no store yet, then what the worker says."""
+    """The checks of the health port: the problem of the store, then those of the worker."""
 
     def __init__(self) -> None:
-        self.checks: probing.Checks = lambda: {"store": "not reached yet"}
+        self.checks: probe_server.Checks = lambda: {"store": "not reached yet"}
 
-    def without_store(self, trouble: str) -> None:
+    def without_store(self, problem: str) -> None:
         """The store cannot be reached."""
-        self.checks = lambda: {"store": trouble}
-        telemetry.log.warning("waits for the store", error=trouble)
+        self.checks = lambda: {"store": problem}
+        telemetry.log.warning("waiting for the store", error=problem)
 
 
 @contextlib.contextmanager
 def _healthy(chosen: settings.Settings) -> Iterator[_Health]:
-    """Serve the health port, and end by a signal, from before there is anything that could work."""
+    """Serve the health port and handle signals, before the store is connected."""
     health = _Health()
     for number in signals.ENDING:
         signal.signal(number, lambda *_: sys.exit(0))
@@ -207,27 +217,27 @@ def _healthy(chosen: settings.Settings) -> Iterator[_Health]:
     with contextlib.ExitStack() as stack:
         place = f"server.health_port {host}:{port}"
         try:
-            ports.opened(
-                lambda: stack.enter_context(probing.serving(host, port, lambda: health.checks())), place
+            ports.open_port(
+                lambda: stack.enter_context(probe_server.serving(host, port, lambda: health.checks())), place
             )
         except serving_errors.PortTaken as taken:
-            _fail(TAKEN, str(taken))
+            _fail(exit_codes.PORT_IN_USE, str(taken))
         except OSError as problem:
-            _fail(SETTINGS, f"cannot listen on {place}: {problem}")
+            _fail(exit_codes.SETTINGS, f"cannot listen on {place}: {problem}")
         yield health
 
 
 @contextlib.contextmanager
 def _opened(
     chosen: settings.Settings, indexed: frozenset[str], health: _Health, *, emptied: bool = False
-) -> Iterator[opening.Store]:
-    store = opening.await_store(
+) -> Iterator[stores.Store]:
+    store = stores.await_store(
         chosen.store,
         cluster=chosen.cluster,
         indexed=indexed,
         archive=chosen.compaction.archive,
         emptied=emptied,
-        tell=health.without_store,
+        notify=health.without_store,
     )
     try:
         yield store
@@ -236,7 +246,7 @@ def _opened(
 
 
 def _run(
-    chosen: settings.Settings, store: opening.Store, worker: Worker, health: _Health, **more: str
+    chosen: settings.Settings, store: stores.Store, worker: Worker, health: _Health, **more: str
 ) -> None:
     signals.stopping(worker.stop)
     health.checks = partial(_checks, store, worker)
@@ -245,9 +255,9 @@ def _run(
     telemetry.log.info("ended")
 
 
-def _checks(store: opening.Store, worker: Worker) -> Mapping[str, str | None]:
-    troubles = [f"{name}: {trouble}" for name, trouble in telemetry.loops.troubles().items()]
-    return {**worker.checks(), "loops": "; ".join(troubles) or None, "keeping": store.vetting.trouble()}
+def _checks(store: stores.Store, worker: Worker) -> Mapping[str, str | None]:
+    problems = [f"{name}: {problem}" for name, problem in telemetry.loops.problems().items()]
+    return {**worker.checks(), "loops": "; ".join(problems) or None, "keeping": store.durability.problem()}
 
 
 def _fail(code: int, text: str) -> NoReturn:

@@ -1,7 +1,7 @@
-"""Signals that end a process, carried to a thread.
+"""Passes the signals that end a process on to a thread.
 
 A handler runs between any two instructions of the main thread, which may hold the lock that the handler
-would ask for: to set an Event there can deadlock. So it writes one byte to a pipe and does nothing else.
+needs: setting an Event there can deadlock. So the handler only writes one byte to a pipe.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def stopping(stop: Callable[[], None]) -> None:
-    """From now on have ``stop`` called, in a thread of its own, once a signal asks the process to end."""
+    """Call ``stop`` in a separate thread when a signal ends the process."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
 

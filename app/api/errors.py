@@ -1,6 +1,6 @@
-"""Every error of the HTTP surface: {"message", "reasonCode"} and the right status.
+"""Errors of the HTTP surface: a status, and {"message", "reasonCode"} as JSON.
 
-Nothing a caller sends may end in a 5xx; 503 speaks of the store, never of the request.
+No request may cause a 5xx by its content; 503 means that the store is unavailable.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from app.store import errors as store_errors
 
 
 class Problem(Exception):
-    """An answer other than the one asked for; ``message`` says what, where and what to do."""
+    """An error answer; ``message``: what is wrong, where, and what to do."""
 
     def __init__(self, status: int, reason_code: str, message: str) -> None:
         super().__init__(message)
@@ -22,16 +22,16 @@ class Problem(Exception):
 
 
 def bad(message: str) -> Problem:
-    """400: the request cannot be understood."""
+    """400: the request is invalid."""
     return Problem(400, "BadRequest", message)
 
 
 def missing(kind: str, name: str) -> Problem:
-    """404: one rule for every unknown object (koordinator-api.md 1 has three)."""
+    """404, in one form for all kinds of objects."""
     return Problem(404, "NotFound", f"cannot find {kind} {name}")
 
 
-_LONGEST_PATH = 200
+_MAX_PATH = 200
 _REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -53,7 +53,7 @@ _REASONS = {
 
 
 def reply(problem: Problem) -> flask.Response:
-    """The JSON answer of a problem."""
+    """The JSON response of a problem."""
     response = flask.jsonify(message=problem.message, reasonCode=problem.reason_code)
     response.status_code = problem.status
     if problem.status in (429, 503):
@@ -62,11 +62,13 @@ def reply(problem: Problem) -> flask.Response:
 
 
 def from_store(error: store_errors.StoreError) -> Problem:
-    """What the store's complaint means to somebody who only asked."""
+    """The problem that an error of the store is to a client."""
     match error:
         case store_errors.Trimmed():
             return Problem(
-                410, "PositionTrimmed", f"that position is no longer kept; the oldest one is {error.oldest}"
+                410,
+                "PositionTrimmed",
+                f"that position is no longer kept; the oldest offset is {error.oldest}",
             )
         case store_errors.Superseded():
             return Problem(410, "PositionGone", f"{error}")
@@ -79,26 +81,27 @@ def from_store(error: store_errors.StoreError) -> Problem:
         case store_errors.StoreAway():
             return Problem(503, "StoreAway", f"the store is away: {error}; try again")
         case store_errors.Rewound() | store_errors.Gap():
-            return Problem(503, "StoreRewound", f"the log is not the one that was followed so far: {error}")
+            text = f"the log differs from the one followed so far: {error}"
+            return Problem(503, "StoreRewound", text)
         case _:
-            return Problem(503, "StoreRefused", f"the store refused: {error}")
+            return Problem(503, "StoreRefused", f"the store refused the call: {error}")
 
 
 def from_http(error: exceptions.HTTPException) -> Problem:
-    """What werkzeug and webargs raise, in our words."""
+    """The problem for an exception of werkzeug or webargs."""
     status = error.code or 500
     data = getattr(error, "data", None)
     if isinstance(data, dict) and "messages" in data:
         return bad(_validation(data["messages"]))
     reason = _REASONS.get(status, "InternalError" if status >= 500 else "BadRequest")
     if status == 404:
-        path = flask.request.path[:_LONGEST_PATH]
-        return Problem(404, reason, f"there is no {path}; /openapi.json and /docs show what there is")
+        path = flask.request.path[:_MAX_PATH]
+        return Problem(404, reason, f"no such path: {path}; see /openapi.json or /docs")
     return Problem(status, reason, error.description or error.name)
 
 
 def register(app: flask.Flask, *, stamp: Callable[[flask.Response], flask.Response]) -> None:
-    """Answer every error in the one shape; ``stamp`` adds the headers where no view was reached."""
+    """Answer every error in one form; ``stamp`` adds the headers where no view was reached."""
 
     def http(error: exceptions.HTTPException) -> flask.Response:
         if error.response is not None:
@@ -117,7 +120,7 @@ def register(app: flask.Flask, *, stamp: Callable[[flask.Response], flask.Respon
 def _validation(messages: object, path: str = "") -> str:
     """marshmallow's nested messages as one sentence: ``limit: must be ...; at: ...``."""
     if isinstance(messages, dict):
-        # webargs names the location (query) first; a caller knows what it sent.
+        # webargs names the location (query) first, which adds nothing for the caller.
         return "; ".join(
             _validation(inner, key if not path or path == "query" else f"{path}.{key}")
             for key, inner in sorted(messages.items(), key=lambda item: str(item[0]))

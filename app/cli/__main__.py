@@ -1,4 +1,4 @@
-"""``python -m app.cli``: the command, where its script is not on PATH."""
+"""``python -m app.cli``: runs the command where its script is not on PATH."""
 
 from app import cli
 

@@ -1,4 +1,4 @@
-"""Tables for people, JSON for programs."""
+"""Output of commands: tables, or JSON with ``-o json``."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ def output_option(command: F) -> F:
         type=click.Choice([TABLE, JSON]),
         default=TABLE,
         show_default=True,
-        help="A table for people, or JSON for programs.",
+        help="Output format.",
     )
     return option(command)
 
@@ -35,7 +35,7 @@ def show_json(value: object) -> None:
 
 
 def show(headers: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "nothing found") -> None:
-    """Write a table; the last column is cut where a terminal ends, never in a file or pipe."""
+    """Write a table; lines are cut at the width of a terminal, never in a file or pipe."""
     texts = [[cell(value) for value in row] for row in rows]
     if not texts:
         click.echo(empty, err=True)
@@ -48,7 +48,7 @@ def show(headers: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str
 
 
 def cell(value: object) -> str:
-    """A value as one line of text that nothing in it can break out of."""
+    """A value as one line of text: control characters and line breaks become spaces."""
     match value:
         case None | "":
             return "-"
@@ -65,17 +65,17 @@ def cell(value: object) -> str:
 
 
 def pick(item: Mapping[str, Any], path: str) -> object:
-    """The value at a dotted path; None where there is none.
+    """The value at a dotted path, or None.
 
-    ``a+b`` joins two with a slash; ``a#`` spells counts as ``3 of this; 1 of that``; ``a.0`` is the first
-    item of a list.
+    ``a+b`` joins two values with a slash; ``a#`` formats a mapping of counts as ``3 this; 1 that``; ``a.0``
+    is the first item of a list.
     """
     if "+" in path:
         return "/".join(cell(pick(item, part)) for part in path.split("+"))
     if path.endswith("#"):
         counts = pick(item, path[:-1])
-        found = counts if isinstance(counts, Mapping) else {}
-        return "; ".join(f"{number} {what}" for what, number in found.items())
+        by_name = counts if isinstance(counts, Mapping) else {}
+        return "; ".join(f"{number} {what}" for what, number in by_name.items())
     value: Any = item
     for part in path.split("."):
         if isinstance(value, list):

@@ -1,1 +1,1 @@
-"""What is true. Pure: no clock, no randomness, no I/O."""
+"""The state of a cluster as values, events and snapshots. Pure: no clock, no randomness, no I/O."""

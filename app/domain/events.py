@@ -1,7 +1,7 @@
-"""Everything that can enter the log: facts seen in the cluster, and decisions taken here.
+"""The events of the log: facts observed in the cluster, and decisions.
 
-An event's name in the log is its stable ``tag``, never a Python path. A reader that meets an
-unknown tag or a newer version refuses; older versions pass through migrations.upcasters.
+The log stores the stable ``tag`` of an event, never a Python path. Readers refuse unknown tags and newer
+versions; events of older versions are converted by migrations.upcasters.
 """
 
 from typing import Literal
@@ -12,18 +12,18 @@ from app.domain import model
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", gc=False):
-    """Something that happened; ``at`` is wall-clock time for people (RFC 3339, may be empty)."""
+    """An entry of the log. ``at`` is wall-clock time for display (RFC 3339, may be empty)."""
 
     @property
     def subject(self) -> str:
-        """What it is about: ``pod:UID``, ``node:NAME``, ``policy:NS/NAME``, ``flag:NAME``, ``kind:NAME``,
-        ``relist:KIND`` or ``store:ASPECT``.
+        """The object of the event: ``pod:UID``, ``node:NAME``, ``policy:NS/NAME``, ``flag:NAME``,
+        ``kind:NAME``, ``relist:KIND`` or ``store:ASPECT``.
         """
         raise NotImplementedError
 
 
 class PodSeen(Event, frozen=True, tag="PodSeen"):
-    """A pod is as ``pod`` says."""
+    """A pod was observed in the state ``pod``."""
 
     pod: model.Pod
 
@@ -33,7 +33,7 @@ class PodSeen(Event, frozen=True, tag="PodSeen"):
 
 
 class PodGone(Event, frozen=True, tag="PodGone"):
-    """A pod is no more. ``assumed``: its end was not watched but found by a new list."""
+    """A pod was deleted. ``assumed``: the deletion was not watched but inferred from a list."""
 
     uid: model.Uid
     namespace: str
@@ -46,7 +46,7 @@ class PodGone(Event, frozen=True, tag="PodGone"):
 
 
 class NodeSeen(Event, frozen=True, tag="NodeSeen"):
-    """A node is as ``node`` says."""
+    """A node was observed in the state ``node``."""
 
     node: model.Node
 
@@ -56,7 +56,7 @@ class NodeSeen(Event, frozen=True, tag="NodeSeen"):
 
 
 class NodeGone(Event, frozen=True, tag="NodeGone"):
-    """A node is no more."""
+    """A node was deleted."""
 
     name: model.NodeName
     uid: model.Uid
@@ -68,7 +68,7 @@ class NodeGone(Event, frozen=True, tag="NodeGone"):
 
 
 class PolicySeen(Event, frozen=True, tag="PolicySeen"):
-    """A WorkloadPolicy is as ``policy`` says, valid or not."""
+    """A WorkloadPolicy, valid or not, was observed in the state ``policy``."""
 
     policy: model.WorkloadPolicy
 
@@ -78,7 +78,7 @@ class PolicySeen(Event, frozen=True, tag="PolicySeen"):
 
 
 class PolicyGone(Event, frozen=True, tag="PolicyGone"):
-    """A WorkloadPolicy is no more."""
+    """A WorkloadPolicy was deleted."""
 
     namespace: str
     name: str
@@ -91,11 +91,11 @@ class PolicyGone(Event, frozen=True, tag="PolicyGone"):
 
 
 class Relisted(Event, frozen=True, tag="Relisted"):
-    """A kind was listed anew: what came and went between the two versions was not watched."""
+    """A kind was listed again: changes between the two resourceVersions were not watched."""
 
     kind: str
     since: str
-    """resourceVersion last seen before; empty at the first list."""
+    """resourceVersion last observed before the list; empty at the first list."""
     until: str
     """resourceVersion of the list."""
     reason: str
@@ -106,11 +106,11 @@ class Relisted(Event, frozen=True, tag="Relisted"):
 
 
 class Quarantined(Event, frozen=True, tag="Quarantined"):
-    """An object of the watch could not be understood and was set aside; the stream went on."""
+    """A watched object could not be decoded and was skipped; the watch continued."""
 
     kind: str
     object: str
-    """namespace/name as far as it could be read."""
+    """``namespace/name``, as far as it could be decoded."""
     reason: str
 
     @property
@@ -119,15 +119,15 @@ class Quarantined(Event, frozen=True, tag="Quarantined"):
 
 
 class PodPlaced(Event, frozen=True, tag="PodPlaced"):
-    """A pod was promised a node: written before the Binding is asked for."""
+    """A node was chosen for a pod: written before the Binding is sent."""
 
     pod: model.Pod
     node: model.NodeName
     at: str = ""
     by: str = ""
-    """Identity of the process that placed it."""
+    """Identity of the process that placed the pod."""
     resource_version: str = ""
-    """The pod's, which the Binding carries as its precondition; empty if it carries none."""
+    """The pod's resourceVersion that the Binding requires; empty if it requires none."""
 
     @property
     def subject(self) -> str:
@@ -135,19 +135,20 @@ class PodPlaced(Event, frozen=True, tag="PodPlaced"):
 
 
 Cause = Literal["refused", "superseded", "unbound", "gone"]
-"""Why a promise was taken back: the Binding was refused; the pod is placed anew and was never bound there;
-the API server shows the pod unbound long after the promise; it has no such pod any more."""
+"""Why a placement was released. ``refused``: the API server refused the Binding; ``superseded``: the pod was
+placed again and never bound there; ``unbound``: the pod is still unbound long after the placement; ``gone``:
+the pod no longer exists."""
 
 
 class PlacementReleased(Event, frozen=True, tag="PlacementReleased"):
-    """A promise was taken back on evidence: the Binding was refused, or the pod was seen to need none."""
+    """A placement was released on evidence from the API server (Cause)."""
 
     uid: model.Uid
     namespace: str
     name: str
     node: model.NodeName
     reason: str
-    """For people."""
+    """Explanation for operators."""
     cause: Cause
 
     @property
@@ -156,7 +157,7 @@ class PlacementReleased(Event, frozen=True, tag="PlacementReleased"):
 
 
 class FlagSet(Event, frozen=True, tag="FlagSet"):
-    """A debug flag was changed by an operator."""
+    """An operator changed a debug flag."""
 
     flag: model.Flag
     by: str = ""
@@ -167,12 +168,12 @@ class FlagSet(Event, frozen=True, tag="FlagSet"):
 
 
 class RecorderElected(Event, frozen=True, tag="RecorderElected"):
-    """A recorder began to write facts, under this epoch; all that follow are its own until the next one."""
+    """A recorder was elected: it writes all facts from here to the next such event, under this epoch."""
 
     by: str
     epoch: str
     incarnation: str = ""
-    """Of the log that it writes to."""
+    """Incarnation of the log that it writes to."""
 
     @property
     def subject(self) -> str:
@@ -180,21 +181,21 @@ class RecorderElected(Event, frozen=True, tag="RecorderElected"):
 
 
 class StoreRewound(Event, frozen=True, tag="StoreRewound"):
-    """The store lost events that it had acknowledged; what precedes this is what it still held.
+    """The store lost acknowledged events and began a new incarnation after the events that it still held.
 
-    The range is of offsets of the former incarnation; some of it may have been written anew since.
+    The lost range is given in offsets of the former incarnation, some of which may be in use again since.
     """
 
     from_incarnation: str
     lost_from: int
     lost_to: int
-    """Lower than ``lost_from`` if nobody knew of any."""
+    """Lower than ``lost_from`` if no lost event is known."""
     reason: str
     by: str = ""
     relisting: tuple[str, ...] = ()
-    """Kinds that are to be listed anew before anything is decided."""
+    """Kinds that must be listed again before anything is decided."""
     incarnation: str = ""
-    """The one that begins here."""
+    """The new incarnation."""
 
     @property
     def subject(self) -> str:
@@ -202,21 +203,21 @@ class StoreRewound(Event, frozen=True, tag="StoreRewound"):
 
 
 RUN = "store:run"
-"""Whoever places a pod expects its version: what was decided before a restart is decided again after it."""
+"""Every placement expects its version, so that a decision taken before a restart is taken again."""
 
 
 class StoreRestarted(Event, frozen=True, tag="StoreRestarted"):
-    """The store's server is another process than the one that the log was last vouched for in.
+    """The store's server process was restarted since a recorder last verified the log.
 
-    Its latest events may be lost although nobody misses any: a power failure takes those who knew them too.
-    So every kind is listed again before anything is decided.
+    Its latest events may be lost without any reader missing them, because a power failure may have ended the
+    readers as well. So every kind is listed again before anything is decided.
     """
 
     by: str
     before: str
-    """``run_id`` of the server in which a recorder last vouched for the log."""
+    """``run_id`` of the server process when a recorder last verified the log."""
     after: str
-    """``run_id`` of the present server."""
+    """``run_id`` of the current server process."""
 
     @property
     def subject(self) -> str:
@@ -224,7 +225,7 @@ class StoreRestarted(Event, frozen=True, tag="StoreRestarted"):
 
 
 class EpochAdopted(Event, frozen=True, tag="EpochAdopted"):
-    """An operator opened a new era of epochs: the versions of Leases had gone back."""
+    """An operator began a new generation of epochs, because the versions of Leases had decreased."""
 
     by: str
     from_epoch: str
@@ -236,18 +237,18 @@ class EpochAdopted(Event, frozen=True, tag="EpochAdopted"):
 
 
 class ViewsRepaired(Event, frozen=True, tag="ViewsRepaired"):
-    """The auditor had found counts or versions that were not those of the log, and they were made so again.
+    """The auditor corrected stored counts or versions that differed from the log.
 
-    What this says of the cluster is nothing: the fold had been right all the time.
+    It describes the store, not the cluster: the fold of the log is unaffected.
     """
 
     by: str
     counts: dict[str, int] = {}
-    """By how much each stored count was changed."""
+    """Count -> change of the stored value."""
     moved: tuple[str, ...] = ()
-    """Subjects that exist and whose stored version was wrong: this is now their latest event."""
+    """Existing subjects whose stored version was wrong: this is now their latest event."""
     ended: tuple[str, ...] = ()
-    """Subjects that had a stored version and do not exist."""
+    """Subjects with a stored version that do not exist."""
     reason: str = ""
 
     @property
@@ -256,7 +257,7 @@ class ViewsRepaired(Event, frozen=True, tag="ViewsRepaired"):
 
 
 class RelistRequested(Event, frozen=True, tag="RelistRequested"):
-    """The auditor saw the API server and the log differ: the recorder is to list the kind anew."""
+    """The auditor found that the API server and the log differ; the recorder must list the kind again."""
 
     kind: str
     reason: str
@@ -286,4 +287,4 @@ AnyEvent = (
     | ViewsRepaired
     | RelistRequested
 )
-"""The closed list; codecs and projections are exhaustive over it."""
+"""All events; codecs and projections are exhaustive over this union."""

@@ -1,8 +1,8 @@
-"""The nouns of a cluster, as frozen structs that hold only what scheduling depends on.
+"""Frozen structs for nodes, pods, policies and placements, with the fields that scheduling depends on.
 
 Field names follow the Kubernetes API in snake case. Quantities are integers: milli-units for
 cpu, bytes for memory, plain numbers for everything else. Times are RFC 3339 strings as the API
-server wrote them; they order and display, they never expire anything.
+server wrote them; they are compared and displayed, and nothing expires by them.
 """
 
 from typing import Literal
@@ -12,10 +12,10 @@ import msgspec
 Uid = str
 NodeName = str
 NamespacedName = str
-"""``namespace/name``, the key under which people and policies speak of an object."""
+"""``namespace/name`` of an object."""
 
 KINDS = frozenset(("nodes", "pods", "workloadpolicies"))
-"""The kinds that are watched: nothing is decided before each of them was listed completely."""
+"""The kinds that are watched. Nothing is decided until each of them has been listed completely."""
 
 
 class Frozen(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -31,7 +31,7 @@ class Taint(Frozen, frozen=True):
 
 
 class Node(Frozen, frozen=True):
-    """A node as the API server last showed it."""
+    """A node as last observed at the API server."""
 
     name: NodeName
     uid: Uid
@@ -55,7 +55,7 @@ class Owner(Frozen, frozen=True):
 
 
 class Pod(Frozen, frozen=True):
-    """A pod as the API server last showed it, or as kube-scheduler sent it."""
+    """A pod as last observed at the API server, or as kube-scheduler sent it."""
 
     uid: Uid
     namespace: str
@@ -73,7 +73,7 @@ class Pod(Frozen, frozen=True):
     terminating: bool = False
     """metadata.deletionTimestamp is set."""
     gated: bool = False
-    """spec.schedulingGates is not empty: kube-scheduler does not look at the pod yet."""
+    """spec.schedulingGates is not empty: kube-scheduler does not schedule the pod yet."""
     priority: int = 0
     preemption_policy: str = "PreemptLowerPriority"
     scheduler: str = "default-scheduler"
@@ -93,22 +93,22 @@ class Pod(Frozen, frozen=True):
 
     @property
     def finished(self) -> bool:
-        """The pod has run to its end and holds nothing any more."""
+        """The pod has run to its end and holds no resources."""
         return self.phase in ("Succeeded", "Failed")
 
     @property
     def counted(self) -> bool:
-        """A pod on a node takes room there unless it is finished or on its way out (Kosmos, WP-3, WP-4)."""
+        """The pod counts towards quotas once it is on a node: not terminating, not finished (WP-3, WP-4)."""
         return not (self.terminating or self.finished)
 
     @property
     def pending(self) -> bool:
-        """The pod waits for a scheduler."""
+        """The pod is waiting to be scheduled."""
         return not (self.node or self.terminating or self.finished or self.gated)
 
     @property
     def holds_nomination(self) -> bool:
-        """A node is kept free for the pod, which is not bound yet."""
+        """The pod is nominated for a node and not bound yet."""
         return bool(self.nominated) and not self.node and self.counted
 
 
@@ -122,7 +122,7 @@ class Requirement(Frozen, frozen=True):
 
 
 class Selector(Frozen, frozen=True):
-    """A label selector (metav1): every part must hold; an empty one selects every pod."""
+    """A label selector (metav1): every part must match; an empty selector selects every pod."""
 
     labels: dict[str, str] = {}
     expressions: tuple[Requirement, ...] = ()
@@ -151,7 +151,7 @@ class WorkloadPolicy(Frozen, frozen=True):
     strict_domains: bool = False
     """Annotation topolog.io/strict-domains: a Preferred policy refuses unlisted nodes, as Kosmos does."""
     errors: tuple[str, ...] = ()
-    """Why the policy cannot be followed; empty if it is valid."""
+    """Why the policy is invalid; empty if it is valid."""
     created: str = ""
 
     @property
@@ -161,7 +161,7 @@ class WorkloadPolicy(Frozen, frozen=True):
 
     @property
     def required(self) -> bool:
-        """The quotas are hard."""
+        """The quotas are hard limits."""
         return self.type == "Required"
 
     def desired(self, domain: str) -> int | None:
@@ -170,21 +170,21 @@ class WorkloadPolicy(Frozen, frozen=True):
 
 
 class Placement(Frozen, frozen=True):
-    """A node promised to a pod and not yet shown by the watch."""
+    """The node chosen for a pod, from the bind call until the watch shows the pod bound."""
 
     pod: Pod
-    """The pod as it was when it was placed; it counts even if the watch has not shown it yet."""
+    """The pod at the time of the placement; it counts even before the watch shows it."""
     node: NodeName
     at: str = ""
-    """When it was promised: for people, and for asking the API server again; it releases nothing."""
+    """RFC 3339 time of the placement, for display and for later checks at the API server."""
     offset: int = 0
-    """Where in the log of this incarnation it was promised: a promise made anew is another one."""
+    """Offset of its event in this incarnation; it identifies the placement, a repeated one has another."""
     resource_version: str = ""
-    """Precondition of its Binding, which cannot be carried out any more on a pod of another version."""
+    """resourceVersion that its Binding requires; the API server refuses it for any other version."""
 
 
 class Flag(Frozen, frozen=True):
-    """A debug flag: it changes what is shown, never what is decided."""
+    """A debug flag; it affects output only, never a decision."""
 
     name: Literal["s", "f", "v", "d"]
     value: str
@@ -195,7 +195,7 @@ class Flag(Frozen, frozen=True):
 
 
 class Position(Frozen, frozen=True):
-    """A place in the log. Offsets of different incarnations cannot be compared."""
+    """A position in the log. Offsets of different incarnations cannot be compared."""
 
     incarnation: str = ""
     offset: int = 0

@@ -1,15 +1,15 @@
-"""(snapshot, event) -> snapshot: the fold of the log.
+"""Applies events to a snapshot: the fold of the log.
 
-A ``Projection`` is the fold in progress: it takes events one by one, keeps the indexes and the
-counts true, and remembers by how much each count changed, which is what a writer sends along with
-the events so that the counts in Redis stay equal to this fold.
+A ``Projection`` is a fold in progress. It applies events one by one, keeps indexes and counts consistent,
+and records by how much each count changed: a writer sends these increments with the events, so that the
+counts in Redis stay equal to this fold.
 """
 
 from collections.abc import Iterable
 
 import immutables
 
-from app.domain import counting, events, indexing, model, snapshots
+from app.domain import counters, event_subjects, events, memos, model, pod_index, snapshots
 
 _NOWHERE: tuple[str, str | None] = ("", None)
 
@@ -27,17 +27,17 @@ def project_all(snapshot: snapshots.Snapshot, batch: Iterable[events.AnyEvent]) 
 
 
 class Projection:
-    """A fold in progress over one snapshot, which itself is never changed.
+    """A fold in progress over one snapshot, which itself never changes.
 
-    Hypothetical states (dry runs) are projections whose result is thrown away: their offsets mean
-    nothing, so they must not be appended from.
+    For hypothetical states (dry runs) the result is discarded: its offsets have no meaning in the log, so
+    nothing may be appended on the basis of it.
     """
 
     def __init__(self, snapshot: snapshots.Snapshot) -> None:
         self._start = snapshot
         self.offset = snapshot.position.offset
-        self.increments: dict[counting.CountKey, int] = {}
-        """By how much each count changed since the start; some by zero."""
+        self.increments: dict[counters.CountKey, int] = {}
+        """Count -> change since the start; may be zero."""
         self._nodes = snapshot.nodes.mutate()
         self._nodes_changed = False
         self._pods = snapshot.pods.mutate()
@@ -47,58 +47,58 @@ class Projection:
         self._listed = snapshot.listed
         self._unlisted = snapshot.unlisted
         self._moves: dict[str, int] = {}
-        """The subjects touched since the start, and by which offset last; 0 for those that are gone."""
+        """Subject touched since the start -> offset of its latest event; 0 if it no longer exists."""
         self._counts = snapshot.counts.mutate()
         self._names = snapshot.names.mutate()
-        self._residents = indexing.Index(snapshot.residents)
-        self._labelled = indexing.Index(snapshot.labelled)
+        self._residents = pod_index.Index(snapshot.residents)
+        self._labelled = pod_index.Index(snapshot.labelled)
         self._waiting = snapshot.waiting.mutate()
         self._nominated = snapshot.nominated.mutate()
-        self._namespaces = indexing.Index(snapshot.namespaces)
+        self._namespaces = pod_index.Index(snapshot.namespaces)
         self._policies_in = snapshot.policies_in
         self._topology = snapshot.topology
 
     def apply_all(self, batch: Iterable[events.AnyEvent]) -> None:
-        """Take a run of consecutive events.
+        """Apply a run of consecutive events.
 
-        Most pods are seen several times within a short time, and all but the last sight of them comes to
-        nothing: so a sight waits for the next one, or for another event about the pod.
+        Most pods are observed several times within a short time, and only the last observation has an
+        effect: so an observation is held back until the next one, or another event about the pod, arrives.
         """
-        sights: dict[model.Uid, tuple[events.PodSeen, int]] = {}
+        held: dict[model.Uid, tuple[events.PodSeen, int]] = {}
         offset = self.offset
         for event in batch:
             offset += 1
             if type(event) is events.PodSeen:
                 pod = event.pod
-                if pod.uid in sights and settles(sights[pod.uid][0].pod) and not settles(pod):
-                    self._see(sights)
-                sights[pod.uid] = event, offset
+                if pod.uid in held and settles(held[pod.uid][0].pod) and not settles(pod):
+                    self._observe_all(held)
+                held[pod.uid] = event, offset
                 continue
-            uid = pod_of(event)
-            # Pods that come are named in their order: the name belongs to the last one.
-            if uid in sights and uid in self._pods:
-                self._sight(*sights.pop(uid))
-            elif uid in sights or (type(event) is events.PodPlaced and uid not in self._pods):
-                self._see(sights)
+            uid = event_subjects.pod_of(event)
+            # New pods are applied in order, because a name belongs to the last pod that took it.
+            if uid in held and uid in self._pods:
+                self._observe(*held.pop(uid))
+            elif uid in held or (type(event) is events.PodPlaced and uid not in self._pods):
+                self._observe_all(held)
             self.offset = offset - 1
             self.apply(event)
-        self._see(sights)
+        self._observe_all(held)
         self.offset = offset
 
-    def _see(self, sights: dict[model.Uid, tuple[events.PodSeen, int]]) -> None:
-        for event, offset in sights.values():
-            self._sight(event, offset)
-        sights.clear()
+    def _observe_all(self, held: dict[model.Uid, tuple[events.PodSeen, int]]) -> None:
+        for event, offset in held.values():
+            self._observe(event, offset)
+        held.clear()
 
-    def _sight(self, event: events.PodSeen, offset: int) -> None:
+    def _observe(self, event: events.PodSeen, offset: int) -> None:
         self._pod_seen(event.pod)
         self._moves[event.subject] = offset
 
     def apply(self, event: events.AnyEvent) -> None:
-        """Take the next event of the log."""
+        """Apply the next event of the log."""
         self.offset += 1
         if type(event) is events.PodSeen:
-            self._sight(event, self.offset)  # nine of ten events: no detours
+            self._observe(event, self.offset)  # Nine of ten events: the shortest path.
             return
         match event:
             case events.PodGone():
@@ -130,16 +130,17 @@ class Projection:
                 | events.ViewsRepaired()
                 | events.RelistRequested()
             ):
-                # Repairs bring what is stored to this fold, not this fold to what is stored.
+                # Repairs adapt the stored views to this fold, never the fold to the views.
                 pass
-        for subject in touched(event):
-            self._moves[subject] = 0 if ends(event, subject) else self.offset
+        for subject in event_subjects.touched(event):
+            self._moves[subject] = 0 if event_subjects.ends(event, subject) else self.offset
 
     def finish(self) -> snapshots.Snapshot:
-        """The snapshot after all the events taken; the projection must not be used afterwards."""
+        """The snapshot after all applied events; the projection must not be used afterwards."""
+        recounted = bool(self.increments) or self._policies_in is not self._start.policies_in
         return snapshots.Snapshot(
             position=model.Position(self._start.position.incarnation, self.offset),
-            # The same map if no node changed: what is derived from it stays valid by identity.
+            # The same map if no node changed, so that caches keyed by its identity stay valid.
             nodes=self._nodes.finish() if self._nodes_changed else self._start.nodes,
             pods=self._pods.finish(),
             policies=self._policies.finish(),
@@ -158,6 +159,7 @@ class Projection:
             namespaces=self._namespaces.finish(),
             policies_in=self._policies_in,
             indexed=self._start.indexed,
+            derivations=memos.Memo() if recounted else self._start.derivations,
         )
 
     def _moved_on(self) -> "immutables.Map[str, int]":
@@ -173,24 +175,24 @@ class Projection:
 
     def _pod_seen(self, pod: model.Pod) -> None:
         uid = pod.uid
-        before, at = self._standing(uid)
+        before, at = self._pod_and_node(uid)
         self._pods[uid] = pod
         if settles(pod):
-            # The watch is the evidence: bound here confirms the promise, bound elsewhere ends it.
+            # Bound to the placed node, the pod confirms the placement; bound elsewhere, it ends it.
             self._placements.pop(uid, None)
             self._moved(uid, before, at, pod, pod.node)
         else:
-            self._moved(uid, before, at, *self._standing(uid))
+            self._moved(uid, before, at, *self._pod_and_node(uid))
 
     def _pod_gone(self, uid: model.Uid) -> None:
-        before, at = self._standing(uid)
+        before, at = self._pod_and_node(uid)
         self._pods.pop(uid, None)
         self._placements.pop(uid, None)
         self._moved(uid, before, at, None, "")
 
     def _placed(self, event: events.PodPlaced) -> None:
         uid = event.pod.uid
-        before, at = self._standing(uid)
+        before, at = self._pod_and_node(uid)
         self._placements[uid] = model.Placement(
             pod=event.pod,
             node=event.node,
@@ -198,15 +200,15 @@ class Projection:
             offset=self.offset,
             resource_version=event.resource_version,
         )
-        self._moved(uid, before, at, *self._standing(uid))
+        self._moved(uid, before, at, *self._pod_and_node(uid))
 
     def _released(self, uid: model.Uid) -> None:
-        before, at = self._standing(uid)
+        before, at = self._pod_and_node(uid)
         self._placements.pop(uid, None)
-        self._moved(uid, before, at, *self._standing(uid))
+        self._moved(uid, before, at, *self._pod_and_node(uid))
 
-    def _standing(self, uid: model.Uid) -> tuple[model.Pod | None, model.NodeName]:
-        """The pod, be it seen or only placed, and where it is or is promised to be."""
+    def _pod_and_node(self, uid: model.Uid) -> tuple[model.Pod | None, model.NodeName]:
+        """The pod, observed or only placed, and the node that it is bound to or placed on."""
         seen = self._pods.get(uid)
         if seen is not None and seen.node:
             return seen, seen.node
@@ -223,7 +225,7 @@ class Projection:
         after: model.Pod | None,
         to: model.NodeName,
     ) -> None:
-        """Bring every index and count from one standing of a pod to the next; most do not change."""
+        """Update every index and count for one pod that changed, moved, or both; most stay the same."""
         if before is None or after is None or at != to or not _counts_alike(before, after):
             if before is not None:
                 self._count(before, at, -1)
@@ -242,7 +244,7 @@ class Projection:
         _enlist(self._nominated, uid, after is not None and after.holds_nomination)
 
     def _renamed(self, uid: model.Uid, before: model.Pod | None, after: model.Pod | None) -> None:
-        """A pod comes or goes. The name belongs to the one that came last."""
+        """Update the indexes by name for a pod that is new or gone; a name belongs to its latest pod."""
         if before is not None:
             self._namespaces.discard(before.namespace, uid)
             if self._names.get(before.key) == uid:
@@ -306,23 +308,23 @@ class Projection:
 
     def _recount_policy(self, policy: model.WorkloadPolicy, by: int) -> None:
         for uid in self._namespaces.pods(policy.namespace):
-            pod, node = self._standing(uid)
+            pod, node = self._pod_and_node(uid)
             if pod is not None:
-                self._add_up(counting.contributions(pod, self._nodes.get(node), (policy,)), by)
+                self._add_up(counters.contributions(pod, self._nodes.get(node), (policy,)), by)
 
     # -- counts ----------------------------------------------------------------------------
 
     def _recount(self, uid: model.Uid, by: int) -> None:
-        pod, node = self._standing(uid)
+        pod, node = self._pod_and_node(uid)
         if pod is not None:
             self._count(pod, node, by)
 
     def _count(self, pod: model.Pod, node: model.NodeName, by: int) -> None:
         policies = self._policies_in.get(pod.namespace)
         if node and policies:
-            self._add_up(counting.contributions(pod, self._nodes.get(node), policies.values()), by)
+            self._add_up(counters.contributions(pod, self._nodes.get(node), policies.values()), by)
 
-    def _add_up(self, keys: Iterable[counting.CountKey], by: int) -> None:
+    def _add_up(self, keys: Iterable[counters.CountKey], by: int) -> None:
         for key in keys:
             self.increments[key] = self.increments.get(key, 0) + by
             count = self._counts.get(key, 0) + by
@@ -332,56 +334,18 @@ class Projection:
                 self._counts.pop(key, None)
 
 
-def touched(event: events.AnyEvent) -> tuple[str, ...]:
-    """The subjects whose version the event moves on.
-
-    A policy also moves ``policies:NAMESPACE``: whoever places a pod there must have known it.
-    """
-    match event:
-        case events.ViewsRepaired():
-            return event.subject, *event.moved, *event.ended
-        case events.PolicySeen():
-            return event.subject, f"policies:{event.policy.namespace}"
-        case events.PolicyGone():
-            return event.subject, f"policies:{event.namespace}"
-        case _:
-            return (event.subject,)
-
-
-def ends(event: events.AnyEvent, subject: str) -> bool:
-    """Whether a subject that the event touches does not exist any more after it."""
-    match event:
-        case events.PodGone() | events.NodeGone() | events.PolicyGone():
-            return subject == event.subject
-        case events.ViewsRepaired():
-            return subject in event.ended
-        case _:
-            return False
-
-
-def pod_of(event: events.AnyEvent) -> model.Uid:
-    """The pod that the event is about; empty if it is about something else."""
-    match event:
-        case events.PodGone() | events.PlacementReleased():
-            return event.uid
-        case events.PodPlaced():
-            return event.pod.uid
-        case _:
-            return ""
-
-
 def settles(pod: model.Pod) -> bool:
-    """Whether the pod as it was seen ends a promise."""
+    """Whether the observed pod ends its placement: it is bound or finished."""
     return bool(pod.node) or pod.finished
 
 
 def _counting(policy: model.WorkloadPolicy) -> tuple[object, ...]:
-    """What of a policy its counts depend on."""
+    """The fields of a policy on which its counts depend."""
     return policy.topology_key, policy.selector, bool(policy.errors)
 
 
 def _counts_alike(before: model.Pod, after: model.Pod) -> bool:
-    """Whether the two forms of a pod count alike on the same node."""
+    """Whether both versions of a pod contribute to the same counts on the same node."""
     return (
         before.phase == after.phase
         and before.terminating == after.terminating

@@ -1,34 +1,38 @@
-"""Nodes indexed by label: for each label key, which nodes carry which value.
+"""Nodes indexed by label: for each label key, the nodes that carry each value.
 
-Persistent: a changed node replaces only the domains it leaves and enters, every other domain is
-shared with the former snapshot, together with the node set that it has already computed.
+Persistent: a changed node replaces only the domains that it leaves and enters. Every other domain and
+column is shared with the former snapshot, together with the node sets that it has already computed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 import immutables
 
-from app.domain import lasting, model
+from app.domain import memos, model, node_sets
 
-_NO_LABELS: Mapping[str, str] = {}
+MAX_UNIONS = 64
+"""Unions in use that one column holds (memos.Memo); each may be as large as the cluster has nodes."""
+
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class Domain:
     """The nodes that share one value of one label key."""
 
-    __slots__ = ("_frozen", "members")
+    __slots__ = ("_nodes", "members")
 
     def __init__(self, members: "immutables.Map[model.NodeName, None]") -> None:
         self.members = members
-        self._frozen: lasting.Lasting | None = None
+        self._nodes: node_sets.InternedNodes | None = None
 
     @property
-    def nodes(self) -> lasting.Names:
+    def nodes(self) -> node_sets.InternedNodes:
         """The members as a set, made once for each version of the domain."""
-        frozen = self._frozen
-        if frozen is None:
-            frozen = self._frozen = lasting.Lasting(self.members)
-        return frozen
+        nodes = self._nodes
+        if nodes is None:
+            nodes = self._nodes = node_sets.InternedNodes(self.members)
+        return nodes
 
     def __len__(self) -> int:
         return len(self.members)
@@ -40,14 +44,28 @@ _EMPTY = Domain(immutables.Map())
 class Column:
     """One label key: its values and their domains."""
 
-    __slots__ = ("domains",)
+    __slots__ = ("_unions", "domains")
 
     def __init__(self, domains: "immutables.Map[str, Domain]") -> None:
         self.domains = domains
+        self._unions: memos.Memo | None = None
 
-    def __getitem__(self, value: str) -> lasting.Names:
-        """The nodes with that value of the key; empty if there are none."""
+    def __getitem__(self, value: str) -> node_sets.InternedNodes:
+        """The nodes with that value of the key; empty if no node has it."""
         return self.domains.get(value, _EMPTY).nodes
+
+    def union(self, values: tuple[str, ...]) -> node_sets.InternedNodes:
+        """The nodes with any of the values of the key, computed once for each version of the column."""
+        if len(values) == 1:
+            return self[values[0]]
+        if not values or not self.domains:
+            return _EMPTY.nodes
+        unions = self._unions
+        if unions is None:
+            unions = self._unions = memos.Memo(MAX_UNIONS)
+        return unions.get(
+            values, lambda: node_sets.InternedNodes(frozenset().union(*(self[value] for value in values)))
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.domains)
@@ -66,8 +84,8 @@ class Topology:
         self._all = everywhere
 
     @property
-    def everywhere(self) -> lasting.Names:
-        """All nodes: the same set as long as none comes or goes."""
+    def everywhere(self) -> node_sets.InternedNodes:
+        """All nodes: the same set until a node is added or removed."""
         return self._all.nodes
 
     def __getitem__(self, key: str) -> Column:

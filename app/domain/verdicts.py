@@ -1,41 +1,38 @@
-"""What was decided, and why: a Trace is the only diagnosis there is.
+"""The outcome of a decision and its reasons: the Trace, from which every diagnosis is rendered.
 
-Log lines, debug flags, explain, metrics and Events are renderings of it.
+Log lines, debug flags, explain, metrics and Events are renderings of a Trace.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from app.domain import lasting, model
-
-Names = frozenset[model.NodeName]
-NONE: Names = frozenset()
+from app.domain import model, node_sets
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The candidates that one plugin refuses to one pod, under one sentence.
+    """The candidates that one plugin refuses to one pod, with one reason.
 
-    The sentence is the same for every node and does not change while the state it speaks of does
-    not: kube-scheduler wakes a pod whenever its text changes (extender-contract-checked C2-C5).
+    The reason is the same for every node and changes only with the state that it describes, because
+    kube-scheduler retries a pod at once whenever the text of its condition changes.
     """
 
     reason: str
-    nodes: Names
-    details: Mapping[str, Names] = field(default_factory=dict)
-    """What differs from node to node, for explain: detail -> nodes."""
+    nodes: node_sets.Names
+    details: Mapping[str, node_sets.Names] = field(default_factory=dict)
+    """Detail -> nodes, for explain: what differs from node to node."""
     plugin: str = ""
     """Filled in by the framework."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """The scores that one plugin gives; a node that is in no group has 0."""
+    """The scores that one plugin gives; a node outside every group scores 0."""
 
-    groups: Mapping[int, Names]
+    groups: Mapping[int, node_sets.Names]
     """Raw score -> nodes."""
-    details: Mapping[str, Names] = field(default_factory=dict)
-    """Where the scores come from, for explain: ``host: 1/3, 66 percent`` -> nodes."""
+    details: Mapping[str, node_sets.Names] = field(default_factory=dict)
+    """Detail -> nodes, for explain: how the scores were computed, such as ``host: 1/3, 66 percent``."""
     plugin: str = ""
     """Filled in by the framework."""
     weight: int = 1
@@ -44,35 +41,35 @@ class Rating:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The whole outcome of one decision about one pod over some candidates."""
+    """The outcome of one decision about one pod and its candidates."""
 
     position: model.Position
     pod: model.Pod
-    candidates: Names
+    candidates: node_sets.Names
     interested: tuple[str, ...]
-    """The plugins that had anything to do with the pod."""
+    """Names of the plugins that the pod concerns."""
     refusals: tuple[Refusal, ...] = ()
-    """One for each plugin that refused a candidate, in plugin order."""
+    """One per plugin that refused a candidate, in plugin order."""
     ratings: tuple[Rating, ...] = ()
-    totals: Mapping[int, Names] = field(default_factory=dict)
+    totals: Mapping[int, node_sets.Names] = field(default_factory=dict)
     """Weighted sum -> kept nodes, for every node whose sum is not 0."""
     assumed: tuple[str, ...] = ()
     """Nominated pods (``namespace/name``) that were counted as placed."""
 
     @property
-    def refused(self) -> Names:
+    def refused(self) -> node_sets.Names:
         """The candidates that some plugin refuses."""
         if not self.refusals:
-            return NONE
-        return lasting.union(*(refusal.nodes for refusal in self.refusals))
+            return node_sets.NONE
+        return node_sets.union(*(refusal.nodes for refusal in self.refusals))
 
     @property
-    def kept(self) -> Names:
+    def kept(self) -> node_sets.Names:
         """The candidates that no plugin refuses."""
-        return lasting.minus(self.candidates, self.refused) if self.refusals else self.candidates
+        return node_sets.minus(self.candidates, self.refused) if self.refusals else self.candidates
 
     def reasons(self) -> dict[model.NodeName, str]:
-        """Refused node -> its sentence: that of the first plugin in order that refused it."""
+        """Refused node -> reason of the first plugin, in plugin order, that refused it."""
         reasons: dict[model.NodeName, str] = {}
         for refusal in reversed(self.refusals):
             reasons.update(dict.fromkeys(refusal.nodes, refusal.reason))

@@ -1,1 +1,1 @@
-"""How a decision is made. Pure."""
+"""Runs plugins over a cycle: registry, capabilities and the decision pipeline. Pure."""

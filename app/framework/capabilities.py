@@ -1,47 +1,47 @@
-"""What a plugin can do, as Protocols: a plugin is a frozen dataclass that has some of these methods.
+"""The capabilities of plugins, as Protocols: a plugin is a frozen dataclass that implements some of them.
 
-Plugins are pure and work on sets: they are told the candidates once and return the refused ones
-and the scored ones, so that a decision costs what it touches, not plugins times nodes. What they
-cannot do themselves (serve HTTP, call the API server) they describe; others mount and run it.
+Plugins are pure and work on sets: they receive all candidates at once and return the refused and the
+scored ones, so that a decision costs what it touches, not plugins times nodes. They describe what they
+cannot do themselves (serve HTTP, call the API server); other packages mount and run it.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from app.domain import counting, events, model, snapshots, verdicts
-from app.framework import cycles
+from app.domain import counters, events, model, node_sets, snapshots, verdicts
+from app.framework import advising, cycles
 
 
 @runtime_checkable
 class Plugin(Protocol):
-    """The least that every plugin has."""
+    """The minimal plugin interface."""
 
     @property
     def name(self) -> str:
-        """CamelCase name, unique; also in the path of the plugin's endpoints."""
+        """Unique CamelCase name, also used in the path of the plugin's endpoints."""
         ...
 
     def interested(self, pod: model.Pod) -> bool:
-        """Whether the plugin has anything to do with the pod; must need nothing but the pod."""
+        """Whether the pod concerns the plugin, decided from the pod alone."""
         ...
 
 
 @runtime_checkable
 class Indexes(Plugin, Protocol):
-    """Needs pods indexed by label: Snapshot.siblings works for these keys only."""
+    """Needs pods indexed by label; Snapshot.siblings works for indexed keys only."""
 
     def indexed(self) -> tuple[str, ...]:
-        """Label keys of pods."""
+        """Pod label keys to index."""
         ...
 
 
 @runtime_checkable
 class Keeps(Plugin, Protocol):
-    """Reads annotations of pods or nodes: those that no plugin reads are dropped when objects are decoded."""
+    """Reads annotations of pods or nodes; decoding drops every annotation that no plugin reads."""
 
     def annotations(self) -> tuple[str, ...]:
-        """Annotation keys, exactly as they are written."""
+        """Annotation keys to keep, matched exactly."""
         ...
 
 
@@ -50,40 +50,53 @@ class Filters(Plugin, Protocol):
     """Refuses candidates."""
 
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
-        """The refused candidates under one sentence, or None if there are none."""
+        """The refused candidates and the reason, or None if the plugin refuses none of them."""
         ...
 
 
 @runtime_checkable
 class Classifies(Plugin, Protocol):
-    """Says what its filter reads of a pod, so that pods that agree in it are evaluated once.
+    """Declares which properties of a pod its filter reads, so that pods equal in them are evaluated once.
 
-    Pods are compared as a whole, their identity and age apart, if a filtering plugin does not say so.
+    For a filtering plugin without this capability, pods are compared by all fields but identity and age.
     """
 
     def pod_class(self, pod: model.Pod) -> Hashable:
-        """Equal for pods that ``filter`` answers alike in every cluster.
+        """A key that is equal for pods to which ``filter`` refuses the same nodes in every cluster.
 
-        Labels that the selectors of policies in the pod's namespace mention need not be part of it.
+        It may leave out labels that selectors of policies in the pod's namespace mention.
         """
         ...
 
 
 @runtime_checkable
-class Softens(Plugin, Protocol):
-    """Can do without: some of its refusals are wishes, not rules (architecture 16)."""
+class Advises(Plugin, Protocol):
+    """Proposes changes that may let a pod fit that its filter refuses."""
+
+    def hypotheses(self, cycle: cycles.Cycle, refusal: verdicts.Refusal) -> Iterable[advising.Hypothesis]:
+        """Changes to evaluate, in any order: those after which the pod still fits nowhere are dropped.
+
+        ``refusal`` is the plugin's own, of a cycle in which no candidate was kept; nominated pods count as
+        placed in the cycle's snapshot. Must depend on nothing of the pod beside what ``pod_class`` declares.
+        """
+        ...
+
+
+@runtime_checkable
+class Degrades(Plugin, Protocol):
+    """Can be skipped while the store is unavailable for pods whose constraints are soft."""
 
     def soft(self, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
-        """Whether the pod may pass unfiltered while the store is away; judged on the last known state."""
+        """Whether the pod may pass unfiltered then, judged on the last known state."""
         ...
 
 
 @runtime_checkable
 class Narrows(Plugin, Protocol):
-    """Has an interest that depends on the state; ``interested`` is true of every pod that it may concern."""
+    """Concerns only some of the pods for which ``interested`` is true, depending on the state."""
 
     def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
-        """Whether the plugin has anything to do with the pod in this state."""
+        """Whether the pod concerns the plugin in this state."""
         ...
 
 
@@ -92,32 +105,32 @@ class Scores(Plugin, Protocol):
     """Prefers candidates."""
 
     def score(self, cycle: cycles.Cycle) -> verdicts.Rating:
-        """The candidates whose score is not 0, in groups of equal score."""
+        """The candidates with a score other than 0, in groups of equal score."""
         ...
 
 
 @runtime_checkable
-class Ranks(Plugin, Protocol):
-    """Orders candidates of equal score; decides only where a single node is asked for (filter_onlyone)."""
+class BreaksTies(Plugin, Protocol):
+    """Orders candidates of equal score; used only where a single node is requested (filter_onlyone)."""
 
-    def rank(self, cycle: cycles.Cycle, nodes: verdicts.Names) -> Mapping[model.NodeName, int]:
-        """Rank of each node, lower is better; a missing one has 0."""
+    def rank(self, cycle: cycles.Cycle, nodes: node_sets.Names) -> Mapping[model.NodeName, int]:
+        """Node -> rank; lower is better, and a missing node has rank 0."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What must still be true when a placement is written."""
+    """Conditions that must still hold when a placement is written."""
 
     subjects: tuple[str, ...] = ()
-    """Subjects whose version must be the one in the cycle's snapshot."""
-    ceilings: Mapping[counting.CountKey, int] = field(default_factory=dict)
-    """Counts that must not exceed a number once the pod is counted."""
+    """Subjects whose version must equal that in the cycle's snapshot."""
+    ceilings: Mapping[counters.CountKey, int] = field(default_factory=dict)
+    """Count -> maximum that it may have once the pod is counted."""
 
 
 @runtime_checkable
 class Reserves(Plugin, Protocol):
-    """Guards placements: two replicas cannot both give away the last place."""
+    """Guards placements, so that two replicas cannot both assign the last free place."""
 
     def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> Claim:
         """The conditions under which the pod may be placed on the node."""
@@ -126,7 +139,7 @@ class Reserves(Plugin, Protocol):
 
 @runtime_checkable
 class Preempts(Plugin, Protocol):
-    """Has a say in whom an eviction would hurt."""
+    """Vetoes evictions: for plugins that protect victims, such as a gang at its minimum size."""
 
     def veto(self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]) -> str | None:
         """Why the victims must not be evicted from the node, or None."""
@@ -135,25 +148,25 @@ class Preempts(Plugin, Protocol):
 
 @runtime_checkable
 class Transforms(Plugin, Protocol):
-    """Changes a cycle before any plugin filters: restores reserved room, narrows candidates."""
+    """Changes a cycle before it is filtered: for plugins that reserve capacity or narrow candidates."""
 
     def transform(self, cycle: cycles.Cycle) -> cycles.Cycle:
-        """The cycle to go on with."""
+        """The cycle that all plugins receive."""
         ...
 
 
 Key = int | str | tuple[str, ...]
-"""What a list is ordered by; all keys of one list are of one of these types."""
+"""Sort key of a list item; all keys of one list have the same type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An endpoint's answer that is a list: only the items of the requested page are rendered."""
+    """A list that an endpoint returns; only the items of the requested page are rendered."""
 
     keys: Iterable[Any]
-    """A Key for each item, in any order, each once."""
+    """A Key for each item, without repetition, in any order."""
     item: Callable[[Any], object]
-    """Renders the item of a key as a JSON-able value."""
+    """Renders the item of a key as a JSON-serialisable value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +177,13 @@ class Endpoint:
     """Flask rule below the plugin's path, such as ``policies/<namespace>/<name>``."""
     summary: str
     handle: Callable[[snapshots.Snapshot, Mapping[str, str]], object | None]
-    """(snapshot, path parameters) -> JSON-able value, Listed, or None for 404."""
+    """(snapshot, path parameters) -> JSON-serialisable value, Listed, or None for 404."""
     example: object = None
 
 
 @runtime_checkable
 class Serves(Plugin, Protocol):
-    """Shows its state over HTTP."""
+    """Exposes views of its state over HTTP."""
 
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The views, in the order in which they are listed."""
@@ -178,23 +191,23 @@ class Serves(Plugin, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """Room that kube-scheduler has no event for, and the pending pods that it may concern."""
+class FreedCapacity:
+    """Capacity that became available without an event for kube-scheduler, and the pods that may use it."""
 
     pods: tuple[model.Pod, ...]
-    """No more than there is room for, the most important first."""
+    """Pending pods, the most important first, no more than the capacity admits."""
     message: str
-    """A sentence for people."""
+    """A sentence for the condition of the woken pods."""
 
 
 @runtime_checkable
-class Controls(Plugin, Protocol):
-    """Tells the controller what an event of the log means for pending pods (architecture 19)."""
+class Wakes(Plugin, Protocol):
+    """Reports which pending pods to wake after an event of the log."""
 
     def announce(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
-    ) -> Room | None:
-        """Room that the event makes and that kube-scheduler cannot know of, or None."""
+    ) -> FreedCapacity | None:
+        """The capacity that the event frees and that kube-scheduler has no event for, or None."""
         ...
 
 
@@ -203,14 +216,15 @@ KNOWN: tuple[type, ...] = (
     Keeps,
     Filters,
     Classifies,
-    Softens,
+    Advises,
+    Degrades,
     Narrows,
     Scores,
-    Ranks,
+    BreaksTies,
     Reserves,
     Preempts,
     Transforms,
     Serves,
-    Controls,
+    Wakes,
 )
 """Every capability beyond Plugin."""

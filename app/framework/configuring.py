@@ -1,4 +1,4 @@
-"""A registry from what an operator chose: which plugins, in which order, with which arguments."""
+"""Builds the plugin registry from the settings: enabled plugins, their order and their arguments."""
 
 import dataclasses
 import typing
@@ -18,7 +18,7 @@ def build(
     score_max: int,
     args: Mapping[str, Mapping[str, Any]],
 ) -> registry.Registry:
-    """The enabled plugins out of the known classes, each made with its arguments.
+    """The registry of the enabled plugins, created from the known classes with their arguments.
 
     Raises ConfigurationRefused for an unknown plugin, an unknown argument, or a value of the wrong type.
     """
@@ -37,20 +37,23 @@ def _made(kind: type[Any], args: Mapping[str, Any]) -> capabilities.Plugin:
     for name in args:
         if name not in allowed:
             raise registry.ConfigurationRefused(
-                f"plugins.args.{kind.name}.{name} is not an argument; allowed: {', '.join(allowed) or 'none'}"
+                f"unknown argument plugins.args.{kind.name}.{name};"
+                f" allowed: {', '.join(allowed) or 'no argument'}"
             )
-        _refuse_other_words(kind, name, args[name])
+        _refuse_other_literals(kind, name, args[name])
     try:
         made = msgspec.convert(dict(args), kind)
     except (msgspec.ValidationError, ValueError) as error:
         raise registry.ConfigurationRefused(f"plugins.args.{kind.name}: {error}") from error
     if not isinstance(made, capabilities.Plugin):
-        raise registry.ConfigurationRefused(f"{kind.__name__} is not a plugin: it lacks name or interested")
+        raise registry.ConfigurationRefused(
+            f"{kind.__name__} is not a plugin: it has no name or no method interested"
+        )
     return made
 
 
-def _refuse_other_words(kind: type[Any], name: str, value: object) -> None:
-    """An argument that is one of some words names them all when it is refused."""
+def _refuse_other_literals(kind: type[Any], name: str, value: object) -> None:
+    """Refuse a value that is not one of the argument's literals, and name all of them."""
     declared = typing.get_type_hints(kind)[name]
     words = typing.get_args(declared)
     if typing.get_origin(declared) is typing.Literal and value not in words:

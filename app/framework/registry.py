@@ -1,4 +1,4 @@
-"""Names -> plugins: their order, their weights, and the conflicts that are refused."""
+"""Registry of the enabled plugins: order, weights, capabilities; refuses conflicting configurations."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,11 +9,11 @@ from app.framework import capabilities
 
 
 class ConfigurationRefused(ValueError):
-    """The plugins cannot work together as configured; the text says which and why."""
+    """The plugins cannot work together as configured; the message names the plugin and the conflict."""
 
 
 class Registry:
-    """The plugins in order, sorted by what they can do once, so that asking costs nothing."""
+    """The plugins in order, grouped by capability once."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class Registry:
         self.plugins = tuple(plugins)
         self.weights = dict(weights)
         self.score_max = score_max
-        """The largest score that a plugin which computes percentages hands out."""
+        """The largest score of plugins that compute percentages."""
         if score_max < 1:
             raise ConfigurationRefused(f"score_max is {score_max}; it must be at least 1")
         _refuse_conflicts(self.plugins, self.weights)
@@ -33,22 +33,23 @@ class Registry:
         self.keeps = tuple(p for p in self.plugins if isinstance(p, capabilities.Keeps))
         self.filters = tuple(p for p in self.plugins if isinstance(p, capabilities.Filters))
         self.classifies = {p.name: p for p in self.plugins if isinstance(p, capabilities.Classifies)}
-        self.softens = {p.name: p for p in self.plugins if isinstance(p, capabilities.Softens)}
+        self.advises = {p.name: p for p in self.plugins if isinstance(p, capabilities.Advises)}
+        self.degrades = {p.name: p for p in self.plugins if isinstance(p, capabilities.Degrades)}
         self.narrows = {p.name: p for p in self.plugins if isinstance(p, capabilities.Narrows)}
         self.scores = tuple(p for p in self.plugins if isinstance(p, capabilities.Scores))
-        self.ranks = tuple(p for p in self.plugins if isinstance(p, capabilities.Ranks))
+        self.ranks = tuple(p for p in self.plugins if isinstance(p, capabilities.BreaksTies))
         self.reserves = tuple(p for p in self.plugins if isinstance(p, capabilities.Reserves))
         self.preempts = tuple(p for p in self.plugins if isinstance(p, capabilities.Preempts))
         self.transforms = tuple(p for p in self.plugins if isinstance(p, capabilities.Transforms))
         self.serves = tuple(p for p in self.plugins if isinstance(p, capabilities.Serves))
-        self.controls = tuple(p for p in self.plugins if isinstance(p, capabilities.Controls))
+        self.wakes = tuple(p for p in self.plugins if isinstance(p, capabilities.Wakes))
 
     def interested(self, pod: model.Pod) -> tuple[str, ...]:
-        """The names of the plugins that have anything to do with the pod."""
+        """Names of the plugins that the pod may concern."""
         return tuple(plugin.name for plugin in self.plugins if plugin.interested(pod))
 
     def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> tuple[str, ...]:
-        """The names of the plugins that have anything to do with the pod in this state."""
+        """Names of the plugins that the pod concerns in this state."""
         narrows = self.narrows
         return tuple(
             name
@@ -57,16 +58,16 @@ class Registry:
         )
 
     def indexed(self) -> frozenset[str]:
-        """The pod label keys that snapshots must index."""
+        """Pod label keys that snapshots must index."""
         return frozenset(key for plugin in self.indexes for key in plugin.indexed())
 
     def annotations(self) -> frozenset[str]:
-        """The annotations of pods and nodes that some plugin reads: no others are kept."""
+        """Annotations of pods and nodes that some plugin reads; no others are kept."""
         return frozenset(key for plugin in self.keeps for key in plugin.annotations())
 
     @property
     def digest(self) -> str:
-        """A short name for the whole configuration: equal digests decide equally."""
+        """A digest of the whole configuration; equal digests mean equal decisions."""
         text = repr((self.plugins, sorted(self.weights.items()), self.score_max))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -75,10 +76,10 @@ def _refuse_conflicts(plugins: Sequence[capabilities.Plugin], weights: Mapping[s
     names = [plugin.name for plugin in plugins]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ConfigurationRefused(f"plugin named twice: {', '.join(twice)}")
+        raise ConfigurationRefused(f"duplicate plugin: {', '.join(twice)}")
     for name, weight in weights.items():
         if name not in names:
-            raise ConfigurationRefused(f"weight for unknown plugin {name}; known: {', '.join(names)}")
+            raise ConfigurationRefused(f"weight for unknown plugin {name}; enabled: {', '.join(names)}")
         if weight < 1:
             raise ConfigurationRefused(f"weight of {name} is {weight}; it must be at least 1")
     for plugin in plugins:
@@ -91,7 +92,7 @@ def _methods() -> frozenset[str]:
 
 
 def _refuse_near_misses(plugin: capabilities.Plugin) -> None:
-    """A method one letter from a capability's would silently never be called."""
+    """Refuse a method whose name is one edit away from a capability's: it would never be called."""
     known = _methods()
     for name in vars(type(plugin)):
         near = next((k for k in known if name != k and not name.startswith("_") and _one_edit(name, k)), None)

@@ -1,1 +1,1 @@
-"""The only speaker to the API server."""
+"""Access to the Kubernetes API server; no other package calls it."""

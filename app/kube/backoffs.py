@@ -1,4 +1,4 @@
-"""Waiting longer and longer, as client-go's reflectors do, and a clock that tests can replace."""
+"""Exponential backoff, as in client-go's reflectors, and a clock that tests can replace."""
 
 import random
 import threading
@@ -8,14 +8,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Time that passes evenly, and waiting that can be called off."""
+    """Monotonic time, and waiting that can be interrupted."""
 
     def monotonic(self) -> float:
-        """Seconds since some moment; never goes back."""
+        """Seconds since an arbitrary moment; never goes back."""
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Wait; true at once if waiting was called off, by whoever is to stop."""
+        """Wait so many seconds; returns true, without waiting further, once the clock is stopped."""
         ...
 
 
@@ -34,13 +34,16 @@ class RealClock:
         return self._stopped.wait(seconds)
 
     def stop(self) -> None:
-        """Call off this and every later waiting."""
+        """Interrupt the current wait and every later one."""
         self._stopped.set()
 
 
 @dataclass
 class Backoff:
-    """First 0.8 s, doubled up to 30 s, each stretched by up to its own length; anew after 2 quiet minutes."""
+    """Pauses of 0.8 s, doubled up to 30 s, each lengthened by a random part of itself.
+
+    The series starts again after ``quiet`` seconds without a pause. All times are in seconds.
+    """
 
     clock: Clock
     initial: float = 0.8
@@ -53,7 +56,7 @@ class Backoff:
     _last: float = float("-inf")
 
     def pause(self, *, least: float = 0.0) -> float:
-        """The seconds to wait now, at least ``least``."""
+        """The length of the next pause, at least ``least`` seconds."""
         now = self.clock.monotonic()
         if now - self._last > self.quiet:
             self._next = self.initial
@@ -62,5 +65,5 @@ class Backoff:
         return max(least, length * (1.0 + self.jitter * self.die.random()))
 
     def reset(self) -> None:
-        """Start anew."""
+        """Start the series again."""
         self._next = self.initial

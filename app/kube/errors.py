@@ -1,26 +1,26 @@
-"""What can go wrong between Topolog and the API server.
+"""Errors between Topolog and the API server.
 
-Own errors rather than those of urllib3 or ssl: callers decide by what happened (refused, not
-reachable, not understood), never by which library noticed it.
+Callers decide by the meaning of an error (refused, unreachable, undecodable), not by the library that
+raised it. So errors of urllib3 and ssl never leave this package.
 """
 
-_LONGEST = 500
-"""Characters of a foreign text that are worth repeating."""
+_MAX_TEXT = 500
+"""Characters of a foreign text that an error repeats."""
 
 
 class KubeError(Exception):
-    """Something between Topolog and the API server went wrong."""
+    """Base of all errors between Topolog and the API server."""
 
 
 class Misconfigured(KubeError):
-    """No usable kubeconfig and no service account; the text says what was looked for."""
+    """No usable kubeconfig or service account; the text names the source that was tried."""
 
 
 class ApiError(KubeError):
-    """The API server refused: ``status`` is the HTTP code, ``reason`` its one word for it.
+    """The API server refused a request: HTTP code, metav1 reason, message, and Retry-After in seconds.
 
-    ``original``: the answer is a metav1.Status that names this code, so the API server itself sent it. Any
-    other answer may come from a proxy, which does not know what the API server did.
+    ``original``: the reply is a metav1.Status with the same code, so the API server itself sent it. Any
+    other reply may come from a proxy, which does not know what the API server did.
     """
 
     def __init__(
@@ -29,35 +29,35 @@ class ApiError(KubeError):
         self.status = status
         self.original = original
         self.reason = reason
-        self.message = message[:_LONGEST]
+        self.message = message[:_MAX_TEXT]
         self.retry_after = retry_after
         super().__init__(f"API server answered {status} {reason}: {self.message}")
 
 
 class Expired(ApiError):
-    """410: the resourceVersion or the continue token is too old; only a new list helps."""
+    """410: the resourceVersion or the continue token has expired; a new list is required."""
 
 
 class Unreachable(KubeError):
-    """No answer: refused, reset, timed out, or no TLS. Whether a write took effect is unknown.
+    """No reply: connection refused or reset, timeout, or failed TLS. A write may have taken effect.
 
-    ``refused`` tells that not even a connection came about, so that nothing took effect.
+    ``refused``: no connection was established, so nothing took effect.
     """
 
     def __init__(self, text: str, *, refused: bool = False) -> None:
         self.refused = refused
-        super().__init__(text[:_LONGEST])
+        super().__init__(text[:_MAX_TEXT])
 
 
 class Undecodable(KubeError):
-    """An object could not be understood: which kind, which name as far as readable, and why."""
+    """An object cannot be decoded: its kind, its name as far as it is readable, and the reason."""
 
     def __init__(self, kind: str, name: str, reason: str) -> None:
         self.kind = kind
         self.name = name
-        self.reason = reason[:_LONGEST]
+        self.reason = reason[:_MAX_TEXT]
         super().__init__(f"{kind} {name or '(unnamed)'} cannot be decoded: {self.reason}")
 
 
 class Oversized(Undecodable):
-    """An object is larger than what is kept of one (bounds)."""
+    """An object exceeds a size limit (bounds)."""

@@ -1,6 +1,6 @@
-"""Opinions about where pods go: pure, and strangers to one another.
+"""The in-tree plugins: pure, and independent of one another.
 
-Each is a folder: plugin.py declares what it can do, logic.py is the arithmetic, README.md says why.
+Each plugin is a folder: plugin.py declares its capabilities, logic.py computes, README.md documents it.
 """
 
 from app.plugins.job_affinity import plugin as job_affinity
@@ -12,4 +12,4 @@ IN_TREE = (
     job_affinity.JobAffinity,
     workload_policy.WorkloadPolicy,
 )
-"""In the order in which they are asked: the first that refuses a node gives the reason."""
+"""In plugin order: the first plugin that refuses a node gives the reason."""

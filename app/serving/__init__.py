@@ -1,1 +1,1 @@
-"""How the extender is served: TLS, identities, deadlines and gunicorn. It knows nothing of scheduling."""
+"""Serves the extender: TLS, roles, deadlines and gunicorn. Independent of scheduling."""

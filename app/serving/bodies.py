@@ -1,7 +1,7 @@
-"""What a request's head says of its body: how much of it is read, or why nothing is.
+"""Validates request bodies by their headers and bounds the memory that they take.
 
-kube-scheduler always announces the length, sends JSON and never compresses. What does otherwise is refused
-by its head alone: nothing is decompressed, and nothing beyond the limit is read.
+kube-scheduler always sends JSON with a Content-Length and without compression. Any other request is refused
+by its head: nothing is decompressed, and nothing beyond the limit is read.
 """
 
 import dataclasses
@@ -12,13 +12,13 @@ from typing import Any, Final
 JSON = "application/json"
 CHARSETS = frozenset({"utf-8", "utf8"})
 SMALL: Final = 64 * 1024
-"""The largest body of a call that is no verb."""
+"""Maximum body size in bytes of requests other than verbs."""
 RETRY_SECONDS: Final = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a call is not taken: an HTTP status, a code for programs, a sentence for people, more headers."""
+class RequestRefusal:
+    """A refused request: HTTP status, reason code, message and additional headers."""
 
     status: int
     reason_code: str
@@ -26,66 +26,66 @@ class Refusal:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-CHUNKED = Refusal(411, "LengthRequired", "chunked bodies are not taken: send a Content-Length")
-LATE = Refusal(408, "Timeout", "the body did not arrive in time")
-CUT = Refusal(400, "BodyCut", "the connection ended before the announced body did")
-CROWDED = Refusal(
+CHUNKED = RequestRefusal(411, "LengthRequired", "chunked bodies are not supported: send a Content-Length")
+LATE = RequestRefusal(408, "Timeout", "the body did not arrive in time")
+CUT = RequestRefusal(400, "BodyCut", "the connection was closed before the body was complete")
+CROWDED = RequestRefusal(
     503,
     "TooManyLargeBodies",
-    "too many calls with large bodies at once: try again",
+    "too many concurrent calls with large bodies: retry later",
     (("Retry-After", str(RETRY_SECONDS)),),
 )
-BUSY = Refusal(
+BUSY = RequestRefusal(
     429,
     "TooManyRequests",
-    "too many questions at once: try again",
+    "too many concurrent requests: retry later",
     (("Retry-After", str(RETRY_SECONDS)),),
 )
 
 
-def of_json(environ: Mapping[str, Any], limit: int) -> int | Refusal:
-    """Return how many bytes a JSON body of at most `limit` bytes has, or why it is not taken.
+def of_json(environ: Mapping[str, Any], limit: int) -> int | RequestRefusal:
+    """Return the size of a JSON body of at most `limit` bytes, or why it is refused.
 
-    411 without a length, 413 over the limit, 415 for another content type or any encoding, 400 if the length
-    is no number.
+    411 without a length, 413 over the limit, 415 for another content type or an encoding, 400 for an invalid
+    length.
     """
-    length = _announced(environ, limit)
-    if isinstance(length, Refusal):
+    length = _content_length(environ, limit)
+    if isinstance(length, RequestRefusal):
         return length
     if length is None:
-        return Refusal(411, "LengthRequired", "the call has no Content-Length")
+        return RequestRefusal(411, "LengthRequired", "the request has no Content-Length")
     encoding = environ.get("HTTP_CONTENT_ENCODING", "")
     if encoding and encoding.strip().lower() != "identity":
-        return Refusal(
-            415, "UnsupportedMediaType", "bodies are not decompressed: send it without Content-Encoding"
+        return RequestRefusal(
+            415, "UnsupportedMediaType", "compressed bodies are not supported: send no Content-Encoding"
         )
     if not _is_json(environ.get("CONTENT_TYPE", "")):
-        return Refusal(415, "UnsupportedMediaType", f"Content-Type has to be {JSON}")
+        return RequestRefusal(415, "UnsupportedMediaType", f"Content-Type must be {JSON}")
     if length > limit:
-        return Refusal(413, "BodyTooLarge", f"the body has more than {limit} bytes")
+        return RequestRefusal(413, "BodyTooLarge", f"the body is larger than {limit} bytes")
     return length
 
 
-def of_any(environ: Mapping[str, Any]) -> int | Refusal:
-    """Return how many bytes a small body of any kind has, 0 without one, or why it is not taken."""
-    length = _announced(environ, SMALL)
-    if isinstance(length, Refusal):
+def of_any(environ: Mapping[str, Any]) -> int | RequestRefusal:
+    """Return the size of a small body of any type, 0 without one, or why it is refused."""
+    length = _content_length(environ, SMALL)
+    if isinstance(length, RequestRefusal):
         return length
     if length is not None and length > SMALL:
-        return Refusal(413, "BodyTooLarge", f"the body has more than {SMALL} bytes")
+        return RequestRefusal(413, "BodyTooLarge", f"the body is larger than {SMALL} bytes")
     return length or 0
 
 
-def _announced(environ: Mapping[str, Any], limit: int) -> int | Refusal | None:
+def _content_length(environ: Mapping[str, Any], limit: int) -> int | RequestRefusal | None:
     if "HTTP_TRANSFER_ENCODING" in environ:
         return CHUNKED
-    announced = environ.get("CONTENT_LENGTH", "")
-    if not announced:
+    declared = environ.get("CONTENT_LENGTH", "")
+    if not declared:
         return None
-    if not announced.isascii() or not announced.isdigit():
-        return Refusal(400, "BadRequest", "Content-Length is not a number")
-    # A number of more digits than this is over any limit, and not worth converting.
-    return int(announced) if len(announced) < 19 else limit + 1
+    if not declared.isascii() or not declared.isdigit():
+        return RequestRefusal(400, "BadRequest", "Content-Length is not a number")
+    # A number with more digits exceeds any limit; do not convert it.
+    return int(declared) if len(declared) < 19 else limit + 1
 
 
 def _is_json(content_type: str) -> bool:
@@ -98,36 +98,36 @@ def _is_json(content_type: str) -> bool:
     return all(name != "charset" or value.strip('"') in CHARSETS for name, _, value in named)
 
 
-class Turnstile:
-    """Bounds the bodies that are read and worked on at a time: each takes several times its size in memory.
+class BodyLimiter:
+    """Bounds the bodies in memory, each of which takes several times its size while it is processed.
 
-    `above` is the size in bytes from which a body needs one of the `places`; smaller ones share `room` bytes.
-    Any thread may use it; nobody waits in it.
+    A body larger than `above` bytes needs one of the `slots`; smaller ones share `budget` bytes. Thread-safe
+    and non-blocking.
     """
 
-    def __init__(self, places: int = 2, *, above: int = 4 * 1024**2, room: int = 256 * 1024**2) -> None:
+    def __init__(self, slots: int = 2, *, above: int = 4 * 1024**2, budget: int = 256 * 1024**2) -> None:
         self._above = above
         self._lock = threading.Lock()
-        self._places = places
-        self._room = room
+        self._slots = slots
+        self._budget = budget
 
-    def enter(self, length: int) -> bool:
-        """Take a place for a body of that many bytes; return whether there was one."""
+    def acquire(self, length: int) -> bool:
+        """Reserve memory for a body of `length` bytes; return whether it was available."""
         with self._lock:
             if length > self._above:
-                if not self._places:
+                if not self._slots:
                     return False
-                self._places -= 1
-            elif length > self._room:
+                self._slots -= 1
+            elif length > self._budget:
                 return False
             else:
-                self._room -= length
+                self._budget -= length
             return True
 
-    def leave(self, length: int) -> None:
-        """Give the place of such a body back."""
+    def release(self, length: int) -> None:
+        """Release the memory of a body of `length` bytes."""
         with self._lock:
             if length > self._above:
-                self._places += 1
+                self._slots += 1
             else:
-                self._room += length
+                self._budget += length

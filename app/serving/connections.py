@@ -1,8 +1,8 @@
-"""One client's connection: what is taken from it and sent to it, never waiting for the client.
+"""Non-blocking I/O of one client connection.
 
-gunicorn does the handshake, reads heads and bodies and writes answers in a thread of its pool, which waits as
-long as the client likes. Here each step takes or sends what can be had at the moment, and `state` and
-`deadline` say what the connection waits for, and how long it may.
+gunicorn's threads block on slow clients during the handshake, while reading requests and while writing
+responses. Here each step transfers what is possible without blocking; `state` and `deadline` describe what
+the connection waits for and until when.
 """
 
 import contextlib
@@ -15,43 +15,43 @@ from collections import deque
 
 from gunicorn import config, sock, util
 
-from app.serving import deadlines, exchanges
+from app.serving import deadlines, fast_path
 
 HEAD_LIMIT = 64 * 1024
 END_OF_HEAD = b"\r\n\r\n"
 
 DRAIN_LIMIT = 16 * 1024 * 1024
-"""Bytes that are taken from a client after its last answer. What it had under way when it could not know yet
-that it was refused fits in: left unread, it would turn the answer into a reset."""
+"""Maximum number of bytes discarded after the last response. Covers what a client had in flight before it
+could read its refusal: unread data would turn the response into a reset."""
 
-TURN = 1024 * 1024
-"""Bytes that are taken from one connection before others have their turn."""
+READ_QUANTUM = 1024 * 1024
+"""Maximum number of bytes read from one connection before others are served."""
 
-PIECE = 64 * 1024
+CHUNK_SIZE = 64 * 1024
 CORK = getattr(socket, "TCP_CORK", None)
-_LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class State(enum.Enum):
     """What a connection waits for."""
 
-    GREETING = enum.auto()
+    HANDSHAKE = enum.auto()
     IDLE = enum.auto()
     HEAD = enum.auto()
-    CROWDED = enum.auto()
-    """A place for its body."""
+    QUEUED = enum.auto()
+    """Waits for memory for its body."""
     BODY = enum.auto()
     WORKING = enum.auto()
-    """The application."""
-    REPLYING = enum.auto()
-    """Its client, which has to read the answer."""
+    """Waits for the application."""
+    SENDING = enum.auto()
+    """Waits until the client reads the response."""
     PAUSED = enum.auto()
-    """The time after which it may ask again."""
-    PARTING = enum.auto()
+    """Waits until the client may send its next request."""
+    CLOSING = enum.auto()
 
 
-class Gone(Exception):
-    """The client hung up; `cut`: in the middle of a body."""
+class Disconnected(Exception):
+    """The client closed the connection; `cut`: in the middle of a body."""
 
     def __init__(self, *, cut: bool = False) -> None:
         super().__init__()
@@ -59,9 +59,9 @@ class Gone(Exception):
 
 
 class Connection:
-    """A connection with the deadline (monotonic) of the state that it is in.
+    """A connection with its state and the state's deadline (monotonic).
 
-    After `ends` (monotonic) no request of it is the last but one. `mask` is what the poller watches it for.
+    After `ends` (monotonic) the next response closes the connection. `mask` is the poller's event mask.
     """
 
     def __init__(
@@ -76,22 +76,22 @@ class Connection:
         self.sock = accepted
         self.client = client
         self.limits = limits
-        self.state = State.GREETING
+        self.state = State.HANDSHAKE
         self.mask = 0
-        self.exchange: exchanges.Exchange | None = None
+        self.exchange: fast_path.Exchange | None = None
         self.closing = False
-        """The answer that is under way is the last one."""
-        self.resting = 0.0
-        """Seconds that have to pass behind the answer that is under way."""
-        self.question = False
-        """A thread of the introspection works on it."""
+        """The current response is the last one."""
+        self.pause = 0.0
+        """Seconds to wait after the current response before the next request is read."""
+        self.introspection = False
+        """A thread of the introspection pool processes its request."""
         self._server = server
-        self._came = b""
+        self._received = b""
         self._sending: deque[memoryview] = deque()
         self._corked = False
         self._drained = 0
         accepted.setblocking(False)
-        # Without it, an answer in two writes waits for the client's delayed acknowledgement: 40 ms a call.
+        # Without TCP_NODELAY, a response in two writes waits for the client's delayed ACK: 40 ms per call.
         if accepted.family != socket.AF_UNIX:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         now = time.monotonic()
@@ -99,12 +99,12 @@ class Connection:
         self.ends = now + limits.age
 
     def enter(self, state: State, seconds: float) -> None:
-        """Begin to wait for something, so long at most."""
+        """Enter a state that ends after `seconds` at the latest."""
         self.state = state
         self.deadline = time.monotonic() + seconds
 
-    def greet(self) -> bool:
-        """Go on with the handshake; return whether it is done. Raises OSError."""
+    def handshake(self) -> bool:
+        """Continue the handshake; return whether it is complete. Raises OSError."""
         if self.cfg.is_ssl:
             if not isinstance(self.sock, ssl.SSLSocket):
                 self.sock = sock.ssl_wrap_socket(self.sock, self.cfg)
@@ -112,80 +112,86 @@ class Connection:
                 self.sock.do_handshake()
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return False
-        self.reading = exchanges.Reading(self.cfg, self.sock, self.client, self._server)
+        self.reading = fast_path.RequestReader(self.cfg, self.sock, self.client, self._server)
         self.enter(State.IDLE, self.limits.idle)
         return True
 
-    def read_head(self) -> exchanges.Exchange | None:
-        """Take what has come of a head; return the request if it is whole. Raises Refused, Gone, OSError."""
-        while (end := self._came.find(END_OF_HEAD)) < 0:
-            if len(self._came) > HEAD_LIMIT:
-                raise exchanges.Refused(exchanges.TOO_LONG)
+    def read_head(self) -> fast_path.Exchange | None:
+        """Read the available part of a head; return the request once it is complete.
+
+        Raises RequestRefused, Disconnected and OSError.
+        """
+        while (end := self._received.find(END_OF_HEAD)) < 0:
+            if len(self._received) > HEAD_LIMIT:
+                raise fast_path.RequestRefused(fast_path.TOO_LONG)
             try:
                 piece = self.sock.recv(deadlines.RECORD)
-            except _LATER:
-                if self._came and self.state is not State.HEAD:
+            except _WOULD_BLOCK:
+                if self._received and self.state is not State.HEAD:
                     self.enter(State.HEAD, self.limits.head)
                 return None
             if not piece:
-                raise Gone
-            self._came += piece
+                raise Disconnected
+            self._received += piece
         end += len(END_OF_HEAD)
         if end > HEAD_LIMIT:
-            raise exchanges.Refused(exchanges.TOO_LONG)
-        head, self._came = self._came[:end], self._came[end:]
+            raise fast_path.RequestRefused(fast_path.TOO_LONG)
+        head, self._received = self._received[:end], self._received[end:]
         self.exchange = self.reading.read(head)
         return self.exchange
 
-    def expect(self, exchange: exchanges.Exchange) -> None:
-        """Begin to take the body of a request. Raises OSError."""
-        self._came = exchange.fill(self._came)
-        if exchange.expectant and exchange.filled < exchange.length:
-            self.sock.send(exchanges.CONTINUE)
+    def expect(self, exchange: fast_path.Exchange) -> None:
+        """Start to read the body of a request. Raises OSError."""
+        self._received = exchange.fill(self._received)
+        if exchange.expects_continue and exchange.received < exchange.length:
+            self.sock.send(fast_path.CONTINUE)
 
-    def read_body(self, exchange: exchanges.Exchange) -> bool:
-        """Take what has come of the body; return whether it is whole. Raises Gone and OSError."""
-        if exchange.filled == exchange.length:
+    def read_body(self, exchange: fast_path.Exchange) -> bool:
+        """Read the available part of the body; return whether it is complete.
+
+        Raises Disconnected and OSError.
+        """
+        if exchange.received == exchange.length:
             return True
-        before = exchange.filled
+        before = exchange.received
         with exchange.missing() as view:
-            while len(view) > exchange.filled - before < TURN:
+            while len(view) > exchange.received - before < READ_QUANTUM:
                 try:
-                    received = self.sock.recv_into(view[exchange.filled - before :])
-                except _LATER:
+                    received = self.sock.recv_into(view[exchange.received - before :])
+                except _WOULD_BLOCK:
                     break
                 if not received:
-                    raise Gone(cut=True)
-                exchange.filled += received
-        return exchange.filled == exchange.length
+                    raise Disconnected(cut=True)
+                exchange.received += received
+        return exchange.received == exchange.length
 
-    def has_come(self, seconds: float) -> bool:
-        """Return whether something has come, or the end, after waiting so long at most."""
-        if self._came or (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending()):
+    def wait_readable(self, seconds: float) -> bool:
+        """Wait up to `seconds` for data or the end of the stream; return whether either arrived."""
+        if self._received or (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending()):
             return True
         poller = select.poll()
         poller.register(self.sock, select.POLLIN)
         return bool(poller.poll(max(0.0, seconds) * 1000))
 
     def send(self, head: bytes, data: bytes) -> bool:
-        """Begin to send a head and what belongs to it; return whether all of it is sent. Raises OSError."""
+        """Start to send a response; return whether it is sent completely. Raises OSError."""
         body = memoryview(data)
-        # The beginning of the body goes into the record of the head: in one of its own, the head would wake
-        # the client for nothing.
-        room = max(0, deadlines.RECORD - len(head))
-        self._sending.append(memoryview(head + body[:room]))
-        if len(body) > room:
-            self._sending.append(body[room:])
+        # The head shares a TLS record with the start of the body: a separate record would wake the client
+        # early.
+        space = max(0, deadlines.RECORD - len(head))
+        self._sending.append(memoryview(head + body[:space]))
+        if len(body) > space:
+            self._sending.append(body[space:])
             self._cork(True)
         return self.flush()
 
     def flush(self) -> bool:
-        """Send what waits; return whether all of it is sent. Raises OSError."""
+        """Send pending data; return whether all of it is sent. Raises OSError."""
         while self._sending:
             piece = self._sending[0]
             try:
                 sent = self.sock.send(piece)
-            except _LATER:
+            except _WOULD_BLOCK:
                 return False
             if sent < len(piece):
                 self._sending[0] = piece[sent:]
@@ -197,12 +203,12 @@ class Connection:
 
     @property
     def sending(self) -> bool:
-        """Whether a part of the answer waits to be sent."""
+        """Whether a part of the response is still pending."""
         return bool(self._sending)
 
-    def part(self) -> None:
-        """End the connection behind its answer, so that the client can read it before it notices."""
-        self.enter(State.PARTING, self.limits.parting)
+    def shutdown(self) -> None:
+        """Shut down the sending side, so that the client can read the response before the end."""
+        self.enter(State.CLOSING, self.limits.closing)
         with contextlib.suppress(OSError, ValueError):
             if isinstance(self.sock, ssl.SSLSocket):
                 self.sock.unwrap()
@@ -210,11 +216,11 @@ class Connection:
             socket.socket.shutdown(self.sock, socket.SHUT_WR)
 
     def drain(self) -> bool:
-        """Skip what the client still sends; return whether that was all."""
+        """Discard data that the client still sends; return whether to close."""
         taken = 0
         try:
-            while taken < TURN:
-                piece = socket.socket.recv(self.sock, PIECE)
+            while taken < READ_QUANTUM:
+                piece = socket.socket.recv(self.sock, CHUNK_SIZE)
                 if not piece:
                     return True
                 taken += len(piece)
@@ -225,11 +231,11 @@ class Connection:
         self._drained += taken
         return self._drained > DRAIN_LIMIT
 
-    def drop(self) -> None:
-        """Close at once. What came is read first: left unread, it would turn a sent alert into a reset."""
+    def abort(self) -> None:
+        """Close at once. Received data is read first: unread data would turn a TLS alert into a reset."""
         with contextlib.suppress(OSError, ValueError):
             socket.socket.shutdown(self.sock, socket.SHUT_WR)
-            while socket.socket.recv(self.sock, PIECE):
+            while socket.socket.recv(self.sock, CHUNK_SIZE):
                 pass
         self.close()
 
@@ -237,11 +243,11 @@ class Connection:
         """Close without waiting."""
         util.close(self.sock)
 
-    def _cork(self, held: bool) -> None:
-        """Let the kernel hold back what does not fill a packet, or send it; where it can (Linux).
+    def _cork(self, enabled: bool) -> None:
+        """Make the kernel hold back partial packets, or flush them (Linux only).
 
-        Each record is a write of its own: without this, each would wake the client.
+        Each TLS record is a separate write, which would otherwise wake the client.
         """
-        self._corked = held
+        self._corked = enabled
         if CORK is not None and self.sock.family != socket.AF_UNIX:
-            self.sock.setsockopt(socket.IPPROTO_TCP, CORK, held)
+            self.sock.setsockopt(socket.IPPROTO_TCP, CORK, enabled)

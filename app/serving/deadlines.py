@@ -1,32 +1,32 @@
-"""How long a client may take over each part of a call.
+"""Deadlines for each part of a call.
 
-A timeout for each read does not stop a client that sends one byte a second. So every part has one deadline,
-fixed when it begins, whatever arrives meanwhile; the loop holds it (`accepting`), and no thread waits for it.
+A timeout per read does not stop a client that sends one byte per second. Each part therefore has one fixed
+deadline from its start. The worker's event loop enforces it; no thread waits for it.
 """
 
 import dataclasses
 from typing import Final
 
 RECORD: Final = 16 * 1024
-"""What one TLS record holds: asking for more only makes Python allocate it in vain."""
+"""Size of a TLS record in bytes: a larger read only makes Python allocate unused memory."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Seconds for each part of a call, whatever the client sends meanwhile."""
+    """Seconds for each part of a call."""
 
     handshake: float = 3.5
     head: float = 3.5
     body: float = 5.0
-    """kube-scheduler gives up on the whole call after 5 s, unless it is told otherwise."""
+    """kube-scheduler's default timeout of a whole call is 5 s."""
     answer: float = 5.0
-    """For reading an answer, once it is there."""
+    """Time that the client may take to read a response."""
     idle: int = 120
-    """Longer than the 90 s after which Go closes an idle connection: who closes first can cut off a call."""
+    """Longer than the 90 s after which Go closes an idle connection: closing first could cut off a call."""
     age: float = 3600.0
-    """After that a connection ends behind its next answer: who calls is found out in a handshake only, so a
-    certificate that was revoked or has run out is good until then."""
-    parting: float = 1.0
-    """How long a client that is sent away with an answer has to read it."""
-    crowded: float = 2.0
-    """How long a call with a large body waits for its place."""
+    """Age after which the next response closes a connection. Certificates are verified only in the handshake:
+    a revoked or expired one remains valid on an open connection."""
+    closing: float = 1.0
+    """Time that a client has to read the last response."""
+    queued: float = 2.0
+    """Time that a call with a large body may wait for memory."""

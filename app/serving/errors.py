@@ -1,12 +1,12 @@
-"""What keeps the extender from being served. Each message is one sentence: what, where, what to do."""
+"""Errors of serving. Each message is one sentence: what is wrong, where, and what to do."""
 
 
 class ServingError(Exception):
-    """The server cannot start, or cannot go on, with what it was given."""
+    """The server cannot start or continue."""
 
 
 class BadMaterial(ServingError):
-    """A certificate, key or trust store is missing, unreadable or of no use."""
+    """A certificate, key or trust store is missing, unreadable or invalid."""
 
 
 class BadHost(ServingError):
@@ -14,12 +14,12 @@ class BadHost(ServingError):
 
 
 class BadOptions(ServingError):
-    """The options contradict one another or are unsafe."""
+    """The options are contradictory or unsafe."""
 
 
 class PortTaken(ServingError):
-    """A port stays taken by another process."""
+    """A port remains in use by another process."""
 
 
 class WouldReplace(ServingError):
-    """Files are there that must not be replaced unless somebody asks for it."""
+    """Existing files would be replaced without an explicit request."""

@@ -1,9 +1,9 @@
-"""Issuing the certificates that a cluster needs: a CA, the server's, and one for each role.
+"""Issues the certificates of a cluster: a CA, the server's, and one per role.
 
-They are what kube-scheduler, which is a Go program, accepts: the server's names are subject alternative
-names, and what a certificate is for stands in its extended key usage. A client's role is a URI in its SAN
-(`identities.uri`). Nothing that exists is replaced unless it is asked for: `Replace.SIGNED` renews what the
-authority has signed, so that running servers and clients go on trusting one another.
+They meet the requirements of Go clients such as kube-scheduler: the server's names are subject alternative
+names, and each certificate has an extended key usage. A client's role is a URI in its SAN (`roles.uri`).
+Existing files are replaced only on request: `Replace.SIGNED` renews the certificates that the CA has signed,
+so that running servers and clients keep trusting each other.
 """
 
 import contextlib
@@ -23,17 +23,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import oid
 
-from app.serving import certificates, errors, identities
+from app.serving import certificate_checks, errors, roles
 
 HOST = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?)*")
 HASH = hashes.SHA256()
 SKEW = datetime.timedelta(minutes=5)
-"""Certificates are valid from a little before their making: clocks differ."""
+"""Certificates are valid from slightly before their creation, to tolerate clock skew."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Issued:
-    """What was written where: `files` by name (`server.crt`), and when each certificate expires."""
+    """The written files by name (`server.crt`), and the expiry of each certificate."""
 
     directory: pathlib.Path
     hosts: tuple[str, ...]
@@ -41,20 +41,20 @@ class Issued:
     expires: Mapping[str, datetime.datetime]
     authority_kept: bool
     replaced: tuple[str, ...]
-    """Names of the files that were there before and hold something else now."""
+    """Names of the files that existed before."""
 
 
-_ANEW = "--force makes a new CA, which nobody trusts yet"
+_FORCE_HINT = "--force creates a new CA, which clients and servers do not trust yet"
 
 
 class Replace(enum.Enum):
-    """What an issue may replace."""
+    """Which existing files may be replaced."""
 
     NOTHING = enum.auto()
     SIGNED = enum.auto()
-    """Certificates that the authority has signed, and their keys."""
+    """Certificates that the CA has signed, and their keys."""
     ALL = enum.auto()
-    """Everything, the authority included."""
+    """Everything, including the CA."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Pair:
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     def key_pem(self) -> bytes:
-        """Return the key in PEM, PKCS8, not encrypted: the file's mode protects it."""
+        """Return the key in PEM (PKCS8), unencrypted: the file's mode protects it."""
         return self.key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
@@ -86,27 +86,25 @@ def issue(
     replace: Replace = Replace.NOTHING,
     authority_key: pathlib.Path | None = None,
 ) -> Issued:
-    """Write ca, server, scheduler, viewer and operator (.crt and .key) into a directory, all with mode 0600.
+    """Write ca, server, scheduler, viewer and operator (.crt and .key) into a directory, with mode 0600.
 
-    `hosts` are the DNS names and addresses by which the server is reached. With a password, server.p12 and
-    ca.p12 are written too: the stores of TLS_KEYSTORE_PATH and TLS_TRUSTSTORE_PATH. `authority_key` is the
-    key of the directory's ca.crt where it is kept elsewhere. Raises BadHost, BadMaterial, and WouldReplace
-    before anything is written.
+    `hosts` are the DNS names and addresses of the server. With a password, server.p12 and ca.p12 are also
+    written: the stores of TLS_KEYSTORE_PATH and TLS_TRUSTSTORE_PATH. `authority_key` is the key of the
+    directory's ca.crt if it is stored elsewhere. Raises BadHost, BadMaterial and WouldReplace before anything
+    is written.
     """
     alternatives = [host_name(each) for each in hosts]
     if not alternatives:
-        raise errors.BadHost(
-            "a server certificate needs at least one host name or address by which it is reached"
-        )
+        raise errors.BadHost("a server certificate needs at least one host name or address")
     now = now or datetime.datetime.now(datetime.UTC)
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    anew = replace is Replace.ALL and authority_key is None
-    kept = None if anew else _kept_authority(directory, authority_key, now)
+    new_authority = replace is Replace.ALL and authority_key is None
+    kept = None if new_authority else _kept_authority(directory, authority_key, now)
     authority = kept or _authority(now, authority_days)
     end = min(now + datetime.timedelta(days=days), authority.certificate.not_valid_after_utc)
     pairs = {"ca": authority, "server": _signed(authority, hosts[0], alternatives, "server", now, end)}
-    for role in identities.ROLES:
-        uri = x509.UniformResourceIdentifier(identities.uri(role))
+    for role in roles.ROLES:
+        uri = x509.UniformResourceIdentifier(roles.uri(role))
         pairs[role] = _signed(authority, f"topolog-{role}", [uri], "client", now, end)
     contents: dict[str, bytes] = {}
     for name, pair in pairs.items():
@@ -133,25 +131,27 @@ def issue(
 
 
 def _refusal(directory: pathlib.Path, names: Sequence[str], *, renewing: bool) -> str:
-    what = f"in {directory.absolute()} this would replace {', '.join(names)}"
+    what = f"in {directory.absolute()}, this would replace {', '.join(names)}"
     if renewing:
-        return f"{what}, which ca.crt has not signed: move them away, or replace everything with --force"
+        return f"{what}, which ca.crt has not signed: move or delete them, or replace all files with --force"
     return (
-        f"{what}: --renew replaces what ca.crt has signed and keeps the CA, --force replaces everything and"
-        " makes a new CA, which nobody trusts yet"
+        f"{what}: --renew replaces the certificates that ca.crt has signed and keeps the CA; --force replaces"
+        " all files and creates a new CA, which clients and servers do not trust yet"
     )
 
 
 def _signed_by(authority: Pair, directory: pathlib.Path, password: str | None) -> frozenset[str]:
-    """The files of certificates that the authority has signed, and of the keys that belong to them."""
+    """The files of certificates that the CA has signed, and of their keys."""
     found: set[str] = set()
-    for name in ("server", *identities.ROLES):
+    for name in ("server", *roles.ROLES):
         with contextlib.suppress(OSError, ValueError, TypeError, InvalidSignature, errors.BadMaterial):
             certificate = x509.load_pem_x509_certificate((directory / f"{name}.crt").read_bytes())
             certificate.verify_directly_issued_by(authority.certificate)
             found.add(f"{name}.crt")
             key = load_key((directory / f"{name}.key").read_bytes()).public_key()
-            if certificates.public_bytes(key) == certificates.public_bytes(certificate.public_key()):
+            if certificate_checks.public_bytes(key) == certificate_checks.public_bytes(
+                certificate.public_key()
+            ):
                 found.add(f"{name}.key")
     if password is not None:
         with contextlib.suppress(OSError, ValueError, TypeError, InvalidSignature):
@@ -169,12 +169,12 @@ def _signed_by(authority: Pair, directory: pathlib.Path, password: str | None) -
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
-    """Return a new private key: P-256, which every TLS library knows and which makes handshakes cheap."""
+    """Return a new P-256 private key: supported by every TLS library, with cheap handshakes."""
     return ec.generate_private_key(ec.SECP256R1())
 
 
 def load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
-    """Return a private key that was made here. Raises BadMaterial for any other."""
+    """Parse an EC private key. Raises BadMaterial for any other key."""
     try:
         key = serialization.load_pem_private_key(pem, None)
     except (ValueError, TypeError) as error:
@@ -185,15 +185,13 @@ def load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
 
 
 def host_name(host: str) -> x509.GeneralName:
-    """Return a host as it stands in a SAN: an address or a DNS name."""
+    """Return a host as a SAN entry: an address or a DNS name."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         pass
     if len(host) > 253 or not HOST.fullmatch(host.lower()):
-        raise errors.BadHost(
-            f"{host!r} is neither a DNS name nor an address: give it without scheme, port and path"
-        )
+        raise errors.BadHost(f"{host!r} is neither a DNS name nor an address: omit scheme, port and path")
     return x509.DNSName(host.lower())
 
 
@@ -222,7 +220,7 @@ def _signed(
     end: datetime.datetime,
 ) -> Pair:
     key = new_key()
-    # A common name has room for 64 characters; nobody reads it, the SAN counts.
+    # A common name has at most 64 characters; clients use the SAN.
     name = x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, common_name[:64])])
     issuer = authority.certificate
     identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
@@ -279,29 +277,31 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 def _kept_authority(
     directory: pathlib.Path, authority_key: pathlib.Path | None, now: datetime.datetime
 ) -> Pair | None:
-    """Return the authority of an earlier run; None if there is none. Raises BadMaterial."""
+    """Return the existing CA, or None. Raises BadMaterial if it cannot be used."""
     certificate_path, key_path = directory / "ca.crt", authority_key or directory / "ca.key"
-    there = [path for path in (certificate_path, key_path) if os.path.lexists(path)]
-    if not there and authority_key is None:
+    existing = [path for path in (certificate_path, key_path) if os.path.lexists(path)]
+    if not existing and authority_key is None:
         return None
     place = directory.absolute()
-    if certificate_path not in there:
-        raise errors.BadMaterial(f"{place} holds no ca.crt for the key {key_path}")
-    if key_path not in there:
+    if certificate_path not in existing:
+        raise errors.BadMaterial(f"{place} contains no ca.crt for the key {key_path}")
+    if key_path not in existing:
         raise errors.BadMaterial(
-            f"{place} holds a ca.crt without its key: give the path of the key with --ca-key; {_ANEW}"
+            f"{place} contains a ca.crt without its key: pass the key with --ca-key; {_FORCE_HINT}"
         )
     try:
         certificate = x509.load_pem_x509_certificate(certificate_path.read_bytes())
         key = load_key(key_path.read_bytes())
     except (ValueError, errors.BadMaterial) as error:
         raise errors.BadMaterial(
-            f"{certificate_path} and {key_path} are no CA that can sign ({error}): move them away"
+            f"existing {certificate_path} and {key_path} cannot be reused ({error}): move or delete them"
         ) from error
-    if certificates.public_bytes(certificate.public_key()) != certificates.public_bytes(key.public_key()):
-        raise errors.BadMaterial(f"{key_path} does not belong to {certificate_path}: move them away")
-    if flaw := certificates.flaw_of_time(certificate, now):
-        raise errors.BadMaterial(f"{certificate_path}: {flaw}; {_ANEW}")
+    if certificate_checks.public_bytes(certificate.public_key()) != certificate_checks.public_bytes(
+        key.public_key()
+    ):
+        raise errors.BadMaterial(f"{key_path} does not belong to {certificate_path}: move or delete them")
+    if flaw := certificate_checks.flaw_of_time(certificate, now):
+        raise errors.BadMaterial(f"{certificate_path}: {flaw}; {_FORCE_HINT}")
     return Pair(certificate, key)
 
 
@@ -311,7 +311,7 @@ def _stores(server: Pair, authority: Pair, password: str) -> dict[str, bytes]:
         "server.p12": pkcs12.serialize_key_and_certificates(
             b"server", server.key, server.certificate, None, encryption
         ),
-        # Marked as trusted, which `openssl pkcs12 -nokeys` does not do: so Java sees the entry too.
+        # Marked as trusted for Java, which `openssl pkcs12 -nokeys` does not do.
         "ca.p12": pkcs12.serialize_java_truststore(
             [pkcs12.PKCS12Certificate(authority.certificate, b"ca")], encryption
         ),
@@ -319,7 +319,7 @@ def _stores(server: Pair, authority: Pair, password: str) -> dict[str, bytes]:
 
 
 def _write(path: pathlib.Path, content: bytes) -> pathlib.Path:
-    """Write a file so that a reader sees the old or the new one, and nobody else sees either."""
+    """Write a file atomically, readable only by its owner."""
     new = path.with_name(f".{path.name}.new")
     new.unlink(missing_ok=True)
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

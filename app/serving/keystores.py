@@ -1,10 +1,10 @@
-"""The server's certificate, its key and the authorities it trusts, out of PEM files or PKCS12 stores.
+"""Loads the server's certificate, key and trusted CAs from PEM files or PKCS12 stores.
 
-PKCS12 stores come by the names TLS_KEYSTORE_PATH, TLS_KEYSTORE_PASSWORD, TLS_TRUSTSTORE_PATH and
-TLS_TRUSTSTORE_PASSWORD. A trust store made by `openssl pkcs12 -export -nokeys` holds the authority without
-the mark by which Java would see it; here every certificate in it counts.
+PKCS12 stores are set by TLS_KEYSTORE_PATH, TLS_KEYSTORE_PASSWORD, TLS_TRUSTSTORE_PATH and
+TLS_TRUSTSTORE_PASSWORD. A trust store created by `openssl pkcs12 -export -nokeys` lacks the attribute that
+marks a trusted certificate for Java; here every certificate in it is trusted.
 
-Everything is read once into `Material`, so what was checked is what is served, whatever happens to the files.
+All files are read once into `Material`, so that the served material is the one that was checked.
 """
 
 import dataclasses
@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from app import settings
-from app.serving import certificates, errors
+from app.serving import certificate_checks, errors
 
 WELL_KNOWN_PASSWORD = "changeit"
-SOON = datetime.timedelta(days=14)
+EXPIRY_WARNING = datetime.timedelta(days=14)
 PEM_MARK = b"-----BEGIN "
 JKS_MARK = b"\xfe\xed\xfe\xed"
 LABELS = {
@@ -33,11 +33,11 @@ LABELS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Source:
-    """Where the material is. Each file may be PEM or PKCS12; its content tells.
+    """The files of the TLS material. Each may be PEM or PKCS12, detected by its content.
 
-    certificate: the server's certificate, chain after it, or a store that holds key and certificate.
-    key: the private key in PEM; None if `certificate` holds it too.
-    trust: the authorities that client certificates must be signed by. crl: revocation lists in PEM, or None.
+    certificate: the server's certificate followed by its chain, or a store with key and certificate.
+    key: the private key in PEM; None if `certificate` contains it.
+    trust: the CAs that sign client certificates. crl: revocation lists in PEM, or None.
     """
 
     certificate: pathlib.Path
@@ -54,7 +54,7 @@ class Source:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Material:
-    """What a TLS server needs, checked. `warnings` are sentences for people."""
+    """The verified TLS material of a server, with warnings for the operator."""
 
     key_pem: bytes = dataclasses.field(repr=False)
     chain: tuple[x509.Certificate, ...]
@@ -78,22 +78,22 @@ class Material:
         return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in signed)
 
 
-def source_of(tls: settings.Tls) -> Source | None:
-    """Return where the settings say that the material is, or None if they name no file at all.
+def source_from(tls: settings.Tls) -> Source | None:
+    """Return the files that the settings name, or None if they name none.
 
-    Raises BadMaterial if one half is named without the other.
+    Raises BadMaterial if only the certificate or only the CA is named.
     """
     certificate, trust = tls.cert or tls.keystore_path, tls.ca or tls.truststore_path
     if not certificate and not trust:
         return None
     if not trust:
         raise errors.BadMaterial(
-            "there is a server certificate but no CA to check clients with: set tls.ca (PEM)"
+            "a server certificate is set but no CA to verify clients: set tls.ca (PEM)"
             " or TLS_TRUSTSTORE_PATH (PKCS12)"
         )
     if not certificate:
         raise errors.BadMaterial(
-            "there is a CA to check clients with but no server certificate: set tls.cert and tls.key (PEM)"
+            "a CA to verify clients is set but no server certificate: set tls.cert and tls.key (PEM)"
             " or TLS_KEYSTORE_PATH (PKCS12)"
         )
     return Source(
@@ -107,23 +107,23 @@ def source_of(tls: settings.Tls) -> Source | None:
 
 
 def read(source: Source, *, now: datetime.datetime | None = None, hosts_required: bool = True) -> Material:
-    """Read and check the material. Raises BadMaterial with one sentence.
+    """Load and verify the material. Raises BadMaterial.
 
-    Without `hosts_required`, a server certificate without a SAN is only warned of: Go clients refuse it all
-    the same.
+    Without `hosts_required`, a server certificate without SAN only causes a warning, although Go clients
+    refuse it.
     """
     now = now or datetime.datetime.now(datetime.UTC)
     key, chain = _server(source)
     authorities = _authorities(source)
-    warnings = [*_weak_passwords(source), *_ageing(source, chain[0], authorities, now)]
-    flaw = certificates.flaw_of_server(chain[0], key, now)
-    if flaw and not hosts_required and not certificates.hosts(chain[0]):
-        warnings.append(f"{_told('certificate', source.certificate)}: {flaw}")
+    warnings = [*_weak_passwords(source), *_expiring(source, chain[0], authorities, now)]
+    flaw = certificate_checks.flaw_of_server(chain[0], key, now)
+    if flaw and not hosts_required and not certificate_checks.hosts(chain[0]):
+        warnings.append(f"{_label('certificate', source.certificate)}: {flaw}")
     elif flaw:
-        raise errors.BadMaterial(f"{_told('certificate', source.certificate)}: {flaw}")
-    if all(certificates.flaw_of_time(each, now) for each in authorities):
-        flaw = certificates.flaw_of_time(authorities[0], now)
-        raise errors.BadMaterial(f"{_told('trust', source.trust)}: {flaw}")
+        raise errors.BadMaterial(f"{_label('certificate', source.certificate)}: {flaw}")
+    if all(certificate_checks.flaw_of_time(each, now) for each in authorities):
+        flaw = certificate_checks.flaw_of_time(authorities[0], now)
+        raise errors.BadMaterial(f"{_label('trust', source.trust)}: {flaw}")
     revocations, stale = _revocations(source, now)
     key_pem = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -131,97 +131,99 @@ def read(source: Source, *, now: datetime.datetime | None = None, hosts_required
     return Material(key_pem, chain, authorities, revocations, (*warnings, *stale))
 
 
-def _server(source: Source) -> tuple[certificates.PrivateKey, tuple[x509.Certificate, ...]]:
-    told = _told("certificate", source.certificate)
+def _server(source: Source) -> tuple[certificate_checks.PrivateKey, tuple[x509.Certificate, ...]]:
+    label = _label("certificate", source.certificate)
     content = _content("certificate", source.certificate)
     if PEM_MARK not in content:
-        key, certificate, others = _store(content, told, source.password, "TLS_KEYSTORE_PASSWORD")
+        key, certificate, others = _load_pkcs12(content, label, source.password, "TLS_KEYSTORE_PASSWORD")
         if key is None or certificate is None:
             raise errors.BadMaterial(
-                f"{told} holds no private key with its certificate: export it with -inkey and -in"
+                f"{label} contains no private key for its certificate: export it with -inkey and -in"
             )
         return key, (certificate, *others)
-    chain = _pem_certificates(content, told)
+    chain = _pem_certificates(content, label)
     if not chain:
-        raise errors.BadMaterial(f"{told} holds no certificate")
+        raise errors.BadMaterial(f"{label} contains no certificate")
     if source.key is not None:
-        key_told, key_content = _told("key", source.key), _content("key", source.key)
+        key_label, key_content = _label("key", source.key), _content("key", source.key)
     else:
-        key_told, key_content = told, content
-    return _pem_key(key_content, key_told, source.password), chain
+        key_label, key_content = label, content
+    return _pem_key(key_content, key_label, source.password), chain
 
 
 def _authorities(source: Source) -> tuple[x509.Certificate, ...]:
-    told = _told("trust", source.trust)
+    label = _label("trust", source.trust)
     content = _content("trust", source.trust)
     if PEM_MARK in content:
-        found = _pem_certificates(content, told)
+        found = _pem_certificates(content, label)
     else:
-        _, certificate, others = _store(content, told, source.trust_password, "TLS_TRUSTSTORE_PASSWORD")
+        _, certificate, others = _load_pkcs12(
+            content, label, source.trust_password, "TLS_TRUSTSTORE_PASSWORD"
+        )
         found = (*((certificate,) if certificate else ()), *others)
     if not found:
         raise errors.BadMaterial(
-            f"{told} is empty: it has to hold the CA that signed the clients' certificates"
+            f"{label} contains no certificate: it must contain the CA that signed the client certificates"
         )
     for each in found:
-        if flaw := certificates.flaw_of_authority(each):
-            name = each.subject.rfc4514_string() or "a certificate without a name"
+        if flaw := certificate_checks.flaw_of_authority(each):
+            name = each.subject.rfc4514_string() or "an unnamed certificate"
             raise errors.BadMaterial(
-                f"{told} holds {name}, but {flaw}: put the CA there that signed the clients"
+                f"{label} contains {name}, but {flaw}: use the CA that signed the client certificates"
             )
     return found
 
 
-def _store(
-    content: bytes, told: str, password: str | None, setting: str
-) -> tuple[certificates.PrivateKey | None, x509.Certificate | None, tuple[x509.Certificate, ...]]:
+def _load_pkcs12(
+    content: bytes, label: str, password: str | None, setting: str
+) -> tuple[certificate_checks.PrivateKey | None, x509.Certificate | None, tuple[x509.Certificate, ...]]:
     """Return key, certificate and the other certificates of a PKCS12 store."""
     if content.startswith(JKS_MARK):
         raise errors.BadMaterial(
-            f"{told} is a Java JKS store: convert it with keytool -importkeystore -deststoretype pkcs12"
+            f"{label} is a Java JKS store: convert it with keytool -importkeystore -deststoretype pkcs12"
         )
     if not content.startswith(b"\x30"):
-        raise errors.BadMaterial(f"{told} is neither PEM nor PKCS12")
+        raise errors.BadMaterial(f"{label} is neither PEM nor PKCS12")
     if len(content) < _der_length(content):
-        raise errors.BadMaterial(f"{told} is cut short: {len(content)} bytes of {_der_length(content)}")
+        raise errors.BadMaterial(f"{label} is truncated: {len(content)} bytes of {_der_length(content)}")
     try:
-        # No password and an empty one are different things in PKCS12, but nobody means the difference.
+        # PKCS12 distinguishes an empty password from none; here an empty one means none.
         store = pkcs12.load_pkcs12(content, password.encode() if password else None)
     except ValueError as error:
         given = (
             f"with the password of {setting}" if password else f"without a password, and {setting} is not set"
         )
-        raise errors.BadMaterial(f"{told} does not open {given}") from error
+        raise errors.BadMaterial(f"{label} cannot be opened {given}") from error
     except Exception as error:
-        # Old exports use ciphers that OpenSSL 3 has put aside; cryptography has a class for each
-        # kind of that.
+        # Old exports use ciphers that OpenSSL 3 has disabled; cryptography raises various types for
+        # them.
         raise errors.BadMaterial(
-            f"{told} cannot be read ({error}): export it again with OpenSSL 3"
+            f"{label} cannot be read ({error}): export it again with OpenSSL 3"
         ) from error
     first = store.cert.certificate if store.cert else None
     return store.key, first, tuple(each.certificate for each in store.additional_certs)
 
 
 def _der_length(content: bytes) -> int:
-    """Return how long the outermost DER element says it is, in bytes; 0 if it does not say."""
+    """Return the declared size of the outermost DER element in bytes; 0 if it has none."""
     if len(content) < 2 or content[1] <= 0x80:
         return 2 + content[1] if len(content) >= 2 and content[1] < 0x80 else 0
     size = content[1] & 0x7F
     return 2 + size + int.from_bytes(content[2 : 2 + size], "big")
 
 
-def _pem_certificates(content: bytes, told: str) -> tuple[x509.Certificate, ...]:
+def _pem_certificates(content: bytes, label: str) -> tuple[x509.Certificate, ...]:
     if b"-----BEGIN CERTIFICATE-----" not in content:
         return ()
     try:
         return tuple(x509.load_pem_x509_certificates(content))
     except ValueError as error:
-        raise errors.BadMaterial(f"{told} holds a certificate that cannot be read: {error}") from error
+        raise errors.BadMaterial(f"{label} contains a certificate that cannot be read: {error}") from error
 
 
-def _pem_key(content: bytes, told: str, password: str | None) -> certificates.PrivateKey:
+def _pem_key(content: bytes, label: str, password: str | None) -> certificate_checks.PrivateKey:
     if b"PRIVATE KEY-----" not in content:
-        raise errors.BadMaterial(f"{told} holds no private key")
+        raise errors.BadMaterial(f"{label} contains no private key")
     encrypted = b"ENCRYPTED" in content
     try:
         return serialization.load_pem_private_key(
@@ -229,10 +231,10 @@ def _pem_key(content: bytes, told: str, password: str | None) -> certificates.Pr
         )
     except TypeError as error:
         raise errors.BadMaterial(
-            f"{told} is encrypted and no password is set (TLS_KEYSTORE_PASSWORD)"
+            f"{label} is encrypted and no password is set (TLS_KEYSTORE_PASSWORD)"
         ) from error
     except ValueError as error:
-        raise errors.BadMaterial(f"{told} cannot be read: {error}") from error
+        raise errors.BadMaterial(f"{label} cannot be read: {error}") from error
 
 
 def _revocations(
@@ -240,18 +242,18 @@ def _revocations(
 ) -> tuple[tuple[x509.CertificateRevocationList, ...], tuple[str, ...]]:
     if source.crl is None:
         return (), ()
-    told = _told("crl", source.crl)
+    label = _label("crl", source.crl)
     mark = b"-----BEGIN X509 CRL-----"
     pieces = _content("crl", source.crl).split(mark)[1:]
     try:
         lists = tuple(x509.load_pem_x509_crl(mark + piece) for piece in pieces)
     except ValueError as error:
-        raise errors.BadMaterial(f"{told} cannot be read: {error}") from error
+        raise errors.BadMaterial(f"{label} cannot be read: {error}") from error
     if not lists:
-        raise errors.BadMaterial(f"{told} holds no revocation list in PEM")
+        raise errors.BadMaterial(f"{label} contains no revocation list in PEM")
     stale = (
-        f"{told} was to be renewed by {each.next_update_utc:%Y-%m-%d %H:%M} UTC:"
-        " every client is refused until it is"
+        f"{label} expired on {each.next_update_utc:%Y-%m-%d %H:%M} UTC:"
+        " every client is refused until it is renewed"
         for each in lists
         if each.next_update_utc is not None and each.next_update_utc < now
     )
@@ -262,13 +264,13 @@ def _content(kind: str, path: pathlib.Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as error:
-        hint = "mount it, or make one with `topolog certs`"
-        raise errors.BadMaterial(f"{_told(kind, path)} does not exist: {hint}") from error
+        hint = "mount it, or create one with `topolog certs`"
+        raise errors.BadMaterial(f"{_label(kind, path)} does not exist: {hint}") from error
     except OSError as error:
-        raise errors.BadMaterial(f"{_told(kind, path)} cannot be read: {error.strerror}") from error
+        raise errors.BadMaterial(f"{_label(kind, path)} cannot be read: {error.strerror}") from error
 
 
-def _told(kind: str, path: pathlib.Path) -> str:
+def _label(kind: str, path: pathlib.Path) -> str:
     return f"{LABELS[kind]} {path.absolute()}"
 
 
@@ -279,15 +281,15 @@ def _weak_passwords(source: Source) -> Iterable[str]:
     )
     for kind, path, password in given:
         if password == WELL_KNOWN_PASSWORD:
-            yield f"{_told(kind, path)} has the well-known password {WELL_KNOWN_PASSWORD}: choose another"
+            yield f"{_label(kind, path)} has the well-known password {WELL_KNOWN_PASSWORD}: choose another"
 
 
-def _ageing(
+def _expiring(
     source: Source, server: x509.Certificate, authorities: Iterable[x509.Certificate], now: datetime.datetime
 ) -> Iterable[str]:
-    if now < server.not_valid_after_utc < now + SOON:
+    if now < server.not_valid_after_utc < now + EXPIRY_WARNING:
         end = f"{server.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
-        yield f"{_told('certificate', source.certificate)} expires on {end}"
+        yield f"{_label('certificate', source.certificate)} expires on {end}"
     for each in authorities:
-        if flaw := certificates.flaw_of_time(each, now):
-            yield f"{_told('trust', source.trust)}: of {each.subject.rfc4514_string()}, {flaw}"
+        if flaw := certificate_checks.flaw_of_time(each, now):
+            yield f"{_label('trust', source.trust)}: of {each.subject.rfc4514_string()}, {flaw}"

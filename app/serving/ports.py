@@ -1,4 +1,4 @@
-"""A port that is taken is tried again for a while: mostly by a predecessor that is about to end."""
+"""Opens ports, with retries while a predecessor that is exiting still uses them."""
 
 import errno
 import time
@@ -9,14 +9,14 @@ from app.serving import errors
 
 T = TypeVar("T")
 
-PATIENCE = 5.0
+RETRY_SECONDS = 5.0
 """Seconds."""
 _PAUSE = 0.1
 
 
-def opened(listen: Callable[[], T], place: str) -> T:
-    """What ``listen`` returns. Raises PortTaken if the port stays taken, and OSError for anything else."""
-    deadline = time.monotonic() + PATIENCE
+def open_port(listen: Callable[[], T], place: str) -> T:
+    """Call ``listen`` until the port is free. Raises PortTaken if it stays in use, and other OSErrors."""
+    deadline = time.monotonic() + RETRY_SECONDS
     while True:
         try:
             return listen()

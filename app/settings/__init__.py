@@ -1,15 +1,15 @@
-"""What an operator can choose: read once, checked whole, and fixed from then on.
+"""Settings of the processes: read once at start, validated together, then immutable.
 
-``load`` is the only door. It reads a YAML file and the environment (reading), checks them against
-the declarations (groups, declaring) with marshmallow (checking), and either returns Settings or
-raises SettingsRefused, which names every wrong setting with its value and what is allowed.
+``load`` is the entry point. It reads a YAML file and the environment (sources), validates them against the
+declarations (groups, declarations) with marshmallow (validation), and returns Settings or raises
+SettingsRefused, which lists every invalid setting with its value and the allowed values.
 """
 
 from collections.abc import Mapping
 
-from app.settings import checking, declaring, reading
-from app.settings.declaring import Setting
-from app.settings.errors import Problem, SettingsRefused
+from app.settings import declarations, sources, validation
+from app.settings.declarations import Setting
+from app.settings.errors import InvalidSetting, SettingsRefused
 from app.settings.groups import (
     Audit,
     Budgets,
@@ -27,7 +27,7 @@ from app.settings.groups import (
     Store,
     Tls,
 )
-from app.settings.reading import FILE_VARIABLE
+from app.settings.sources import FILE_VARIABLE
 
 __all__ = [
     "FILE_VARIABLE",
@@ -38,11 +38,11 @@ __all__ = [
     "Debug",
     "Election",
     "Identities",
+    "InvalidSetting",
     "Kube",
     "Limits",
     "Logging",
     "Plugins",
-    "Problem",
     "Server",
     "Setting",
     "Settings",
@@ -56,23 +56,23 @@ __all__ = [
 
 
 def load(path: str | None, environ: Mapping[str, str]) -> Settings:
-    """The settings of a YAML file (None: the one that TOPOLOG_CONFIG names, or none) and the environment.
+    """Load the settings of a YAML file (None: the file of TOPOLOG_CONFIG, if set) and the environment.
 
-    The environment wins over the file. Raises SettingsRefused.
+    Environment variables override the file. Raises SettingsRefused.
     """
     settings = describe()
     path = path or environ.get(FILE_VARIABLE)
-    given = list(reading.from_file(path, settings)) if path else []
-    return checking.checked([*given, *reading.from_environment(environ, settings)], settings)
+    values = list(sources.from_file(path, settings)) if path else []
+    return validation.validate_all([*values, *sources.from_environment(environ, settings)], settings)
 
 
 def describe() -> tuple[Setting, ...]:
-    """Every setting there is: name, variable, default, meaning."""
-    return tuple(declaring.describe(Settings))
+    """All settings: name, variable, default, meaning."""
+    return tuple(declarations.describe(Settings))
 
 
 def current(settings: Settings) -> dict[str, object]:
-    """Name -> value of every setting, secrets hidden: for people and for the introspection API."""
+    """Name -> value of every setting, with secrets hidden."""
     shown: dict[str, object] = {}
     for setting in describe():
         value: object = settings
@@ -81,6 +81,6 @@ def current(settings: Settings) -> dict[str, object]:
         if setting.rule.secret:
             value = "(hidden)" if value else ""
         elif isinstance(value, str) and (setting.rule.quiet or "://" in value):
-            value = checking.without_secrets(value)
+            value = validation.without_secrets(value)
         shown[setting.name] = list(value) if isinstance(value, tuple) else value
     return shown

@@ -1,21 +1,21 @@
-"""Why a process does not start: every wrong setting at once, so that nobody mends them one by one."""
+"""Errors of the settings: all invalid settings are reported together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """One setting that cannot be followed."""
+class InvalidSetting:
+    """One invalid setting."""
 
     name: str
     """``store.url``, as in the file."""
     source: str
-    """Where the value came from: the environment variable, or the file."""
+    """The origin of the value: the environment variable, or the file."""
     value: str
-    """As it was given; ``(hidden)`` for secrets; empty if there is none to show."""
+    """The value as given; ``(hidden)`` for secrets; may be empty."""
     allowed: str
-    """What is wrong, and what would be right."""
+    """What is wrong and which values are allowed."""
 
     def __str__(self) -> str:
         given = f" = {self.value}" if self.value else ""
@@ -24,8 +24,8 @@ class Problem:
 
 
 class SettingsRefused(Exception):
-    """The settings cannot be followed; the text names each, its value, and what is allowed."""
+    """Invalid settings; the message lists each with its value and the allowed values."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[InvalidSetting]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))

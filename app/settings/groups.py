@@ -1,17 +1,17 @@
-"""The settings by concern; under each: its unit, what the default is for, and what a change brings about."""
+"""The settings, grouped by subject; each states its unit, its default and the effect of changing it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.settings.declaring import setting
+from app.settings.declarations import setting
 
 _MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """The Redis or Valkey server that holds the log."""
+    """The Redis or Valkey server that stores the log."""
 
     url: str = setting(
         "",
@@ -20,29 +20,29 @@ class Store:
         " with rediss for TLS), unix:///PATH, or empty",
         quiet=True,
     )
-    """Where the server is, with user and password: rediss://USER:PASSWORD@HOST:PORT/0. TLS files are given
-    as in redis-py: ?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE; what sentinels are to be shown
-    with ?sentinel_username=USER&sentinel_password=PASSWORD. Empty: ``topolog up`` and ``topolog demo`` start
-    a server of their own; the other commands refuse to start."""
+    """URL of the server, with user and password: rediss://USER:PASSWORD@HOST:PORT/0. TLS files are set as
+    in redis-py: ?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE; the credentials for sentinels with
+    ?sentinel_username=USER&sentinel_password=PASSWORD. Empty: ``topolog up`` and ``topolog demo`` start a
+    server; the other commands refuse to start."""
     require_durable: bool = setting(True)
-    """Not ready as long as the server keeps no append-only file, or never syncs it: a restart of the server
-    would lose the log. false: losing it is acceptable; what the cluster still shows is read anew, the
-    history and the promises under way are not. A server that evicts keys is never accepted."""
+    """Readiness requires an append-only file that the server syncs; otherwise a restart of the server loses
+    the log. false: losing the log is acceptable. The current state is then listed again from the cluster;
+    the history and the placements not yet bound are lost. A server that evicts keys is never accepted."""
     placements: str = setting("acknowledged", one_of=("acknowledged", "fsync"))
-    """When a placement counts as written. acknowledged: when the server says so; a power failure may take
-    what it had not flushed (``appendfsync everysec``: about a second). fsync: when it is on the server's
-    disk, and nothing is bound before: the server needs ``appendfsync always``, which is asked behind each
-    placement, and makes every append wait for the disk. The extender's user needs the right to ask:
-    ``topolog doctor users``."""
+    """When a placement counts as written. acknowledged: when the server has acknowledged it; a power failure
+    can lose what was not flushed (``appendfsync everysec``: about a second). fsync: when it is on the
+    server's disk; no pod is bound before. This requires ``appendfsync always``, which makes every append
+    wait for the disk and which is checked after each placement. The extender's user needs the permission
+    for that check (``topolog doctor users``)."""
     socket_timeout: float = setting(2.0, at_least=0.1, at_most=60)
-    """Seconds to wait for an answer of the server. Longer than it takes at its busiest, or reads fail that
-    would have succeeded; shorter than the scheduler's timeout, or its calls time out before we answer."""
+    """Seconds to wait for a reply of the server. Must be longer than its slowest reply, or reads fail that
+    would have succeeded, and shorter than the scheduler's timeout, or its calls time out first."""
     decisions_kept: int = setting(100_000, at_least=0, at_most=100_000_000)
-    """How many decision records the store keeps, about 300 bytes each and 2 bits for each candidate;
-    older ones can no longer be explained. 0: none is recorded. See also ``compaction.decision_bytes``."""
+    """Number of decision records to keep, about 300 bytes each plus 2 bits per candidate. Older decisions
+    cannot be explained. 0: decisions are not recorded. See also ``compaction.decision_bytes``."""
     embedded_dir: str = setting("")
-    """Folder in which the server that ``topolog up`` starts keeps its data (append-only file). Empty: a
-    temporary folder, gone with the process; the state is then read anew from the cluster at each start."""
+    """Data directory of the server that ``topolog up`` starts (append-only file). Empty: a temporary
+    directory, removed on exit; each start then lists the state from the cluster again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,33 +52,33 @@ class Kube:
     kubeconfig: str = setting("")
     """The kubeconfig file. Empty: the pod's service account; outside a pod $KUBECONFIG or ~/.kube/config."""
     context: str = setting("")
-    """The context of the kubeconfig. Empty: its current one."""
+    """The context of the kubeconfig. Empty: its current context."""
 
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """Of several recorders, or controllers, one works and the others stand by: a Lease decides which."""
+    """Leader election: one recorder and one controller are active; the others are on standby."""
 
     namespace: str = setting(
         "", pattern=r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?", like="a namespace, or empty"
     )
     """The namespace of the Leases. Empty: that of the pod's service account; outside a pod that of the
-    kubeconfig's context, else ``default``. Processes that share a store must share it."""
+    kubeconfig's context, else ``default``. Must be the same for all processes that share a store."""
     recorder: str = setting(
         "topolog-recorder", pattern=r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", like="a name"
     )
-    """The name of the recorders' Lease."""
+    """Name of the recorders' Lease."""
     controller: str = setting(
         "topolog-controller", pattern=r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", like="a name"
     )
-    """The name of the controllers' Lease."""
+    """Name of the controllers' Lease."""
     lease: float = setting(15.0, at_least=1, at_most=3600)
-    """Seconds without a sign of life after which another process takes over: the longest gap in recording
-    when one dies. One that ends in order gives its Lease up at once."""
+    """Seconds without a renewal after which a standby replica takes over: the longest gap in recording after
+    a crash. A process that shuts down normally releases its Lease immediately."""
     renew: float = setting(10.0, at_least=0.1, at_most=3600)
-    """Seconds after which one that cannot renew its Lease gives up; less than ``lease``."""
+    """Seconds after which a leader that cannot renew its Lease steps down; less than ``lease``."""
     retry: float = setting(2.0, at_least=0.02, at_most=600)
-    """Seconds between two attempts to renew or to get the Lease; less than ``renew``."""
+    """Seconds between attempts to renew or acquire the Lease; less than ``renew``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,66 +86,66 @@ class Server:
     """The extender's ports and threads."""
 
     bind: str = setting("0.0.0.0")
-    """The address to listen on, of both ports. All interfaces: every caller needs a client certificate."""
+    """Listen address of both ports. Default: all interfaces; the mTLS port requires client certificates."""
     port: int = setting(8443, at_least=1, at_most=65_535)
-    """The port of the verbs and of the introspection API (mTLS)."""
+    """Port of the verbs and of the introspection API (mTLS)."""
     health_port: int = setting(8081, at_least=1, at_most=65_535)
-    """The plain port of /livez, /readyz and /metrics, which serves nothing else."""
+    """Plain HTTP port of /livez, /readyz and /metrics only."""
     threads: int = setting(64, at_least=2, at_most=1_000)
-    """Threads of each worker for the verbs: at least 1 + concurrent binds of every scheduler. Idle
-    connections, unfinished requests and questions to the introspection API take none of them."""
+    """Threads per worker for the verbs: at least 1 + the concurrent binds of every scheduler. Idle
+    connections, incomplete requests and requests to the introspection API use none of them."""
     workers: int = setting(1, at_least=1, at_most=64)
-    """Worker processes, beside which one more answers the introspection API. A kube-scheduler keeps to one
-    connection, so more of them serve several schedulers, not one faster; each holds the whole state in
-    memory. With more than one there is no /metrics: a scrape would meet one of them by chance. Run replicas
-    instead."""
+    """Number of worker processes, in addition to the one for the introspection API. A kube-scheduler uses
+    one connection, so more workers serve more schedulers but do not serve one of them faster; each holds
+    the whole state in memory. With more than one, /metrics is disabled, because a scrape would reach an
+    arbitrary worker: prefer replicas."""
     connection_age: int = setting(3_600, at_least=10, at_most=604_800)
-    """Seconds after which a connection is closed behind its next answer. Callers prove who they are when they
-    connect: a certificate that was revoked or has run out is good on an open connection until then."""
+    """Seconds after which a connection is closed after its next response. Certificates are verified only in
+    the handshake: a revoked or expired one remains valid on an open connection until then."""
     grace: int = setting(10, at_least=1, at_most=600)
-    """Seconds that calls in flight get to finish when the process is told to stop."""
+    """Seconds that calls in flight may take to finish when the process is stopped."""
     insecure: bool = setting(False)
-    """Serve plain HTTP to anybody who can reach the port, without certificates and roles. Refused unless
-    ``bind`` is a loopback address: for trying things out, never for a cluster."""
+    """Serve plain HTTP without certificates and roles. Allowed only if ``bind`` is a loopback address: for
+    local experiments, never for a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Who the extender says it is, and whom it believes: PEM files, or the PKCS12 stores of a keytool."""
+    """The server's certificate and the CAs of client certificates: PEM files or PKCS12 stores."""
 
     cert: str = setting("")
-    """File of the server's certificate, its chain behind it (PEM). It needs subject alternative names: Go
-    clients refuse a certificate that has only a common name."""
+    """File of the server's certificate, followed by its chain (PEM). It needs subject alternative names: Go
+    clients reject a certificate that has only a common name."""
     key: str = setting("")
     """File of the certificate's private key (PEM)."""
     ca: str = setting("")
-    """File of the CA certificates whose client certificates are accepted (PEM). No client without one."""
+    """File of the CA certificates that verify client certificates (PEM)."""
     crl: str = setting("")
-    """File of revoked certificates (PEM). Once it is expired no client is accepted: watch its age."""
+    """File of certificate revocation lists (PEM). An expired list rejects every client: monitor its age."""
     keystore_path: str = setting("", alias="TLS_KEYSTORE_PATH")
     """PKCS12 file of certificate and key, instead of ``cert`` and ``key``."""
     keystore_password: str = setting("", secret=True, alias="TLS_KEYSTORE_PASSWORD")
-    """The password of that file; it has no default."""
+    """Password of that file; it has no default."""
     truststore_path: str = setting("", alias="TLS_TRUSTSTORE_PATH")
     """PKCS12 file of the CA certificates, instead of ``ca``."""
     truststore_password: str = setting("", secret=True, alias="TLS_TRUSTSTORE_PASSWORD")
-    """The password of that file; it has no default."""
+    """Password of that file; it has no default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """Who may call what: subject alternative names of client certificates, by role.
+    """Roles of callers: subject alternative names of client certificates, by role.
 
-    The certificates that ``topolog certs`` makes have their roles without being listed. An entry is
-    ``URI:...`` or ``DNS:...``, and an entry may also go without its type.
+    Certificates created by ``topolog certs`` carry their role and need not be listed. An entry is
+    ``URI:...`` or ``DNS:...``; the type may be omitted.
     """
 
     scheduler: tuple[str, ...] = setting(())
-    """Further names that may call the verbs and nothing else."""
+    """Additional names that may call the verbs and nothing else."""
     viewer: tuple[str, ...] = setting(())
-    """Further names that may read the introspection API."""
+    """Additional names that may read the introspection API."""
     operator: tuple[str, ...] = setting(())
-    """Further names that may read, and set debug flags."""
+    """Additional names that may read the introspection API and set debug flags."""
 
     def by_role(self) -> dict[str, tuple[str, ...]]:
         """Role -> subject alternative names."""
@@ -154,113 +154,115 @@ class Identities:
 
 @dataclass(frozen=True, slots=True)
 class Plugins:
-    """Which rules decide."""
+    """The plugins and their arguments."""
 
     enabled: tuple[str, ...] = setting(("NodeLabelPriority", "JobAffinity", "WorkloadPolicy"))
-    """The plugins, in order: where two refuse a node, the first one's sentence is shown. The same in every
-    replica, or they decide differently."""
+    """The plugins in order: if several refuse a node, the reason of the first one is shown. Must be the same
+    in every replica, or they decide differently."""
     weights: Mapping[str, int] = setting({})
-    """Plugin -> factor of its scores. One that is not named here has 1."""
+    """Plugin -> weight of its scores; 1 for a plugin that is not listed."""
     score_max: int = setting(10, at_least=1, at_most=1_000_000)
-    """The highest score of a plugin that computes percentages. kube-scheduler expects 0 to 10; 100 tells
-    finer differences apart and weighs ten times as much against the scheduler's own plugins."""
+    """Maximum score of a plugin that computes percentages. kube-scheduler expects 0 to 10; 100 has a finer
+    resolution and ten times the weight relative to the scheduler's in-tree plugins."""
     args: Mapping[str, Mapping[str, Any]] = setting({})
-    """Plugin -> its own arguments, as the page of the plugin describes them. ``{WorkloadPolicy: {enforce:
-    selected}}`` limits every pod that a Required policy counts; ``named``, the default, only the pods that
-    name the policy. The same in every replica and in the controller."""
+    """Plugin -> its arguments, described on the plugin's page. ``{WorkloadPolicy: {enforce: selected}}``
+    limits every pod that a Required policy counts; ``named``, the default, limits only pods that name the
+    policy. Must be the same in every replica and in the controller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """How long an answer may take."""
+    """Time limits of the verbs."""
 
     filter: float = setting(2.0, at_least=0.1, at_most=60)
-    """Seconds in which filter, prioritize and preempt answer, whatever the state of the store. Less than
-    the scheduler's httpTimeout (5 s): a call that times out stops all scheduling for its length."""
+    """Seconds in which filter, prioritize and preempt respond, even if the store is unavailable. Less than
+    the scheduler's httpTimeout (5 s): a call that times out blocks all scheduling until then."""
     bind: float = setting(3.5, at_least=0.1, at_most=60)
-    """Seconds in which bind answers, the API server's time included. Less than httpTimeout."""
+    """Seconds in which bind responds, including the API server's time. Less than httpTimeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a request may cost."""
+    """Size limits of requests."""
 
     names_body: int = setting(4 * _MIB, at_least=1024, at_most=1024 * _MIB)
-    """Largest body in bytes of a call with node names, and of every other request. 15,000 names take
+    """Maximum body size in bytes of a call with node names, and of every other request. 15,000 names take
     0.7 MB."""
     nodes_body: int = setting(64 * _MIB, at_least=1024, at_most=4096 * _MIB)
-    """Largest body in bytes of a call with whole nodes (nodeCacheCapable: false): about 8 kB for each
+    """Maximum body size in bytes of a call with whole nodes (nodeCacheCapable: false): about 8 kB per
     node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """How far the past reaches, and what it costs. ``topolog compact`` does it; without it the log grows."""
+    """Retention of the log, applied by ``topolog compact``; without it the log grows without bound."""
 
     events: int = setting(50_000, at_least=100, at_most=100_000_000)
-    """A checkpoint is made once so many events have come since the last. Starting and looking back read at
-    most so many events, about 100,000 a second; a checkpoint takes about 100 bytes for each pod."""
+    """Number of events after which a checkpoint is created. A start or a query of the past replays at most
+    this many events, at about 100,000 per second. A checkpoint takes about 100 bytes per pod."""
     seconds: float = setting(3600.0, at_least=1, at_most=604_800)
-    """And after so many seconds, if anything has come since."""
+    """Seconds after which a checkpoint is created if there are new events."""
     keep: int = setting(500_000, at_least=0, at_most=1_000_000_000)
-    """Events that the log keeps at least, as long as ``keep_bytes`` and ``memory`` allow; what is older is
-    trimmed, and lost where there is no archive. An event takes about 600 bytes of the store's memory."""
+    """Minimum number of events in the log, as far as ``keep_bytes`` and ``memory`` allow. Older events are
+    trimmed, and lost without an archive. An event takes about 600 bytes of the store's memory."""
     keep_bytes: int = setting(512 * _MIB, at_least=_MIB, at_most=1024 * 1024 * _MIB)
-    """Bytes of the store's memory that the log may take: above it, fewer events than ``keep`` are kept. The
-    default is over twice what 500,000 ordinary events take; checkpoints are then made by bytes too."""
+    """Maximum size of the log in bytes of the store's memory: above it, fewer events than ``keep`` are kept
+    and checkpoints are also created by size. The default is more than twice the size of 500,000 typical
+    events."""
     decision_bytes: int = setting(256 * _MIB, at_least=_MIB, at_most=1024 * 1024 * _MIB)
-    """Bytes of the store's memory that the decision records may take: above it, fewer than
-    ``store.decisions_kept`` are kept. An ordinary record takes 1 to 2 kB."""
+    """Maximum size of the decision records in bytes of the store's memory: above it, fewer than
+    ``store.decisions_kept`` are kept. A typical record takes 1 to 2 kB."""
     memory: float = setting(0.75, at_least=0.05, at_most=0.95)
-    """Share of the server's maxmemory above which decision records and events are trimmed that would be kept
-    otherwise, the oldest first, so that appends are not refused. Without maxmemory nothing is."""
+    """Share of the server's maxmemory above which the oldest decision records and events are trimmed even
+    if they would otherwise be kept, so that appends are not refused. No effect without maxmemory."""
     checkpoints: int = setting(12, at_least=3, at_most=1_000)
-    """How many checkpoints the store keeps; the older they are, the thinner they lie."""
+    """Number of checkpoints to keep; the distance between them grows with their age."""
     reader_timeout: float = setting(60.0, at_least=10, at_most=86_400)
-    """Seconds after which a process that reads the log and says nothing counts as dead: until then
-    nothing is trimmed that it has not read. It begins again from a checkpoint if it comes back."""
+    """Seconds without a heartbeat after which a reader of the log counts as dead. Until then, events that
+    it has not read are not trimmed. A reader that returns later starts again from a checkpoint."""
     archive: str = setting("")
-    """Directory of the archive, a folder for each cluster in it: everything is written there before it is
-    trimmed. The extenders need it too, to show what is older than the log. Empty: none."""
+    """Directory of the archive, with a subdirectory per cluster: events are written there before they are
+    trimmed. Extenders also need it, to show events older than the log. Empty: no archive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """Whether counts, log and API server agree. ``topolog audit`` finds out; without it nobody does."""
+    """Consistency checks of ``topolog audit``."""
 
     interval: float = setting(1.0, at_least=0.05, at_most=3600)
-    """Seconds between two looks at counts, versions and the end of the log: a difference began within them,
-    so the shorter they are, the fewer events come into question. A look takes the store some milliseconds."""
+    """Seconds between checks of counts, versions and the end of the log. A difference began between two
+    checks: the shorter the interval, the fewer events can have caused it. A check takes the store a few
+    milliseconds."""
     page: int = setting(2_000, at_least=10, at_most=100_000)
-    """Entries of the past that are read again at each look: the whole log is proven anew every
-    ``compaction.keep`` / ``page`` looks."""
+    """Log entries that each check reads again: the whole log is verified every ``compaction.keep`` /
+    ``page`` checks."""
     listing: float = setting(300.0, at_least=0.05, at_most=86_400)
-    """Seconds between two comparisons of all nodes, pods and policies with the API server: one list of each
-    kind, in pages."""
+    """Seconds between comparisons of all nodes, pods and policies with the API server: one paginated list
+    per kind."""
     repair: bool = setting(True)
-    """Bring counts and versions that are not those of the log back to it, by an event. false: only report."""
+    """Repair counts and versions that differ from the log, by an event. false: only report."""
     relist: bool = setting(True)
-    """Ask the recorder to list a kind anew where the log and the API server differ. false: only report."""
+    """Request a new list of a kind if the log and the API server differ. false: only report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Debug:
-    """Debug flags as they are at the start; ``/debug/flags`` changes them in every process at once."""
+    """Initial debug flags; ``/debug/flags`` changes them in all processes."""
 
     scores: int = setting(0, at_least=0, at_most=10_000)
-    """Write the best N nodes of each prioritized pod into the log as a table. 0: none."""
+    """Log the best N nodes of each prioritized pod as a table. 0: off."""
     filters: bool = setting(False)
-    """Write why each node was refused into the log."""
+    """Log why each node was refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Logging:
-    """What the processes write to standard error."""
+    """Log lines on standard error."""
 
     level: str = setting("info", one_of=("debug", "info", "warning", "error"))
-    """The least important lines that are written. The line of each call is info."""
+    """Minimum level of log lines. The line of each call is info."""
     format: str = setting("auto", one_of=("auto", "json", "console"))
-    """One JSON object a line, or text for people. auto: text on a terminal, JSON elsewhere."""
+    """json: one object per line. console: text. auto: text on a terminal, JSON elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,30 +270,30 @@ class Client:
     """How ``topolog get`` and ``topolog explain`` reach an extender."""
 
     url: str = setting("https://127.0.0.1:8443", pattern=r"https?://\S+", like="https://HOST:PORT")
-    """The extender's address."""
+    """URL of the extender."""
     cert: str = setting("")
-    """File of the client certificate to show (PEM): a viewer's or an operator's."""
+    """File of the client certificate (PEM): a viewer's or an operator's."""
     key: str = setting("")
     """File of the certificate's private key (PEM)."""
     ca: str = setting("")
-    """File of the CA certificates that the extender's certificate is checked against (PEM)."""
+    """File of the CA certificates that verify the extender's certificate (PEM)."""
     timeout: float = setting(10.0, at_least=0.1, at_most=600)
-    """Seconds to wait for an answer."""
+    """Seconds to wait for a response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that an operator can choose; fixed when the process starts."""
+    """All settings; fixed when the process starts."""
 
     cluster: str = setting(
         "default",
         pattern=r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?",
         like="1 to 63 lower-case letters, digits and dashes",
     )
-    """The name of the Kubernetes cluster in the store. Two clusters may share a server, never a name."""
+    """Name of the Kubernetes cluster in the store. Clusters may share a server but not a name."""
     trace: str = setting("")
-    """Folder of a recorded cluster (node and pod lists as CSV) for the demo and the benchmarks. Empty: one
-    of the same shape is generated."""
+    """Directory of a recorded cluster (node and pod lists as CSV) for the demo and the benchmarks. Empty: a
+    cluster of the same shape is generated."""
     store: Store = field(default_factory=Store)
     kube: Kube = field(default_factory=Kube)
     election: Election = field(default_factory=Election)

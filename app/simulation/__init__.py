@@ -1,1 +1,1 @@
-"""A cluster to try things on: an API server over real HTTP, a kubelet and loaders of objects."""
+"""A simulated cluster: an API server over real HTTP, kubelets, a scheduler and generated objects."""

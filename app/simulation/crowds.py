@@ -1,8 +1,7 @@
-"""The same at scale: the nodes and pods of a GPU cluster's trace, with jobs and services among them.
+"""Schedules the pods of a GPU cluster trace, with jobs and services among them.
 
-The trace has no jobs, services or zones; they are laid over it. A third of the pods are workers of
-jobs, a third replicas of services with hard quotas over the zones, the rest has nothing to do with
-Topolog.
+The trace has no jobs, services or zones, so they are added: a third of the pods are workers of jobs, a third
+are replicas of services with hard quotas per zone, and the rest is not subject to any policy.
 """
 
 import itertools
@@ -13,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from app.simulation import populating, scenes, stages, traces
+from app.simulation import populations, scenes, stages, traces
 
 Json = dict[str, Any]
 
@@ -26,14 +25,14 @@ _TITLE = "at scale"
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """What came of it."""
+    """The results: outcomes, pods and durations."""
 
     outcomes: tuple[scenes.Outcome, ...]
     placed: int
     pending: tuple[Json, ...]
     seconds: float
     calls: dict[str, list[float]]
-    """Verb -> seconds of each call, as the scheduler saw them."""
+    """Verb -> duration of each call in seconds, measured by the scheduler."""
 
 
 def play(
@@ -44,13 +43,13 @@ def play(
     clock: Callable[[], float],
     progress: Callable[[int], None],
 ) -> Crowd:
-    """Schedule the first ``pods`` of the trace; ``progress`` hears how many are done."""
+    """Schedule the first ``pods`` of the trace; ``progress`` is called with the number of pods done."""
     nodes = list(traces.node_objects(trace))
     known = len(stage.server.objects.all("nodes"))
     for node in nodes:
         stage.create("nodes", node)
     _policies(stage, pods)
-    stage.known_nodes(known + len(nodes))
+    stage.wait_for_nodes(known + len(nodes))
     scheduler = stage.scheduler(nodes, seed=5)
     began = clock()
     placed: list[tuple[Json, str]] = []
@@ -65,7 +64,7 @@ def play(
     seconds = clock() - began
     zones = {node["metadata"]["name"]: node["metadata"]["labels"].get(_ZONE, "") for node in nodes}
     return Crowd(
-        outcomes=tuple(_judged(stage, placed, pending, zones)),
+        outcomes=tuple(_outcomes(stage, placed, pending, zones)),
         placed=len(placed),
         pending=tuple(pending),
         seconds=seconds,
@@ -73,7 +72,7 @@ def play(
     )
 
 
-def _judged(
+def _outcomes(
     stage: stages.Stage, placed: list[tuple[Json, str]], pending: list[Json], zones: dict[str, str]
 ) -> Iterator[scenes.Outcome]:
     services = Counter(
@@ -90,22 +89,27 @@ def _judged(
     over = sum(count > quota.get(key, 0) for key, count in services.items())
     yield scenes.Outcome(_TITLE, "quotas exceeded", "0", str(over))
     yield scenes.Outcome(
-        _TITLE, "quotas not filled", "0", str(sum(services[key] < most for key, most in quota.items()))
+        _TITLE,
+        "quotas not filled",
+        "0",
+        str(sum(services[key] < replicas for key, replicas in quota.items())),
     )
     others = sum("workload-policy/kosmos.io" not in pod["metadata"]["labels"] for pod in pending)
-    yield scenes.Outcome(_TITLE, "pending for another reason than a quota", "0", str(others))
+    yield scenes.Outcome(_TITLE, "pods pending for a reason other than a quota", "0", str(others))
     jobs: dict[str, set[str]] = {}
     for pod, node in placed:
         if job := pod["metadata"]["labels"].get("rl-job-group"):
             jobs.setdefault(job, set()).add(node)
     together = sum(len(nodes) <= _JOB_SIZE // 2 for nodes in jobs.values())
-    # A node that is nearly full takes the first worker and no second one: not every job can be together.
-    most = "yes" if together >= 0.9 * len(jobs) else f"{together} of {len(jobs)}"
-    yield scenes.Outcome(_TITLE, f"nine of ten jobs on {_JOB_SIZE // 2} nodes or fewer", "yes", most)
+    # A nearly full node may take only the first worker of a job, so not every job stays together.
+    packed = "yes" if together >= 0.9 * len(jobs) else f"{together} of {len(jobs)}"
+    yield scenes.Outcome(
+        _TITLE, f"nine in ten jobs of {_JOB_SIZE} on at most {_JOB_SIZE // 2} nodes", "yes", packed
+    )
 
 
 def _policies(stage: stages.Stage, pods: int) -> None:
-    """Hard quotas that leave a tenth of each service's replicas without a place."""
+    """Create hard quotas that leave a tenth of the replicas of each service pending."""
     replicas = len(range(1, pods, 3)) // _SERVICES
     for number in range(_SERVICES):
         quotas = [int(0.9 * replicas * share) for _, share in traces.ZONES]
@@ -118,7 +122,7 @@ def _policies(stage: stages.Stage, pods: int) -> None:
                 for (zone, _), quota in zip(traces.ZONES, quotas, strict=True)
             ],
         }
-        stage.create("workloadpolicies", populating.policy(_NAMESPACE, f"service-{number}", spec))
+        stage.create("workloadpolicies", populations.policy(_NAMESPACE, f"service-{number}", spec))
 
 
 def _pods(stage: stages.Stage, trace: traces.Trace, count: int) -> Iterator[Json]:
@@ -130,26 +134,26 @@ def _pods(stage: stages.Stage, trace: traces.Trace, count: int) -> Iterator[Json
         elif kind == 1:
             service = f"service-{number // 3 % _SERVICES}"
             labels = {"app": service, "workload-policy/kosmos.io": service}
-        pod = populating.pod(_NAMESPACE, f"{shape.name}-{number}", labels)
+        pod = populations.pod(_NAMESPACE, f"{shape.name}-{number}", labels)
         pod["spec"]["containers"][0]["resources"] = {"requests": traces.requests(shape)}
         yield stage.create("pods", msgspec.to_builtins(pod))
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The value below which that share of the values lies, in milliseconds."""
+    """A percentile of durations: ``values`` in seconds, the result in milliseconds."""
     ordered = sorted(values)
     return 1000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
 
 def figures(crowd: Crowd) -> Iterator[tuple[str, str]]:
-    """Lines for people: name, value."""
+    """Lines of the summary: name, value."""
     yield (
         "pods placed",
-        f"{crowd.placed:,} ({crowd.placed / crowd.seconds:,.0f} a second, all on this machine)",
+        f"{crowd.placed:,} ({crowd.placed / crowd.seconds:,.0f} per second, everything on this machine)",
     )
     yield "pods pending", f"{len(crowd.pending):,}"
     for verb in ("filter", "prioritize", "bind"):
         calls = crowd.calls.get(verb, [])
         middle, last = percentile(calls, 0.5), percentile(calls, 0.99)
-        told = f"{len(calls):,} calls, p50 {middle:.1f} ms, p99 {last:.1f} ms"
-        yield f"{verb}, as the scheduler saw it", told
+        latency = f"{len(calls):,} calls, p50 {middle:.1f} ms, p99 {last:.1f} ms"
+        yield f"{verb}, measured by the scheduler", latency

@@ -1,4 +1,4 @@
-"""``topolog demo``: the stories, then the same at scale, then how to ask why."""
+"""``topolog demo``: plays the scenes, schedules a large trace, and explains a pending pod."""
 
 import contextlib
 import signal
@@ -10,38 +10,44 @@ from rich import box, console, markdown, progress, table
 from app import settings
 from app.simulation import crowds, scenes, stages, traces
 
-_LOOK = 0.2
+_POLL_SECONDS = 0.2
 PODS = 1500
-"""Pods of the scene at scale: about half a minute on two cores."""
+"""Pods of the scene at scale, about half a minute on two cores."""
 
 
 def run(chosen: settings.Settings, *, keep: bool, pods: int = PODS) -> bool:
-    """Play everything; whether every outcome was as its scene says."""
+    """Play all scenes; returns whether every outcome was as expected."""
     out = console.Console()
-    trace = traces.load(Path(chosen.trace)) if chosen.trace else traces.generate()
-    out.print("[bold]Topolog[/bold]: a simulated cluster, and `topolog up` beside it over real mTLS")
+    out.print(
+        "[bold]Topolog demo[/bold]: a simulated cluster and scheduler, and beside them `topolog up`: store,"
+        " recorder, controller, and the extender, which the scheduler calls over mTLS.\n"
+        "Each scene compares its outcomes with the expected ones."
+    )
     try:
+        trace = traces.load(Path(chosen.trace)) if chosen.trace else traces.generate()
         with contextlib.ExitStack() as ending:
-            with out.status("starting the API server, certificates, store, recorder, controller, extender"):
-                stage = ending.enter_context(stages.raised())
-            return _played(out, stage, trace, keep=keep, pods=pods)
-    except (stages.StageFailed, RuntimeError) as failure:
-        out.print(f"[red]the demo stopped:[/red] {failure}")
+            with out.status(
+                "creating certificates; starting the API server, store, recorder, controller and extender"
+            ):
+                stage = ending.enter_context(stages.open_stage())
+            return _play(out, stage, trace, keep=keep, pods=pods)
+    except (stages.StageFailed, traces.InvalidTrace, RuntimeError) as failure:
+        out.print(f"[red]the demo failed:[/red] {failure}")
         return False
 
 
-def _played(out: console.Console, stage: stages.Stage, trace: traces.Trace, *, keep: bool, pods: int) -> bool:
+def _play(out: console.Console, stage: stages.Stage, trace: traces.Trace, *, keep: bool, pods: int) -> bool:
     outcomes: list[scenes.Outcome] = []
-    for scene in scenes.STORIES:
+    for scene in scenes.SCENES:
         out.print(f"\n[bold]{(scene.__doc__ or '').splitlines()[0]}[/bold]")
         for outcome in scene(stage):
-            _tell(out, outcome)
+            _show(out, outcome)
             outcomes.append(outcome)
     crowd = _crowd(out, stage, trace, pods)
     outcomes += crowd.outcomes
     _explain(out, stage, crowd)
     good = _sum_up(out, outcomes, crowd)
-    _how_to_ask(out, stage, crowd, keep=keep)
+    _next_steps(out, stage, crowd, keep=keep)
     if keep:
         until_interrupted(stage)
     return good
@@ -64,11 +70,11 @@ def _crowd(out: console.Console, stage: stages.Stage, trace: traces.Trace, pods:
 
         crowd = crowds.play(stage, trace, pods=pods, clock=time.perf_counter, progress=update)
     for outcome in crowd.outcomes:
-        _tell(out, outcome)
+        _show(out, outcome)
     return crowd
 
 
-def _tell(out: console.Console, outcome: scenes.Outcome) -> None:
+def _show(out: console.Console, outcome: scenes.Outcome) -> None:
     mark = "[green]ok[/green]  " if outcome.good else "[red]WRONG[/red]"
     expected = "" if outcome.good else f"  (expected: {outcome.expected})"
     out.print(f"  {mark} {outcome.what}: {outcome.got}{expected}", highlight=False)
@@ -79,7 +85,7 @@ def _explain(out: console.Console, stage: stages.Stage, crowd: crowds.Crowd) -> 
         return
     meta = crowd.pending[0]["metadata"]
     out.print(f"\n[bold]Why is {meta['namespace']}/{meta['name']} pending?[/bold]")
-    text = stage.ask(
+    text = stage.get(
         f"/apis/v1/pods/{meta['namespace']}/{meta['name']}/explain?format=markdown", accept="text/markdown"
     )
     lines = text.splitlines()
@@ -89,7 +95,7 @@ def _explain(out: console.Console, stage: stages.Stage, crowd: crowds.Crowd) -> 
 
 
 def _sum_up(out: console.Console, outcomes: list[scenes.Outcome], crowd: crowds.Crowd) -> bool:
-    shown = table.Table(title="What was to happen, and what happened", box=box.SIMPLE)
+    shown = table.Table(title="Summary", box=box.SIMPLE)
     for column in ("scene", "outcomes", "as expected"):
         shown.add_column(column)
     for scene in dict.fromkeys(outcome.scene for outcome in outcomes):
@@ -103,12 +109,16 @@ def _sum_up(out: console.Console, outcomes: list[scenes.Outcome], crowd: crowds.
     return all(outcome.good for outcome in outcomes)
 
 
-def _how_to_ask(out: console.Console, stage: stages.Stage, crowd: crowds.Crowd, *, keep: bool) -> None:
+def _next_steps(out: console.Console, stage: stages.Stage, crowd: crowds.Crowd, *, keep: bool) -> None:
     name = "crowd/NAME"
     if crowd.pending:
         meta = crowd.pending[0]["metadata"]
         name = f"{meta['namespace']}/{meta['name']}"
-    head = "Ask it yourself:" if keep else "With `topolog demo --keep` it stays, and these can be asked:"
+    head = (
+        "Try these:"
+        if keep
+        else "`topolog demo --keep` leaves it running and prints $A, for commands such as:"
+    )
     out.print(f"\n[bold]{head}[/bold]")
     if keep:
         folder = stage.folder
@@ -123,17 +133,17 @@ def _how_to_ask(out: console.Console, stage: stages.Stage, crowd: crowds.Crowd, 
     ):
         out.print(f"  curl -s $A '{stage.url}/apis/v1/{path}'", soft_wrap=True, highlight=False)
     if keep:
-        out.print("\nCtrl-C ends it.")
+        out.print("\nPress Ctrl-C to stop the demo.")
 
 
 def until_interrupted(stage: stages.Stage) -> None:
-    """Return at Ctrl-C. Raises StageFailed if there is nothing left to be asked."""
+    """Return at Ctrl-C. Raises StageFailed if ``topolog up`` ends."""
     previous = signal.getsignal(signal.SIGTERM)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        while not (ended := stage.ended()):
-            time.sleep(_LOOK)
-        raise stages.StageFailed(ended)
+        while not (report := stage.exit_report()):
+            time.sleep(_POLL_SECONDS)
+        raise stages.StageFailed(report)
     except KeyboardInterrupt:
         pass
     finally:

@@ -1,17 +1,17 @@
-"""The kubelets of all simulated nodes: bound pods start to run, deleted ones end."""
+"""The kubelets of all simulated nodes: start bound pods and remove deleted ones."""
 
 import threading
 from typing import Any
 
 import msgspec
 
-from app.simulation import answers, objects
+from app.simulation.apiserver import objects, status_replies
 
 Json = dict[str, Any]
 
 
 class Kubelets:
-    """One thread that plays every kubelet, beside the objects and not over HTTP."""
+    """One thread that acts as every kubelet, directly on the objects and not over HTTP."""
 
     def __init__(self, store: objects.Objects) -> None:
         self._store = store
@@ -19,12 +19,12 @@ class Kubelets:
         self._thread = threading.Thread(target=self._run, name="kubelets", daemon=True)
 
     def start(self) -> "Kubelets":
-        """Begin with the pods that are there."""
+        """Start with the existing pods."""
         self._thread.start()
         return self
 
     def stop(self) -> None:
-        """Leave the pods as they are."""
+        """Stop; the pods stay as they are."""
         self._stopped.set()
         self._thread.join()
 
@@ -34,25 +34,25 @@ class Kubelets:
             with self._store.changed:
                 version, pods = self._store.version, self._store.all("pods")
             for pod in pods:
-                self._see(pod)
+                self._sync(pod)
             try:
                 for lines, _ in self._store.since("pods", version, tick=0.05):
                     if self._stopped.is_set():
                         return
                     for line in lines:
-                        self._see(msgspec.json.decode(line.text)["object"])
-            except answers.Refused:
-                continue  # compacted: look at everything again
+                        self._sync(msgspec.json.decode(line.text)["object"])
+            except status_replies.StatusError:
+                continue  # compacted: read all pods again
 
-    def _see(self, pod: Json) -> None:
+    def _sync(self, pod: Json) -> None:
         key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
         try:
             if "deletionTimestamp" in pod["metadata"]:
                 self._store.remove("pods", key)
             elif pod["spec"].get("nodeName") and pod["status"].get("phase") == "Pending":
                 self._store.change("pods", key, _running)
-        except answers.Refused:
-            pass  # gone meanwhile
+        except status_replies.StatusError:
+            pass  # deleted meanwhile
 
 
 def _running(pod: Json) -> Json:

@@ -1,4 +1,4 @@
-"""What the demo plays: the stories that the project started from, each with the outcome it must have."""
+"""The scenes of the demo: each sets up a use case and compares its outcomes with the expected ones."""
 
 import json
 from collections import Counter
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from app.simulation import populating, scheduling, stages
+from app.simulation import populations, schedulers, stages
 
 Json = dict[str, Any]
 
@@ -20,12 +20,12 @@ _DOMAINS = {"kosmos-member-cluster": "member", "kosmos-cluster1": "member"} | {
 _LABEL = "priority.lixueduan.com"
 _GROUP = "rl-job-group"
 _DECIDED = 5.0
-"""Seconds within which a change of the cluster must have reached the extender."""
+"""Maximum seconds from a change of the cluster to its effect on a pending pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One expectation of a scene and what came of it."""
+    """One expectation of a scene and its actual result."""
 
     scene: str
     what: str
@@ -34,7 +34,7 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        """It came as expected."""
+        """Whether the result is as expected."""
         return self.expected == self.got
 
 
@@ -42,57 +42,60 @@ Scene = Callable[[stages.Stage], Iterator[Outcome]]
 
 
 def soft_quotas(stage: stages.Stage) -> Iterator[Outcome]:
-    """Seed 003, test 1: one replica in member and three on host are preferred; six are wanted."""
-    title = "003/1 soft quotas, balanced"
+    """Soft quotas: a policy prefers 1 replica on member nodes and 3 on host nodes, for 6 replicas."""
+    title = "soft quotas, balanced"
     nodes = _shop_nodes(stage)
     _policy(stage, {"member": 1, "host": 3})
     scheduler = stage.scheduler(nodes, seed=1)
     placed, pending = _schedule(stage, scheduler, _replicas(stage, 6))
-    yield Outcome(title, "running, pending", "6, 0", f"{len(placed)}, {len(pending)}")
+    yield Outcome(title, "pods running, pending", "6, 0", f"{len(placed)}, {len(pending)}")
     first = Counter(_DOMAINS[node] for node in placed[:4])
     yield Outcome(
-        title, "the first four", "host 3, member 1", f"host {first['host']}, member {first['member']}"
+        title,
+        "domains of the first four",
+        "host 3, member 1",
+        f"host {first['host']}, member {first['member']}",
     )
-    yield Outcome(title, "distinct nodes", "6", str(len(set(placed))))
+    yield Outcome(title, "nodes used", "6", str(len(set(placed))))
     _clear(stage, _SHOP)
 
 
 def hard_quotas(stage: stages.Stage) -> Iterator[Outcome]:
-    """Seed 003, test 2: the same quotas, but required; then the policy is edited."""
-    title = "003/2 hard quotas, filled"
+    """Hard quotas: the same policy requires them; then host gets one more replica."""
+    title = "hard quotas, filled"
     nodes = [stage.server.objects.get("nodes", ("", name)) for name in _DOMAINS]
     _policy(stage, {"member": 1, "host": 3}, kind="Required", method="Fill")
     scheduler = stage.scheduler(nodes, seed=2)
     placed, pending = _schedule(stage, scheduler, _replicas(stage, 6))
-    yield Outcome(title, "running, pending", "4, 2", f"{len(placed)}, {len(pending)}")
-    said = sorted({message for _, message in pending})
+    yield Outcome(title, "pods running, pending", "4, 2", f"{len(placed)}, {len(pending)}")
+    reasons = sorted({message for _, message in pending})
     expected = (
-        "0/6 nodes are available: 2 workload policy workload-test/workload-policy-test: no room"
+        "0/6 nodes are available: 2 workload policy workload-test/workload-policy-test: no capacity"
         " (member 1/1, host 3/3), 4 node(s) didn't match pod anti-affinity rules."
     )
-    yield Outcome(title, "what the pending pods say", expected, "; ".join(said))
+    yield Outcome(title, "message of the pending pods", expected, "; ".join(reasons))
     _policy(stage, {"member": 1, "host": 4}, kind="Required", method="Fill")
     woken = _woken(stage, [pod for pod, _ in pending])
     yield Outcome(title, "pods woken by the edit", "1", str(len(woken)))
     placed, _ = _schedule(stage, scheduler, woken)
-    yield Outcome(title, "where the woken pod went", "host", ", ".join(_DOMAINS[node] for node in placed))
+    yield Outcome(title, "domain of the woken pod", "host", ", ".join(_DOMAINS[node] for node in placed))
 
 
 def labelled_nodes(stage: stages.Stage) -> Iterator[Outcome]:
-    """Seed 001: only nodes with a label, and of them the one with the highest value."""
-    title = "001 nodes by their label"
-    nodes = [stage.create("nodes", populating.node(name)) for name in ("scheduler-1", "scheduler-2")]
-    stage.knows("/apis/v1/nodes/scheduler-2", bool, "the nodes in the log")
+    """Priority by node label: only labelled nodes qualify, and the highest value wins."""
+    title = "priority by node label"
+    nodes = [stage.create("nodes", populations.node(name)) for name in ("scheduler-1", "scheduler-2")]
+    stage.wait_for("/apis/v1/nodes/scheduler-2", bool, "the nodes in the log")
     scheduler = stage.scheduler(nodes, filter_verb="filter_onlyone")
 
     def test(number: int) -> list[Json]:
-        pod = populating.pod("default", f"test-{number}", {"app": "test"})
+        pod = populations.pod("default", f"test-{number}", {"app": "test"})
         pod["spec"]["schedulerName"] = "i-scheduler-extender"
         return [stage.create("pods", pod)]
 
     waiting = test(1)
     placed, pending = _schedule(stage, scheduler, waiting)
-    yield Outcome(title, "without labels", "pending", "pending" if pending else placed[0])
+    yield Outcome(title, "node without any labels", "pending", "pending" if pending else placed[0])
     for labels, expected in (
         ({"scheduler-1": "10"}, "scheduler-1"),
         ({"scheduler-2": "20"}, "scheduler-2"),
@@ -102,47 +105,47 @@ def labelled_nodes(stage: stages.Stage) -> Iterator[Outcome]:
             stage.relabel(node, {_LABEL: value})
             _known_label(stage, node, value)
         placed, _ = _schedule(stage, scheduler, waiting)
-        said = " and ".join(f"{node}={value}" for node, value in labels.items())
-        yield Outcome(title, f"with {said}", expected, ", ".join(placed) or "pending")
+        set_labels = " and ".join(f"{node}={value}" for node, value in labels.items())
+        yield Outcome(title, f"node after {set_labels}", expected, ", ".join(placed) or "pending")
         waiting = test(2 + int(next(iter(labels.values()))))
     _clear(stage, "default")
 
 
 def job_together(stage: stages.Stage) -> Iterator[Outcome]:
-    """Seed 000: the workers of one job like the node where the job already is."""
-    title = "000 a job of eight together"
-    nodes = [stage.create("nodes", populating.node(f"trainer-{number}")) for number in range(4)]
-    stage.knows("/apis/v1/nodes/trainer-3", bool, "the nodes in the log")
+    """Job affinity: the workers of a job prefer the node that already runs one of them."""
+    title = "a job of eight on one node"
+    nodes = [stage.create("nodes", populations.node(f"trainer-{number}")) for number in range(4)]
+    stage.wait_for("/apis/v1/nodes/trainer-3", bool, "the nodes in the log")
     scheduler = stage.scheduler(nodes, seed=4)
     pods = [
-        stage.create("pods", populating.pod("training", f"rl-worker-{n}", {_GROUP: "job-alpha"}))
+        stage.create("pods", populations.pod("training", f"rl-worker-{n}", {_GROUP: "job-alpha"}))
         for n in range(8)
     ]
     placed, pending = _schedule(stage, scheduler, pods)
-    yield Outcome(title, "running, pending", "8, 0", f"{len(placed)}, {len(pending)}")
+    yield Outcome(title, "pods running, pending", "8, 0", f"{len(placed)}, {len(pending)}")
     yield Outcome(title, "nodes used", "1", str(len(set(placed))))
     _clear(stage, "training")
 
 
-STORIES: tuple[Scene, ...] = (soft_quotas, hard_quotas, labelled_nodes, job_together)
+SCENES: tuple[Scene, ...] = (soft_quotas, hard_quotas, labelled_nodes, job_together)
 
 
-# -- inside --------------------------------------------------------------------------------------
+# -- helpers -------------------------------------------------------------------------------------
 
 
 def _shop_nodes(stage: stages.Stage) -> list[Json]:
     made = [
-        stage.create("nodes", populating.node(name, {"workload-test": domain}))
+        stage.create("nodes", populations.node(name, {"workload-test": domain}))
         for name, domain in _DOMAINS.items()
     ]
-    stage.known_nodes(len(made))
+    stage.wait_for_nodes(len(made))
     return made
 
 
 def _policy(
     stage: stages.Stage, quotas: dict[str, int], *, kind: str | None = None, method: str | None = None
 ) -> None:
-    """Create or edit the policy, and wait until the extender follows it."""
+    """Create or edit the policy, and wait until the extender applies it."""
     spec: Json = {
         "topologyKey": "workload-test",
         "labelSelector": {"matchLabels": {"app": _APP}},
@@ -156,8 +159,8 @@ def _policy(
     if _POLICY in held:
         stage.change("workloadpolicies", (_SHOP, _POLICY), lambda found: {**found, "spec": spec})
     else:
-        stage.create("workloadpolicies", populating.policy(_SHOP, _POLICY, spec))
-    stage.knows(
+        stage.create("workloadpolicies", populations.policy(_SHOP, _POLICY, spec))
+    stage.wait_for(
         f"/apis/v1/plugins/WorkloadPolicy/policies/{_SHOP}/{_POLICY}",
         lambda found: (
             found["desired"] == sum(quotas.values()) and found["allocationType"] == (kind or "Preferred")
@@ -167,10 +170,10 @@ def _policy(
 
 
 def _replicas(stage: stages.Stage, count: int) -> list[Json]:
-    """The pods of seed 003's Deployment: one on each node at most."""
+    """The pods of a Deployment with at most one pod per node."""
     pods = []
     for number in range(count):
-        pod = populating.pod(_SHOP, f"{_APP}-{number}", {"app": _APP, "workload-policy/kosmos.io": _POLICY})
+        pod = populations.pod(_SHOP, f"{_APP}-{number}", {"app": _APP, "workload-policy/kosmos.io": _POLICY})
         pod["spec"]["affinity"] = {
             "podAntiAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -186,9 +189,9 @@ def _replicas(stage: stages.Stage, count: int) -> list[Json]:
 
 
 def _schedule(
-    stage: stages.Stage, scheduler: scheduling.Scheduler, pods: list[Json]
+    stage: stages.Stage, scheduler: schedulers.Scheduler, pods: list[Json]
 ) -> tuple[list[str], list[tuple[Json, str]]]:
-    """One attempt for each pod: the nodes they went to, and who is pending with what message."""
+    """Try once to schedule each pod: the nodes of the placed pods; the pending pods and their messages."""
     placed: list[str] = []
     pending: list[tuple[Json, str]] = []
     for pod in pods:
@@ -210,22 +213,24 @@ def _schedule(
 
 
 def _woken(stage: stages.Stage, pods: list[Json]) -> list[Json]:
-    """The pods that were told of room by a condition, once the first of them was."""
+    """The pods with the condition CapacityAvailable, as soon as there is at least one."""
 
-    def told() -> list[Json]:
+    def notified() -> list[Json]:
         found = [stage.pod(pod) for pod in pods]
         return [
             pod
             for pod in found
-            if any(one["type"] == "topolog.io/Room" for one in pod["status"].get("conditions", []))
+            if any(
+                one["type"] == "topolog.io/CapacityAvailable" for one in pod["status"].get("conditions", [])
+            )
         ]
 
-    stage.wait("a pending pod is told of room", lambda: bool(told()), within=_DECIDED)
-    return told()
+    stage.wait("the condition CapacityAvailable on a pending pod", lambda: bool(notified()), within=_DECIDED)
+    return notified()
 
 
 def _known_label(stage: stages.Stage, node: str, value: str) -> None:
-    stage.knows(
+    stage.wait_for(
         f"/apis/v1/nodes/{node}",
         lambda found: f'"{_LABEL}": "{value}"' in json.dumps(found),
         f"the label of {node} in the log",
@@ -233,17 +238,17 @@ def _known_label(stage: stages.Stage, node: str, value: str) -> None:
 
 
 def _clear(stage: stages.Stage, namespace: str) -> None:
-    """Delete the scene's pods and wait until Topolog knows."""
+    """Delete the pods of the scene and wait until they are gone from the log."""
     for pod in stage.server.objects.all("pods"):
         if pod["metadata"]["namespace"] == namespace:
             stage.server.objects.remove("pods", (namespace, pod["metadata"]["name"]))
             path = f"/apis/v1/pods/{namespace}/{pod['metadata']['name']}"
-            stage.wait("the pod is gone from the log", partial(_absent, stage, path))
+            stage.wait("the end of the pod in the log", partial(_absent, stage, path))
 
 
 def _absent(stage: stages.Stage, path: str) -> bool:
     try:
-        stage.ask(path)
+        stage.get(path)
     except stages.StageFailed:
         return True
     return False

@@ -1,7 +1,7 @@
-"""A stage to play on: a simulated cluster, and Topolog beside it as a user would run it.
+"""Runs Topolog beside a simulated cluster, as a user would.
 
-The API server and the kubelets live in this process; Topolog is ``topolog up`` with certificates of
-``topolog certs``, in processes of its own, over real HTTP and real mTLS.
+The API server and the kubelets run in this process. Topolog is ``topolog up`` with certificates of
+``topolog certs``: separate processes, real HTTP, real mTLS.
 """
 
 import json
@@ -20,7 +20,8 @@ from typing import Any
 
 import urllib3
 
-from app.simulation import apiservers, kubelets, objects, scheduling
+from app.simulation import kubelets, schedulers
+from app.simulation.apiserver import apiservers, objects
 
 Json = dict[str, Any]
 
@@ -31,11 +32,11 @@ _TOPOLOG = (sys.executable, "-m", "app.cli")
 
 
 class StageFailed(RuntimeError):
-    """Topolog did not come up, or did not do in time what the scene waits for."""
+    """Topolog did not start, or did not reach an expected state in time."""
 
 
 class Stage:
-    """What scenes work with."""
+    """A running Topolog and its simulated cluster, for scenes."""
 
     def __init__(
         self, folder: Path, server: apiservers.ApiServer, url: str, process: "subprocess.Popen[bytes]"
@@ -44,7 +45,7 @@ class Stage:
         self.folder = folder
         self.server = server
         self.url = url
-        """Where the extender answers."""
+        """URL of the extender."""
         self._viewer = urllib3.PoolManager(
             ca_certs=str(folder / "ca.crt"),
             cert_file=str(folder / "viewer.crt"),
@@ -54,35 +55,35 @@ class Stage:
 
     def scheduler(
         self, nodes: list[Json], *, seed: int = 0, filter_verb: str = "filter"
-    ) -> scheduling.Scheduler:
-        """A scheduler for some of the nodes, with the scheduler's client certificate."""
-        extender = scheduling.Extender(
+    ) -> schedulers.Scheduler:
+        """A scheduler for the given nodes, with the client certificate ``scheduler``."""
+        extender = schedulers.Extender(
             self.url,
             ca=str(self.folder / "ca.crt"),
             cert=str(self.folder / "scheduler.crt"),
             key=str(self.folder / "scheduler.key"),
         )
-        return scheduling.Scheduler(extender, nodes, seed=seed, filter_verb=filter_verb)
+        return schedulers.Scheduler(extender, nodes, seed=seed, filter_verb=filter_verb)
 
-    def ended(self) -> str:
-        """How ``topolog up`` ended, with the end of its log; empty while it runs."""
+    def exit_report(self) -> str:
+        """Exit code of ``topolog up`` and the last lines of its log; empty while it runs."""
         code = self._process.poll()
         return "" if code is None else f"topolog up ended with exit code {code}; {_tail(self.folder / _LOG)}"
 
     # -- the cluster -----------------------------------------------------------------------
 
     def create(self, resource: str, made: Json) -> Json:
-        """Create an object, as kubectl would."""
+        """Create an object."""
         created: Json = json.loads(self.server.objects.create(resource, made))
         return created
 
     def pod(self, pod: Json) -> Json:
-        """The pod as it is now."""
+        """The pod as stored by the API server."""
         meta = pod["metadata"]
         return self.server.objects.get(_PODS, (meta["namespace"], meta["name"]))
 
-    def attempt(self, scheduler: scheduling.Scheduler, pod: Json) -> scheduling.Attempt:
-        """One attempt to place the pod; if it fails, the pod says why, as kube-scheduler has it say."""
+    def attempt(self, scheduler: schedulers.Scheduler, pod: Json) -> schedulers.Attempt:
+        """Try once to schedule the pod; a refusal becomes its PodScheduled condition."""
         attempt = scheduler.attempt(pod)
         if attempt.node is None:
             meta = pod["metadata"]
@@ -114,45 +115,45 @@ class Stage:
         return self.change(_NODES, ("", node), edit)
 
     def change(self, resource: str, key: tuple[str, str], edit: Callable[[Json], Json]) -> Json:
-        """Edit an object."""
+        """Replace an object by ``edit`` of a copy."""
         changed: Json = json.loads(self.server.objects.change(resource, key, edit))
         return changed
 
-    # -- what Topolog knows ----------------------------------------------------------------
+    # -- the introspection API -------------------------------------------------------------
 
-    def ask(self, path: str, accept: str = "application/json") -> str:
-        """GET a path of the introspection API as a viewer; the body. Raises StageFailed."""
+    def get(self, path: str, accept: str = "application/json") -> str:
+        """GET a path of the introspection API with the role viewer; returns the body. Raises StageFailed."""
         reply = self._viewer.request("GET", f"{self.url}{path}", headers={"Accept": accept}, timeout=10)
         if reply.status != 200:
             raise StageFailed(f"GET {path}: {reply.status} {reply.data.decode()[:200]}")
         return reply.data.decode()
 
     def wait(self, what: str, holds: Callable[[], bool], *, within: float = 20.0) -> None:
-        """Wait until something holds. Raises StageFailed."""
+        """Wait until ``holds`` returns true. Raises StageFailed after ``within`` seconds."""
         deadline = time.monotonic() + within
         while not holds():
             if time.monotonic() > deadline:
-                raise StageFailed(f"not within {within:.0f} s: {what}")
+                raise StageFailed(f"timed out after {within:.0f} s waiting for: {what}")
             time.sleep(0.02)
 
-    def knows(self, path: str, holds: Callable[[Json], bool], what: str) -> Json:
-        """Wait until Topolog's answer at a path is as it should be; the answer."""
+    def wait_for(self, path: str, holds: Callable[[Json], bool], what: str) -> Json:
+        """Wait until the reply of a path of the introspection API satisfies ``holds``; returns the reply."""
         found: Json = {}
 
-        def look() -> bool:
+        def check() -> bool:
             nonlocal found
             try:
-                found = json.loads(self.ask(path))
+                found = json.loads(self.get(path))
             except StageFailed:
                 return False
             return holds(found)
 
-        self.wait(what, look)
+        self.wait(what, check)
         return found
 
-    def known_nodes(self, count: int) -> None:
-        """Wait until the log holds so many nodes."""
-        self.knows(
+    def wait_for_nodes(self, count: int) -> None:
+        """Wait until the log has at least so many nodes."""
+        self.wait_for(
             "/apis/v1/nodes?limit=1",
             lambda found: len(found["items"]) + found["metadata"]["remaining"] >= count,
             f"{count} nodes in the log",
@@ -160,17 +161,17 @@ class Stage:
 
 
 @contextmanager
-def raised() -> Iterator[Stage]:
-    """A stage; everything on it ends with the block."""
+def open_stage() -> Iterator[Stage]:
+    """A running stage; all its processes and files are removed with the block."""
     folder = Path(tempfile.mkdtemp(prefix="topolog-demo-"))
     try:
         with apiservers.ApiServer() as server:
-            played = kubelets.Kubelets(server.objects).start()
+            running = kubelets.Kubelets(server.objects).start()
             try:
                 with _topolog(folder, server.url) as (url, process):
                     yield Stage(folder, server, url, process)
             finally:
-                played.stop()
+                running.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -202,7 +203,7 @@ def _topolog(folder: Path, api: str) -> Iterator[tuple[str, "subprocess.Popen[by
 
 def _environment(folder: Path, api: str, port: int, health: int) -> dict[str, str]:
     kubeconfig = folder / "kubeconfig"
-    # JSON is YAML: no writer is needed for it.
+    # JSON is valid YAML.
     kubeconfig.write_text(
         json.dumps(
             {
@@ -240,16 +241,16 @@ def _await_ready(process: "subprocess.Popen[bytes]", log: Path, health: int) -> 
         except urllib3.exceptions.HTTPError:
             pass
         time.sleep(0.1)
-    raise StageFailed(f"topolog up did not get ready; {_tail(log)}")
+    raise StageFailed(f"topolog up did not become ready; {_tail(log)}")
 
 
 def _tail(log: Path) -> str:
     tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-    return f"the end of its log:\n{tail}"
+    return f"the last lines of its log:\n{tail}"
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nobody listens on, with four more behind each for a family of processes."""
+    """Free ports of the loopback, each followed by four more for the processes of ``topolog up``."""
     found: list[int] = []
     while len(found) < count:
         with socket.create_server(("127.0.0.1", 0)) as probe:

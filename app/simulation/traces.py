@@ -1,9 +1,10 @@
-"""Clusters to try things on: loaded from a published GPU cluster trace, or generated in its shape.
+"""Loads the published trace of a GPU cluster, or generates one of the same shape.
 
-The trace ("openb": a production GPU cluster, published with "Beware of Fragmentation", USENIX ATC
-2023) has one CSV of nodes (sn, cpu_milli, memory_mib, gpu, model) and several of pods (name,
-cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time, deletion_time,
-scheduled_time). It knows no zones, racks or jobs: those are added here, from a seed.
+The trace is "openb", published with "Beware of Fragmentation" (USENIX ATC 2023) at
+https://github.com/alibaba/clusterdata, folder cluster-trace-gpu-v2023/csv. It has one CSV of nodes (sn,
+cpu_milli, memory_mib, gpu, model) and several of pods (name, cpu_milli, memory_mib, num_gpu, gpu_milli,
+gpu_spec, qos, pod_phase, creation_time, deletion_time, scheduled_time). It has no zones, racks or jobs; zones
+and racks are added here, from a seed.
 """
 
 import csv
@@ -17,11 +18,11 @@ NODES_FILE = "openb_node_list_all_node.csv"
 PODS_FILE = "openb_pod_list_default.csv"
 ZONES = (("zone-a", 0.5), ("zone-b", 0.3), ("zone-c", 0.2))
 _RACK = 18
-"""Equal nodes in a rack."""
+"""Nodes per rack, all of one model."""
 _NO_ZONE = 0.02
-"""Share of nodes that carry no zone label, as clusters in the field have them."""
+"""Share of nodes without a zone label, as in real clusters."""
 _SHAPES = (
-    # share of nodes, cpu milli, memory MiB, GPUs, model: the mix of the published trace.
+    # share of nodes, cpu milli, memory MiB, GPUs, model: the mix of the published trace
     (0.37, 96_000, 393_216, 8, "G2"),
     (0.27, 104_000, 524_288, 2, "T4"),
     (0.12, 32_000, 262_144, 0, ""),
@@ -30,19 +31,19 @@ _SHAPES = (
     (0.04, 32_000, 131_072, 4, "V100M16"),
     (0.03, 128_000, 786_432, 8, "G3"),
 )
-
-
 _POD_CPU = (2000, 4000, 6000, 8000)
+"""Milli-CPU."""
 _POD_MEMORY = (4096, 12_288)
+"""MiB."""
 
 
-class TraceRefused(ValueError):
-    """The files are not a trace; the text says which file and line and what is wrong."""
+class InvalidTrace(ValueError):
+    """The files are not a trace; the text names the file, the line and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """A machine of the trace."""
+    """A node of the trace."""
 
     name: str
     cpu_milli: int
@@ -53,7 +54,7 @@ class NodeShape:
 
 @dataclass(frozen=True, slots=True)
 class PodShape:
-    """A workload of the trace."""
+    """A pod of the trace."""
 
     name: str
     cpu_milli: int
@@ -63,7 +64,7 @@ class PodShape:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Machines and workloads, and where they come from."""
+    """The nodes and pods of a trace, and their source."""
 
     nodes: tuple[NodeShape, ...]
     pods: tuple[PodShape, ...]
@@ -71,7 +72,7 @@ class Trace:
 
 
 def load(folder: Path) -> Trace:
-    """The trace in a folder. Raises TraceRefused."""
+    """The trace in a folder. Raises InvalidTrace."""
     nodes = tuple(
         NodeShape(row["sn"], int(row["cpu_milli"]), int(row["memory_mib"]), int(row["gpu"]), row["model"])
         for row in _rows(folder / NODES_FILE, ("sn", "cpu_milli", "memory_mib", "gpu", "model"))
@@ -84,7 +85,7 @@ def load(folder: Path) -> Trace:
 
 
 def generate(*, nodes: int = 1523, pods: int = 8152, seed: int = 0) -> Trace:
-    """A trace of the same shape from a seed, for where the published one is not at hand."""
+    """A trace of the same shape from a seed, when the published one is not available."""
     dice = random.Random(seed)
     shapes, weights = _SHAPES, [shape[0] for shape in _SHAPES]
     chosen = dice.choices(shapes, weights, k=nodes)
@@ -95,9 +96,7 @@ def generate(*, nodes: int = 1523, pods: int = 8152, seed: int = 0) -> Trace:
             for at, (_, cpu, memory, count, model) in enumerate(chosen)
         ),
         tuple(
-            PodShape(
-                f"pod-{at:04d}", dice.choice((2000, 4000, 6000, 8000)), dice.choice((4096, 12_288)), count
-            )
+            PodShape(f"pod-{at:04d}", dice.choice(_POD_CPU), dice.choice(_POD_MEMORY), count)
             for at, count in enumerate(gpus)
         ),
         source=f"generated (seed {seed})",
@@ -105,7 +104,7 @@ def generate(*, nodes: int = 1523, pods: int = 8152, seed: int = 0) -> Trace:
 
 
 def node_objects(trace: Trace, *, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """v1.Node objects with zone and rack labels: racks of equal machines, zones unevenly filled."""
+    """v1.Node objects with zone and rack labels: one model per rack, zones of different sizes."""
     dice = random.Random(seed)
     zones, weights = [zone for zone, _ in ZONES], [share for _, share in ZONES]
     by_model = sorted(trace.nodes, key=lambda shape: (shape.model, shape.name))
@@ -144,15 +143,17 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
             reader = csv.DictReader(file)
             missing = [column for column in columns if column not in (reader.fieldnames or ())]
             if missing:
-                raise TraceRefused(f"{path}: no column {', '.join(missing)}")
+                raise InvalidTrace(f"{path}: no column {', '.join(missing)}")
             for row in reader:
                 for column in columns:
                     if column not in ("sn", "name", "model") and not (row[column] or "").isdigit():
-                        raise TraceRefused(
+                        raise InvalidTrace(
                             f"{path}, line {reader.line_num}: {column} is {row[column]!r}, not a whole number"
                         )
                 yield row
     except OSError as error:
-        raise TraceRefused(
-            f"{path}: {error.strerror}; see docs/how-to for where the trace is published"
+        raise InvalidTrace(
+            f"{path}: {error.strerror}; TOPOLOG_TRACE must name a folder with {NODES_FILE} and {PODS_FILE}"
+            " from https://github.com/alibaba/clusterdata (cluster-trace-gpu-v2023/csv), or be empty to use a"
+            " generated trace"
         ) from error

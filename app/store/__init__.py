@@ -1,1 +1,1 @@
-"""The only speaker of Redis: the log, what is derived from it in the same call, and those who follow it."""
+"""The only package that talks to Redis: the log, its views, and the snapshots read from it."""

@@ -1,6 +1,6 @@
-"""What can go wrong between a process and its store.
+"""Errors of the store, by meaning.
 
-Redis' own errors do not leave this package: callers decide by meaning (away, lost a race, lost
+Redis' own errors do not leave this package: callers decide by meaning (store away, lost race, lost
 history), not by transport.
 """
 
@@ -10,11 +10,11 @@ class StoreError(Exception):
 
 
 class StoreAway(StoreError):
-    """The store cannot be reached, does not answer in time, or refuses work for now; nothing is known."""
+    """The store cannot be reached, does not reply in time, or refuses work; the outcome is unknown."""
 
 
 class Conflict(StoreError):
-    """Somebody else wrote about the same subjects first: catch up, decide again."""
+    """Another writer changed the same subjects first: catch up and decide again."""
 
     def __init__(self, subjects: tuple[str, ...]) -> None:
         super().__init__(f"changed since they were read: {', '.join(subjects)}")
@@ -22,17 +22,17 @@ class Conflict(StoreError):
 
 
 class CeilingReached(StoreError):
-    """The count would exceed its ceiling: the last place is taken."""
+    """The count would exceed its ceiling: no capacity is left."""
 
     def __init__(self, key: str, count: int, ceiling: int) -> None:
-        super().__init__(f"no room left in {key}: {count}/{ceiling}")
+        super().__init__(f"no capacity left in {key}: {count}/{ceiling}")
         self.key = key
         self.count = count
         self.ceiling = ceiling
 
 
 class Fenced(StoreError):
-    """A writer with a later epoch, or another one with the same, is at work: this one must stop."""
+    """Another writer has a later epoch, or the same one: this writer must stop."""
 
     def __init__(self, epoch: str, writer: str = "") -> None:
         who = writer or "another writer"
@@ -42,7 +42,7 @@ class Fenced(StoreError):
 
 
 class OtherCluster(StoreError):
-    """The log is that of another Kubernetes cluster of the same name."""
+    """The log belongs to another Kubernetes cluster of the same name."""
 
     def __init__(self, name: str, found: str, here: str) -> None:
         super().__init__(
@@ -53,16 +53,16 @@ class OtherCluster(StoreError):
 
 
 class Rewound(StoreError):
-    """The store lost events that were known here, or belongs to another incarnation: no position holds."""
+    """The store lost events read here, or is in another incarnation: known positions are invalid."""
 
 
 class Unbegun(StoreAway):
-    """The store names an incarnation that no event of its log began: nobody reads or appends there."""
+    """The store names an incarnation that no event of its log began: reads and appends are refused."""
 
-    def __init__(self, incarnation: str, said: str, meta: str) -> None:
+    def __init__(self, incarnation: str, begun: str, meta: str) -> None:
         super().__init__(
-            f"the store names incarnation {incarnation}, which no event of the log began: the log is {said};"
-            f" run HSET {meta} incarnation {said}"
+            f"the store names incarnation {incarnation}, which no event of the log began: the log is {begun};"
+            f" run HSET {meta} incarnation {begun}"
         )
 
 
@@ -79,7 +79,7 @@ class Trimmed(StoreError):
 
 
 class Superseded(StoreError):
-    """The position is of a former incarnation: its offsets mean nothing in the present log."""
+    """The position is of a former incarnation: its offsets are not valid in the present log."""
 
     def __init__(self, incarnation: str, present: str, oldest: int) -> None:
         super().__init__(
@@ -101,13 +101,13 @@ class SchemaMismatch(StoreError):
 
 
 def mismatch(found: int, needed: int) -> SchemaMismatch:
-    """A store of schema ``found`` where ``needed`` is."""
+    """The error for a store of schema ``found`` where ``needed`` is required."""
     todo = "run `topolog migrate up`" if found < needed else "use the newer Topolog that migrated it"
     return SchemaMismatch(f"the store has schema {found}, this version needs {needed}: {todo}")
 
 
 class Denied(StoreError):
-    """The user of store.url may not do this."""
+    """The user in store.url lacks a permission."""
 
 
 class Unreadable(StoreError):
@@ -123,21 +123,21 @@ class Damaged(StoreError):
 
 
 class Busy(StoreError):
-    """Other past positions are being read, and it was not this caller's turn in time."""
+    """Other past positions are being read; the caller waited for too long."""
 
     def __init__(self, waited: float) -> None:
         super().__init__(f"other positions of the past are being read; waited {waited:g} s for them")
 
 
 class Shortened(StoreError):
-    """A decision cannot be computed again: its record does not hold all that it was made from."""
+    """A decision cannot be recomputed: its record lacks a part of its inputs."""
 
     def __init__(self, identity: str, why: str) -> None:
         super().__init__(f"decision {identity} cannot be computed again: {why}")
 
 
 class Held(StoreError):
-    """A reader still needs what was to be trimmed."""
+    """A live reader has not read the entries to be trimmed."""
 
     def __init__(self, reader: str, offset: int) -> None:
         super().__init__(f"{reader} has read up to offset {offset} only: nothing behind that may be trimmed")
@@ -146,8 +146,8 @@ class Held(StoreError):
 
 
 class Uncovered(StoreError):
-    """No checkpoint lets the entries be done without."""
+    """No checkpoint covers these entries, so they cannot be trimmed."""
 
 
 FATAL = (Gap, Trimmed, Unreadable, SchemaMismatch)
-"""What a loop must not survive: a person has to look, and to go on would do harm."""
+"""Errors that must end a loop: an operator has to act, and continuing would do harm."""

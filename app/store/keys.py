@@ -1,17 +1,17 @@
-"""The names of everything in Redis.
+"""Names of all keys in Redis.
 
-The braces are a hash tag: all keys of one Kubernetes cluster lie in one slot of a Redis Cluster,
-which gives the log its one order, and lets many clusters share a Redis Cluster.
+The braces are a hash tag: all keys of one Kubernetes cluster are in one slot of a Redis Cluster.
+That gives the log one order, and lets many clusters share a Redis Cluster.
 """
 
 import re
 from collections.abc import Mapping
 
-from app.domain import counting
+from app.domain import counters
 from app.store import errors
 
 SCHEMA = 2
-"""Of the stores that these names, and the functions, are of."""
+"""Version of the stores that these names, and the functions, belong to."""
 
 HEAD = "offset"
 """Field of meta: the last offset of the log."""
@@ -39,11 +39,11 @@ RESERVED = frozenset(
         *("counts", RUN, KUBERNETES),
     )
 )
-"""Fields of meta that are no checkpoints of a kind."""
+"""Fields of meta that are not resume versions of a kind."""
 
 
 def function(name: str, schema: int = SCHEMA) -> str:
-    """What one of our functions is called in the server; those of several schemas lie side by side."""
+    """The name of a function in the server; those of several schemas coexist."""
     return f"topolog_{name}_{schema}" if schema > 1 else f"topolog_{name}"
 
 
@@ -64,21 +64,21 @@ class Keys:
         """Stream: an entry for each event, id ``OFFSET-0``, fields ``t`` (ms), ``e`` (JSON), ``w`` (epoch)"""
         self.meta = self.prefix + "meta"
         """Hash: incarnation and the former one, offset (the last), at (its ms), epoch, writer, recorded (ms),
-        schema, counts (the name of the live counts), ``rv:KIND`` checkpoints, lost while it is known that
-        the log is not whole, run (the server's run_id when a recorder last vouched for the log),
-        kubernetes (the UID of the cluster's kube-system namespace), and head: no number any more, which keeps
-        functions of schema 1 from writing."""
+        schema, counts (the name of the live counts), ``rv:KIND`` resume versions, lost while entries are
+        known to be missing, run (the server's run_id when a recorder last vouched for the log),
+        kubernetes (the UID of the cluster's kube-system namespace), and head: text, which stops
+        the functions of schema 1 from writing."""
         self.versions = self.prefix + "versions"
         """Hash: subject -> offset of its latest event; absent if the subject does not exist."""
-        self.counts = f"{self.prefix}counts:{counting.FORM}"
+        self.counts = f"{self.prefix}counts:{counters.FORM}"
         """Hash: ``NAMESPACE/POLICY|LABEL=DOMAIN`` -> pods counted there; absent if 0. The number is that of
-        the form: another one is built beside it, and then meta names that."""
+        the form: another form is built beside it, then meta names that key."""
         self.decisions = self.prefix + "decisions"
         """Stream of decision records, capped."""
         self.checkpoints = self.prefix + "checkpoints"
         """Hash: offset -> header of the checkpoint there (JSON)."""
         self.readers = self.prefix + "readers"
-        """Hash: reader -> ``OFFSET MS``: how far it has read, and when it last said so."""
+        """Hash: reader -> ``OFFSET MS``: its position, and when it last sent a heartbeat."""
         self.audit = self.prefix + "audit"
         """String: the auditor's latest report (JSON)."""
 
@@ -87,5 +87,5 @@ class Keys:
         return f"{self.prefix}checkpoint:{offset}:{parts}:{number}"
 
     def session(self, identity: str) -> str:
-        """String, kept for a day: the last call of one writer and what came of it."""
+        """String, kept for a day: the last call of one writer and its result."""
         return f"{self.prefix}session:{identity}"

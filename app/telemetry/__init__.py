@@ -1,12 +1,12 @@
-"""What the processes tell of themselves: log lines on standard error, and metrics.
+"""Log lines on standard error and Prometheus metrics of the processes.
 
-Lines are one JSON object each, or text for people on a terminal. Every call of a verb is one line
-and one observation (calls.verb); everything else is logged through structlog and rare. Nothing
-here may slow down or fail what it tells of.
+A line is a JSON object, or text on a terminal. Each call of a verb is one line and one observation
+(calls.verb); all other lines are rare and use structlog. Telemetry must not slow down or fail the code
+that it reports on.
 """
 
-from app.telemetry import loops, metrics
+from app.telemetry import loops, metrics, readiness
 from app.telemetry.calls import fault, now, rejected, verb
-from app.telemetry.configuring import configure, log
+from app.telemetry.log_setup import configure, log
 
-__all__ = ["configure", "fault", "log", "loops", "metrics", "now", "rejected", "verb"]
+__all__ = ["configure", "fault", "log", "loops", "metrics", "now", "readiness", "rejected", "verb"]

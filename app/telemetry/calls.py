@@ -1,7 +1,7 @@
-"""The one line and the one observation of each call of a verb.
+"""Logs and measures calls of the verbs: one line and one observation per call.
 
-This is the hot path of the service: a call of 5,000 names is answered in about a millisecond, so
-telling of it may take a few microseconds. Hence no structlog here: one struct, encoded at once.
+A call of 5,000 names takes about a millisecond, so that reporting it may take a few microseconds. For
+that reason the line is one encoded struct and does not pass through structlog.
 """
 
 import time
@@ -10,15 +10,15 @@ from collections.abc import Mapping
 import msgspec
 from prometheus_client import Counter, Histogram
 
-from app.telemetry import configuring, lines, metrics
+from app.telemetry import log_lines, log_setup, metrics
 
-out = lines.Lines(lines.to_standard_error)
+out = log_lines.LineWriter(log_lines.to_standard_error)
 
 _NOTHING: Mapping[str, int] = {}
 
 
 class Call(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A line as it is written; what is empty is left out."""
+    """The fields of a line; empty ones are omitted."""
 
     time: str
     level: str
@@ -55,9 +55,9 @@ def verb(
     node: str = "",
     error: str = "",
 ) -> None:
-    """Tell of one call.
+    """Report one call.
 
-    ``outcome`` is one of a closed list (kept, refused, bound, error, ...); ``reasons`` counts the
+    ``outcome`` is one of a closed set (kept, refused, bound, error, ...); ``reasons`` counts the
     refused candidates by sentence and ``refusals`` by plugin; ``position`` is that of the snapshot.
     """
     observer = _observers.get((name, outcome))
@@ -69,8 +69,8 @@ def verb(
         if counter is None:
             counter = _counters[plugin] = metrics.REFUSALS.labels(plugin)
         counter.inc(count)
-    shape = configuring.shape
-    if not shape.calls:
+    line_format = log_setup.line_format
+    if not line_format.calls:
         return
     call = Call(
         time=now(),
@@ -86,28 +86,28 @@ def verb(
         reasons=reasons,
         node=node,
         error=error,
-        process=shape.process,
+        process=line_format.process,
     )
-    out.put(_for_people(call) if shape.console else _encode(call) + b"\n")
+    out.put(_as_text(call) if line_format.console else _encode(call) + b"\n")
 
 
 def rejected(name: str, why: str) -> None:
-    """Tell of a request that was no valid call of the verb: a 4xx."""
+    """Report a malformed request: a 4xx."""
     metrics.REJECTED.labels(name).inc()
-    configuring.log.warning("request rejected", verb=name, reason=why)
+    log_setup.log.warning("request rejected", verb=name, reason=why)
 
 
 def fault(name: str, pod: str, error: BaseException) -> None:
-    """Tell of a fault of our own, with its traceback; the caller got an answer all the same."""
+    """Report an internal error with its traceback; the caller received a response nevertheless."""
     metrics.FAULTS.labels(name).inc()
-    configuring.log.error("fault", verb=name, pod=pod, exc_info=error)
+    log_setup.log.error("internal error", verb=name, pod=pod, exc_info=error)
 
 
 _second = (0, "")
 
 
 def now() -> str:
-    """The wall clock as RFC 3339 in milliseconds; the part up to the second is made once a second."""
+    """The wall clock as RFC 3339 with milliseconds; the part up to the second is cached."""
     global _second
     present = time.time()
     whole = int(present)
@@ -118,7 +118,7 @@ def now() -> str:
     return f"{text}.{int((present - whole) * 1000):03d}Z"
 
 
-def _for_people(call: Call) -> bytes:
+def _as_text(call: Call) -> bytes:
     reasons = "; ".join(f"{count} x {reason}" for reason, count in call.reasons.items())
     parts = [
         f"{call.time} {call.verb} {call.pod} {call.outcome}",
@@ -129,6 +129,6 @@ def _for_people(call: Call) -> bytes:
         f"{call.milliseconds} ms",
         f"at {call.position}" if call.position else "",
     ]
-    # A line break in a text that others chose must not look like a line of ours.
+    # A line break in text from outside must not forge a log line.
     text = " ".join(part for part in parts if part)
     return "".join(c if c.isprintable() else "?" for c in text).encode(errors="replace") + b"\n"

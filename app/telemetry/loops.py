@@ -1,8 +1,8 @@
-"""Loops that have to run as long as their process: they survive any error, and /livez watches over them.
+"""Runs loops that must live as long as their process; /livez fails if one of their threads dies.
 
-A loop that fails is run again after a pause that grows and is jittered; each failure is a log line with
-its traceback and is counted. A thread that has ended all the same, because its loop raised what is no
-Exception, is named by ``dead``: from then on /livez fails, and the process is restarted from outside.
+A loop that raises an Exception is run again after a jittered exponential pause; each failure is logged with
+its traceback and counted. A thread that ends otherwise, because its loop raised a BaseException, is listed
+by ``dead``: /livez then fails and the kubelet restarts the process.
 """
 
 import os
@@ -12,19 +12,19 @@ import time
 from collections.abc import Callable
 
 from app.telemetry import metrics
-from app.telemetry.configuring import log
+from app.telemetry.log_setup import log
 
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 30.0
 SETTLED = 60.0
-"""Seconds after which a loop counts as having run well: the next failure is its first again."""
+"""Seconds after which a running loop counts as healthy: its next failure is the first again."""
 
 Wait = Callable[[float], bool]
-"""Waits for so many seconds; true at once if the loop is to end (``Event.wait``)."""
+"""Waits for the given seconds; returns True early if the loop is to stop (``Event.wait``)."""
 
 
 class Loop:
-    """One loop, in a thread of its own (``start``) or in the caller's (``run``)."""
+    """A loop, in a new thread (``start``) or in the caller's thread (``run``)."""
 
     def __init__(
         self,
@@ -36,8 +36,8 @@ class Loop:
         longest: float = LONGEST_PAUSE,
         die: random.Random | None = None,
     ) -> None:
-        """``body`` runs until it is stopped and then returns. ``fatal``: errors that the loop must not
-        survive, because a person has to look; ``longest``: seconds between two attempts at most.
+        """``body`` runs until it is stopped and then returns. ``fatal``: errors that end the loop, because
+        they need an operator; ``longest``: the maximum pause in seconds.
         """
         self.name = name
         self._body = body
@@ -46,23 +46,23 @@ class Loop:
         self._longest = longest
         self._die = die or random.Random()
         self._thread: threading.Thread | None = None
-        self.trouble = ""
-        """The error that the loop pauses for; empty while it runs."""
+        self.problem = ""
+        """The error of the last run, during the pause after it; empty while the loop runs."""
 
     def start(self) -> "Loop":
-        """Run in a thread of its own, which /livez watches from now on; return this loop."""
+        """Run in a new thread, which /livez then monitors; return this loop."""
         self._thread = threading.Thread(target=self._work, name=self.name, daemon=True)
-        _watched.add(self)
+        _monitored.add(self)
         try:
             self._thread.start()
         except BaseException:
-            _watched.discard(self)
+            _monitored.discard(self)
             raise
         return self
 
     def join(self, timeout: float) -> None:
-        """Wait until the thread has ended, which /livez does not expect to run any more."""
-        _watched.discard(self)
+        """Stop monitoring the thread and wait until it has ended."""
+        _monitored.discard(self)
         if self._thread is not None and self._thread.ident is not None:
             self._thread.join(timeout)
 
@@ -73,35 +73,35 @@ class Loop:
 
     @property
     def ended(self) -> bool:
-        """Whether the thread has run and does not any more."""
+        """Whether the thread was started and has ended."""
         thread = self._thread
         return thread is not None and thread.ident is not None and not thread.is_alive()
 
     def run(self) -> None:
-        """Run in this thread until the body returns. Raises only what is fatal, or no Exception."""
+        """Run in this thread until the body returns. Raises only fatal errors and BaseExceptions."""
         self._thread = threading.current_thread()
-        _watched.add(self)
+        _monitored.add(self)
         try:
             self._repeat()
         finally:
-            _watched.discard(self)
+            _monitored.discard(self)
 
     def _repeat(self) -> None:
         failures = 0
         while True:
-            begun = time.monotonic()
-            self.trouble = ""
+            started = time.monotonic()
+            self.problem = ""
             try:
                 self._body()
                 return
             except self._fatal:
                 raise
             except Exception as error:
-                failures = 1 if time.monotonic() - begun >= SETTLED else failures + 1
+                failures = 1 if time.monotonic() - started >= SETTLED else failures + 1
                 pause = self._pause(failures)
-                self.trouble = f"{type(error).__name__}: {error}"
+                self.problem = f"{type(error).__name__}: {error}"
                 metrics.LOOP_FAILURES.labels(self.name).inc()
-                log.exception("a loop failed and is run again", loop=self.name, pause=round(pause, 3))
+                log.exception("loop failed, retrying", loop=self.name, pause=round(pause, 3))
             if self._wait(pause):
                 return
 
@@ -111,19 +111,19 @@ class Loop:
 
     def _work(self) -> None:
         self._repeat()
-        # Not where it raised: a loop that has ended so is dead.
-        _watched.discard(self)
+        # Not reached if the loop raised: its thread then counts as dead.
+        _monitored.discard(self)
 
 
-class _Watched:
-    """The loops whose threads have to run."""
+class _Monitored:
+    """The loops whose threads must run."""
 
     def __init__(self) -> None:
-        self.forget()
+        self.reset()
         # Threads do not survive a fork.
-        os.register_at_fork(after_in_child=self.forget)
+        os.register_at_fork(after_in_child=self.reset)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self._lock = threading.Lock()
         self._loops: dict[Loop, None] = {}
 
@@ -139,25 +139,25 @@ class _Watched:
         with self._lock:
             return [loop.name for loop in self._loops if loop.ended]
 
-    def troubles(self) -> dict[str, str]:
+    def problems(self) -> dict[str, str]:
         with self._lock:
-            return {loop.name: loop.trouble for loop in self._loops if loop.trouble}
+            return {loop.name: loop.problem for loop in self._loops if loop.problem}
 
 
-_watched = _Watched()
+_monitored = _Monitored()
 
 
 def dead() -> list[str]:
     """The names of the loops of this process whose threads have died."""
-    return _watched.dead()
+    return _monitored.dead()
 
 
-def troubles() -> dict[str, str]:
-    """Name -> error of the loops of this process that pause because they failed."""
-    return _watched.troubles()
+def problems() -> dict[str, str]:
+    """Name -> error of the loops of this process that are in a pause after a failure."""
+    return _monitored.problems()
 
 
 def liveness() -> tuple[int, bytes]:
-    """Status and body of the answer to /livez."""
-    lines = [f"the thread {name!r} has died: this process has to be restarted\n" for name in dead()]
+    """Status and body of the response to /livez."""
+    lines = [f"the thread {name!r} has died: this process must be restarted\n" for name in dead()]
     return (503, "".join(lines).encode()) if lines else (200, b"ok\n")

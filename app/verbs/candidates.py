@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from app.domain import lasting, model, verdicts
+from app.domain import model, node_sets
 
 
 class Candidates:
@@ -15,31 +15,31 @@ class Candidates:
         names: Collection[model.NodeName],
         spelled: bytes = b"",
         *,
-        everywhere: verdicts.Names = verdicts.NONE,
+        everywhere: node_sets.Names = node_sets.NONE,
     ) -> None:
-        """``everywhere`` are all nodes of the cluster: if they are offered, ``nodes`` is that very set.
+        """``everywhere``: all nodes of the cluster, whose memoised results the candidates can share.
 
-        Mostly they are, in an order of kube-scheduler's own; what holds for all of them is known already. If
-        some of them are offered, ``nodes`` knows that it is a part of them.
+        Usually kube-scheduler offers all of them, in an order that it chooses: then ``nodes`` is that set
+        itself. If it offers some of them, ``nodes`` is a Subset of it.
         """
         nodes = names if isinstance(names, frozenset) else frozenset(names)
         # Sets of one size are compared by their hashes alone, 64 keyed bits: comparing name by name
-        # would fetch every known name from memory, where the other programs' work has moved it.
+        # would load every name from main memory, as other programs have displaced them from the cache.
         alike = len(nodes) == len(everywhere) and hash(nodes) == hash(everywhere)
-        if not alike and isinstance(everywhere, lasting.Lasting) and nodes <= everywhere:
-            nodes = lasting.Among(nodes, everywhere)
-        self.nodes: verdicts.Names = everywhere if alike else nodes
+        if not alike and isinstance(everywhere, node_sets.InternedNodes) and nodes <= everywhere:
+            nodes = node_sets.Subset(nodes, everywhere)
+        self.nodes: node_sets.Names = everywhere if alike else nodes
         self.repeated = len(nodes) != len(names)
-        """Some name was offered twice; a reply must not repeat it (extender-contract-checked N13)."""
+        """A name was offered twice; a reply must not repeat it (docs/design/extender-contract.md, 7)."""
         self.names = names
         self.spelled = spelled
 
     @property
     def plain(self) -> bool:
-        """No name needs escaping in JSON."""
+        """Whether no name needs escaping in JSON."""
         return bool(self.spelled) and b"\\" not in self.spelled
 
-    def without(self, refused: verdicts.Names) -> list[model.NodeName]:
+    def without(self, refused: node_sets.Names) -> list[model.NodeName]:
         """The names that are not refused, each once, in the offered order."""
         names = dict.fromkeys(self.names) if self.repeated else self.names
         return [name for name in names if name not in refused]

@@ -1,20 +1,20 @@
-"""What can keep a verb from answering."""
+"""Errors that verbs answer with."""
 
 from app.domain import snapshots, verdicts
 
 
 class VerbError(Exception):
-    """The verb cannot answer; the text is for the pod's events and says what to do."""
+    """The verb cannot answer; the text becomes the pod's event: what is wrong, and what to do."""
 
 
 class StateAway(VerbError):
-    """The pod needs state that cannot be had right now: the store is away or behind."""
+    """The decision needs state that is not available now: the store is away or behind."""
 
 
 class Refused(VerbError):
-    """The pod cannot be placed on the node: the text is the plugin's sentence or the API server's.
+    """The pod cannot be bound to the node; the text is the reason of the plugin or of the API server.
 
-    With a plugin's come the trace and the snapshot that it was decided on.
+    If a plugin refused, ``trace`` is the decision and ``snapshot`` the state that it was made on.
     """
 
     def __init__(

@@ -1,34 +1,35 @@
-"""filter and filter_onlyone: which of the offered nodes may the pod go to.
+"""filter and filter_onlyone: the offered nodes that the pod may be placed on.
 
-Writes nothing: kube-scheduler asks hypothetically and never says what came of it. A pod that no
-plugin is interested in is answered without the store; with the store away, a pod that only soft
-rules apply to passes, every other gets an error (architecture 4, 5, 16).
+Writes nothing: kube-scheduler also filters pods that it does not place, and never reports the outcome. A pod
+that no plugin is interested in is answered without the store. While the store is away, a pod under soft rules
+only keeps all its candidates, and every other pod gets an error (docs/design/principles.md, 4, 5, 16).
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from app.domain import model, snapshots, verdicts
-from app.framework import cycles, running
+from app.framework import cycles, pipeline, registry
 from app.store import errors as store_errors
 from app.verbs import candidates, contexts, errors
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A trace, and the one chosen node where only one was asked for."""
+    """A trace, and for filter_onlyone the chosen node."""
 
     trace: verdicts.Trace
     snapshot: snapshots.Snapshot
-    """What was decided on."""
+    """The state that was decided on."""
     only: model.NodeName | None = None
     single: bool = False
-    """Only one node was asked for: ``only`` is the answer, None if no node is kept."""
+    """Whether one node was requested: ``only`` is the answer, None if no node is kept."""
 
 
 def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidates) -> Answer:
-    """Which candidates are kept and why the others are refused.
+    """Which candidates are kept, and why the others are refused.
 
-    Raises StateAway if a hard rule applies and the state cannot be had in time.
+    Raises StateAway if a hard rule applies and the state is not available in time.
     """
     plugins = context.plugins
     interested = plugins.interested(pod)
@@ -39,27 +40,29 @@ def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidate
     except store_errors.StoreError as away:
         if hard(context, pod):
             raise errors.StateAway(
-                f"topolog: the store is away ({away}); pods of {', '.join(interested)} wait until it is back"
+                f"topolog: the store is away ({away}); pods of {', '.join(interested)} wait for it"
             ) from away
         return passed(context, pod, offered, interested)
-    recent = context.recents.get(pod.uid)
-    # Read once: calls about other pods let it be forgotten at any moment.
-    known = recent.trace if recent is not None and recent.offered is offered and recent.pod is pod else None
-    if known is not None and known.position == snapshot.position and known.candidates is offered.nodes:
-        return Answer(known, snapshot)
+    decide = partial(_decided, plugins, pod, offered, snapshot)
+    return Answer(context.memo.trace_for(pod, offered, snapshot.position, decide), snapshot)
+
+
+def _decided(
+    plugins: registry.Registry,
+    pod: model.Pod,
+    offered: candidates.Candidates,
+    snapshot: snapshots.Snapshot,
+) -> verdicts.Trace:
     cycle = cycles.cycle(pod, offered.nodes, snapshot, score_max=plugins.score_max)
-    trace = running.run_filter(plugins, cycle)
-    if recent is not None and recent.offered is offered:
-        recent.trace = trace
-    return Answer(trace, snapshot)
+    return pipeline.run_filter(plugins, cycle)
 
 
 def run_only_one(context: contexts.Context, pod: model.Pod, offered: candidates.Candidates) -> Answer:
-    """As run, but of the kept nodes only the best one: score, then rank, then a stable hash."""
+    """As run, with the best of the kept nodes: by score, then rank, then a stable hash."""
     filtered = run(context, pod, offered)
     snapshot = filtered.snapshot
     cycle = cycles.cycle(pod, filtered.trace.kept, snapshot, score_max=context.plugins.score_max)
-    scored = running.run_score(context.plugins, cycle)
+    scored = pipeline.run_score(context.plugins, cycle)
     trace = verdicts.Trace(
         position=filtered.trace.position,
         pod=pod,
@@ -70,12 +73,12 @@ def run_only_one(context: contexts.Context, pod: model.Pod, offered: candidates.
         totals=scored.totals,
         assumed=filtered.trace.assumed,
     )
-    return Answer(trace, snapshot, only=running.best(context.plugins, cycle, trace), single=True)
+    return Answer(trace, snapshot, only=pipeline.best(context.plugins, cycle, trace), single=True)
 
 
 def hard(context: contexts.Context, pod: model.Pod) -> bool:
-    """Whether some plugin would have to refuse nodes to the pod on state that is not to be had."""
-    last_known, softens = context.state.snapshot, context.plugins.softens
+    """Whether some plugin must filter the pod and cannot without state that is not available."""
+    last_known, softens = context.state.snapshot, context.plugins.degrades
     return any(
         plugin.interested(pod) and not (plugin.name in softens and softens[plugin.name].soft(pod, last_known))
         for plugin in context.plugins.filters
@@ -88,7 +91,7 @@ def passed(
     offered: candidates.Candidates,
     interested: tuple[str, ...],
 ) -> Answer:
-    """The answer to a pod that keeps all its candidates, unasked."""
+    """The answer that keeps all candidates, without asking any plugin."""
     last_known = context.state.snapshot
     trace = verdicts.Trace(
         position=last_known.position, pod=pod, candidates=offered.nodes, interested=interested

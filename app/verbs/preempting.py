@@ -1,16 +1,17 @@
-"""preempt: on which of the offered nodes would the eviction not be for nothing.
+"""preempt: the offered nodes that would admit the pod after the eviction of their victims.
 
-kube-scheduler's dry run knows nothing of our rules. A node is dropped if the pod would be refused
-there even with the victims gone (else pods die one node after another: extender-contract-checked
-N3), if a plugin objects to the eviction, if the node is unknown, or if a listed victim is known to
-run elsewhere (C20). Victims are neither added nor changed.
+kube-scheduler's dry run does not apply our rules. A node is dropped if the pod would be refused there even
+without the victims (otherwise pods are evicted on one node after another: docs/design/extender-contract.md,
+10), if a plugin objects to the eviction, if the node is unknown, or if a listed victim runs on another node
+(extender contract, 11).
+Victims are neither added nor changed.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.domain import model, snapshots
-from app.framework import cycles, registry, running
+from app.framework import cycles, pipeline, registry
 from app.store import errors as store_errors
 from app.verbs import contexts, filtering
 
@@ -23,13 +24,13 @@ class Answer:
     """The nodes to keep in the offer, and why the others are dropped."""
 
     snapshot: snapshots.Snapshot
-    """What was decided on."""
+    """The state that was decided on."""
     kept: tuple[model.NodeName, ...]
     dropped: Mapping[model.NodeName, str] = field(default_factory=dict)
 
 
 def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> Answer:
-    """Which offered nodes remain. With the state away, a pod under hard rules evicts nobody."""
+    """Which offered nodes remain. While the store is away, a pod under hard rules evicts no pods."""
     snapshot, away = context.state.snapshot, False
     if context.plugins.interested(pod) or context.plugins.preempts:
         try:
@@ -61,7 +62,7 @@ def objection(
     if node not in snapshot.nodes:
         return "node not known"
     victims = [victim for uid in uids if (victim := snapshot.pod(uid)) is not None]
-    return running.veto(plugins, base, node, victims)
+    return pipeline.veto(plugins, base, node, victims)
 
 
 def _elsewhere(snapshot: snapshots.Snapshot, uid: model.Uid, node: model.NodeName) -> bool:

@@ -1,7 +1,7 @@
-"""prioritize: how well do the offered nodes suit the pod. Never fails: without state every node has 0."""
+"""prioritize: scores the offered nodes for the pod. Never fails: without state every node has 0."""
 
 from app.domain import model
-from app.framework import cycles, running
+from app.framework import cycles, pipeline
 from app.store import errors as store_errors
 from app.verbs import candidates, contexts, filtering
 
@@ -12,9 +12,9 @@ def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidate
     if not interested:
         return filtering.passed(context, pod, offered, interested)
     try:
-        # kube-scheduler scores on the snapshot that it filtered on too, and scores promise nothing.
+        # kube-scheduler too scores on the snapshot that it filtered on, and scores reserve nothing.
         snapshot = context.followed(pod.uid) or context.present(context.budgets.state)
     except store_errors.StoreError:
         return filtering.passed(context, pod, offered, interested)
     cycle = cycles.cycle(pod, offered.nodes, snapshot, score_max=context.plugins.score_max)
-    return filtering.Answer(running.run_score(context.plugins, cycle), snapshot)
+    return filtering.Answer(pipeline.run_score(context.plugins, cycle), snapshot)

@@ -1,13 +1,13 @@
-"""Taking a promise back, on evidence."""
+"""Releases a placement, on evidence that its pod is not bound by it."""
 
 from app import telemetry
-from app.domain import counting, events, model, projecting
+from app.domain import counters, events, model, projecting
 from app.store import errors as store_errors
-from app.store import logs
+from app.store.log import logs
 from app.verbs import contexts
 
 _ATTEMPTS = 8
-"""Conflicts in a row before giving up; each means that somebody else just wrote about the same pod."""
+"""Conflicts in a row before giving up; each means that another writer has just written about the same pod."""
 
 
 def release(
@@ -17,36 +17,36 @@ def release(
     cause: events.Cause,
     reason: str,
     *,
-    promise: model.Position | None = None,
+    placement: model.Position | None = None,
     timeout: float = 2.0,
 ) -> bool:
-    """Append PlacementReleased for the pod; true if there is no such promise (any more).
+    """Append PlacementReleased for the pod; true if it has no such placement (any more).
 
-    ``promise``: only the promise made at this position is meant; another one, be it of the same node, may be
-    somebody's whose Binding is under way. ``timeout``: seconds for each step that needs the store.
+    ``placement``: release only the placement made at this position; a later one, perhaps on the same node,
+    may have its Binding under way. ``timeout``: seconds for each step that needs the store.
 
-    False if the store is away or the pod is contended: the promise stays counted, which is the safe
-    side, and the controller asks the API server again.
+    False if the store is away or the pod is contended: the placement stays counted, which is the safe side,
+    and the controller checks it with the API server later.
     """
     for _ in range(_ATTEMPTS):
         try:
             snapshot = state.catch_up(timeout=timeout)
-            standing = snapshot.placements.get(uid)
-            if standing is None:
+            found = snapshot.placements.get(uid)
+            if found is None:
                 return True
-            if promise not in (None, snapshot.promise(uid)):
+            if placement not in (None, snapshot.placement_position(uid)):
                 return False
             event = events.PlacementReleased(
                 uid=uid,
-                namespace=standing.pod.namespace,
-                name=standing.pod.name,
-                node=standing.node,
+                namespace=found.pod.namespace,
+                name=found.pod.name,
+                node=found.node,
                 reason=reason,
                 cause=cause,
             )
             projection = projecting.Projection(snapshot)
             projection.apply(event)
-            subjects = counting.footprint(standing.pod, standing.node)
+            subjects = counters.footprint(found.pod, found.node)
             log.append(
                 logs.Batch(events=(event,), increments=projection.increments),
                 logs.Guard(

@@ -1,4 +1,4 @@
-"""Moments that the log has forgotten: out of the archive, or 410 with the oldest that is left."""
+"""Moments that were trimmed from the log: from the archive, or 410 with the oldest offset."""
 
 import pathlib
 from collections.abc import Iterator
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from app import settings
-from app.store import connecting, embedded, keys, opening
-from tests.api import worlds
-from tests.api.problems import assert_problem, body, items
-from tests.api.test_explanations import decide
-from workers import compacting
+from app.store import keys, schemas, stores
+from app.store.server import connections, embedded
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import assert_problem, body, items
+from workers.compactor import compactors
 
 PATHS = [
     "nodes",
@@ -27,11 +27,11 @@ PATHS = [
 ]
 
 
-def opened(server: embedded.Server, cluster: str, archive: str) -> opening.Store:
-    return opening.open_store(
+def opened(server: embedded.Server, cluster: str, archive: str) -> stores.Store:
+    return stores.open_store(
         settings.Store(url=server.url),
         cluster=cluster,
-        indexed=worlds.plugins_of_the_seeds().indexed(),
+        indexed=api_worlds.plugins_of_the_seeds().indexed(),
         archive=archive,
     )
 
@@ -43,33 +43,33 @@ def archive(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> str:
 
 
 @pytest.fixture
-def world(store_server: embedded.Server, cluster: str, archive: str) -> Iterator[worlds.World]:
-    """A cluster with a past; ``compacted`` forgets it."""
-    client = connecting.connect(store_server.url)
-    opening.migrate(client, keys.Keys(cluster))
+def world(store_server: embedded.Server, cluster: str, archive: str) -> Iterator[api_worlds.World]:
+    """A cluster with a history, which ``compacted`` trims."""
+    client = connections.connect(store_server.url)
+    schemas.migrate(client, keys.Keys(cluster))
     client.close()
     store = opened(store_server, cluster, archive)
     store.decisions.start()
-    made = worlds.world(store)
-    made.append(*worlds.history())
+    made = api_worlds.world(store)
+    made.append(*api_worlds.history())
     yield made
     store.close()
 
 
-def compacted(world: worlds.World, server: embedded.Server, archive: str) -> worlds.World:
-    """Trim all that was; the API of a process that starts after that."""
+def compacted(world: api_worlds.World, server: embedded.Server, archive: str) -> api_worlds.World:
+    """Trim the whole history; the API of a process that starts after that."""
     world.store.client.delete(world.store.keys.readers)
     other = opened(server, world.store.keys.cluster, archive)
-    compacting.Compactor(other, settings.Compaction(events=1, keep=0, archive=archive)).turn()
+    compactors.Compactor(other, settings.Compaction(events=1, keep=0, archive=archive)).run_once()
     assert world.store.log.oldest() == world.store.follower.snapshot.offset
-    return worlds.world(other)
+    return api_worlds.world(other)
 
 
 def test_every_get_works_at_a_moment_before_the_log(
-    world: worlds.World, store_server: embedded.Server, archive: str
+    world: api_worlds.World, store_server: embedded.Server, archive: str
 ) -> None:
     then = world.store.follower.catch_up().offset
-    world.append(worlds.node("later"), worlds.pod_seen("web-1", "later"))
+    world.append(api_worlds.node("later"), api_worlds.pod_seen("web-1", "later"))
     before = {path: world.client.get(f"/apis/v1/{path}?at={then}").get_json() for path in PATHS}
     world.store.follower.catch_up()
     after = compacted(world, store_server, archive)
@@ -80,24 +80,24 @@ def test_every_get_works_at_a_moment_before_the_log(
             assert response.get_json() | {"metadata": 0} == before[path] | {"metadata": 0}, path
         else:
             oldest = world.store.follower.snapshot.offset
-            assert_problem(response, 410, "PositionTrimmed", f"the oldest one is {oldest}")
+            assert_problem(response, 410, "PositionTrimmed", f"the oldest offset is {oldest}")
     assert len(items(after.client.get("/apis/v1/nodes"))) == 7
     after.store.close()
 
 
 def test_a_decision_of_any_age_is_explained_as_it_was(
-    world: worlds.World, store_server: embedded.Server, archive: str
+    world: api_worlds.World, store_server: embedded.Server, archive: str
 ) -> None:
-    (identity,) = decide(world, worlds.pod("web-3"))
+    (identity,) = api_worlds.decide(world, api_worlds.pod("web-3"))
     path = f"/apis/v1/pods/shop/web-3/explain?decision={identity}"
-    told = body(world.client.get(path))
-    world.append(worlds.policy(host=9), worlds.node("later", role="host"))
+    first = body(world.client.get(path))
+    world.append(api_worlds.policy(host=9), api_worlds.node("later", role="host"))
     world.store.follower.catch_up()
     after = compacted(world, store_server, archive)
     response = after.client.get(path)
     if archive:
         again = body(response)
-        assert {**again, "asOf": 0, "age": 0} == {**told, "asOf": 0, "age": 0}
+        assert {**again, "asOf": 0, "age": 0} == {**first, "asOf": 0, "age": 0}
     else:
         assert_problem(response, 410, "PositionTrimmed")
     after.store.close()

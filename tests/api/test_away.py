@@ -1,30 +1,31 @@
-"""The store is away: questions that need it are refused, those about the process are answered."""
+"""While the store is away, requests that need it are refused, and those about the process are answered."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from app import settings
-from app.store import connecting, embedded, keys, opening
-from tests.api import worlds
-from tests.api.problems import assert_problem, assert_stamped
+from app.store import keys, schemas, stores
+from app.store.server import connections, embedded
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import assert_problem, assert_stamped
 
 
 @pytest.fixture
-def orphan() -> Iterator[worlds.World]:
+def orphan() -> Iterator[api_worlds.World]:
     """A process that has followed its store until the store was killed."""
     server = embedded.Server()
-    client = connecting.connect(server.url)
+    client = connections.connect(server.url)
     names = keys.Keys("orphan")
-    opening.migrate(client, names)
+    schemas.migrate(client, names)
     client.close()
-    store = opening.open_store(
+    store = stores.open_store(
         settings.Store(url=server.url, socket_timeout=0.2),
         cluster="orphan",
-        indexed=worlds.plugins_of_the_seeds().indexed(),
+        indexed=api_worlds.plugins_of_the_seeds().indexed(),
     )
-    made = worlds.world(store)
-    made.append(*worlds.history())
+    made = api_worlds.world(store)
+    made.append(*api_worlds.history())
     store.follower.catch_up()
     server.kill()
     yield made
@@ -32,7 +33,7 @@ def orphan() -> Iterator[worlds.World]:
     server.stop()
 
 
-def test_without_the_store_nothing_is_shown_as_the_present(orphan: worlds.World) -> None:
+def test_without_the_store_nothing_is_shown_as_the_present(orphan: api_worlds.World) -> None:
     for path in ("/apis/v1/nodes", "/apis/v1/pods/shop/web-1", "/apis/v1/events", "/debug/flags/s"):
         response = orphan.client.get(path)
         assert_problem(response, 503, "StoreAway")
@@ -42,7 +43,7 @@ def test_without_the_store_nothing_is_shown_as_the_present(orphan: worlds.World)
     assert "s" not in orphan.store.follower.snapshot.flags
 
 
-def test_without_the_store_the_process_still_tells_about_itself(orphan: worlds.World) -> None:
+def test_without_the_store_the_process_still_shows_its_state(orphan: api_worlds.World) -> None:
     for path in ("/apis/v1/lag", "/apis/v1/settings", "/apis/v1/__services__", "/openapi.json", "/docs"):
         response = orphan.client.get(path)
         assert response.status_code == 200

@@ -1,17 +1,17 @@
-"""What an operator is told about the auditor's report; how it is made is shown in tests/workers."""
+"""The consistency answer over the auditor's report; the report itself is tested in tests/workers."""
 
 import msgspec
 import pytest
 
-from app.domain import consistency
-from app.store import reports
-from tests.api import worlds
-from tests.api.problems import body
+from app.domain.audit import findings
+from app.store import audit_reports
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import body
 
-REPORT = consistency.Report(
+REPORT = findings.Report(
     incarnation="i",
     offset=42,
-    at_ms=int(1000 * worlds.START),
+    at_ms=int(1000 * api_worlds.START),
     by="auditor-1",
     every=1.0,
     facts={"pods": 40},
@@ -19,15 +19,21 @@ REPORT = consistency.Report(
     complete=True,
     checkpoints={"17": 42},
 )
-DIFFERENCE = consistency.Difference(
-    kind="count", key="ns/p|zone=a", expected="2", found="5", first=41, last=42, blame="written past the log"
+DIFFERENCE = findings.Difference(
+    kind="count",
+    key="ns/p|zone=a",
+    expected="2",
+    found="5",
+    first=41,
+    last=42,
+    blame="written bypassing the log",
 )
 WRONG = msgspec.structs.replace(REPORT, differences=(DIFFERENCE,), total=1)
 STUCK = msgspec.structs.replace(REPORT, waiting={"counts": "offset 3 is missing"})
 
 
-def write(world: worlds.World, report: consistency.Report) -> None:
-    reports.Reports(world.store.client, world.store.keys).write(report)
+def write(world: api_worlds.World, report: findings.Report) -> None:
+    audit_reports.Reports(world.store.client, world.store.keys).write(report)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +48,7 @@ def write(world: worlds.World, report: consistency.Report) -> None:
     ],
 )
 def test_the_state_is_what_can_be_relied_on(
-    world: worlds.World, report: consistency.Report | None, later: float, state: str
+    world: api_worlds.World, report: findings.Report | None, later: float, state: str
 ) -> None:
     if report is not None:
         write(world, report)
@@ -50,8 +56,8 @@ def test_the_state_is_what_can_be_relied_on(
     assert body(world.client.get("/apis/v1/consistency"))["state"] == state
 
 
-def test_a_difference_is_shown_with_its_blame_and_a_repair_with_its_event(world: worlds.World) -> None:
-    repair = consistency.Repair(43, REPORT.at_ms, "counts", ("ns/p|zone=a",), "written past the log")
+def test_a_difference_is_shown_with_its_blame_and_a_repair_with_its_event(world: api_worlds.World) -> None:
+    repair = findings.Repair(43, REPORT.at_ms, "counts", ("ns/p|zone=a",), "written bypassing the log")
     write(world, msgspec.structs.replace(WRONG, repairs=(repair,)))
     shown = body(world.client.get("/apis/v1/consistency"))
     assert (shown["position"], shown["age"], shown["checkpoints"]) == ("i/42", 0.0, {"17": 42})
@@ -62,11 +68,11 @@ def test_a_difference_is_shown_with_its_blame_and_a_repair_with_its_event(world:
             "at": "2026-07-01T10:00:00.000Z",
             "what": "counts",
             "keys": ["ns/p|zone=a"],
-            "reason": "written past the log",
+            "reason": "written bypassing the log",
         }
     ]
 
 
-def test_a_report_that_cannot_be_read_is_none(world: worlds.World) -> None:
+def test_a_report_that_cannot_be_read_is_none(world: api_worlds.World) -> None:
     world.store.client.set(world.store.keys.audit, b"{")
     assert body(world.client.get("/apis/v1/consistency"))["state"] == "unknown"

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from app.domain import events, model
-from app.store import embedded
-from tests.api import conftest, worlds
+from app.store.server import embedded
 from tests.bench import filling
+from tests.support.extender import api_worlds
 
 LABELS = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
 PAGE = 20
@@ -23,11 +23,11 @@ SLACK = 24 * 1024
 SETS = 350
 """Bytes that a node may add where candidates are compared as sets of names."""
 DOMAINS = 750
-"""Bytes that a node may add where each is a domain with a set and a sentence of its own."""
+"""Bytes that a node may add where each is a domain with its own set and reason."""
 
 
 def cluster_of(nodes: int, pending: int) -> Iterator[events.AnyEvent]:
-    """Every pending pod is unlike any other, and refused by all nodes."""
+    """Every pending pod is a class alone, and refused by all nodes."""
     chance = random.Random(7)
     for number in range(nodes):
         labels = {LABELS[0]: f"node-{number}", LABELS[1]: f"zone-{number % 3}", "role": f"role-{number}"}
@@ -56,7 +56,7 @@ def cluster_of(nodes: int, pending: int) -> Iterator[events.AnyEvent]:
                 name=f"pod-{number}",
                 labels={
                     "app": "web",
-                    worlds.POLICY_LABEL: f"policy-{policy}",
+                    api_worlds.POLICY_LABEL: f"policy-{policy}",
                     "job-name": f"job-{number}",
                     "rl-job-group": f"group-{number % (nodes // 3)}",
                 },
@@ -69,25 +69,25 @@ def cluster_of(nodes: int, pending: int) -> Iterator[events.AnyEvent]:
 
 
 @pytest.fixture(scope="module")
-def worlds_of_two_sizes(store_server: embedded.Server) -> Iterator[tuple[worlds.World, worlds.World]]:
+def worlds_of_two_sizes(store_server: embedded.Server) -> Iterator[tuple[api_worlds.World, api_worlds.World]]:
     """The API on a small cluster and on one many times as large."""
     names = [f"costs{secrets.token_hex(4)}" for _ in range(2)]
     for name, size in zip(names, (FEW, MANY), strict=True):
         filling.fill(store_server.url, name, cluster_of(*size))
     with (
-        conftest.processes(store_server, names[0]) as few,
-        conftest.processes(store_server, names[1]) as many,
+        api_worlds.processes(store_server, names[0]) as few,
+        api_worlds.processes(store_server, names[1]) as many,
     ):
-        yield worlds.world(few()), worlds.world(many())
+        yield api_worlds.world(few()), api_worlds.world(many())
 
 
-def peak(world: worlds.World, path: str) -> int:
-    """The bytes that the answer takes at most while it is made; other threads may add to some turns."""
+def peak(world: api_worlds.World, path: str) -> int:
+    """The peak memory of one answer in bytes; other threads may add to some runs."""
     assert world.client.get(path).status_code == 200  # what lasts is made now
     return min(turn(world, path) for _ in range(3))
 
 
-def turn(world: worlds.World, path: str) -> int:
+def turn(world: api_worlds.World, path: str) -> int:
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -113,7 +113,7 @@ LISTS = [
 
 @pytest.mark.parametrize("path", LISTS)
 def test_a_list_takes_memory_with_its_page_and_not_with_the_cluster(
-    worlds_of_two_sizes: tuple[worlds.World, worlds.World], path: str
+    worlds_of_two_sizes: tuple[api_worlds.World, api_worlds.World], path: str
 ) -> None:
     few, many = worlds_of_two_sizes
     asked = f"/apis/v1/{path}{'&' if '?' in path else '?'}limit={PAGE}"
@@ -122,7 +122,7 @@ def test_a_list_takes_memory_with_its_page_and_not_with_the_cluster(
 
 @pytest.mark.parametrize("path", ["nodes/node-0", "pods/space-0/pod-0", "flags", "lag", "settings"])
 def test_a_single_object_takes_the_same_memory_in_any_cluster(
-    worlds_of_two_sizes: tuple[worlds.World, worlds.World], path: str
+    worlds_of_two_sizes: tuple[api_worlds.World, api_worlds.World], path: str
 ) -> None:
     few, many = worlds_of_two_sizes
     assert peak(many, f"/apis/v1/{path}") <= peak(few, f"/apis/v1/{path}") + SLACK
@@ -139,7 +139,7 @@ def test_a_single_object_takes_the_same_memory_in_any_cluster(
     ],
 )
 def test_what_is_computed_over_all_nodes_holds_names_and_no_rows(
-    worlds_of_two_sizes: tuple[worlds.World, worlds.World], path: str, per_node: int
+    worlds_of_two_sizes: tuple[api_worlds.World, api_worlds.World], path: str, per_node: int
 ) -> None:
     few, many = worlds_of_two_sizes
     asked = f"/apis/v1/{path}{'&' if '?' in path else '?'}limit={PAGE}"

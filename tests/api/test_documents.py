@@ -1,4 +1,4 @@
-"""The document says what is there: every route is in it, every answer fits it, and no input breaks one."""
+"""The OpenAPI document is complete: every route is in it, every answer fits it, and no input breaks one."""
 
 import contextlib
 import json
@@ -11,13 +11,13 @@ import schemathesis
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi import checks
 
-from tests.api import worlds
-from tests.api.problems import body
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import body
 
 
 @pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
 def test_whatever_is_asked_the_answer_fits_the_document(
-    still: worlds.World, mode: schemathesis.GenerationMode
+    still: api_worlds.World, mode: schemathesis.GenerationMode
 ) -> None:
     document = schemathesis.openapi.from_wsgi("/openapi.json", still.app)
     asked = 0
@@ -41,7 +41,7 @@ def test_whatever_is_asked_the_answer_fits_the_document(
     assert asked > 100
 
 
-def test_the_document_is_openapi_3_1_and_complete(still: worlds.World) -> None:
+def test_the_document_is_openapi_3_1_and_complete(still: api_worlds.World) -> None:
     spec = body(still.client.get("/openapi.json"))
     assert spec["openapi"] == "3.1.0"
     mounted = {
@@ -56,7 +56,7 @@ def test_the_document_is_openapi_3_1_and_complete(still: worlds.World) -> None:
     assert references <= set(spec["components"]["schemas"])
 
 
-def test_every_item_of_the_document_is_described(still: worlds.World) -> None:
+def test_every_item_of_the_document_is_described(still: api_worlds.World) -> None:
     spec = body(still.client.get("/openapi.json"))
     missing = [
         f"{name}.{field}"
@@ -68,7 +68,7 @@ def test_every_item_of_the_document_is_described(still: worlds.World) -> None:
     assert missing == []
 
 
-def test_the_page_shows_every_path_and_loads_nothing(still: worlds.World) -> None:
+def test_the_page_shows_every_path_and_loads_nothing(still: api_worlds.World) -> None:
     page = still.client.get("/docs")
     assert page.mimetype == "text/html"
     assert "default-src 'none'" in page.headers["Content-Security-Policy"]
@@ -77,5 +77,5 @@ def test_the_page_shows_every_path_and_loads_nothing(still: worlds.World) -> Non
     assert not re.search(r"<script|<link|<img|@import|url\(|https?://", page.text)
 
 
-def test_the_page_escapes_what_it_shows(still: worlds.World) -> None:
+def test_the_page_escapes_what_it_shows(still: api_worlds.World) -> None:
     assert "<namespace>" not in still.client.get("/docs").text

@@ -1,11 +1,11 @@
-"""What a caller may get wrong: the right 4xx in the one shape, never a 5xx, nothing written."""
+"""Mistakes of callers: the right 4xx in the form of all errors, never a 5xx, nothing written."""
 
 import pytest
 
 from app.api import errors
 from app.store import errors as store_errors
-from tests.api import worlds
-from tests.api.problems import assert_problem, body
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import assert_problem, body
 
 BAD = (
     ("/apis/v1/nodes?limit=0", "limit"),
@@ -39,21 +39,21 @@ BAD = (
 
 
 @pytest.mark.parametrize(("path", "named"), BAD)
-def test_a_bad_parameter_is_400_and_named(still: worlds.World, path: str, named: str) -> None:
+def test_a_bad_parameter_is_400_and_named(still: api_worlds.World, path: str, named: str) -> None:
     assert_problem(still.client.get(path), 400, "BadRequest", named)
 
 
-def test_an_unknown_path_is_named_and_where_to_look(still: worlds.World) -> None:
+def test_an_unknown_path_is_named_and_where_to_look(still: api_worlds.World) -> None:
     for path in ("/apis/v1/nonsense", "/", "/debug/flags", "/apis/v1//lag", "/apis//v1/lag"):
         assert_problem(still.client.get(path), 404, "NotFound", path, "/openapi.json")
 
 
-def test_a_continue_of_another_list_is_refused(still: worlds.World) -> None:
+def test_a_continue_of_another_list_is_refused(still: api_worlds.World) -> None:
     first = body(still.client.get("/apis/v1/nodes?limit=1"))["metadata"]["continue"]
     assert_problem(still.client.get(f"/apis/v1/events?continue={first}"), 400, "BadRequest", "/apis/v1/nodes")
 
 
-def test_a_form_that_nobody_has_is_406(still: worlds.World) -> None:
+def test_an_unsupported_format_is_406(still: api_worlds.World) -> None:
     response = still.client.get("/apis/v1/pods/shop/web-3/explain", headers={"Accept": "image/png"})
     assert_problem(response, 406, "NotAcceptable", "text/markdown")
 
@@ -70,7 +70,7 @@ def test_a_form_that_nobody_has_is_406(still: worlds.World) -> None:
         (store_errors.Unreadable("a newer event"), 503, "StoreRefused"),
     ],
 )
-def test_what_the_store_says_becomes_a_status(
+def test_an_error_of_the_store_becomes_a_status(
     raised: store_errors.StoreError, status: int, code: str
 ) -> None:
     problem = errors.from_store(raised)
@@ -82,17 +82,17 @@ def test_a_trimmed_position_names_the_oldest_that_is_kept() -> None:
     assert "40" in errors.from_store(store_errors.Trimmed(40)).message
 
 
-def test_an_offset_of_another_incarnation_is_gone(still: worlds.World) -> None:
+def test_an_offset_of_another_incarnation_is_gone(still: api_worlds.World) -> None:
     assert_problem(still.client.get("/apis/v1/nodes?at=former/3"), 410, "PositionGone", "former")
 
 
-def test_a_fault_of_ours_is_told_in_the_one_shape_and_without_details(
-    still: worlds.World, monkeypatch: pytest.MonkeyPatch
+def test_an_internal_fault_has_the_form_of_errors_and_no_details(
+    still: api_worlds.World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("app.api.pages.moment", fail)
+    monkeypatch.setattr("app.api.introspection.pages.moment", fail)
     response = still.client.get("/apis/v1/nodes")
     assert_problem(response, 500, "InternalError")
     assert "secret" not in response.text

@@ -1,4 +1,4 @@
-"""explain over HTTP: which attempt, in which form, and what is told where nothing is recorded."""
+"""explain over HTTP: which attempt, in which format, and the answer if no decision is recorded."""
 
 import csv
 import io
@@ -6,63 +6,36 @@ from pathlib import Path
 
 import pytest
 
-from app.domain import model
-from app.store import decisions, records
-from app.verbs import candidates, contexts, filtering, prioritizing, reporting
-from tests.api import worlds
-from tests.api.problems import assert_problem, body, items
-from tests.verbs.test_explaining import NoCluster
+from app.store.decisions import decision_log, records
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import assert_problem, body, items
 
 EXPLAINED = Path(__file__).parent / "explained.md"
 
 
-def decide(world: worlds.World, *pods: model.Pod) -> list[str]:
-    """Filter and prioritize as kube-scheduler would; the ids of the records, oldest first."""
-    context = contexts.Context(
-        plugins=world.registry,
-        state=world.store.follower,
-        log=world.store.log,
-        decisions=world.store.decisions,
-        binder=NoCluster(),
-        now=lambda: "2026-07-01T10:00:02.000Z",
-        monotonic=lambda: 0.0,
-        digest=world.registry.digest,
-    )
-    for pod in pods:
-        offered = candidates.Candidates(sorted(world.store.follower.catch_up().nodes))
-        answer = filtering.run(context, pod, offered)
-        reporting.report(context, "filter", reporting.filtered(answer, offered), 0.0012)
-        if answer.trace.kept:
-            scored = prioritizing.run(context, pod, offered)
-            reporting.report(context, "prioritize", reporting.scored(scored, offered), 0.0004)
-    world.store.decisions.stop()
-    world.store.decisions.start()
-    return [decision.id for decision in world.store.decisions.latest(limit=1000)][::-1]
-
-
-def test_the_latest_attempt_is_explained_at_its_own_position(world: worlds.World) -> None:
-    decide(world, worlds.pod("web-3"))
+def test_the_latest_attempt_is_explained_at_its_own_position(world: api_worlds.World) -> None:
+    api_worlds.decide(world, api_worlds.pod("web-3"))
     refused_at = world.store.follower.catch_up().position
-    world.append(worlds.policy(host=9))
-    told = body(world.client.get("/apis/v1/pods/shop/web-3/explain"))
-    assert told["source"] == "decision"
-    assert told["decision"]["verb"] == "filter"
-    assert (told["attempt"], told["attempts"], told["attemptsComplete"]) == (1, 1, True)
-    assert told["position"] == str(refused_at)
-    assert (told["fits"], told["kept"], told["candidates"]) == (False, 0, 6)
-    assert told["difference"] is None
-    (refusal,) = told["refusals"]
-    assert refusal["reason"] == "workload policy shop/spread: no room (host 2/1, member 1/1)"
+    world.append(api_worlds.policy(host=9))
+    answer = body(world.client.get("/apis/v1/pods/shop/web-3/explain"))
+    assert answer["source"] == "decision"
+    assert answer["decision"]["verb"] == "filter"
+    assert (answer["attempt"], answer["attempts"], answer["attemptsComplete"]) == (1, 1, True)
+    assert answer["position"] == str(refused_at)
+    assert (answer["fits"], answer["kept"], answer["candidates"]) == (False, 0, 6)
+    assert answer["difference"] is None
+    (refusal,) = answer["refusals"]
+    assert refusal["reason"] == "workload policy shop/spread: no capacity (host 2/1, member 1/1)"
     assert {detail["detail"] for detail in refusal["details"]} == {"host: 2/1", "member: 1/1"}
-    assert told["change"] == ["member needs 1 more replica in policy shop/spread, or 1 counted pod less"]
-    assert [one["pod"] for one in told["inFlight"]] == ["shop/web-2"]
+    assert answer["change"] == ["member needs 1 more replica in policy shop/spread, or 1 counted pod less"]
+    assert [one["pod"] for one in answer["inFlight"]] == ["shop/web-2"]
 
 
-def test_attempts_are_numbered_from_the_oldest(world: worlds.World) -> None:
-    pod = worlds.pod("web-3")
-    decide(world, pod)
-    world.append(worlds.policy(host=9))
-    decide(world, pod)
+def test_attempts_are_numbered_from_the_oldest(world: api_worlds.World) -> None:
+    pod = api_worlds.pod("web-3")
+    api_worlds.decide(world, pod)
+    world.append(api_worlds.policy(host=9))
+    api_worlds.decide(world, pod)
     first = body(world.client.get("/apis/v1/pods/shop/web-3/explain?attempt=1"))
     second = body(world.client.get("/apis/v1/pods/shop/web-3/explain?attempt=2"))
     assert (first["fits"], second["fits"]) == (False, True)
@@ -74,31 +47,31 @@ def test_attempts_are_numbered_from_the_oldest(world: worlds.World) -> None:
     assert body(world.client.get(f"/apis/v1/pods/shop/web-3/explain?at={earlier}"))["attempts"] == 1
 
 
-def test_any_decision_can_be_asked_for_by_its_id(world: worlds.World) -> None:
-    world.append(worlds.policy(host=9))
-    filtered, scored = decide(world, worlds.pod("web-3"))
-    told = body(world.client.get(f"/apis/v1/pods/shop/web-3/explain?decision={scored}"))
-    assert told["decision"]["verb"] == "prioritize"
-    assert (told["candidates"], told["kept"]) == (6, 6)
+def test_any_decision_can_be_read_by_its_id(world: api_worlds.World) -> None:
+    world.append(api_worlds.policy(host=9))
+    filtered, scored = api_worlds.decide(world, api_worlds.pod("web-3"))
+    answer = body(world.client.get(f"/apis/v1/pods/shop/web-3/explain?decision={scored}"))
+    assert answer["decision"]["verb"] == "prioritize"
+    assert (answer["candidates"], answer["kept"]) == (6, 6)
     assert_problem(world.client.get(f"/apis/v1/pods/shop/web-1/explain?decision={filtered}"), 404, "NotFound")
     detail = body(world.client.get(f"/apis/v1/decisions/{filtered}"))
     assert len(detail["nodes"]) == detail["candidates"] == 6
     assert world.client.get(detail["explain"]).status_code == 200
 
 
-def test_without_a_decision_the_answer_is_computed_and_marked(world: worlds.World) -> None:
-    told = body(world.client.get("/apis/v1/pods/shop/web-3/explain"))
-    assert (told["source"], told["decision"], told["attempt"], told["attempts"]) == (
+def test_without_a_decision_the_answer_is_computed_and_marked(world: api_worlds.World) -> None:
+    answer = body(world.client.get("/apis/v1/pods/shop/web-3/explain"))
+    assert (answer["source"], answer["decision"], answer["attempt"], answer["attempts"]) == (
         "computed",
         None,
         None,
         0,
     )
-    assert told["candidates"] == 6
+    assert answer["candidates"] == 6
 
 
-def test_a_deleted_pod_can_still_be_explained(world: worlds.World) -> None:
-    decide(world, worlds.pod("gone"))
+def test_a_deleted_pod_can_still_be_explained(world: api_worlds.World) -> None:
+    api_worlds.decide(world, api_worlds.pod("gone"))
     assert world.client.get("/apis/v1/pods/shop/gone").status_code == 404
     assert body(world.client.get("/apis/v1/pods/shop/gone/explain"))["source"] == "decision"
 
@@ -116,16 +89,16 @@ def test_a_deleted_pod_can_still_be_explained(world: worlds.World) -> None:
     ],
 )
 def test_the_form_is_chosen_by_format_else_by_accept(
-    still: worlds.World, query: str, accept: str | None, kind: str
+    still: api_worlds.World, query: str, accept: str | None, kind: str
 ) -> None:
     headers = {"Accept": accept} if accept else {}
     response = still.client.get(f"/apis/v1/pods/shop/web-3/explain{query}", headers=headers)
     assert (response.status_code, response.mimetype) == (200, kind)
 
 
-def test_csv_has_a_line_for_each_candidate(world: worlds.World) -> None:
-    world.append(worlds.policy(host=9))
-    decide(world, worlds.pod("web-3", rl_job_group="job"))
+def test_csv_has_a_line_for_each_candidate(world: api_worlds.World) -> None:
+    world.append(api_worlds.policy(host=9))
+    api_worlds.decide(world, api_worlds.pod("web-3", rl_job_group="job"))
     text = world.client.get("/apis/v1/pods/shop/web-3/explain?format=csv").text
     lines = list(csv.DictReader(io.StringIO(text, newline="")))
     assert len(lines) == 6
@@ -135,14 +108,14 @@ def test_csv_has_a_line_for_each_candidate(world: worlds.World) -> None:
     assert {line["plugin"] for line in lines if line["kept"] == "false"} == {"WorkloadPolicy"}
 
 
-def test_markdown_reads_as_this_page_does(world: worlds.World) -> None:
+def test_markdown_reads_as_this_page_does(world: api_worlds.World) -> None:
     """``explained.md`` shows a refusal, scores and an answer without a decision, as they are rendered.
 
-    To change the rendering is to change that page: read it as whoever has the question would.
+    A change of the rendering changes that page: read it as an operator would.
     """
-    decide(world, worlds.pod("web-3"))
-    world.append(worlds.policy(host=9))
-    decide(world, worlds.pod("web-4", rl_job_group="job"))
+    api_worlds.decide(world, api_worlds.pod("web-3"))
+    world.append(api_worlds.policy(host=9))
+    api_worlds.decide(world, api_worlds.pod("web-4", rl_job_group="job"))
     pages = [
         world.client.get(f"/apis/v1/pods/shop/{name}/explain?format=markdown").text
         for name in ("web-3", "web-4", "web-1")
@@ -155,10 +128,10 @@ def test_markdown_reads_as_this_page_does(world: worlds.World) -> None:
     assert text == EXPLAINED.read_text()
 
 
-def test_decisions_are_filtered_by_what_they_say(world: worlds.World) -> None:
-    decide(world, worlds.pod("web-3"))
-    world.append(worlds.policy(host=9))
-    decide(world, worlds.pod("web-4"), worlds.pod("web-5"))
+def test_decisions_are_filtered_by_their_fields(world: api_worlds.World) -> None:
+    api_worlds.decide(world, api_worlds.pod("web-3"))
+    world.append(api_worlds.policy(host=9))
+    api_worlds.decide(world, api_worlds.pod("web-4"), api_worlds.pod("web-5"))
 
     def found(query: str) -> list[str]:
         return [
@@ -185,8 +158,8 @@ def test_decisions_are_filtered_by_what_they_say(world: worlds.World) -> None:
     assert found("since=2026-07-01T10:00:03Z") == []
 
 
-def test_decisions_come_in_pages(world: worlds.World) -> None:
-    ids = decide(world, *(worlds.pod(f"web-{at}") for at in range(5)))
+def test_decisions_are_listed_in_pages(world: api_worlds.World) -> None:
+    ids = api_worlds.decide(world, *(api_worlds.pod(f"web-{at}") for at in range(5)))
     seen: list[str] = []
     token: str | None = ""
     while token is not None:
@@ -197,29 +170,33 @@ def test_decisions_come_in_pages(world: worlds.World) -> None:
     assert seen == ids[::-1]
 
 
-def test_pods_that_are_alike_are_told_the_same_and_others_are_not(world: worlds.World) -> None:
-    world.append(worlds.pod_seen("web-4"), worlds.pod_seen("db-1", app="db"), worlds.pod_seen("web-5"))
-    told = {one["name"]: one["change"] for one in items(world.client.get("/apis/v1/pending"))}
-    assert told["web-3"] == told["web-4"] == told["web-5"] != told["db-1"]
-    assert told["db-1"] == body(world.client.get("/apis/v1/pods/shop/db-1/explain"))["change"]
+def test_pods_of_one_class_have_the_same_answer_and_others_do_not(world: api_worlds.World) -> None:
+    world.append(
+        api_worlds.pod_seen("web-4"), api_worlds.pod_seen("db-1", app="db"), api_worlds.pod_seen("web-5")
+    )
+    answer = {one["name"]: one["change"] for one in items(world.client.get("/apis/v1/pending"))}
+    assert answer["web-3"] == answer["web-4"] == answer["web-5"] != answer["db-1"]
+    assert answer["db-1"] == body(world.client.get("/apis/v1/pods/shop/db-1/explain"))["change"]
 
 
-def test_pending_counts_the_attempts(world: worlds.World) -> None:
-    pod = worlds.pod("web-3")
-    latest = decide(world, pod, pod, pod)[-1]
+def test_pending_counts_the_attempts(world: api_worlds.World) -> None:
+    pod = api_worlds.pod("web-3")
+    latest = api_worlds.decide(world, pod, pod, pod)[-1]
     (waiting,) = items(world.client.get("/apis/v1/pending"))
     assert (waiting["attempts"], waiting["lastDecision"]) == (3, latest)
     assert waiting["attemptsComplete"] is True
 
 
-def test_what_was_not_looked_through_is_said(world: worlds.World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pod, other = worlds.pod("web-3"), worlds.pod("web-4")
-    ids = decide(world, pod, pod, *[other] * 4)
-    monkeypatch.setattr(decisions, "_SCAN", 2)
+def test_decisions_that_were_not_scanned_are_reported(
+    world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pod, other = api_worlds.pod("web-3"), api_worlds.pod("web-4")
+    ids = api_worlds.decide(world, pod, pod, *[other] * 4)
+    monkeypatch.setattr(decision_log, "_SCAN", 2)
     monkeypatch.setattr(records, "LOOKED_AT", 3)
     monkeypatch.setattr("app.api.v1.pending._LOOKED_AT", 3)
-    told = body(world.client.get("/apis/v1/pods/shop/web-3/explain"))
-    assert (told["source"], told["attempts"], told["attemptsComplete"]) == ("computed", 0, False)
+    answer = body(world.client.get("/apis/v1/pods/shop/web-3/explain"))
+    assert (answer["source"], answer["attempts"], answer["attemptsComplete"]) == ("computed", 0, False)
     (waiting,) = items(world.client.get("/apis/v1/pending"))
     assert (waiting["attempts"], waiting["attemptsComplete"]) == (0, False)
     # A page without items is not the last one.
@@ -235,13 +212,13 @@ def test_what_was_not_looked_through_is_said(world: worlds.World, monkeypatch: p
     assert (seen, pages) == (ids[1::-1], 2)
 
 
-def test_a_decision_that_cannot_be_computed_again_says_why(world: worlds.World) -> None:
+def test_a_decision_that_cannot_be_computed_again_gives_the_reason(world: api_worlds.World) -> None:
     """Its record was shortened, and the log never had the pod as it was sent."""
     heavy = {f"label-{number}": "x" * 60 for number in range(150)}
-    (identity,) = decide(world, worlds.pod("web-3", **heavy))
-    told = body(world.client.get(f"/apis/v1/decisions/{identity}"))
-    assert told["shortened"] == ["pod"]
-    assert len(told["nodes"]) == told["candidates"] == 6
+    (identity,) = api_worlds.decide(world, api_worlds.pod("web-3", **heavy))
+    answer = body(world.client.get(f"/apis/v1/decisions/{identity}"))
+    assert answer["shortened"] == ["pod"]
+    assert len(answer["nodes"]) == answer["candidates"] == 6
     response = world.client.get("/apis/v1/pods/shop/web-3/explain")
     assert_problem(response, 410, "RecordShortened", f"decision {identity} cannot be computed again")
     assert_problem(response, 410, "RecordShortened", "the log holds another version of it")

@@ -5,9 +5,8 @@ import threading
 import pytest
 
 from app.domain import events
-from tests.api import worlds
-from tests.api.conftest import Process
-from tests.api.problems import assert_problem, assert_stamped, body, items
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import assert_problem, assert_stamped, body, items
 
 
 @pytest.mark.parametrize("method", ["put", "post"])
@@ -24,7 +23,7 @@ from tests.api.problems import assert_problem, assert_stamped, body, items
     ],
 )
 def test_a_flag_is_set_with_koordinators_sentence(
-    still: worlds.World, method: str, letter: str, body: str, sentence: str
+    still: api_worlds.World, method: str, letter: str, body: str, sentence: str
 ) -> None:
     response = still.client.open(f"/debug/flags/{letter}", method=method.upper(), data=body)
     assert (response.status_code, response.text, response.mimetype) == (200, sentence, "text/plain")
@@ -48,10 +47,10 @@ def test_a_flag_is_set_with_koordinators_sentence(
         ("d", '{"a": 1}'),
     ],
 )
-def test_a_bad_value_is_400_and_changes_nothing(still: worlds.World, letter: str, body: str) -> None:
+def test_a_bad_value_is_400_and_changes_nothing(still: api_worlds.World, letter: str, body: str) -> None:
     before = still.store.follower.catch_up().offset
     response = still.client.put(f"/debug/flags/{letter}", data=body)
-    assert_problem(response, 400, "BadRequest", "failed set")
+    assert_problem(response, 400, "BadRequest", "cannot set")
     assert still.store.follower.catch_up().offset == before
 
 
@@ -69,19 +68,21 @@ def test_a_bad_value_is_400_and_changes_nothing(still: worlds.World, letter: str
     ],
 )
 def test_a_bad_request_is_refused(
-    still: worlds.World, query: str, data: bytes, headers: dict[str, str], status: int, code: str
+    still: api_worlds.World, query: str, data: bytes, headers: dict[str, str], status: int, code: str
 ) -> None:
     response = still.client.post(f"/debug/flags/s{query}", data=data, headers=headers)
     assert_problem(response, status, code)
 
 
-def test_an_unknown_flag_is_404_for_every_method(still: worlds.World) -> None:
+def test_an_unknown_flag_is_404_for_every_method(still: api_worlds.World) -> None:
     for method in ("GET", "PUT", "POST"):
         assert_problem(still.client.open("/debug/flags/db", method=method, data="1"), 404, "NotFound")
 
 
-def test_a_flag_reaches_other_processes_and_is_audited(world: worlds.World, process: Process) -> None:
-    other = worlds.world(process())
+def test_a_flag_reaches_other_processes_and_is_audited(
+    world: api_worlds.World, process: api_worlds.Process
+) -> None:
+    other = api_worlds.world(process())
     world.client.put("/debug/flags/s?ttl=5m&pod=shop/web-3", data="100")
     shown = body(other.client.get("/debug/flags/s"))
     assert shown["value"] == "100"
@@ -93,7 +94,9 @@ def test_a_flag_reaches_other_processes_and_is_audited(world: worlds.World, proc
     assert body(other.client.get("/apis/v1/events?type=FlagSet"))["items"][0]["object"] == "flag:s"
 
 
-def test_a_follower_hears_of_a_flag_without_asking(world: worlds.World, process: Process) -> None:
+def test_a_follower_receives_a_flag_without_polling(
+    world: api_worlds.World, process: api_worlds.Process
+) -> None:
     store = process()
     assert store.follower.wait_until_caught_up(timeout=10)
     reached = threading.Event()
@@ -103,7 +106,7 @@ def test_a_follower_hears_of_a_flag_without_asking(world: worlds.World, process:
     assert store.follower.snapshot.flags["f"].value == "true"
 
 
-def test_a_flag_ends_by_itself(world: worlds.World) -> None:
+def test_a_flag_ends_by_itself(world: api_worlds.World) -> None:
     world.client.put("/debug/flags/s?ttl=1m", data="7")
     assert body(world.client.get("/debug/flags/s"))["value"] == "7"
     world.now[0] += 61

@@ -1,25 +1,25 @@
-"""Bodies that are made to be expensive are refused, in memory of their own size."""
+"""Bodies made to be expensive are refused, within memory of their own size."""
 
 import contextlib
 import tracemalloc
 
 import pytest
 
-from app.api import calls, strictness
-from tests.api import hostile
+from app.api.extender import calls, strict_json
+from tests.support.extender import hostile_bodies
 
 SIZE = 4 * 1024**2
-BODIES = dict(hostile.bodies(SIZE))
+BODIES = dict(hostile_bodies.bodies(SIZE))
 
 
 def read(body: bytes) -> None:
-    """Read a body as each verb does that might be called with it; raises BadRequest if none takes it."""
-    with contextlib.suppress(strictness.BadRequest):
+    """Decode a body as each verb does; raises BadRequest if every verb refuses it."""
+    with contextlib.suppress(strict_json.BadRequest):
         calls.bind_call(body)
-    with contextlib.suppress(strictness.BadRequest):
+    with contextlib.suppress(strict_json.BadRequest):
         calls.preempt_call(body)
     asked = calls.call(body)
-    strictness.check(asked.pod)
+    strict_json.check(asked.pod)
     calls.names_of(asked.names or b"[]")
 
 
@@ -29,7 +29,7 @@ def test_a_hostile_body_is_refused_and_takes_at_most_three_times_its_size(name: 
     assert SIZE * 0.9 < len(body) <= SIZE + 16
     tracemalloc.start()
     try:
-        with contextlib.suppress(strictness.BadRequest):
+        with contextlib.suppress(strict_json.BadRequest):
             read(body)
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -38,22 +38,22 @@ def test_a_hostile_body_is_refused_and_takes_at_most_three_times_its_size(name: 
 
 
 def test_more_values_than_a_call_has_are_refused_by_their_number() -> None:
-    most = strictness.MOST_VALUES
-    strictness.check(b"[" + b"1," * (most - 2) + b"1]")
-    with pytest.raises(strictness.BadRequest, match=f"more than {most} values"):
-        strictness.check(b"[" + b"1," * most + b"1]")
+    most = strict_json.MAX_VALUES
+    strict_json.check(b"[" + b"1," * (most - 2) + b"1]")
+    with pytest.raises(strict_json.BadRequest, match=f"more than {most} values"):
+        strict_json.check(b"[" + b"1," * most + b"1]")
 
 
 @pytest.mark.parametrize("depth", [63, 64, 65])
 @pytest.mark.parametrize("inside", [b'"[["', b'"\\"["', b'"\\\\",["]"]', b"1"])
-def test_depth_is_told_by_brackets_outside_of_strings(inside: bytes, depth: int) -> None:
+def test_depth_is_counted_by_brackets_outside_of_strings(inside: bytes, depth: int) -> None:
     deepest = depth + (b",[" in inside)
     raw = b"[" * depth + inside + b"]" * depth
-    if deepest <= strictness.MAX_DEPTH:
-        strictness.check(raw)
+    if deepest <= strict_json.MAX_DEPTH:
+        strict_json.check(raw)
     else:
-        with pytest.raises(strictness.BadRequest, match="more than 64 deep"):
-            strictness.check(raw)
+        with pytest.raises(strict_json.BadRequest, match="more than 64 deep"):
+            strict_json.check(raw)
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def test_depth_is_told_by_brackets_outside_of_strings(inside: bytes, depth: int)
     ],
 )
 def test_a_key_given_twice_is_noticed_however_it_is_spelled(raw: bytes) -> None:
-    with pytest.raises(strictness.BadRequest, match="given twice"):
-        strictness.check(raw)
+    with pytest.raises(strict_json.BadRequest, match="given twice"):
+        strict_json.check(raw)
 
 
 @pytest.mark.parametrize("raw", [b'{"a":"\\u003a"}', b'{ "a" : ":" , "b" : [ 1.0 ] }', b'{"a":"\\u003c:"}'])
-def test_what_is_only_spelled_otherwise_passes(raw: bytes) -> None:
-    strictness.check(raw)
+def test_another_spelling_of_the_same_json_passes(raw: bytes) -> None:
+    strict_json.check(raw)
 
 
 def test_a_call_in_its_own_case_with_a_key_twice_is_refused() -> None:
@@ -81,5 +81,5 @@ def test_a_call_in_its_own_case_with_a_key_twice_is_refused() -> None:
         b'{"Pod":{}, "Nodes":null, "NodeNames":["a"], "NodeNames":["b"]}',
         b'{"Pod":{},"Nodes":null,"NodeNames":["a"],"P\\u006fd":{}}',
     ):
-        with pytest.raises(strictness.BadRequest, match="given twice"):
+        with pytest.raises(strict_json.BadRequest, match="given twice"):
             calls.call(body)

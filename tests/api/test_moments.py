@@ -2,15 +2,15 @@
 
 import pytest
 
-from app.api import moments, times
+from app.api.introspection import moments, times
 from app.store import errors
-from tests.api import worlds
-from tests.api.problems import assert_problem, body, items
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import assert_problem, body, items
 
 
-def test_an_offset_shows_the_cluster_of_then(world: worlds.World) -> None:
+def test_an_offset_shows_the_cluster_of_then(world: api_worlds.World) -> None:
     before = world.store.follower.catch_up().offset
-    world.append(worlds.node("new"))
+    world.append(api_worlds.node("new"))
     assert world.client.get("/apis/v1/nodes/new").status_code == 200
     then = world.client.get(f"/apis/v1/nodes/new?at={before}")
     assert then.status_code == 404
@@ -19,15 +19,15 @@ def test_an_offset_shows_the_cluster_of_then(world: worlds.World) -> None:
     assert len(items(response)) == 6
 
 
-def test_the_header_of_a_reply_can_be_asked_for_again(world: worlds.World) -> None:
+def test_the_position_header_of_a_reply_is_a_valid_moment(world: api_worlds.World) -> None:
     first = world.client.get("/apis/v1/pending")
-    world.append(worlds.pod_seen("web-9"))
+    world.append(api_worlds.pod_seen("web-9"))
     again = world.client.get("/apis/v1/pending", query_string={"at": first.headers["X-Topolog-Position"]})
     assert [one["name"] for one in items(again)] == [one["name"] for one in items(first)] == ["web-3"]
     assert len(items(world.client.get("/apis/v1/pending"))) == 2
 
 
-def test_a_time_shows_what_had_happened_by_then(world: worlds.World) -> None:
+def test_a_time_shows_what_had_happened_by_then(world: api_worlds.World) -> None:
     (last,) = world.store.log.read(world.store.follower.catch_up().offset - 1)
     world.now[0] = last.at_ms / 1000 + 3600
     at = times.rfc3339(last.at_ms / 1000)
@@ -37,10 +37,10 @@ def test_a_time_shows_what_had_happened_by_then(world: worlds.World) -> None:
     assert items(early) == []
 
 
-def test_the_age_of_the_past_counts_from_its_last_event(world: worlds.World) -> None:
+def test_the_age_of_the_past_counts_from_its_last_event(world: api_worlds.World) -> None:
     offset = world.store.follower.catch_up().offset
     (last,) = world.store.log.read(offset - 1)
-    world.append(worlds.node("new"))
+    world.append(api_worlds.node("new"))
     world.now[0] = last.at_ms / 1000 + 90
     response = world.client.get(f"/apis/v1/nodes?at={offset}")
     assert float(response.headers["X-Topolog-Age"]) == pytest.approx(90, abs=0.01)
@@ -64,7 +64,7 @@ def test_moments_are_read_as_people_write_them(text: str, at: moments.At) -> Non
 @pytest.mark.parametrize(
     "text", ["", "/", "1/", "-1", "1.5", "now", "2026-07-01", "2026-02-30T00:00:00Z", "٣"]
 )
-def test_what_is_no_moment_is_refused(text: str) -> None:
+def test_an_invalid_moment_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must be"):
         moments.parse(text)
 
@@ -75,7 +75,7 @@ def test_durations(text: str, seconds: int) -> None:
 
 
 def test_a_past_moment_that_waits_for_others_is_answered_429(
-    world: worlds.World, monkeypatch: pytest.MonkeyPatch
+    world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def busy(offset: int, fold: object) -> object:
         raise errors.Busy(5.0)

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from app.api import pages
-from tests.api import worlds
-from tests.api.problems import assert_problem, body, items
+from app.api.introspection import pages
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import assert_problem, body, items
 
 
-def walk(world: worlds.World, path: str, limit: int) -> list[dict[str, Any]]:
-    """All items of a list, page by page, ``remaining`` checked where it is told."""
+def walk(world: api_worlds.World, path: str, limit: int) -> list[dict[str, Any]]:
+    """All items of a list, page by page, ``remaining`` checked where it is known."""
     found: list[dict[str, Any]] = []
     sizes: list[tuple[int, int | None]] = []
     token: str | None = ""
@@ -40,15 +40,15 @@ def walk(world: worlds.World, path: str, limit: int) -> list[dict[str, Any]]:
         "/apis/v1/plugins/NodeLabelPriority/nodes",
     ],
 )
-def test_pages_put_together_are_the_whole_list(still: worlds.World, path: str, limit: int) -> None:
+def test_pages_put_together_are_the_whole_list(still: api_worlds.World, path: str, limit: int) -> None:
     whole = items(still.client.get(path))
     assert whole
     assert walk(still, path, limit) == whole
 
 
-def test_the_second_page_is_from_the_moment_of_the_first(world: worlds.World) -> None:
+def test_the_second_page_is_from_the_moment_of_the_first(world: api_worlds.World) -> None:
     first = world.client.get("/apis/v1/nodes?limit=3")
-    world.append(worlds.node("aaa-new"), worlds.node("host-11"))
+    world.append(api_worlds.node("aaa-new"), api_worlds.node("host-11"))
     token = body(first)["metadata"]["continue"]
     second = world.client.get(f"/apis/v1/nodes?limit=10&continue={token}")
     names = [one["name"] for one in items(first) + items(second)]
@@ -58,7 +58,7 @@ def test_the_second_page_is_from_the_moment_of_the_first(world: worlds.World) ->
 
 
 def test_events_go_on_behind_a_window_without_matches(
-    world: worlds.World, monkeypatch: pytest.MonkeyPatch
+    world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.api.v1.events._WINDOW", 3)
     found = walk(world, "/apis/v1/events?type=PodPlaced", 10)
@@ -66,15 +66,15 @@ def test_events_go_on_behind_a_window_without_matches(
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 1000])
-def test_pages_of_domains_put_together_are_the_whole_tree(world: worlds.World, limit: int) -> None:
+def test_pages_of_domains_put_together_are_the_whole_tree(world: api_worlds.World, limit: int) -> None:
     path = "/apis/v1/topology?levels=zone,rack,role"
     placed = [("a", "r1"), ("a", "r2"), ("b", "r1"), ("b", "r3")]
     world.append(
         *(
-            worlds.node(f"n{at}", zone=zone, rack=rack, role="host" if at % 2 else "member")
+            api_worlds.node(f"n{at}", zone=zone, rack=rack, role="host" if at % 2 else "member")
             for at, (zone, rack) in enumerate(placed * 2)
         ),
-        worlds.node("bare", zone="c"),
+        api_worlds.node("bare", zone="c"),
     )
     whole = items(world.client.get(path))
     assert [(one["value"], [inner["value"] for inner in one["domains"]]) for one in whole] == [
@@ -86,7 +86,7 @@ def test_pages_of_domains_put_together_are_the_whole_tree(world: worlds.World, l
 
 
 def merged(domains: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The domains with those of one value as one; what a page repeats of the former one is the same."""
+    """The domains, each value once; asserts that the domains that a page repeats are unchanged."""
     found: dict[str, dict[str, Any]] = {}
     for domain in domains:
         known = found.setdefault(domain["value"], {**domain, "domains": []})
@@ -98,11 +98,11 @@ def merged(domains: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("after", [None, 7, "x", ("x", "y")])
 @pytest.mark.parametrize("path", ["/apis/v1/nodes", "/apis/v1/flags", "/apis/v1/pending"])
 def test_a_forged_place_in_a_list_is_refused_or_a_page(
-    still: worlds.World, path: str, after: int | str | tuple[str, ...] | None
+    still: api_worlds.World, path: str, after: int | str | tuple[str, ...] | None
 ) -> None:
     position = still.store.follower.catch_up().position
     with still.app.test_request_context(path):
         token = pages.write(pages.Cursor(path, position.incarnation, position.offset, after=after))
     response = still.client.get(f"{path}?continue={token}")
     if response.status_code != 200:
-        assert_problem(response, 400, "BadRequest", "not a value that this server handed out")
+        assert_problem(response, 400, "BadRequest", "not a value of metadata.continue")

@@ -1,12 +1,12 @@
-"""Every route: what it answers, and what it answers for what does not exist.
+"""Every route: its answer, and its error for an object that does not exist.
 
 Out of scope: the plugins' views themselves (tests/plugins), who may ask (tests/serving).
 """
 
 import pytest
 
-from tests.api import worlds
-from tests.api.problems import assert_problem, assert_stamped, body, items
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import assert_problem, assert_stamped, body, items
 
 LISTS = (
     "/apis/v1/nodes",
@@ -36,12 +36,12 @@ OBJECTS = (
 
 
 @pytest.mark.parametrize("path", LISTS)
-def test_a_list_has_the_one_envelope(still: worlds.World, path: str) -> None:
+def test_a_list_has_the_one_envelope(still: api_worlds.World, path: str) -> None:
     assert len(items(still.client.get(path))) <= 100
 
 
 @pytest.mark.parametrize("path", OBJECTS)
-def test_an_object_is_stamped(still: worlds.World, path: str) -> None:
+def test_an_object_is_stamped(still: api_worlds.World, path: str) -> None:
     response = still.client.get(path)
     assert response.status_code == 200
     assert response.mimetype == "application/json"
@@ -52,8 +52,8 @@ def test_an_object_is_stamped(still: worlds.World, path: str) -> None:
     "path",
     [
         "/apis/v1/nodes/nowhere",
-        "/apis/v1/pods/shop/nobody",
-        "/apis/v1/pods/shop/nobody/explain",
+        "/apis/v1/pods/shop/absent",
+        "/apis/v1/pods/shop/absent/explain",
         "/apis/v1/decisions/1-1",
         "/apis/v1/decisions/nonsense",
         "/apis/v1/plugins/WorkloadPolicy/policies/shop/nothing",
@@ -65,18 +65,18 @@ def test_an_object_is_stamped(still: worlds.World, path: str) -> None:
         "/nothing",
     ],
 )
-def test_what_does_not_exist_is_404_everywhere(still: worlds.World, path: str) -> None:
+def test_what_does_not_exist_is_404_everywhere(still: api_worlds.World, path: str) -> None:
     assert_problem(still.client.get(path), 404, "NotFound")
 
 
 @pytest.mark.parametrize("path", [*LISTS, *OBJECTS])
-def test_a_wrong_method_is_405_and_says_which_are_right(still: worlds.World, path: str) -> None:
+def test_a_wrong_method_is_405_and_lists_the_allowed_ones(still: api_worlds.World, path: str) -> None:
     response = still.client.delete(path)
     assert_problem(response, 405, "MethodNotAllowed")
     assert "GET" in response.headers["Allow"]
 
 
-def test_services_lists_every_view_in_koordinators_shape(still: worlds.World) -> None:
+def test_services_lists_every_view_in_koordinators_shape(still: api_worlds.World) -> None:
     listed = body(still.client.get("/apis/v1/__services__"))
     assert set(listed) == {"GET"}
     assert listed["GET"] == sorted(listed["GET"])
@@ -88,7 +88,7 @@ def test_services_lists_every_view_in_koordinators_shape(still: worlds.World) ->
     } <= set(listed["GET"])
 
 
-def test_a_node_has_koordinators_fields_with_sane_values(still: worlds.World) -> None:
+def test_a_node_has_koordinators_fields_with_sane_values(still: api_worlds.World) -> None:
     node = body(still.client.get("/apis/v1/nodes/host-2"))
     assert node["node"]["metadata"]["name"] == "host-2"
     assert node["allocatable"] == {"cpu": "8", "memory": "32Gi", "pods": "110"}
@@ -98,10 +98,10 @@ def test_a_node_has_koordinators_fields_with_sane_values(still: worlds.World) ->
     assert node["generation"] > 0
 
 
-def test_nodes_come_by_name_with_what_is_left(still: worlds.World) -> None:
+def test_nodes_are_listed_by_name_with_what_remains(still: api_worlds.World) -> None:
     found = items(still.client.get("/apis/v1/nodes"))
     assert [one["name"] for one in found] == sorted(one["name"] for one in found)
-    # In flight counts: nobody else may be told that this room is free.
+    # In-flight placements count: their capacity is not free.
     assert {one["name"]: one["pods"] for one in found}["member-1"] == 1
 
 
@@ -113,8 +113,8 @@ def test_nodes_come_by_name_with_what_is_left(still: worlds.World) -> None:
         ("web-3", "pending", "", None),
     ],
 )
-def test_a_pod_says_where_it_is_and_what_it_counts_for(
-    still: worlds.World, name: str, state: str, node: str, count: str | None
+def test_a_pod_shows_its_node_and_its_counts(
+    still: api_worlds.World, name: str, state: str, node: str, count: str | None
 ) -> None:
     pod = body(still.client.get(f"/apis/v1/pods/shop/{name}"))
     assert (pod["state"], pod["node"]) == (state, node)
@@ -123,9 +123,9 @@ def test_a_pod_says_where_it_is_and_what_it_counts_for(
     assert not {"env", "args", "containers", "spec"} & set(pod)
 
 
-def test_pending_says_how_long_why_and_what_would_end_it(world: worlds.World) -> None:
-    world.append(worlds.policy(host=2))
-    world.append(worlds.pod_seen("web-4", "host-3"))
+def test_a_pending_pod_shows_its_age_reason_and_changes(world: api_worlds.World) -> None:
+    world.append(api_worlds.policy(host=2))
+    world.append(api_worlds.pod_seen("web-4", "host-3"))
     (waiting,) = items(world.client.get("/apis/v1/pending"))
     assert waiting["name"] == "web-3"
     assert waiting["age"] == pytest.approx(0, abs=5)
@@ -134,7 +134,7 @@ def test_pending_says_how_long_why_and_what_would_end_it(world: worlds.World) ->
     assert waiting["change"]
 
 
-def test_topology_is_a_tree_with_counts(world: worlds.World) -> None:
+def test_topology_is_a_tree_with_counts(world: api_worlds.World) -> None:
     roles = items(world.client.get("/apis/v1/topology"))
     assert [(one["key"], one["value"], one["nodes"]) for one in roles] == [
         ("role", "host", 4),
@@ -143,13 +143,13 @@ def test_topology_is_a_tree_with_counts(world: worlds.World) -> None:
     assert roles[0]["counts"] == [{"policy": "shop/spread", "placed": 2, "desired": 1}]
 
     world.append(
-        worlds.node("far-1", topology_kubernetes_io_zone="b", role="host"),
+        api_worlds.node("far-1", topology_kubernetes_io_zone="b", role="host"),
     )
     (inner,) = items(world.client.get("/apis/v1/topology?levels=role,priority-lixueduan-com"))[1]["domains"]
     assert (inner["value"], inner["nodes"]) == ("10", 2)
 
 
-def test_settings_and_lag_are_answered_with_what_the_process_knows(still: worlds.World) -> None:
+def test_settings_and_lag_are_answered_with_what_the_process_knows(still: api_worlds.World) -> None:
     settings = body(still.client.get("/apis/v1/settings"))
     assert settings["settings"]["cluster"] == "test"
     assert settings["plugins"] == ["NodeLabelPriority", "JobAffinity", "WorkloadPolicy"]

@@ -17,7 +17,7 @@ from tests.bench import benches, building, calling, cases, rows
 from tests.e2e import building as e2e_building
 
 WIDTH = 110
-"""Columns of the table where no terminal says how many there are."""
+"""Columns of the table where no terminal has a width."""
 OUTPUT = pathlib.Path("build/bench.json")
 
 
@@ -30,7 +30,7 @@ OUTPUT = pathlib.Path("build/bench.json")
 def main(chosen: Sequence[str], e2e: bool, scale: float, output: pathlib.Path, keep: bool) -> None:
     """Measure the CASEs, all of `make bench` by default."""
     console = rich.console.Console(width=None if sys.stdout.isatty() else WIDTH)
-    # What is measured within this process has much to tell, and none of it is a result.
+    # What is measured within this process logs much, and none of it is a result.
     telemetry.configure(level="warning")
     try:
         programs = building.built()

@@ -5,7 +5,7 @@ import dataclasses
 import pathlib
 from collections.abc import Iterator
 
-from app.store import embedded
+from app.store.server import embedded
 from tests.bench import building, calling, extenders, filling, peers, populating
 
 

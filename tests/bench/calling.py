@@ -1,4 +1,4 @@
-"""The compiled client: what it is told and what it tells.
+"""The compiled client: its input and its output.
 
 One client measures both sides, so that what differs is the server. By hand:
 

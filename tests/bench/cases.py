@@ -66,7 +66,7 @@ def viewers(bench: benches.Bench) -> Iterator[rows.Row]:
                 with viewing.crowd(ours.url, bench.tls, bench.folder, count):
                     figures.append(caller.measure(load, {"ours": ours.url}).targets["ours"]["filter"].p99)
     alone = statistics.median(found.pop(0))
-    yield rows.told(f"filter, {NODES:,} names, no viewers, p99", "ms", ours=alone)
+    yield rows.measured(f"filter, {NODES:,} names, no viewers, p99", "ms", ours=alone)
     for (count, figures), bar in zip(found.items(), (2.0, 2.5), strict=True):
         case = f"filter, {NODES:,} names, {count} viewers against none, p99"
         yield rows.compared(case, "ms", ours=statistics.median(figures), peer=alone, bar=bar)
@@ -148,7 +148,7 @@ def sizes(_: benches.Bench) -> Iterator[rows.Row]:
     """What a pod and an event take: the figures of docs/how-to/sizing.md."""
     module = importlib.import_module("tests.bench.sizes")
     for name, found in module.measure_sizes().items():
-        yield rows.told(name, "bytes", ours=found)
+        yield rows.measured(name, "bytes", ours=found)
 
 
 def _measured(module: str, function: str) -> float:

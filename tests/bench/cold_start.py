@@ -16,10 +16,13 @@ import time
 from collections.abc import Iterator
 
 from app import settings
-from app.kube import accessing, clients, kinds
-from app.simulation import apiservers, populating
-from app.store import connecting, embedded, keys, opening
-from workers import recording
+from app.kube.client import clients, credentials
+from app.kube.watch import kinds
+from app.simulation import populations
+from app.simulation.apiserver import apiservers
+from app.store import keys, schemas, stores
+from app.store.server import connections, embedded
+from workers.recorder import recorders
 
 NODES, PODS = 5_000, 150_000
 CLUSTER = "cold"
@@ -32,14 +35,14 @@ def measure_cold_start(nodes: int = NODES, pods: int = PODS) -> float:
     with tempfile.TemporaryDirectory(prefix="topolog-cold-") as folder, contextlib.ExitStack() as stack:
         server = embedded.Server(pathlib.Path(folder), append_only=True)
         stack.callback(server.stop)
-        client = connecting.connect(server.url)
-        opening.migrate(client, keys.Keys(CLUSTER))
+        client = connections.connect(server.url)
+        schemas.migrate(client, keys.Keys(CLUSTER))
         client.close()
         serving = stack.enter_context(_process("serve", str(nodes), str(pods)))
         following = stack.enter_context(_process("follow", server.url, str(nodes), str(pods)))
         url = _line(serving)
         _expect(following, "following")
-        sys.setswitchinterval(recording.HANDOVER)  # as the recorder's process does
+        sys.setswitchinterval(recorders.SWITCH_INTERVAL)  # as the recorder's process does
         begun = time.monotonic()
         with _recorder(server.url, url):
             _expect(following, "followed")
@@ -47,10 +50,10 @@ def measure_cold_start(nodes: int = NODES, pods: int = PODS) -> float:
 
 
 @contextlib.contextmanager
-def _recorder(store_url: str, api_url: str) -> Iterator[recording.Recorder]:
-    store = opening.open_store(settings.Store(url=store_url), cluster=CLUSTER)
-    client = clients.Client(accessing.plain(api_url))
-    recorder = recording.Recorder(store.log, store.follower, client)
+def _recorder(store_url: str, api_url: str) -> Iterator[recorders.Recorder]:
+    store = stores.open_store(settings.Store(url=store_url), cluster=CLUSTER)
+    client = clients.Client(credentials.plain(api_url))
+    recorder = recorders.Recorder(store.log, store.follower, client)
     thread = threading.Thread(target=recorder.run, daemon=True)
     thread.start()
     try:
@@ -93,23 +96,23 @@ def _expect(process: subprocess.Popen[str], line: str) -> None:
 
 def _serve(nodes: int, pods: int) -> None:
     with apiservers.ApiServer() as server:
-        server.objects.load("nodes", populating.nodes(nodes))
-        server.objects.load("pods", populating.pods(pods, on=nodes))
+        server.objects.load("nodes", populations.nodes(nodes))
+        server.objects.load("pods", populations.pods(pods, on=nodes))
         gc.freeze()
         print(server.url, flush=True)
         sys.stdin.read()
 
 
 def _follow(url: str, nodes: int, pods: int) -> None:
-    store = opening.open_store(settings.Store(url=url), cluster=CLUSTER, indexed=("app",))
+    store = stores.open_store(settings.Store(url=url), cluster=CLUSTER, indexed=("app",))
     store.follower.catch_up()
     print("following", flush=True)
-    end, tail = time.monotonic() + _LIMIT, store.log.tail()
+    end, tail = time.monotonic() + _LIMIT, store.log.reader()
     while time.monotonic() < end:
         snapshot = store.follower.catch_up(timeout=30.0)
         if len(snapshot.listed) == len(kinds.ALL):
             break
-        tail.come(snapshot.offset, milliseconds=1000)
+        tail.wait_for_entries(snapshot.offset, milliseconds=1000)
     whole = (len(snapshot.nodes), len(snapshot.pods)) == (nodes, pods)
     print("followed" if whole else f"incomplete: {len(snapshot.pods)} pods", flush=True)
     sys.stdin.read()

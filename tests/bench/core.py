@@ -1,7 +1,7 @@
 """The pure core alone: what a decision costs before any byte is read or written.
 
 ``python -m tests.bench.core`` prints microseconds per call; it judges nothing, the cases of the
-bench do. Names are made anew, as a decoder makes them: equal to those of the snapshot, not the same.
+bench do. Names are new strings, as a decoder creates them: equal to those of the snapshot, not the same.
 """
 
 import timeit
@@ -10,7 +10,7 @@ from functools import partial
 
 from app import plugins
 from app.domain import events, model, projecting, snapshots, verdicts
-from app.framework import cycles, registry, running
+from app.framework import cycles, pipeline, registry
 from tests.bench import populating
 
 NODES, PODS = 5_000, 50_000
@@ -33,12 +33,12 @@ def measure(rounds: int = 200) -> dict[str, float]:
     found: dict[str, float] = {}
     for policy in ("free", "half", "zones-0", "zones-1", "zones-3"):
         cycle = cycles.cycle(_pod(policy), candidates, snapshot)
-        filtered = running.run_filter(registered, cycle)
+        filtered = pipeline.run_filter(registered, cycle)
         case = f"filter {policy}, {len(filtered.refused)} refused"
-        found[case] = _best(partial(running.run_filter, registered, cycle), rounds)
-        found[f"score {policy}"] = _best(partial(running.run_score, registered, cycle), rounds)
+        found[case] = _best(partial(pipeline.run_filter, registered, cycle), rounds)
+        found[f"score {policy}"] = _best(partial(pipeline.run_score, registered, cycle), rounds)
         kept = cycles.cycle(cycle.pod, filtered.kept, snapshot)
-        found[f"score {policy}, kept only"] = _best(partial(running.run_score, registered, kept), rounds)
+        found[f"score {policy}, kept only"] = _best(partial(pipeline.run_score, registered, kept), rounds)
     return found
 
 

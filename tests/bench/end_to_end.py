@@ -14,9 +14,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from app.store import embedded
+from app.store.server import embedded
 from tests.bench import benches, extenders, filling, peers, populating, rows
-from tests.e2e import building, clients, clusters, processes, schedulers, waiting
+from tests.e2e import building
+from tests.support import child_processes, polling
+from tests.support.e2e import api_client, clusters, kube_schedulers
 
 NODES, PODS = 1_000, 2_000
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
@@ -92,12 +94,12 @@ def _ours(bench: benches.Bench, cluster: clusters.Cluster) -> Iterator[str]:
                     name,
                     bench.tls,
                     bench.folder,
-                    port=processes.free_port(),
-                    health=processes.free_port(),
+                    port=child_processes.free_port(),
+                    health=child_processes.free_port(),
                     kubeconfig=cluster.kubeconfig(_account(account)),
                 )
                 environ["TOPOLOG_ELECTION_NAMESPACE"] = HOME
-                worker = processes.Process(
+                worker = child_processes.Process(
                     command, [extenders.TOPOLOG, command], log=bench.folder / f"{command}.log", env=environ
                 )
                 worker.start()
@@ -129,7 +131,7 @@ def _turn(bench: benches.Bench, cluster: clusters.Cluster, name: str, side: Side
     api = cluster.api()
     _each(lambda number: api.create(PATH, _pod(f"{name}-{number:05}", name)), pods)
     with side() as url:
-        configuration = schedulers.configuration(
+        configuration = kube_schedulers.configuration(
             CONFIGURATION,
             extender=url,
             ca=bench.tls / "ca.crt",
@@ -149,8 +151,8 @@ def _turn(bench: benches.Bench, cluster: clusters.Cluster, name: str, side: Side
     return rate
 
 
-def _rate(scheduler: schedulers.Scheduler, pods: int) -> float:
-    """Pods per second from the first sight of progress to the last pod."""
+def _rate(scheduler: kube_schedulers.Scheduler, pods: int) -> float:
+    """Pods per second from the first progress to the last pod."""
     begun = (0.0, 0.0)
 
     def placed() -> tuple[float, float] | None:
@@ -161,7 +163,7 @@ def _rate(scheduler: schedulers.Scheduler, pods: int) -> float:
             begun = (now, done)
         return (now, done) if done >= pods else None
 
-    ended = waiting.eventually(placed, "all pods are placed", within=300, every=0.1)
+    ended = polling.eventually(placed, "all pods are placed", within=300, every=0.1)
     assert ended is not None
     return (ended[1] - begun[1]) / (ended[0] - begun[0])
 
@@ -171,7 +173,7 @@ def _each(act: Callable[[int], object], count: int) -> None:
         list(hands.map(act, range(count)))
 
 
-def _pod(name: str, scheduler: str) -> clients.Object:
+def _pod(name: str, scheduler: str) -> api_client.Object:
     return {
         "metadata": {"name": name, "labels": {populating.POLICY_LABEL: populating.FREE}},
         "spec": {

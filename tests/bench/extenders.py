@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import urllib3
 
-from tests.e2e import identities, processes, waiting
+from tests.support import child_processes, polling
+from tests.support.e2e import identities
 
 TOPOLOG = pathlib.Path(sys.executable).with_name("topolog")
 
@@ -19,7 +20,7 @@ class Extender:
     """A running extender."""
 
     url: str
-    process: processes.Process
+    process: child_processes.Process
 
     def memory(self) -> int:
         """The bytes that the extender and its workers hold in RAM (VmRSS)."""
@@ -35,13 +36,13 @@ def running(
     *,
     kubeconfig: pathlib.Path | None = None,
 ) -> Iterator[Extender]:
-    """Run an extender for a cluster of the store; yields once it says that it is ready.
+    """Run an extender for a cluster of the store; yields once it is ready.
 
-    Without a kubeconfig it has an API server that nobody listens at: enough for all but bind.
+    Without a kubeconfig its API server does not exist: enough for all verbs but bind.
     """
-    port, health = processes.free_port(), processes.free_port()
+    port, health = child_processes.free_port(), child_processes.free_port()
     environ = settings(store, cluster, tls, folder, port=port, health=health, kubeconfig=kubeconfig)
-    process = processes.Process(
+    process = child_processes.Process(
         f"extender-{cluster}",
         [TOPOLOG, "extender"],
         log=folder / f"extender-{cluster}.log",
@@ -49,7 +50,7 @@ def running(
     )
     process.start()
     try:
-        waiting.ready(process, lambda: _ready(f"http://127.0.0.1:{health}/readyz"), within=120)
+        polling.ready(process, lambda: _ready(f"http://127.0.0.1:{health}/readyz"), within=120)
         yield Extender(f"https://127.0.0.1:{port}", process)
     finally:
         process.stop()

@@ -5,13 +5,15 @@ from collections.abc import Iterable, Iterator
 
 from app import settings
 from app.domain import events, projecting, snapshots
-from app.store import connecting, keys, logs, opening
+from app.store import keys, schemas, stores
+from app.store.log import logs
+from app.store.server import connections
 
 
 def fill(url: str, cluster: str, facts: Iterable[events.AnyEvent]) -> snapshots.Snapshot:
     """Bring a cluster's part of the store to the current schema and append the facts; return the result."""
     prepare(url, cluster)
-    store = opening.open_store(settings.Store(url=url), cluster=cluster)
+    store = stores.open_store(settings.Store(url=url), cluster=cluster)
     try:
         snapshot = snapshots.empty(incarnation=store.log.incarnation)
         for batch in _batches(facts):
@@ -27,14 +29,14 @@ def fill(url: str, cluster: str, facts: Iterable[events.AnyEvent]) -> snapshots.
 
 def prepare(url: str, cluster: str) -> None:
     """Bring a cluster's part of the store to the current schema."""
-    client = connecting.connect(url)
-    opening.migrate(client, keys.Keys(cluster))
+    client = connections.connect(url)
+    schemas.migrate(client, keys.Keys(cluster))
     client.close()
 
 
 def _batches(facts: Iterable[events.AnyEvent]) -> Iterator[list[events.AnyEvent]]:
     rest = iter(facts)
-    while batch := list(itertools.islice(rest, logs.MOST_EVENTS)):
+    while batch := list(itertools.islice(rest, logs.MAX_EVENTS)):
         yield batch
 
 

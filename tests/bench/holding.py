@@ -1,7 +1,7 @@
 """`python -m tests.bench.holding`: both sides of the comparison, kept running to be looked into.
 
 It prints what to run by hand: the client against both or one of them, and the settings with which an
-extender of your own (under a profiler, say) works on the same store. Ctrl-C ends it all.
+extender of your own (for example under a profiler) works on the same store. Ctrl-C ends it all.
 """
 
 import pathlib
@@ -13,7 +13,7 @@ import click
 import rich.console
 
 from app.serving import issuing
-from app.store import embedded
+from app.store.server import embedded
 from tests.bench import benches, building, calling, cases, extenders, filling, peers, populating
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
@@ -36,7 +36,7 @@ def main(nodes: int, pods: int) -> None:
                 extenders.running(server.url, "bench", bench.tls, folder) as ours,
                 peers.running(bench.programs, bench.tls, folder) as peer,
             ):
-                told(console, bench, nodes, {"ours": ours.url, "peer": peer})
+                show(console, bench, nodes, {"ours": ours.url, "peer": peer})
                 settings = extenders.settings(
                     server.url, "bench", bench.tls, folder, port=18443, health=18081
                 )
@@ -52,7 +52,7 @@ def main(nodes: int, pods: int) -> None:
             server.stop()
 
 
-def told(console: rich.console.Console, bench: benches.Bench, nodes: int, targets: dict[str, str]) -> None:
+def show(console: rich.console.Console, bench: benches.Bench, nodes: int, targets: dict[str, str]) -> None:
     """Print a command for each thing that is worth running by hand."""
     caller = bench.caller(nodes)
     commands = {

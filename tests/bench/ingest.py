@@ -12,15 +12,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from app import settings
-from app.domain import events, projecting, snapshots
-from app.store import following, logs, opening
+from app.domain import event_subjects, events, projecting, snapshots
+from app.store import stores
+from app.store.log import logs
+from app.store.state import followers
 from tests.bench import living
 
 
 def measure_ingest(count: int = 100_000) -> float:
-    """Events a second into the log, guarded; what the events say is prepared before the clock starts."""
+    """Events per second into the log, guarded; the events are prepared before the clock starts."""
     with TemporaryDirectory(prefix="topolog-") as directory:
-        store = opening.open_store(settings.Store(), cluster="bench", embedded_dir=Path(directory))
+        store = stores.open_store(settings.Store(), cluster="bench", embedded_dir=Path(directory))
         try:
             batches = list(_batches(count))
             begun = time.perf_counter()
@@ -34,7 +36,7 @@ def measure_ingest(count: int = 100_000) -> float:
 def measure_replay(count: int = 150_000, times: int = 5) -> float:
     """Events a second out of the log, through a follower that starts from nothing: the median of several."""
     with TemporaryDirectory(prefix="topolog-") as directory:
-        store = opening.open_store(settings.Store(), cluster="bench", embedded_dir=Path(directory))
+        store = stores.open_store(settings.Store(), cluster="bench", embedded_dir=Path(directory))
         try:
             for guard, batch in _batches(count):
                 store.log.append(batch, guard)
@@ -45,7 +47,7 @@ def measure_replay(count: int = 150_000, times: int = 5) -> float:
 
 def _replay(log: logs.Log) -> float:
     """Seconds for all of it."""
-    follower = following.Follower(log)
+    follower = followers.Follower(log)
     begun = time.perf_counter()
     follower.catch_up(timeout=600)
     took = time.perf_counter() - begun
@@ -59,10 +61,10 @@ def _batches(count: int) -> Iterator[tuple[logs.Guard, logs.Batch]]:
     pending: list[events.AnyEvent] = []
     for number, event in zip(range(count), living.history(), strict=False):
         pending.append(event)
-        if len(pending) == logs.MOST_EVENTS or number == count - 1:
+        if len(pending) == logs.MAX_EVENTS or number == count - 1:
             projection = projecting.Projection(before)
             projection.apply_all(pending)
-            subjects = {subject for one in pending for subject in projecting.touched(one)}
+            subjects = {subject for one in pending for subject in event_subjects.touched(one)}
             guard = logs.Guard(
                 epoch="1",
                 writer="bench",

@@ -1,4 +1,4 @@
-"""A cluster that lives: nodes and policies, then pods that come, are bound, run and go, for ever."""
+"""Endless life of a cluster: nodes and policies, then pods that are created, bound, run and deleted."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,7 +14,7 @@ def _third(number: int) -> int:
 
 
 def history(nodes: int = 500, gone: Callable[[int], int] = _third) -> Iterator[events.AnyEvent]:
-    """Endless. ``gone`` says which pod goes once that number runs; a negative one: none."""
+    """Endless. ``gone`` is the pod that is deleted once that number runs; negative: none."""
     for number in range(nodes):
         yield events.NodeSeen(node=_node(number))
     for number in range(POLICIES):

@@ -6,10 +6,10 @@ import pathlib
 from collections.abc import Iterator
 
 from tests.bench import building
-from tests.e2e import processes, waiting
+from tests.support import child_processes, polling
 
-SENTENCE = "workload policy bench/half: no room (rack-000 10/10)"
-"""What the peer says where it refuses: as long as a real reason, and the same for every node."""
+SENTENCE = "workload policy bench/half: no capacity (rack-000 10/10)"
+"""The peer's reason for a refusal: as long as a real reason, and the same for every node."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ def running(
             f"--api-ca={api_server.ca}",
             f"--api-token={api_server.token}",
         ]
-    address = f"127.0.0.1:{processes.free_port()}"
+    address = f"127.0.0.1:{child_processes.free_port()}"
     log = folder / f"peer-{address.rpartition(':')[2]}.log"
-    process = processes.Process("peer", [programs.extender, f"--listen={address}", *flags], log=log)
+    process = child_processes.Process("peer", [programs.extender, f"--listen={address}", *flags], log=log)
     process.start()
     try:
-        waiting.ready(process, lambda: "serving on" in process.tail())
+        polling.ready(process, lambda: "serving on" in process.tail())
         yield f"https://{address}"
     finally:
         process.stop()

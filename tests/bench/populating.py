@@ -96,7 +96,7 @@ def _policy(name: str) -> model.WorkloadPolicy:
 
 
 def _pod(number: int, nodes: int) -> model.Pod:
-    """The first pods are members of the policies, in every rack as many; the others are nobody's."""
+    """The first pods are members of the policies, in every rack as many; the others belong to no policy."""
     policy = POLICIES[number // RACKS % len(POLICIES)] if number < RACKS * MEMBERS * len(POLICIES) else ""
     node = number % RACKS if policy else number % nodes
     name = f"{policy or 'service'}-6d5f4c8b7d-{number:06}"

@@ -19,7 +19,7 @@ import urllib3
 
 from app.domain import events, model
 from app.serving import issuing
-from app.store import embedded
+from app.store.server import embedded
 from tests.bench import extenders, filling, populating
 
 NODES, PENDING = 5_000, 20_000

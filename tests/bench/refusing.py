@@ -3,8 +3,8 @@
 import contextlib
 import time
 
-from app.api import calls, strictness
-from tests.api import hostile
+from app.api.extender import calls, strict_json
+from tests.support.extender import hostile_bodies
 
 SIZE = 4 * 1024**2
 
@@ -13,19 +13,19 @@ def measure_refusals() -> float:
     """The milliseconds of CPU that the worst body takes at the verb that takes longest; the best of three."""
     return max(
         min(_seconds(read, body) for _ in range(3)) * 1000
-        for _, body in hostile.bodies(SIZE)
+        for _, body in hostile_bodies.bodies(SIZE)
         for read in (_filter, calls.bind_call, calls.preempt_call)
     )
 
 
 def _filter(body: bytes) -> None:
     asked = calls.call(body)
-    strictness.check(asked.pod)
+    strict_json.check(asked.pod)
     calls.names_of(asked.names or b"[]")
 
 
-def _seconds(read: hostile.Read, body: bytes) -> float:
+def _seconds(read: hostile_bodies.Read, body: bytes) -> float:
     began = time.process_time()
-    with contextlib.suppress(strictness.BadRequest):
+    with contextlib.suppress(strict_json.BadRequest):
         read(body)
     return time.process_time() - began

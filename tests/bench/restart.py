@@ -11,7 +11,9 @@ from tempfile import TemporaryDirectory
 
 from app import settings
 from app.domain import events, projecting, snapshots
-from app.store import embedded, logs, opening
+from app.store import stores
+from app.store.log import logs
+from app.store.server import embedded
 from tests.bench import filling, populating
 
 CLUSTER = "bench"
@@ -26,7 +28,7 @@ def measure_restart(nodes: int = 5_000, pods: int = 150_000, tail: int = TAIL) -
             keep(server.url, nodes, pods, tail)
             gc.collect()
             begun = time.perf_counter()
-            store = opening.open_store(
+            store = stores.open_store(
                 settings.Store(url=server.url), cluster=CLUSTER, indexed=("app.kubernetes.io/name",)
             )
             snapshot = store.follower.catch_up(timeout=60)
@@ -43,7 +45,7 @@ def keep(url: str, nodes: int, pods: int, tail: int) -> None:
     """Fill the store and keep a checkpoint ``tail`` events before the end."""
     facts = list(populating.facts(nodes, pods))
     snapshot = filling.fill(url, CLUSTER, facts[: len(facts) - tail])
-    store = opening.open_store(settings.Store(url=url), cluster=CLUSTER)
+    store = stores.open_store(settings.Store(url=url), cluster=CLUSTER)
     at_ms = store.histories.appended_ms(snapshot.offset)
     assert at_ms is not None
     store.checkpoints.write(snapshot, at_ms)
@@ -53,9 +55,9 @@ def keep(url: str, nodes: int, pods: int, tail: int) -> None:
 
 def append(log: logs.Log, snapshot: snapshots.Snapshot, facts: list[events.AnyEvent]) -> None:
     """Go on from a snapshot."""
-    for at in range(0, len(facts), logs.MOST_EVENTS):
+    for at in range(0, len(facts), logs.MAX_EVENTS):
         projection = projecting.Projection(snapshot)
-        part = facts[at : at + logs.MOST_EVENTS]
+        part = facts[at : at + logs.MAX_EVENTS]
         projection.apply_all(part)
         log.append(logs.Batch(events=part, increments=projection.increments))
         snapshot = projection.finish()

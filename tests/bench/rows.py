@@ -55,7 +55,7 @@ def at_least(case: str, unit: str, *, ours: float, bar: float) -> Row:
     return Row(case, unit, ours, None, None, bar, ok=ours >= bar)
 
 
-def told(case: str, unit: str, *, ours: float) -> Row:
+def measured(case: str, unit: str, *, ours: float) -> Row:
     """A figure of ours that has no bar."""
     return Row(case, unit, ours, None, None, None, ok=True)
 

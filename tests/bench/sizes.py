@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 
 from app import settings
 from app.domain import snapshots
-from app.store import embedded, images, opening
+from app.store import snapshot_format, stores
+from app.store.server import embedded
 from tests.bench import filling, living, populating, restart
 
 NODES, PODS, EVENTS = 1_000, 50_000, 100_000
@@ -30,7 +31,7 @@ def _events(folder: Path, count: int) -> Mapping[str, float]:
     archive = folder / "archive"
     try:
         filling.prepare(server.url, "sizes")
-        store = opening.open_store(settings.Store(url=server.url), cluster="sizes", archive=str(archive))
+        store = stores.open_store(settings.Store(url=server.url), cluster="sizes", archive=str(archive))
         history = [event for _, event in zip(range(count), living.history(), strict=False)]
         before = _used(store)
         restart.append(store.log, snapshots.empty(incarnation=store.log.incarnation), history)
@@ -54,7 +55,7 @@ def _events(folder: Path, count: int) -> Mapping[str, float]:
     }
 
 
-def _used(store: opening.Store) -> int:
+def _used(store: stores.Store) -> int:
     return int(store.client.info("memory")["used_memory"])
 
 
@@ -82,13 +83,13 @@ def _held(nodes: int, pods: int) -> tuple[int, int]:
             env={**os.environ, "PYTHONPATH": str(_ROOT)},
             check=True,
         )
-        return int(found.stdout), images.freeze(snapshot, cluster=cluster, at_ms=0).header.size
+        return int(found.stdout), snapshot_format.serialize(snapshot, cluster=cluster, at_ms=0).header.size
     finally:
         server.stop()
 
 
 def _follow(url: str, cluster: str) -> None:
-    store = opening.open_store(settings.Store(url=url), cluster=cluster, indexed=("app.kubernetes.io/name",))
+    store = stores.open_store(settings.Store(url=url), cluster=cluster, indexed=("app.kubernetes.io/name",))
     snapshot = store.follower.catch_up(timeout=60)
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])

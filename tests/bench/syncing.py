@@ -9,7 +9,9 @@ from tempfile import TemporaryDirectory
 
 from app import settings
 from app.domain import events, model
-from app.store import connecting, embedded, keys, logs, opening
+from app.store import keys, schemas, stores
+from app.store.log import logs
+from app.store.server import connections, embedded
 
 _CLUSTER = "bench"
 
@@ -28,17 +30,15 @@ def measure(count: int = 500) -> tuple[float, float]:
 
 
 @contextlib.contextmanager
-def _opened(policy: str, placements: str) -> Iterator[opening.Store]:
+def _opened(policy: str, placements: str) -> Iterator[stores.Store]:
     """A store of its own, whose server has this ``appendfsync``."""
     with TemporaryDirectory(prefix="topolog-") as directory:
         server = embedded.Server(Path(directory), append_only=True)
         try:
-            with connecting.connect(server.url) as client:
+            with connections.connect(server.url) as client:
                 client.config_set("appendfsync", policy)
-                opening.migrate(client, keys.Keys(_CLUSTER))
-            store = opening.open_store(
-                settings.Store(url=server.url, placements=placements), cluster=_CLUSTER
-            )
+                schemas.migrate(client, keys.Keys(_CLUSTER))
+            store = stores.open_store(settings.Store(url=server.url, placements=placements), cluster=_CLUSTER)
             yield store
             store.close()
         finally:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.kube import decoding
+from app.kube.objects import decoding
 from tests.bench import building, calling, populating
 
 RECORDED_POD = {"metadata", "spec", "status"}

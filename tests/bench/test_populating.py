@@ -2,7 +2,7 @@ import collections
 
 import msgspec
 
-from app.domain import counting, events, projecting, snapshots
+from app.domain import counters, events, projecting, snapshots
 from tests.bench import populating
 
 NODES, PODS = 1_000, 3_000
@@ -24,7 +24,7 @@ def test_half_of_the_racks_of_the_policy_half_are_full_and_none_of_the_policy_fr
         policy.name
         for policy in found.policies.values()
         for domain in policy.allocations
-        if found.counts[counting.key(policy, domain.name)] >= domain.replicas
+        if found.counts[counters.key(policy, domain.name)] >= domain.replicas
     )
     assert full == {populating.HALF: populating.RACKS // 2}
 

@@ -43,7 +43,7 @@ def test_a_later_run_replaces_its_own_cases_and_keeps_the_others(tmp_path: pathl
     assert rows.read(path) == [first[0], again]
 
 
-def test_the_table_tells_what_was_missed() -> None:
+def test_the_table_shows_missed_bars() -> None:
     console = rich.console.Console(width=140, record=True, file=io.StringIO())
     measured = [
         rows.compared("filter", "ms", ours=4.0, peer=4.0, bar=0.8),

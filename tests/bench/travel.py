@@ -16,9 +16,12 @@ from tempfile import TemporaryDirectory
 
 from app import settings
 from app.domain import events, projecting, snapshots
-from app.store import connecting, embedded, histories, keys, logs, opening
+from app.store import keys, schemas, stores
+from app.store.log import logs
+from app.store.server import connections, embedded
+from app.store.state import histories
 from tests.bench import living
-from workers import compacting
+from workers.compactor import compactors
 
 NODES, PODS, EVENTS = 1_000, 20_000, 1_000_000
 PROBES = 12
@@ -42,8 +45,8 @@ def measure_travel(
         server = embedded.Server(Path(directory) / "server", append_only=True)
         archive = Path(directory) / "archive"
         try:
-            with connecting.connect(server.url) as client:
-                opening.migrate(client, keys.Keys(CLUSTER))
+            with connections.connect(server.url) as client:
+                schemas.migrate(client, keys.Keys(CLUSTER))
             _write(server.url, archive, count, nodes, pods)
             chosen = random.Random(seed)
             offsets = [chosen.randrange(count) for _ in range(probes)]
@@ -55,38 +58,38 @@ def measure_travel(
 
 
 def _write(url: str, archive: Path, count: int, nodes: int, pods: int) -> None:
-    store = opening.open_store(settings.Store(url=url), cluster=CLUSTER, archive=str(archive))
+    store = stores.open_store(settings.Store(url=url), cluster=CLUSTER, archive=str(archive))
     options = settings.Compaction(keep=10 * count, checkpoints=1000, archive=str(archive))
-    compactor = compacting.Compactor(store, options)
+    compactor = compactors.Compactor(store, options)
     snapshot = snapshots.empty(incarnation=store.log.incarnation)
     batch: list[events.AnyEvent] = []
     for number, event in zip(range(count), living.history(nodes, lambda one: one - pods), strict=False):
         batch.append(event)
-        if len(batch) == logs.MOST_EVENTS or number == count - 1:
+        if len(batch) == logs.MAX_EVENTS or number == count - 1:
             projection = projecting.Projection(snapshot)
             projection.apply_all(batch)
             appended = store.log.append(logs.Batch(events=batch, increments=projection.increments))
             snapshot = projection.finish()
-            store.follower.adopt(snapshot, appended)
+            store.follower.apply_own_append(snapshot, appended)
             batch = []
-            if snapshot.offset % 2048 < logs.MOST_EVENTS:
-                compactor.turn()
+            if snapshot.offset % 2048 < logs.MAX_EVENTS:
+                compactor.run_once()
     store.close()
 
 
 def _compacted(url: str, archive: Path, *, keep: int) -> None:
-    store = opening.open_store(settings.Store(url=url), cluster=CLUSTER, archive=str(archive))
-    compacting.Compactor(store, settings.Compaction(keep=keep, checkpoints=3)).turn()
+    store = stores.open_store(settings.Store(url=url), cluster=CLUSTER, archive=str(archive))
+    compactors.Compactor(store, settings.Compaction(keep=keep, checkpoints=3)).run_once()
     store.close()
 
 
 def _probed(url: str, archive: str, offsets: list[int]) -> Travel:
-    store = opening.open_store(settings.Store(url=url), cluster=CLUSTER, archive=archive)
+    store = stores.open_store(settings.Store(url=url), cluster=CLUSTER, archive=archive)
     store.follower.catch_up(timeout=60)
     cold: list[float] = []
     cached: list[float] = []
     for offset in offsets:
-        past = histories.Histories(store.log, store.follower, store.beginnings, store.archive)
+        past = histories.Histories(store.log, store.follower, store.recovery_points, store.archive)
         for times in (cold, cached):
             begun = time.perf_counter()
             found = past.at(offset)

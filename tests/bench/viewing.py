@@ -1,6 +1,6 @@
 """Viewers that ask heavy questions, one after another, each as soon as the last one was answered.
 
-Run as a process of the lowest priority: python -m tests.bench.viewing PORT TLS COUNT. It says `ready` on
+Run as a process of the lowest priority: python -m tests.bench.viewing PORT TLS COUNT. It prints `ready` on
 standard output once every viewer is connected, and goes on until its standard input ends.
 """
 
@@ -46,13 +46,13 @@ def crowd(url: str, tls: pathlib.Path, folder: pathlib.Path, count: int) -> Iter
             raise AssertionError("the viewers do not get on: see their log")
         yield
         process.stdin.close()
-        told = json.loads(process.stdout.read())
+        statuses = json.loads(process.stdout.read())
     finally:
         process.kill()
         process.wait()
     # A crowd that is answered nothing would show nothing.
-    assert told["200"] > 0, told
-    assert set(told) <= {"200", "429"}, told
+    assert statuses["200"] > 0, statuses
+    assert set(statuses) <= {"200", "429"}, statuses
 
 
 class Viewers:

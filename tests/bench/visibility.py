@@ -2,7 +2,7 @@
 
 The followers are processes of their own, as extenders are. The time of an event runs from the call that
 appends it, so it holds the append too, until the slowest follower has applied it. All of them read one
-clock: the machine's monotonic one. The first second, in which everybody warms up, does not count.
+clock: the machine's monotonic one. The first second, in which all processes warm up, does not count.
 """
 
 import contextlib
@@ -19,8 +19,10 @@ import msgspec
 
 from app import settings
 from app.domain import snapshots
-from app.store import embedded, keys, logs, opening, tailing
-from app.store.connecting import connect
+from app.store import keys, schemas, stores
+from app.store.log import logs, readers
+from app.store.server import embedded
+from app.store.server.connections import connect
 from tests.bench import living
 
 CLUSTER = "visible"
@@ -35,10 +37,10 @@ def measure_visibility(seconds: float = 10.0, *, rate: int = RATE, followers: in
         server = embedded.Server(pathlib.Path(folder), append_only=True)
         stack.callback(server.stop)
         with connect(server.url) as client:
-            opening.migrate(client, keys.Keys(CLUSTER))
-        readers = [stack.enter_context(_follower(server.url)) for _ in range(followers)]
+            schemas.migrate(client, keys.Keys(CLUSTER))
+        reading = [stack.enter_context(_follower(server.url)) for _ in range(followers)]
         begun = _written(server.url, round((1 + seconds) * rate), rate)
-        seen = [_answered(reader, len(begun)) for reader in readers]
+        seen = [_answered(reader, len(begun)) for reader in reading]
         last = [max(times) - start for start, *times in zip(begun, *seen, strict=True)][rate:]
         p99: float = statistics.quantiles(last, n=100)[98]
         return p99 / 1e6
@@ -46,7 +48,7 @@ def measure_visibility(seconds: float = 10.0, *, rate: int = RATE, followers: in
 
 def _written(url: str, count: int, rate: int) -> list[int]:
     """Append events one by one at an even rate; when the call of each began (nanoseconds)."""
-    store = opening.open_store(settings.Store(url=url), cluster=CLUSTER)
+    store = stores.open_store(settings.Store(url=url), cluster=CLUSTER)
     begun = []
     first = time.monotonic_ns()
     for number, event in zip(range(count), living.history(), strict=False):
@@ -86,10 +88,10 @@ def _answered(process: subprocess.Popen[bytes], count: int) -> list[int]:
 
 
 def _follow(url: str) -> None:
-    store = opening.open_store(settings.Store(url=url), cluster=CLUSTER)
+    store = stores.open_store(settings.Store(url=url), cluster=CLUSTER)
     times: list[int] = []
 
-    def seen(_: snapshots.Snapshot, __: snapshots.Snapshot, ___: tailing.Entry) -> None:
+    def seen(_: snapshots.Snapshot, __: snapshots.Snapshot, ___: readers.Entry) -> None:
         times.append(time.monotonic_ns())
 
     store.follower.subscribe(seen)

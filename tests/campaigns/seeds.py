@@ -1,6 +1,6 @@
 """Seeds of the simulation, one or many.
 
-    python -m tests.campaigns.seeds SEED [BUG]      # repeats a seed, and tells what happened
+    python -m tests.campaigns.seeds SEED [BUG]      # repeats a seed, and prints each step
     python -m tests.campaigns.seeds FIRST..LAST     # a part of the campaign; the line of each that fails
 
 Parts can run side by side: each has a server of its own.
@@ -11,15 +11,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 
-from app.store import embedded
-from tests.campaigns import planting, promises, simulating
+from app.store.server import embedded
+from tests.support.simulation import histories, oracle, planted_bugs
 
 
-def check(seed: int, url: str, *, tell: Callable[[str], None] = lambda _: None) -> str:
+def check(seed: int, url: str, *, narrate: Callable[[str], None] = lambda _: None) -> str:
     """What is broken in this history; empty if nothing is."""
     try:
-        simulating.Simulation(seed, url, tell=tell).run()
-    except promises.Broken as broken:
+        histories.Simulation(seed, url, narrate=narrate).run()
+    except oracle.Broken as broken:
         return str(broken)
     except Exception as problem:
         # Nothing that happens may end a process with an error that it does not know.
@@ -39,18 +39,18 @@ def failing(seeds: Iterable[int], url: str, bug: str = "") -> list[str]:
     return found
 
 
-def first_to_find(bug: planting.Bug, seeds: Iterable[int], url: str) -> int | None:
+def first_to_find(bug: planted_bugs.Bug, seeds: Iterable[int], url: str) -> int | None:
     """The first seed that fails with the bug planted; None if none does."""
-    with planting.planted(bug):
+    with planted_bugs.planted(bug):
         return next((seed for seed in seeds if check(seed, url)), None)
 
 
 def main(words: list[str]) -> int:
-    """Repeat one seed aloud, or check many."""
+    """Repeat one seed and print each step, or check many."""
     first, many, last = words[0].partition("..")
     with contextlib.ExitStack() as stack:
         if len(words) > 1:
-            stack.enter_context(planting.planted(planting.named(" ".join(words[1:]))))
+            stack.enter_context(planted_bugs.planted(planted_bugs.named(" ".join(words[1:]))))
         server = embedded.Server()
         stack.callback(server.stop)
         if many:
@@ -59,9 +59,9 @@ def main(words: list[str]) -> int:
             took = time.monotonic() - began
             print(f"{len(broken)} of {len(seeds)} seeds from {first} on fail; {took:.0f} s")
             return 1 if broken else 0
-        said = check(int(first), server.url, tell=print)
-    print(f"seed {first}: {said or 'every promise holds'}")
-    return 1 if said else 0
+        violation = check(int(first), server.url, narrate=print)
+    print(f"seed {first}: {violation or 'every guarantee holds'}")
+    return 1 if violation else 0
 
 
 if __name__ == "__main__":

@@ -12,11 +12,12 @@ import pytest
 from structlog import testing
 
 from app.domain import snapshots
-from app.kube import binding
-from app.kube import connecting as kube_connecting
-from app.store import connecting, embedded, keys, opening
-from tests.campaigns import clocks, clusters, parts, wires
-from workers import settling
+from app.kube.client import fast_client
+from app.kube.writes import binding
+from app.store import keys, schemas, stores
+from app.store.server import connections, embedded
+from tests.support.simulation import cluster_objects, lossy_calls, processes, virtual_time
+from workers.controller import orphaned_placements
 
 HOUR = 3600.0
 NAME = "away"
@@ -27,56 +28,61 @@ class Deployment:
 
     def __init__(self, server: embedded.Server) -> None:
         self.server = server
-        self.clock = clocks.Clock()
-        self.cluster = clusters.Cluster()
-        for name, role in clusters.NODES.items():
+        self.clock = virtual_time.Clock()
+        self.cluster = cluster_objects.Cluster()
+        for name, role in cluster_objects.NODES.items():
             self.cluster.node(name, role=role)
         self.cluster.policy({"host": 1, "member": 1})
-        self.stores: list[opening.Store] = []
-        self.direct = connecting.connect(server.url)
-        opening.migrate(self.direct, keys.Keys(NAME))
+        self.stores: list[stores.Store] = []
+        self.direct = connections.connect(server.url)
+        schemas.migrate(self.direct, keys.Keys(NAME))
         self.start()
 
     def start(self) -> None:
-        """Every process, anew: nothing is left but what the store holds."""
+        """Every process, restarted: only the contents of the store are left."""
         self.stop()
-        self.recorder = parts.Recorder(self._store(), self._way(), self.clock, random.Random(0), "recorder")
-        self.extender = parts.extender(self._store(), self._way(), self.clock, "extender")
-        self.settler: settling.Settler = parts.settler(self.extender, self.clock)
+        self.recorder = processes.Recorder(
+            self._store(), self._way(), self.clock, random.Random(0), "recorder"
+        )
+        self.extender = processes.extender(self._store(), self._way(), self.clock, "extender")
+        self.settler: orphaned_placements.OrphanedPlacements = processes.settler(self.extender, self.clock)
 
     def stop(self) -> None:
         for store in self.stores:
             store.close()
         self.stores.clear()
 
-    def hear(self) -> None:
-        """The recorder leads, and hears everything."""
+    def observe(self) -> None:
+        """The recorder leads, and observes every change."""
         while not self.recorder.leads:
-            self.clock.advance(parts.TERMS.retry)
+            self.clock.advance(processes.TERMS.retry)
             self.recorder.begin()
-        for kind in clusters.RESOURCES:
-            while getattr(self.recorder.hear(kind), "version", "") != str(self.cluster.objects.version):
+        for kind in cluster_objects.RESOURCES:
+            while getattr(self.recorder.observe(kind), "version", "") != str(self.cluster.objects.version):
                 pass
-        assert self.recorder.turn() is None
+        assert self.recorder.run_once() is None
 
     def away(self, seconds: float) -> None:
         """The API server is away for so long from now on; the store is not."""
         self.cluster.away_until = self.clock.now + seconds
 
     def bind(self, name: str, node: str) -> str:
-        pod = self.cluster.objects.get("pods", (clusters.NAMESPACE, name))
+        pod = self.cluster.objects.get("pods", (cluster_objects.NAMESPACE, name))
         self.extender.offer(pod)
-        return self.extender.bind(clusters.NAMESPACE, name, pod["metadata"]["uid"], node)
+        return self.extender.bind(cluster_objects.NAMESPACE, name, pod["metadata"]["uid"], node)
 
-    def promise(self, name: str, node: str) -> None:
-        """A bind whose Binding never arrives, and the extender dies without having heard of it."""
+    def place(self, name: str, node: str) -> None:
+        """A bind whose Binding never arrives, and the extender dies without its outcome."""
         self.cluster.pod(name)
-        self.hear()
+        self.observe()
 
-        def killed(*_: object, **__: object) -> kube_connecting.Reply:
-            raise wires.Crashed("before the Binding")
+        def killed(*_: object, **__: object) -> fast_client.Reply:
+            raise lossy_calls.Crashed("before the Binding")
 
-        with mock.patch.object(clusters.Client, "exchange", killed), contextlib.suppress(wires.Crashed):
+        with (
+            mock.patch.object(cluster_objects.Client, "exchange", killed),
+            contextlib.suppress(lossy_calls.Crashed),
+        ):
             self.bind(name, node)
         assert [one.node for one in self.snapshot().placements.values()] == [node]
 
@@ -87,12 +93,12 @@ class Deployment:
     def snapshot(self) -> snapshots.Snapshot:
         return self.extender.store.follower.catch_up()
 
-    def _store(self) -> opening.Store:
-        self.stores.append(parts.opened(self.server.url, NAME))
+    def _store(self) -> stores.Store:
+        self.stores.append(processes.opened(self.server.url, NAME))
         return self.stores[-1]
 
-    def _way(self) -> clusters.Client:
-        return clusters.Client(self.cluster, self.clock, clusters.Faults(random.Random(0), 0.0))
+    def _way(self) -> cluster_objects.Client:
+        return cluster_objects.Client(self.cluster, self.clock, cluster_objects.Faults(random.Random(0), 0.0))
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +112,7 @@ def own() -> Iterator[embedded.Server]:
 def deployed(own: embedded.Server) -> Iterator[Deployment]:
     with testing.capture_logs():
         made = Deployment(own)
-        with clocks.installed(made.clock):
+        with virtual_time.installed(made.clock):
             yield made
             made.stop()
             made.direct.flushdb()
@@ -114,65 +120,65 @@ def deployed(own: embedded.Server) -> Iterator[Deployment]:
 
 
 def test_a_placement_in_flight_survives_the_restart_of_everything(deployed: Deployment) -> None:
-    deployed.promise("web-0", "h1")
+    deployed.place("web-0", "h1")
     for _ in range(3):
         deployed.start()
         assert deployed.counts() == {"host": 1}
     deployed.cluster.pod("web-1")
-    deployed.hear()
-    assert "no room" in deployed.bind("web-1", "h2")
-    # Whoever comes back to it may still keep it, once no Binding of the former process can be under way.
+    deployed.observe()
+    assert "no capacity" in deployed.bind("web-1", "h2")
+    # A later bind may still use it, once no Binding of the former process can be in flight.
     assert "try again" in deployed.bind("web-0", "h1")
     deployed.clock.advance(binding.UNFENCED)
     assert deployed.bind("web-0", "h1") == ""
-    deployed.hear()
+    deployed.observe()
     assert deployed.counts() == {"host": 1}
     assert not deployed.snapshot().placements
 
 
-def test_without_the_api_server_no_promise_is_taken_back_for_an_hour(deployed: Deployment) -> None:
+def test_without_the_api_server_no_placement_is_released_for_an_hour(deployed: Deployment) -> None:
     """Nor when everything is started again meanwhile: time is no evidence."""
-    deployed.promise("web-0", "h1")
+    deployed.place("web-0", "h1")
     began = deployed.clock.now
     deployed.away(HOUR)
     for number in range(70):
-        assert deployed.settler.turn() == 0
+        assert deployed.settler.run_once() == 0
         deployed.clock.advance(50.0)
         if number == 35:
             deployed.start()
         assert deployed.counts() == {"host": 1}
     assert began + HOUR - 120.0 < deployed.clock.now < began + HOUR
-    # The API server is back, and shows the pod unbound: that is evidence, once it is known to be old.
+    # The API server is back, and shows the pod unbound; once its placement is known to be old it is fenced.
     deployed.clock.advance(120.0)
     deployed.start()
-    assert deployed.settler.turn() == 0
-    deployed.clock.advance(binding.UNFENCED)
-    assert deployed.settler.turn() == 1
+    assert deployed.settler.run_once() == 0
+    deployed.clock.advance(orphaned_placements.OLD)
+    assert deployed.settler.run_once() == 1
     assert deployed.counts() == {}
 
 
 def test_what_was_bound_before_the_hour_stays_counted_through_it(deployed: Deployment) -> None:
-    """The watch has not told of it yet: the promise stands for it, whoever looks."""
+    """The watch has not shown it yet: the placement stays, and every reader counts it."""
     deployed.cluster.pod("web-0")
-    deployed.hear()
+    deployed.observe()
     assert deployed.bind("web-0", "h1") == ""
     deployed.away(HOUR)
     for _ in range(10):
         deployed.clock.advance(300.0)
-        assert deployed.settler.turn() == 0
+        assert deployed.settler.run_once() == 0
         assert deployed.counts() == {"host": 1}
     deployed.clock.advance(HOUR)
-    assert deployed.settler.turn() == 0
+    assert deployed.settler.run_once() == 0
     deployed.start()
-    deployed.hear()
+    deployed.observe()
     assert deployed.counts() == {"host": 1}
     assert not deployed.snapshot().placements
 
 
 def test_a_bind_during_the_hour_is_an_error_and_leaves_the_place_free(deployed: Deployment) -> None:
-    """A connection that is refused carried no Binding: what was promised for it is taken back at once."""
+    """A refused connection carried no Binding: its placement is released at once."""
     deployed.cluster.pod("web-0")
-    deployed.hear()
+    deployed.observe()
     deployed.away(HOUR)
     assert "not bound" in deployed.bind("web-0", "h1")
     assert deployed.counts() == {}
@@ -182,12 +188,12 @@ def test_a_bind_during_the_hour_is_an_error_and_leaves_the_place_free(deployed: 
 
 
 def test_pods_that_go_during_the_hour_free_their_places_after_it(deployed: Deployment) -> None:
-    deployed.promise("web-0", "h1")
+    deployed.place("web-0", "h1")
     deployed.away(HOUR)
-    deployed.cluster.objects.remove("pods", (clusters.NAMESPACE, "web-0"))
+    deployed.cluster.objects.remove("pods", (cluster_objects.NAMESPACE, "web-0"))
     deployed.clock.advance(HOUR / 2)
     assert deployed.counts() == {"host": 1}
     deployed.clock.advance(HOUR)
     deployed.start()
-    deployed.hear()
+    deployed.observe()
     assert deployed.counts() == {}

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from app.store import embedded
-from tests.campaigns import crashing, migrating, promises, sizes, wires
+from app.store.server import embedded
+from tests.support.campaigns import crash_matrix, migration_crashes, sizes
+from tests.support.simulation import lossy_calls, oracle
 
-Make = Callable[[int, str], crashing.Story | migrating.Migration]
+Make = Callable[[int, str], crash_matrix.Story | migration_crashes.Migration]
 SCHEMAS = (0, 1)
 
 
@@ -25,11 +26,11 @@ def server() -> Iterator[embedded.Server]:
     made.stop()
 
 
-def crash(make: Make, sample: int, what: str) -> crashing.Matrix:
+def crash(make: Make, sample: int, what: str) -> crash_matrix.Matrix:
     """Crash at every boundary in every way, or at a sample of them; return the undisturbed run."""
     undisturbed = make(-1, "")
     expected = undisturbed.run()
-    cases = [(boundary, way) for boundary in range(len(undisturbed.passed)) for way in wires.WAYS]
+    cases = [(boundary, way) for boundary in range(len(undisturbed.passed)) for way in lossy_calls.WAYS]
     only = sizes.of("BOUNDARY", len(cases))
     if only < len(cases):
         cases = [case for case in cases if case[0] == only]
@@ -40,7 +41,7 @@ def crash(make: Make, sample: int, what: str) -> crashing.Matrix:
         made = make(boundary, way)
         try:
             found = made.run()
-        except promises.Broken as broken:
+        except oracle.Broken as broken:
             raise AssertionError(f"{case}: {broken}; {_repeat(boundary)}") from broken
         assert len(made.passed) > boundary, case
         assert found == expected, f"{case}: {_differences(expected, found)}; {_repeat(boundary)}"
@@ -57,13 +58,13 @@ def _repeat(boundary: int) -> str:
 
 
 def test_wherever_a_process_dies_the_end_is_the_same(server: embedded.Server, tmp_path: pathlib.Path) -> None:
-    crash(lambda *at: crashing.Story(server.url, tmp_path, *at), sizes.of("FEW_CRASHES", 8), "the story")
-    crash(lambda *at: migrating.Migration(server.url, 1, *at), sizes.of("FEW_CRASHES", 8), "schema 1")
+    crash(lambda *at: crash_matrix.Story(server.url, tmp_path, *at), sizes.of("FEW_CRASHES", 8), "the story")
+    crash(lambda *at: migration_crashes.Migration(server.url, 1, *at), sizes.of("FEW_CRASHES", 8), "schema 1")
 
 
 @pytest.mark.campaign
 def test_every_crash_of_the_story(server: embedded.Server, tmp_path: pathlib.Path) -> None:
-    made = crash(lambda *at: crashing.Story(server.url, tmp_path, *at), 0, "the story")
+    made = crash(lambda *at: crash_matrix.Story(server.url, tmp_path, *at), 0, "the story")
     assert set(made.passed) == {
         *("APPEND", "REWIND", "DOUBT", "TRIM", "Binding", "Lease", "SET", "transaction", "file")
     }
@@ -72,5 +73,5 @@ def test_every_crash_of_the_story(server: embedded.Server, tmp_path: pathlib.Pat
 @pytest.mark.campaign
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_every_crash_of_a_migration(server: embedded.Server, schema: int) -> None:
-    made = crash(lambda *at: migrating.Migration(server.url, schema, *at), 0, f"schema {schema}")
+    made = crash(lambda *at: migration_crashes.Migration(server.url, schema, *at), 0, f"schema {schema}")
     assert made.passed

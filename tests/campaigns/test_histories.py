@@ -1,7 +1,7 @@
-"""Many clients at once, and afterwards the log is asked whether each of them was told the truth.
+"""Many clients at once; afterwards the log shows whether every reply to them was true.
 
 Each client has a store of its own, as a replica has: it places pods under versions and ceilings as
-bind does, takes promises back, and reads. The log is then folded once more, event by event.
+bind does, releases placements, and reads. The log is then folded once more, event by event.
 """
 
 import random
@@ -13,26 +13,29 @@ import pytest
 
 from app import settings
 from app.domain import events, model, snapshots
-from app.store import connecting, embedded, errors, keys, logs, opening
-from tests.campaigns import folding, sizes
-from tests.store import writing
+from app.store import errors, keys, schemas, stores
+from app.store.log import logs
+from app.store.server import connections, embedded
+from tests.support.campaigns import sizes
+from tests.support.simulation import plain_fold
+from tests.support.store import writers
 
 CLIENTS = 8
 MOST = 3
 """Pods of the policy in each zone."""
 NODES = {f"n{number}": f"z{number % 3}" for number in range(9)}
-PLACE = writing.placement
+PLACE = writers.placement
 PODS = [model.Pod(uid=f"u{n}", namespace="blue", name=f"p{n}", labels={"app": "x"}) for n in range(24)]
 
 
 class Acknowledged:
-    """The last offset that anybody was told of, be it by an append or by a read."""
+    """The last offset in a reply to any client, of an append or of a read."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.offset = 0
 
-    def tell(self, offset: int) -> None:
+    def raise_to(self, offset: int) -> None:
         with self._lock:
             self.offset = max(self.offset, offset)
 
@@ -41,12 +44,12 @@ class Acknowledged:
 class Client:
     """One replica in a thread."""
 
-    store: opening.Store
+    store: stores.Store
     die: random.Random
     known: Acknowledged
     seen: int = 0
     placed: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """Offset -> what it was told to have promised there."""
+    """Offset -> the placement that was acknowledged there."""
     wrong: list[str] = field(default_factory=list)
     refused: int = 0
 
@@ -68,7 +71,7 @@ class Client:
         if pod.uid in snapshot.placements:
             return
         node = self.die.choice(sorted(NODES))
-        self._told(writing.placement(self.store.log, snapshot, pod, node, ceiling=MOST).first, pod, node)
+        self._record(writers.placement(self.store.log, snapshot, pod, node, ceiling=MOST).first, pod, node)
 
     def _release(self, pod: model.Pod) -> None:
         snapshot = self._read()
@@ -76,30 +79,30 @@ class Client:
         if standing is None:
             return
         gone = events.PlacementReleased(pod.uid, pod.namespace, pod.name, standing.node, "a test", "refused")
-        self._told(writing.release(self.store.log, snapshot, gone).first, pod, "")
+        self._record(writers.release(self.store.log, snapshot, gone).first, pod, "")
 
     def _read(self) -> snapshots.Snapshot:
-        """What is read is never older than what this session, or anybody before it began, was told."""
+        """A read is never older than an earlier reply to this session, or to any client before it began."""
         least = self.known.offset
         snapshot = self.store.follower.catch_up()
         if snapshot.offset < max(least, self.seen):
-            self.wrong.append(f"read {snapshot.offset} after {least} was told and {self.seen} was read")
+            self.wrong.append(f"read {snapshot.offset} after {least} was returned and {self.seen} was read")
         self.seen = snapshot.offset
-        self.known.tell(snapshot.offset)
+        self.known.raise_to(snapshot.offset)
         return snapshot
 
-    def _told(self, offset: int, pod: model.Pod, node: str) -> None:
+    def _record(self, offset: int, pod: model.Pod, node: str) -> None:
         self.placed[offset] = pod.uid, node
-        self.known.tell(offset)
+        self.known.raise_to(offset)
 
 
 def checked(url: str, seed: int, operations: int) -> int:
     """Play one history and check it; how many appends there were."""
     name = f"h{secrets.token_hex(6)}"
-    client = connecting.connect(url)
-    opening.migrate(client, keys.Keys(name))
-    stores = [opening.open_store(settings.Store(url=url), cluster=name) for _ in range(CLIENTS + 1)]
-    log = stores[-1].log
+    client = connections.connect(url)
+    schemas.migrate(client, keys.Keys(name))
+    opened = [stores.open_store(settings.Store(url=url), cluster=name) for _ in range(CLIENTS + 1)]
+    log = opened[-1].log
     world: list[events.AnyEvent] = [
         events.NodeSeen(node=model.Node(name=node, uid=node, labels={"zone": zone}))
         for node, zone in NODES.items()
@@ -109,9 +112,9 @@ def checked(url: str, seed: int, operations: int) -> int:
             policy=model.WorkloadPolicy(uid="p", namespace="blue", name="all", topology_key="zone")
         )
     )
-    writing.facts(log, stores[-1].follower.snapshot, world)
+    writers.facts(log, opened[-1].follower.snapshot, world)
     known = Acknowledged()
-    clients = [Client(store, random.Random(f"{seed}/{at}"), known) for at, store in enumerate(stores[:-1])]
+    clients = [Client(store, random.Random(f"{seed}/{at}"), known) for at, store in enumerate(opened[:-1])]
     threads = [threading.Thread(target=one.run, args=(operations,)) for one in clients]
     for thread in threads:
         thread.start()
@@ -120,47 +123,47 @@ def checked(url: str, seed: int, operations: int) -> int:
     try:
         assert [wrong for one in clients for wrong in one.wrong] == []
         assert sum(one.refused for one in clients) > 0
-        told = {offset: what for one in clients for offset, what in one.placed.items()}
-        assert len(told) == sum(len(one.placed) for one in clients)
-        folded = check_log(log, told)
+        acknowledged = {offset: what for one in clients for offset, what in one.placed.items()}
+        assert len(acknowledged) == sum(len(one.placed) for one in clients)
+        folded = check_log(log, acknowledged)
         assert log.counts() == folded.counts()
-        return len(told)
+        return len(acknowledged)
     finally:
-        for store in stores:
+        for store in opened:
             store.close()
         for key in client.scan_iter(f"topolog:[{{]{name}[}}]*", count=1000):
             client.delete(key)
         client.close()
 
 
-def check_log(log: logs.Log, told: dict[int, tuple[str, str]]) -> folding.Fold:
+def check_log(log: logs.Log, acknowledged: dict[int, tuple[str, str]]) -> plain_fold.Fold:
     """Every event in its place, no quota exceeded at any offset, one node for each pod."""
-    fold = folding.Fold()
+    fold = plain_fold.Fold()
     written: dict[int, tuple[str, str]] = {}
     while entries := log.read(fold.offset):
         for entry in entries:
             match entry.event:
                 case events.PodPlaced(pod=pod, node=node):
-                    assert pod.uid not in fold.placements, f"{pod.uid} is promised twice at {entry.offset}"
+                    assert pod.uid not in fold.placements, f"{pod.uid} is placed twice at {entry.offset}"
                     written[entry.offset] = pod.uid, node
                 case events.PlacementReleased(uid=uid):
-                    assert uid in fold.placements, f"{uid} was not promised at {entry.offset}"
+                    assert uid in fold.placements, f"{uid} was not placed at {entry.offset}"
                     written[entry.offset] = uid, ""
                 case _:
                     pass
             fold.apply(entry.event)
             assert max(fold.counts().values(), default=0) <= MOST, f"at offset {entry.offset}"
-    assert written == told
+    assert written == acknowledged
     return fold
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_every_client_was_told_the_truth(store_server: embedded.Server, seed: int) -> None:
+def test_every_reply_to_a_client_was_true(store_server: embedded.Server, seed: int) -> None:
     assert checked(store_server.url, seed, 60) > 60
 
 
 @pytest.mark.campaign
-def test_every_client_was_told_the_truth_for_long() -> None:
+def test_every_reply_to_a_client_was_true_for_long() -> None:
     server = embedded.Server()
     try:
         for seed in range(sizes.first_seed(), sizes.first_seed() + sizes.of("HISTORIES", 50)):
@@ -172,7 +175,7 @@ def test_every_client_was_told_the_truth_for_long() -> None:
 def test_the_check_notices_an_overrun(store_server: embedded.Server) -> None:
     """The same clients without their ceilings."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writing, "placement", _careless)
+        patch.setattr(writers, "placement", _careless)
         with pytest.raises(AssertionError, match="at offset"):
             checked(store_server.url, 0, 60)
 

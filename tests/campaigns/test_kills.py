@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.campaigns import loads, sizes, stacks
-from tests.e2e import processes, waiting
+from tests.support import child_processes, polling
+from tests.support.campaigns import loads, sizes, stacks
 
 # ssl.SSLSocket forgets to close a socket that was reset before the handshake began, as a kill may do it.
 pytestmark = pytest.mark.filterwarnings(
@@ -21,8 +21,8 @@ VICTIMS = ("recorder", "extender", "controller", "server")
 LONGEST = 0.3
 """Seconds for which a process that is ready again is left alone at most."""
 COMPACTION = {"TOPOLOG_COMPACTION_EVENTS": "20000", "TOPOLOG_COMPACTION_KEEP": "1000000000"}
-TOLD_EVERY = 50
-"""Kills after which a run of many says how far it is."""
+REPORT_EVERY = 50
+"""Kills after which a run of many prints its progress."""
 
 
 class Killer:
@@ -42,7 +42,7 @@ class Killer:
                 self._over.wait(self._die.uniform(0.0, LONGEST))
                 self._kill()
                 self.killed += 1
-                if self.killed % TOLD_EVERY == 0:
+                if self.killed % REPORT_EVERY == 0:
                     print(f"{self._victim}: {self.killed} of {times} kills")
         except BaseException as problem:
             self.error = problem
@@ -53,7 +53,7 @@ class Killer:
             self._over.wait(self._die.uniform(0.0, 0.2))
             self._stack.server.start()
             return
-        chosen: tuple[processes.Process, Callable[[], None]]
+        chosen: tuple[child_processes.Process, Callable[[], None]]
         if self._victim == "extender":
             replica = self._die.choice(self._stack.replicas)
             chosen = replica.process, replica.ready
@@ -85,11 +85,11 @@ def kill(folder: pathlib.Path, victims: tuple[str, ...], times: int, seed: int, 
                 raise one.error
         stacks.settled(stack)
         # While the disk is slow a server answers before it has written (two seconds at most): a kill may
-        # lose that, and then it has to be told.
+        # lose that, and then it has to be reported.
         lost = loads.judge(stack.side, stack.store, load, lossy="server" in victims)
         print(
             f"{', '.join(victims)}: killed {times} times each; {len(load.acknowledged)} binds and"
-            f" {len(load.written)} appends acknowledged ({lost} lost and told), {dict(load.counted)},"
+            f" {len(load.written)} appends acknowledged ({lost} lost and reported), {dict(load.counted)},"
             f" {stack.store.log.head().offset} events"
         )
 
@@ -111,7 +111,7 @@ def test_many_kills_of_every_kind_at_once(tmp_path: pathlib.Path) -> None:
 
 def test_what_is_killed_is_dead(tmp_path: pathlib.Path) -> None:
     """Else this would be no campaign."""
-    process = processes.Process("sleeper", ["sleep", "60"], log=tmp_path / "log")
+    process = child_processes.Process("sleeper", ["sleep", "60"], log=tmp_path / "log")
     process.start()
     before = process.pid
     process.kill()
@@ -124,7 +124,7 @@ def test_what_is_killed_is_dead(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.campaign
 def test_a_recorder_that_was_stopped_past_its_lease_writes_nothing(tmp_path: pathlib.Path) -> None:
-    """SIGSTOP of whoever leads until another one does, then SIGCONT."""
+    """SIGSTOP of the leader until another one leads, then SIGCONT."""
     seed, times = sizes.first_seed(), sizes.of("PAUSES", 50)
     with stacks.raised(tmp_path) as stack, contextlib.closing(stack.opened()) as own:
         load = loads.Load(stack.api, stack.side, own, stacks.callers(stack, 1), seed)
@@ -138,11 +138,11 @@ def test_a_recorder_that_was_stopped_past_its_lease_writes_nothing(tmp_path: pat
 
 def pause(stack: stacks.Stack, die: random.Random) -> None:
     log = stack.store.log
-    before = log.standing()
+    before = log.state()
     leader = next(one.process for one in stack.workers["recorder"] if f"_{one.process.pid}_" in before.writer)
     leader.freeze()
     try:
-        waiting.eventually(lambda: log.standing().writer != before.writer, "another one leads", within=30.0)
+        polling.eventually(lambda: log.state().writer != before.writer, "another one leads", within=30.0)
         threading.Event().wait(die.uniform(0.0, 0.5))
     finally:
         leader.thaw()

@@ -1,11 +1,12 @@
-"""The network is parted in every shape, and primaries fail: what is lost is told, and soon all is well."""
+"""Partitions of every shape, and failing primaries: losses are reported, and the state recovers."""
 
 import pathlib
 import random
 
 import pytest
 
-from tests.campaigns import guarding, partitions, promises, sizes
+from tests.support.campaigns import partitions, sentinel_groups, sizes
+from tests.support.simulation import oracle
 
 SHARE = 10
 """Failovers of one set of servers."""
@@ -20,7 +21,7 @@ def part(folder: pathlib.Path, shape: str, seed: int, times: int) -> None:
             healed.append(ground.part(shape))
         ground.field.judged(lossy=False)
     except AssertionError as broken:
-        raise promises.Broken(f"{broken}\n{_repeat(seed, shape, healed)}") from broken
+        raise oracle.Broken(f"{broken}\n{_repeat(seed, shape, healed)}") from broken
     finally:
         ground.close()
     binds = len(ground.field.load.acknowledged)
@@ -29,20 +30,20 @@ def part(folder: pathlib.Path, shape: str, seed: int, times: int) -> None:
 
 def fail(folder: pathlib.Path, seed: int, shapes: list[str]) -> None:
     """Failovers of one set of servers."""
-    ground = guarding.Ground(folder, seed)
+    ground = sentinel_groups.Ground(folder, seed)
     healed: list[float] = []
     try:
         for shape in shapes:
             healed.append(ground.fail(shape))
         lost = ground.field.judged(lossy=True)
     except AssertionError as broken:
-        raise promises.Broken(f"{broken}\n{_repeat(seed, str(shapes), healed)}") from broken
+        raise oracle.Broken(f"{broken}\n{_repeat(seed, str(shapes), healed)}") from broken
     finally:
         ground.close()
     load = ground.field.load
     print(
         f"{len(shapes)} failovers, healed within {max(healed):.1f} s: {len(load.acknowledged)} binds,"
-        f" {lost} of {len(load.written)} acknowledged appends lost and told, {dict(load.counted)}"
+        f" {lost} of {len(load.written)} acknowledged appends lost and reported, {dict(load.counted)}"
     )
 
 
@@ -54,7 +55,7 @@ def _repeat(seed: int, what: str, healed: list[float]) -> str:
 
 
 def test_a_parted_network_heals(tmp_path: pathlib.Path) -> None:
-    part(tmp_path, "everybody and store", sizes.first_seed(), 1)
+    part(tmp_path, "all and store", sizes.first_seed(), 1)
 
 
 @pytest.mark.campaign
@@ -67,6 +68,6 @@ def test_many_partitions(tmp_path: pathlib.Path, shape: str) -> None:
 @pytest.mark.parametrize("number", range(-(-sizes.of("FAILOVERS", 200) // SHARE)))
 def test_many_failovers(tmp_path: pathlib.Path, number: int) -> None:
     seed = sizes.first_seed() + number
-    names = sorted(guarding.SHAPES)
+    names = sorted(sentinel_groups.SHAPES)
     die = random.Random(seed)
     fail(tmp_path, seed, [*names, *(die.choice(names) for _ in range(SHARE - len(names)))])

@@ -1,7 +1,7 @@
 """Three counts of one history: the fold in Python, the counts in Redis, and SQL over what the archive holds.
 
 The history is a recorded cluster trace (TOPOLOG_TRACE): its nodes, and its pods as they come and go. The
-trace does not say where pods ran: that is drawn here, and labels of nodes change now and then.
+trace does not contain where pods ran: that is drawn here, and labels of nodes change now and then.
 """
 
 import csv
@@ -15,8 +15,10 @@ import pytest
 
 from app.domain import events, model, projecting
 from app.simulation import traces
-from app.store import archives, logs, opening
-from tests.campaigns import sizes
+from app.store import stores
+from app.store.checkpoints import archives
+from app.store.log import logs
+from tests.support.campaigns import sizes
 
 EVERY = 1000
 """Events between two comparisons."""
@@ -120,37 +122,37 @@ class Recount:
         return dict(self._base.execute("SELECT key, pods FROM counts"))
 
 
-def compared(store: opening.Store, archive: archives.Archive, folder: Path, most: int) -> tuple[int, int]:
+def compared(store: stores.Store, archive: archives.Archive, folder: Path, most: int) -> tuple[int, int]:
     """How many events there were, and how many comparisons."""
     recount, snapshot, waiting = Recount(), store.follower.catch_up(), list(history(folder, most))
-    told = compared = 0
+    exported = compared = 0
     for start in range(0, len(waiting), _BATCH):
         projection = projecting.Projection(snapshot)
         projection.apply_all(waiting[start : start + _BATCH])
         batch = logs.Batch(events=waiting[start : start + _BATCH], increments=projection.increments)
         store.log.append(batch)
         snapshot = projection.finish()
-        if snapshot.offset - told >= EVERY or snapshot.offset == len(waiting):
-            path = archive.keep_segment(store.log.raws(told, snapshot.offset), store.log.incarnation)
+        if snapshot.offset - exported >= EVERY or snapshot.offset == len(waiting):
+            path = archive.keep_segment(store.log.raws(exported, snapshot.offset), store.log.incarnation)
             recount.take([archives.line(raw) for raw in archive.raws(path)])
-            told, compared = snapshot.offset, compared + 1
-            assert dict(snapshot.counts) == store.log.counts(), f"at offset {told}"
-            assert recount.counts() == store.log.counts(), f"at offset {told}"
+            exported, compared = snapshot.offset, compared + 1
+            assert dict(snapshot.counts) == store.log.counts(), f"at offset {exported}"
+            assert recount.counts() == store.log.counts(), f"at offset {exported}"
     assert store.log.counts()
-    return told, compared
+    return exported, compared
 
 
 @recorded
-def test_three_counts_of_a_recorded_cluster_agree(store: opening.Store, tmp_path: Path) -> None:
+def test_three_counts_of_a_recorded_cluster_agree(store: stores.Store, tmp_path: Path) -> None:
     archive = archives.Archive(tmp_path, store.keys.cluster, lambda: store.log.incarnation)
-    told, times = compared(store, archive, Path(TRACE), 300)
-    assert told > 2000
-    assert times >= told // EVERY
+    exported, times = compared(store, archive, Path(TRACE), 300)
+    assert exported > 2000
+    assert times >= exported // EVERY
 
 
 @recorded
 @pytest.mark.campaign
-def test_three_counts_of_a_whole_recorded_cluster_agree(store: opening.Store, tmp_path: Path) -> None:
+def test_three_counts_of_a_whole_recorded_cluster_agree(store: stores.Store, tmp_path: Path) -> None:
     archive = archives.Archive(tmp_path, store.keys.cluster, lambda: store.log.incarnation)
-    told, times = compared(store, archive, Path(TRACE), sizes.of("TRACE_PODS", 1_000_000))
-    assert times >= told // EVERY
+    exported, times = compared(store, archive, Path(TRACE), sizes.of("TRACE_PODS", 1_000_000))
+    assert times >= exported // EVERY

@@ -1,4 +1,4 @@
-"""The commands that need neither store nor cluster, and how the others say that they need one."""
+"""Commands that need neither store nor cluster, and the errors of the others without one."""
 
 import json
 import pathlib
@@ -8,11 +8,12 @@ import sys
 import pytest
 
 from app import __version__, cli, settings
-from app.store import embedded, opening
-from tests.cli import commands
+from app.store import stores
+from app.store.server import embedded
+from tests.support import commands
 
 
-def test_every_command_has_a_help_that_says_something() -> None:
+def test_every_command_has_a_help_text() -> None:
     done = commands.topolog("--help")
     assert done.returncode == 0
     for name in cli.topolog.list_commands(cli.topolog.make_context("topolog", ["version"])):
@@ -27,7 +28,7 @@ def test_version() -> None:
     assert json.loads(commands.topolog("version", "-o", "json").stdout)["topolog"] == __version__
 
 
-def test_settings_are_shown_as_they_would_be_followed(tmp_path: pathlib.Path) -> None:
+def test_settings_are_shown_with_their_effective_values(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "topolog.yaml"
     file.write_text("cluster: berlin")
     done = commands.topolog(
@@ -55,20 +56,20 @@ def test_one_setting_is_shown_with_its_meaning() -> None:
 @pytest.mark.parametrize(
     "command", ["record", "control", "compact", "audit", "extender", "up", "get nodes", "score -", "settings"]
 )
-def test_a_wrong_setting_stops_every_command(command: str) -> None:
+def test_an_invalid_setting_stops_every_command(command: str) -> None:
     done = commands.topolog(*command.split(), stdin="{}", TOPOLOG_SERVER_PORT="0")
     assert done.returncode == 3
     assert "server.port = 0 (TOPOLOG_SERVER_PORT): must be a whole number from 1 to 65535" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["record", "control", "compact", "audit", "extender", "migrate status"])
-def test_a_process_without_a_store_says_so(command: str) -> None:
+def test_a_process_without_a_store_names_the_setting(command: str) -> None:
     done = commands.topolog(*command.split())
     assert done.returncode == 3
     assert "store.url is not set" in done.stderr
 
 
-def test_plugins_that_cannot_be_followed_are_settings_too() -> None:
+def test_an_unknown_plugin_is_a_settings_error() -> None:
     done = commands.topolog(
         "score", "-", stdin='{"pod": {"name": "p"}}', TOPOLOG_PLUGINS_ENABLED="JobAffinity,Nonsense"
     )
@@ -76,7 +77,7 @@ def test_plugins_that_cannot_be_followed_are_settings_too() -> None:
     assert "Nonsense" in done.stderr
 
 
-def test_a_store_that_is_away_is_exit_code_four(tmp_path: pathlib.Path) -> None:
+def test_an_unavailable_store_is_exit_code_four(tmp_path: pathlib.Path) -> None:
     done = commands.topolog("migrate", "status", TOPOLOG_STORE_URL=f"unix://{tmp_path}/none.sock")
     assert done.returncode == 4
     assert "store is away" in done.stderr
@@ -89,7 +90,7 @@ def test_a_missing_kubeconfig_is_exit_code_five(tmp_path: pathlib.Path) -> None:
     assert str(tmp_path / "none") in done.stderr
 
 
-def test_the_extender_says_in_one_sentence_why_it_cannot_start(tmp_path: pathlib.Path) -> None:
+def test_an_extender_that_cannot_start_reports_one_sentence(tmp_path: pathlib.Path) -> None:
     given = {
         "TOPOLOG_STORE_URL": f"unix://{tmp_path}/none.sock",
         "TOPOLOG_KUBE_KUBECONFIG": f"{tmp_path}/none",
@@ -102,8 +103,8 @@ def test_the_extender_says_in_one_sentence_why_it_cannot_start(tmp_path: pathlib
 
 
 @pytest.mark.scenario("RL-8")
-def test_an_extender_without_its_keystore_ends_with_one_sentence(
-    store: opening.Store, store_server: embedded.Server, cluster: str, tmp_path: pathlib.Path
+def test_an_extender_without_its_keystore_reports_one_sentence(
+    store: stores.Store, store_server: embedded.Server, cluster: str, tmp_path: pathlib.Path
 ) -> None:
     given = {
         "TOPOLOG_CLUSTER": cluster,
@@ -116,14 +117,14 @@ def test_an_extender_without_its_keystore_ends_with_one_sentence(
         "TLS_TRUSTSTORE_PATH": f"{tmp_path}/ca.p12",
         "TLS_TRUSTSTORE_PASSWORD": "p",
     }
-    for environ, told in ((given, "topolog certs"), (given | keystore, f"{tmp_path}/server.p12")):
+    for environ, expected in ((given, "topolog certs"), (given | keystore, f"{tmp_path}/server.p12")):
         done = commands.topolog("extender", **environ)
         assert done.returncode == 3, done.stderr
-        assert told in done.stderr
+        assert expected in done.stderr
         assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
-def test_output_that_nobody_reads_any_more_is_no_traceback() -> None:
+def test_a_closed_pipe_causes_no_traceback() -> None:
     shell = f"{sys.executable} -m app.cli settings --explain | head -1"
     done = subprocess.run(
         ["bash", "-c", shell],
@@ -136,7 +137,7 @@ def test_output_that_nobody_reads_any_more_is_no_traceback() -> None:
     assert done.stderr == ""
 
 
-def test_certificates_are_made_and_renewed_under_the_same_authority(tmp_path: pathlib.Path) -> None:
+def test_certificates_are_created_and_renewed_under_the_same_ca(tmp_path: pathlib.Path) -> None:
     done = commands.topolog("certs", str(tmp_path / "c"), "--host", "extender.example", "-o", "json")
     first = json.loads(done.stdout)
     assert first["caKept"] is False
@@ -156,7 +157,7 @@ def test_certificates_are_made_and_renewed_under_the_same_authority(tmp_path: pa
     assert len(refused.stderr.splitlines()) == 1
 
 
-def test_certificates_need_a_host_that_is_one(tmp_path: pathlib.Path) -> None:
+def test_certificates_need_a_valid_host(tmp_path: pathlib.Path) -> None:
     assert commands.topolog("certs", str(tmp_path)).returncode == 2
     done = commands.topolog("certs", str(tmp_path), "--host", "https://x")
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""The demo, with a smaller crowd: its scenes come out as they say, and what does not is told and counted."""
+"""The demo with a smaller cluster: every result is as expected, and one that is not is reported."""
 
 import functools
 import pathlib
@@ -12,12 +12,13 @@ import click.testing
 import pytest
 
 from app import cli
-from app.simulation import apiservers, demo, scenes, stages, traces
+from app.simulation import demo, scenes, stages, traces
+from app.simulation.apiserver import apiservers
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> pathlib.Path:
-    """Play with few nodes and pods; the folder that everything temporary is made in."""
+    """Reduce the number of nodes and pods; return the directory of all temporary files."""
     generate = traces.generate
     monkeypatch.setattr(traces, "generate", lambda: generate(nodes=300, pods=240))
     monkeypatch.setattr(demo, "run", functools.partial(demo.run, pods=240))
@@ -30,11 +31,11 @@ def played() -> click.testing.Result:
     return click.testing.CliRunner().invoke(cli.topolog, ["demo"], catch_exceptions=False)
 
 
-def test_every_scene_comes_out_as_it_says_and_nothing_is_left_behind(small: pathlib.Path) -> None:
+def test_every_scene_has_the_expected_results_and_all_files_are_removed(small: pathlib.Path) -> None:
     done = played()
     assert done.exit_code == 0, done.output
     assert "WRONG" not in done.output
-    for title in ("003/1 soft", "003/2 hard", "001 nodes", "000 a job", "at scale"):
+    for title in ("soft quotas", "hard quotas", "priority by node label", "a job of eight", "at scale"):
         assert title in done.output
     assert "pods placed" in done.output
     assert "What would let it fit" in done.output
@@ -42,21 +43,19 @@ def test_every_scene_comes_out_as_it_says_and_nothing_is_left_behind(small: path
     assert list(small.iterdir()) == []
 
 
-def test_an_outcome_that_is_not_what_the_scene_says_is_exit_code_one(
-    small: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unexpected_result_is_exit_code_one(small: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(stage: stages.Stage) -> Iterator[scenes.Outcome]:
-        """A scene that goes wrong."""
+        """A scene with an unexpected result."""
         yield scenes.Outcome("wrong scene", "nodes known", "7", str(len(stage.server.objects.all("nodes"))))
 
-    monkeypatch.setattr(scenes, "STORIES", (wrong,))
+    monkeypatch.setattr(scenes, "SCENES", (wrong,))
     done = played()
     assert done.exit_code == 1
     assert "WRONG nodes known: 0  (expected: 7)" in done.output
     assert list(small.iterdir()) == []
 
 
-def test_what_is_kept_ends_with_topolog_and_says_how(tmp_path: pathlib.Path) -> None:
+def test_with_keep_the_demo_ends_when_topolog_exits_and_shows_its_log(tmp_path: pathlib.Path) -> None:
     (tmp_path / "topolog.log").write_text("topolog up: stopped\n")
     for name in ("ca.crt", "viewer.crt", "viewer.key"):
         (tmp_path / name).touch()
@@ -67,13 +66,22 @@ def test_what_is_kept_ends_with_topolog_and_says_how(tmp_path: pathlib.Path) -> 
             demo.until_interrupted(stage)
 
 
-def test_a_stage_that_does_not_come_up_is_one_sentence(
+def test_a_stage_that_fails_to_start_is_one_sentence(
     small: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fallen() -> NoReturn:
         raise stages.StageFailed("topolog up ended with exit code 4")
 
-    monkeypatch.setattr(stages, "raised", fallen)
+    monkeypatch.setattr(stages, "open_stage", fallen)
     done = played()
     assert done.exit_code == 1
-    assert "the demo stopped: topolog up ended with exit code 4" in done.output
+    assert "the demo failed: topolog up ended with exit code 4" in done.output
+
+
+def test_a_trace_that_cannot_be_read_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOPOLOG_TRACE", "/nowhere")
+    done = played()
+    assert done.exit_code == 1
+    sentence = " ".join(done.output.split())
+    assert "the demo failed: /nowhere/openb_node_list_all_node.csv: No such file or directory" in sentence
+    assert "TOPOLOG_TRACE must name a folder" in sentence

@@ -1,4 +1,4 @@
-"""``topolog up`` as people run it: beside a simulated API server, real processes, real mTLS, one Ctrl-C."""
+"""``topolog up`` against a simulated API server: real processes, real mTLS, one Ctrl-C."""
 
 import json
 import os
@@ -15,8 +15,8 @@ from typing import IO
 
 import pytest
 
-from app.simulation import apiservers
-from tests.cli import commands
+from app.simulation.apiserver import apiservers
+from tests.support import child_processes, commands
 
 
 @pytest.fixture
@@ -29,25 +29,19 @@ def kubeconfig(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def free_ports() -> tuple[int, int]:
-    """One port, and the first of five in a row, all free a moment ago."""
-    for first in range(21_000 + os.getpid() % 4_000, 29_000, 7):
-        try:
-            for port in range(first, first + 6):
-                socket.create_server(("127.0.0.1", port)).close()
-        except OSError:
-            continue
-        return first + 5, first
-    raise AssertionError("no free ports")
+    """A free port, and the first of five consecutive free ports."""
+    first = child_processes.free_port(row=6)
+    return first + 5, first
 
 
 def members(lines: list[str]) -> dict[str, int]:
-    """Name -> pid of what was said to be started."""
+    """Name -> pid of the processes reported as started."""
     started = [line.split() for line in lines if " started (pid " in line]
     return {words[-4]: int(words[-1].rstrip(")")) for words in started}
 
 
 def alive(pid: int) -> bool:
-    """Whether there is such a process."""
+    """Whether the process exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -55,7 +49,7 @@ def alive(pid: int) -> bool:
     return True
 
 
-def test_a_port_that_is_taken_and_a_killed_extender_end_nothing(
+def test_a_health_port_in_use_and_a_killed_extender_stop_no_other_process(
     kubeconfig: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     port, health = free_ports()
@@ -81,7 +75,7 @@ def test_a_port_that_is_taken_and_a_killed_extender_end_nothing(
             master = members(lines)["extender"]
             os.kill(master, signal.SIGKILL)
             lines += until(up.stderr, "topolog up: extender started")
-            # The one that follows has the ports of the one that was killed.
+            # The restarted extender uses the same ports.
             until_ready(health)
             up.send_signal(signal.SIGINT)
             lines += up.stderr
@@ -90,16 +84,16 @@ def test_a_port_that_is_taken_and_a_killed_extender_end_nothing(
             watchdog.cancel()
             up.kill()
             up.stderr.close()
-    told = "".join(lines)
-    assert code == 0, told
-    assert "topolog up: extender was killed by SIGKILL; it is started again" in told
-    assert f"topolog up: recorder found its health port {health + 1} taken; from now on it is" in told
+    output = "".join(lines)
+    assert code == 0, output
+    assert "topolog up: extender was killed by SIGKILL; restarting in" in output
+    assert f"topolog up: recorder cannot use health port {health + 1}, which is in use; it now uses" in output
     assert sum("extender started" in line for line in lines) == 2
-    assert not any("extender ended" in line for line in lines)
+    assert not any("extender exited" in line for line in lines)
 
 
 def until(stream: IO[str], beginning: str) -> list[str]:
-    """The lines up to one that begins so."""
+    """The lines up to the first with this beginning."""
     lines: list[str] = []
     for line in stream:
         lines.append(line)
@@ -118,7 +112,7 @@ def until_ready(port: int) -> None:
             time.sleep(0.05)
 
 
-def test_one_command_runs_it_all_and_one_interrupt_ends_it(
+def test_one_command_runs_all_processes_and_an_interrupt_stops_them(
     kubeconfig: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     port, health = free_ports()
@@ -136,7 +130,7 @@ def test_one_command_runs_it_all_and_one_interrupt_ends_it(
         text=True,
     )
     assert up.stderr is not None
-    # A process that never gets ready must not hang the test.
+    # A process that never becomes ready must not hang the test.
     watchdog = threading.Timer(90, up.kill)
     watchdog.start()
     lines: list[str] = []
@@ -153,13 +147,13 @@ def test_one_command_runs_it_all_and_one_interrupt_ends_it(
         watchdog.cancel()
         up.kill()
         up.stderr.close()
-    told = "".join(lines)
-    assert code == 0, told
-    assert asked.returncode == 0, asked.stderr + told
+    output = "".join(lines)
+    assert code == 0, output
+    assert asked.returncode == 0, asked.stderr + output
     assert [node["name"] for node in json.loads(asked.stdout)["items"]] == ["n1"]
-    # Is nobody left behind, and nothing that only looked like an end?
+    # No process is left, and none exited with a traceback.
     started = members(lines)
     assert set(started) == {"recorder", "controller", "compactor", "auditor", "extender"}
     assert not any(alive(pid) for pid in started.values())
-    assert "Traceback" not in told
-    assert told.endswith("topolog up: stopped\n")
+    assert "Traceback" not in output
+    assert output.endswith("topolog up: stopped\n")

@@ -1,7 +1,4 @@
-"""The files in deploy/ keep what a cluster's administrator may expect of them.
-
-Whether an API server takes them is shown in tests/e2e; here they are only read.
-"""
+"""Checks of the manifests in deploy/, without an API server; tests/e2e applies them to one."""
 
 import configparser
 import json
@@ -12,7 +9,7 @@ import pytest
 
 import app
 from app import settings
-from tests.deploy import manifests
+from tests.support import manifests
 
 ROOT = manifests.DEPLOY.parent
 
@@ -26,7 +23,7 @@ DEPLOYMENTS = [
 ]
 FILES = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in manifests.files()]
 
-# All that any process of Topolog may do, and where: the whole list.
+# The complete list of permissions of all processes.
 READ = ["get", "list", "watch"]
 ALLOWED = {
     ("ClusterRole", "topolog-recorder"): [
@@ -60,7 +57,7 @@ ALLOWED = {
         (["coordination.k8s.io"], ["leases"], ["get", "update"], ["topolog-scheduler"]),
     ],
 }
-# What is bound besides: Kubernetes' own roles, to the scheduler of the sidecar.
+# Roles of Kubernetes that are bound to the sidecar's scheduler.
 BORROWED = {
     ("ClusterRole", "system:kube-scheduler", "topolog-scheduler"),
     ("ClusterRole", "system:volume-scheduler", "topolog-scheduler"),
@@ -94,11 +91,11 @@ def test_every_file_is_used(path: pathlib.Path) -> None:
     assert path in used or path in kustomizations or path.parent == schedulers
 
 
-# Rights
+# Permissions
 
 
 @pytest.mark.scenario("LX-13")
-def test_rights_are_those_of_the_list() -> None:
+def test_permissions_are_exactly_those_of_the_list() -> None:
     found = {
         (kind, role["metadata"]["name"]): [
             (
@@ -116,7 +113,7 @@ def test_rights_are_those_of_the_list() -> None:
 
 
 @pytest.mark.scenario("LX-13")
-def test_each_process_has_its_own_rights_alone() -> None:
+def test_each_process_has_only_its_permissions() -> None:
     found = {
         (binding["roleRef"]["kind"], binding["roleRef"]["name"], subject["name"])
         for kind in ("ClusterRoleBinding", "RoleBinding")
@@ -126,7 +123,7 @@ def test_each_process_has_its_own_rights_alone() -> None:
     assert found == {(kind, name, name) for kind, name in ALLOWED} | BORROWED
 
 
-def test_every_account_is_there_and_used() -> None:
+def test_every_account_exists_and_is_used() -> None:
     accounts = {each["metadata"]["name"] for each in manifests.objects("ServiceAccount")}
     assert {pod["serviceAccountName"] for _, pod in manifests.pods()} == accounts
 
@@ -142,15 +139,15 @@ def test_two_extenders_never_share_a_node() -> None:
     (term,) = pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert term["topologyKey"] == "kubernetes.io/hostname"
     assert term["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
-    # On two nodes a third pod would find no place during an update.
+    # On two nodes a third pod could not be scheduled during an update.
     assert extender["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
 
 
 @pytest.mark.parametrize("part", ["recorder", "controller"])
-def test_of_each_worker_one_stands_by_under_a_lease_that_it_may_hold(part: str) -> None:
+def test_workers_have_a_standby_and_permission_for_their_lease(part: str) -> None:
     worker = manifests.one("Deployment", f"topolog-{part}")
     assert worker["spec"]["replicas"] == 2
-    # The new one stands by before the old one gives its Lease up.
+    # The new replica is on standby before the old one releases its Lease.
     assert worker["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
     pod = worker["spec"]["template"]
     (term,) = pod["spec"]["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
@@ -159,7 +156,7 @@ def test_of_each_worker_one_stands_by_under_a_lease_that_it_may_hold(part: str) 
     defaults = {each.name: each.default for each in settings.describe()}
     role = manifests.one("Role", f"topolog-{part}", "rbac")
     assert role["rules"][1]["resourceNames"] == [defaults[f"election.{part}"]]
-    assert defaults["election.namespace"] == ""  # the pod's own, where the Role is
+    assert defaults["election.namespace"] == ""  # the pod's namespace, which has the Role
 
 
 @pytest.mark.scenario("RL-11")
@@ -171,7 +168,7 @@ def test_a_drain_leaves_one_extender() -> None:
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS)
-def test_a_deployment_selects_its_own_pods_alone(deployment: manifests.Object) -> None:
+def test_a_deployment_selects_only_its_pods(deployment: manifests.Object) -> None:
     spec = deployment["spec"]
     assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
     assert spec["selector"]["matchLabels"] == deployment["metadata"]["labels"]
@@ -191,12 +188,12 @@ def test_probes_need_no_certificate(container: manifests.Object) -> None:
     if container["image"] == "topolog":
         assert (name, ports[name]) == ("health", 8081)
         assert all("scheme" not in probe for probe in probes.values())
-    else:  # kube-scheduler tells its health to anybody, but only over TLS
+    else:  # kube-scheduler serves its health without authentication, but over TLS
         assert (name, ports[name]) == ("scheduler", 10259)
         assert {probe["scheme"] for probe in probes.values()} == {"HTTPS"}
 
 
-def test_ports_are_those_of_the_settings() -> None:
+def test_ports_match_the_settings() -> None:
     defaults = {each.name: each.default for each in settings.describe()}
     extender = dict(manifests.containers())["topolog-extender/extender"]
     ports = {port["name"]: port["containerPort"] for port in extender["ports"]}
@@ -205,7 +202,7 @@ def test_ports_are_those_of_the_settings() -> None:
 
 @pytest.mark.scenario("RL-11")
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_containers_may_do_nothing(container: manifests.Object) -> None:
+def test_containers_have_no_privileges(container: manifests.Object) -> None:
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
@@ -216,7 +213,7 @@ def test_containers_may_do_nothing(container: manifests.Object) -> None:
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS)
-def test_pods_are_nobody(deployment: manifests.Object) -> None:
+def test_pods_run_as_non_root(deployment: manifests.Object) -> None:
     pod = deployment["spec"]["template"]["spec"]
     security = pod["securityContext"]
     assert security["runAsNonRoot"] is True
@@ -224,7 +221,7 @@ def test_pods_are_nobody(deployment: manifests.Object) -> None:
     assert security["seccompProfile"] == {"type": "RuntimeDefault"}
     assert not any(pod.get(name) for name in ("hostNetwork", "hostPID", "hostIPC"))
     assert all("hostPath" not in volume for volume in pod["volumes"])
-    # TOPOLOG_EXTENDER_PORT and its kind, which every pod would get for the Service, are no settings.
+    # Service variables such as TOPOLOG_EXTENDER_PORT are not settings.
     assert pod["enableServiceLinks"] is False
 
 
@@ -235,7 +232,7 @@ def test_pods_are_nobody(deployment: manifests.Object) -> None:
 @pytest.mark.parametrize("container", OF_TOPOLOG)
 def test_secrets_come_from_secrets(container: manifests.Object) -> None:
     given = {each["name"]: each for each in container["env"]}
-    reference = given["TOPOLOG_STORE_URL"]["valueFrom"]["secretKeyRef"]  # a URL holds a password
+    reference = given["TOPOLOG_STORE_URL"]["valueFrom"]["secretKeyRef"]  # the URL contains a password
     assert reference["name"] == "topolog-store"
     user = "migrator" if container["name"] == "migrate" else container["name"]
     assert reference["key"] == f"{user}-url"
@@ -245,17 +242,17 @@ def test_secrets_come_from_secrets(container: manifests.Object) -> None:
 
 
 @pytest.mark.parametrize("container", OF_TOPOLOG)
-def test_what_is_set_is_a_setting(container: manifests.Object) -> None:
+def test_only_known_settings_are_set(container: manifests.Object) -> None:
     known = {each.env for each in settings.describe()}
     assert {each["name"] for each in container["env"]} <= known
     assert manifests.one("ConfigMap", "topolog")["data"].keys() <= known
 
 
-def test_no_secret_is_kept_here() -> None:
+def test_the_manifests_contain_no_secret() -> None:
     assert manifests.objects("Secret") == []
 
 
-def test_files_lie_where_they_are_mounted() -> None:
+def test_tls_settings_match_the_mounted_files() -> None:
     extender = dict(manifests.containers())["topolog-extender/extender"]
     (mounted,) = [each["mountPath"] for each in extender["volumeMounts"] if each["name"] == "tls"]
     set_to = {each["name"]: each["value"] for each in extender["env"] if "value" in each}
@@ -283,7 +280,7 @@ def test_kube_scheduler_calls_the_extender(variant: str) -> None:
 
 
 @pytest.mark.scenario("LX-13")
-def test_a_kube_scheduler_of_old_calls_the_extender() -> None:
+def test_a_kube_scheduler_before_1_23_calls_the_extender() -> None:
     policy = json.loads((manifests.DEPLOY / "scheduler" / "scheduler-policy.json").read_text())
     assert (policy["kind"], policy["apiVersion"]) == ("Policy", "v1")
     (extender,) = policy["extenders"]
@@ -295,14 +292,14 @@ def test_a_kube_scheduler_of_old_calls_the_extender() -> None:
 def _check_extender(extender: manifests.Object) -> None:
     verbs = {name: extender[f"{name}Verb"] for name in ("filter", "prioritize", "bind", "preempt")}
     assert verbs == {name: name for name in verbs}
-    assert extender["urlPrefix"].startswith("https://")  # enableHTTPS alone does not make it so
+    assert extender["urlPrefix"].startswith("https://")  # enableHTTPS alone is not enough
     assert extender["enableHTTPS"] is True
     assert extender["nodeCacheCapable"] is True
     assert extender["ignorable"] is False
     assert extender["weight"] > 0
     tls = extender["tlsConfig"]
     assert tls.pop("insecure", False) is False
-    # Data would stand in the scheduler's log, and would never be read again.
+    # Inline data would appear in the scheduler's log and never be reloaded.
     assert tls.keys() == {"serverName", "caFile", "certFile", "keyFile"}
 
 
@@ -320,7 +317,7 @@ def test_the_sidecar_is_in_the_extenders_pod() -> None:
         pathlib.PurePath(extender["tlsConfig"][f"{name}File"]).parent for name in ("ca", "cert", "key")
     } == {pathlib.PurePath(mounts["scheduler-tls"])}
     assert f"--config={mounts['scheduler']}/kube-scheduler.yaml" in scheduler["args"]
-    # The Lease that it is to hold is the one that it may hold.
+    # The Role permits the configured Lease.
     role = manifests.one("Role", "topolog-scheduler", "overlays/sidecar")
     assert role["rules"][1]["resourceNames"] == [config["leaderElection"]["resourceName"]]
     assert role["metadata"]["namespace"] == config["leaderElection"]["resourceNamespace"]
@@ -329,7 +326,7 @@ def test_the_sidecar_is_in_the_extenders_pod() -> None:
 # Networks
 
 
-def test_every_pod_is_closed_but_for_what_is_named() -> None:
+def test_every_pod_denies_all_traffic_except_the_named_ports() -> None:
     whole = manifests.one("NetworkPolicy", "topolog")["spec"]
     assert whole["policyTypes"] == ["Ingress", "Egress"]
     for deployment in manifests.objects("Deployment", "base"):
@@ -337,11 +334,11 @@ def test_every_pod_is_closed_but_for_what_is_named() -> None:
         assert whole["podSelector"]["matchLabels"].items() <= labels.items()
     (rule,) = manifests.one("NetworkPolicy", "topolog-extender")["spec"]["ingress"]
     assert [each["port"] for each in rule["ports"]] == ["https"]
-    assert rule["from"], "an empty list would let everybody in"
+    assert rule["from"], "an empty list would allow all sources"
 
 
 @pytest.mark.parametrize("name", ["topolog-extender", "topolog-health"])
-def test_services_lead_to_named_ports(name: str) -> None:
+def test_services_target_named_ports(name: str) -> None:
     service = manifests.one("Service", name)["spec"]
     reached = [
         container
@@ -362,12 +359,12 @@ def test_images_are_named_without_a_registry() -> None:
     assert {each["image"] for _, each in manifests.containers()} == {"topolog", "kube-scheduler"}
 
 
-def test_the_image_is_of_this_version() -> None:
+def test_the_image_has_the_current_version() -> None:
     (base,) = manifests.documents(manifests.DEPLOY / "base" / "kustomization.yaml")
     assert base["images"] == [{"name": "topolog", "newTag": app.__version__}]
 
 
-def test_the_image_holds_exact_versions() -> None:
+def test_the_image_pins_exact_versions() -> None:
     pinned = _pins(manifests.DEPLOY / "requirements.lock")
     everywhere = _pins(ROOT / "requirements.lock")
     text = (manifests.DEPLOY / "requirements.lock").read_text()
@@ -375,11 +372,11 @@ def test_the_image_holds_exact_versions() -> None:
     assert len(exact) == len(pinned)
     assert {name: version for name, version in pinned.items() if everywhere.get(name) != version} == {}
     assert "pytest" not in pinned
-    # Options here would point to somebody's own index.
+    # Options here would point to a private index.
     assert not re.search(r"^-|://", text, re.MULTILINE)
 
 
-def test_the_image_holds_every_dependency() -> None:
+def test_the_image_contains_every_dependency() -> None:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     lines = config["options"]["install_requires"].split("\n")
@@ -387,7 +384,7 @@ def test_the_image_holds_every_dependency() -> None:
     assert wanted <= _pins(manifests.DEPLOY / "requirements.lock").keys()
 
 
-def test_the_image_runs_as_nobody() -> None:
+def test_the_image_runs_as_non_root() -> None:
     lines = (manifests.DEPLOY / "Dockerfile").read_text().splitlines()
     security = manifests.one("Deployment", "topolog-extender")["spec"]["template"]["spec"]["securityContext"]
     assert f"USER {security['runAsUser']}:{security['runAsGroup']}" in lines

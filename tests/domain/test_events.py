@@ -1,9 +1,9 @@
-"""What single events do to a snapshot beyond pods, nodes and policies: lists, losses, flags, versions."""
+"""Events other than observations: lists, losses, flags, repairs, and the versions of all subjects."""
 
 import pytest
 
-from app.domain import counting, events, model, projecting, snapshots
-from app.kube import kinds
+from app.domain import counters, event_subjects, events, model, projecting, snapshots
+from app.kube.watch import kinds
 
 POD = model.Pod(uid="u1", namespace="blue", name="one", labels={"app": "a"})
 
@@ -20,7 +20,7 @@ def lost(*relisting: str) -> events.StoreRewound:
     return events.StoreRewound("former", 1, 2, "a test", relisting=relisting)
 
 
-def test_the_last_list_of_a_kind_is_known() -> None:
+def test_a_snapshot_holds_the_last_list_of_each_kind() -> None:
     snapshot = after(listed("pods", "5"), listed("nodes", "6"), listed("pods", "9"))
     assert dict(snapshot.listed) == {"pods": "9", "nodes": "6"}
 
@@ -28,7 +28,7 @@ def test_the_last_list_of_a_kind_is_known() -> None:
 @pytest.mark.parametrize(
     "doubt", [lost("pods", "nodes"), events.StoreRestarted(by="me", before="a", after="b")]
 )
-def test_after_a_loss_everything_is_to_be_listed_until_it_is(doubt: events.AnyEvent) -> None:
+def test_after_a_loss_every_kind_is_unlisted_until_it_is_listed(doubt: events.AnyEvent) -> None:
     before = after(listed("pods", "5"), doubt)
     assert dict(before.listed) == {}
     assert before.unlisted == model.KINDS
@@ -37,12 +37,12 @@ def test_after_a_loss_everything_is_to_be_listed_until_it_is(doubt: events.AnyEv
     assert snapshot.unlisted == {"nodes", "workloadpolicies"}
 
 
-def test_in_a_new_log_every_kind_that_is_watched_is_still_to_be_listed() -> None:
+def test_in_a_new_log_every_watched_kind_is_unlisted() -> None:
     assert snapshots.empty().unlisted == {kind.name for kind in kinds.ALL} == model.KINDS
     assert after(*(listed(kind, "1") for kind in model.KINDS)).unlisted == frozenset()
 
 
-def test_the_last_word_on_a_flag_holds() -> None:
+def test_the_last_setting_of_a_flag_applies() -> None:
     set_ = [model.Flag(name="v", value="1"), model.Flag(name="s", value="1"), model.Flag(name="v", value="0")]
     snapshot = after(*(events.FlagSet(flag=flag) for flag in set_))
     assert {name: flag.value for name, flag in snapshot.flags.items()} == {"v": "0", "s": "1"}
@@ -72,8 +72,8 @@ def test_versions_are_offsets_of_the_last_event_and_end_with_their_subject() -> 
     assert dict(after(*seen, *gone).versions) == {"policies:blue": 7, "kind:pods": 5}
 
 
-def test_a_name_belongs_to_the_pod_that_came_last() -> None:
-    """Though the former one is still heard of, as it is while it ends."""
+def test_a_name_belongs_to_the_latest_pod() -> None:
+    """Even if events about the former pod still arrive, as they do while it terminates."""
     former, latter = POD, model.Pod(uid="u2", namespace="blue", name="one")
     ending = model.Pod(uid="u1", namespace="blue", name="one", terminating=True)
     snapshot = after(*(events.PodSeen(pod=pod) for pod in (former, latter, ending)))
@@ -82,15 +82,15 @@ def test_a_name_belongs_to_the_pod_that_came_last() -> None:
     assert dict(projecting.project(snapshot, end).names) == {POD.key: "u2"}
 
 
-def test_views_that_were_repaired_are_moved_or_ended_as_told() -> None:
+def test_a_repair_of_views_moves_or_ends_the_subjects_it_names() -> None:
     before = after(events.NodeSeen(node=model.Node(name="n", uid="1")))
-    repaired = events.ViewsRepaired(by="auditor", counts={}, moved=("node:n",), ended=("pod:nobody",))
+    repaired = events.ViewsRepaired(by="auditor", counts={}, moved=("node:n",), ended=("pod:missing",))
     snapshot = projecting.project(before, repaired)
     assert snapshot.versions.get("node:n") == 2
-    assert "pod:nobody" not in snapshot.versions
-    assert projecting.ends(repaired, "pod:nobody")
-    assert not projecting.ends(repaired, "node:n")
+    assert "pod:missing" not in snapshot.versions
+    assert event_subjects.ends(repaired, "pod:missing")
+    assert not event_subjects.ends(repaired, "node:n")
 
 
-def test_whoever_places_a_pod_must_have_known_the_pod_the_node_and_the_policies() -> None:
-    assert counting.footprint(POD, "n") == ("pod:u1", "node:n", "policies:blue")
+def test_a_placement_depends_on_the_pod_the_node_and_the_policies() -> None:
+    assert counters.footprint(POD, "n") == ("pod:u1", "node:n", "policies:blue")

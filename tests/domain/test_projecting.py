@@ -1,6 +1,6 @@
-"""The fold: whatever happened, every index equals what the facts say.
+"""The fold of the log: after any history, every index equals a recomputation from the facts.
 
-Not here: that the counts in Redis equal this fold (tests/store/test_machine.py).
+Not here: that the counts in Redis equal this fold (tests/store/log/test_machine.py).
 """
 
 import msgspec
@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.domain import events, model, projecting, snapshots
-from tests.domain import generating, recomputing
+from tests.support.decisions import recomputation, strategies
 
 POD = model.Pod(uid="u1", namespace="blue", name="one", labels={"app": "a"})
 
@@ -17,18 +17,18 @@ def empty() -> snapshots.Snapshot:
     return snapshots.empty(indexed=("app", "job"), incarnation="i")
 
 
-@given(generating.histories)
-@example(generating.life())
+@given(strategies.histories)
+@example(strategies.life())
 @settings(max_examples=300, deadline=None)
 def test_every_index_equals_a_recomputation_at_every_offset(history: list[events.AnyEvent]) -> None:
     snapshot = empty()
     for event in history:
         snapshot = projecting.project(snapshot, event)
-        assert recomputing.kept(snapshot) == recomputing.derived(snapshot)
+        assert recomputation.kept(snapshot) == recomputation.derived(snapshot)
     assert snapshot.offset == len(history)
 
 
-@given(generating.histories, st.data())
+@given(strategies.histories, st.data())
 @settings(max_examples=200, deadline=None)
 def test_a_fold_in_pieces_equals_the_fold_at_once(
     history: list[events.AnyEvent], data: st.DataObject
@@ -36,7 +36,7 @@ def test_a_fold_in_pieces_equals_the_fold_at_once(
     cut = data.draw(st.integers(0, len(history)))
     at_once = projecting.project_all(empty(), history)
     in_pieces = projecting.project_all(projecting.project_all(empty(), history[:cut]), history[cut:])
-    assert recomputing.kept(in_pieces) == recomputing.kept(at_once)
+    assert recomputation.kept(in_pieces) == recomputation.kept(at_once)
     assert dict(in_pieces.versions) == dict(at_once.versions)
     assert (in_pieces.pods, in_pieces.placements, in_pieces.flags) == (
         at_once.pods,
@@ -56,8 +56,8 @@ NAMED_BY_SIGHTS = [events.PodSeen(pod=POD), events.PodSeen(pod=OTHER), events.Po
 NAMED_BY_A_PROMISE = [events.PodSeen(pod=POD), events.PodPlaced(pod=OTHER, node="n0")]
 
 
-@given(st.one_of(generating.histories, generating.crowds))
-@example(generating.life())
+@given(st.one_of(strategies.histories, strategies.crowds))
+@example(strategies.life())
 @example(BOUND_AND_NOT)
 @example(GONE_WHEN_KNOWN)
 @example(GONE_WHEN_JUST_SEEN)
@@ -65,31 +65,31 @@ NAMED_BY_A_PROMISE = [events.PodSeen(pod=POD), events.PodPlaced(pod=OTHER, node=
 @example(NAMED_BY_A_PROMISE)
 @settings(max_examples=200, deadline=None)
 def test_a_run_is_folded_as_its_events_one_by_one(history: list[events.AnyEvent]) -> None:
-    """Sights that come to nothing are passed over: nothing shows it, not even where pods share a name."""
-    history = [generating.namesake(event) for event in history]
+    """Observations without effect are skipped; the result does not show it, even if pods share a name."""
+    history = [strategies.namesake(event) for event in history]
     one_by_one = empty()
     for event in history:
         one_by_one = projecting.project(one_by_one, event)
     at_once = projecting.project_all(empty(), history)
-    assert recomputing.kept(at_once) == recomputing.kept(one_by_one)
+    assert recomputation.kept(at_once) == recomputation.kept(one_by_one)
     assert at_once.offset == one_by_one.offset
     for index in ("pods", "placements", "versions", "counts", "names", "waiting", "nominated", "flags"):
         assert dict(getattr(at_once, index)) == dict(getattr(one_by_one, index)), index
 
 
-@given(generating.histories, generating.histories)
+@given(strategies.histories, strategies.histories)
 @settings(max_examples=100, deadline=None)
 def test_a_projection_leaves_its_start_alone(
     history: list[events.AnyEvent], more: list[events.AnyEvent]
 ) -> None:
     start = projecting.project_all(empty(), history)
-    before = recomputing.kept(start)
+    before = recomputation.kept(start)
     projecting.project_all(start, more)
-    assert recomputing.kept(start) == before
+    assert recomputation.kept(start) == before
 
 
-@given(generating.histories, generating.histories)
-@example([], generating.life())
+@given(strategies.histories, strategies.histories)
+@example([], strategies.life())
 @settings(max_examples=200, deadline=None)
 def test_increments_are_the_difference_of_the_counts(
     history: list[events.AnyEvent], more: list[events.AnyEvent]
@@ -111,7 +111,7 @@ def test_nodes_that_did_not_change_are_the_same_object() -> None:
     assert after.nodes is before.nodes
 
 
-# -- promises: released on evidence, never otherwise ---------------------------------------
+# -- placements ----------------------------------------------------------------------------
 
 
 def placed() -> snapshots.Snapshot:
@@ -125,32 +125,32 @@ def bound(node: str) -> events.PodSeen:
     )
 
 
-def test_a_promise_moves_the_pod_before_the_watch_does() -> None:
+def test_a_placement_moves_the_pod_before_the_watch_does() -> None:
     snapshot = placed()
     assert snapshot.node_of("u1") == "n0"
     assert [pod.uid for pod in snapshot.on("n0")] == ["u1"]
     assert not snapshot.waiting
 
 
-def test_the_sight_of_the_bound_pod_confirms_the_promise() -> None:
+def test_the_bound_pod_confirms_the_placement() -> None:
     snapshot = projecting.project(placed(), bound("n0"))
     assert not snapshot.placements
     assert snapshot.node_of("u1") == "n0"
 
 
-def test_a_pod_seen_elsewhere_ends_the_promise() -> None:
+def test_a_pod_bound_elsewhere_ends_the_placement() -> None:
     snapshot = projecting.project(placed(), bound("n1"))
     assert not snapshot.placements
     assert not list(snapshot.on("n0"))
     assert [pod.uid for pod in snapshot.on("n1")] == ["u1"]
 
 
-def test_a_pod_seen_unbound_keeps_the_promise() -> None:
+def test_an_unbound_pod_keeps_the_placement() -> None:
     snapshot = projecting.project(placed(), events.PodSeen(pod=POD))
     assert snapshot.node_of("u1") == "n0"
 
 
-def test_a_released_pod_waits_again() -> None:
+def test_a_released_pod_is_pending_again() -> None:
     event = events.PlacementReleased(
         uid="u1", namespace="blue", name="one", node="n0", reason="refused", cause="refused"
     )
@@ -159,17 +159,17 @@ def test_a_released_pod_waits_again() -> None:
     assert "u1" in snapshot.waiting
 
 
-def test_nothing_is_left_of_a_pod_that_is_gone() -> None:
+def test_a_deleted_pod_leaves_no_trace_in_any_index() -> None:
     snapshot = projecting.project(placed(), GONE)
     assert (dict(snapshot.pods), dict(snapshot.placements), dict(snapshot.names)) == ({}, {}, {})
     assert not list(snapshot.on("n0"))
 
 
-def test_a_name_stays_with_the_pod_that_came_last() -> None:
-    sights = [POD, OTHER, msgspec.structs.replace(POD, labels={"app": "b"})]
+def test_a_name_stays_with_the_latest_pod() -> None:
+    observations = [POD, OTHER, msgspec.structs.replace(POD, labels={"app": "b"})]
     snapshot = empty()
-    for sight in sights:
-        snapshot = projecting.project(snapshot, events.PodSeen(pod=sight))
+    for observed in observations:
+        snapshot = projecting.project(snapshot, events.PodSeen(pod=observed))
     found = snapshot.pod_named("blue", "one")
     assert found is not None
     assert found.uid == "u2"

@@ -1,8 +1,8 @@
-"""The control plane's binary, compiled once per machine.
+"""Compiles the control plane's binary, once per machine.
 
-A first build takes minutes of every core, so the result lies outside the repository, in a folder
-named after what it was built from. `python -m tests.e2e.building` builds it ahead of the tests and
-prints where it is.
+The first build takes minutes of every core, so the result is stored outside the repository, in a folder named
+after the digest of its sources. `python -m tests.e2e.building` builds it ahead of the tests and prints its
+path.
 """
 
 import fcntl
@@ -61,7 +61,7 @@ def kubernetes_version() -> str:
 
 
 def _version_flags() -> str:
-    # Without these every part says that it is v0.0.0-master, to its users and to its own checks.
+    # Without these flags every part reports v0.0.0-master, to its users and to its own checks.
     version = kubernetes_version()
     major, minor, _ = version.removeprefix("v").split(".")
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}

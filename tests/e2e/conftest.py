@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e import building, clusters, installations
+from tests.e2e import building
+from tests.support.e2e import clusters, installations
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The real API server keeps the contract that the simulated one keeps in tests/simulation."""
+"""The contract of tests/simulation, run against the real API server."""
 
 import json
 import pathlib
@@ -6,28 +6,30 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.kube import accessing, clients, errors
-from tests.e2e import clusters, waiting
-from tests.kube import contract
+from app.kube import errors
+from app.kube.client import clients, credentials
+from tests.support import polling
+from tests.support.e2e import clusters
+from tests.support.kube import api_server_contract
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
 def bare(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
-    """Nobody else touches the pods here, and what is older than a second is compacted away."""
+    """A cluster without other clients; history older than a second is compacted."""
     with clusters.Cluster(binary, flags=["--etcd-compaction-interval=1s"]) as cluster:
         cluster.add_namespace("contract")
         yield cluster
 
 
-class TestRealApiServer(contract.ApiServerContract):
+class TestRealApiServer(api_server_contract.ApiServerContract):
     cluster: clusters.Cluster
 
     @pytest.fixture
     def client(self, bare: clusters.Cluster) -> Iterator[clients.Client]:
         self.cluster = bare
-        made = clients.Client(accessing.find(str(bare.kubeconfig())))
+        made = clients.Client(credentials.find(str(bare.kubeconfig())))
         yield made
         made.close()
 
@@ -36,7 +38,7 @@ class TestRealApiServer(contract.ApiServerContract):
         return "contract"
 
     def forget(self, client: clients.Client) -> bool:
-        """etcd compacts by itself; the API server's own memory of changes ends with its process."""
+        """Restart the API server to clear its watch cache, and wait for etcd's own compaction."""
         path = "/api/v1/namespaces/contract/pods"
         for _ in range(2):
             self.made(client, path)
@@ -46,12 +48,12 @@ class TestRealApiServer(contract.ApiServerContract):
         self.cluster.await_api_server()
 
         def forgotten() -> bool:
-            self.made(client, path)  # nothing is compacted where nothing happens
+            self.made(client, path)  # etcd compacts only after further changes
             try:
                 client.get(path, {"limit": "1", "continue": token})
             except errors.Expired:
                 return True
             return False
 
-        waiting.eventually(forgotten, "the page is forgotten", within=30, every=0.5)
+        polling.eventually(forgotten, "the page is compacted", within=30, every=0.5)
         return True

@@ -1,21 +1,23 @@
-"""The harness itself: a real control plane runs real workloads, with what deploy/ gives to a cluster.
+"""The test harness itself: a real control plane runs real workloads, with the manifests of deploy/.
 
-Nothing of Topolog runs here. What fails in this file is the ground on which the other tests stand.
+No process of Topolog runs here. If a test in this file fails, the other end-to-end tests cannot pass.
 """
 
 import pathlib
 
 import pytest
 
-from tests.e2e import building, clients, clusters, waiting
+from tests.e2e import building
+from tests.support import polling
+from tests.support.e2e import api_client, clusters
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # a first build takes its time
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # the first build takes minutes
 
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
 PLAIN = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
-def deployment(name: str, replicas: int) -> clients.Object:
+def deployment(name: str, replicas: int) -> api_client.Object:
     labels = {"app": name}
     container = {"name": "c", "image": "example/app:1", "resources": {"requests": {"cpu": "100m"}}}
     return {
@@ -34,7 +36,7 @@ def test_a_deployment_runs(cluster: clusters.Cluster) -> None:
     cluster.kubectl("apply", "-k", DEPLOY / "crds")
     cluster.kubectl("apply", "-k", DEPLOY / "rbac")
     cluster.add_nodes("n1", "n2", labels={"zone": "a"})
-    cluster.add_nodes("n3", labels={"zone": "b"}, room={"cpu": "1", "memory": "1Gi", "pods": "2"})
+    cluster.add_nodes("n3", labels={"zone": "b"}, capacity={"cpu": "1", "memory": "1Gi", "pods": "2"})
     cluster.start_scheduler("default", PLAIN)
     cluster.add_namespace("smoke")
 
@@ -57,22 +59,22 @@ def test_deleted_pods_end_and_are_replaced(cluster: clusters.Cluster) -> None:
         running = {pod["metadata"]["uid"] for pod in after if pod["status"]["phase"] == "Running"}
         return len(after) == len(running) == 6 and not running & before
 
-    waiting.eventually(replaced, "six new pods run", within=30)
+    polling.eventually(replaced, "six new pods run", within=30)
     cluster.kubectl("-n", "smoke", "scale", "deployment/web", "--replicas=0")
-    waiting.eventually(lambda: not cluster.pods("smoke"), "all pods are gone", within=30)
+    polling.eventually(lambda: not cluster.pods("smoke"), "all pods are gone", within=30)
 
 
-def test_a_test_decides_what_a_kubelet_would(cluster: clusters.Cluster) -> None:
+def test_a_test_controls_the_kubelet(cluster: clusters.Cluster) -> None:
     assert cluster.kubelet is not None
     cluster.kubelet.ignore("smoke", "one")
     pod = {"metadata": {"name": "one"}, "spec": deployment("one", 1)["spec"]["template"]["spec"]}
     cluster.api().create("/api/v1/namespaces/smoke/pods", pod)
     path = "/api/v1/namespaces/smoke/pods/one"
 
-    waiting.eventually(lambda: "nodeName" in cluster.api().get(path)["spec"], "it is bound")
-    waiting.throughout(lambda: cluster.api().get(path)["status"]["phase"] == "Pending", "Pending", during=0.5)
+    polling.eventually(lambda: "nodeName" in cluster.api().get(path)["spec"], "it is bound")
+    polling.throughout(lambda: cluster.api().get(path)["status"]["phase"] == "Pending", "Pending", during=0.5)
     cluster.kubelet.attend("smoke", "one")
-    waiting.eventually(lambda: cluster.api().get(path)["status"]["phase"] == "Running", "it runs")
+    polling.eventually(lambda: cluster.api().get(path)["status"]["phase"] == "Running", "it runs")
     cluster.kubelet.finish("smoke", "one")
     assert cluster.api().get(path)["status"]["phase"] == "Succeeded"
 
@@ -91,17 +93,17 @@ def test_a_job_succeeds(cluster: clusters.Cluster) -> None:
         }
     )
 
-    def running() -> list[clients.Object]:
+    def running() -> list[api_client.Object]:
         pods = cluster.pods("smoke", labels="job-name=work")
         return pods if [pod["status"]["phase"] for pod in pods] == ["Running"] * 4 else []
 
-    for pod in waiting.eventually(running, "four workers run", within=30):
+    for pod in polling.eventually(running, "four workers run", within=30):
         cluster.kubelet.finish("smoke", pod["metadata"]["name"])
     cluster.kubectl("-n", "smoke", "wait", "job/work", "--for=condition=Complete", "--timeout=30s")
 
 
 def test_policies_have_defaults_and_bounds(cluster: clusters.Cluster) -> None:
-    policy: clients.Object = {
+    policy: api_client.Object = {
         "apiVersion": "kosmos.io/v1alpha1",
         "kind": "WorkloadPolicy",
         "metadata": {"name": "p", "namespace": "smoke"},
@@ -130,10 +132,8 @@ def test_policies_have_defaults_and_bounds(cluster: clusters.Cluster) -> None:
         pytest.param("labelSelector", None, id="no-selector"),
     ],
 )
-def test_a_policy_that_cannot_be_meant_is_refused(
-    cluster: clusters.Cluster, field: str, value: object
-) -> None:
-    spec: clients.Object = {
+def test_an_invalid_policy_is_refused(cluster: clusters.Cluster, field: str, value: object) -> None:
+    spec: api_client.Object = {
         "topologyKey": "zone",
         "labelSelector": {"matchLabels": {"app": "web"}},
         "allocationPolicy": [{"name": "a", "replicas": 1}],
@@ -144,17 +144,17 @@ def test_a_policy_that_cannot_be_meant_is_refused(
         "metadata": {"name": "bad"},
         "spec": {name: content for name, content in spec.items() if content is not None},
     }
-    with pytest.raises(clients.ApiError) as caught:
+    with pytest.raises(api_client.ApiError) as caught:
         cluster.api().create("/apis/kosmos.io/v1alpha1/namespaces/smoke/workloadpolicies", policy)
     assert caught.value.reason == "Invalid"
     assert field in caught.value.message
 
 
-def test_it_says_which_version_it_is(cluster: clusters.Cluster) -> None:
+def test_the_control_plane_reports_its_version(cluster: clusters.Cluster) -> None:
     assert cluster.api().get("/version")["gitVersion"] == building.kubernetes_version()
 
 
-def test_an_api_server_that_died_comes_back(cluster: clusters.Cluster) -> None:
+def test_a_killed_api_server_comes_back(cluster: clusters.Cluster) -> None:
     cluster.api_server.kill()
     cluster.api_server.start()
     cluster.await_api_server()

@@ -1,16 +1,17 @@
-"""What lies in deploy/ is taken by a real API server and a real kube-scheduler, as it is.
+"""The manifests of deploy/, applied unchanged to a real API server and kube-scheduler.
 
-No process of Topolog runs here: the pods are admitted and placed, and the kubelet only says that they
-run. What the processes then do with their rights is for the other tests.
+No process of Topolog runs here: pods are admitted and placed, and the kubelet only reports them as running.
+Other tests cover what the processes do with their rights.
 """
 
 import pathlib
 
 import pytest
 
-from tests.e2e import clients, clusters, schedulers, waiting
+from tests.support import polling
+from tests.support.e2e import api_client, clusters, kube_schedulers
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # a first build takes its time
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # the first build takes minutes
 
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
 HOME = "topolog-system"
@@ -63,7 +64,7 @@ MAY_NOT = {
 
 @pytest.fixture(scope="module")
 def deployed(cluster: clusters.Cluster) -> clusters.Cluster:
-    """Two nodes, and all of the sidecar's variant, which is the base and more."""
+    """Two nodes and the sidecar overlay, which includes the base."""
     cluster.add_nodes("n1", "n2")
     cluster.start_scheduler("default", PLAIN)
     cluster.kubectl("apply", "-k", DEPLOY / "overlays" / "sidecar")
@@ -77,7 +78,7 @@ def account(name: str) -> str:
 
 
 def test_the_pods_are_admitted_and_apart(deployed: clusters.Cluster) -> None:
-    # The namespace enforces the restricted Pod Security Standard: a pod that breaks it is never made.
+    # The namespace enforces the restricted Pod Security Standard: it rejects a pod that violates it.
     for name in ("recorder", "controller", "auditor", "compactor", "extender"):
         deployed.kubectl("-n", HOME, "rollout", "status", f"deployment/topolog-{name}", "--timeout=30s")
     extenders = deployed.pods(HOME, labels="app.kubernetes.io/component=extender")
@@ -93,22 +94,22 @@ def test_an_update_gets_through_on_two_nodes(deployed: clusters.Cluster) -> None
 def test_a_drain_takes_one_extender_only(deployed: clusters.Cluster) -> None:
     deployed.kubectl("cordon", "n1", "n2")
 
-    def budget() -> clients.Object:
+    def budget() -> api_client.Object:
         path = f"/apis/policy/v1/namespaces/{HOME}/poddisruptionbudgets/topolog-extender"
-        status: clients.Object = deployed.api().get(path).get("status", {})
+        status: api_client.Object = deployed.api().get(path).get("status", {})
         return status
 
-    waiting.eventually(lambda: budget().get("disruptionsAllowed") == 1, "one may go", seen=budget)
+    polling.eventually(lambda: budget().get("disruptionsAllowed") == 1, "one may be evicted", seen=budget)
     one, other = deployed.pods(HOME, labels="app.kubernetes.io/component=extender")
     evict(deployed, one)
-    with pytest.raises(clients.ApiError) as caught:
+    with pytest.raises(api_client.ApiError) as caught:
         evict(deployed, other)
     assert caught.value.reason == "TooManyRequests"
     deployed.kubectl("uncordon", "n1", "n2")
     deployed.kubectl("-n", HOME, "rollout", "status", "deployment/topolog-extender", "--timeout=30s")
 
 
-def evict(cluster: clusters.Cluster, pod: clients.Object) -> None:
+def evict(cluster: clusters.Cluster, pod: api_client.Object) -> None:
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod["metadata"]["name"]}}
     path = f"/api/v1/namespaces/{HOME}/pods/{pod['metadata']['name']}/eviction"
     cluster.api().create(path, eviction)
@@ -147,7 +148,7 @@ def may(cluster: clusters.Cluster, name: str, right: str) -> bool:
 
 
 def test_the_scheduler_of_the_sidecar_has_the_rights_it_needs(deployed: clusters.Cluster) -> None:
-    config = schedulers.configuration(DEPLOY / "scheduler" / "kube-scheduler-sidecar.yaml")
+    config = kube_schedulers.configuration(DEPLOY / "scheduler" / "kube-scheduler-sidecar.yaml")
     config.pop("extenders")
     deployed.start_scheduler("sidecar", config, identity=account("scheduler"))
     container = {"name": "c", "image": "example/app:1"}
@@ -166,13 +167,13 @@ def test_kube_scheduler_takes_its_configuration(deployed: clusters.Cluster, vari
     path = DEPLOY / "scheduler" / f"kube-scheduler-{variant}.yaml"
     any_pair = deployed.folder / "pki" / "apiserver"  # they are loaded, and never used here
     certificate, key = any_pair.with_suffix(".crt"), any_pair.with_suffix(".key")
-    config = schedulers.configuration(
+    config = kube_schedulers.configuration(
         path, ca=certificate, certificate=certificate, key=key, scheduler_name=f"idle-{variant}"
     )
     running = deployed.start_scheduler(f"idle-{variant}", config).configz()
     (extender,) = running["extenders"]
-    asked = schedulers.configuration(path)["extenders"][0]
+    asked = kube_schedulers.configuration(path)["extenders"][0]
     same = asked.keys() - {"tlsConfig"}
-    # What is false is left out of what it tells.
+    # The API server omits fields that are false.
     assert {name: extender.get(name, False) for name in same} == {name: asked[name] for name in same}
     assert running["percentageOfNodesToScore"] == 100

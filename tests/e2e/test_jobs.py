@@ -1,11 +1,12 @@
-"""A job's pods land together, and pods that say nothing are left to the scheduler alone."""
+"""The pods of a job are placed together; pods without a job label are left to the scheduler alone."""
 
 import pathlib
 from typing import Any
 
 import pytest
 
-from tests.e2e import clusters, installations, waiting, workloads
+from tests.support import polling
+from tests.support.e2e import clusters, installations, workloads
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
@@ -26,7 +27,7 @@ def test_a_job_of_eight_lands_together(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
     cluster.kubectl("apply", "-f", MANIFESTS / "rl-job.yaml")
-    pods = waiting.eventually(
+    pods = polling.eventually(
         lambda: found if len(found := workloads.running(cluster, "training")) == 8 else [], "eight run"
     )
     assert len({pod["spec"]["nodeName"] for pod in pods}) == 1
@@ -36,7 +37,7 @@ def test_a_job_of_eight_lands_together(
         return found if found["placed"] == 8 else {}
 
     # The record follows the cluster by some milliseconds.
-    group = waiting.eventually(recorded, "eight are recorded")
+    group = polling.eventually(recorded, "eight are recorded")
     assert (group["size"], len(group["nodes"])) == (8, 1)
     cluster.kubectl("-n", "training", "delete", "job/rl-worker", "--timeout=30s")
 

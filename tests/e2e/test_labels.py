@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.e2e import clients, clusters, installations, waiting, workloads
+from tests.support import polling
+from tests.support.e2e import api_client, clusters, installations, workloads
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
@@ -26,24 +27,24 @@ def create(cluster: clusters.Cluster, name: str) -> str:
 
 
 def runs_on(cluster: clusters.Cluster, path: str) -> str:
-    def look() -> clients.Object:
+    def look() -> api_client.Object:
         return cluster.api().get(path)
 
-    waiting.eventually(lambda: look()["status"]["phase"] == "Running", "the pod runs", seen=look)
+    polling.eventually(lambda: look()["status"]["phase"] == "Running", "the pod runs", seen=look)
     node: str = look()["spec"]["nodeName"]
     return node
 
 
-def answered(topolog: installations.Installation, name: str, verb: str) -> clients.Object:
+def answered(topolog: installations.Installation, name: str, verb: str) -> api_client.Object:
     """The record of the latest answer to this verb for a pod."""
 
-    def look() -> list[clients.Object]:
-        found: list[clients.Object] = topolog.ask(f"/apis/v1/decisions?pod=default/{name}&verb={verb}")[
+    def look() -> list[api_client.Object]:
+        found: list[api_client.Object] = topolog.ask(f"/apis/v1/decisions?pod=default/{name}&verb={verb}")[
             "items"
         ]
         return found
 
-    return waiting.eventually(look, f"the {verb} for {name} is recorded")[0]
+    return polling.eventually(look, f"the {verb} for {name} is recorded")[0]
 
 
 def label(cluster: clusters.Cluster, **values: str | None) -> None:
@@ -58,7 +59,7 @@ def known(topolog: installations.Installation, expected: Mapping[str, str | None
         items = topolog.ask("/apis/v1/plugins/NodeLabelPriority/nodes")["items"]
         return {each["name"]: each["value"] for each in items}
 
-    waiting.eventually(lambda: look() == expected, f"labels are {expected}", seen=look)
+    polling.eventually(lambda: look() == expected, f"labels are {expected}", seen=look)
 
 
 @pytest.mark.scenario("LX-1", "LX-2")
@@ -71,15 +72,17 @@ def test_a_pod_waits_for_a_label_and_runs_once_there_is_one(
         condition = workloads.scheduled(cluster.api().get(path))
         return condition.get("reason") == "Unschedulable" and LABEL in condition["message"]
 
-    waiting.eventually(refused, "the pod waits and says why", seen=lambda: cluster.api().get(path)["status"])
+    polling.eventually(
+        refused, "the pod is pending with the reason", seen=lambda: cluster.api().get(path)["status"]
+    )
     assert f"2 node has no label {LABEL}" in workloads.scheduled(cluster.api().get(path))["message"]
     assert answered(topolog, "first", "filter")["error"] in ("", None)
     fields = f"involvedObject.name=first,reason=FailedScheduling,reportingComponent={SCHEDULER}"
 
-    def events() -> list[clients.Object]:
+    def events() -> list[api_client.Object]:
         return cluster.api().list("/api/v1/namespaces/default/events", fields=fields)
 
-    waiting.eventually(events, "an event of its scheduler")
+    polling.eventually(events, "an event of its scheduler")
     assert LABEL in events()[0]["message"]
 
     label(cluster, scheduler_1="10")
@@ -99,7 +102,7 @@ def test_two_labelled_nodes_pass_and_score_their_values(
     assert totals(shown) == {"scheduler-1": 10, "scheduler-2": 20}
 
 
-def totals(explained: clients.Object) -> dict[str, int]:
+def totals(explained: api_client.Object) -> dict[str, int]:
     return {each["node"]: each["total"] for each in explained["scores"]}
 
 

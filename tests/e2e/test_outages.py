@@ -1,8 +1,9 @@
-"""The store away: who needs it is told so and waits, who does not is placed all the same."""
+"""An outage of the store: pods that need it wait with an event, others are still placed."""
 
 import pytest
 
-from tests.e2e import clients, clusters, installations, waiting, workloads
+from tests.support import polling
+from tests.support.e2e import api_client, clusters, installations, workloads
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
@@ -11,7 +12,7 @@ NAMESPACE = "outage"
 
 @pytest.fixture(scope="module", autouse=True)
 def furnished(cluster: clusters.Cluster, topolog: installations.Installation) -> None:
-    """A policy with room for all."""
+    """A policy with capacity for all pods."""
     cluster.add_nodes("n1", "n2", labels={"zone": "a"})
     cluster.add_namespace(NAMESPACE)
     topolog.start_scheduler()
@@ -20,30 +21,32 @@ def furnished(cluster: clusters.Cluster, topolog: installations.Installation) ->
         workloads.deployment(NAMESPACE, "before", 2, policy="p", app="app"),
     )
     cluster.kubectl("-n", NAMESPACE, "rollout", "status", "deployment/before", "--timeout=30s")
-    waiting.eventually(lambda: topolog.quotas(NAMESPACE, "p") == {"a": 2}, "both are counted")
+    polling.eventually(lambda: topolog.quotas(NAMESPACE, "p") == {"a": 2}, "both are counted")
     topolog.store.kill()
 
 
-def get(cluster: clusters.Cluster, name: str) -> clients.Object:
+def get(cluster: clusters.Cluster, name: str) -> api_client.Object:
     return cluster.api().get(f"/api/v1/namespaces/{NAMESPACE}/pods/{name}")
 
 
-def test_a_pod_under_a_hard_policy_is_told_and_not_bound(cluster: clusters.Cluster) -> None:
+def test_a_pod_under_a_hard_policy_gets_an_event_and_is_not_bound(cluster: clusters.Cluster) -> None:
     labels = {"app": "app", workloads.POLICY_LABEL: "p"}
     cluster.apply(workloads.pod(NAMESPACE, "hard", **labels))
 
-    def told() -> bool:
+    def reported() -> bool:
         events = cluster.events(NAMESPACE, "hard", reason="FailedScheduling")
         return any("topolog: the store is away" in each for each in events)
 
-    waiting.eventually(told, "an event says so", within=15, seen=lambda: cluster.events(NAMESPACE, "hard"))
+    polling.eventually(
+        reported, "an event with the reason", within=15, seen=lambda: cluster.events(NAMESPACE, "hard")
+    )
     assert "nodeName" not in get(cluster, "hard")["spec"]
     assert workloads.scheduled(get(cluster, "hard"))["reason"] == "SchedulerError"
 
 
 def test_a_pod_without_labels_is_bound_all_the_same(cluster: clusters.Cluster) -> None:
     cluster.apply(workloads.pod(NAMESPACE, "plain"))
-    waiting.eventually(
+    polling.eventually(
         lambda: get(cluster, "plain")["status"]["phase"] == "Running",
         "it runs",
         within=20,
@@ -52,7 +55,7 @@ def test_a_pod_without_labels_is_bound_all_the_same(cluster: clusters.Cluster) -
     assert "nodeName" not in get(cluster, "hard")["spec"]
 
 
-def test_all_goes_on_once_the_store_is_back(
+def test_everything_recovers_once_the_store_is_back(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
     topolog.store.start()
@@ -61,11 +64,11 @@ def test_all_goes_on_once_the_store_is_back(
         cluster.kubectl("-n", NAMESPACE, "wait", f"pod/{name}", "--for=condition=Ready", "--timeout=30s")
     for part in (topolog.recorder, topolog.controller, *topolog.extenders):
         part.await_ready()
-    waiting.eventually(
+    polling.eventually(
         lambda: topolog.quotas(NAMESPACE, "p") == {"a": 3} == topolog.counts(NAMESPACE, "p", ["a"]),
-        "what came meanwhile is counted",
+        "pods placed meanwhile are counted",
         seen=lambda: topolog.quotas(NAMESPACE, "p"),
     )
-    # What was bound without the store is known by now as well.
+    # The pod that was bound without the store is in the log by now.
     shown = topolog.ask(f"/apis/v1/pods/{NAMESPACE}/plain")
     assert shown["node"] == get(cluster, "plain")["spec"]["nodeName"]

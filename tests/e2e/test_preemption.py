@@ -1,21 +1,22 @@
-"""Evictions that would be for nothing do not happen, useful ones do."""
+"""Preemption: useless evictions do not happen, useful ones do."""
 
 import pytest
 
-from tests.e2e import clients, clusters, installations, waiting, workloads
+from tests.support import polling
+from tests.support.e2e import api_client, clusters, installations, workloads
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 NAMESPACE, POLICY = "preempting", "p"
 NODES = tuple(f"h{number}" for number in range(1, 5))
-FULL = f"workload policy {NAMESPACE}/{POLICY}: no room (host 3/3)"
+FULL = f"workload policy {NAMESPACE}/{POLICY}: no capacity (host 3/3)"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def furnished(cluster: clusters.Cluster, topolog: installations.Installation) -> None:
     """Four nodes for two pods each, one of them free, and a policy that three pods have used up."""
-    cluster.add_nodes(*NODES, labels={"kind": "host"}, room={"cpu": "2", "memory": "8Gi", "pods": "10"})
+    cluster.add_nodes(*NODES, labels={"kind": "host"}, capacity={"cpu": "2", "memory": "8Gi", "pods": "10"})
     cluster.add_namespace(NAMESPACE)
     for name, value in (("high", 1000), ("low", 1)):
         cluster.apply(
@@ -31,10 +32,10 @@ def furnished(cluster: clusters.Cluster, topolog: installations.Installation) ->
     for number in (1, 2, 3):
         run(cluster, f"counted-{number}", "high", node=f"h{number}", app="app")
         run(cluster, f"stranger-{number}", "low", node=f"h{number}")
-    waiting.eventually(lambda: topolog.quotas(NAMESPACE, POLICY) == {"host": 3}, "all are counted")
+    polling.eventually(lambda: topolog.quotas(NAMESPACE, POLICY) == {"host": 3}, "all are counted")
 
 
-def pod(name: str, priority: str, **labels: str) -> clients.Object:
+def pod(name: str, priority: str, **labels: str) -> api_client.Object:
     """A pod that takes half a node."""
     made = workloads.pod(NAMESPACE, name, **labels)
     made["spec"] |= {
@@ -45,15 +46,15 @@ def pod(name: str, priority: str, **labels: str) -> clients.Object:
 
 
 def run(cluster: clusters.Cluster, name: str, priority: str, *, node: str, **labels: str) -> None:
-    """A pod that runs on a node already."""
+    """Create a pod that already runs on a node."""
     made = pod(name, priority, **labels)
     made["spec"]["nodeName"] = node
     cluster.api().create(PODS, made)
-    waiting.eventually(lambda: cluster.api().get(f"{PODS}/{name}")["status"]["phase"] == "Running", "it runs")
+    polling.eventually(lambda: cluster.api().get(f"{PODS}/{name}")["status"]["phase"] == "Running", "it runs")
 
 
 def preemptor(cluster: clusters.Cluster, name: str) -> str:
-    """A pod of the policy and of high priority, which fits in by resources on h4 alone."""
+    """A pod of the policy and of high priority, whose resource requests only h4 can satisfy."""
     made = pod(name, "high", app="app")
     made["metadata"]["labels"][workloads.POLICY_LABEL] = POLICY
     cluster.apply(made)
@@ -61,25 +62,23 @@ def preemptor(cluster: clusters.Cluster, name: str) -> str:
 
 
 @pytest.mark.scenario("PR-4", "PR-25")
-def test_nobody_is_evicted_for_nothing(
-    cluster: clusters.Cluster, topolog: installations.Installation
-) -> None:
+def test_no_pod_is_evicted_in_vain(cluster: clusters.Cluster, topolog: installations.Installation) -> None:
     before = {workloads.name(each) for each in workloads.running(cluster, NAMESPACE)}
     path = preemptor(cluster, "refused")
 
     def waits() -> bool:
         return FULL in workloads.scheduled(cluster.api().get(path)).get("message", "")
 
-    waiting.eventually(waits, "it waits and says why", seen=lambda: cluster.api().get(path)["status"])
-    # kube-scheduler has asked, on which nodes others could make room, and the answer was: on none.
-    asked = waiting.eventually(
+    polling.eventually(waits, "it is pending with the reason", seen=lambda: cluster.api().get(path)["status"])
+    # kube-scheduler asked on which nodes evictions would help, and the answer was: on none.
+    asked = polling.eventually(
         lambda: [line for line in topolog.extenders[0].calls() if line["verb"] == "preempt"],
-        "kube-scheduler asks whom to evict",
+        "kube-scheduler calls preempt",
     )
     assert {(line["candidates"], line["kept"]) for line in asked} == {(3, 0)}
-    waiting.throughout(
+    polling.throughout(
         lambda: {workloads.name(each) for each in workloads.running(cluster, NAMESPACE)} == before,
-        "nobody is evicted",
+        "no pod is evicted",
         during=2.0,
     )
     assert waits()
@@ -88,22 +87,22 @@ def test_nobody_is_evicted_for_nothing(
 
 
 @pytest.mark.scenario("PR-3")
-def test_an_eviction_that_makes_room_happens(
+def test_an_eviction_that_frees_capacity_happens(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
     for name in ("counted-3", "stranger-3"):
         cluster.api().delete(f"{PODS}/{name}", grace=0)
     run(cluster, "counted-low", "low", node="h3", app="app")
     run(cluster, "counted-4", "high", node="h3")
-    waiting.eventually(lambda: topolog.quotas(NAMESPACE, POLICY) == {"host": 3}, "all are counted")
+    polling.eventually(lambda: topolog.quotas(NAMESPACE, POLICY) == {"host": 3}, "all are counted")
 
     path = preemptor(cluster, "useful")
-    waiting.eventually(
+    polling.eventually(
         lambda: cluster.api().get(path)["status"]["phase"] == "Running",
         "it runs",
         seen=lambda: cluster.api().get(path),
     )
     assert cluster.api().find(f"{PODS}/counted-low") is None
     running = {workloads.name(each) for each in workloads.running(cluster, NAMESPACE)}
-    assert {"stranger-1", "stranger-2", "counted-4"} < running  # evicting them would have been for nothing
+    assert {"stranger-1", "stranger-2", "counted-4"} < running  # evicting them would have been useless
     assert topolog.quotas(NAMESPACE, POLICY) == {"host": 3}

@@ -1,11 +1,12 @@
-"""Refused pods keep quiet: kube-scheduler asks about them a few times, and again only when there is room."""
+"""Refused pods cause few calls: kube-scheduler retries them only when capacity becomes available."""
 
 import time
 from collections import Counter
 
 import pytest
 
-from tests.e2e import clients, clusters, installations, overseers, waiting, workloads
+from tests.support import polling
+from tests.support.e2e import api_client, clusters, installations, quota_witness, workloads
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
@@ -29,17 +30,17 @@ def furnished(cluster: clusters.Cluster, topolog: installations.Installation) ->
         workloads.deployment(NAMESPACE, "one", 5, policy="one"),
         workloads.deployment(NAMESPACE, "two", 5, policy="two"),
     )
-    waiting.eventually(lambda: len(workloads.running(cluster, NAMESPACE)) == 10, "ten run", within=20)
+    polling.eventually(lambda: len(workloads.running(cluster, NAMESPACE)) == 10, "ten run", within=20)
 
 
-def asked(topolog: installations.Installation, pods: list[clients.Object]) -> Counter[str]:
-    """Pod -> how often its nodes were to be filtered."""
+def asked(topolog: installations.Installation, pods: list[api_client.Object]) -> Counter[str]:
+    """Pod -> number of filter calls."""
     names = {f"{NAMESPACE}/{workloads.name(pod)}" for pod in pods}
     calls = [line["pod"] for line in topolog.extenders[0].calls() if line["verb"] == "filter"]
     return Counter({name: 0 for name in names}) + Counter(name for name in calls if name in names)
 
 
-def test_fifty_refused_pods_are_asked_about_three_times_at_most(
+def test_fifty_refused_pods_are_filtered_at_most_three_times(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
     for name in ("one", "two"):
@@ -50,15 +51,15 @@ def test_fifty_refused_pods_are_asked_about_three_times_at_most(
         return sum(workloads.scheduled(pod).get("reason") == "Unschedulable" for pod in pods)
 
     started = time.monotonic()
-    waiting.eventually(lambda: refused() == 50, "fifty are refused", within=20, seen=refused)
+    polling.eventually(lambda: refused() == 50, "fifty are refused", within=20, seen=refused)
     pods = workloads.pending(cluster, NAMESPACE)
-    waiting.throughout(
+    polling.throughout(
         lambda: len(workloads.running(cluster, NAMESPACE)) == 10,
         "ten run",
         during=SECONDS - min(SECONDS, time.monotonic() - started),
         every=0.5,
     )
-    # From the first call on, the attempt at which each was refused included.
+    # All calls since the first, including the attempt that refused the pod.
     calls = asked(topolog, pods)
     assert len(calls) == 50
     assert max(calls.values()) <= 3, calls
@@ -70,13 +71,13 @@ def test_an_edited_policy_places_the_right_number_within_two_seconds(
 ) -> None:
     quotas = [{"name": "a", "replicas": 9}, {"name": "b", "replicas": 8}]
     path = f"/apis/kosmos.io/v1alpha1/namespaces/{NAMESPACE}/workloadpolicies/two"
-    with overseers.Overseer(cluster.api(), NAMESPACE, DOMAINS) as overseer:
+    with quota_witness.Overseer(cluster.api(), NAMESPACE, DOMAINS) as overseer:
         before = overseer.now()
         cluster.api().patch(path, {"spec": {"allocationPolicy": quotas}})
         expected = {"a": before["a"] + 7, "b": before["b"] + 5}
-        waiting.eventually(
+        polling.eventually(
             lambda: overseer.now() == expected, f"{expected} are placed", within=2.0, seen=overseer.now
         )
-        waiting.throughout(lambda: overseer.now() == expected, "no more are placed", during=1.0)
-        assert overseer.most == expected
+        polling.throughout(lambda: overseer.now() == expected, "no more are placed", during=1.0)
+        assert overseer.peak == expected
     assert topolog.quotas(NAMESPACE, "two") == {"a": 9, "b": 8}

@@ -1,4 +1,4 @@
-"""Two schedulers, two extenders, one store: no place is given away twice, whoever dies in between."""
+"""Two schedulers, two extenders, one store: quotas hold while any of the processes is killed."""
 
 import contextlib
 import itertools
@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 import urllib3
 
-from tests.e2e import clusters, installations, overseers, waiting, workloads
+from tests.support import polling
+from tests.support.e2e import clusters, installations, quota_witness, workloads
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -23,7 +24,7 @@ SCHEDULERS = ("one", "two")
 
 @pytest.fixture(scope="module")
 def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
-    """Two extenders, each with a scheduler of its own."""
+    """Two extenders, each with its own scheduler."""
     with installations.Installation(cluster, replicas=2) as installed:
         cluster.add_nodes(*(name for name in NODES if DOMAINS[name] == "host"), labels={"kind": "host"})
         cluster.add_nodes(*(name for name in NODES if DOMAINS[name] == "member"), labels={"kind": "member"})
@@ -34,35 +35,37 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
 
 
 @pytest.fixture
-def overseer(cluster: clusters.Cluster, topolog: installations.Installation) -> Iterator[overseers.Overseer]:
-    with overseers.Overseer(cluster.api(), NAMESPACE, DOMAINS) as overseer:
+def overseer(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> Iterator[quota_witness.Overseer]:
+    with quota_witness.Overseer(cluster.api(), NAMESPACE, DOMAINS) as overseer:
         yield overseer
 
 
 def recounted(cluster: clusters.Cluster) -> dict[str, int]:
-    return {"host": overseers.recount(cluster.api(), NAMESPACE, DOMAINS)["host"]}
+    return {"host": quota_witness.recount(cluster.api(), NAMESPACE, DOMAINS)["host"]}
 
 
 def agree(cluster: clusters.Cluster, topolog: installations.Installation) -> None:
     """Each extender, the store and the API server count the same, and it is the quota.
 
-    A placement whose Binding may still be carried out is counted until the pod is written to, 75 s at most.
+    A placement whose Binding may still be carried out is counted until the controller has fenced it.
     """
 
-    def look() -> list[dict[str, int]]:
+    def counts() -> list[dict[str, int]]:
         with contextlib.suppress(urllib3.exceptions.HTTPError, AssertionError):
-            told = [topolog.quotas(NAMESPACE, POLICY, extender=number) for number in (0, 1)]
-            return [*told, topolog.counts(NAMESPACE, POLICY, ["host"]), recounted(cluster)]
+            shown = [topolog.quotas(NAMESPACE, POLICY, extender=number) for number in (0, 1)]
+            return [*shown, topolog.counts(NAMESPACE, POLICY, ["host"]), recounted(cluster)]
         return []
 
-    waiting.eventually(
-        lambda: look() == [{"host": QUOTA}] * 4, "all count the same", within=120, every=0.2, seen=look
+    polling.eventually(
+        lambda: counts() == [{"host": QUOTA}] * 4, "all count the same", within=30, every=0.2, seen=counts
     )
 
 
 @pytest.mark.scenario("WP-14", "RL-10")
 def test_fifty_pods_of_two_schedulers_never_exceed_the_quota(
-    cluster: clusters.Cluster, topolog: installations.Installation, overseer: overseers.Overseer
+    cluster: clusters.Cluster, topolog: installations.Installation, overseer: quota_witness.Overseer
 ) -> None:
     both = [cluster.schedulers[f"{name}-filter"].process for name in SCHEDULERS]
     for process in both:
@@ -74,8 +77,8 @@ def test_fifty_pods_of_two_schedulers_never_exceed_the_quota(
             for name in SCHEDULERS
         ),
     )
-    waiting.eventually(lambda: len(cluster.pods(NAMESPACE)) == 50, "fifty pods are there", within=30)
-    for process in both:  # now they run for the places
+    polling.eventually(lambda: len(cluster.pods(NAMESPACE)) == 50, "fifty pods are there", within=30)
+    for process in both:  # now they compete for the quota
         process.thaw()
     agree(cluster, topolog)
 
@@ -83,14 +86,14 @@ def test_fifty_pods_of_two_schedulers_never_exceed_the_quota(
         conditions = [workloads.scheduled(pod) for pod in workloads.pending(cluster, NAMESPACE)]
         return sum(each.get("reason") == "Unschedulable" for each in conditions)
 
-    waiting.eventually(lambda: refused() == 50 - QUOTA, "forty are refused", within=30, seen=refused)
-    assert all(part.calls() for part in topolog.extenders), "both extenders were asked"
+    polling.eventually(lambda: refused() == 50 - QUOTA, "forty are refused", within=30, seen=refused)
+    assert all(part.calls() for part in topolog.extenders), "both extenders were called"
     agree(cluster, topolog)
-    assert overseer.most == {"host": QUOTA}
+    assert overseer.peak == {"host": QUOTA}
 
 
 class Churn:
-    """Pods that are deleted all the time, so that there always is a place to be given away."""
+    """Deletes a random placed pod ten times a second, so that there is always capacity to fill."""
 
     def __init__(self, cluster: clusters.Cluster) -> None:
         self._api = cluster.api()
@@ -110,31 +113,31 @@ class Churn:
         dice = random.Random(7)
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
         while not self._ended.wait(0.1):
-            placed = [pod for pod in self._api.list(path) if overseers.counted(pod)]
+            placed = [pod for pod in self._api.list(path) if quota_witness.counted(pod)]
             if placed:
                 self._api.delete(f"{path}/{workloads.name(dice.choice(placed))}")
                 self.deleted += 1
 
 
 @pytest.mark.scenario("RL-10")
-def test_no_place_is_given_away_twice_while_each_part_is_killed(
-    cluster: clusters.Cluster, topolog: installations.Installation, overseer: overseers.Overseer
+def test_no_quota_is_exceeded_while_each_process_is_killed(
+    cluster: clusters.Cluster, topolog: installations.Installation, overseer: quota_witness.Overseer
 ) -> None:
     agree(cluster, topolog)
-    turns: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
+    processes: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
         "recorder": (topolog.recorder.process.kill, topolog.recorder.start),
         "extender": (topolog.extenders[1].process.kill, topolog.extenders[1].start),
         "store": (topolog.store.kill, topolog.store.start),
     }
     with Churn(cluster) as churn:
-        for (kill, start), _ in itertools.product(turns.values(), range(2)):
+        for (kill, start), _ in itertools.product(processes.values(), range(2)):
             more_are_bound(topolog)
             kill()
             time.sleep(1.0)  # long enough for every retry to meet the gap
             start()
     agree(cluster, topolog)
     assert churn.deleted > 20
-    assert overseer.most == {"host": QUOTA}
+    assert overseer.peak == {"host": QUOTA}
     assert len(cluster.pods(NAMESPACE)) == 50
 
 
@@ -145,4 +148,4 @@ def more_are_bound(topolog: installations.Installation) -> None:
         return sum(line["outcome"] == "bound" for part in topolog.extenders for line in part.calls())
 
     before = bound()
-    waiting.eventually(lambda: bound() > before + 3, "pods are placed", within=30, seen=bound)
+    polling.eventually(lambda: bound() > before + 3, "pods are placed", within=30, seen=bound)

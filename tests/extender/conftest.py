@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.extender import stages
+from tests.support.extender import stages
 
 
 @pytest.fixture(scope="session")
@@ -24,5 +24,5 @@ def stage(raised: stages.Stage) -> stages.Stage:
 
 @pytest.fixture
 def own() -> str:
-    """A namespace that no other test has, and what the names of its nodes begin with."""
+    """A namespace for this test only, which is also the prefix of its node names."""
     return f"t{secrets.token_hex(4)}"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.store import connecting
-from tests.extender import stages
+from app.store.server import connections
+from tests.support.extender import stages
 
 NAMES_LIMIT = 4 * 1024 * 1024
 BAD_NAMES = {
@@ -41,7 +41,7 @@ def pod(stage: stages.Stage, own: str) -> stages.Json:
 
 @pytest.fixture
 def unharmed(stage: stages.Stage, own: str) -> Iterator[None]:
-    """Whatever the test sends: nothing is appended, no fault of ours, the same processes, no line forged."""
+    """For any input: nothing is appended, no internal fault, the same processes, no forged log line."""
     head, pids = stage.seen().offset, [one.process.pid for one in stage.replicas]
     faults = stage.replicas[0].metrics().count("topolog_faults_total{")
     marks = [one.process.log.stat().st_size for one in stage.replicas]
@@ -55,7 +55,7 @@ def unharmed(stage: stages.Stage, own: str) -> Iterator[None]:
             for line in log.read().splitlines():
                 assert line.startswith(b"{"), line
                 assert json.loads(line).get("level") != "error"
-    keys = [connecting.text(key) for key in stage.store.client.keys("*")]
+    keys = [connections.text(key) for key in stage.store.client.keys("*")]
     assert all(key.startswith("topolog:{stage}:") and key.isprintable() for key in keys)
 
 
@@ -96,7 +96,7 @@ SPELLED = {
 
 
 @pytest.mark.parametrize("spelled", list(SPELLED))
-def test_what_is_no_call_is_a_bad_request(stage: stages.Stage, unharmed: None, spelled: str) -> None:
+def test_a_malformed_call_is_a_bad_request(stage: stages.Stage, unharmed: None, spelled: str) -> None:
     caller = stage.caller()
     for path in paths():
         reply = caller.post(path, SPELLED[spelled])
@@ -170,7 +170,7 @@ def test_very_many_names(stage: stages.Stage, own: str, pod: stages.Json, unharm
         names = [f"{own}-{number}" for number in range(100_000)]
         reply = caller.post(path, stages.request(pod, *names))
         assert (reply.status, len(reply.raw) < 1_000) == (400, True)
-        assert "at most 65536" in reply.json["message"]
+        assert "the limit is 65536" in reply.json["message"]
         assert len(caller.post(path, stages.request(pod, *names[:60_000])).raw) > 60_000
 
 
@@ -185,7 +185,7 @@ def test_bodies_have_limits(stage: stages.Stage, own: str, pod: stages.Json, unh
             connection.sendall(
                 HEAD.replace(b"/filter", path) + b"Content-Length: %d\r\n\r\n" % (NAMES_LIMIT + 1)
             )
-            assert heard(connection).startswith(b"HTTP/1.1 413")
+            assert received(connection).startswith(b"HTTP/1.1 413")
     node = stage.api.objects.get("nodes", ("", f"{own}-1"))
     node["metadata"]["annotations"] = {"big": "x" * NAMES_LIMIT}
     reply = caller.post("/filter", {"Pod": pod, "Nodes": {"items": [node]}, "NodeNames": None})
@@ -215,7 +215,7 @@ def test_only_json_is_taken(
 
 @contextlib.contextmanager
 def raw(stage: stages.Stage) -> Iterator[ssl.SSLSocket]:
-    """A connection on which anything may be sent."""
+    """A raw connection."""
     tls = stage.folder / "tls"
     context = ssl.create_default_context(cafile=str(tls / "ca.crt"))
     context.load_cert_chain(tls / "scheduler.crt", tls / "scheduler.key")
@@ -224,7 +224,7 @@ def raw(stage: stages.Stage) -> Iterator[ssl.SSLSocket]:
         yield connection
 
 
-def heard(connection: ssl.SSLSocket) -> bytes:
+def received(connection: ssl.SSLSocket) -> bytes:
     """Everything until the other end closes."""
     found = b""
     with contextlib.suppress(ConnectionError, ssl.SSLError):
@@ -253,7 +253,7 @@ def test_a_length_that_is_false_or_missing(stage: stages.Stage, unharmed: None, 
     sent, status = LENGTHS[length]
     with raw(stage) as connection:
         connection.sendall(sent)
-        answer = heard(connection)
+        answer = received(connection)
     assert answer.startswith(b"HTTP/1.1 " + status), answer[:200]
     assert answer.count(b"HTTP/1.1 ") == 1, "what follows is not taken for a second request"
 
@@ -286,7 +286,7 @@ KEYS = st.sampled_from(["", "uid", "UID", "name", "Pods", "items", "metadata", "
 
 
 def mutated(draw: st.DrawFn, value: object) -> object:
-    """The value with one place of it changed, taken away or doubled."""
+    """The value with one part changed, removed or doubled."""
     if isinstance(value, dict) and value and draw(st.integers(0, 5)):
         key = draw(st.sampled_from(sorted(value)))
         change = draw(st.sampled_from(["inside", "inside", "inside", "replace", "drop", "rename", "swap"]))
@@ -310,7 +310,7 @@ def mutated(draw: st.DrawFn, value: object) -> object:
 
 @st.composite
 def bodies(draw: st.DrawFn) -> tuple[str, bytes]:
-    """A path, and a body that some verb might have been sent, with a few mistakes."""
+    """A path, and the body of a call with a few mistakes."""
     value: object = draw(st.sampled_from(VALID))
     for _ in range(draw(st.integers(1, 3))):
         value = mutated(draw, value)
@@ -329,7 +329,7 @@ _VICTIMS = {"n1": {"Pods": [{"UID": "a"}, {"UID": "b"}], "NumPDBViolations": 1}}
 VALID: list[object] = [
     {"Pod": _POD, "Nodes": None, "NodeNames": ["n1", "n2", "n3"]},
     {"Pod": _POD, "Nodes": {"metadata": {}, "items": [{"metadata": {"name": "n1"}}]}, "NodeNames": None},
-    {"PodName": "fuzzed", "PodNamespace": "fuzz", "PodUID": "nobody", "Node": "n1"},
+    {"PodName": "fuzzed", "PodNamespace": "fuzz", "PodUID": "absent", "Node": "n1"},
     {"Pod": _POD, "NodeNameToVictims": None, "NodeNameToMetaVictims": _VICTIMS},
     {
         "Pod": _POD,
@@ -347,7 +347,7 @@ def test_no_body_makes_a_server_error(stage: stages.Stage, unharmed: None) -> No
         "filter_onlyone": lambda reply: isinstance(reply.json["Error"], str),
         "prioritize": lambda reply: all(type(one["Score"]) is int for one in reply.items),
         "priority": lambda reply: all(type(one["Score"]) is int for one in reply.items),
-        # Nothing can be bound here, so no answer may say so.
+        # Nothing can be bound here, so no answer may claim it.
         "bind": lambda reply: reply.json["Error"] != "",
         "preempt": lambda reply: harmless(reply.json),
     }
@@ -368,7 +368,7 @@ def test_no_body_makes_a_server_error(stage: stages.Stage, unharmed: None) -> No
 
 
 def harmless(reply: stages.Json) -> bool:
-    """Nothing in it stops a scheduler or its preemption (C7)."""
+    """Nothing in it stops a scheduler or its preemption (extender contract, 10)."""
     return all(
         victims["Pods"]
         and all(isinstance(pod["UID"], str) and pod["UID"] for pod in victims["Pods"])

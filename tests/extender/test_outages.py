@@ -1,4 +1,4 @@
-"""The store goes away, a replica is killed: who must wait waits, and no answer is wrong."""
+"""The store goes away or a replica is killed: pods under hard rules wait, and no answer is wrong."""
 
 import os
 import pathlib
@@ -9,29 +9,28 @@ from concurrent import futures
 
 import pytest
 
-from tests.e2e import waiting
-from tests.extender import stages
-from tests.extender.test_verbs import POLICY_LABEL, spec
+from tests.support import polling
+from tests.support.extender import stages
 
 
 @pytest.fixture
 def pods(stage: stages.Stage, own: str) -> dict[str, stages.Json]:
-    """A pod under a hard quota, one under a soft one, one of a job, and nobody's; two nodes."""
+    """A pod under a hard quota, one under a soft one, one of a job, and one of no plugin; two nodes."""
     stage.node(f"{own}-1", role="host")
     stage.node(f"{own}-2", role="member")
-    stage.policy(own, "hard", spec(host=1, member=0))
-    stage.policy(own, "soft", {**spec(host=1, member=0), "allocationType": "Preferred"})
+    stage.policy(own, "hard", stages.spec(host=1, member=0))
+    stage.policy(own, "soft", {**stages.spec(host=1, member=0), "allocationType": "Preferred"})
     web = {"app": "web"}
     made = {
-        "hard": stage.pod(own, "hard", {**web, POLICY_LABEL: "hard"}),
-        "soft": stage.pod(own, "soft", {**web, POLICY_LABEL: "soft"}),
+        "hard": stage.pod(own, "hard", {**web, stages.POLICY_LABEL: "hard"}),
+        "soft": stage.pod(own, "soft", {**web, stages.POLICY_LABEL: "soft"}),
         "job": stage.pod(own, "job", {"rl-job-group": own}),
-        "nobody": stage.pod(own, "nobody"),
+        "free": stage.pod(own, "free"),
     }
     snapshot = stage.seen()
     # Both replicas have seen it all: what they last knew is what they judge by.
     viewers = [stage.caller("viewer", replica=replica) for replica in (0, 1)]
-    waiting.eventually(
+    polling.eventually(
         lambda: all(
             int(viewer.ask("GET", "/apis/v1/flags").headers["X-Topolog-Position"].split("/")[1])
             >= snapshot.offset
@@ -44,7 +43,7 @@ def pods(stage: stages.Stage, own: str) -> dict[str, stages.Json]:
 
 @pytest.fixture
 def no_store(stage: stages.Stage) -> Iterator[None]:
-    """The store is killed; it comes back at the end if the test has not brought it back."""
+    """The store is killed; it is started again at the end unless the test did."""
     stage.server.kill()
     yield
     if stage.server.pid is None:
@@ -72,7 +71,7 @@ def scores_nothing(caller: stages.Caller, pod: stages.Json, names: list[str]) ->
     assert (reply.status, found) == (200, dict.fromkeys(names, 0))
 
 
-def evicts_nobody(caller: stages.Caller, pod: stages.Json, names: list[str]) -> None:
+def evicts_no_pods(caller: stages.Caller, pod: stages.Json, names: list[str]) -> None:
     victims = {names[0]: {"Pods": [{"UID": "u"}], "NumPDBViolations": 0}}
     reply = caller.post("/preempt", {"Pod": pod, "NodeNameToMetaVictims": victims})
     assert (reply.status, reply.json) == (200, {"NodeNameToMetaVictims": {}})
@@ -89,10 +88,10 @@ def test_without_the_store(
 ) -> None:
     names = [f"{own}-1", f"{own}-2"]
     checks = [
-        *((passes, kind) for kind in ("soft", "job", "nobody")),
+        *((passes, kind) for kind in ("soft", "job", "free")),
         (waits, "hard"),
         *((scores_nothing, kind) for kind in pods),
-        (evicts_nobody, "hard"),
+        (evicts_no_pods, "hard"),
         *((binds_nothing, kind) for kind in ("hard", "soft", "job")),
     ]
     with futures.ThreadPoolExecutor(2 * len(checks)) as pool:
@@ -128,8 +127,8 @@ def test_a_replica_is_killed_during_a_stream_of_calls(stage: stages.Stage, own: 
     names = [f"{own}-{number}" for number in range(4)]
     for number, name in enumerate(names):
         stage.node(name, role="host" if number < 2 else "member")
-    stage.policy(own, "hard", spec(host=2, member=1))
-    labels = {"app": "web", POLICY_LABEL: "hard", "rl-job-group": own}
+    stage.policy(own, "hard", stages.spec(host=2, member=1))
+    labels = {"app": "web", stages.POLICY_LABEL: "hard", "rl-job-group": own}
     waiting_pods = [stage.pod(own, f"web-{number}", labels) for number in range(6)]
     sibling = stage.pod(own, "sibling", {"rl-job-group": own}, nodeName=names[0])
     stage.seen()
@@ -140,7 +139,7 @@ def test_a_replica_is_killed_during_a_stream_of_calls(stage: stages.Stage, own: 
     right = [stage.caller().post(path, asked).raw for path in ("/filter", "/prioritize")]
     assert sibling["metadata"]["name"].encode() not in right[0]
 
-    heard: list[tuple[str, stages.Json | list[stages.Json]]] = []
+    replies: list[tuple[str, stages.Json | list[stages.Json]]] = []
     lost: list[str] = []
     enough, killed = threading.Semaphore(0), threading.Event()
 
@@ -153,7 +152,7 @@ def test_a_replica_is_killed_during_a_stream_of_calls(stage: stages.Stage, own: 
                 except OSError as problem:
                     lost.append(f"{at} {problem!r}")
                     return
-                heard.append((path, normal(reply)))
+                replies.append((path, normal(reply)))
                 enough.release()
 
     threads = [threading.Thread(target=stream, args=(at,)) for at in (0, 1, replica, replica)]
@@ -170,7 +169,7 @@ def test_a_replica_is_killed_during_a_stream_of_calls(stage: stages.Stage, own: 
     stage.replicas.remove(doomed)
 
     expected = {path: normal(stage.caller().post(path, asked)) for path in ("/filter", "/prioritize")}
-    assert all(answer == expected[path] for path, answer in heard)
+    assert all(answer == expected[path] for path, answer in replies)
     assert {text.split()[0] for text in lost} <= {str(replica)}
     # The others go on, and between them the quota holds.
     callers = [stage.caller(replica=at) for at in (0, 1)]
@@ -179,12 +178,12 @@ def test_a_replica_is_killed_during_a_stream_of_calls(stage: stages.Stage, own: 
         for number, pod in enumerate(waiting_pods)
     ]
     assert errors.count("") == 3
-    assert all("no room" in error for error in errors if error)
+    assert all("no capacity" in error for error in errors if error)
     assert sum(stage.bound(pod) != "" for pod in waiting_pods) == 3
 
 
 def normal(reply: stages.Answer) -> stages.Json | list[stages.Json]:
-    """What a reply says, without the order in which it lists nodes."""
+    """The content of a reply, without the order in which it lists nodes."""
     assert reply.status == 200
     if reply.raw.startswith(b"["):
         return sorted(reply.items, key=lambda one: str(one["Host"]))
@@ -193,17 +192,17 @@ def normal(reply: stages.Answer) -> stages.Json | list[stages.Json]:
     return found
 
 
-def test_the_store_comes_back_with_what_it_had(
-    stage: stages.Stage, own: str, pods: dict[str, stages.Json]
-) -> None:
+def test_the_store_returns_with_its_data(stage: stages.Stage, own: str, pods: dict[str, stages.Json]) -> None:
     caller, node = stage.caller(), f"{own}-1"
+    # While the disk is slow the server would answer before it has written.
+    stage.store.client.config_set("appendfsync", "always")
     assert caller.post("/bind", stages.bind(pods["hard"], node)).json == {"Error": ""}
     before = stage.seen()
     stage.server.kill()
     stage.server.start()
     for one in stage.replicas:
         one.ready()
-    rival = stage.pod(own, "rival", {"app": "web", POLICY_LABEL: "hard"})
+    rival = stage.pod(own, "rival", {"app": "web", stages.POLICY_LABEL: "hard"})
     after = stage.seen()
     assert after.position.incarnation == before.position.incarnation
     assert after.offset > before.offset
@@ -212,7 +211,7 @@ def test_the_store_comes_back_with_what_it_had(
     assert dict(after.counts) == stage.store.log.counts()
 
 
-def test_an_extender_whose_appends_are_refused_is_not_ready_and_says_why(
+def test_an_extender_whose_appends_are_refused_is_not_ready_and_gives_the_reason(
     stage: stages.Stage, own: str, pods: dict[str, stages.Json]
 ) -> None:
     one, node = stage.replicas[0], f"{own}-1"
@@ -220,10 +219,10 @@ def test_an_extender_whose_appends_are_refused_is_not_ready_and_says_why(
     used = int(stage.store.client.info("memory")["used_memory"])
     stage.store.client.config_set("maxmemory", str(used // 2))
     try:
-        waiting.eventually(lambda: one.readiness()[0] == 503, "it is not ready")
-        said = one.readiness()[1]
-        assert "[-] appends: appends are refused: the store refuses work for now: " in said
-        assert "used memory > 'maxmemory'" in said
+        polling.eventually(lambda: one.readiness()[0] == 503, "it is not ready")
+        body = one.readiness()[1]
+        assert "[-] appends: appends are refused: the store refuses work for now: " in body
+        assert "used memory > 'maxmemory'" in body
         # Nothing is bound unrecorded, and what only reads goes on.
         refused = stage.caller().post("/bind", stages.bind(pods["hard"], node)).json["Error"]
         assert "maxmemory" in refused
@@ -238,9 +237,9 @@ def test_an_extender_whose_appends_are_refused_is_not_ready_and_says_why(
 def test_an_extender_that_starts_without_the_store_waits_for_it(stage: stages.Stage, no_store: None) -> None:
     late = stage.extend("late")
     try:
-        assert late.line(event="waits for the store")["level"] == "warning"
-        status, said = late.readiness()
-        assert (status, "[-] store: the store is away" in said) == (503, True)
+        assert late.line(event="waiting for the store")["level"] == "warning"
+        status, body = late.readiness()
+        assert (status, "[-] store: the store is away" in body) == (503, True)
         assert stages.fetched(f"http://127.0.0.1:{late.health}/livez")[0] == 200
         stage.server.start()
         late.ready()
@@ -254,7 +253,7 @@ def test_a_worker_that_dies_while_the_store_is_away_is_replaced(stage: stages.St
     children = pathlib.Path(f"/proc/{one.process.pid}/task/{one.process.pid}/children")
     for worker in map(int, children.read_text().split()):
         os.kill(worker, signal.SIGKILL)
-    one.line(event="waits for the store")
+    one.line(event="waiting for the store")
     stage.server.start()
     one.ready()
     assert one.process.running
@@ -263,7 +262,7 @@ def test_a_worker_that_dies_while_the_store_is_away_is_replaced(stage: stages.St
 def test_an_extender_that_waits_for_the_store_ends_by_a_signal(stage: stages.Stage, no_store: None) -> None:
     never = stage.extend("never")
     try:
-        never.line(event="waits for the store")
+        never.line(event="waiting for the store")
     finally:
         never.process.stop()
         stage.replicas.remove(never)

@@ -1,4 +1,4 @@
-"""The extenders are not ready while the store's views are known to be wrong, and say what to run."""
+"""The extenders are not ready while the store's views are known to be wrong; /readyz shows what to run."""
 
 import os
 from collections.abc import Iterator
@@ -6,27 +6,27 @@ from collections.abc import Iterator
 import pytest
 
 from tests.bench import extenders
-from tests.e2e import processes, waiting
-from tests.extender import stages
+from tests.support import child_processes, polling
+from tests.support.extender import stages
 
 
 @pytest.fixture
-def auditor(stage: stages.Stage) -> Iterator[processes.Process]:
+def auditor(stage: stages.Stage) -> Iterator[child_processes.Process]:
     """An auditor that repairs nothing."""
     environ = stage.environment(TOPOLOG_AUDIT_REPAIR="false", TOPOLOG_AUDIT_INTERVAL="0.1")
-    process = processes.Process(
+    process = child_processes.Process(
         "auditor", [extenders.TOPOLOG, "audit"], log=stage.folder / "auditor.log", env=os.environ | environ
     )
     process.start()
     health = f"http://127.0.0.1:{environ['TOPOLOG_SERVER_HEALTH_PORT']}/readyz"
-    waiting.ready(process, lambda: stages.fetched(health)[0] == 200)
+    polling.ready(process, lambda: stages.fetched(health)[0] == 200)
     yield process
     process.stop()
 
 
 def become(stage: stages.Stage, status: int, *texts: str) -> None:
     """Both replicas answer their probe like this."""
-    waiting.eventually(
+    polling.eventually(
         lambda: all(
             found == status and all(text in shown for text in texts)
             for found, shown in (one.readiness() for one in stage.replicas)
@@ -38,7 +38,7 @@ def become(stage: stages.Stage, status: int, *texts: str) -> None:
 
 
 def test_no_extender_is_ready_while_the_views_are_known_to_be_wrong(
-    stage: stages.Stage, own: str, auditor: processes.Process
+    stage: stages.Stage, own: str, auditor: child_processes.Process
 ) -> None:
     stage.node(own)
     stage.seen()
@@ -46,10 +46,10 @@ def test_no_extender_is_ready_while_the_views_are_known_to_be_wrong(
     saved = client.dump(names.versions)
     assert isinstance(saved, bytes)
     client.delete(names.versions)
-    become(stage, 503, "[-] views: a stored version is not that of the log", "audit.repair is off")
+    become(stage, 503, "[-] views: a stored version differs from the log", "audit.repair is off")
     client.restore(names.versions, 0, saved)
     become(stage, 200)
-    assert len([line for line in auditor.log.read_text().splitlines() if '"a difference"' in line]) <= 20
+    assert len([line for line in auditor.log.read_text().splitlines() if '"drift detected"' in line]) <= 20
     client.hset(names.meta, "notes", "x")
     become(stage, 503, "[-] views: a field of meta", f"run HDEL {names.meta} notes")
     client.hdel(names.meta, "notes")

@@ -1,4 +1,4 @@
-"""The verbs over real HTTP and mTLS, on two replicas: what kube-scheduler sends and can live with."""
+"""The verbs over real HTTP and mTLS, on two replicas, as kube-scheduler calls them."""
 
 import json
 import pathlib
@@ -6,17 +6,16 @@ import re
 
 import pytest
 
-from app.simulation import populating
-from tests.e2e import waiting
-from tests.extender import stages
+from app.simulation import populations
+from tests.support import polling
+from tests.support.extender import stages
 
 LABEL = "priority.lixueduan.com"
-POLICY_LABEL = "workload-policy/kosmos.io"
 EXTENDED = "i-scheduler-extender"
 METRICS = pathlib.Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 
 
-def test_readiness_comes_with_the_first_lists_and_not_before(stage: stages.Stage) -> None:
+def test_an_extender_is_ready_after_the_first_lists_and_not_before(stage: stages.Stage) -> None:
     status, text = stage.unready
     assert status == 503
     assert "not recorded yet: nodes, pods, workloadpolicies" in text
@@ -25,7 +24,7 @@ def test_readiness_comes_with_the_first_lists_and_not_before(stage: stages.Stage
 
 
 def names_of(reply: stages.Answer) -> list[str]:
-    """The kept nodes, in whichever form the reply has them."""
+    """The kept nodes, in either form of the reply."""
     assert reply.status == 200
     assert reply.json["Error"] == ""
     assert reply.json["FailedNodes"] == {}
@@ -79,13 +78,13 @@ def test_both_forms_of_nodes_give_the_same_answers(stage: stages.Stage, own: str
 @pytest.mark.scenario("WP-19")
 def test_quotas_hold_in_both_forms(stage: stages.Stage, own: str) -> None:
     nodes = [stage.node(f"{own}-{role}", role=role) for role in ("host", "member")]
-    stage.policy(own, "spread", spec(host=0, member=1))
-    pod = stage.pod(own, "web-1", {"app": "web", POLICY_LABEL: "spread"})
+    stage.policy(own, "spread", stages.spec(host=0, member=1))
+    pod = stage.pod(own, "web-1", {"app": "web", stages.POLICY_LABEL: "spread"})
     stage.seen()
     names = [node["metadata"]["name"] for node in nodes]
     by_name = stage.caller().post("/filter", stages.request(pod, *names)).json
     by_node = stage.caller(replica=1).post("/filter", {"Pod": pod, "Nodes": {"items": nodes}}).json
-    sentence = f"workload policy {own}/spread: no room on these nodes (host 0/0, member 0/1)"
+    sentence = f"workload policy {own}/spread: no capacity on these nodes (host 0/0, member 0/1)"
     assert by_name["NodeNames"] == [names[1]]
     assert by_node["Nodes"]["items"] == [nodes[1]]
     assert (by_name["Nodes"], by_node["NodeNames"]) == (None, None)
@@ -99,15 +98,6 @@ def test_quotas_hold_in_both_forms(stage: stages.Stage, own: str) -> None:
     assert (
         by_name["FailedAndUnresolvableNodes"] == by_node["FailedAndUnresolvableNodes"] == {names[0]: sentence}
     )
-
-
-def spec(**quotas: int) -> stages.Json:
-    return {
-        "topologyKey": "role",
-        "labelSelector": {"matchLabels": {"app": "web"}},
-        "allocationPolicy": [{"name": name, "replicas": most} for name, most in quotas.items()],
-        "allocationType": "Required",
-    }
 
 
 @pytest.mark.scenario("LX-7", "RL-13")
@@ -131,7 +121,7 @@ def test_each_path_of_a_verb_is_the_same_verb(stage: stages.Stage, own: str, ver
 
 
 @pytest.mark.scenario("LX-11")
-def test_what_is_no_call_gets_a_clear_answer_and_harms_nobody(stage: stages.Stage, own: str) -> None:
+def test_a_malformed_call_gets_a_clear_answer_and_does_no_harm(stage: stages.Stage, own: str) -> None:
     caller, pod = stage.caller(), stage.pod(own, "pod")
     for verb in stages.VERBS:
         got = caller.ask("GET", f"/{verb}")
@@ -187,7 +177,9 @@ def scores(reply: stages.Answer) -> dict[str, int]:
 
 
 @pytest.mark.scenario("RL-6")
-def test_a_promise_draws_the_next_sibling_at_once_on_the_other_replica(stage: stages.Stage, own: str) -> None:
+def test_a_placement_attracts_the_next_sibling_at_once_on_the_other_replica(
+    stage: stages.Stage, own: str
+) -> None:
     one, two = f"{own}-1", f"{own}-2"
     stage.node(one)
     stage.node(two)
@@ -199,7 +191,7 @@ def test_a_promise_draws_the_next_sibling_at_once_on_the_other_replica(stage: st
 
 
 @pytest.mark.scenario("LX-12")
-def test_bind_says_error_unless_the_pod_is_bound(stage: stages.Stage, own: str) -> None:
+def test_bind_answers_an_error_unless_the_pod_is_bound(stage: stages.Stage, own: str) -> None:
     stage.node(f"{own}-1")
     stage.node(f"{own}-2")
     pod = stage.pod(own, "pod")
@@ -219,8 +211,8 @@ def test_preempt_over_the_wire(stage: stages.Stage, own: str, case: object) -> N
     assert callable(case)
     stage.node(f"{own}-1", role="host")
     stage.node(f"{own}-2", role="host")
-    stage.policy(own, "spread", spec(host=1))
-    labels = {"app": "web", POLICY_LABEL: "spread"}
+    stage.policy(own, "spread", stages.spec(host=1))
+    labels = {"app": "web", stages.POLICY_LABEL: "spread"}
     member = stage.pod(own, "web-1", labels, nodeName=f"{own}-1")
     stranger = stage.pod(own, "other", {"app": "other"}, nodeName=f"{own}-2")
     preemptor = stage.pod(own, "web-2", labels, priority=100)
@@ -251,16 +243,16 @@ def test_preempt_over_the_wire(stage: stages.Stage, own: str, case: object) -> N
         "NodeNameToMetaVictims": {f"{own}-2": {"Pods": [{"UID": stranger["metadata"]["uid"]}]}},
     }
     assert caller.post("/preempt", only).json == {"NodeNameToMetaVictims": {}}
-    # What kube-scheduler does next: it evicts nobody, and the pod stays refused for the quota's sake.
+    # kube-scheduler's next step: it evicts no pods, and the pod stays refused because of the quota.
     reply = caller.post("/filter", stages.request(preemptor, *full)).json
-    sentence = f"workload policy {own}/spread: no room (host 1/1)"
+    sentence = f"workload policy {own}/spread: no capacity (host 1/1)"
     assert reply["FailedAndUnresolvableNodes"] == dict.fromkeys(full, sentence)
     assert (stage.bound(member), stage.bound(stranger)) == tuple(full)
     assert stage.bound(preemptor) == ""
 
 
 RECORDED = pathlib.Path(__file__).with_name("recorded.json").read_bytes().strip()
-"""What kube-scheduler 1.37.0 sent for a pod's second attempt (extender-contract-checked 4)."""
+"""What kube-scheduler 1.37.0 sent for a pod's second attempt (docs/design/extender-contract.md, 1)."""
 HEADERS = {"User-Agent": "Go-http-client/1.1", "Accept-Encoding": "gzip"}
 
 
@@ -290,7 +282,7 @@ def test_the_bodies_that_kube_scheduler_sends(stage: stages.Stage) -> None:
 
 
 @pytest.mark.scenario("RL-14")
-def test_a_pod_and_nodes_of_real_size_with_fields_that_nobody_knows(stage: stages.Stage, own: str) -> None:
+def test_a_pod_and_nodes_of_real_size_with_unknown_fields(stage: stages.Stage, own: str) -> None:
     node = stage.node(f"{own}-1")
     node["status"]["images"] = [
         {"names": [f"registry.example/{n}@sha256:{n:064}"], "sizeBytes": n} for n in range(50)
@@ -358,8 +350,8 @@ def test_roles(stage: stages.Stage, role: str, method: str, path: str, status: i
 def test_one_line_and_one_observation_for_each_call(stage: stages.Stage, own: str) -> None:
     for number in (1, 2, 3):
         stage.node(f"{own}-{number}", role="host" if number < 3 else "member")
-    stage.policy(own, "spread", spec(host=0, member=1))
-    pod = stage.pod(own, "web-1", {"app": "web", POLICY_LABEL: "spread"})
+    stage.policy(own, "spread", stages.spec(host=0, member=1))
+    pod = stage.pod(own, "web-1", {"app": "web", stages.POLICY_LABEL: "spread"})
     offset = stage.seen().offset
     caller, names = stage.caller(), [f"{own}-{number}" for number in (1, 2, 3)]
     replies = [
@@ -374,7 +366,7 @@ def test_one_line_and_one_observation_for_each_call(stage: stages.Stage, own: st
     lines = one.lines(pod=key)
     assert [line["verb"] for line in lines] == ["filter", "prioritize", "preempt", "bind", "bind"]
     asked, scored, _, refused, bound = lines
-    reason = f"workload policy {own}/spread: no room on these nodes (host 0/0, member 0/1)"
+    reason = f"workload policy {own}/spread: no capacity on these nodes (host 0/0, member 0/1)"
     assert (asked["candidates"], asked["kept"], asked["reasons"]) == (3, 1, {reason: 2})
     assert (scored["candidates"], scored["outcome"]) == (3, "scored")
     assert refused["reasons"] == {reason: 1}
@@ -406,8 +398,8 @@ def test_every_metric_of_the_reference_is_there(stage: stages.Stage) -> None:
 def test_flags_change_the_logs_of_both_replicas_and_no_answer(stage: stages.Stage, own: str) -> None:
     stage.node(f"{own}-1", role="host")
     stage.node(f"{own}-2", role="member")
-    stage.policy(own, "spread", spec(host=0, member=1))
-    pod = stage.pod(own, "web-1", {"app": "web", POLICY_LABEL: "spread"})
+    stage.policy(own, "spread", stages.spec(host=0, member=1))
+    pod = stage.pod(own, "web-1", {"app": "web", stages.POLICY_LABEL: "spread"})
     stage.seen()
     asked, names = stages.request(pod, f"{own}-1", f"{own}-2"), {f"{own}-1", f"{own}-2"}
 
@@ -437,15 +429,15 @@ def test_bad_policies_are_shown_with_their_reasons(stage: stages.Stage, own: str
     stage.node(f"{own}-1", role="host")
     bad = {
         "none": None,
-        "negative": {**spec(host=1), "allocationPolicy": [{"name": "host", "replicas": -1}]},
-        "twice": {**spec(host=1), "allocationPolicy": [{"name": "host", "replicas": 1}] * 2},
-        "empty": {**spec(host=1), "allocationPolicy": []},
-        "type": {**spec(host=1), "allocationType": "require"},
-        "shape": {**spec(host=1), "labelSelector": ["app"]},
+        "negative": {**stages.spec(host=1), "allocationPolicy": [{"name": "host", "replicas": -1}]},
+        "twice": {**stages.spec(host=1), "allocationPolicy": [{"name": "host", "replicas": 1}] * 2},
+        "empty": {**stages.spec(host=1), "allocationPolicy": []},
+        "type": {**stages.spec(host=1), "allocationType": "require"},
+        "shape": {**stages.spec(host=1), "labelSelector": ["app"]},
     }
     for name, wrong in bad.items():
         stage.policy(own, name, wrong)
-    pods = {name: stage.pod(own, f"web-{name}", {"app": "web", POLICY_LABEL: name}) for name in bad}
+    pods = {name: stage.pod(own, f"web-{name}", {"app": "web", stages.POLICY_LABEL: name}) for name in bad}
     stage.seen()
     viewer, caller = stage.caller("viewer"), stage.caller()
     for name, pod in pods.items():
@@ -462,7 +454,7 @@ def test_a_poison_object_is_an_event_and_the_stream_goes_on(stage: stages.Stage,
     stage.node(f"{own}-1")
     before = stage.seen().offset
     poison = {"metadata": {"namespace": own, "name": "poison", "uid": "u", "labels": {"a": ["no", "text"]}}}
-    stage.api.objects.say("pods", json.dumps({"type": "ADDED", "object": poison}).encode())
+    stage.api.objects.send_raw("pods", json.dumps({"type": "ADDED", "object": poison}).encode())
     stage.pod(own, "after")
     stage.seen()
     viewer = stage.caller("viewer", replica=1)
@@ -471,7 +463,7 @@ def test_a_poison_object_is_an_event_and_the_stream_goes_on(stage: stages.Stage,
         found = viewer.ask("GET", f"/apis/v1/events?from={before}&type=Quarantined").json["items"]
         return [event["data"] for event in found if event["data"].get("object") == f"{own}/poison"]
 
-    (event,) = waiting.eventually(quarantined, "the event of the poison object")
+    (event,) = polling.eventually(quarantined, "the event of the poison object")
     assert event["kind"] == "pods"
     assert "labels" in event["reason"]
     assert viewer.ask("GET", f"/apis/v1/pods/{own}/after").status == 200
@@ -481,18 +473,18 @@ def test_a_poison_object_is_an_event_and_the_stream_goes_on(stage: stages.Stage,
 def test_a_pod_that_is_too_large_is_refused_with_the_reason_and_the_others_go_on(
     stage: stages.Stage, own: str
 ) -> None:
-    """What it costs is a line in the log and a small record for each attempt."""
+    """The cost is a log line and a small record for each attempt."""
     stage.node(f"{own}-1")
     before = stage.seen().offset
     labels = {f"label-{number}": "x" * 60 for number in range(4_000)}
-    large = populating.pod(own, "large", labels)
+    large = populations.pod(own, "large", labels)
     large["metadata"]["uid"] = f"uid-{own}-large"
-    stage.api.objects.say("pods", json.dumps({"type": "ADDED", "object": large}).encode())
+    stage.api.objects.send_raw("pods", json.dumps({"type": "ADDED", "object": large}).encode())
     viewer, caller = stage.caller("viewer"), stage.caller()
     reply = caller.post("/filter", stages.request(large, f"{own}-1"))
     assert (reply.status, reply.json["NodeNames"]) == (200, None)
     assert "labels have" in reply.json["Error"]
-    assert "at most 16384 are kept" in reply.json["Error"]
+    assert "the limit is 16384" in reply.json["Error"]
     assert caller.post("/prioritize", stages.request(large, f"{own}-1")).status == 400
     other = caller.post("/filter", stages.request(stage.pod(own, "other"), f"{own}-1")).json
     assert (other["Error"], other["NodeNames"]) == ("", [f"{own}-1"])
@@ -501,7 +493,7 @@ def test_a_pod_that_is_too_large_is_refused_with_the_reason_and_the_others_go_on
         answer = viewer.ask("GET", f"/apis/v1/pods/{own}/large/explain")
         return answer.json if answer.status == 200 else {}
 
-    explained = waiting.eventually(shown, "the decision is on record")
+    explained = polling.eventually(shown, "the decision is on record")
     assert "labels have" in explained["difference"]
     assert explained["decision"]["outcome"] == "error"
     stage.seen()

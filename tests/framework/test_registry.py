@@ -1,4 +1,4 @@
-"""Which plugins may work together, and what each of them can do."""
+"""The registry: capabilities by plugin, and configurations that are refused."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,22 +7,23 @@ import pytest
 
 from app.domain import events, model, projecting, snapshots
 from app.framework import capabilities, configuring, registry
-from tests.framework import fakes
+from tests.support.decisions import fake_plugins
 
 BY_CAPABILITY: dict[type, capabilities.Plugin] = {
-    capabilities.Indexes: fakes.Indexing(),
-    capabilities.Keeps: fakes.Keeping(),
-    capabilities.Filters: fakes.Filtering(),
-    capabilities.Classifies: fakes.Classifying(),
-    capabilities.Softens: fakes.Softening(),
-    capabilities.Narrows: fakes.Narrowing(),
-    capabilities.Scores: fakes.Scoring(),
-    capabilities.Ranks: fakes.Ranking(),
-    capabilities.Reserves: fakes.Reserving(),
-    capabilities.Preempts: fakes.Preempting(),
-    capabilities.Transforms: fakes.Transforming(),
-    capabilities.Serves: fakes.Serving(),
-    capabilities.Controls: fakes.Controlling(),
+    capabilities.Indexes: fake_plugins.Indexing(),
+    capabilities.Keeps: fake_plugins.Keeping(),
+    capabilities.Filters: fake_plugins.Filtering(),
+    capabilities.Classifies: fake_plugins.Classifying(),
+    capabilities.Advises: fake_plugins.Advising(),
+    capabilities.Degrades: fake_plugins.Softening(),
+    capabilities.Narrows: fake_plugins.Narrowing(),
+    capabilities.Scores: fake_plugins.Scoring(),
+    capabilities.BreaksTies: fake_plugins.Ranking(),
+    capabilities.Reserves: fake_plugins.Reserving(),
+    capabilities.Preempts: fake_plugins.Preempting(),
+    capabilities.Transforms: fake_plugins.Transforming(),
+    capabilities.Serves: fake_plugins.Serving(),
+    capabilities.Wakes: fake_plugins.Controlling(),
 }
 
 
@@ -31,9 +32,9 @@ def test_every_capability_has_a_fake() -> None:
 
 
 @pytest.mark.parametrize("kind", capabilities.KNOWN, ids=lambda kind: kind.__name__)
-def test_a_plugin_is_sorted_by_what_it_can_do(kind: type) -> None:
+def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
     plugin = BY_CAPABILITY[kind]
-    plugins = registry.Registry([fakes.Idle(), plugin])
+    plugins = registry.Registry([fake_plugins.Idle(), plugin])
     sorted_in = {
         name
         for name in (
@@ -46,37 +47,46 @@ def test_a_plugin_is_sorted_by_what_it_can_do(kind: type) -> None:
             "preempts",
             "transforms",
             "serves",
-            "controls",
+            "wakes",
         )
         if plugin in getattr(plugins, name)
     }
     by_name: dict[type, set[str]] = {
-        capabilities.Softens: {"filters"},
+        capabilities.Degrades: {"filters"},
         capabilities.Classifies: {"filters"},
+        capabilities.Advises: {"filters"},
         capabilities.Narrows: set(),
+        capabilities.BreaksTies: {"ranks"},
     }
     assert sorted_in == by_name.get(kind, {kind.__name__.lower()})
     assert plugins.classifies == ({"Classifying": plugin} if kind is capabilities.Classifies else {})
-    assert plugins.softens == ({"Softening": plugin} if kind is capabilities.Softens else {})
+    assert plugins.advises == ({"Advising": plugin} if kind is capabilities.Advises else {})
+    assert plugins.degrades == ({"Softening": plugin} if kind is capabilities.Degrades else {})
     assert plugins.narrows == ({"Narrowing": plugin} if kind is capabilities.Narrows else {})
 
 
 def test_indexed_keys_are_gathered() -> None:
-    assert registry.Registry([fakes.Idle(), fakes.Indexing()]).indexed() == {"fake-index"}
+    assert registry.Registry([fake_plugins.Idle(), fake_plugins.Indexing()]).indexed() == {"fake-index"}
 
 
 def test_annotations_that_plugins_read_are_gathered() -> None:
-    assert registry.Registry([fakes.Idle(), fakes.Keeping()]).annotations() == {"fake.example/read"}
-    assert registry.Registry([fakes.Idle()]).annotations() == frozenset()
+    assert registry.Registry([fake_plugins.Idle(), fake_plugins.Keeping()]).annotations() == {
+        "fake.example/read"
+    }
+    assert registry.Registry([fake_plugins.Idle()]).annotations() == frozenset()
 
 
-def test_interest_is_told_by_name_in_order() -> None:
-    plugins = registry.Registry([fakes.Idle("B"), fakes.Idle("A"), fakes.Idle("C", label="other")])
+def test_interested_plugins_are_named_in_order() -> None:
+    plugins = registry.Registry(
+        [fake_plugins.Idle("B"), fake_plugins.Idle("A"), fake_plugins.Idle("C", label="other")]
+    )
     assert plugins.interested(model.Pod(uid="u", namespace="ns", name="p")) == ("B", "A")
 
 
-def test_a_concern_that_depends_on_the_state_is_asked_of_the_state() -> None:
-    plugins = registry.Registry([fakes.Idle("A"), fakes.Narrowing(), fakes.Idle("C", label="other")])
+def test_a_narrowing_plugin_is_consulted_with_the_state() -> None:
+    plugins = registry.Registry(
+        [fake_plugins.Idle("A"), fake_plugins.Narrowing(), fake_plugins.Idle("C", label="other")]
+    )
     pod = model.Pod(uid="u", namespace="ns", name="p")
     known = projecting.project(snapshots.empty(), events.PodSeen(pod=pod))
     assert plugins.concerned(pod, snapshots.empty()) == ("A",)
@@ -86,23 +96,23 @@ def test_a_concern_that_depends_on_the_state_is_asked_of_the_state() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"weights": {"Idel": 2}}, "weight for unknown plugin Idel; known: Idle"),
+        ({"weights": {"Idel": 2}}, "weight for unknown plugin Idel; enabled: Idle"),
         ({"weights": {"Idle": 0}}, "weight of Idle is 0; it must be at least 1"),
         ({"score_max": 0}, "score_max is 0; it must be at least 1"),
     ],
 )
-def test_bad_numbers_are_refused(options: dict[str, Any], text: str) -> None:
+def test_invalid_numbers_are_refused(options: dict[str, Any], text: str) -> None:
     with pytest.raises(registry.ConfigurationRefused, match=text):
-        registry.Registry([fakes.Idle()], **options)
+        registry.Registry([fake_plugins.Idle()], **options)
 
 
-def test_a_name_given_twice_is_refused() -> None:
-    with pytest.raises(registry.ConfigurationRefused, match="plugin named twice: Idle"):
-        registry.Registry([fakes.Idle(), fakes.Indexing(name="Idle")])
+def test_a_duplicate_name_is_refused() -> None:
+    with pytest.raises(registry.ConfigurationRefused, match="duplicate plugin: Idle"):
+        registry.Registry([fake_plugins.Idle(), fake_plugins.Indexing(name="Idle")])
 
 
 @dataclass(frozen=True, slots=True)
-class Scoires(fakes.Idle):
+class Scoires(fake_plugins.Idle):
     name: str = "Scoires"
 
     def scores(self) -> None:
@@ -110,7 +120,7 @@ class Scoires(fakes.Idle):
 
 
 @dataclass(frozen=True, slots=True)
-class Filtr(fakes.Idle):
+class Filtr(fake_plugins.Idle):
     name: str = "Filtr"
 
     def filtr(self) -> None:
@@ -118,7 +128,7 @@ class Filtr(fakes.Idle):
 
 
 @dataclass(frozen=True, slots=True)
-class Fulter(fakes.Idle):
+class Fulter(fake_plugins.Idle):
     name: str = "Fulter"
 
     def fulter(self) -> None:
@@ -126,14 +136,14 @@ class Fulter(fakes.Idle):
 
 
 @dataclass(frozen=True, slots=True)
-class Other(fakes.Idle):
+class Other(fake_plugins.Idle):
     name: str = "Other"
 
     def something(self) -> None:
-        """Not like any capability."""
+        """Unlike any capability."""
 
     def _scores(self) -> None:
-        """Its own business."""
+        """A private method."""
 
 
 @pytest.mark.parametrize(
@@ -149,18 +159,18 @@ def test_a_method_one_letter_off_is_refused(plugin: capabilities.Plugin, text: s
         registry.Registry([plugin])
 
 
-def test_methods_of_ones_own_are_allowed() -> None:
+def test_other_methods_are_allowed() -> None:
     assert registry.Registry([Other()]).plugins == (Other(),)
 
 
 def test_the_digest_follows_what_decides() -> None:
-    digest = registry.Registry([fakes.Idle()]).digest
-    assert registry.Registry([fakes.Idle()]).digest == digest
+    digest = registry.Registry([fake_plugins.Idle()]).digest
+    assert registry.Registry([fake_plugins.Idle()]).digest == digest
     others = [
-        registry.Registry([fakes.Idle(label="x")]),
-        registry.Registry([fakes.Idle()], weights={"Idle": 2}),
-        registry.Registry([fakes.Idle()], score_max=100),
-        registry.Registry([fakes.Idle(), fakes.Indexing()]),
+        registry.Registry([fake_plugins.Idle(label="x")]),
+        registry.Registry([fake_plugins.Idle()], weights={"Idle": 2}),
+        registry.Registry([fake_plugins.Idle()], score_max=100),
+        registry.Registry([fake_plugins.Idle(), fake_plugins.Indexing()]),
     ]
     assert len({digest, *(other.digest for other in others)}) == 5
 
@@ -168,20 +178,22 @@ def test_the_digest_follows_what_decides() -> None:
 @pytest.mark.parametrize(
     ("chosen", "args", "text"),
     [
-        (["Nobody"], {}, "unknown plugin Nobody; allowed: Filtering, Idle"),
-        (["Idle"], {"Nobody": {}}, "unknown plugin Nobody"),
-        (["Idle"], {"Idle": {"labl": "x"}}, "Idle.labl is not an argument; allowed: name, label"),
+        (["Missing"], {}, "unknown plugin Missing; allowed: Filtering, Idle"),
+        (["Idle"], {"Missing": {}}, "unknown plugin Missing"),
+        (["Idle"], {"Idle": {"labl": "x"}}, "unknown argument plugins.args.Idle.labl; allowed: name, label"),
         (["Idle"], {"Idle": {"label": 3}}, "plugins.args.Idle: Expected `str`, got `int`"),
     ],
 )
-def test_wrong_choices_are_refused(chosen: list[str], args: dict[str, dict[str, object]], text: str) -> None:
-    kinds = [named("Idle", fakes.Idle), named("Filtering", fakes.Filtering)]
+def test_invalid_choices_are_refused(
+    chosen: list[str], args: dict[str, dict[str, object]], text: str
+) -> None:
+    kinds = [named("Idle", fake_plugins.Idle), named("Filtering", fake_plugins.Filtering)]
     with pytest.raises(registry.ConfigurationRefused, match=text):
         configuring.build(kinds, enabled=chosen, weights={}, score_max=10, args=args)
 
 
-def test_chosen_plugins_are_made_in_order_with_their_arguments() -> None:
-    kinds = [named("Idle", fakes.Idle), named("Filtering", fakes.Filtering)]
+def test_chosen_plugins_are_created_in_order_with_their_arguments() -> None:
+    kinds = [named("Idle", fake_plugins.Idle), named("Filtering", fake_plugins.Filtering)]
     plugins = configuring.build(
         kinds,
         enabled=["Filtering", "Idle"],
@@ -191,13 +203,13 @@ def test_chosen_plugins_are_made_in_order_with_their_arguments() -> None:
     )
     assert [plugin.name for plugin in plugins.plugins] == ["Filtering", "Idle"]
     (filtering,) = plugins.filters
-    assert isinstance(filtering, fakes.Filtering)
+    assert isinstance(filtering, fake_plugins.Filtering)
     assert (filtering.refused, filtering.reason) == (frozenset("a"), "r")
     assert (plugins.weights, plugins.score_max) == ({"Idle": 4}, 100)
 
 
 def named(name: str, kind: type) -> type:
-    """The class as the registry's settings know it: by the name on the class."""
+    """The class under another name, as the settings refer to plugins by the name on the class."""
     return dataclass(frozen=True)(
         type(kind.__name__, (kind,), {"name": name, "__annotations__": {"name": str}})
     )

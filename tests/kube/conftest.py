@@ -1,11 +1,11 @@
-"""A simulated API server of each test's own, and a client for it."""
+"""A simulated API server for each test, and a client of it."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from app.kube import accessing, clients
-from app.simulation import apiservers
+from app.kube.client import clients, credentials
+from app.simulation.apiserver import apiservers
 
 
 @pytest.fixture
@@ -16,6 +16,6 @@ def server() -> Iterator[apiservers.ApiServer]:
 
 @pytest.fixture
 def client(server: apiservers.ApiServer) -> Iterator[clients.Client]:
-    made = clients.Client(accessing.plain(server.url))
+    made = clients.Client(credentials.plain(server.url))
     yield made
     made.close()

@@ -1,51 +1,85 @@
-"""project(a, observe(a, b)) has the facts of b, and observe(b, b) is nothing: the two are inverses."""
+"""What the recorder appends after complete lists leads to what they show: observing inverts projecting.
 
+The batches are those of the recorder (workers.recorder.batch_builder); only the store is left out.
+"""
+
+import dataclasses
+from unittest import mock
+
+import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain import events, model, observing, projecting, snapshots
-from tests.domain import generating, recomputing
+from app.kube.objects import decoding
+from app.kube.watch import kinds, reflectors
+from tests.support.decisions import recomputation, strategies
+from tests.support.workers import listings
+from workers.recorder import batch_builder
 
 worlds = st.builds(
-    lambda history: projecting.project_all(snapshots.empty(indexed=("app",)), history), generating.histories
+    lambda history: projecting.project_all(snapshots.empty(indexed=("app",)), history), strategies.histories
 )
+JOBS = dataclasses.replace(kinds.POLICIES, name="jobs", path="/apis/batch/v1/jobs")
 
 
 def facts(snapshot: snapshots.Snapshot) -> tuple[object, ...]:
     return dict(snapshot.nodes), dict(snapshot.pods), dict(snapshot.policies)
 
 
-@given(worlds, worlds)
-@settings(max_examples=300, deadline=None)
-def test_what_is_observed_leads_to_what_was_seen(
-    before: snapshots.Snapshot, after: snapshots.Snapshot
+@given(worlds, worlds, st.integers(0, 8))
+@settings(max_examples=100, deadline=None)
+def test_complete_lists_lead_to_what_they_show(
+    before: snapshots.Snapshot, after: snapshots.Snapshot, limit: int
 ) -> None:
-    seen = projecting.project_all(before, observing.observe(before, after))
-    assert facts(seen) == facts(after)
-    assert recomputing.kept(seen) == recomputing.derived(seen)
+    with mock.patch.object(batch_builder, "MAX_FACTS", limit):
+        batches = list(listings.batches(before, listings.of(after)))
+    assert all(len(batch) <= limit + 2 for batch in batches)
+    observed = before
+    for batch in batches:
+        observed = projecting.project_all(observed, batch)
+        assert recomputation.kept(observed) == recomputation.derived(observed)
+    assert facts(observed) == facts(after)
+    assert not observed.unlisted
 
 
 @given(worlds)
-@settings(max_examples=200, deadline=None)
-def test_the_same_sight_is_no_event(world: snapshots.Snapshot) -> None:
-    assert observing.observe(world, world) == []
+@settings(max_examples=100, deadline=None)
+def test_a_list_of_what_is_known_is_no_event(world: snapshots.Snapshot) -> None:
+    assert listings.facts(world, listings.of(world)) == []
 
 
 @given(worlds, worlds)
 @settings(max_examples=100, deadline=None)
-def test_a_second_look_adds_nothing(before: snapshots.Snapshot, after: snapshots.Snapshot) -> None:
-    seen = projecting.project_all(before, observing.observe(before, after))
-    assert observing.observe(seen, after) == []
+def test_a_second_list_adds_nothing(before: snapshots.Snapshot, after: snapshots.Snapshot) -> None:
+    observed = projecting.project_all(before, listings.facts(before, listings.of(after)))
+    assert listings.facts(observed, listings.of(after)) == []
 
 
 @given(worlds, worlds)
 @settings(max_examples=100, deadline=None)
-def test_a_promise_to_a_pod_that_was_never_seen_outlives_a_list(
+def test_a_placement_of_a_pod_that_was_never_observed_outlives_a_list(
     before: snapshots.Snapshot, after: snapshots.Snapshot
 ) -> None:
     unseen = {uid for uid in before.placements if uid not in before.pods and uid not in after.pods}
-    seen = projecting.project_all(before, observing.observe(before, after))
-    assert unseen <= set(seen.placements)
+    observed = projecting.project_all(before, listings.facts(before, listings.of(after)))
+    assert unseen <= set(observed.placements)
+
+
+@given(worlds, worlds)
+@settings(max_examples=100, deadline=None)
+def test_a_watch_leads_to_what_it_shows(before: snapshots.Snapshot, after: snapshots.Snapshot) -> None:
+    builder, held = batch_builder.BatchBuilder(before), listings.of(before)
+    for kind, objects in listings.of(after).items():
+        shown = {kind.identity(one) for one in objects}
+        gone = [one for one in held[kind] if kind.identity(one) not in shown]
+        waiting: list[batch_builder.Step] = [
+            *(listings.gone(kind, one) for one in gone),
+            *(reflectors.Seen(kind, one, "1") for one in objects),
+        ]
+        assert builder.fill(waiting, 0) == len(waiting)
+    assert facts(projecting.project_all(before, builder.facts)) == facts(after)
 
 
 def test_a_recreated_node_ends_before_it_begins() -> None:
@@ -56,11 +90,56 @@ def test_a_recreated_node_ends_before_it_begins() -> None:
     )
 
 
-def test_pods_that_a_list_lacks_are_gone_before_others_take_their_names() -> None:
+def test_a_pod_that_has_taken_the_name_of_another_is_found_by_it() -> None:
     old = model.Pod(uid="1", namespace="blue", name="x")
     new = model.Pod(uid="2", namespace="blue", name="x")
     before = projecting.project(snapshots.empty(), events.PodSeen(pod=old))
-    assert list(observing.pods_listed(before, [new])) == [
-        events.PodGone(uid="1", namespace="blue", name="x", assumed=True),
+    found = listings.facts(before, {kinds.PODS: [new]})
+    assert found == [
         events.PodSeen(pod=new),
+        events.PodGone(uid="1", namespace="blue", name="x", assumed=True),
     ]
+    assert projecting.project_all(before, found).pod_named("blue", "x") == new
+
+
+OBJECTS: list[decoding.Object] = [
+    model.Pod(uid="1", namespace="blue", name="x"),
+    model.Node(name="x", uid="1"),
+    model.WorkloadPolicy(uid="1", namespace="blue", name="x", topology_key="zone"),
+]
+
+
+@pytest.mark.parametrize("one", OBJECTS)
+def test_an_object_that_ends_and_is_shown_again_is_an_event_again(one: decoding.Object) -> None:
+    kind = kinds.of(one)
+    before = projecting.project_all(snapshots.empty(), listings.facts(snapshots.empty(), {kind: [one]}))
+    builder = batch_builder.BatchBuilder(before)
+    builder.fill([listings.gone(kind, one), reflectors.Seen(kind, one, "2")], 0)
+    assert [type(event).__name__[-4:] for event in builder.facts] == ["Gone", "Seen"]
+    assert facts(projecting.project_all(before, builder.facts)) == facts(before)
+
+
+@pytest.mark.parametrize("one", OBJECTS[1:])
+def test_the_late_end_of_a_former_node_or_policy_leaves_its_successor(one: decoding.Object) -> None:
+    kind, former = kinds.of(one), msgspec.structs.replace(one, uid="0")
+    builder = batch_builder.BatchBuilder(snapshots.empty())
+    builder.fill([one, listings.gone(kind, former)], 0)
+    assert [type(event).__name__[-4:] for event in builder.facts] == ["Seen"]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        reflectors.Seen(JOBS, OBJECTS[2], "7"),
+        reflectors.Gone(JOBS, "1", "blue", "x", "7"),
+        batch_builder.Missing(JOBS, "blue/x"),
+    ],
+)
+def test_an_unknown_kind_is_refused_and_not_taken_for_a_policy(step: batch_builder.Step) -> None:
+    before = projecting.project_all(
+        snapshots.empty(), listings.facts(snapshots.empty(), {kinds.POLICIES: OBJECTS[2:]})
+    )
+    builder = batch_builder.BatchBuilder(before)
+    with pytest.raises(batch_builder.UnknownKind, match="unknown kind 'jobs'; known kinds: nodes, "):
+        builder.fill([step], 0)
+    assert builder.facts == []

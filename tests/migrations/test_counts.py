@@ -10,12 +10,13 @@ import pytest
 import redis
 
 from app import settings
-from app.domain import events, model, snapshots
-from app.store import connecting, embedded, errors, folding, keys, logs, opening
+from app.domain import events, model
+from app.store import errors, keys, migration_fold, schemas, stores
+from app.store.log import logs
+from app.store.server import connections, embedded
 from migrations import folds, running
 from migrations.schema import m0002_counts
-from tests.domain import recomputing
-from tests.migrations import past
+from tests.support.store import past_stores
 
 
 @pytest.fixture
@@ -26,8 +27,8 @@ def names(cluster: str) -> keys.Keys:
 @pytest.fixture
 def client(store_server: embedded.Server, names: keys.Keys) -> Iterator[redis.Redis]:
     """Of a server with a store of schema 1."""
-    made = connecting.connect(store_server.url)
-    past.restore(made, names)
+    made = connections.connect(store_server.url)
+    past_stores.restore(made, names)
     yield made
     made.close()
 
@@ -35,46 +36,39 @@ def client(store_server: embedded.Server, names: keys.Keys) -> Iterator[redis.Re
 @pytest.fixture
 def opened(
     client: redis.Redis, store_server: embedded.Server, names: keys.Keys
-) -> Iterator[Callable[[], opening.Store]]:
-    stores: list[opening.Store] = []
+) -> Iterator[Callable[[], stores.Store]]:
+    made: list[stores.Store] = []
 
-    def open_store() -> opening.Store:
-        stores.append(opening.open_store(settings.Store(url=store_server.url), cluster=names.cluster))
-        return stores[-1]
+    def open_store() -> stores.Store:
+        made.append(stores.open_store(settings.Store(url=store_server.url), cluster=names.cluster))
+        return made[-1]
 
     yield open_store
-    for store in stores:
+    for store in made:
         store.close()
 
 
-def lawful(store: opening.Store) -> snapshots.Snapshot:
-    """Everything holds that must hold of a store; the snapshot at its head."""
-    snapshot = store.follower.catch_up()
-    assert snapshot.offset == store.log.head().offset
-    assert store.log.counts() == dict(snapshot.counts) == recomputing.counts(snapshot)
-    assert store.log.versions() == dict(snapshot.versions)
-    return snapshot
-
-
 def test_a_store_of_the_first_schema_is_what_it_was(
-    client: redis.Redis, names: keys.Keys, opened: Callable[[], opening.Store]
+    client: redis.Redis, names: keys.Keys, opened: Callable[[], stores.Store]
 ) -> None:
-    before = past.contents(client, names)
+    before = past_stores.contents(client, names)
     with pytest.raises(errors.SchemaMismatch, match="run `topolog migrate up`"):
         opened()
-    assert opening.status(client, names).counts == "counts"
-    status = opening.migrate(client, names)
+    assert schemas.status(client, names).counts == "counts"
+    status = schemas.migrate(client, names)
     assert (status.ready, status.schema, status.counts) == (True, 2, "counts:2")
-    after = past.contents(client, names)
+    after = past_stores.contents(client, names)
     assert {name for name in {*before, *after} if before.get(name) != after.get(name)} == {"meta", "counts:2"}
     store = opened()
     # The log begins behind its checkpoint, which is of a form that does not name labels either.
-    assert store.log.oldest() == past.CHECKPOINT - 10
-    assert lawful(store).offset == past.HEAD
+    assert store.log.oldest() == past_stores.CHECKPOINT - 10
+    assert past_stores.lawful(store).offset == past_stores.HEAD
     assert store.log.counts()["blue/both|zone=a"] == store.log.counts()["blue/web|zone=a"] == 6
-    assert "blue/both|rack=r1" in store.histories.at(past.CHECKPOINT).counts
-    assert store.log.marks() == {"rv:nodes": "10", "rv:pods": "19", "rv:workloadpolicies": "11"}
-    released = store.histories.entries(past.CHECKPOINT + 1, past.HEAD, kind="PlacementReleased", limit=9)
+    assert "blue/both|rack=r1" in store.histories.at(past_stores.CHECKPOINT).counts
+    assert store.log.resume_versions() == {"rv:nodes": "10", "rv:pods": "19", "rv:workloadpolicies": "11"}
+    released = store.histories.entries(
+        past_stores.CHECKPOINT + 1, past_stores.HEAD, kind="PlacementReleased", limit=9
+    )
     assert [entry.event.cause for entry in released if hasattr(entry.event, "cause")] == [
         "superseded",
         "gone",
@@ -82,15 +76,15 @@ def test_a_store_of_the_first_schema_is_what_it_was(
     # The old counts are there to be looked at, and go by themselves.
     assert 0 < client.ttl(f"{names.prefix}counts") <= 86_400
     assert client.ttl(names.counts) == -1
-    store.log.append(logs.Batch(events=[past.pod(0)], increments={}))
-    assert store.log.head().offset == past.HEAD + 1
+    store.log.append(logs.Batch(events=[past_stores.pod(0)], increments={}))
+    assert store.log.head().offset == past_stores.HEAD + 1
 
 
 def test_a_second_run_changes_nothing(client: redis.Redis, names: keys.Keys) -> None:
-    opening.migrate(client, names)
-    before = past.contents(client, names)
-    assert opening.migrate(client, names).ready
-    assert past.contents(client, names) == before
+    schemas.migrate(client, names)
+    before = past_stores.contents(client, names)
+    assert schemas.migrate(client, names).ready
+    assert past_stores.contents(client, names) == before
 
 
 class Killed(BaseException):
@@ -138,26 +132,26 @@ class Boundary:
 def test_a_run_that_is_killed_anywhere_is_resumed(
     client: redis.Redis, store_server: embedded.Server, names: keys.Keys
 ) -> None:
-    opening.migrate(client, names)
-    undisturbed = past.contents(client, names)
+    schemas.migrate(client, names)
+    undisturbed = past_stores.contents(client, names)
     number = 0
     while True:
         number += 1
         disturbed = keys.Keys(f"{names.cluster}-{number}")
-        past.restore(client, disturbed)
-        mortal = connecting.connect(store_server.url)
+        past_stores.restore(client, disturbed)
+        mortal = connections.connect(store_server.url)
         try:
             with Boundary(number):
-                opening.migrate(mortal, disturbed)
+                schemas.migrate(mortal, disturbed)
             mortal.close()
             break
         except Killed:
             mortal.close()
-        assert opening.status(client, disturbed).schema in (1, 2)
+        assert schemas.status(client, disturbed).schema in (1, 2)
         unfinished = list(client.scan_iter(f"{disturbed.counts}:*".replace("{", "[{]"), count=1000))
         assert all(client.ttl(key) > 0 for key in unfinished)
-        assert opening.migrate(client, disturbed).ready
-        found = past.contents(client, disturbed)
+        assert schemas.migrate(client, disturbed).ready
+        found = past_stores.contents(client, disturbed)
         assert renamed(found, disturbed) == renamed(undisturbed, names), number
     assert number > 50
 
@@ -167,19 +161,19 @@ def renamed(found: dict[str, object], names: keys.Keys) -> str:
 
 
 def test_writers_of_the_first_schema_go_on_until_the_new_counts_are_in_use(
-    client: redis.Redis, store_server: embedded.Server, names: keys.Keys, opened: Callable[[], opening.Store]
+    client: redis.Redis, store_server: embedded.Server, names: keys.Keys, opened: Callable[[], stores.Store]
 ) -> None:
     ready, refused = threading.Barrier(2, timeout=30), threading.Event()
-    theirs = connecting.connect(store_server.url)
-    writer = past.Writer(theirs, names)
-    writer.follow(snapshot_of(client, names))
+    theirs = connections.connect(store_server.url)
+    writer = past_stores.Writer(theirs, names)
+    writer.follow(past_stores.snapshot_of(client, names))
 
     def write() -> None:
         for number in range(1_000_000):
             if number == 20:
                 ready.wait()
             try:
-                writer.append(past.pod(number))
+                writer.append(past_stores.pod(number))
             except redis.ResponseError:
                 refused.set()
                 return
@@ -187,35 +181,27 @@ def test_writers_of_the_first_schema_go_on_until_the_new_counts_are_in_use(
     thread = threading.Thread(target=write)
     thread.start()
     ready.wait()
-    opening.migrate(client, names)
+    schemas.migrate(client, names)
     assert refused.wait(30)
     thread.join()
     store = opened()
-    assert lawful(store).offset == past.HEAD + len(writer.accepted)
-    assert [entry.event for entry in store.log.read(past.HEAD, limit=10**6)] == writer.accepted[:]
+    assert past_stores.lawful(store).offset == past_stores.HEAD + len(writer.accepted)
+    assert [entry.event for entry in store.log.read(past_stores.HEAD, limit=10**6)] == writer.accepted[:]
     assert len(writer.accepted) >= 20
     theirs.close()
 
 
-def snapshot_of(client: redis.Redis, names: keys.Keys) -> snapshots.Snapshot:
-    """The fold of a store of schema 1."""
-    fold = folding.begin(client, names, lambda offset, _: offset == past.CHECKPOINT)
-    entries: Any = client.xrange(names.log, f"{past.CHECKPOINT + 1}-0")
-    fold.apply([fields[b"e"] for _, fields in entries])
-    return fold.snapshot
-
-
 def test_two_runs_at_the_same_time_do_no_harm(
-    client: redis.Redis, store_server: embedded.Server, names: keys.Keys, opened: Callable[[], opening.Store]
+    client: redis.Redis, store_server: embedded.Server, names: keys.Keys, opened: Callable[[], stores.Store]
 ) -> None:
-    clients = [connecting.connect(store_server.url) for _ in range(4)]
+    clients = [connections.connect(store_server.url) for _ in range(4)]
     ready = threading.Barrier(len(clients), timeout=30)
     outcomes: list[str] = []
 
     def migrate(one: redis.Redis) -> None:
         ready.wait()
         try:
-            opening.migrate(one, names)
+            schemas.migrate(one, names)
             outcomes.append("ready")
         except errors.SchemaMismatch as mismatch:
             outcomes.append(str(mismatch))
@@ -229,20 +215,20 @@ def test_two_runs_at_the_same_time_do_no_harm(
         one.close()
     assert "ready" in outcomes
     assert all(one == "ready" or "another run" in one for one in outcomes), outcomes
-    assert opening.migrate(client, names).ready
-    assert lawful(opened()).offset == past.HEAD
+    assert schemas.migrate(client, names).ready
+    assert past_stores.lawful(opened()).offset == past_stores.HEAD
 
 
 def test_the_functions_of_the_first_schema_change_nothing_any_more(
     client: redis.Redis, names: keys.Keys
 ) -> None:
-    writer = past.Writer(client, names)
-    opening.migrate(client, names)
-    # Somebody brings them back: a migration of another cluster of this server, by the version before.
-    client.function_load(past.FUNCTIONS, replace=True)
-    before = past.contents(client, names)
+    writer = past_stores.Writer(client, names)
+    schemas.migrate(client, names)
+    # They return: a migration of another cluster of this server, by the version before.
+    client.function_load(past_stores.FUNCTIONS, replace=True)
+    before = past_stores.contents(client, names)
     incarnation, counts = "0197f0c0a000-1a2b3c4d", f"{names.prefix}counts"
-    for batch in ([past.pod(1)], []):
+    for batch in ([past_stores.pod(1)], []):
         with pytest.raises(redis.ResponseError, match="compare nil"):
             writer.append(*batch, marks={"rv:pods": "1"})
     for function, where, arguments in (
@@ -262,61 +248,59 @@ def test_the_functions_of_the_first_schema_change_nothing_any_more(
             client.fcall(function, len(where), *where, *arguments)
     with pytest.raises(redis.ResponseError):
         client.fcall_ro("topolog_read", 2, names.log, names.meta, incarnation, "0", "", "10")
-    assert past.contents(client, names) == before
+    assert past_stores.contents(client, names) == before
 
 
 @pytest.mark.parametrize(("schema", "todo"), [("1", "topolog migrate up"), ("3", "newer Topolog")])
 def test_these_functions_change_nothing_in_a_store_of_another_schema(
     client: redis.Redis, names: keys.Keys, schema: str, todo: str
 ) -> None:
-    running.load(client, opening.library())
+    running.load(client, schemas.library())
     client.hset(names.meta, "schema", schema)
-    before = past.contents(client, names)
+    before = past_stores.contents(client, names)
     log = logs.Log(client, names, "0197f0c0a000-1a2b3c4d")
-    rewound = past.rewound()
+    rewound = past_stores.rewound()
     for call in (
-        lambda: log.append(logs.Batch(events=[past.pod(1)])),
+        lambda: log.append(logs.Batch(events=[past_stores.pod(1)])),
         lambda: log.append(logs.Batch(events=(), marks={"rv:pods": "1"})),
-        lambda: log.read(past.CHECKPOINT),
-        lambda: log.doubt(log.seen),
-        lambda: log.trim(past.CHECKPOINT, past.CHECKPOINT, reader_timeout=1.0),
+        lambda: log.read(past_stores.CHECKPOINT),
+        lambda: log.report_loss(log.seen),
+        lambda: log.trim(past_stores.CHECKPOINT, past_stores.CHECKPOINT, reader_timeout=1.0),
         lambda: log.rewind(rewound, "x", found=log.incarnation, guard=logs.NO_GUARD),
     ):
         with pytest.raises(errors.SchemaMismatch, match=todo):
             call()
-    assert past.contents(client, names) == before
+    assert past_stores.contents(client, names) == before
     log.close()
 
 
 def test_a_writer_whose_counts_are_not_the_live_ones_is_refused(
     client: redis.Redis, names: keys.Keys
 ) -> None:
-    opening.migrate(client, names)
+    schemas.migrate(client, names)
     client.hset(names.meta, "counts", f"{names.prefix}counts:3")
-    before = past.contents(client, names)
+    before = past_stores.contents(client, names)
     log = logs.Log(client, names, "0197f0c0a000-1a2b3c4d")
     with pytest.raises(errors.SchemaMismatch):
-        log.append(logs.Batch(events=[past.pod(1)]))
+        log.append(logs.Batch(events=[past_stores.pod(1)]))
     with pytest.raises(errors.SchemaMismatch, match="counts:3"):
         log.counts()
-    assert past.contents(client, names) == before
+    assert past_stores.contents(client, names) == before
     log.close()
 
 
-def test_counts_that_are_not_what_the_log_says_are_not_taken_over(
-    client: redis.Redis, names: keys.Keys
-) -> None:
+def test_counts_that_differ_from_the_log_are_not_migrated(client: redis.Redis, names: keys.Keys) -> None:
     client.hincrby(f"{names.prefix}counts", "blue/web|a", 1)
-    before = past.contents(client, names)
+    before = past_stores.contents(client, names)
     with pytest.raises(errors.SchemaMismatch, match=r"blue/web\|a: 7, by the log 6"):
-        opening.migrate(client, names)
-    assert past.contents(client, names) == before
+        schemas.migrate(client, names)
+    assert past_stores.contents(client, names) == before
     client.hincrby(f"{names.prefix}counts", "blue/web|a", -1)
-    assert opening.migrate(client, names).ready
+    assert schemas.migrate(client, names).ready
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (lambda client, names: client.delete(names.checkpoints), "does not go on from offset 0"),
         (lambda client, names: client.xdel(names.log, "50-0"), "does not go on from offset 47"),
@@ -324,20 +308,20 @@ def test_counts_that_are_not_what_the_log_says_are_not_taken_over(
     ],
 )
 def test_a_log_that_is_not_whole_is_not_migrated(
-    client: redis.Redis, names: keys.Keys, damage: Callable[[redis.Redis, keys.Keys], object], said: str
+    client: redis.Redis, names: keys.Keys, damage: Callable[[redis.Redis, keys.Keys], object], message: str
 ) -> None:
     damage(client, names)
-    before = past.contents(client, names)
-    with pytest.raises(errors.SchemaMismatch, match=said):
-        opening.migrate(client, names)
-    assert past.contents(client, names) == before
+    before = past_stores.contents(client, names)
+    with pytest.raises(errors.SchemaMismatch, match=message):
+        schemas.migrate(client, names)
+    assert past_stores.contents(client, names) == before
 
 
 def test_a_log_that_never_pauses_is_not_migrated_and_one_that_does_is(
-    client: redis.Redis, names: keys.Keys, opened: Callable[[], opening.Store]
+    client: redis.Redis, names: keys.Keys, opened: Callable[[], stores.Store]
 ) -> None:
-    writer = past.Writer(client, names)
-    writer.follow(snapshot_of(client, names))
+    writer = past_stores.Writer(client, names)
+    writer.follow(past_stores.snapshot_of(client, names))
     caught_up = m0002_counts._Renewal._catch_up
     left = [10_000]
 
@@ -345,10 +329,10 @@ def test_a_log_that_never_pauses_is_not_migrated_and_one_that_does_is(
         caught_up(self)
         if left[0]:
             left[0] -= 1
-            writer.append(past.pod(len(writer.accepted)))
+            writer.append(past_stores.pod(len(writer.accepted)))
 
     def begin(holds: folds.Holds) -> folds.Fold:
-        return folding.begin(client, names, holds)
+        return migration_fold.begin(client, names, holds)
 
     context = running.Context(incarnation="", begin=begin, patience=0.05)
     with mock.patch.object(m0002_counts._Renewal, "_catch_up", busy):
@@ -356,15 +340,15 @@ def test_a_log_that_never_pauses_is_not_migrated_and_one_that_does_is(
             running.up(client, names.prefix, context)
         assert client.hget(names.meta, "schema") == b"1"
         left[0] = 5
-        assert opening.migrate(client, names).ready
-    assert lawful(opened()).offset == past.HEAD + len(writer.accepted)
+        assert schemas.migrate(client, names).ready
+    assert past_stores.lawful(opened()).offset == past_stores.HEAD + len(writer.accepted)
 
 
 def test_what_is_appended_between_two_stages_counts(
-    client: redis.Redis, names: keys.Keys, opened: Callable[[], opening.Store]
+    client: redis.Redis, names: keys.Keys, opened: Callable[[], stores.Store]
 ) -> None:
-    writer = past.Writer(client, names)
-    writer.follow(snapshot_of(client, names))
+    writer = past_stores.Writer(client, names)
+    writer.follow(past_stores.snapshot_of(client, names))
     caught_up = m0002_counts._Renewal._catch_up
     labels = itertools.cycle(("rack", "zone"))
 
@@ -380,8 +364,8 @@ def test_what_is_appended_between_two_stages_counts(
         if len(writer.accepted) % 4:
             append()
 
-    context = running.Context(incarnation="", begin=lambda holds: folding.begin(client, names, holds))
-    running.load(client, opening.library())
+    context = running.Context(incarnation="", begin=lambda holds: migration_fold.begin(client, names, holds))
+    running.load(client, schemas.library())
     taken = []
     with mock.patch.object(m0002_counts._Renewal, "_catch_up", late):
         for name, take in running.stages(client, names.prefix, context):
@@ -390,35 +374,35 @@ def test_what_is_appended_between_two_stages_counts(
             take()
             taken.append(name)
     assert taken == [f"m0002 {name}" for name in ("fold", "build", "compare", "swap", "number")]
-    assert lawful(opened()).offset == past.HEAD + len(writer.accepted)
+    assert past_stores.lawful(opened()).offset == past_stores.HEAD + len(writer.accepted)
     assert len(writer.accepted) >= 8
 
 
 def test_an_append_in_the_middle_of_the_swap_undoes_it(
-    client: redis.Redis, names: keys.Keys, opened: Callable[[], opening.Store]
+    client: redis.Redis, names: keys.Keys, opened: Callable[[], stores.Store]
 ) -> None:
-    writer = past.Writer(client, names)
-    writer.follow(snapshot_of(client, names))
+    writer = past_stores.Writer(client, names)
+    writer.follow(past_stores.snapshot_of(client, names))
     fields = m0002_counts._Renewal._meta_fields
-    schemas: list[object] = []
+    found: list[object] = []
 
     def late(self: m0002_counts._Renewal) -> dict[str, str]:
         # Between the look at the head and the transaction.
-        if len(schemas) < 3:
-            writer.append(past.pod(len(schemas) + 1))
-        schemas.append(client.hget(names.meta, "schema"))
+        if len(found) < 3:
+            writer.append(past_stores.pod(len(found) + 1))
+        found.append(client.hget(names.meta, "schema"))
         return fields(self)
 
     with mock.patch.object(m0002_counts._Renewal, "_meta_fields", late):
-        opening.migrate(client, names)
-    assert schemas == [b"1"] * 4
-    assert lawful(opened()).offset == past.HEAD + 3
+        schemas.migrate(client, names)
+    assert found == [b"1"] * 4
+    assert past_stores.lawful(opened()).offset == past_stores.HEAD + 3
 
 
 def test_another_incarnation_in_the_middle_is_noticed(client: redis.Redis, names: keys.Keys) -> None:
     def begin(holds: folds.Holds) -> folds.Fold:
         client.hset(names.meta, "incarnation", "0297f0c0a000-1a2b3c4d")
-        return folding.begin(client, names, holds)
+        return migration_fold.begin(client, names, holds)
 
     with pytest.raises(running.Refused, match="another incarnation"):
         running.up(client, names.prefix, running.Context(incarnation="", begin=begin))
@@ -426,13 +410,13 @@ def test_another_incarnation_in_the_middle_is_noticed(client: redis.Redis, names
 
 
 def test_a_store_that_lost_everything_begins_again_with_this_schema(
-    client: redis.Redis, names: keys.Keys, opened: Callable[[], opening.Store]
+    client: redis.Redis, names: keys.Keys, opened: Callable[[], stores.Store]
 ) -> None:
-    opening.migrate(client, names)
+    schemas.migrate(client, names)
     log = opened().log
-    client.delete(*(f"{names.prefix}{name}" for name in past.contents(client, names)))
-    assert log.rewind(past.rewound(), "0297f0c0a000-1a2b3c4d", found="", guard=logs.NO_GUARD)
-    assert opening.status(client, names).ready
-    assert lawful(opened()).offset == 1
+    client.delete(*(f"{names.prefix}{name}" for name in past_stores.contents(client, names)))
+    assert log.rewind(past_stores.rewound(), "0297f0c0a000-1a2b3c4d", found="", guard=logs.NO_GUARD)
+    assert schemas.status(client, names).ready
+    assert past_stores.lawful(opened()).offset == 1
     with pytest.raises(redis.ResponseError):
-        past.Writer(client, names).append(past.pod(1))
+        past_stores.Writer(client, names).append(past_stores.pod(1))

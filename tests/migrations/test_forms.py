@@ -1,4 +1,4 @@
-"""Names of one form and of the next say the same."""
+"""Names of one form and of the next have the same meaning."""
 
 import gzip
 from typing import Any
@@ -8,27 +8,28 @@ import redis
 from click import testing
 
 from app import cli
-from app.domain import counting, model
-from app.store import embedded, errors, images, keys, opening
+from app.domain import counters, model
+from app.store import errors, keys, schemas, snapshot_format
+from app.store.server import embedded
 from migrations import forms, running
-from tests.migrations import past
+from tests.support.store import past_stores
 
 
 def test_counts_of_the_present_form_are_those_of_the_first_without_their_labels() -> None:
     policy = model.WorkloadPolicy(uid="p", namespace="blue", name="web", topology_key="example.org/zone")
-    present = {counting.key(policy, "a"): 3, counting.key(policy, ""): 1}
+    present = {counters.key(policy, "a"): 3, counters.key(policy, ""): 1}
     assert present == {"blue/web|example.org/zone=a": 3, "blue/web|example.org/zone=": 1}
-    first = forms.counts_in(1, present, counting.FORM)
+    first = forms.counts_in(1, present, counters.FORM)
     assert first == {"blue/web|a": 3, "blue/web|": 1}
     assert forms.labelled(first, {"blue/web": "example.org/zone"}) == present
-    assert forms.counts_in(counting.FORM, present, counting.FORM) == present
-    assert set(forms.COUNTS) == set(range(2, counting.FORM + 1))
+    assert forms.counts_in(counters.FORM, present, counters.FORM) == present
+    assert set(forms.COUNTS) == set(range(2, counters.FORM + 1))
 
 
 def test_a_checkpoint_of_the_first_form_without_the_policy_of_a_count_is_damaged() -> None:
     line = b'{"offset":1,"counts":{"blue/web|a":3}}\n'
-    image = images.Header(
-        kind=images.KIND,
+    image = snapshot_format.Header(
+        kind=snapshot_format.KIND,
         version=1,
         cluster="c",
         incarnation="i",
@@ -40,27 +41,27 @@ def test_a_checkpoint_of_the_first_form_without_the_policy_of_a_count_is_damaged
         size=len(gzip.compress(line)),
     )
     with pytest.raises(errors.Damaged, match="policy that it does not have"):
-        images.understood(image, [line], "d", incarnation="i", indexed=frozenset())
+        snapshot_format.parse(image, [line], "d", incarnation="i", indexed=frozenset())
 
 
 @pytest.mark.parametrize(
-    ("schema", "code", "said"),
+    ("schema", "code", "message"),
     [("1", 1, "run `topolog migrate up`"), ("2", 0, ""), ("3", 1, "use the newer Topolog")],
 )
-def test_the_command_says_what_is_to_be_done(
-    store_server: embedded.Server, cluster: str, schema: str, code: int, said: str
+def test_the_command_names_what_to_do(
+    store_server: embedded.Server, cluster: str, schema: str, code: int, message: str
 ) -> None:
     names = keys.Keys(cluster)
     client: Any = redis.Redis.from_url(store_server.url)
-    past.restore(client, names)
+    past_stores.restore(client, names)
     if schema == "2":
-        opening.migrate(client, names)
+        schemas.migrate(client, names)
     client.hset(names.meta, "schema", schema)
-    running.load(client, opening.library())
-    before = past.contents(client, names)
+    running.load(client, schemas.library())
+    before = past_stores.contents(client, names)
     environment = {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster}
     found = testing.CliRunner().invoke(cli.topolog, ["migrate", "status"], env=environment)
-    assert (found.exit_code, bool(found.stderr)) == (code, bool(said))
-    assert said in found.stderr
-    assert past.contents(client, names) == before
+    assert (found.exit_code, bool(found.stderr)) == (code, bool(message))
+    assert message in found.stderr
+    assert past_stores.contents(client, names) == before
     client.close()

@@ -14,9 +14,10 @@ import pytest
 import redis
 
 from app import settings
-from app.store import connecting, embedded, keys, opening
-from tests.campaigns import sizes
-from tests.migrations import past, test_counts
+from app.store import keys, schemas, stores
+from app.store.server import connections, embedded
+from tests.support.campaigns import sizes
+from tests.support.store import past_stores
 
 _LONGEST, _LONGER = 0.03, 1.15
 """Seconds after which a run is killed at most, and how much longer the next one has: in the end one ends."""
@@ -27,7 +28,7 @@ class Mortals:
 
     def __init__(self, url: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.migrations.mortals"],
+            [sys.executable, "-m", "tests.support.store.migration_loop"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "TOPOLOG_STORE_URL": url},
@@ -70,17 +71,17 @@ def mortals(store_server: embedded.Server) -> Iterator[Mortals]:
 def kill(url: str, mortals: Mortals, name: str, seed: int) -> int:
     """Migrate a store with kills in between; how many there were."""
     die, names = random.Random(seed), keys.Keys(name)
-    client, theirs = connecting.connect(url), connecting.connect(url)
-    past.restore(client, names)
-    writer = past.Writer(theirs, names)
-    writer.follow(test_counts.snapshot_of(client, names))
+    client, theirs = connections.connect(url), connections.connect(url)
+    past_stores.restore(client, names)
+    writer = past_stores.Writer(theirs, names)
+    writer.follow(past_stores.snapshot_of(client, names))
     stopped = threading.Event()
 
     def write() -> None:
         number = 0
         while not stopped.is_set():
             try:
-                writer.append(*(past.pod(number + i) for i in range(5)))
+                writer.append(*(past_stores.pod(number + i) for i in range(5)))
             except redis.ResponseError:
                 return
             number += 5
@@ -93,7 +94,7 @@ def kill(url: str, mortals: Mortals, name: str, seed: int) -> int:
         while True:
             code = mortals.run(name, die.uniform(0.0, _LONGEST * _LONGER**kills))
             assert code in (0, -signal.SIGKILL)
-            schema = opening.status(client, names).schema
+            schema = schemas.status(client, names).schema
             assert schema == (2 if code == 0 else schema)
             if schema == 2:
                 break
@@ -102,9 +103,9 @@ def kill(url: str, mortals: Mortals, name: str, seed: int) -> int:
         stopped.set()
         thread.join()
     assert mortals.run(name) == 0
-    store = opening.open_store(settings.Store(url=url), cluster=name)
-    assert test_counts.lawful(store).offset == past.HEAD + len(writer.accepted)
-    assert [entry.event for entry in store.log.read(past.HEAD, limit=10**6)] == writer.accepted
+    store = stores.open_store(settings.Store(url=url), cluster=name)
+    assert past_stores.lawful(store).offset == past_stores.HEAD + len(writer.accepted)
+    assert [entry.event for entry in store.log.read(past_stores.HEAD, limit=10**6)] == writer.accepted
     store.close()
     theirs.close()
     client.close()

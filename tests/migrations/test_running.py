@@ -3,28 +3,28 @@
 import pytest
 
 from app import settings
-from app.store import errors, keys, opening
+from app.store import errors, keys, schemas, stores
 from migrations import running
 from migrations.schema import m0001_log
 
 
 @pytest.fixture
-def names(store: opening.Store) -> keys.Keys:
+def names(store: stores.Store) -> keys.Keys:
     """A second, empty cluster on the store's server."""
     return keys.Keys(f"{store.keys.cluster}-new")
 
 
-def test_one_number_names_schema_functions_and_steps(store: opening.Store) -> None:
+def test_one_number_names_schema_functions_and_steps(store: stores.Store) -> None:
     assert running.latest() == keys.SCHEMA
-    assert running.library_name(opening.library()) == f"topolog_{keys.SCHEMA}"
-    assert f"local SCHEMA = '{keys.SCHEMA}'\n" in opening.library()
-    assert opening.status(store.client, store.keys).counts == store.keys.counts.removeprefix(
+    assert running.library_name(schemas.library()) == f"topolog_{keys.SCHEMA}"
+    assert f"local SCHEMA = '{keys.SCHEMA}'\n" in schemas.library()
+    assert schemas.status(store.client, store.keys).counts == store.keys.counts.removeprefix(
         store.keys.prefix
     )
 
 
-def test_an_empty_store_says_what_it_needs(store: opening.Store, names: keys.Keys) -> None:
-    status = opening.status(store.client, names)
+def test_an_empty_store_reports_what_it_needs(store: stores.Store, names: keys.Keys) -> None:
+    status = schemas.status(store.client, names)
     assert (status.schema, status.latest) == (0, running.latest())
     assert status.pending == ("m0001 an empty log", "m0002 counts that name their label")
     assert not status.ready
@@ -32,8 +32,8 @@ def test_an_empty_store_says_what_it_needs(store: opening.Store, names: keys.Key
     assert not store.client.exists(names.meta)
 
 
-def test_up_makes_a_store_that_opens(store: opening.Store, names: keys.Keys) -> None:
-    status = opening.migrate(store.client, names, incarnation="first")
+def test_up_makes_a_store_that_opens(store: stores.Store, names: keys.Keys) -> None:
+    status = schemas.migrate(store.client, names, incarnation="first")
     assert status.ready
     assert (status.pending, status.advice) == ((), "")
     meta = store.client.hgetall(names.meta)
@@ -46,41 +46,41 @@ def test_up_makes_a_store_that_opens(store: opening.Store, names: keys.Keys) -> 
     }
 
 
-def test_a_second_run_changes_nothing(store: opening.Store, names: keys.Keys) -> None:
-    opening.migrate(store.client, names, incarnation="first")
+def test_a_second_run_changes_nothing(store: stores.Store, names: keys.Keys) -> None:
+    schemas.migrate(store.client, names, incarnation="first")
     before = store.client.hgetall(names.meta)
-    opening.migrate(store.client, names, incarnation="second")
+    schemas.migrate(store.client, names, incarnation="second")
     assert store.client.hgetall(names.meta) == before
 
 
-def test_a_run_that_was_killed_after_any_write_is_resumed(store: opening.Store, names: keys.Keys) -> None:
+def test_a_run_that_was_killed_after_any_write_is_resumed(store: stores.Store, names: keys.Keys) -> None:
     m0001_log.create(store.client, names.prefix, "killed")  # ... and the number was never written
-    assert opening.migrate(store.client, names, incarnation="again").ready
+    assert schemas.migrate(store.client, names, incarnation="again").ready
     assert store.client.hget(names.meta, "incarnation") == b"killed"
 
 
-def test_a_store_of_a_newer_version_is_left_alone(store: opening.Store, names: keys.Keys) -> None:
+def test_a_store_of_a_newer_version_is_left_alone(store: stores.Store, names: keys.Keys) -> None:
     store.client.hset(names.meta, "schema", str(running.latest() + 1))
-    status = opening.status(store.client, names)
+    status = schemas.status(store.client, names)
     assert "use the newer Topolog" in status.advice
     assert not status.ready
     with pytest.raises(errors.SchemaMismatch, match="knows up to"):
-        opening.migrate(store.client, names)
+        schemas.migrate(store.client, names)
     assert store.client.hgetall(names.meta) == {b"schema": str(running.latest() + 1).encode()}
 
 
 @pytest.mark.parametrize(("found", "todo"), [(0, "topolog migrate up"), (99, "newer Topolog")])
 def test_a_store_of_another_schema_is_not_opened(
-    store: opening.Store, names: keys.Keys, found: int, todo: str
+    store: stores.Store, names: keys.Keys, found: int, todo: str
 ) -> None:
     if found:
         store.client.hset(names.meta, mapping={"schema": found, "incarnation": "x"})
     path = store.client.connection_pool.connection_kwargs["path"]
     with pytest.raises(errors.SchemaMismatch, match=todo):
-        opening.open_store(settings.Store(url=f"unix://{path}"), cluster=names.cluster)
+        stores.open_store(settings.Store(url=f"unix://{path}"), cluster=names.cluster)
 
 
-def test_another_text_of_the_functions_is_noticed(store: opening.Store) -> None:
+def test_another_text_of_the_functions_is_noticed(store: stores.Store) -> None:
     client, prefix = store.client, store.keys.prefix
-    assert running.status(client, prefix, opening.library()).library == "current"
-    assert running.status(client, prefix, opening.library() + "-- newer").library == "outdated"
+    assert running.status(client, prefix, schemas.library()).library == "current"
+    assert running.status(client, prefix, schemas.library() + "-- newer").library == "outdated"

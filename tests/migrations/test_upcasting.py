@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from app.domain import events
-from app.store import codecs, errors
+from app.store import errors
+from app.store.log import codecs
 from migrations import upcasters
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -45,7 +46,7 @@ def test_every_version_that_was_ever_written_is_still_read() -> None:
             assert type(event).__name__ == tag
             fields = json.loads(line)
             assert fields["v"] == int(version[1:])
-            # The current version is also written as the file says; an older one as the current.
+            # The current version is also encoded as in the file; an older one as the current.
             current = fields["v"] == codecs.VERSIONS[tag]
             assert (codecs.encode(event) == line) == current
             assert codecs.decode(codecs.encode(event)) == event
@@ -78,7 +79,7 @@ def test_a_file_of_a_version_is_never_edited() -> None:
         ("", "refused"),
     ],
 )
-def test_a_release_without_a_cause_is_given_the_one_that_its_sentence_tells(
+def test_a_release_without_a_cause_gets_the_one_that_its_sentence_names(
     sentence: str, cause: events.Cause
 ) -> None:
     old = {"v": 1, "type": "PlacementReleased", "uid": "u", "namespace": "n", "name": "x", "node": "h1"}
@@ -89,7 +90,7 @@ def test_a_release_without_a_cause_is_given_the_one_that_its_sentence_tells(
 
 
 @pytest.mark.parametrize("fields", ['"v":0,', '"v":3,', '"v":"1",', ""])
-def test_a_version_that_nobody_ever_wrote_is_unreadable(fields: str) -> None:
+def test_a_version_that_was_never_written_is_unreadable(fields: str) -> None:
     payload = f'{{{fields}"type":"PlacementReleased","uid":"u","namespace":"n","name":"x","node":"h1"}}'
     with pytest.raises(errors.Unreadable):
         codecs.decode(payload.encode())

@@ -1,4 +1,4 @@
-"""What the in-tree plugins say of themselves: to the type checker, in few lines, and to people."""
+"""Declarations of the in-tree plugins: capabilities, arguments, endpoints and README files."""
 
 import dataclasses
 import inspect
@@ -16,24 +16,27 @@ from app.plugins.workload_policy.plugin import WorkloadPolicy
 
 KINDS = [pytest.param(kind, id=kind.name) for kind in plugins.IN_TREE]
 
-labels: tuple[capabilities.Filters, capabilities.Scores, capabilities.Serves] = (NodeLabelPriority(),) * 3
+labels: tuple[capabilities.Filters, capabilities.Advises, capabilities.Scores, capabilities.Serves] = (
+    NodeLabelPriority(),
+) * 4
 job = JobAffinity()
 jobs: tuple[capabilities.Indexes, capabilities.Scores, capabilities.Serves] = (job, job, job)
 policy = WorkloadPolicy()
 deciding: tuple[
     capabilities.Filters,
-    capabilities.Softens,
+    capabilities.Advises,
+    capabilities.Degrades,
     capabilities.Narrows,
     capabilities.Scores,
-    capabilities.Ranks,
-] = (policy,) * 5
-acting: tuple[capabilities.Indexes, capabilities.Reserves, capabilities.Controls, capabilities.Serves] = (
+    capabilities.BreaksTies,
+] = (policy,) * 6
+acting: tuple[capabilities.Indexes, capabilities.Reserves, capabilities.Wakes, capabilities.Serves] = (
     policy,
 ) * 4
 
 
 @pytest.mark.parametrize("plugin", [*labels, *jobs, *deciding, *acting], ids=lambda plugin: plugin.name)
-def test_what_is_declared_is_recognised(plugin: capabilities.Plugin) -> None:
+def test_declared_capabilities_are_recognised(plugin: capabilities.Plugin) -> None:
     assert isinstance(plugin, capabilities.Plugin)
     assert any(isinstance(plugin, kind) for kind in capabilities.KNOWN)
 
@@ -51,8 +54,8 @@ def test_a_plugin_is_declared_on_one_page(kind: type) -> None:
 def test_the_readme_names_every_argument_and_endpoint(kind: type[NodeLabelPriority]) -> None:
     text = (folder(kind) / "README.md").read_text()
     assert text.startswith(f"# {kind.name}\n")
-    told = set(re.findall(r"^\| `(\w+)` \|", text, re.M))
-    assert told == {field.name for field in dataclasses.fields(kind)}
+    documented = set(re.findall(r"^\| `(\w+)` \|", text, re.M))
+    assert documented == {field.name for field in dataclasses.fields(kind)}
     for endpoint in kind().endpoints():
         path = endpoint.path.replace("<", "{").replace(">", "}")
         assert path in text or path.partition("/")[2] in text
@@ -72,7 +75,7 @@ def test_endpoints_answer_on_an_empty_cluster(kind: type[NodeLabelPriority]) -> 
             assert list(answer.keys) == []
 
 
-def test_all_of_them_work_together_as_configured() -> None:
+def test_all_plugins_work_together_as_configured() -> None:
     registry = configuring.build(
         plugins.IN_TREE,
         enabled=[kind.name for kind in plugins.IN_TREE],
@@ -96,20 +99,20 @@ def test_all_of_them_work_together_as_configured() -> None:
     "args",
     [
         {"WorkloadPolicy": {"missing_policy": "maybe"}},
-        {"WorkloadPolicy": {"announced_most": 0}},
+        {"WorkloadPolicy": {"max_woken": 0}},
         {"WorkloadPolicy": {"enforce": "all"}},
         {"JobAffinity": {"grades": [["zone", 10]]}},
         {"JobAffinity": {"grades": [["", 3]]}},
         {"NodeLabelPriority": {"scheduler_names": "a"}},
     ],
 )
-def test_wrong_arguments_are_refused(args: dict[str, dict[str, object]]) -> None:
+def test_invalid_arguments_are_refused(args: dict[str, dict[str, object]]) -> None:
     with pytest.raises(ValueError, match=r"plugins\.args\."):
         configuring.build(plugins.IN_TREE, enabled=list(args), weights={}, score_max=10, args=args)
 
 
 @pytest.mark.parametrize("value", ["all", "Selected", True, None, ["selected"]])
-def test_whom_a_quota_limits_is_one_of_two_words(value: object) -> None:
+def test_enforce_accepts_only_two_values(value: object) -> None:
     text = re.escape(f"plugins.args.WorkloadPolicy.enforce is {value!r}; allowed: named, selected")
     args = {"WorkloadPolicy": {"enforce": value}}
     with pytest.raises(ValueError, match=text):

@@ -1,92 +1,29 @@
-"""What holds for every cluster: sentences, bounds, and that order means nothing."""
+"""Laws of the in-tree plugins over generated clusters: reasons, bounds, independence of order."""
 
 import dataclasses
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain import events, model, projecting, snapshots, verdicts
-from app.framework import cycles, registry, running
+from app.framework import cycles, pipeline, registry
 from app.plugins.job_affinity.plugin import JobAffinity
-from app.plugins.workload_policy import limiting
 from app.plugins.workload_policy.plugin import WorkloadPolicy
-from tests.scenarios import clusters
-
-DOMAINS = ("a", "b", "c", None)
-GROUP = "rl-job-group"
-OTHERS = ((), ("other",), ("another", "other"))
-"""Policies beside that which the asking pod names."""
-unhurried = settings(max_examples=100, deadline=None)
-names = st.sampled_from([f"n{number}" for number in range(12)])
-
-
-@st.composite
-def nodes(draw: st.DrawFn) -> list[model.Node]:
-    found = draw(st.lists(names, unique=True, max_size=12))
-    domains = draw(st.lists(st.sampled_from(DOMAINS), min_size=len(found), max_size=len(found)))
-    return [
-        clusters.node(name, {} if domain is None else {clusters.KEY: domain, "rack": f"r-{domain}"})
-        for name, domain in zip(found, domains, strict=True)
-    ]
-
-
-@st.composite
-def policies(draw: st.DrawFn, name: str = clusters.POLICY) -> model.WorkloadPolicy:
-    listed = draw(st.lists(st.sampled_from(["a", "b", "d"]), unique=True, min_size=1))
-    return clusters.policy(
-        {domain: draw(st.integers(0, 4)) for domain in listed},
-        required=draw(st.booleans()),
-        method=draw(st.sampled_from(["Fill", "Balance"])),
-        strict=draw(st.booleans()),
-        errors=draw(st.sampled_from([(), (), (), ("broken",)])),
-        name=name,
-        key=clusters.KEY if name == clusters.POLICY else draw(st.sampled_from([clusters.KEY, "rack"])),
-        selector=None if name == clusters.POLICY else draw(st.sampled_from([None, model.Selector()])),
-    )
-
-
-@st.composite
-def pods(draw: st.DrawFn) -> list[model.Pod]:
-    count = draw(st.integers(0, 12))
-    return [
-        clusters.pod(
-            f"p{number}",
-            {**draw(st.sampled_from([clusters.REPLICA, {}])), GROUP: draw(st.sampled_from(["x", "y", ""]))},
-            node=draw(st.one_of(st.just(""), names)),
-            nominated=draw(st.one_of(st.just(""), names)),
-            priority=draw(st.integers(0, 2)),
-            terminating=draw(st.booleans()),
-            namespace=draw(st.sampled_from([clusters.NAMESPACE, clusters.NAMESPACE, "other"])),
-        )
-        for number in range(count)
-    ]
-
-
-@st.composite
-def worlds(draw: st.DrawFn) -> snapshots.Snapshot:
-    facts: list[events.AnyEvent] = [events.NodeSeen(node=node) for node in draw(nodes())]
-    if draw(st.integers(0, 5)):
-        facts.append(events.PolicySeen(policy=draw(policies())))
-    facts += [events.PolicySeen(policy=draw(policies(name))) for name in draw(st.sampled_from(OTHERS))]
-    facts += [events.PodSeen(pod=pod) for pod in draw(pods())]
-    return projecting.project_all(snapshots.empty(indexed=PLUGINS[10].indexed()), facts)
-
-
-def plugins(score_max: int, enforce: limiting.Enforce = "named") -> registry.Registry:
-    near = JobAffinity(grades=(("rack", 6), (clusters.KEY, 3)))
-    return registry.Registry([near, WorkloadPolicy(enforce=enforce)], score_max=score_max)
-
-
-PLUGINS = {score_max: plugins(score_max) for score_max in (1, 10, 100)}
-SELECTED = {score_max: plugins(score_max, "selected") for score_max in PLUGINS}
-ASKING = clusters.pod("asking", {**clusters.REPLICA, GROUP: "x"}, priority=1)
-UNLABELLED = clusters.pod("asking", {"app": clusters.APP, GROUP: "x"}, priority=1)
-DAEMON = clusters.pod("asking", clusters.REPLICA, owner="DaemonSet", priority=1)
-pods_asking = st.sampled_from([ASKING, ASKING, UNLABELLED, DAEMON])
-settings_of = st.sampled_from([PLUGINS, SELECTED])
-"""By the highest score, under either value of ``enforce``."""
-candidates = st.frozensets(names)
+from tests.support.decisions import small_clusters
+from tests.support.decisions.cluster_strategies import (
+    ASKING,
+    DAEMON,
+    PLUGINS,
+    SELECTED,
+    UNLABELLED,
+    candidates,
+    names,
+    pods_asking,
+    settings_of,
+    unhurried,
+    worlds,
+)
 
 
 def filtered(
@@ -96,12 +33,12 @@ def filtered(
     asking: model.Pod = ASKING,
 ) -> dict[str, str]:
     """Refused candidate -> reason."""
-    return running.run_filter(chosen[10], cycles.cycle(asking, offered, world)).reasons()
+    return pipeline.run_filter(chosen[10], cycles.cycle(asking, offered, world)).reasons()
 
 
 @unhurried
 @given(world=worlds(), one=candidates, two=candidates, chosen=settings_of, asking=pods_asking)
-def test_the_sentence_depends_on_no_candidate(
+def test_the_reason_does_not_depend_on_the_candidates(
     world: snapshots.Snapshot,
     one: frozenset[str],
     two: frozenset[str],
@@ -122,7 +59,7 @@ def test_the_sentence_depends_on_no_candidate(
     chosen=settings_of,
     asking=pods_asking,
 )
-def test_what_changes_no_count_changes_no_sentence(
+def test_an_event_without_effect_on_counts_changes_no_reason(
     world: snapshots.Snapshot,
     offered: frozenset[str],
     name: str,
@@ -132,8 +69,8 @@ def test_what_changes_no_count_changes_no_sentence(
 ) -> None:
     before = filtered(world, offered, chosen, asking)
     noise: list[events.AnyEvent] = [
-        events.PodSeen(pod=clusters.pod("noise", labels, node=name, namespace="elsewhere")),
-        events.PodSeen(pod=clusters.pod("pending", clusters.REPLICA)),
+        events.PodSeen(pod=small_clusters.pod("noise", labels, node=name, namespace="elsewhere")),
+        events.PodSeen(pod=small_clusters.pod("pending", small_clusters.REPLICA)),
         events.Relisted(kind="pods", since="1", until="2", reason="test"),
     ]
     assert filtered(projecting.project_all(world, noise), offered, chosen, asking) == before
@@ -147,7 +84,7 @@ def test_only_candidates_are_refused_and_details_cover_them(
     chosen: dict[int, registry.Registry],
     asking: model.Pod,
 ) -> None:
-    trace = running.run_filter(chosen[10], cycles.cycle(asking, offered, world))
+    trace = pipeline.run_filter(chosen[10], cycles.cycle(asking, offered, world))
     assert trace.refused <= offered
     for refusal in trace.refusals:
         assert refusal.nodes
@@ -171,7 +108,7 @@ def test_scores_are_within_bounds_and_of_candidates(
     asking: model.Pod,
 ) -> None:
     cycle = cycles.cycle(asking, offered, world, score_max=score_max)
-    for rating in running.run_score(chosen[score_max], cycle).ratings:
+    for rating in pipeline.run_score(chosen[score_max], cycle).ratings:
         seen: list[str] = []
         for score, nodes in rating.groups.items():
             assert 0 < score <= score_max
@@ -183,7 +120,7 @@ def test_scores_are_within_bounds_and_of_candidates(
 
 @unhurried
 @given(world=worlds(), offered=candidates, seed=st.integers(), chosen=settings_of, asking=pods_asking)
-def test_the_order_of_candidates_means_nothing(
+def test_the_order_of_candidates_has_no_effect(
     world: snapshots.Snapshot,
     offered: frozenset[str],
     seed: int,
@@ -193,23 +130,21 @@ def test_the_order_of_candidates_means_nothing(
     shuffled = sorted(offered)
     random.Random(seed).shuffle(shuffled)
     straight, other = (cycles.cycle(asking, frozenset(some), world) for some in (sorted(offered), shuffled))
-    one, two = running.run(chosen[10], straight), running.run(chosen[10], other)
+    one, two = pipeline.run(chosen[10], straight), pipeline.run(chosen[10], other)
     assert one == two
-    assert running.best(chosen[10], straight, one) == running.best(chosen[10], other, two)
+    assert pipeline.best(chosen[10], straight, one) == pipeline.best(chosen[10], other, two)
 
 
 @unhurried
 @given(world=worlds(), offered=candidates)
-def test_a_required_domain_that_is_reached_is_always_refused(
-    world: snapshots.Snapshot, offered: frozenset[str]
-) -> None:
-    policy = world.policies.get(f"{clusters.NAMESPACE}/{clusters.POLICY}")
+def test_a_full_required_domain_is_always_refused(world: snapshots.Snapshot, offered: frozenset[str]) -> None:
+    policy = world.policies.get(f"{small_clusters.NAMESPACE}/{small_clusters.POLICY}")
     kept = offered - filtered(world, offered).keys()
     if policy is None or policy.errors:
         assert not kept
         return
     for name in offered:
-        domain = world.nodes[name].labels.get(clusters.KEY) if name in world.nodes else None
+        domain = world.nodes[name].labels.get(small_clusters.KEY) if name in world.nodes else None
         desired = None if domain is None else policy.desired(domain)
         count = 0 if domain is None else world.count(policy, domain)
         if policy.required and (desired is None or count >= desired):
@@ -219,14 +154,18 @@ def test_a_required_domain_that_is_reached_is_always_refused(
 
 
 def refuses(policy: model.WorkloadPolicy, world: snapshots.Snapshot, name: str) -> bool:
-    """What a Required policy says about a node, computed from nothing but the counts."""
+    """Whether a Required policy refuses a node, computed from the counts alone."""
     labels = world.nodes[name].labels if name in world.nodes else {}
     desired = policy.desired(labels.get(policy.topology_key, ""))
     return desired is None or world.count(policy, labels[policy.topology_key]) >= desired
 
 
 @unhurried
-@given(world=worlds(), offered=candidates, asking=st.sampled_from([UNLABELLED, DAEMON]))
+@given(
+    world=worlds(),
+    offered=candidates,
+    asking=st.sampled_from([UNLABELLED, DAEMON]),
+)
 def test_a_pod_that_names_no_policy_is_limited_by_selection_alone(
     world: snapshots.Snapshot, offered: frozenset[str], asking: model.Pod
 ) -> None:
@@ -242,7 +181,7 @@ def test_a_pod_that_names_no_policy_is_limited_by_selection_alone(
 
 @unhurried
 @given(world=worlds(), offered=candidates)
-def test_selection_refuses_whatever_the_named_policy_does(
+def test_a_selecting_policy_refuses_independently_of_the_named_one(
     world: snapshots.Snapshot, offered: frozenset[str]
 ) -> None:
     assert filtered(world, offered, SELECTED).keys() >= filtered(world, offered, PLUGINS).keys()
@@ -263,7 +202,7 @@ def test_every_required_count_that_a_placement_raises_has_its_ceiling(
         if policy.required and not policy.errors
         for domain in ("a", "b", "c", "r-a", "r-b", "r-c")
     }
-    own = f"{clusters.NAMESPACE}/{clusters.POLICY}"
+    own = f"{small_clusters.NAMESPACE}/{small_clusters.POLICY}"
     named = world.policies.get(own)
     followed = asking is ASKING and named is not None and not named.errors
     expected = {key: hard[key] for key in raised & hard.keys()}
@@ -276,18 +215,22 @@ def test_every_required_count_that_a_placement_raises_has_its_ceiling(
 def ceilings(
     chosen: dict[int, registry.Registry], cycle: cycles.Cycle, node: str, raised: set[str]
 ) -> dict[str, int]:
-    claim = running.claim(chosen[10], cycle, node)
+    claim = pipeline.claim(chosen[10], cycle, node)
     return {key: top for key, top in claim.ceilings.items() if key in raised}
 
 
 @unhurried
-@given(world=worlds(), offered=candidates, plugins=st.sampled_from([PLUGINS[10], SELECTED[10]]))
+@given(
+    world=worlds(),
+    offered=candidates,
+    plugins=st.sampled_from([PLUGINS[10], SELECTED[10]]),
+)
 def test_the_chosen_node_is_one_of_the_best_kept(
     world: snapshots.Snapshot, offered: frozenset[str], plugins: registry.Registry
 ) -> None:
     cycle = cycles.cycle(ASKING, offered, world)
-    trace = running.run(plugins, cycle)
-    chosen = running.best(plugins, cycle, trace)
+    trace = pipeline.run(plugins, cycle)
+    chosen = pipeline.best(plugins, cycle, trace)
     if chosen is None:
         assert not trace.kept
     else:
@@ -298,11 +241,14 @@ def test_the_chosen_node_is_one_of_the_best_kept(
 @unhurried
 @given(world=worlds(), offered=candidates)
 def test_ranks_only_break_ties(world: snapshots.Snapshot, offered: frozenset[str]) -> None:
-    unranked = registry.Registry([JobAffinity(grades=(("rack", 6), (clusters.KEY, 3))), Rankless()])
+    unranked = registry.Registry([JobAffinity(grades=(("rack", 6), (small_clusters.KEY, 3))), Rankless()])
     cycle = cycles.cycle(ASKING, offered, world)
-    one, two = running.run(PLUGINS[10], cycle), running.run(unranked, cycle)
+    one, two = pipeline.run(PLUGINS[10], cycle), pipeline.run(unranked, cycle)
     assert one.totals == two.totals
-    chosen, other = running.best(PLUGINS[10], cycle, one), running.best(unranked, cycle, two)
+    chosen, other = (
+        pipeline.best(PLUGINS[10], cycle, one),
+        pipeline.best(unranked, cycle, two),
+    )
     assert (chosen is None) == (other is None)
     if chosen is not None and other is not None:
         assert one.score_of(chosen) == one.score_of(other)

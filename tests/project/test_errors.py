@@ -4,15 +4,15 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tests.project import generating
+from tests.project import reference_pages
 
-ANSWERS = {"Problem", "problem", "Denied", "Refusal"}
-"""What makes an error with a reason code (app.api.errors, app.api.extender, app.serving)."""
+ANSWERS = {"Problem", "problem", "Denied", "RequestRefusal"}
+"""What makes an error with a reason code (app.api.errors, app.api.extender.verb_handlers, app.serving)."""
 
 
 def codes() -> set[str]:
     """Every reason code that the code can answer with."""
-    app = generating.ROOT / "app"
+    app = reference_pages.ROOT / "app"
     answering = (path for layer in ("api", "serving") for path in (app / layer).rglob("*.py"))
     return {code for path in answering for code in _in(path.read_text())}
 
@@ -37,7 +37,7 @@ def _name(called: ast.expr) -> str:
 def test_every_reason_code_has_one_form_and_is_explained() -> None:
     found = codes()
     assert {"BadRequest", "Forbidden", "Timeout", "StoreAway", "TooManyRequests"} <= found
-    page = (generating.REFERENCE / "errors.md").read_text()
+    page = (reference_pages.REFERENCE / "errors.md").read_text()
     explained = re.findall(r"^\| \d{3} \| `(\w+)` \|", page, re.MULTILINE)
     assert len(explained) == len(set(explained))
     # from_http has one more, for a fault of ours.

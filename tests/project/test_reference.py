@@ -1,4 +1,4 @@
-"""The documentation says what the code does, and leaves nothing out."""
+"""The documentation matches the code and is complete."""
 
 import re
 
@@ -6,39 +6,50 @@ import click
 import pytest
 
 from app import cli, settings
-from tests.project import generating
+from tests.project import reference_pages
 
-DOCS = generating.ROOT / "docs"
+DOCS = reference_pages.ROOT / "docs"
 
 
-@pytest.mark.parametrize("name", list(generating.PAGES))
+@pytest.mark.parametrize("name", list(reference_pages.PAGES))
 def test_a_generated_page_is_current(name: str) -> None:
-    assert (generating.REFERENCE / name).read_text() == generating.PAGES[name](), "run `make docs`"
+    assert (reference_pages.REFERENCE / name).read_text() == reference_pages.PAGES[name](), "run `make docs`"
 
 
 def test_every_setting_is_on_the_page_of_settings() -> None:
-    text = (generating.REFERENCE / "settings.md").read_text()
+    text = (reference_pages.REFERENCE / "settings.md").read_text()
     for setting in settings.describe():
         assert f"### `{setting.name}`\n" in text
         assert setting.env in text
 
 
-def test_no_page_speaks_of_a_setting_or_command_that_there_is_not() -> None:
+def test_no_page_names_a_setting_or_command_that_does_not_exist() -> None:
     variables = {setting.env for setting in settings.describe()} | {settings.FILE_VARIABLE, "TOPOLOG_"}
     names = set(cli.topolog.list_commands(click.Context(cli.topolog)))
-    for page in [generating.ROOT / "README.md", *DOCS.rglob("*.md")]:
+    for page in [reference_pages.ROOT / "README.md", *DOCS.rglob("*.md")]:
         text = page.read_text()
         assert set(re.findall(r"\bTOPOLOG_\w*", text)) <= variables, page
-        # `topolog WORD` in code, be it in a line or a block of its own.
+        # `topolog WORD` in code: inline, or in a block.
         called = set(re.findall(r"(?:`|^|\s\s|\$ )topolog ([a-z]+)", text, re.MULTILINE))
         assert called <= names, page
 
 
 def test_no_link_between_pages_is_broken() -> None:
-    for page in [generating.ROOT / "README.md", generating.ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")]:
+    at_the_top = (reference_pages.ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING"))
+    for page in [*at_the_top, *DOCS.rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_every_file_that_is_named_exists(page: str) -> None:
+    """NAME and NNNN stand for what the reader chooses."""
+    text = (reference_pages.ROOT / page).read_text()
+    named = re.findall(r"`((?:app|workers|migrations|tests|deploy|docs)/[\w./-]+)`", text)
+    assert len(named) > 20
+    for name in named:
+        assert "NAME" in name or "NNNN" in name or (reference_pages.ROOT / name).exists(), name
 
 
 def test_every_page_is_in_the_index() -> None:

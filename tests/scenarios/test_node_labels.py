@@ -1,20 +1,23 @@
-"""Seed 001's scenes: two nodes, one label, one scheduler of its own."""
+"""Scenarios of NodeLabelPriority: two nodes, one label, a dedicated scheduler."""
 
 import random
 
 import pytest
 
-from tests.scenarios import clusters, driving
+from tests.support.decisions import scheduling_driver, small_clusters
 
 LABEL = "priority.lixueduan.com"
 ONE, TWO = "scheduler-1", "scheduler-2"
-POD = clusters.pod("test", scheduler="i-scheduler-extender")
+POD = small_clusters.pod("test", scheduler="i-scheduler-extender")
 
 
-def labelled(one: str | None, two: str | None) -> driving.Cluster:
+def labelled(one: str | None, two: str | None) -> scheduling_driver.Cluster:
     values = {ONE: one, TWO: two}
-    return driving.Cluster(
-        *(clusters.node(name, {} if value is None else {LABEL: value}) for name, value in values.items())
+    return scheduling_driver.Cluster(
+        *(
+            small_clusters.node(name, {} if value is None else {LABEL: value})
+            for name, value in values.items()
+        )
     )
 
 
@@ -28,7 +31,7 @@ def test_without_labels_the_pod_stays_pending_and_the_reason_names_the_label() -
 @pytest.mark.scenario("LX-2")
 def test_the_labelled_node_takes_the_pod() -> None:
     cluster = labelled(None, None)
-    cluster.see(clusters.node(ONE, {LABEL: "10"}))
+    cluster.see(small_clusters.node(ONE, {LABEL: "10"}))
     assert cluster.filter(POD).kept == {ONE}
     assert cluster.schedule(POD, random.Random(1)) == ONE
 
@@ -49,7 +52,7 @@ def test_filter_onlyone_takes_the_highest() -> None:
 def test_a_changed_label_counts_at_once() -> None:
     cluster = labelled("10", "20")
     assert cluster.only(POD) == TWO
-    cluster.see(clusters.node(ONE, {LABEL: "30"}))
+    cluster.see(small_clusters.node(ONE, {LABEL: "30"}))
     assert cluster.only(POD) == ONE
 
 
@@ -70,13 +73,13 @@ def test_a_changed_label_counts_at_once() -> None:
 )
 @pytest.mark.parametrize("score_max", [1, 10, 100])
 def test_the_value_is_the_score_whatever_the_scale(value: str, score: int, score_max: int) -> None:
-    cluster = driving.Cluster(clusters.node(ONE, {LABEL: value}), score_max=score_max)
+    cluster = scheduling_driver.Cluster(small_clusters.node(ONE, {LABEL: value}), score_max=score_max)
     assert cluster.score(POD) == {ONE: score}
 
 
 @pytest.mark.scenario("LX-9")
 @pytest.mark.parametrize("invalid", ["abc", "", "-3"])
-def test_an_invalid_value_is_kept_but_never_preferred(invalid: str) -> None:
+def test_an_invalid_value_passes_and_scores_zero(invalid: str) -> None:
     cluster = labelled(invalid, "1")
     assert cluster.filter(POD).kept == {ONE, TWO}
     assert cluster.score(POD)[ONE] == 0
@@ -85,22 +88,24 @@ def test_an_invalid_value_is_kept_but_never_preferred(invalid: str) -> None:
 
 
 @pytest.mark.scenario("LX-10")
-def test_a_tie_is_decided_alike_whatever_the_order() -> None:
+def test_a_tie_is_broken_independently_of_the_order() -> None:
     names = [f"scheduler-{number}" for number in range(8)]
-    cluster = driving.Cluster(*(clusters.node(name, {LABEL: "20"}) for name in names))
+    cluster = scheduling_driver.Cluster(*(small_clusters.node(name, {LABEL: "20"}) for name in names))
     dice, answers = random.Random(1), set()
     for _ in range(20):
         dice.shuffle(names)
         answers.add(cluster.only(POD, names))
     assert len(answers) == 1
-    chosen = {cluster.only(clusters.pod(f"pod-{n}", scheduler="i-scheduler-extender")) for n in range(40)}
+    chosen = {
+        cluster.only(small_clusters.pod(f"pod-{n}", scheduler="i-scheduler-extender")) for n in range(40)
+    }
     assert len(chosen) > 3, "another pod, another choice: one node must not get them all"
 
 
 @pytest.mark.scenario("LX-14")
-def test_pods_of_other_schedulers_are_not_touched() -> None:
+def test_pods_of_other_schedulers_do_not_concern_the_plugin() -> None:
     cluster = labelled(None, "20")
-    other = clusters.pod("other", scheduler="default-scheduler")
+    other = small_clusters.pod("other", scheduler="default-scheduler")
     trace = cluster.filter(other)
     assert trace.interested == ()
     assert trace.kept == {ONE, TWO}
@@ -109,7 +114,11 @@ def test_pods_of_other_schedulers_are_not_touched() -> None:
 
 @pytest.mark.scenario("LX-14")
 def test_pods_of_other_schedulers_count_in_the_state() -> None:
-    policy = clusters.policy({"host": 1}, required=True)
-    cluster = driving.Cluster(*clusters.f6(), policy)
-    cluster.see(clusters.pod("theirs", clusters.REPLICA, node=clusters.HOSTS[0], scheduler="someone-else"))
+    policy = small_clusters.policy({"host": 1}, required=True)
+    cluster = scheduling_driver.Cluster(*small_clusters.f6(), policy)
+    cluster.see(
+        small_clusters.pod(
+            "theirs", small_clusters.REPLICA, node=small_clusters.HOSTS[0], scheduler="someone-else"
+        )
+    )
     assert cluster.count(policy, "host") == 1

@@ -1,1 +1,1 @@
-"""Serving on real parts: gunicorn processes, TLS handshakes, openssl. The application is a trivial one."""
+"""Tests with real gunicorn processes, TLS handshakes and openssl; only the application is trivial."""

@@ -2,37 +2,32 @@
 
 import pathlib
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 import pytest
 
 from app.serving import issuing
-from tests.serving import echoing, servers
+from tests.support.extender import echo_application, server_processes
 
 HOSTS = ("localhost", "127.0.0.1", "topolog.kube-system.svc")
 
 
-class Starts(Protocol):
-    def __call__(self, **plan: object) -> servers.Server: ...
-
-
 @pytest.fixture
 def certificates(tmp_path: pathlib.Path) -> pathlib.Path:
-    """A directory with what `topolog certs` makes."""
+    """A directory with the files that `topolog certs` creates."""
     directory = tmp_path / "certificates"
     issuing.issue(directory, HOSTS, password="a good one")
     return directory
 
 
 @pytest.fixture
-def start(certificates: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[Starts]:
-    """Start a server on those certificates; it is stopped after the test."""
-    processes: list[servers.Process] = []
+def start(certificates: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[server_processes.Starts]:
+    """Start a server with those certificates; stop it after the test."""
+    processes: list[server_processes.Process] = []
 
-    def started(**plan: object) -> servers.Server:
-        process = servers.Process(servers.plan_for(certificates, **plan), tmp_path)
+    def started(**plan: object) -> server_processes.Server:
+        process = server_processes.Process(server_processes.plan_for(certificates, **plan), tmp_path)
         processes.append(process)
-        return servers.Server(process, certificates, process.port())
+        return server_processes.Server(process, certificates, process.port())
 
     yield started
     for process in processes:
@@ -40,22 +35,22 @@ def start(certificates: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[Starts
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]:
-    """One server for all tests of a module that leave it as it was."""
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server_processes.Server]:
+    """One server per module, for tests that do not change its state."""
     directory = tmp_path_factory.mktemp("shared")
     issuing.issue(directory, HOSTS)
-    process = servers.Process(servers.plan_for(directory), directory)
-    yield servers.Server(process, directory, process.port())
+    process = server_processes.Process(server_processes.plan_for(directory), directory)
+    yield server_processes.Server(process, directory, process.port())
     process.stop()
 
 
 @pytest.fixture
-def launch(tmp_path: pathlib.Path) -> Iterator[Callable[..., servers.Process]]:
-    """Start a process that is not expected to serve."""
-    processes: list[servers.Process] = []
+def launch(tmp_path: pathlib.Path) -> Iterator[Callable[..., server_processes.Process]]:
+    """Start a process that is expected to fail."""
+    processes: list[server_processes.Process] = []
 
-    def launched(plan: echoing.Plan) -> servers.Process:
-        processes.append(servers.Process(plan, tmp_path))
+    def launched(plan: echo_application.Plan) -> server_processes.Process:
+        processes.append(server_processes.Process(plan, tmp_path))
         return processes[-1]
 
     yield launched

@@ -1,4 +1,4 @@
-"""Clients that mean no good hold up nobody else: none of them keeps a thread."""
+"""Slow and malicious clients do not block others: none of them occupies a thread."""
 
 import contextlib
 import json
@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.serving import servers
-from tests.serving.conftest import Starts
+from tests.support.extender import server_processes
 
 # Enough to hold all threads several times over; the servers here have four.
 MANY = 200
@@ -18,12 +17,12 @@ HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(40)
 
 
 @pytest.fixture
-def server(start: Starts) -> servers.Server:
+def server(start: server_processes.Starts) -> server_processes.Server:
     return start(threads=THREADS, handshake=2.0)
 
 
 @contextlib.contextmanager
-def crowd(server: servers.Server, count: int, sent: bytes) -> Iterator[list[socket.socket]]:
+def crowd(server: server_processes.Server, count: int, sent: bytes) -> Iterator[list[socket.socket]]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(server.raw()) for _ in range(count)]
         for each in sockets:
@@ -31,15 +30,15 @@ def crowd(server: servers.Server, count: int, sent: bytes) -> Iterator[list[sock
         yield sockets
 
 
-def answered(server: servers.Server) -> bool:
-    """Return whether a good client on a new connection gets its answer; it waits for that for long."""
+def answered(server: server_processes.Server) -> bool:
+    """Return whether a well-behaved client on a new connection gets a response."""
     with server.client() as client:
         return client.ask("POST", "/filter", b"{}")[0] == 200
 
 
 def closed(connection: socket.socket) -> bool:
-    """Wait until the other end closes; whatever it says before is skipped."""
-    connection.settimeout(servers.PATIENCE)
+    """Discard data until the other end closes."""
+    connection.settimeout(server_processes.PATIENCE)
     with contextlib.suppress(ConnectionError, ssl.SSLError):
         while connection.recv(10_000):
             pass
@@ -47,9 +46,9 @@ def closed(connection: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("sent", [b"", HELLO[:1], HELLO], ids=["silent", "one byte", "half a hello"])
-def test_a_crowd_that_does_not_finish_its_handshake(server: servers.Server, sent: bytes) -> None:
+def test_many_incomplete_handshakes_do_not_block_others(server: server_processes.Server, sent: bytes) -> None:
     with crowd(server, MANY, sent) as sockets:
-        # While they are all open, as nothing has been closed yet, others are served.
+        # Other clients are served while all of them are open.
         for _ in range(5):
             assert answered(server)
         still_open = [each for each in sockets if is_open(each)]
@@ -68,22 +67,22 @@ def is_open(connection: socket.socket) -> bool:
         return False
 
 
-def metrics(server: servers.Server) -> str:
+def metrics(server: server_processes.Server) -> str:
     with socket.create_connection(("127.0.0.1", server.process.health_port())) as connection:
         connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        heard = b""
+        received = b""
         while piece := connection.recv(10_000):
-            heard += piece
-    return heard.decode()
+            received += piece
+    return received.decode()
 
 
-def dripped(connection: socket.socket, drops: bytes) -> int:
-    """Send byte after byte until the other end closes; return how many could be sent."""
+def trickled(connection: socket.socket, data: bytes) -> int:
+    """Send single bytes until the other end closes; return how many were sent."""
     sent = 0
     connection.settimeout(0.1)
-    for position in range(len(drops)):
+    for position in range(len(data)):
         try:
-            connection.sendall(drops[position : position + 1])
+            connection.sendall(data[position : position + 1])
             sent += 1
             if connection.recv(1000) == b"":
                 break
@@ -94,18 +93,18 @@ def dripped(connection: socket.socket, drops: bytes) -> int:
     return sent
 
 
-def test_a_dripping_handshake_has_one_deadline(server: servers.Server) -> None:
+def test_a_slow_handshake_has_one_deadline(server: server_processes.Server) -> None:
     with server.raw() as connection:
-        assert dripped(connection, HELLO[:5] + bytes(400)) < 200
+        assert trickled(connection, HELLO[:5] + bytes(400)) < 200
 
 
-def test_a_dripping_head_has_one_deadline(server: servers.Server) -> None:
+def test_a_slow_head_has_one_deadline(server: server_processes.Server) -> None:
     head = b"POST /filter HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + b"x" * 400
     with server.connect() as connection:
-        assert dripped(connection, head) < 200
+        assert trickled(connection, head) < 200
 
 
-def test_heads_that_never_end_keep_no_thread(server: servers.Server) -> None:
+def test_unfinished_heads_occupy_no_thread(server: server_processes.Server) -> None:
     with contextlib.ExitStack() as stack:
         slow = [stack.enter_context(server.connect()) for _ in range(3 * THREADS)]
         for each in slow:
@@ -123,35 +122,35 @@ def ssl_is_open(connection: ssl.SSLSocket) -> bool:
         return True
 
 
-def test_idle_clients_keep_no_thread(server: servers.Server) -> None:
+def test_idle_clients_occupy_no_thread(server: server_processes.Server) -> None:
     with contextlib.ExitStack() as stack:
         idle = [stack.enter_context(server.client()) for _ in range(10 * THREADS)]
         for client in idle:
             assert client.ask("POST", "/filter", b"{}")[0] == 200
         assert answered(server)
-        # None of them was closed for it.
+        # None of them was closed.
         addresses = [client.connection.sock.getsockname() for client in idle]
         for client in idle:
             assert client.ask("POST", "/filter", b"{}")[0] == 200
         assert [client.connection.sock.getsockname() for client in idle] == addresses
 
 
-def test_a_greeted_client_that_is_silent_is_idle_not_late(server: servers.Server) -> None:
-    # Go opens connections ahead of need; closing one early could lose the call that it is then used for.
-    with server.connect() as quiet, server.raw() as ungreeted:
-        assert closed(ungreeted), "the time for a handshake is over"
+def test_a_silent_client_after_its_handshake_is_idle_not_late(server: server_processes.Server) -> None:
+    # Go opens connections in advance; closing one early could lose the call that uses it.
+    with server.connect() as quiet, server.raw() as no_handshake:
+        assert closed(no_handshake), "the handshake has timed out"
         quiet.sendall(b"POST /filter HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
         quiet.sendall(b"Content-Length: 2\r\n\r\n{}")
         assert quiet.recv(12) == b"HTTP/1.1 200"
 
 
-def test_idle_connections_end_some_day(start: Starts) -> None:
+def test_idle_connections_are_closed(start: server_processes.Starts) -> None:
     server = start(idle=1)
     with server.connect() as connection:
         assert closed(connection)
 
 
-def test_a_client_that_sends_no_body_is_told_and_closed(start: Starts) -> None:
+def test_a_client_that_sends_no_body_gets_a_408_and_is_closed(start: server_processes.Starts) -> None:
     server = start(threads=THREADS)
     head = b"POST /filter HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     with server.connect() as connection:
@@ -161,14 +160,14 @@ def test_a_client_that_sends_no_body_is_told_and_closed(start: Starts) -> None:
     assert answered(server)
 
 
-def test_refused_clients_that_stay_do_not_stop_the_loop(server: servers.Server) -> None:
-    # Each is refused at once, keeps its end open, and must not be waited for.
+def test_refused_clients_that_stay_connected_do_not_block_the_loop(server: server_processes.Server) -> None:
+    # Each is refused at once and keeps its end open.
     with crowd(server, 50, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") as sockets:
         assert answered(server)
         assert all(closed(each) for each in sockets)
 
 
-def test_a_head_without_end_is_refused(server: servers.Server) -> None:
+def test_an_oversized_head_is_refused(server: server_processes.Server) -> None:
     with server.connect() as connection, contextlib.suppress(ConnectionError, ssl.SSLError):
         connection.sendall(b"GET /apis/v1/nodes HTTP/1.1\r\nX-Long: " + b"x" * 100_000)
         assert connection.recv(12) == b"HTTP/1.1 431"
@@ -181,21 +180,21 @@ HEAD = b"%b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nCon
 @pytest.mark.parametrize(
     ("role", "line", "answer"),
     [
-        # Nothing of these is answered before the body is there, or its deadline has passed.
+        # No response before the body is complete or its deadline has passed.
         ("scheduler", b"POST /filter", b""),
         ("viewer", b"GET /apis/v1/nodes", b""),
-        # These are answered at once: nobody may make such a call.
+        # Refused at once: the caller lacks the role.
         ("scheduler", b"GET /apis/v1/nodes", b"HTTP/1.1 403"),
         ("viewer", b"POST /filter", b"HTTP/1.1 403"),
         ("viewer", b"GET /nowhere", b"HTTP/1.1 403"),
         ("nobody", b"GET /apis/v1/nodes", b"HTTP/1.1 403"),
     ],
 )
-def test_a_body_that_does_not_come_holds_no_thread(
-    start: Starts, role: str, line: bytes, answer: bytes
+def test_a_missing_body_occupies_no_thread(
+    start: server_processes.Starts, role: str, line: bytes, answer: bytes
 ) -> None:
     server = start(threads=2)
-    servers.sign(server.certificates, "nobody", uris=("spiffe://elsewhere/nobody",))
+    server_processes.sign(server.certificates, "nobody", uris=("spiffe://elsewhere/nobody",))
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(server.connect(role)) for _ in range(70)]
         for each in held:
@@ -207,26 +206,26 @@ def test_a_body_that_does_not_come_holds_no_thread(
             assert all(closed(each) for each in held)
         else:
             assert all(ssl_is_open(each) for each in held), (
-                "they were closed before the threads could be held"
+                "connections were closed before the threads could be occupied"
             )
         assert f"topolog_open_connections {0 if answer else 70}.0" in settled(server, 0 if answer else 70)
 
 
-def settled(server: servers.Server, connections: int) -> str:
-    """The metrics, once so many connections are open."""
+def settled(server: server_processes.Server, connections: int) -> str:
+    """The metrics, once the given number of connections is open."""
     line = f"topolog_open_connections {connections}.0"
-    servers.eventually(lambda: line in metrics(server), line)
+    server_processes.eventually(lambda: line in metrics(server), line)
     return metrics(server)
 
 
-def test_answers_that_are_not_read_hold_no_thread(start: Starts) -> None:
+def test_unread_responses_occupy_no_thread(start: server_processes.Starts) -> None:
     server = start(threads=2, reply=8_000_000)
     with contextlib.ExitStack() as stack:
         slow = [
             stack.enter_context(server.connect(role)) for role in ("scheduler", "viewer") for _ in range(8)
         ]
         for index, each in enumerate(slow):
-            # Requests in a row: the answers to them are far more than the kernel keeps.
+            # Pipelined requests: their responses exceed the kernel's buffers.
             line = b"POST /filter" if index < 8 else b"GET /apis/v1/large"
             each.sendall(HEAD % (line, 2) + b"{}" + HEAD % (line, 2) + b"{}")
         server.process.wait_for("Booting worker")
@@ -235,8 +234,8 @@ def test_answers_that_are_not_read_hold_no_thread(start: Starts) -> None:
                 client.connection.request("POST", "/filter", b"{}", {"Content-Type": "application/json"})
                 response = client.connection.getresponse()
                 assert (response.status, len(response.read())) == (200, 8_000_000)
-        assert 'outcome="late"} 0.0' in metrics(server), "all of this was before the first deadline"
-        # Who reads gets all of both answers; who does not is closed, without a thread either.
+        assert 'outcome="late"} 0.0' in metrics(server), "a deadline passed too early"
+        # A client that reads gets both responses; the others are closed.
         reader = slow[0].makefile("rb")
         for _ in range(2):
             assert reader.readline().startswith(b"HTTP/1.1 200")
@@ -247,21 +246,21 @@ def test_answers_that_are_not_read_hold_no_thread(start: Starts) -> None:
                 pass
             assert reader.read(length) == b"x" * 8_000_000
         late = f'outcome="late"}} {len(slow) - 1}.0'
-        servers.eventually(lambda: late in metrics(server), late)
+        server_processes.eventually(lambda: late in metrics(server), late)
 
 
-def test_denied_calls_are_logged_with_a_bound(start: Starts) -> None:
+def test_log_lines_of_denied_calls_are_limited(start: server_processes.Starts) -> None:
     server = start()
     for _ in range(30):
         with server.client("viewer") as client:
             assert client.ask("POST", "/filter", b"{}")[0] == 403
     lines = [json.loads(line) for line in server.process.lines if "call denied" in line]
     assert 1 <= len(lines) < 30
-    servers.eventually(lambda: denied_later(server), "a line that says how many were left out")
+    server_processes.eventually(lambda: denied_later(server), "a line with the number of suppressed lines")
 
 
-def denied_later(server: servers.Server) -> bool:
+def denied_later(server: server_processes.Server) -> bool:
     with server.client("viewer") as client:
         assert client.ask("POST", "/filter", b"{}")[0] == 403
     lines = [json.loads(line) for line in server.process.lines if "call denied" in line]
-    return any(line["unlogged"] > 0 for line in lines)
+    return any(line["suppressed"] > 0 for line in lines)

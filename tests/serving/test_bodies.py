@@ -1,17 +1,17 @@
-"""Bodies that are not what kube-scheduler sends: refused by their head, and read no further."""
+"""Unexpected request bodies are refused by their headers and not read."""
 
 import json
 
 import pytest
 
 from app.serving import bodies
-from tests.serving import echoing, servers
+from tests.support.extender import echo_application, server_processes
 
 HEAD = b"POST /filter HTTP/1.1\r\nHost: localhost\r\n"
 JSON = b"Content-Type: application/json\r\n"
 
 
-def said(server: servers.Server, sent: bytes) -> tuple[int, str, bool]:
+def exchange(server: server_processes.Server, sent: bytes) -> tuple[int, str, bool]:
     """Send bytes; return status, reason code and whether the connection stayed open for another call."""
     with server.connect() as connection:
         connection.sendall(sent)
@@ -30,8 +30,8 @@ def said(server: servers.Server, sent: bytes) -> tuple[int, str, bool]:
         return status, reason, stays
 
 
-def test_a_good_body_is_taken_and_the_connection_kept(shared: servers.Server) -> None:
-    assert said(shared, HEAD + JSON + b"Content-Length: 2\r\n\r\n{}") == (200, "", True)
+def test_a_valid_body_is_accepted_and_the_connection_kept_open(shared: server_processes.Server) -> None:
+    assert exchange(shared, HEAD + JSON + b"Content-Length: 2\r\n\r\n{}") == (200, "", True)
 
 
 @pytest.mark.parametrize(
@@ -52,10 +52,10 @@ def test_a_good_body_is_taken_and_the_connection_kept(shared: servers.Server) ->
         ),
     ],
 )
-def test_what_is_refused_by_its_head(
-    shared: servers.Server, headers: bytes, status: int, reason: str
+def test_bodies_that_are_refused_by_their_headers(
+    shared: server_processes.Server, headers: bytes, status: int, reason: str
 ) -> None:
-    assert said(shared, HEAD + headers + b"\r\n") == (status, reason, False)
+    assert exchange(shared, HEAD + headers + b"\r\n") == (status, reason, False)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_what_is_refused_by_its_head(
         JSON + b"Content-Encoding: identity\r\n",
     ],
 )
-def test_what_amounts_to_plain_json_is_taken(shared: servers.Server, headers: bytes) -> None:
-    assert said(shared, HEAD + headers + b"Content-Length: 2\r\n\r\n{}") == (200, "", True)
+def test_variants_of_plain_json_are_accepted(shared: server_processes.Server, headers: bytes) -> None:
+    assert exchange(shared, HEAD + headers + b"Content-Length: 2\r\n\r\n{}") == (200, "", True)
 
 
 @pytest.mark.parametrize(
@@ -83,30 +83,32 @@ def test_what_amounts_to_plain_json_is_taken(shared: servers.Server, headers: by
         b"Transfer-Encoding: sideways, chunked\r\n",
     ],
 )
-def test_what_could_be_read_two_ways_ends_the_connection(shared: servers.Server, headers: bytes) -> None:
+def test_an_ambiguous_request_ends_the_connection(shared: server_processes.Server, headers: bytes) -> None:
     with shared.connect() as connection:
         connection.sendall(HEAD + JSON + headers + b"\r\n{}" + HEAD)
-        heard = b""
+        received = b""
         while piece := connection.recv(10_000):
-            heard += piece
-    assert heard.split(b" ")[1] == b"400"
-    assert heard.count(b"HTTP/1.1 ") == 1
+            received += piece
+    assert received.split(b" ")[1] == b"400"
+    assert received.count(b"HTTP/1.1 ") == 1
 
 
 @pytest.mark.parametrize("line", [b"POST /filter", b"GET /apis/v1/nodes", b"GET /nowhere"])
-def test_a_chunked_request_is_refused_and_ends_the_connection(shared: servers.Server, line: bytes) -> None:
+def test_a_chunked_request_is_refused_and_ends_the_connection(
+    shared: server_processes.Server, line: bytes
+) -> None:
     chunked = b" HTTP/1.1\r\nHost: localhost\r\n" + JSON + b"Transfer-Encoding: chunked\r\n\r\n"
     with shared.connect("viewer" if line.startswith(b"GET") else "scheduler") as connection:
         connection.sendall(line + chunked + b"2\r\n{}\r\n0\r\n\r\n" + HEAD)
-        heard = connection.makefile("rb").read()
-    assert heard.startswith(b"HTTP/1.1 403" if b"nowhere" in line else b"HTTP/1.1 411")
-    assert heard.count(b"HTTP/1.1 ") == 1
-    assert b"Connection: close" in heard
+        received = connection.makefile("rb").read()
+    assert received.startswith(b"HTTP/1.1 403" if b"nowhere" in line else b"HTTP/1.1 411")
+    assert received.count(b"HTTP/1.1 ") == 1
+    assert b"Connection: close" in received
 
 
 @pytest.mark.parametrize("target", [b"//lag", b"//", b"///apis/v1/lag", b"http://elsewhere/lag"])
-def test_a_strange_target_is_an_error_like_all_others(shared: servers.Server, target: bytes) -> None:
-    assert said(shared, b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\n\r\n") == (
+def test_an_unusual_target_is_forbidden(shared: server_processes.Server, target: bytes) -> None:
+    assert exchange(shared, b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\n\r\n") == (
         403,
         "Forbidden",
         False,
@@ -114,16 +116,16 @@ def test_a_strange_target_is_an_error_like_all_others(shared: servers.Server, ta
 
 
 @pytest.mark.parametrize(("version", "status"), [(b"1.1", b"400"), (b"1.0", b"200")])
-def test_a_request_names_its_host_from_http_1_1_on(
-    shared: servers.Server, version: bytes, status: bytes
+def test_http_1_1_requires_a_host_header(
+    shared: server_processes.Server, version: bytes, status: bytes
 ) -> None:
     with shared.connect() as connection:
         connection.sendall(b"POST /filter HTTP/" + version + b"\r\n" + JSON + b"Content-Length: 2\r\n\r\n{}")
         assert connection.makefile("rb").read().startswith(b"HTTP/1.1 " + status)
 
 
-def test_a_client_that_waits_for_leave_to_send_gets_it_only_if_the_body_is_wanted(
-    shared: servers.Server,
+def test_100_continue_is_sent_only_if_the_body_is_accepted(
+    shared: server_processes.Server,
 ) -> None:
     with shared.connect() as connection:
         answer = connection.makefile("rb")
@@ -136,14 +138,14 @@ def test_a_client_that_waits_for_leave_to_send_gets_it_only_if_the_body_is_wante
         assert connection.recv(12) == b"HTTP/1.1 413"
 
 
-@pytest.mark.parametrize("length", [0, 1, 16_383, 16_384, 16_385, 231_424, echoing.BODY_LIMIT])
-def test_a_body_arrives_whole(shared: servers.Server, length: int) -> None:
+@pytest.mark.parametrize("length", [0, 1, 16_383, 16_384, 16_385, 231_424, echo_application.BODY_LIMIT])
+def test_a_body_arrives_completely(shared: server_processes.Server, length: int) -> None:
     with shared.client() as client:
         for _ in range(2):
             assert client.ask("POST", "/filter", b" " * length)[1]["length"] == length
 
 
-def test_a_body_in_pieces_arrives_whole(shared: servers.Server) -> None:
+def test_a_body_in_pieces_arrives_completely(shared: server_processes.Server) -> None:
     with shared.connect() as connection:
         connection.sendall(HEAD + JSON + b"Content-Length: 300\r\n\r\n" + b"x" * 7)
         for _ in range(293):
@@ -151,24 +153,24 @@ def test_a_body_in_pieces_arrives_whole(shared: servers.Server) -> None:
         assert b"200" in connection.recv(12)
 
 
-def test_a_large_body_that_nobody_sends_is_not_waited_for(shared: servers.Server) -> None:
-    status, _, _ = said(shared, HEAD + JSON + b"Content-Length: 900000000\r\n\r\n" + b"x" * 100_000)
+def test_an_oversized_body_is_refused_without_waiting_for_it(shared: server_processes.Server) -> None:
+    status, _, _ = exchange(shared, HEAD + JSON + b"Content-Length: 900000000\r\n\r\n" + b"x" * 100_000)
     assert status == 413
 
 
-def test_few_large_bodies_at_a_time() -> None:
-    turnstile = bodies.Turnstile(1, above=10, room=15)
-    assert turnstile.enter(11)
-    assert not turnstile.enter(11)
-    assert turnstile.enter(10)
-    turnstile.leave(11)
-    assert turnstile.enter(11)
+def test_large_bodies_share_a_number_of_slots() -> None:
+    body_limiter = bodies.BodyLimiter(1, above=10, budget=15)
+    assert body_limiter.acquire(11)
+    assert not body_limiter.acquire(11)
+    assert body_limiter.acquire(10)
+    body_limiter.release(11)
+    assert body_limiter.acquire(11)
 
 
-def test_small_bodies_share_a_bounded_room() -> None:
-    turnstile = bodies.Turnstile(1, above=10, room=15)
-    assert turnstile.enter(10)
-    assert not turnstile.enter(6)
-    assert turnstile.enter(5)
-    turnstile.leave(10)
-    assert turnstile.enter(6)
+def test_small_bodies_share_a_memory_budget() -> None:
+    body_limiter = bodies.BodyLimiter(1, above=10, budget=15)
+    assert body_limiter.acquire(10)
+    assert not body_limiter.acquire(6)
+    assert body_limiter.acquire(5)
+    body_limiter.release(10)
+    assert body_limiter.acquire(6)

@@ -1,4 +1,4 @@
-"""What a connection sends leaves at once, in whatever pieces it goes."""
+"""Connections send their data without delay."""
 
 import contextlib
 import socket
@@ -8,15 +8,15 @@ import pytest
 from gunicorn import config
 
 from app.serving import connections, deadlines
-from tests.serving import servers
+from tests.support.extender import server_processes
 
 
 @pytest.fixture
 def ends() -> Iterator[tuple[connections.Connection, socket.socket]]:
-    """A connection, and its client's end."""
+    """A connection and the client's socket."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
-        with socket.create_connection(address, servers.PATIENCE) as client:
+        with socket.create_connection(address, server_processes.PATIENCE) as client:
             accepted, peer = listener.accept()
             limits = deadlines.Deadlines()
             connection = connections.Connection(config.Config(), accepted, peer, address, limits)
@@ -25,7 +25,7 @@ def ends() -> Iterator[tuple[connections.Connection, socket.socket]]:
 
 
 @pytest.mark.parametrize("size", [0, 10, deadlines.RECORD - 5, deadlines.RECORD, 20_000, 40_000, 100_000])
-def test_nothing_is_held_back_behind_an_answer(
+def test_the_kernel_holds_back_no_part_of_a_response(
     ends: tuple[connections.Connection, socket.socket], size: int
 ) -> None:
     connection, client = ends
@@ -35,12 +35,12 @@ def test_nothing_is_held_back_behind_an_answer(
 
 
 def held_back(connection: connections.Connection) -> bool:
-    """Whether the kernel waits for more before it sends; not every kernel can."""
+    """Whether the kernel holds back partial packets (Linux)."""
     cork = connections.CORK
     return cork is not None and connection.sock.getsockopt(socket.IPPROTO_TCP, cork) != 0
 
 
-def test_what_the_client_does_not_take_at_once_is_sent_later(
+def test_data_that_the_client_does_not_read_at_once_is_sent_later(
     ends: tuple[connections.Connection, socket.socket],
 ) -> None:
     connection, client = ends

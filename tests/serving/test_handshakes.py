@@ -1,4 +1,4 @@
-"""Who gets through the handshake, and what the others are told."""
+"""Which clients pass the TLS handshake, and how others are refused."""
 
 import datetime
 import pathlib
@@ -9,12 +9,11 @@ import pytest
 from cryptography import x509
 
 from app.serving import issuing
-from tests.serving import servers
-from tests.serving.conftest import Starts
+from tests.support.extender import server_processes
 
 
-def refused(server: servers.Server, context: ssl.SSLContext) -> bool:
-    """Return whether no call can be made. A TLS 1.3 client learns that at its first read."""
+def refused(server: server_processes.Server, context: ssl.SSLContext) -> bool:
+    """Return whether calls fail. A TLS 1.3 client notices a refusal at its first read."""
     try:
         with context.wrap_socket(server.raw(), server_hostname="localhost") as connection:
             connection.sendall(b"GET /apis/v1/nodes HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -24,20 +23,25 @@ def refused(server: servers.Server, context: ssl.SSLContext) -> bool:
 
 
 @pytest.mark.scenario("RL-7")
-def test_a_good_certificate_gets_an_answer(shared: servers.Server) -> None:
+def test_a_valid_certificate_is_accepted(shared: server_processes.Server) -> None:
     with shared.client() as client:
-        assert client.ask("POST", "/filter", b"{}") == (200, {"length": 2, "who": servers.scheduler_uri()})
+        assert client.ask("POST", "/filter", b"{}") == (
+            200,
+            {"length": 2, "who": server_processes.scheduler_uri()},
+        )
 
 
 @pytest.mark.scenario("RL-7")
-def test_nobody_gets_in_without_a_certificate(start: Starts) -> None:
+def test_a_client_without_a_certificate_is_refused(start: server_processes.Starts) -> None:
     server = start()
     assert refused(server, server.context(None))
     server.process.wait_for("TLS handshake refused.*peer did not return a certificate")
 
 
 @pytest.mark.scenario("RL-7")
-def test_the_certificate_of_another_authority(shared: servers.Server, tmp_path: pathlib.Path) -> None:
+def test_a_certificate_of_another_ca_is_refused(
+    shared: server_processes.Server, tmp_path: pathlib.Path
+) -> None:
     issuing.issue(tmp_path, ["localhost"])
     context = shared.context(None)
     context.load_cert_chain(tmp_path / "scheduler.crt", tmp_path / "scheduler.key")
@@ -48,29 +52,33 @@ def test_the_certificate_of_another_authority(shared: servers.Server, tmp_path: 
 @pytest.mark.parametrize(
     ("name", "start", "end"), [("expired", -60, -1), ("not-yet", 1, 60)], ids=["expired", "not yet valid"]
 )
-def test_a_certificate_out_of_its_time(shared: servers.Server, name: str, start: int, end: int) -> None:
+def test_a_certificate_outside_its_validity_is_refused(
+    shared: server_processes.Server, name: str, start: int, end: int
+) -> None:
     first, last = (datetime.timedelta(minutes=minutes) for minutes in (start, end))
-    servers.sign(shared.certificates, name, uris=(servers.scheduler_uri(),), start=first, end=last)
+    server_processes.sign(
+        shared.certificates, name, uris=(server_processes.scheduler_uri(),), start=first, end=last
+    )
     assert refused(shared, shared.context(name))
 
 
-def test_a_servers_certificate_is_none_for_clients(shared: servers.Server) -> None:
+def test_a_server_certificate_is_refused_for_clients(shared: server_processes.Server) -> None:
     assert refused(shared, shared.context("server"))
 
 
 @pytest.mark.scenario("RL-7")
-def test_plain_http_gets_no_answer(shared: servers.Server) -> None:
+def test_plain_http_gets_no_response(shared: server_processes.Server) -> None:
     with shared.raw() as connection:
         connection.sendall(b"POST /filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}")
         try:
-            heard = connection.recv(1000)
+            received = connection.recv(1000)
         except ConnectionError:
-            heard = b""
+            received = b""
     # At most a TLS alert, never HTTP.
-    assert b"HTTP/" not in heard
+    assert b"HTTP/" not in received
 
 
-def test_old_tls_is_refused(shared: servers.Server) -> None:
+def test_old_tls_is_refused(shared: server_processes.Server) -> None:
     context = shared.context("scheduler")
     with pytest.warns(DeprecationWarning, match="TLSv1_1 is deprecated"):
         context.minimum_version = ssl.TLSVersion.TLSv1_1
@@ -81,60 +89,64 @@ def test_old_tls_is_refused(shared: servers.Server) -> None:
 
 
 @pytest.mark.parametrize("cipher", ["ECDHE-ECDSA-AES128-SHA256", "ECDHE-ECDSA-AES256-SHA"])
-def test_ciphers_without_authentication_are_refused(shared: servers.Server, cipher: str) -> None:
+def test_ciphers_without_authentication_are_refused(shared: server_processes.Server, cipher: str) -> None:
     context = shared.context("scheduler")
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(cipher)
     assert refused(shared, context)
 
 
-def test_tls_1_2_is_still_spoken(shared: servers.Server) -> None:
+def test_tls_1_2_is_supported(shared: server_processes.Server) -> None:
     context = shared.context("scheduler")
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     assert not refused(shared, context)
 
 
-def test_a_revoked_certificate(start: Starts, certificates: pathlib.Path) -> None:
+def test_a_revoked_certificate_is_refused(start: server_processes.Starts, certificates: pathlib.Path) -> None:
     viewer = x509.load_pem_x509_certificate((certificates / "viewer.crt").read_bytes())
-    server = start(crl=str(servers.revoke(certificates, viewer)))
+    server = start(crl=str(server_processes.revoke(certificates, viewer)))
     assert refused(server, server.context("viewer"))
     assert not refused(server, server.context("scheduler"))
 
 
-def test_a_certificate_revoked_later_is_good_until_its_connection_is_old(
-    start: Starts, certificates: pathlib.Path
+def test_a_certificate_revoked_later_is_valid_until_its_connection_is_closed(
+    start: server_processes.Starts, certificates: pathlib.Path
 ) -> None:
     viewer = x509.load_pem_x509_certificate((certificates / "viewer.crt").read_bytes())
     young, old = (
-        start(crl=str(servers.revoke(certificates)), age=age, certificate=str(certificates / "server.crt"))
+        start(
+            crl=str(server_processes.revoke(certificates)),
+            age=age,
+            certificate=str(certificates / "server.crt"),
+        )
         for age in (3600.0, 0.0)
     )
-    # With TLS 1.3 a client is done before the server has looked at its certificate, and at the list.
+    # With TLS 1.3 a client finishes before the server has verified its certificate.
     context = young.context("viewer")
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     with young.client(context=context) as kept, old.client(context=context) as ended:
         for client in (kept, ended):
             client.connection.connect()
-        servers.revoke(certificates, viewer)
+        server_processes.revoke(certificates, viewer)
         for _ in range(2):
             assert kept.ask("GET", "/apis/v1/nodes")[0] == 200
             assert kept.connection.sock is not None
-        # It is answered once more, and told to come again: then it has to show the certificate.
+        # The old connection gets one more response and is closed: the next one verifies the certificate.
         assert ended.ask("GET", "/apis/v1/nodes")[0] == 200
         assert ended.connection.sock is None
-    # The list is looked at once a second.
-    servers.eventually(lambda: refused(old, old.context("viewer")), "the revoked one is refused")
+    # The list is checked once per second.
+    server_processes.eventually(lambda: refused(old, old.context("viewer")), "the revoked one is refused")
     assert not refused(old, old.context("scheduler"))
 
 
-def test_nagle_is_off_on_accepted_connections(shared: servers.Server) -> None:
+def test_nagle_is_off_on_accepted_connections(shared: server_processes.Server) -> None:
     with shared.client("viewer") as client:
         status, seen = client.ask("GET", "/apis/v1/nodes")
     assert (status, seen["nodelay"], seen["scheme"]) == (200, True, "https")
 
 
-def test_no_header_changes_who_calls_or_what(shared: servers.Server) -> None:
-    lies = {
+def test_headers_do_not_change_identity_or_path(shared: server_processes.Server) -> None:
+    forged = {
         "X-SSL-Client-CN": "operator",
         "X-Forwarded-Client-Cert": "URI=spiffe://topolog.io/role/operator",
         "X-Forwarded-For": "10.1.1.1",
@@ -143,38 +155,38 @@ def test_no_header_changes_who_calls_or_what(shared: servers.Server) -> None:
         "PATH_INFO": "/debug/flags/s",
     }
     with shared.client("viewer") as client:
-        status, seen = client.ask("GET", "/apis/v1/nodes", headers=lies)
+        status, seen = client.ask("GET", "/apis/v1/nodes", headers=forged)
         assert status == 200
         assert (seen["roles"], seen["scheme"], seen["path"]) == (["viewer"], "https", "/apis/v1/nodes")
         assert seen["address"] == "127.0.0.1"
-        assert client.ask("PUT", "/debug/flags/s", b"1", lies)[0] == 403
+        assert client.ask("PUT", "/debug/flags/s", b"1", forged)[0] == 403
 
 
-def test_two_requests_in_one_record(shared: servers.Server) -> None:
+def test_two_requests_in_one_record(shared: server_processes.Server) -> None:
     request = b"GET /apis/v1/nodes HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with shared.connect("viewer") as connection:
         connection.sendall(request + request)
-        heard = b""
-        while heard.count(b"HTTP/1.1 200") < 2 or not heard.endswith(b"}"):
-            heard += connection.recv(10_000)
-    assert heard.count(b"HTTP/1.1 200") == 2
+        received = b""
+        while received.count(b"HTTP/1.1 200") < 2 or not received.endswith(b"}"):
+            received += connection.recv(10_000)
+    assert received.count(b"HTTP/1.1 200") == 2
 
 
-def test_a_body_and_the_next_request_in_one_record(shared: servers.Server) -> None:
+def test_a_body_and_the_next_request_in_one_record(shared: server_processes.Server) -> None:
     head = b"POST /filter HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     request = head + b"Content-Length: 2\r\n\r\n{}"
     with shared.connect() as connection:
-        # The second head ends in another record, so that what follows the body waits inside OpenSSL.
+        # The second head ends in another record, so that OpenSSL buffers the data after the body.
         connection.sendall(request + request[:40])
         connection.sendall(request[40:])
-        heard = b""
-        while heard.count(b'"length": 2') < 2:
+        received = b""
+        while received.count(b'"length": 2') < 2:
             piece = connection.recv(10_000)
-            assert piece, heard
-            heard += piece
+            assert piece, received
+            received += piece
 
 
-def test_a_client_that_stays_is_greeted_once(shared: servers.Server) -> None:
+def test_a_connection_is_reused_for_all_requests(shared: server_processes.Server) -> None:
     with shared.client("viewer") as client:
         ports = set()
         for _ in range(20):

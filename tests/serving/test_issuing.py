@@ -1,4 +1,4 @@
-"""What `topolog certs` writes, judged by openssl where it is installed."""
+"""The files of `topolog certs`, also verified by openssl if it is installed."""
 
 import datetime
 import pathlib
@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509 import oid
 
-from app.serving import certificates, errors, identities, issuing, keystores
+from app.serving import certificate_checks, errors, issuing, keystores, roles
 
 openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 
@@ -19,7 +19,7 @@ def load(directory: pathlib.Path, name: str) -> x509.Certificate:
     return x509.load_pem_x509_certificate((directory / f"{name}.crt").read_bytes())
 
 
-def test_every_file_is_for_its_owner_alone(tmp_path: pathlib.Path) -> None:
+def test_files_are_readable_only_by_their_owner(tmp_path: pathlib.Path) -> None:
     issued = issuing.issue(tmp_path / "new", ["localhost"], password="secret")
     names = ("ca", "server", "scheduler", "viewer", "operator")
     pairs = {f"{name}.{end}" for name in names for end in ("crt", "key")}
@@ -32,7 +32,9 @@ def test_every_file_is_for_its_owner_alone(tmp_path: pathlib.Path) -> None:
 @openssl
 @pytest.mark.scenario("RL-7")
 @pytest.mark.parametrize(("name", "purpose"), [("server", "sslserver"), ("scheduler", "sslclient")])
-def test_openssl_verifies_it_for_its_purpose_only(tmp_path: pathlib.Path, name: str, purpose: str) -> None:
+def test_openssl_verifies_a_certificate_only_for_its_purpose(
+    tmp_path: pathlib.Path, name: str, purpose: str
+) -> None:
     issuing.issue(tmp_path, ["localhost"])
 
     def verified(purpose: str) -> bool:
@@ -52,17 +54,23 @@ def test_openssl_verifies_it_for_its_purpose_only(tmp_path: pathlib.Path, name: 
     assert not verified("sslclient" if purpose == "sslserver" else "sslserver")
 
 
-def test_names_and_roles_stand_in_the_san(tmp_path: pathlib.Path) -> None:
+def test_names_and_roles_are_in_the_san(tmp_path: pathlib.Path) -> None:
     issuing.issue(tmp_path, ["Topolog.kube-system.svc", "10.0.0.7", "::1"])
-    assert certificates.hosts(load(tmp_path, "server")) == ("topolog.kube-system.svc", "10.0.0.7", "::1")
-    for role in identities.ROLES:
-        names = certificates.alternative_names(load(tmp_path, role))
+    assert certificate_checks.hosts(load(tmp_path, "server")) == (
+        "topolog.kube-system.svc",
+        "10.0.0.7",
+        "::1",
+    )
+    for role in roles.ROLES:
+        names = certificate_checks.alternative_names(load(tmp_path, role))
         assert names is not None
-        assert names.get_values_for_type(x509.UniformResourceIdentifier) == [identities.uri(role)]
-        assert certificates.extended_usages(load(tmp_path, role)) == {oid.ExtendedKeyUsageOID.CLIENT_AUTH}
+        assert names.get_values_for_type(x509.UniformResourceIdentifier) == [roles.uri(role)]
+        assert certificate_checks.extended_usages(load(tmp_path, role)) == {
+            oid.ExtendedKeyUsageOID.CLIENT_AUTH
+        }
 
 
-def test_the_authority_is_kept_and_the_rest_renewed(tmp_path: pathlib.Path) -> None:
+def test_the_ca_is_kept_and_all_other_certificates_renewed(tmp_path: pathlib.Path) -> None:
     first = issuing.issue(tmp_path, ["localhost"])
     before = {name: load(tmp_path, name).serial_number for name in ("ca", "server", "scheduler")}
     second = issuing.issue(tmp_path, ["localhost"], replace=issuing.Replace.SIGNED)
@@ -73,7 +81,7 @@ def test_the_authority_is_kept_and_the_rest_renewed(tmp_path: pathlib.Path) -> N
     assert before["scheduler"] != after["scheduler"]
 
 
-def test_nothing_is_replaced_that_exists_unless_it_is_asked_for(tmp_path: pathlib.Path) -> None:
+def test_existing_files_are_replaced_only_on_request(tmp_path: pathlib.Path) -> None:
     issuing.issue(tmp_path, ["localhost"], password="secret")
     before = contents(tmp_path)
     with pytest.raises(errors.WouldReplace, match=r"would replace .*server\.key.*--renew.*--force") as found:
@@ -82,7 +90,7 @@ def test_nothing_is_replaced_that_exists_unless_it_is_asked_for(tmp_path: pathli
     assert contents(tmp_path) == before
 
 
-def test_an_authority_whose_key_was_moved_away_is_never_replaced_unasked(tmp_path: pathlib.Path) -> None:
+def test_a_ca_whose_key_was_moved_is_replaced_only_on_request(tmp_path: pathlib.Path) -> None:
     made = tmp_path / "certs"
     issuing.issue(made, ["localhost"])
     safe = (made / "ca.key").rename(tmp_path / "safe.key")
@@ -100,7 +108,7 @@ def test_an_authority_whose_key_was_moved_away_is_never_replaced_unasked(tmp_pat
     assert set(renewed.replaced) == set(before) - {"ca.crt"}
 
 
-def test_the_key_of_another_authority_signs_nothing(tmp_path: pathlib.Path) -> None:
+def test_the_key_of_another_ca_is_refused(tmp_path: pathlib.Path) -> None:
     issuing.issue(tmp_path / "one", ["localhost"])
     issuing.issue(tmp_path / "other", ["localhost"])
     before = contents(tmp_path / "one")
@@ -115,9 +123,7 @@ def test_the_key_of_another_authority_signs_nothing(tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.parametrize("name", ["server.key", "server.crt", "viewer.key", "server.p12"])
-def test_a_renewal_replaces_nothing_that_the_authority_has_not_signed(
-    tmp_path: pathlib.Path, name: str
-) -> None:
+def test_a_renewal_replaces_only_files_that_the_ca_has_signed(tmp_path: pathlib.Path, name: str) -> None:
     made, other = tmp_path / "made", tmp_path / "other"
     for folder in (made, other):
         issuing.issue(folder, ["localhost"], password="secret")
@@ -135,7 +141,7 @@ def contents(folder: pathlib.Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_an_expired_authority_is_replaced_when_it_is_asked_for(tmp_path: pathlib.Path) -> None:
+def test_an_expired_ca_is_replaced_only_on_request(tmp_path: pathlib.Path) -> None:
     then = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
     issuing.issue(tmp_path, ["localhost"], now=then, authority_days=30)
     with pytest.raises(errors.BadMaterial, match=r"expired on 2020-01-31.*--force"):
@@ -145,21 +151,21 @@ def test_an_expired_authority_is_replaced_when_it_is_asked_for(tmp_path: pathlib
     assert issued.expires["ca"] > datetime.datetime.now(datetime.UTC)
 
 
-def test_nothing_outlives_the_authority(tmp_path: pathlib.Path) -> None:
+def test_certificates_do_not_outlive_the_ca(tmp_path: pathlib.Path) -> None:
     issued = issuing.issue(tmp_path, ["localhost"], days=400, authority_days=100)
     assert issued.expires["server"] == issued.expires["ca"]
 
 
-def test_somebody_elses_authority_is_not_overwritten(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "ca.crt").write_text("what is this")
-    (tmp_path / "ca.key").write_text("nobody knows")
-    with pytest.raises(errors.BadMaterial, match="move them away"):
+def test_an_unreadable_ca_is_not_overwritten(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "ca.crt").write_text("not a certificate")
+    (tmp_path / "ca.key").write_text("not a key")
+    with pytest.raises(errors.BadMaterial, match="cannot be reused"):
         issuing.issue(tmp_path, ["localhost"])
-    assert (tmp_path / "ca.crt").read_text() == "what is this"
+    assert (tmp_path / "ca.crt").read_text() == "not a certificate"
 
 
 @pytest.mark.parametrize("host", ["https://topolog", "topolog:8443", "a b", "", "-a", "a..b", "x" * 64])
-def test_a_host_is_a_name_or_an_address(tmp_path: pathlib.Path, host: str) -> None:
+def test_an_invalid_host_is_refused(tmp_path: pathlib.Path, host: str) -> None:
     with pytest.raises(errors.BadHost, match="neither a DNS name nor an address"):
         issuing.issue(tmp_path, [host])
 
@@ -169,7 +175,7 @@ def test_a_server_needs_a_host(tmp_path: pathlib.Path) -> None:
         issuing.issue(tmp_path, [])
 
 
-def test_its_stores_are_what_the_server_reads(tmp_path: pathlib.Path) -> None:
+def test_the_server_loads_the_issued_stores(tmp_path: pathlib.Path) -> None:
     issuing.issue(tmp_path, ["localhost"], password="secret")
     source = keystores.Source(
         tmp_path / "server.p12", tmp_path / "ca.p12", password="secret", trust_password="secret"
@@ -181,7 +187,7 @@ def test_its_stores_are_what_the_server_reads(tmp_path: pathlib.Path) -> None:
 
 
 @openssl
-def test_openssl_opens_its_stores(tmp_path: pathlib.Path) -> None:
+def test_openssl_opens_the_issued_stores(tmp_path: pathlib.Path) -> None:
     issuing.issue(tmp_path, ["localhost"], password="secret")
     for store in ("server.p12", "ca.p12"):
         command = ["openssl", "pkcs12", "-in", store, "-nokeys", "-passin", "pass:secret"]

@@ -1,4 +1,4 @@
-"""Every mistake with certificates has one sentence that names the file and what to do."""
+"""Every mistake with certificates causes one sentence with the file and the remedy."""
 
 import dataclasses
 import datetime
@@ -7,15 +7,14 @@ import shutil
 import subprocess
 
 import pytest
-from cryptography import x509
 from cryptography.x509 import oid
 
 from app import settings
-from app.serving import certificates as checks
-from app.serving import contexts, errors, issuing, keystores
-from tests.serving import servers
+from app.serving import certificate_checks as checks
+from app.serving import errors, issuing, keystores, tls_rotation
+from tests.support.extender import server_processes
 
-# Word for word from seed 000.
+# The commands by which operators made one.
 SEED_COMMANDS = """
 openssl genrsa -out ca.key 4096
 openssl req -new -x509 -days 3650 -key ca.key -out ca.crt -subj "/CN=rl-scheduler-ca"
@@ -35,7 +34,7 @@ openssl pkcs12 -export -out san.p12 -inkey server.key -in san.crt -password pass
 
 @pytest.fixture
 def pem(certificates: pathlib.Path) -> keystores.Source:
-    return servers.pem_source(certificates, "server")
+    return server_processes.pem_source(certificates, "server")
 
 
 @pytest.fixture
@@ -64,12 +63,12 @@ def seed_source(seed: pathlib.Path, store: str = "server.p12") -> keystores.Sour
 def refusal(source: keystores.Source) -> str:
     with pytest.raises(errors.BadMaterial) as caught:
         keystores.read(source)
-    told = str(caught.value)
-    assert "\n" not in told
-    return told
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
 
 
-def test_pem_and_stores_give_the_same(pem: keystores.Source, stores: keystores.Source) -> None:
+def test_pem_and_pkcs12_give_the_same_material(pem: keystores.Source, stores: keystores.Source) -> None:
     one, other = keystores.read(pem), keystores.read(stores)
     assert (one.chain, one.authorities) == (other.chain, other.authorities)
     assert one.key_pem == other.key_pem
@@ -78,61 +77,65 @@ def test_pem_and_stores_give_the_same(pem: keystores.Source, stores: keystores.S
 
 
 @pytest.mark.scenario("RL-8")
-def test_a_missing_store_is_told_with_its_whole_path(stores: keystores.Source) -> None:
+def test_a_missing_store_is_reported_with_its_absolute_path(stores: keystores.Source) -> None:
     nowhere = pathlib.Path("nowhere.p12")
-    told = refusal(dataclasses.replace(stores, certificate=nowhere))
-    assert f"TLS certificate {nowhere.absolute()} does not exist" in told
-    told = refusal(dataclasses.replace(stores, trust=nowhere))
-    assert f"TLS trust store {nowhere.absolute()} does not exist" in told
+    message = refusal(dataclasses.replace(stores, certificate=nowhere))
+    assert f"TLS certificate {nowhere.absolute()} does not exist" in message
+    message = refusal(dataclasses.replace(stores, trust=nowhere))
+    assert f"TLS trust store {nowhere.absolute()} does not exist" in message
 
 
 @pytest.mark.scenario("RL-8")
 def test_a_wrong_password_names_the_variable(stores: keystores.Source) -> None:
-    told = refusal(dataclasses.replace(stores, password="a bad one"))
-    assert "server.p12 does not open with the password of TLS_KEYSTORE_PASSWORD" in told
-    assert "a bad one" not in told
-    told = refusal(dataclasses.replace(stores, trust_password=None))
-    assert "ca.p12 does not open without a password, and TLS_TRUSTSTORE_PASSWORD is not set" in told
+    message = refusal(dataclasses.replace(stores, password="a bad one"))
+    assert "server.p12 cannot be opened with the password of TLS_KEYSTORE_PASSWORD" in message
+    assert "a bad one" not in message
+    message = refusal(dataclasses.replace(stores, trust_password=None))
+    assert "ca.p12 cannot be opened without a password, and TLS_TRUSTSTORE_PASSWORD is not set" in message
 
 
-def test_a_store_without_a_key(stores: keystores.Source) -> None:
-    told = refusal(dataclasses.replace(stores, certificate=stores.trust))
-    assert "holds no private key" in told
+def test_a_store_without_a_key_is_refused(stores: keystores.Source) -> None:
+    message = refusal(dataclasses.replace(stores, certificate=stores.trust))
+    assert "contains no private key" in message
 
 
-def test_a_pem_file_without_a_key(pem: keystores.Source) -> None:
-    assert "server.crt holds no private key" in refusal(dataclasses.replace(pem, key=None))
+def test_a_pem_file_without_a_key_is_refused(pem: keystores.Source) -> None:
+    assert "server.crt contains no private key" in refusal(dataclasses.replace(pem, key=None))
 
 
-def test_a_pem_file_may_hold_both(pem: keystores.Source, tmp_path: pathlib.Path) -> None:
+def test_a_pem_file_may_contain_certificate_and_key(pem: keystores.Source, tmp_path: pathlib.Path) -> None:
     assert pem.key is not None
     both = tmp_path / "both.pem"
     both.write_bytes(pem.certificate.read_bytes() + pem.key.read_bytes())
     assert keystores.read(dataclasses.replace(pem, certificate=both, key=None)) == keystores.read(pem)
 
 
-def test_a_key_of_another_certificate(pem: keystores.Source, certificates: pathlib.Path) -> None:
-    told = refusal(dataclasses.replace(pem, key=certificates / "viewer.key"))
-    assert "the private key does not belong to the certificate" in told
+def test_a_key_of_another_certificate_is_refused(pem: keystores.Source, certificates: pathlib.Path) -> None:
+    message = refusal(dataclasses.replace(pem, key=certificates / "viewer.key"))
+    assert "the private key does not belong to the certificate" in message
 
 
 @pytest.mark.scenario("RL-7")
-def test_a_server_certificate_without_san_says_why_go_refuses_it(
+def test_the_error_for_a_certificate_without_san_names_kube_scheduler(
     certificates: pathlib.Path,
 ) -> None:
-    servers.sign(certificates, "old", usage=oid.ExtendedKeyUsageOID.SERVER_AUTH, common_name="localhost")
-    source = servers.pem_source(certificates, "old")
-    told = refusal(source)
-    assert "no subject alternative name" in told
-    assert "kube-scheduler" in told
-    # Whoever has no Go client may still want it.
+    server_processes.sign(
+        certificates, "old", usage=oid.ExtendedKeyUsageOID.SERVER_AUTH, common_name="localhost"
+    )
+    source = server_processes.pem_source(certificates, "old")
+    message = refusal(source)
+    assert "no subject alternative name" in message
+    assert "kube-scheduler" in message
+    # Clients not written in Go may accept it.
     warnings = keystores.read(source, hosts_required=False).warnings
     assert any("no subject alternative name" in each for each in warnings)
 
 
-@pytest.mark.parametrize(("start", "end", "told"), [(-2, -1, "expired on"), (1, 2, "not valid before")])
-def test_a_certificate_out_of_its_time(certificates: pathlib.Path, start: int, end: int, told: str) -> None:
-    servers.sign(
+@pytest.mark.parametrize(("start", "end", "message"), [(-2, -1, "expired on"), (1, 2, "not valid before")])
+def test_a_certificate_outside_its_validity_is_refused(
+    certificates: pathlib.Path, start: int, end: int, message: str
+) -> None:
+    server_processes.sign(
         certificates,
         "bad",
         dns=("localhost",),
@@ -140,19 +143,19 @@ def test_a_certificate_out_of_its_time(certificates: pathlib.Path, start: int, e
         start=datetime.timedelta(days=start),
         end=datetime.timedelta(days=end),
     )
-    assert told in refusal(servers.pem_source(certificates, "bad"))
+    assert message in refusal(server_processes.pem_source(certificates, "bad"))
 
 
-def test_a_client_certificate_for_the_server(certificates: pathlib.Path) -> None:
-    servers.sign(certificates, "client", dns=("localhost",))
-    assert "lacks serverAuth" in refusal(servers.pem_source(certificates, "client"))
+def test_a_client_certificate_is_refused_for_the_server(certificates: pathlib.Path) -> None:
+    server_processes.sign(certificates, "client", dns=("localhost",))
+    assert "lacks serverAuth" in refusal(server_processes.pem_source(certificates, "client"))
 
 
-def test_an_authority_that_is_none(pem: keystores.Source) -> None:
+def test_a_trusted_certificate_that_is_not_a_ca_is_refused(pem: keystores.Source) -> None:
     assert "not a certificate authority" in refusal(dataclasses.replace(pem, trust=pem.certificate))
 
 
-def test_an_expired_authority(pem: keystores.Source, tmp_path: pathlib.Path) -> None:
+def test_an_expired_ca_is_refused_or_causes_a_warning(pem: keystores.Source, tmp_path: pathlib.Path) -> None:
     then = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
     issuing.issue(tmp_path / "old", ["localhost"], now=then, authority_days=30)
     old = tmp_path / "old" / "ca.crt"
@@ -165,26 +168,26 @@ def test_an_expired_authority(pem: keystores.Source, tmp_path: pathlib.Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"", "neither PEM nor PKCS12"),
         (b"hello", "neither PEM nor PKCS12"),
         (b"\xfe\xed\xfe\xed" + b"\0" * 50, "Java JKS"),
-        (b"\x30\x82\x0a\x00" + b"\0" * 50, "is cut short: 54 bytes of 2564"),
+        (b"\x30\x82\x0a\x00" + b"\0" * 50, "is truncated: 54 bytes of 2564"),
         (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "cannot be read"),
-        (b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "is empty"),
+        (b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "contains no certificate"),
     ],
     ids=["nothing", "text", "jks", "half", "garbage", "no certificate"],
 )
-def test_a_trust_store_of_no_use(
-    pem: keystores.Source, tmp_path: pathlib.Path, content: bytes, told: str
+def test_an_invalid_trust_store_is_refused(
+    pem: keystores.Source, tmp_path: pathlib.Path, content: bytes, message: str
 ) -> None:
     path = tmp_path / "trust"
     path.write_bytes(content)
-    assert told in refusal(dataclasses.replace(pem, trust=path))
+    assert message in refusal(dataclasses.replace(pem, trust=path))
 
 
-def test_the_password_that_everybody_knows_is_warned_of(certificates: pathlib.Path) -> None:
+def test_the_well_known_password_causes_a_warning(certificates: pathlib.Path) -> None:
     issuing.issue(certificates, ["localhost"], password="changeit", replace=issuing.Replace.ALL)
     source = keystores.Source(
         certificates / "server.p12", certificates / "ca.p12", password="changeit", trust_password="changeit"
@@ -195,63 +198,49 @@ def test_the_password_that_everybody_knows_is_warned_of(certificates: pathlib.Pa
 
 
 @pytest.mark.scenario("RL-8")
-def test_the_stores_of_the_seed_open_and_lack_what_go_needs(seed: pathlib.Path) -> None:
+def test_the_stores_of_the_seed_load_without_a_san(seed: pathlib.Path) -> None:
     assert "no subject alternative name" in refusal(seed_source(seed))
     material = keystores.read(seed_source(seed), hosts_required=False)
     assert [each.subject.rfc4514_string() for each in material.authorities] == ["CN=rl-scheduler-ca"]
-    assert contexts.build(material).cert_store_stats()["x509_ca"] == 1
+    assert tls_rotation.build(material).cert_store_stats()["x509_ca"] == 1
 
 
-def test_the_seed_with_the_one_thing_it_forgot(seed: pathlib.Path) -> None:
+def test_the_stores_of_the_seed_are_valid_with_a_san(seed: pathlib.Path) -> None:
     subprocess.run(["sh", "-e", "-c", WITH_SAN], cwd=seed, check=True, capture_output=True)
     material = keystores.read(seed_source(seed, "san.p12"))
     assert checks.hosts(material.chain[0]) == ("localhost",)
-    contexts.build(material)
+    tls_rotation.build(material)
 
 
-def test_old_exports_are_told_to_be_made_again_or_open(seed: pathlib.Path) -> None:
+def test_old_exports_load_or_the_error_asks_for_a_new_export(seed: pathlib.Path) -> None:
     # OpenSSL 1 encrypted with RC2; whether that opens depends on how cryptography was built.
     command = "openssl pkcs12 -export -legacy -out old.p12 -in ca.crt -nokeys -password pass:changeit"
     subprocess.run(["sh", "-e", "-c", command], cwd=seed, check=True, capture_output=True)
     source = dataclasses.replace(seed_source(seed), trust=seed / "old.p12")
     try:
-        told = f"{len(keystores.read(source, hosts_required=False).authorities)} authority"
+        message = f"{len(keystores.read(source, hosts_required=False).authorities)} authority"
     except errors.BadMaterial as error:
-        told = str(error)
-    assert told == "1 authority" or told.endswith("export it again with OpenSSL 3")
+        message = str(error)
+    assert message == "1 authority" or message.endswith("export it again with OpenSSL 3")
 
 
-def test_what_the_settings_name() -> None:
-    assert keystores.source_of(settings.Tls()) is None
+def test_the_source_of_the_settings() -> None:
+    assert keystores.source_from(settings.Tls()) is None
     named = settings.Tls(keystore_path="server.p12", keystore_password="one", truststore_path="ca.p12")
-    source = keystores.source_of(named)
+    source = keystores.source_from(named)
     assert source is not None
     assert (source.certificate, source.password) == (pathlib.Path("server.p12"), "one")
     with pytest.raises(errors.BadMaterial, match="TLS_TRUSTSTORE_PATH"):
-        keystores.source_of(settings.Tls(keystore_path="server.p12"))
+        keystores.source_from(settings.Tls(keystore_path="server.p12"))
     with pytest.raises(errors.BadMaterial, match="TLS_KEYSTORE_PATH"):
-        keystores.source_of(settings.Tls(ca="ca.crt"))
+        keystores.source_from(settings.Tls(ca="ca.crt"))
 
 
-def test_who_would_be_refused_and_why(certificates: pathlib.Path, pem: keystores.Source) -> None:
-    viewer = x509.load_pem_x509_certificate((certificates / "viewer.crt").read_bytes())
-    server = x509.load_pem_x509_certificate((certificates / "server.crt").read_bytes())
-    late = servers.sign(certificates, "late", end=datetime.timedelta(minutes=-1))
-    material = keystores.read(dataclasses.replace(pem, crl=servers.revoke(certificates, viewer)))
-
-    def flaw(certificate: x509.Certificate, *, lists: bool = True) -> str:
-        revocations = material.revocations if lists else ()
-        return checks.flaw_of_client(certificate, material.authorities, revocations) or "none"
-
-    assert flaw(viewer, lists=False) == "none"
-    assert "revoked" in flaw(viewer)
-    assert "expired" in flaw(late)
-    assert "clientAuth" in flaw(server)
-
-
-def test_an_overdue_revocation_list_is_warned_of(certificates: pathlib.Path, pem: keystores.Source) -> None:
-    material = keystores.read(dataclasses.replace(pem, crl=servers.revoke(certificates, days=-1)))
+def test_an_expired_revocation_list_causes_a_warning(
+    certificates: pathlib.Path, pem: keystores.Source
+) -> None:
+    material = keystores.read(dataclasses.replace(pem, crl=server_processes.revoke(certificates, days=-1)))
     assert "every client is refused" in material.warnings[0]
     (certificates / "empty.crl").write_text("")
-    told = refusal(dataclasses.replace(pem, crl=certificates / "empty.crl"))
-    assert "no revocation list" in told
+    message = refusal(dataclasses.replace(pem, crl=certificates / "empty.crl"))
+    assert "no revocation list" in message

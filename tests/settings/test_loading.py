@@ -1,5 +1,6 @@
-"""What a process is told, and how it refuses what it cannot follow. No process is started here."""
+"""Loading settings from file and environment, and the errors for invalid ones."""
 
+import inspect
 import itertools
 import pathlib
 import time
@@ -11,9 +12,10 @@ import yaml
 from hypothesis import strategies as st
 
 from app import settings
+from app.settings import declarations
 from app.store import errors as store_errors
-from app.store import urls
-from app.telemetry import configuring
+from app.store.server import urls
+from app.telemetry import log_setup
 
 Write = Callable[[str], str]
 
@@ -31,17 +33,17 @@ def write(tmp_path: pathlib.Path) -> Write:
 
 
 def refused(path: str | None, environ: dict[str, str]) -> dict[str, str]:
-    """The problems by name, as people read them."""
+    """Name -> message of each invalid setting."""
     with pytest.raises(settings.SettingsRefused) as caught:
         settings.load(path, environ)
     return {problem.name: str(problem) for problem in caught.value.problems}
 
 
-def test_nothing_given_is_every_default() -> None:
+def test_without_file_and_environment_the_settings_are_the_defaults() -> None:
     assert settings.load(None, {}) == settings.Settings()
 
 
-def test_a_file_is_read_and_the_environment_wins(write: Write) -> None:
+def test_the_environment_overrides_the_file(write: Write) -> None:
     path = write(
         "cluster: berlin\nserver: {port: 9443, threads: 32}\nstore:\nplugins: {enabled: [JobAffinity]}\n"
     )
@@ -51,7 +53,7 @@ def test_a_file_is_read_and_the_environment_wins(write: Write) -> None:
     assert loaded.store == settings.Store()
 
 
-def test_the_file_may_be_named_by_a_variable(write: Write) -> None:
+def test_the_file_can_be_named_by_a_variable(write: Write) -> None:
     path = write("cluster: berlin")
     assert settings.load(None, {settings.FILE_VARIABLE: path}).cluster == "berlin"
     assert settings.load(path, {settings.FILE_VARIABLE: "/nowhere"}).cluster == "berlin"
@@ -91,13 +93,13 @@ def test_the_file_may_be_named_by_a_variable(write: Write) -> None:
         pytest.param("TOPOLOG_SERVER_PORT", "", lambda s: s.server.port == 8443, id="empty is not set"),
     ],
 )
-def test_a_variable_is_read_as_its_type(
+def test_a_variable_is_converted_to_its_type(
     variable: str, text: str, read: Callable[[settings.Settings], bool]
 ) -> None:
     assert read(settings.load(None, {variable: text}))
 
 
-def test_every_wrong_setting_is_named_at_once(write: Write) -> None:
+def test_all_invalid_settings_are_reported_together(write: Write) -> None:
     path = write("cluster: Berlin!\nstoer: {url: redis://x}\nserver: {port: 70000, threads: true, bind: 1}\n")
     problems = refused(path, {"TOPOLOG_BUDGETS_BIND": "nan", "TOPOLOG_SERVER_THREDS": "7"})
     assert set(problems) == {
@@ -109,39 +111,39 @@ def test_every_wrong_setting_is_named_at_once(write: Write) -> None:
         "budgets.bind",
         "TOPOLOG_SERVER_THREDS",
     }
-    # Does each say the name, the value, where it came from, and what is allowed?
+    # Each message has the name, the value, its origin and the allowed values.
     assert problems["server.port"] == f"server.port = 70000 ({path}): must be a whole number from 1 to 65535"
     assert "TOPOLOG_SERVER_THREADS" in problems["TOPOLOG_SERVER_THREDS"]
     assert "TOPOLOG_BUDGETS_BIND" in problems["budgets.bind"]
 
 
-def test_an_unknown_name_is_met_with_those_that_exist(write: Write) -> None:
+def test_the_error_for_an_unknown_name_suggests_existing_names(write: Write) -> None:
     problems = refused(write("kube: {kubconfig: /x}\nstore: {nonsense: 1}"), {})
     assert "did you mean kube.kubeconfig?" in problems["kube.kubconfig"]
     assert "store.url" in problems["store.nonsense"]
 
 
-def test_a_group_that_is_no_object_is_refused(write: Write) -> None:
+def test_a_group_that_is_not_an_object_is_refused(write: Write) -> None:
     assert set(refused(write("store: 5"), {})) == {"store"}
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         pytest.param("a: [", "is not YAML in line", id="not YAML"),
-        pytest.param("- a", "must be an object", id="no object"),
+        pytest.param("- a", "must be an object", id="not an object"),
         pytest.param("a: \x00", "is not YAML", id="control characters"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named(write: Write, text: str, says: str) -> None:
-    assert says in refused(write(text), {})["settings file"]
+def test_an_unreadable_file_is_reported(write: Write, text: str, message: str) -> None:
+    assert message in refused(write(text), {})["settings file"]
 
 
-def test_a_missing_file_is_named() -> None:
+def test_a_missing_file_is_reported() -> None:
     assert "No such file" in refused("/nowhere/topolog.yaml", {})["settings file"]
 
 
-def test_what_kubernetes_puts_into_every_pod_is_passed_over() -> None:
+def test_the_service_variables_of_kubernetes_are_ignored() -> None:
     links = {
         "TOPOLOG_EXTENDER_SERVICE_HOST": "10.96.0.7",
         "TOPOLOG_EXTENDER_SERVICE_PORT": "443",
@@ -155,7 +157,7 @@ def test_what_kubernetes_puts_into_every_pod_is_passed_over() -> None:
     assert settings.load(None, links) == settings.Settings()
 
 
-def test_the_names_of_java_key_stores_work_and_ours_win() -> None:
+def test_topolog_variables_override_those_of_java_key_stores() -> None:
     environ = {
         "TLS_KEYSTORE_PATH": "/etc/tls/server.p12",
         "TLS_KEYSTORE_PASSWORD": "one",
@@ -169,25 +171,31 @@ def test_the_names_of_java_key_stores_work_and_ours_win() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "name", "says"),
+    ("environ", "name", "message"),
     [
-        pytest.param({"TOPOLOG_TLS_KEY": "k"}, "tls.key", "needs tls.cert", id="key alone"),
-        pytest.param({"TOPOLOG_SERVER_INSECURE": "true"}, "server.insecure", "server.bind", id="open to all"),
+        pytest.param({"TOPOLOG_TLS_KEY": "k"}, "tls.key", "requires tls.cert", id="key alone"),
+        pytest.param(
+            {"TOPOLOG_SERVER_INSECURE": "true"},
+            "server.insecure",
+            "server.bind",
+            id="insecure on all interfaces",
+        ),
         pytest.param(
             {"TOPOLOG_TLS_CERT": "c", "TLS_KEYSTORE_PATH": "p"},
             "tls.cert",
-            "exclude",
+            "conflicts with",
             id="two server certificates",
         ),
         pytest.param(
-            {"TOPOLOG_TLS_CA": "c", "TLS_TRUSTSTORE_PATH": "p"}, "tls.ca", "exclude", id="two trust stores"
+            {"TOPOLOG_TLS_CA": "c", "TLS_TRUSTSTORE_PATH": "p"},
+            "tls.ca",
+            "conflicts with",
+            id="two trust stores",
         ),
     ],
 )
-def test_settings_that_contradict_one_another_are_refused(
-    environ: dict[str, str], name: str, says: str
-) -> None:
-    assert says in refused(None, environ)[name]
+def test_contradictory_settings_are_refused(environ: dict[str, str], name: str, message: str) -> None:
+    assert message in refused(None, environ)[name]
 
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -196,7 +204,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("store: " + "[" * 100_000, "nested more than"),
         ("store: " + "{a: " * 5_000, "nested more than"),
@@ -207,19 +215,21 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("x: [" + "1," * 200_000 + "]", "has more than"),
         ("x: " + "y" * 5_000_000, "is larger than"),
     ],
-    ids=["lists", "objects", "blocks", "dashes", "aliases", "a circle", "many", "large"],
+    ids=["lists", "objects", "blocks", "dashes", "aliases", "a cycle", "many", "large"],
 )
-def test_yaml_that_would_become_too_much_is_one_sentence_at_once(write: Write, text: str, says: str) -> None:
-    begun = time.process_time()
-    told = str(refused(write(text), {}))
-    assert says in told
-    assert len(told) < 300
-    assert time.process_time() - begun < 4
+def test_yaml_that_would_expand_beyond_the_limits_is_refused_early(
+    write: Write, text: str, message: str
+) -> None:
+    started = time.process_time()
+    error_text = str(refused(write(text), {}))
+    assert message in error_text
+    assert len(error_text) < 300
+    assert time.process_time() - started < 4
     in_environment = refused(None, {"TOPOLOG_PLUGINS_ARGS": text[:100_000]})
     assert "plugins.args" in in_environment
 
 
-def test_anchors_and_aliases_may_be_used(write: Write) -> None:
+def test_anchors_and_aliases_are_supported(write: Write) -> None:
     path = write("store: {url: &url 'redis://h'}\nclient: {cert: &c /x, key: *c}\n")
     assert settings.load(path, {}).client.key == "/x"
 
@@ -240,7 +250,7 @@ CANARY = "cAn4ry-hunter2"
         pytest.param("x: 1", {"TOPOLOG_TLS_KEYSTORE_PASWORD": CANARY}, id="misspelt variable"),
     ],
 )
-def test_a_refusal_never_shows_a_secret(write: Write, text: str, environ: dict[str, str]) -> None:
+def test_an_error_never_shows_a_secret(write: Write, text: str, environ: dict[str, str]) -> None:
     assert CANARY not in str(refused(write(text), environ))
 
 
@@ -259,25 +269,25 @@ def test_a_refusal_never_shows_a_secret(write: Write, text: str, environ: dict[s
 def test_no_part_of_a_url_that_could_be_a_secret_is_echoed(
     user: str, secret: str, scheme: str, rest: str, where: str
 ) -> None:
-    # A context may well be called user@cluster: only what looks like a URL is taken for one there.
+    # A context may be named user@cluster: there, only a text with :// counts as a URL.
     hypothesis.assume(where != "kube.context" or "://" in scheme)
     url = f"{scheme}{user}{CANARY}{secret}{CANARY}{rest}"
-    said = ""
+    shown = ""
     environ = {"TOPOLOG_" + where.upper().replace(".", "_"): url}
     try:
-        said += str(settings.current(settings.load(None, environ)))
+        shown += str(settings.current(settings.load(None, environ)))
     except settings.SettingsRefused as problem:
-        said += str(problem)
+        shown += str(problem)
     try:
         target = urls.parse(url)
-        said += f"{target.addresses} {target.master} {target.options.get('path')}"
+        shown += f"{target.addresses} {target.master} {target.options.get('path')}"
     except store_errors.StoreError as problem:
-        said += str(problem)
+        shown += str(problem)
     if " " not in url and "://" in scheme:
-        said += str(
-            configuring.without_secrets(None, "", {"event": f"the store {url} is away", "more": [url]})
+        shown += str(
+            log_setup.without_secrets(None, "", {"event": f"the store {url} is away", "more": [url]})
         )
-    assert CANARY not in said
+    assert CANARY not in shown
 
 
 def test_settings_as_shown_and_as_text_hold_no_secret() -> None:
@@ -293,13 +303,28 @@ def test_settings_as_shown_and_as_text_hold_no_secret() -> None:
     )
 
 
-def test_every_setting_says_what_it_is() -> None:
+def test_every_setting_is_documented() -> None:
     described = settings.describe()
     assert len({setting.env for setting in described}) == len(described) > 30
     for setting in described:
         assert setting.doc.endswith("."), setting.name
         assert setting.env == "TOPOLOG_" + setting.name.replace(".", "_").upper()
         assert setting.allowed
+
+
+def test_settings_load_where_no_source_code_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Descriptions are read from the source, which a build of compiled files only does not have."""
+
+    def missing(group: type) -> str:
+        raise OSError("could not get source code")
+
+    declarations._docs.cache_clear()
+    monkeypatch.setattr(inspect, "getsource", missing)
+    try:
+        assert settings.load(None, {"TOPOLOG_SERVER_PORT": "7443"}).server.port == 7443
+        assert {setting.doc for setting in settings.describe()} == {""}
+    finally:
+        declarations._docs.cache_clear()
 
 
 def test_every_default_is_allowed(write: Write) -> None:

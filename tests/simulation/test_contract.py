@@ -1,15 +1,15 @@
-"""The simulated API server keeps the contract that the real one keeps in tests/e2e."""
+"""The simulated API server passes the same contract as the real one in tests/e2e."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from app.kube import accessing, clients
-from app.simulation import apiservers
-from tests.kube import contract
+from app.kube.client import clients, credentials
+from app.simulation.apiserver import apiservers
+from tests.support.kube import api_server_contract
 
 
-class TestSimulatedApiServer(contract.ApiServerContract):
+class TestSimulatedApiServer(api_server_contract.ApiServerContract):
     started: apiservers.ApiServer
 
     @pytest.fixture
@@ -19,7 +19,7 @@ class TestSimulatedApiServer(contract.ApiServerContract):
 
     @pytest.fixture
     def client(self, server: apiservers.ApiServer) -> Iterator[clients.Client]:
-        made = clients.Client(accessing.plain(server.url))
+        made = clients.Client(credentials.plain(server.url))
         self.started = server
         yield made
         made.close()

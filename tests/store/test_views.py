@@ -1,12 +1,16 @@
-"""The views can be lost or damaged: the log says what they were."""
+"""Counts and versions that were lost or damaged are restored from the log by the auditor's repair."""
 
 import threading
 
 import pytest
 
 from app.domain import events, model, projecting, snapshots
-from app.store import logs, opening, views
-from tests.store import writing
+from app.domain.audit import attribution, findings
+from app.store import raw_access, stores
+from app.store.log import logs
+from app.store.state import followers
+from tests.support.store import view_oracle, writers
+from workers.auditor import repairs
 
 
 def policy(name: str) -> events.PolicySeen:
@@ -20,7 +24,7 @@ def node(number: int) -> events.NodeSeen:
     return events.NodeSeen(node=model.Node(name=f"n{number}", uid=str(number), labels=labels))
 
 
-def write_history(store: opening.Store) -> snapshots.Snapshot:
+def write_history(store: stores.Store) -> snapshots.Snapshot:
     snapshot = store.follower.catch_up()
     history: list[events.AnyEvent] = [
         *(
@@ -28,37 +32,60 @@ def write_history(store: opening.Store) -> snapshots.Snapshot:
             for i in range(4)
         ),
         policy("p"),
-        *(writing.seen(f"u{i}", f"n{i % 4}") for i in range(20)),
-        *(events.PodPlaced(pod=writing.pod(f"u{i}"), node="n1") for i in range(20, 25)),
+        *(writers.seen(f"u{i}", f"n{i % 4}") for i in range(20)),
+        *(events.PodPlaced(pod=writers.pod(f"u{i}"), node="n1") for i in range(20, 25)),
         events.PodGone(uid="u3", namespace="blue", name="pod-u3"),
         events.NodeGone(name="n2", uid="2"),
         policy("q"),
     ]
     for event in history:
-        writing.facts(store.log, snapshot, [event])
+        writers.facts(store.log, snapshot, [event])
         snapshot = projecting.project(snapshot, event)
     return snapshot
 
 
+def compared(store: stores.Store, snapshot: snapshots.Snapshot) -> tuple[dict[str, int], dict[str, int]]:
+    """By how much counts and versions differ from the snapshot, as the auditor finds it."""
+    look = raw_access.RawReader(store.client, store.keys).view(snapshot.offset)
+    assert look.head == snapshot.offset
+    return (
+        attribution.apart(look.counts, snapshot.counts),
+        attribution.apart(look.versions, snapshot.versions),
+    )
+
+
+def repair(store: stores.Store, snapshot: snapshots.Snapshot) -> list[findings.Repair]:
+    counts, versions = compared(store, snapshot)
+    return repairs.Repairs(store.log, "auditor").views(snapshot, counts, versions, findings.Board())
+
+
+def stored(store: stores.Store) -> tuple[dict[str, int], dict[str, int]]:
+    versions = store.log.versions()
+    versions.pop(repairs.VIEWS, None)
+    return store.log.counts(), versions
+
+
 @pytest.mark.scenario("WP-15")
-def test_wiped_views_are_rebuilt_as_they_were(store: opening.Store) -> None:
+def test_wiped_views_are_restored_by_the_repair(store: stores.Store) -> None:
     expected = write_history(store)
-    before = store.client.hgetall(store.keys.counts), store.client.hgetall(store.keys.versions)
+    before = stored(store)
+    assert before == (dict(expected.counts), dict(expected.versions))
     assert before[0]
     store.client.delete(store.keys.counts, store.keys.versions)
-    rebuilt = views.rebuild(store.client, store.keys, store.log)
-    assert (store.client.hgetall(store.keys.counts), store.client.hgetall(store.keys.versions)) == before
-    assert dict(rebuilt.counts) == dict(expected.counts)
-    assert views.differences(store.client, store.keys, store.log) == []
-    # And the log goes on from there.
-    writing.facts(store.log, store.follower.catch_up(), [writing.seen("later", "n1")])
-    assert views.differences(store.client, store.keys, store.log) == []
+    assert {one.what for one in repair(store, expected)} == {"counts", "versions"}
+    counts, versions = stored(store)
+    # The repair is now the latest event about each subject.
+    assert (counts, versions.keys()) == (before[0], before[1].keys())
+    assert view_oracle.differences(store) == []
+    # And appends continue from there.
+    writers.facts(store.log, store.follower.catch_up(), [writers.seen("later", "n1")])
+    assert view_oracle.differences(store) == []
 
 
 @pytest.mark.scenario("WP-15")
-def test_a_replay_from_nothing_gives_nodes_pods_and_promises_again(store: opening.Store) -> None:
+def test_a_replay_of_the_log_restores_nodes_pods_and_placements(store: stores.Store) -> None:
     expected = write_history(store)
-    replayed = views.folded(store.log)
+    replayed = followers.Follower(store.log).catch_up()
     assert replayed.position == expected.position
     assert replayed.nodes == expected.nodes
     assert replayed.pods == expected.pods
@@ -67,41 +94,45 @@ def test_a_replay_from_nothing_gives_nodes_pods_and_promises_again(store: openin
 
 
 @pytest.mark.scenario("WP-15")
-def test_the_same_event_twice_counts_once(store: opening.Store) -> None:
+def test_the_same_event_twice_counts_once(store: stores.Store) -> None:
     snapshot = write_history(store)
-    again = writing.seen("u0", "n0")
+    again = writers.seen("u0", "n0")
     projection = projecting.Projection(snapshot)
     projection.apply(again)
     assert not any(projection.increments.values())
-    writing.facts(store.log, snapshot, [again, again])
+    writers.facts(store.log, snapshot, [again, again])
     assert store.log.counts() == dict(snapshot.counts)
 
 
-def test_planted_differences_are_named(store: opening.Store) -> None:
-    write_history(store)
+def test_planted_differences_are_found_and_repaired(store: stores.Store) -> None:
+    expected = write_history(store)
     client, names = store.client, store.keys
     (key, count), *_ = sorted(store.log.counts().items())
     client.hset(names.counts, key, count + 1)
     client.hset(names.counts, "blue/ghost|zone=z9", 1)
     client.hdel(names.versions, "node:n0")
-    assert views.differences(client, names, store.log) == [
-        views.Difference("counts", "blue/ghost|zone=z9", 1, 0),
-        views.Difference("counts", key, count + 1, count),
-        views.Difference("versions", "node:n0", 0, 1),
+    assert view_oracle.differences(store) == [
+        view_oracle.Difference("counts", "blue/ghost|zone=z9", 1, 0),
+        view_oracle.Difference("counts", key, count + 1, count),
+        view_oracle.Difference("versions", "node:n0", 0, 1),
     ]
-    views.rebuild(client, names, store.log)
-    assert views.differences(client, names, store.log) == []
+    assert compared(store, expected)[0] == {key: 1, "blue/ghost|zone=z9": 1}
+    repair(store, expected)
+    # The repair itself is the latest event about the node.
+    assert view_oracle.differences(store) == []
 
 
-def test_a_rebuild_beside_a_writer_ends_at_one_offset(store: opening.Store) -> None:
+def test_a_repair_beside_a_writer_leaves_no_difference(store: stores.Store) -> None:
     def write() -> None:
-        for i in range(300):
-            store.log.append(logs.Batch(events=[writing.seen(f"w{i}")]))
+        for i in range(100):
+            store.log.append(logs.Batch(events=[writers.seen(f"w{i}")]))
 
-    write_history(store)
+    expected = write_history(store)
     store.client.delete(store.keys.versions)
+    counts, versions = compared(store, expected)
     writer = threading.Thread(target=write)
     writer.start()
-    views.rebuild(store.client, store.keys, store.log)
+    made = repairs.Repairs(store.log, "auditor").views(expected, counts, versions, findings.Board())
     writer.join()
-    assert views.differences(store.client, store.keys, store.log) == []
+    assert [one.what for one in made] == ["versions"]
+    assert view_oracle.differences(store) == []

@@ -1,4 +1,4 @@
-"""Loops: what they survive, how they pause, and when /livez fails."""
+"""Loops: which errors they survive, how they pause, and when /livez fails."""
 
 import os
 import random
@@ -11,16 +11,16 @@ import pytest
 from prometheus_client import REGISTRY
 
 from app.api import health
-from app.serving import probing
+from app.serving import probe_server
 from app.telemetry import loops
-from workers import probing as worker_probing
+from workers import probe_server as worker_probing
 
 dies = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-"""A thread of the test dies, which is what the test is about."""
+"""For tests in which a thread dies on purpose."""
 
 
 class Failing:
-    """A body that raises so many times, and pauses that are written down instead of waited for."""
+    """A body that fails a number of times; records the pauses instead of waiting."""
 
     def __init__(self, times: int, error: type[BaseException] = ValueError) -> None:
         self.left = times
@@ -44,7 +44,7 @@ def failures(name: str) -> float:
 
 @pytest.fixture
 def died() -> Iterator[loops.Loop]:
-    """A loop whose thread has ended by what is no Exception."""
+    """A loop whose thread was ended by a BaseException."""
     loop = loops.Loop("mortal", lambda: sys.exit(1), wait=threading.Event().wait).start()
     while loop.alive:
         pass
@@ -52,7 +52,7 @@ def died() -> Iterator[loops.Loop]:
     loop.join(1.0)
 
 
-def test_every_exception_is_survived_with_pauses_that_grow_and_are_jittered() -> None:
+def test_a_failing_loop_is_retried_with_growing_jittered_pauses() -> None:
     body, before = Failing(12), failures("survivor")
     loops.Loop("survivor", body, wait=body.wait, longest=10.0, die=random.Random(3)).run()
     assert failures("survivor") == before + 12
@@ -68,14 +68,14 @@ def test_no_kind_of_exception_ends_a_loop(error: type[Exception]) -> None:
     assert body.left == 0
 
 
-def test_what_a_person_must_look_at_ends_a_loop() -> None:
+def test_a_fatal_error_ends_a_loop() -> None:
     body = Failing(1, KeyError)
     with pytest.raises(KeyError):
         loops.Loop("fatal", body, wait=body.wait, fatal=(LookupError,)).run()
     assert body.pauses == []
 
 
-def test_a_loop_that_is_stopped_while_it_pauses_ends() -> None:
+def test_a_loop_that_is_stopped_during_a_pause_ends() -> None:
     body = Failing(5)
     body.stopped = True
     loops.Loop("stopped", body, wait=body.wait).run()
@@ -83,34 +83,34 @@ def test_a_loop_that_is_stopped_while_it_pauses_ends() -> None:
     assert "stopped" not in loops.dead()
 
 
-def test_what_a_loop_pauses_for_is_shown() -> None:
+def test_the_error_of_a_pausing_loop_is_shown() -> None:
     stop, body = threading.Event(), Failing(1)
     loop = loops.Loop("shown", body, wait=lambda seconds: stop.wait(60)).start()
     try:
-        while "shown" not in loops.troubles():
+        while "shown" not in loops.problems():
             pass
-        assert loops.troubles()["shown"] == "ValueError: odd"
+        assert loops.problems()["shown"] == "ValueError: odd"
         assert "shown" not in loops.dead()
     finally:
         stop.set()
         loop.join(10)
-    assert "shown" not in loops.troubles()
+    assert "shown" not in loops.problems()
 
 
-def test_a_loop_that_ends_as_it_should_is_not_missed() -> None:
+def test_a_loop_that_returns_is_not_dead() -> None:
     loop = loops.Loop("done", lambda: None, wait=threading.Event().wait).start()
     while loop.alive:
         pass
     assert "done" not in loops.dead()
 
 
-def asked(ask: Callable[[str], bytes], path: str) -> tuple[bytes, bytes]:
+def request(ask: Callable[[str], bytes], path: str) -> tuple[bytes, bytes]:
     head, _, body = ask(path).partition(b"\r\n\r\n")
     return head.split(b" ")[1], body
 
 
 def extender(path: str) -> bytes:
-    return probing.respond(health.application(dict), f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    return probe_server.respond(health.application(dict), f"GET {path} HTTP/1.1\r\n\r\n".encode())
 
 
 def worker(path: str) -> bytes:
@@ -125,18 +125,18 @@ def worker(path: str) -> bytes:
 
 @dies
 @pytest.mark.parametrize("ask", [extender, worker])
-def test_livez_fails_once_a_thread_has_died_that_has_to_run(
+def test_livez_fails_once_the_thread_of_a_loop_has_died(
     ask: Callable[[str], bytes], died: loops.Loop
 ) -> None:
-    status, body = asked(ask, "/livez")
+    status, body = request(ask, "/livez")
     assert status == b"503"
     assert b"the thread 'mortal' has died" in body
     died.join(1.0)
-    assert asked(ask, "/livez") == (b"200", b"ok\n")
+    assert request(ask, "/livez") == (b"200", b"ok\n")
 
 
 @dies
-def test_a_forked_child_does_not_miss_the_threads_of_its_parent(died: loops.Loop) -> None:
+def test_threads_of_the_parent_are_not_dead_in_a_forked_child(died: loops.Loop) -> None:
     assert loops.dead() == ["mortal"]
     reader, writer = os.pipe()
     child = os.fork()

@@ -1,4 +1,4 @@
-"""bind on real parts: what is promised, what is taken back, and that no answer claims what is not so."""
+"""bind on real parts: what is placed, what is released, and that no answer is success without a bound pod."""
 
 import socket
 import threading
@@ -6,15 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.kube import accessing, binding, clients
-from app.simulation import answers, faults
-from tests.verbs import replicas
+from app.kube.client import clients, credentials
+from app.kube.writes import binding
+from app.simulation.apiserver import faults, status_replies
+from tests.support.extender import replicas
 
 BINDING = faults.calls("POST", "/binding")
 READING = faults.calls("GET", "/web-1")
 
 
-def test_the_promise_comes_first_and_a_repeat_is_the_same_success(shop: replicas.Cluster) -> None:
+def test_the_placement_is_first_and_a_repeat_is_the_same_success(shop: replicas.Cluster) -> None:
     one, other = shop.replica(), shop.replica()
     pod, before = shop.pod("web-1"), shop.see()
 
@@ -82,14 +83,14 @@ def test_a_uid_under_another_name_is_refused(shop: replicas.Cluster) -> None:
 
 @pytest.mark.scenario("PR-23")
 @pytest.mark.parametrize("status", [403, 409, 422])
-def test_a_refused_binding_takes_the_promise_back_and_keeps_the_nomination(
+def test_a_refused_binding_releases_the_placement_and_keeps_the_nomination(
     shop: replicas.Cluster, status: int
 ) -> None:
     one, other = shop.replica(), shop.replica()
     pod = shop.pod("web-1", priority=10)
     shop.nominate(pod, "h1")
     before = shop.see()
-    shop.api.faults.add(faults.Kind.FAIL, BINDING, status=status)
+    shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=status)
 
     assert "the API server refused the binding" in one.bind(pod, "h1")
 
@@ -106,31 +107,31 @@ def test_a_refused_binding_takes_the_promise_back_and_keeps_the_nomination(
     assert shop.bound(pod) == "h1"
 
 
-@pytest.mark.parametrize("kind", [faults.Kind.LOSE, faults.Kind.DROP])
+@pytest.mark.parametrize("kind", [faults.FaultKind.LOSE, faults.FaultKind.DROP])
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_lost_answer_is_resolved(shop: replicas.Cluster, kind: faults.Kind, times: int) -> None:
+def test_a_lost_answer_is_resolved(shop: replicas.Cluster, kind: faults.FaultKind, times: int) -> None:
     one, pod = shop.replica(), shop.pod("web-1")
     shop.see()
     shop.api.faults.add(kind, BINDING, times=times)
     error = one.bind(pod, "h1")
     assert (error == "") == (shop.bound(pod) == "h1")
-    assert error == "" or kind is faults.Kind.DROP
+    assert error == "" or kind is faults.FaultKind.DROP
     assert one.count("host") == 1
 
 
-def test_what_is_not_known_stays_counted_until_the_api_server_tells(shop: replicas.Cluster) -> None:
+def test_an_unknown_outcome_stays_counted_until_the_api_server_shows_it(shop: replicas.Cluster) -> None:
     one, other = shop.replica(bind=0.6), shop.replica()
     pod, rival = shop.pod("web-1"), shop.pod("web-2")
     shop.see()
     one.offer(pod)
-    shop.api.faults.add(faults.Kind.LOSE, BINDING)
-    shop.api.faults.add(faults.Kind.FAIL, BINDING, status=500)
-    stalled = shop.api.faults.add(faults.Kind.STALL, READING, times=5)
+    shop.api.faults.add(faults.FaultKind.LOSE, BINDING)
+    shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=500)
+    stalled = shop.api.faults.add(faults.FaultKind.STALL, READING, times=5)
 
     assert "it is not known whether the pod was bound to h1" in one.bind(pod, "h1")
 
     assert (shop.bound(pod), other.count("host")) == ("h1", 1)
-    assert "no room" in other.bind(rival, "h2")
+    assert "no capacity" in other.bind(rival, "h2")
     stalled.released.set()
     stalled.times = 0
     assert one.bind(pod, "h1") == ""
@@ -139,7 +140,7 @@ def test_what_is_not_known_stays_counted_until_the_api_server_tells(shop: replic
     assert (other.count("host"), other.snapshot().placements.get(pod.uid)) == (1, None)
 
 
-def test_nobody_listens_so_nothing_is_bound_and_nothing_stays_counted(shop: replicas.Cluster) -> None:
+def test_a_refused_connection_binds_nothing_and_leaves_nothing_counted(shop: replicas.Cluster) -> None:
     one, pod = shop.replica(), shop.pod("web-1")
     shop.see()
     one.offer(pod)
@@ -153,21 +154,21 @@ def test_a_pod_of_which_nothing_is_known_needs_the_api_server(shop: replicas.Clu
     before = one.snapshot().offset
     shop.api.stop()
     error = one.bind(pod, "h1")
-    assert "the API server cannot be asked about the pod" in error
+    assert "the pod cannot be read from the API server" in error
     assert "nothing was bound" in error
     assert one.events(after=before) == []
 
 
 @pytest.fixture
 def short_lived() -> Iterator[str]:
-    """A server that answers one request, takes in a second one, and is gone without a word."""
+    """A server that answers one request, reads a second one, and closes without an answer."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
         connection, _ = listener.accept()
         with connection:
             connection.recv(65_536)
-            body = answers.not_found("pods", "pod").body
+            body = status_replies.not_found("pods", "pod").body
             connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
             connection.recv(65_536)
             listener.close()
@@ -179,8 +180,8 @@ def short_lived() -> Iterator[str]:
 
 
 def test_a_binding_that_was_sent_is_not_called_unsent(short_lived: str) -> None:
-    """It went out on a kept connection; that no second one comes about says nothing of the first."""
-    client = clients.Client(accessing.plain(short_lived))
+    """It was sent on a kept connection; that no second one can be opened is no evidence about the first."""
+    client = clients.Client(credentials.plain(short_lived))
     binder = binding.ApiBinder(client)
     assert binder.get_pod("ns", "pod") is None
     assert isinstance(binder.bind("ns", "pod", "uid", "node", timeout=1.0), binding.Unknown)
@@ -191,7 +192,7 @@ def test_a_binding_that_was_sent_is_not_called_unsent(short_lived: str) -> None:
 
 
 @pytest.mark.scenario("WP-14")
-def test_a_promise_counts_before_the_watch_shows_it(shop: replicas.Cluster) -> None:
+def test_a_placement_counts_before_the_watch_shows_it(shop: replicas.Cluster) -> None:
     one, other = shop.replica(), shop.replica()
     first, second = shop.pod("web-1"), shop.pod("web-2")
     shop.see()
@@ -199,9 +200,9 @@ def test_a_promise_counts_before_the_watch_shows_it(shop: replicas.Cluster) -> N
     trace = other.filter(second).trace
     assert trace.refused == {"h1", "h2"}
     assert set(trace.reasons().values()) == {
-        "workload policy shop/spread: no room on these nodes (host 1/1, member 0/2)"
+        "workload policy shop/spread: no capacity on these nodes (host 1/1, member 0/2)"
     }
-    assert "no room on these nodes (host 1/1, member 0/2)" in other.bind(second, "h2")
+    assert "no capacity on these nodes (host 1/1, member 0/2)" in other.bind(second, "h2")
     assert other.bind(second, "m1") == ""
 
 
@@ -236,7 +237,7 @@ def test_the_last_place_is_given_away_once_however_late_the_snapshots(shop: repl
     other.context = replicas.with_state(other, replicas.Behind(other))
     assert one.bind(first, "h1") == ""
     error = other.bind(second, "h2")
-    assert "workload policy shop/spread: no room on these nodes (host 1/1, member 0/2)" in error
+    assert "workload policy shop/spread: no capacity on these nodes (host 1/1, member 0/2)" in error
     assert (other.count("host"), shop.bound(second)) == (1, "")
 
 
@@ -264,53 +265,53 @@ def test_a_count_that_differs_from_its_log_gives_no_place_away(shop: replicas.Cl
     shop.see()
     key = f"{replicas.NAMESPACE}/{replicas.POLICY}|{replicas.KEY}=host"
     one.store.client.hset(one.store.keys.counts, key, 1)
-    assert one.bind(pod, "h1") == "topolog: no room left on node h1"
+    assert one.bind(pod, "h1") == "topolog: no capacity left on node h1"
     assert shop.bound(pod) == ""
     assert one.bind(pod, "m1") == ""
 
 
-# -- an earlier promise of another node --------------------------------------------------------
+# -- an earlier placement on another node ------------------------------------------------------
 
 
 @pytest.mark.scenario("WP-14")
-def test_a_young_promise_is_not_taken_back_for_another(shop: replicas.Cluster) -> None:
-    """Its Binding may be under way: the pod would run on h1 while the place there is given away."""
+def test_a_young_placement_is_not_released_for_another(shop: replicas.Cluster) -> None:
+    """Its Binding may be under way: the pod would run on h1 while its capacity there is given away."""
     one, other = shop.replica(bind=0.6), shop.replica()
     pod, rival = shop.pod("web-1"), shop.pod("web-2")
     shop.see()
-    shop.api.faults.add(faults.Kind.FAIL, BINDING, status=500)
+    shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=500)
     assert "not known" in one.bind(pod, "h1")
     before = one.snapshot().offset
 
-    assert "was promised to node h1 and may yet be bound there" in other.bind(pod, "m1")
+    assert "is placed on node h1 and may still be bound there" in other.bind(pod, "m1")
     shop.put(pod, "h1")  # the Binding arrives
-    assert "no room" in other.bind(rival, "h2")
+    assert "no capacity" in other.bind(rival, "h2")
     assert "already bound to node h1" in other.bind(pod, "m1")
     assert one.events(after=before) == []
     shop.see()
     assert (one.count("host"), one.count("member"), shop.most("host")) == (1, 0, 1)
 
 
-def test_an_old_promise_that_was_never_kept_makes_way(shop: replicas.Cluster) -> None:
+def test_an_old_placement_that_was_never_bound_is_superseded(shop: replicas.Cluster) -> None:
     one, other = shop.replica(bind=0.6), shop.replica()
     pod = shop.pod("web-1")
     shop.see()
-    shop.api.faults.add(faults.Kind.FAIL, BINDING, status=500)
+    shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=500)
     assert "not known" in one.bind(pod, "h1")
     before = one.snapshot().offset
 
-    assert "may yet be bound there" in other.bind(pod, "m1")
+    assert "may still be bound there" in other.bind(pod, "m1")
     other.clock.ahead += binding.UNFENCED
     assert other.bind(pod, "m1") == ""
     assert one.events(after=before) == [f"PlacementReleased pod:{pod.uid}", f"PodPlaced pod:{pod.uid}"]
     assert (one.count("host"), one.count("member"), shop.bound(pod)) == (0, 1, "m1")
 
 
-def test_a_promise_that_was_kept_is_not_taken_back(shop: replicas.Cluster) -> None:
+def test_a_placement_that_was_bound_is_not_released(shop: replicas.Cluster) -> None:
     one, other = shop.replica(bind=0.6), shop.replica()
     pod = shop.pod("web-1")
     shop.see()
-    shop.api.faults.add(faults.Kind.FAIL, BINDING, status=500)
+    shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=500)
     assert "not known" in one.bind(pod, "h1")
     shop.put(pod, "h1")
     other.clock.ahead += binding.UNFENCED
@@ -318,11 +319,11 @@ def test_a_promise_that_was_kept_is_not_taken_back(shop: replicas.Cluster) -> No
     assert one.count("host") == 1
 
 
-def test_a_promise_of_a_pod_that_is_gone(shop: replicas.Cluster) -> None:
+def test_a_placement_of_a_pod_that_is_gone(shop: replicas.Cluster) -> None:
     one = shop.replica(bind=0.6)
     pod = shop.pod("web-1")
     shop.see()
-    shop.api.faults.add(faults.Kind.FAIL, BINDING, status=500)
+    shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=500)
     assert "not known" in one.bind(pod, "h1")
     shop.delete(pod)
     assert "is gone" in one.bind(pod, "m1")
@@ -337,17 +338,17 @@ def test_a_pod_that_is_never_bound_frees_its_place_on_evidence_and_a_late_bind_i
     one, other = shop.replica(bind=0.6), shop.replica()
     pod, rival = shop.pod("web-1"), shop.pod("web-2")
     shop.see()
-    shop.api.faults.add(faults.Kind.FAIL, BINDING, status=500)
+    shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=500)
     assert "not known" in one.bind(pod, "h1")
-    unanswered = shop.api.faults.add(faults.Kind.FAIL, READING, status=500, times=100)
-    assert other.settled() == 0, "nobody could tell"
+    unanswered = shop.api.faults.add(faults.FaultKind.FAIL, READING, status=500, times=100)
+    assert other.settled() == 0, "its outcome was unknown"
     assert other.count("host") == 1
     unanswered.times = 0
     assert other.settled() == 1
     assert other.count("host") == 0
 
     assert other.bind(rival, "h2") == ""
-    assert "no room" in one.bind(pod, "h1")
+    assert "no capacity" in one.bind(pod, "h1")
     assert one.bind(pod, "m1") == ""
     assert (shop.bound(pod), shop.bound(rival), shop.most("host")) == ("m1", "h2", 1)
 
@@ -361,9 +362,9 @@ def test_a_member_of_a_group_is_refused_slowly(shop: replicas.Cluster, seen: boo
     member = shop.pod("web-2", schedulingGroup={"podGroupName": "train"})
     shop.see()
     if not seen:
-        one.context.recents.put(replicas.recent(member))
+        one.context.memo.put(replicas.recent(member))
     assert one.bind(pod, "h1") == ""
-    assert "no room" in one.bind(member, "h2")
+    assert "no capacity" in one.bind(member, "h2")
     (slept,) = one.clock.slept
     assert 0.5 < slept <= 1.0
     assert one.bind(member, "m1") == ""
@@ -374,5 +375,5 @@ def test_others_are_refused_at_once(shop: replicas.Cluster) -> None:
     one, pod, rival = shop.replica(), shop.pod("web-1"), shop.pod("web-2")
     shop.see()
     assert one.bind(pod, "h1") == ""
-    assert "no room" in one.bind(rival, "h2")
+    assert "no capacity" in one.bind(rival, "h2")
     assert one.clock.slept == []

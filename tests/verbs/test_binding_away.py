@@ -1,4 +1,4 @@
-"""bind while the store is away, at each step at which it can go."""
+"""bind while the store is away, or goes away at any step."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from app.domain import model, snapshots
-from app.kube import binding
-from app.simulation import faults
-from app.store import embedded
-from tests.verbs import replicas
+from app.kube.writes import binding
+from app.simulation.apiserver import faults
+from app.store.server import embedded
+from tests.support.extender import replicas
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[embedded.Server]:
-    """A server of this test's own, which keeps its data when it is killed."""
+    """A server for this test only, which keeps its data when it is killed."""
     made = embedded.Server(tmp_path, append_only=True)
     yield made
     made.stop()
@@ -33,7 +33,7 @@ def shop(server: embedded.Server, cluster: str) -> Iterator[replicas.Cluster]:
 
 @dataclasses.dataclass
 class Before:
-    """The way to the API server, with something that happens before each Binding is asked for."""
+    """A binder that runs a hook before each Binding is sent."""
 
     binder: binding.Binder
     happens: Callable[[], None]
@@ -56,7 +56,7 @@ class Before:
 
 
 def impatient(shop: replicas.Cluster) -> replicas.Replica:
-    """A replica that gives up soon, and knows the cluster as it is now."""
+    """A replica with short timeouts that has caught up with the log."""
     one = shop.replica(state=0.3, patience=0.3)
     one.snapshot()
     return one
@@ -106,7 +106,7 @@ def test_a_pod_that_a_policy_counts_waits_even_without_the_policys_label(
 def test_a_pod_that_a_policy_selects_waits_on_a_node_that_is_not_known(
     shop: replicas.Cluster, server: embedded.Server
 ) -> None:
-    """It may be in the policy's last domain; what no policy selects is bound there all the same."""
+    """It may be in the policy's last domain; a pod that no policy selects is bound there."""
     one = impatient(shop)
     selected, other = shop.pod("web-1", {"app": "web"}), shop.pod("other-1", {"app": "other"})
     shop.see()
@@ -136,11 +136,11 @@ def test_with_the_api_server_away_too_the_answer_is_still_an_error(
     server.kill()
     shop.api.stop()
     error = one.bind(pod, "h1")
-    assert "the API server cannot be asked about the pod" in error
+    assert "the pod cannot be read from the API server" in error
 
 
 class Leaving(replicas.Behind):
-    """A state whose store goes away as soon as it was read."""
+    """A state whose store goes away right after a read."""
 
     def __init__(self, replica: replicas.Replica, server: embedded.Server) -> None:
         super().__init__(replica, looks=0)
@@ -152,7 +152,7 @@ class Leaving(replicas.Behind):
         return found
 
 
-def test_it_goes_between_reading_and_promising(shop: replicas.Cluster, server: embedded.Server) -> None:
+def test_it_goes_between_reading_and_placing(shop: replicas.Cluster, server: embedded.Server) -> None:
     one, pod = impatient(shop), shop.pod("web-1")
     shop.see()
     one.context = replicas.with_state(one, Leaving(one, server))
@@ -164,7 +164,7 @@ def test_it_goes_between_reading_and_promising(shop: replicas.Cluster, server: e
     assert again.bind(pod, "h1") == ""
 
 
-def test_it_goes_after_the_promise_and_the_binding_succeeds(
+def test_it_goes_after_the_placement_and_the_binding_succeeds(
     shop: replicas.Cluster, server: embedded.Server
 ) -> None:
     one, pod = impatient(shop), shop.pod("web-1")
@@ -176,16 +176,16 @@ def test_it_goes_after_the_promise_and_the_binding_succeeds(
     assert shop.replica().count("host") == 1
 
 
-def test_it_goes_after_the_promise_and_the_binding_is_refused(
+def test_it_goes_after_the_placement_and_the_binding_is_refused(
     shop: replicas.Cluster, server: embedded.Server
 ) -> None:
     one, pod = impatient(shop), shop.pod("web-1")
     shop.see()
-    shop.api.faults.add(faults.Kind.FAIL, faults.calls("POST", "/binding"), status=403)
+    shop.api.faults.add(faults.FaultKind.FAIL, faults.calls("POST", "/binding"), status=403)
     one.context = dataclasses.replace(one.context, binder=Before(one.context.binder, server.kill))
     assert "the API server refused the binding" in one.bind(pod, "h1")
     server.start()
-    # The promise could not be taken back: it stays counted, which is the safe side, until it is settled.
+    # The placement could not be released: it stays counted, which is the safe side, until it is settled.
     other = shop.replica()
     assert other.count("host") == 1
     assert other.settled() == 1

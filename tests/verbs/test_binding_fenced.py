@@ -1,10 +1,10 @@
-"""A Binding carries the pod's version: what that proves, and what it costs."""
+"""A Binding carries the pod's version: the evidence that this gives, and its cost."""
 
 from app.domain import events, projecting
-from app.kube import binding
-from app.simulation import faults
-from app.store import logs
-from tests.verbs import replicas
+from app.kube.writes import binding
+from app.simulation.apiserver import faults
+from app.store.log import logs
+from tests.support.extender import replicas
 
 BINDING = faults.calls("POST", "/binding")
 
@@ -25,7 +25,7 @@ def test_what_filter_was_sent_is_the_version_and_costs_no_request(shop: replicas
     assert versions(one, after=before) == [one.version(pod)] != [""]
 
 
-def test_a_replica_that_was_not_asked_for_filter_reads_the_pod(shop: replicas.Cluster) -> None:
+def test_a_replica_that_did_not_filter_the_pod_reads_it(shop: replicas.Cluster) -> None:
     one, other, pod = shop.replica(), shop.replica(), shop.pod("web-1")
     before = shop.see()
     one.offer(pod)
@@ -62,7 +62,7 @@ def test_a_pod_that_is_always_written_to_leaves_nothing_counted(shop: replicas.C
         shop.touch(pod)
         return False
 
-    shop.api.faults.add(faults.Kind.FAIL, busy)
+    shop.api.faults.add(faults.FaultKind.FAIL, busy)
     error = one.bind(pod, "h1")
     assert "has changed while it was being bound" in error or "the time for this bind is over" in error
     assert (shop.bound(pod), one.count("host")) == ("", 0)
@@ -73,19 +73,19 @@ def test_a_place_is_free_at_once_when_its_binding_is_fenced(shop: replicas.Clust
     one, other = shop.replica(bind=0.6), shop.replica(bind=0.6)
     pod, rival = shop.pod("web-1"), shop.pod("web-2")
     shop.see()
-    shop.api.faults.add(faults.Kind.FAIL, BINDING, status=504)
+    shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=504)
     assert "not known" in one.bind(pod, "h1")
-    assert "may yet be bound there" in other.bind(pod, "m1")
+    assert "may still be bound there" in other.bind(pod, "m1")
     shop.touch(pod)
     assert other.bind(pod, "m1") == ""
     assert other.bind(rival, "h2") == ""
     assert (one.count("host"), one.count("member"), shop.bound(pod)) == (1, 1, "m1")
 
 
-def test_the_same_node_is_asked_for_again_at_once_when_the_binding_is_fenced(shop: replicas.Cluster) -> None:
+def test_the_same_node_is_free_at_once_when_the_binding_is_fenced(shop: replicas.Cluster) -> None:
     one, other, pod = shop.replica(bind=0.6), shop.replica(bind=0.6), shop.pod("web-1")
     shop.see()
-    shop.api.faults.add(faults.Kind.FAIL, BINDING, status=504)
+    shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=504)
     assert "not known" in one.bind(pod, "h1")
     assert "another call is binding the pod" in other.bind(pod, "h1")
     shop.touch(pod)
@@ -94,7 +94,7 @@ def test_the_same_node_is_asked_for_again_at_once_when_the_binding_is_fenced(sho
 
 
 def test_an_old_placement_without_a_version_is_waited_for(shop: replicas.Cluster) -> None:
-    """As an older Topolog wrote it: that the pod has changed proves nothing."""
+    """As an older Topolog wrote it: a change of the pod is no evidence."""
     one, other, pod = shop.replica(), shop.replica(bind=0.6), shop.pod("web-1")
     shop.see()
     snapshot = one.snapshot()
@@ -103,15 +103,15 @@ def test_an_old_placement_without_a_version_is_waited_for(shop: replicas.Cluster
     projection.apply(event)
     one.store.log.append(logs.Batch(events=(event,), increments=projection.increments))
     shop.touch(pod)
-    assert "may yet be bound there" in other.bind(pod, "m1")
+    assert "may still be bound there" in other.bind(pod, "m1")
     other.clock.ahead += binding.UNFENCED
     assert other.bind(pod, "m1") == ""
 
 
-def test_whoever_waits_for_another_call_asks_less_and_less(shop: replicas.Cluster) -> None:
+def test_a_call_that_waits_for_another_polls_less_and_less(shop: replicas.Cluster) -> None:
     one, other, pod = shop.replica(), shop.replica(), shop.pod("web-1")
     shop.see()
-    shop.api.faults.add(faults.Kind.FAIL, BINDING, status=504)
+    shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=504)
     assert "not known" in one.bind(pod, "h1")
     before = shop.asked("/web-1")
     other.clock.passes = True

@@ -1,4 +1,4 @@
-"""Many binds at once and everything going wrong: no quota is overrun, no answer says what is not so."""
+"""Many concurrent binds under all kinds of faults: no quota is exceeded, and no answer is wrong."""
 
 import random
 import secrets
@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.domain import model
-from app.kube import binding
-from app.simulation import faults, requests
-from app.store import embedded
-from tests.verbs import replicas
+from app.kube.writes import binding
+from app.simulation.apiserver import faults, requests
+from app.store.server import embedded
+from tests.support.extender import replicas
 
 BINDING = faults.calls("POST", "/binding")
 HOSTS = tuple(f"h{number}" for number in range(4))
@@ -31,8 +31,8 @@ def test_fifty_pods_ten_places_two_replicas(store_server: embedded.Server, clust
         before = shop.see()
         both = [shop.replica(), shop.replica()]
         for status in (403, 409, 500):
-            shop.api.faults.add(faults.Kind.FAIL, BINDING, status=status, times=2)
-        shop.api.faults.add(faults.Kind.LOSE, BINDING, times=2)
+            shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=status, times=2)
+        shop.api.faults.add(faults.FaultKind.LOSE, BINDING, times=2)
         # Some pods are asked about twice at the same time, as after a call that timed out.
         plan = [(pod, dice.choice(both), dice.choice(HOSTS)) for pod in pods]
         plan += [(pod, dice.choice(both), host) for pod, _, host in dice.sample(plan, 15)]
@@ -51,18 +51,18 @@ def test_fifty_pods_ten_places_two_replicas(store_server: embedded.Server, clust
                     shop.touch(pod)  # kube-scheduler writes the failure into the pod's status
                 attempted(pod, both[0], asked[pod.uid])
         shop.see()
-        told = both[0].events(after=before)
+        appended = both[0].events(after=before)
         assert shop.most("host") == QUOTA
         assert sum(shop.bound(pod) != "" for pod in pods) == QUOTA
         assert shop.quotas_used() == dict(both[1].snapshot().counts) == both[0].store.log.counts()
         for pod in pods:
-            promises = [line.split()[0] for line in told if line.endswith(f"pod:{pod.uid}")]
-            last = [name for name in promises if name in ("PodPlaced", "PlacementReleased")][-1:]
-            assert (last == ["PodPlaced"]) == (shop.bound(pod) != ""), "a promise stands for each bound pod"
+            placements = [line.split()[0] for line in appended if line.endswith(f"pod:{pod.uid}")]
+            last = [name for name in placements if name in ("PodPlaced", "PlacementReleased")][-1:]
+            assert (last == ["PodPlaced"]) == (shop.bound(pod) != ""), "each bound pod has a placement"
 
 
 def attempted(pod: model.Pod, replica: replicas.Replica, node: str) -> str:
-    """What kube-scheduler does with a pod: nothing if filter leaves no node."""
+    """The calls of kube-scheduler about a pod: no bind if filter keeps no node."""
     answer = replica.filter(pod)
     return replica.bind(pod, node) if node in answer.trace.kept else "refused by filter"
 
@@ -70,12 +70,12 @@ def attempted(pod: model.Pod, replica: replicas.Replica, node: str) -> str:
 # -- whatever happens --------------------------------------------------------------------------
 
 NODES = ("h1", "h2", "m1", "n1")
-"""Two hosts, a member, and one that no domain holds."""
+"""Two hosts, a member, and a node in no domain."""
 PODS = 4
 
 binds = st.tuples(st.just("bind"), st.integers(0, PODS - 1), st.sampled_from(NODES), st.integers(0, 1))
-troubles = st.tuples(
-    st.just("trouble"),
+problems = st.tuples(
+    st.just("problem"),
     st.sampled_from(["401", "403", "404", "409", "429", "500", "503", "PROXY", "LOSE", "DROP", "DROP2"]),
 )
 others = st.one_of(
@@ -91,22 +91,22 @@ others = st.one_of(
     st.tuples(st.just("late")),
     st.tuples(st.just("arrive")),
 )
-steps = st.lists(st.one_of(binds, binds, troubles, others), min_size=4, max_size=20)
+steps = st.lists(st.one_of(binds, binds, problems, others), min_size=4, max_size=20)
 
 UNDER_WAY: list[tuple[str | int, ...]] = [
     ("late",),
     ("bind", 0, "h1", 1),
-    ("trouble", "403"),
+    ("problem", "403"),
     ("bind", 0, "m1", 1),
     ("bind", 1, "h2", 1),
     ("arrive",),
 ]
-"""A Binding arrives after another node was refused to its pod, and its place promised to another pod."""
+"""A Binding arrives after another node was refused to its pod, and its place given to another pod."""
 
 REPEATED: list[tuple[str | int, ...]] = [
     ("bind", 0, "m1", 0),
-    ("trouble", "LOSE"),
-    ("trouble", "403"),
+    ("problem", "LOSE"),
+    ("problem", "403"),
     ("bind", 1, "h1", 0),
     ("bind", 2, "h2", 0),
 ]
@@ -136,7 +136,7 @@ OUTDATED: list[tuple[str | int, ...]] = [
 """A pod is bound for an outdated version, then for the present one, which may arrive late."""
 
 GONE: list[tuple[str | int, ...]] = [("bind", 0, "h1", 0), ("see",), ("delete", 0), ("bind", 0, "h1", 0)]
-"""A bind is repeated after its pod was bound and is gone again, which nobody here has seen yet."""
+"""A bind is repeated after its pod was bound and is gone again, which neither replica has observed yet."""
 
 
 class Play:
@@ -152,7 +152,7 @@ class Play:
         self.under_way: list[requests.Request] = []
         """Bindings that got no answer and have not taken effect yet."""
         self.ended: dict[model.Uid, model.NodeName] = {}
-        """Where the pods that are gone were bound."""
+        """Node of each deleted pod that was bound."""
         shop.see()
         self.replicas = [shop.replica(bind=0.5), shop.replica(bind=0.5)]
 
@@ -162,32 +162,32 @@ class Play:
     def bind(self, number: int, node: str, replica: int) -> None:
         pod = self.pods[number]
         error = self.replicas[replica].bind(pod, node)
-        # The one thing that must never happen (C10): success for a pod that was not bound there.
+        # What must never happen (extender contract, 8): success for a pod that was not bound there.
         assert error or node in (self.shop.bound(pod), self.ended.get(pod.uid))
         assert not error or error.startswith("topolog: ")
 
-    def trouble(self, kind: str) -> None:
+    def problem(self, kind: str) -> None:
         api = self.shop.api.faults
         if kind.isdigit():
-            api.add(faults.Kind.FAIL, BINDING, status=int(kind))
+            api.add(faults.FaultKind.FAIL, BINDING, status=int(kind))
         elif kind == "PROXY":
-            api.add(faults.Kind.LOSE, BINDING, answered=503)
+            api.add(faults.FaultKind.LOSE, BINDING, proxy_status=503)
         elif kind == "LOSE":
-            api.add(faults.Kind.LOSE, BINDING)
+            api.add(faults.FaultKind.LOSE, BINDING)
         else:
-            api.add(faults.Kind.DROP, BINDING, times=4 if kind == "DROP2" else 1)
+            api.add(faults.FaultKind.DROP, BINDING, times=4 if kind == "DROP2" else 1)
 
     def offer(self, number: int, replica: int) -> None:
         """kube-scheduler sends the pod as it is now: later it may be bound for this version."""
         self.replicas[replica].offer(self.pods[number])
 
     def touch(self, number: int) -> None:
-        """Somebody writes to a pod, which scheduling does not depend on."""
+        """Another client changes a field of a pod that scheduling does not depend on."""
         if self.alive[number]:
             self.shop.touch(self.pods[number])
 
     def blind(self) -> None:
-        self.shop.api.faults.add(faults.Kind.FAIL, lambda request: request.method == "GET", status=500)
+        self.shop.api.faults.add(faults.FaultKind.FAIL, lambda request: request.method == "GET", status=500)
 
     def late(self) -> None:
         """The next Binding is answered with an error, and takes effect some time afterwards, or never."""
@@ -198,17 +198,17 @@ class Play:
                 return True
             return False
 
-        self.shop.api.faults.add(faults.Kind.FAIL, caught, status=504)
+        self.shop.api.faults.add(faults.FaultKind.FAIL, caught, status=504)
 
     def arrive(self) -> None:
         while self.under_way:
-            self.shop.api.answering.answer(self.under_way.pop())
+            self.shop.api.router.answer(self.under_way.pop())
 
     def see(self) -> None:
         self.shop.see()
 
     def settle(self) -> None:
-        self.under_way.clear()  # more than a minute passes
+        """A Binding under way may still arrive: the controller fences it before it releases a placement."""
         self.replicas[0].settled()
 
     def wait(self) -> None:
@@ -229,12 +229,12 @@ class Play:
         self.alive[number] = True
 
     def put(self, number: int) -> None:
-        """Somebody else binds a pod, to a node of which no quota speaks."""
+        """Another client binds a pod to a node outside all quotas."""
         if self.alive[number] and not self.shop.bound(self.pods[number]):
             self.shop.put(self.pods[number], "n1")
 
     def end(self) -> None:
-        """The troubles are over and everything settles: nothing is counted that is not, and nothing twice."""
+        """The problems are over and everything settles: no count is wrong, and none counts a pod twice."""
         self.shop.api.faults.clear()
         self.arrive()
         self.shop.see()
@@ -259,7 +259,7 @@ class Play:
 @example(steps=FENCED)
 @example(steps=OUTDATED)
 @given(steps=steps)
-def test_success_is_only_claimed_for_what_is_so(
+def test_success_is_only_answered_for_a_bound_pod(
     store_server: embedded.Server, steps: list[tuple[str | int, ...]]
 ) -> None:
     with replicas.cluster(store_server.url, f"p{secrets.token_hex(6)}") as shop:

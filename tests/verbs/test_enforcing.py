@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from app.domain import model
-from app.simulation import faults
-from app.store import embedded
+from app.simulation.apiserver import faults
+from app.store.server import embedded
 from app.verbs import errors
-from tests.verbs import replicas
+from tests.support.extender import replicas
 
 BINDING = faults.calls("POST", "/binding")
 OTHER = {"app": "web", replicas.LABEL: "other"}
-FULL = "topolog: workload policy shop/spread: no room (host 1/1)"
+FULL = "topolog: workload policy shop/spread: no capacity (host 1/1)"
 COUNTED = ("unlabelled", "overlapping", "daemon")
 
 
@@ -38,7 +38,7 @@ def counted(shop: replicas.Cluster, which: str, number: int = 0) -> model.Pod:
 
 @pytest.fixture
 def shop(store_server: embedded.Server, cluster: str) -> Iterator[replicas.Cluster]:
-    """Room for one in ``spread``, for many in ``other``, which selects the same pods."""
+    """Capacity for one in ``spread``, for many in ``other``, which selects the same pods."""
     with replicas.cluster(store_server.url, cluster) as made:
         for host in ("h1", "h2", "h3", "h4"):
             made.node(host, role="host")
@@ -60,7 +60,7 @@ def test_by_default_a_counted_pod_that_does_not_name_the_policy_is_not_limited(
     assert one.count("host") == 2
     # The pods that name the policy find it full.
     assert not one.filter(last).trace.kept
-    assert one.bind(last, "h3") == "topolog: workload policy shop/spread: no room (host 2/1)"
+    assert one.bind(last, "h3") == "topolog: workload policy shop/spread: no capacity (host 2/1)"
 
 
 def test_by_default_the_three_together_take_a_quota_of_one_to_three(shop: replicas.Cluster) -> None:
@@ -107,7 +107,7 @@ def test_a_pod_under_two_policies_raises_both_counts_under_both_ceilings(shop: r
     assert counts == {"shop/spread": 1, "shop/other": 1, "shop/wide": 1}
 
 
-def test_what_is_folded_does_not_depend_on_the_setting(shop: replicas.Cluster) -> None:
+def test_the_state_does_not_depend_on_the_setting(shop: replicas.Cluster) -> None:
     by_name, by_selection = shop.replica(), shop.replica(enforce="selected")
     pods = [*(counted(shop, which) for which in COUNTED), shop.pod("web-1")]
     shop.see()
@@ -134,8 +134,8 @@ def test_replicas_that_race_keep_every_quota_that_counts_a_pod(
         pods += [shop.pod(f"web-{number}") for number in range(10)]
         shop.see()
         both = [shop.replica(enforce="selected"), shop.replica(enforce="selected")]
-        shop.api.faults.add(faults.Kind.FAIL, BINDING, status=403, times=2)
-        shop.api.faults.add(faults.Kind.LOSE, BINDING, times=2)
+        shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=403, times=2)
+        shop.api.faults.add(faults.FaultKind.LOSE, BINDING, times=2)
         plan = [(pod, dice.choice(both), dice.choice(("h1", "h2", "h3", "h4"))) for pod in pods]
         dice.shuffle(plan)
         with futures.ThreadPoolExecutor(8) as pool:

@@ -1,4 +1,4 @@
-"""A fault of ours, such as a plugin that raises: each verb's reply is one that does no harm."""
+"""An internal fault, such as a plugin that raises: the reply of each verb does no harm."""
 
 import dataclasses
 import json
@@ -8,15 +8,15 @@ from typing import Any, ClassVar, NoReturn
 import pytest
 from prometheus_client import REGISTRY
 
-from app.api import extender
+from app.api.extender import verb_handlers
 from app.domain import model
 from app.framework import cycles, registry
-from tests.verbs import replicas
+from tests.support.extender import replicas
 
 
 @dataclass(frozen=True, slots=True)
 class Faulty:
-    """Is interested in every pod, and fails at whatever it is asked."""
+    """Is interested in every pod, and raises in every method."""
 
     name: ClassVar[str] = "Faulty"
 
@@ -48,23 +48,23 @@ def test_a_fault_is_answered_in_the_verbs_own_form(shop: replicas.Cluster, verb:
         "Node": "m1",
     }
     counted = faults(verb)
-    reply = extender.Extender(context, replica.clock.monotonic).answer(
+    reply = verb_handlers.Extender(context, replica.clock.monotonic).answer(
         verb, json.dumps(body).encode(), names_limit=100_000
     )
-    told = json.loads(reply.body)
+    answer = json.loads(reply.body)
     assert reply.status == 200
     if verb.startswith("priorit"):
-        assert {one["Host"]: one["Score"] for one in told} == {"h1": 0, "m1": 0}
+        assert {one["Host"]: one["Score"] for one in answer} == {"h1": 0, "m1": 0}
     elif verb == "preempt":
-        assert told == {"NodeNameToMetaVictims": {}}
+        assert answer == {"NodeNameToMetaVictims": {}}
     else:
-        assert "internal fault (ZeroDivisionError)" in told["Error"]
-        assert "detail" not in told["Error"]
+        assert "internal fault (ZeroDivisionError)" in answer["Error"]
+        assert "detail" not in answer["Error"]
     assert faults(verb) == counted + 1
-    # Nothing was promised or bound.
+    # Nothing was placed or bound.
     assert (replica.events(after=before), shop.bound(pod)) == ([], "")
 
 
 def faults(verb: str) -> float:
-    told = "prioritize" if verb == "priority" else verb
-    return REGISTRY.get_sample_value("topolog_faults_total", {"verb": told}) or 0.0
+    answer = "prioritize" if verb == "priority" else verb
+    return REGISTRY.get_sample_value("topolog_faults_total", {"verb": answer}) or 0.0

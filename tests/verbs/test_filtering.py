@@ -1,4 +1,4 @@
-"""filter, filter_onlyone and prioritize over a real store: what they remember, and what they do without it.
+"""filter, filter_onlyone and prioritize over a real store: the memo, and answers while the store is away.
 
 What the plugins decide is shown in tests/scenarios.
 """
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from app.domain import model, verdicts
-from app.store import embedded
-from app.verbs import candidates, contexts, errors, filtering, prioritizing
-from tests.verbs import replicas
+from app.domain import model, node_sets, verdicts
+from app.store.server import embedded
+from app.verbs import candidates, errors, filtering, pod_memo, prioritizing
+from tests.support.extender import replicas
 
 JOB = {"rl-job-group": "train"}
 
@@ -20,15 +20,15 @@ def offered(*names: str) -> candidates.Candidates:
     return candidates.Candidates(names)
 
 
-def test_what_was_decided_is_reused_until_something_happens(shop: replicas.Cluster) -> None:
+def test_a_decision_is_reused_until_the_log_grows(shop: replicas.Cluster) -> None:
     one, pod = shop.replica(), shop.pod("web-1")
     shop.see()
     remembered, names = replicas.recent(pod), offered("h1", "m1")
-    one.context.recents.put(remembered)
-    one.context.recents.hold(remembered, names)
+    one.context.memo.put(remembered)
+    one.context.memo.hold(remembered, names)
     first = filtering.run(one.context, remembered.pod, names).trace
     assert filtering.run(one.context, remembered.pod, names).trace is first
-    # Other names, the same names anew, another snapshot: decided anew.
+    # Other names, the same names sent again, another snapshot: decided again.
     assert filtering.run(one.context, remembered.pod, offered("h1")).trace.candidates == {"h1"}
     assert filtering.run(one.context, remembered.pod, offered("h1", "m1")).trace is not first
     assert shop.replica().bind(shop.pod("web-2"), "h1") == ""
@@ -38,49 +38,49 @@ def test_what_was_decided_is_reused_until_something_happens(shop: replicas.Clust
 
 
 def test_pods_are_remembered_up_to_a_number_of_bytes() -> None:
-    recents = contexts.Recents(size=10_000)
+    memo = pod_memo.PodMemo(size=10_000)
 
-    def asked(uid: str, size: int) -> contexts.Recent:
-        recent = contexts.Recent(
+    def asked(uid: str, size: int) -> pod_memo.RecentPod:
+        recent = pod_memo.RecentPod(
             spelled=uid.encode().ljust(size), pod=model.Pod(uid=uid, namespace="ns", name=uid)
         )
-        recents.put(recent)
+        memo.put(recent)
         return recent
 
     small = [asked(f"s{at}", 1_000) for at in range(5)]
-    assert [recents.get(one.pod.uid) for one in small] == small
-    assert recents.taken == 5_000
+    assert [memo.get(one.pod.uid) for one in small] == small
+    assert memo.taken == 5_000
     large = asked("large", 7_000)
-    assert [recents.get(one.pod.uid) for one in small] == [None, None, *small[2:]]
-    assert [recents.spelled(one.spelled) for one in small] == [None, None, *small[2:]]
-    assert recents.taken == 10_000
-    # One that alone is larger is remembered until the next one comes: its own prioritize comes at once.
+    assert [memo.get(one.pod.uid) for one in small] == [None, None, *small[2:]]
+    assert [memo.spelled(one.spelled) for one in small] == [None, None, *small[2:]]
+    assert memo.taken == 10_000
+    # A pod that alone exceeds the limit is remembered until the next one: its own prioritize follows at once.
     alone = asked("alone", 20_000)
-    assert (recents.get("alone"), recents.spelled(large.spelled), recents.taken) == (alone, None, 20_000)
+    assert (memo.get("alone"), memo.spelled(large.spelled), memo.taken) == (alone, None, 20_000)
     after = asked("after", 1_000)
-    assert (recents.get("alone"), recents.get("after"), recents.taken) == (None, after, 1_000)
+    assert (memo.get("alone"), memo.get("after"), memo.taken) == (None, after, 1_000)
     # A pod that is sent again in another form is counted once.
     asked("after", 3_000)
-    assert recents.taken == 3_000
+    assert memo.taken == 3_000
 
 
-class Forgotten(contexts.Recent):
-    """One that is forgotten by another call as soon as somebody has read what was decided of it."""
+class Dropped(pod_memo.RecentPod):
+    """A pod whose filter decision another thread drops right after each read of it."""
 
     def __getattribute__(self, name: str) -> object:
         found = super().__getattribute__(name)
-        if name == "trace" and found is not None:
-            self.trace = None
+        if name == "filtered" and found is not None and found.trace is not None:
+            self.filtered = found._replace(trace=None)
         return found
 
 
-def test_what_is_forgotten_while_it_is_read_is_decided_once_more(shop: replicas.Cluster) -> None:
-    """Calls about other pods let it be forgotten at any moment."""
+def test_a_decision_that_is_dropped_while_it_is_read_is_computed_again(shop: replicas.Cluster) -> None:
+    """Calls about other pods may drop it at any moment."""
     one, pod = shop.replica(), shop.pod("web-1")
     shop.see()
-    remembered, names = Forgotten(spelled=b"web-1", pod=pod), offered("h1", "m1")
-    one.context.recents.put(remembered)
-    one.context.recents.hold(remembered, names)
+    remembered, names = Dropped(spelled=b"web-1", pod=pod), offered("h1", "m1")
+    one.context.memo.put(remembered)
+    one.context.memo.hold(remembered, names)
     first = filtering.run(one.context, pod, names).trace
     assert filtering.run(one.context, pod, names).trace is first
     assert filtering.run(one.context, pod, names).trace.kept == first.kept
@@ -88,15 +88,62 @@ def test_what_is_forgotten_while_it_is_read_is_decided_once_more(shop: replicas.
     assert one.context.followed(pod.uid) is None
 
 
-def test_what_was_decided_about_other_names_is_not_reused(shop: replicas.Cluster) -> None:
-    """Two calls about one pod at the same time: the slower one has decided about what is not asked now."""
-    one, pod = shop.replica(), shop.pod("web-1")
-    shop.see()
-    remembered, names = replicas.recent(pod), offered("h1", "m1")
-    one.context.recents.put(remembered)
-    one.context.recents.hold(remembered, names)
-    remembered.trace = filtering.run(one.context, pod, offered("h1")).trace
-    assert filtering.run(one.context, pod, names).trace.candidates == {"h1", "m1"}
+def traced(*names: str) -> verdicts.Trace:
+    pod = model.Pod(uid="web-1", namespace="ns", name="web-1")
+    return verdicts.Trace(model.Position("i", 1), pod, frozenset(names), interested=())
+
+
+def test_a_decision_about_other_names_is_not_reused() -> None:
+    """Two calls about one pod at the same time: the slower one decided about names of a former request."""
+    memo, former, latter = pod_memo.PodMemo(), offered("h1"), offered("h1", "m1")
+    recent = replicas.recent(model.Pod(uid="web-1", namespace="ns", name="web-1"))
+    memo.put(recent)
+    memo.hold(recent, former)
+
+    def slow() -> verdicts.Trace:
+        memo.hold(recent, latter)
+        return traced("h1")
+
+    at = model.Position("i", 1)
+    assert memo.trace_for(recent.pod, former, at, slow).candidates == {"h1"}
+    memo.keep(recent.pod, former, former)
+    assert memo.trace_for(recent.pod, latter, at, lambda: traced("h1", "m1")).candidates == {"h1", "m1"}
+    assert memo.trace_for(recent.pod, latter, at, slow).candidates == {"h1", "m1"}
+
+
+def test_a_decision_is_reused_for_the_same_pod_names_and_position_only() -> None:
+    memo, names, at = pod_memo.PodMemo(), offered("h1"), model.Position("i", 1)
+    recent = replicas.recent(model.Pod(uid="web-1", namespace="ns", name="web-1"))
+    memo.put(recent)
+    memo.hold(recent, names)
+    assert memo.filtered_at("web-1") is None
+    first = memo.trace_for(recent.pod, names, at, lambda: traced("h1"))
+    assert memo.filtered_at("web-1") == at
+    assert memo.trace_for(recent.pod, names, at, lambda: traced()) is first
+    # Another version of the pod, other candidates, another position: each is computed.
+    other = model.Pod(uid="web-1", namespace="ns", name="web-1", labels={"a": "b"})
+    for question in (
+        (other, names, at),
+        (recent.pod, offered("h1"), at),
+        (recent.pod, names, model.Position("j", 1)),
+    ):
+        assert memo.trace_for(*question, lambda: traced("h1")) is not first
+
+
+def test_candidates_are_those_of_the_same_json() -> None:
+    memo, first = pod_memo.PodMemo(holding=1), offered("h1")
+    names = candidates.Candidates(("h1", "m1"), b'["h1","m1"]')
+    kept = candidates.Candidates(("m1",), b'["m1"]')
+    one, other = (replicas.recent(model.Pod(uid=uid, namespace="ns", name=uid)) for uid in ("web-1", "web-2"))
+    for recent in (one, other):
+        memo.put(recent)
+    assert memo.candidates_for(one, names.spelled, lambda: names) is names
+    memo.keep(one.pod, names, kept)
+    assert memo.candidates_for(one, b'["m1"]', lambda: first) is kept
+    assert memo.candidates_for(one, b'["h1","m1"]', lambda: first) is names
+    # One call is held: a call about another pod drops it.
+    assert memo.candidates_for(other, names.spelled, lambda: names) is names
+    assert memo.candidates_for(one, b'["m1"]', lambda: first) is first
 
 
 def test_filter_writes_nothing(shop: replicas.Cluster) -> None:
@@ -113,10 +160,10 @@ def test_scores_are_those_of_the_state_that_was_filtered_on(shop: replicas.Clust
     one, other, pod = shop.replica(), shop.replica(), shop.pod("web-1")
     shop.see()
     remembered, names = replicas.recent(pod), offered("h1", "m1")
-    one.context.recents.put(remembered)
-    one.context.recents.hold(remembered, names)
+    one.context.memo.put(remembered)
+    one.context.memo.hold(remembered, names)
     unasked = prioritizing.run(one.context, pod, names).trace.position
-    assert unasked == one.snapshot().position  # nobody filtered: the head is asked for
+    assert unasked == one.snapshot().position  # no filter before it: the head is asked for
     had = filtering.run(one.context, remembered.pod, names).trace.position
     assert other.bind(shop.pod("web-2"), "h1") == ""
     assert prioritizing.run(one.context, pod, names).trace.position == had
@@ -146,7 +193,7 @@ def test_only_one_of_none_is_none(shop: replicas.Cluster) -> None:
 
 
 @pytest.mark.scenario("RL-6")
-def test_a_sibling_that_was_just_promised_a_node_draws_the_next_one(shop: replicas.Cluster) -> None:
+def test_a_sibling_that_was_just_placed_attracts_the_next_one(shop: replicas.Cluster) -> None:
     one, other = shop.replica(), shop.replica()
     first, second = shop.pod("worker-1", JOB), shop.pod("worker-2", JOB)
     shop.see()
@@ -174,7 +221,7 @@ def server(tmp_path: Path) -> Iterator[embedded.Server]:
         ("Required", {**replicas.WEB, **JOB}, False),
         ("Required", {}, True),
     ],
-    ids=["hard quota", "soft quota", "job", "job under a hard quota", "nobody's"],
+    ids=["hard quota", "soft quota", "job", "job under a hard quota", "no plugin"],
 )
 def test_hard_rules_fail_and_soft_ones_pass(
     server: embedded.Server, cluster: str, kind: str, labels: dict[str, str], passes: bool
@@ -199,4 +246,4 @@ def test_hard_rules_fail_and_soft_ones_pass(
         server.start()
         refused = filtering.run(one.context, pod, names).trace.refused
         hard = kind == "Required" and replicas.LABEL in labels
-        assert refused == (frozenset({"h1", "h2"}) if hard else verdicts.NONE)
+        assert refused == (frozenset({"h1", "h2"}) if hard else node_sets.NONE)

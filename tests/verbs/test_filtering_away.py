@@ -13,26 +13,26 @@ import pytest
 
 from app.domain import model
 from app.verbs import candidates, errors, filtering
-from tests.store import servers
-from tests.verbs import replicas
+from tests.support.extender import replicas
+from tests.support.store import servers
 
-PROMISED = 2.0
+LIMIT = 2.0
 """Seconds after which every caller has its error (P12)."""
 MARGIN = 0.5
-"""Seconds that a busy machine may take for what needs milliseconds."""
+"""Seconds that a busy machine may take for steps that need milliseconds."""
 PASSWORD = "secret"
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[servers.Server]:
-    """A server of this test's own that asks for a password."""
+    """A server for this test only, with a password."""
     made = servers.Server(tmp_path / "server", [f"requirepass {PASSWORD}"])
     yield made
     made.kill()
 
 
 def silenced(server: servers.Server) -> None:
-    """It is stopped by a signal: connections are accepted by the kernel, and nothing is answered."""
+    """Stop it by a signal: the kernel accepts connections, and no request is answered."""
     os.kill(server.pid, signal.SIGSTOP)
 
 
@@ -63,12 +63,12 @@ def test_every_caller_has_its_error_in_time(
                 times = list(pool.map(lambda pod: refused(one, pod, verb, together), pods))
         finally:
             server.kill()
-        assert max(map(max, times)) <= PROMISED + MARGIN
+        assert max(map(max, times)) <= LIMIT + MARGIN
         assert shop.asked("/binding") == 0
 
 
 def refused(replica: replicas.Replica, pod: model.Pod, verb: str, together: threading.Barrier) -> list[float]:
-    """How long the error takes, in seconds: with all others at once, and then at a moment of its own."""
+    """Seconds until the error: with all others at the same time, and then alone."""
     together.wait()
     took = [asked(replica, pod, verb)]
     time.sleep(random.uniform(0.0, 1.0))
@@ -76,11 +76,11 @@ def refused(replica: replicas.Replica, pod: model.Pod, verb: str, together: thre
 
 
 def asked(replica: replicas.Replica, pod: model.Pod, verb: str) -> float:
-    """How long one error takes."""
+    """Seconds until one error."""
     began = time.monotonic()
     if verb == "bind":
         assert "the store is away" in replica.bind(pod, "h1")
     else:
-        with replica.store.follower.asked(), pytest.raises(errors.StateAway, match="the store is away"):
+        with replica.store.follower.prefetch(), pytest.raises(errors.StateAway, match="the store is away"):
             filtering.run(replica.context, pod, candidates.Candidates(["h1"]))
     return time.monotonic() - began

@@ -1,4 +1,4 @@
-"""preempt over a real store: no eviction for nothing (scenarios of the rules: tests/scenarios)."""
+"""preempt over a real store: no eviction in vain (scenarios of the rules: tests/scenarios)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from app.domain import model
-from app.store import embedded
+from app.store.server import embedded
 from app.verbs import preempting
-from tests.verbs import replicas
+from tests.support.extender import replicas
 
 
 def placed(shop: replicas.Cluster, name: str, node: str, labels: dict[str, str] | None = None) -> model.Pod:
@@ -30,8 +30,8 @@ def test_a_pod_without_rules_keeps_the_offer(shop: replicas.Cluster) -> None:
     victim = placed(shop, "web-1", "h1")
     shop.see()
     one.snapshot()  # as it follows the log: for this pod no verb asks the store
-    assert kept(one, vip, {"h1": [victim.uid], "m1": ["nobody-knows"]}) == ({"h1", "m1"}, set())
-    # Each of these would fail the whole preemption, or the scheduler itself (C7, C20).
+    assert kept(one, vip, {"h1": [victim.uid], "m1": ["unknown"]}) == ({"h1", "m1"}, set())
+    # Each of these would fail the whole preemption, or the scheduler itself (extender contract, 10, 11).
     assert kept(one, vip, {"h1": [], "m1": [victim.uid]}) == (set(), {"h1", "m1"})
 
 
@@ -40,12 +40,12 @@ def test_nodes_where_it_would_be_for_nothing_are_dropped(shop: replicas.Cluster)
     one, vip = shop.replica(), shop.pod("vip", priority=100)
     member, stranger = placed(shop, "web-1", "h1"), placed(shop, "other", "h2", {"app": "other"})
     shop.see()
-    offer = {"h1": [member.uid], "h2": [stranger.uid], "ghost": [stranger.uid], "m1": ["nobody-knows"]}
+    offer = {"h1": [member.uid], "h2": [stranger.uid], "ghost": [stranger.uid], "m1": ["unknown"]}
     assert kept(one, vip, offer) == ({"h1", "m1"}, {"h2", "ghost"})
     assert kept(one, vip, {"h2": [stranger.uid]}) == (set(), {"h2"})
 
 
-def test_a_victim_whose_promise_is_not_seen_yet_counts(shop: replicas.Cluster) -> None:
+def test_a_victim_whose_placement_is_not_observed_yet_counts(shop: replicas.Cluster) -> None:
     one, other = shop.replica(), shop.replica()
     victim, vip = shop.pod("web-1"), shop.pod("vip", priority=100)
     shop.see()
@@ -69,7 +69,7 @@ def server(tmp_path: Path) -> Iterator[embedded.Server]:
     made.stop()
 
 
-def test_without_state_a_pod_under_hard_rules_evicts_nobody(server: embedded.Server, cluster: str) -> None:
+def test_without_state_a_pod_under_hard_rules_evicts_no_pods(server: embedded.Server, cluster: str) -> None:
     with replicas.cluster(server.url, cluster) as shop:
         shop.node("h1", role="host")
         shop.policy({"host": 1})

@@ -1,4 +1,4 @@
-"""What holds for every answer to preempt, whatever the cluster and the offer are.
+"""Laws of every answer to preempt, for any cluster and offer.
 
 Out of scope: its JSON (tests/api) and that kube-scheduler can live with it (tests/e2e).
 """
@@ -7,49 +7,48 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from app.domain import events, model, projecting, snapshots
-from app.framework import cycles, registry, running
+from app.framework import cycles, pipeline, registry
 from app.verbs import preempting
-from tests.plugins import test_laws as laws
-from tests.scenarios import clusters
+from tests.support.decisions import cluster_strategies, small_clusters
 
-UIDS = st.sampled_from([*(clusters.pod(f"p{number}").uid for number in range(12)), "nobody-knows"])
-REGISTRIES = st.sampled_from([laws.PLUGINS[10], laws.SELECTED[10]])
-OFFERS = st.dictionaries(laws.names, st.lists(UIDS, unique=True, max_size=3), max_size=6)
+UIDS = st.sampled_from([*(small_clusters.pod(f"p{number}").uid for number in range(12)), "unknown"])
+REGISTRIES = st.sampled_from([cluster_strategies.PLUGINS[10], cluster_strategies.SELECTED[10]])
+OFFERS = st.dictionaries(cluster_strategies.names, st.lists(UIDS, unique=True, max_size=3), max_size=6)
 
 
-def told(
+def objections(
     world: snapshots.Snapshot, offer: preempting.Offer, plugins: registry.Registry
 ) -> dict[model.NodeName, str | None]:
     """Node -> why it is dropped; None if it is kept."""
-    base = cycles.cycle(laws.ASKING, frozenset(offer), world)
+    base = cycles.cycle(cluster_strategies.ASKING, frozenset(offer), world)
     return {node: preempting.objection(plugins, base, node, uids) for node, uids in offer.items()}
 
 
-@laws.unhurried
-@given(world=laws.worlds(), offer=OFFERS, plugins=REGISTRIES)
+@cluster_strategies.unhurried
+@given(world=cluster_strategies.worlds(), offer=OFFERS, plugins=REGISTRIES)
 def test_no_node_is_kept_whose_victims_stop_the_scheduler(
     world: snapshots.Snapshot, offer: preempting.Offer, plugins: registry.Registry
 ) -> None:
-    for node, reason in told(world, offer, plugins).items():
+    for node, reason in objections(world, offer, plugins).items():
         if reason is None:
-            # Without victims, or with one that runs elsewhere, the whole preemption fails (C7, C20).
+            # A node without victims, or with one elsewhere, fails the preemption (extender contract, 10, 11).
             assert offer[node]
             assert {world.node_of(uid) for uid in offer[node]} <= {"", node}
 
 
-@laws.unhurried
-@given(world=laws.worlds(), offer=OFFERS, plugins=REGISTRIES)
+@cluster_strategies.unhurried
+@given(world=cluster_strategies.worlds(), offer=OFFERS, plugins=REGISTRIES)
 def test_no_eviction_is_for_nothing(
     world: snapshots.Snapshot, offer: preempting.Offer, plugins: registry.Registry
 ) -> None:
     # After the eviction kube-scheduler asks filter for that node alone; were it refused there, it would
-    # evict on the next one (N3).
-    for node, reason in told(world, offer, plugins).items():
+    # evict on the next one (extender contract, 10).
+    for node, reason in objections(world, offer, plugins).items():
         known = [pod for uid in offer[node] if (pod := world.pod(uid)) is not None]
         gone = [events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name) for pod in known]
         after = projecting.project_all(world, gone)
-        cycle = cycles.cycle(laws.ASKING, frozenset((node,)), after)
-        refused = running.run_filter(plugins, cycle).refused
+        cycle = cycles.cycle(cluster_strategies.ASKING, frozenset((node,)), after)
+        refused = pipeline.run_filter(plugins, cycle).refused
         event(f"{'kept' if reason is None else 'dropped'}, {'refused' if refused else 'accepted'} afterwards")
         if reason is None:
             assert not refused
@@ -58,11 +57,11 @@ def test_no_eviction_is_for_nothing(
             assert refused or node not in world.nodes
 
 
-@laws.unhurried
-@given(world=laws.worlds(), offer=OFFERS, plugins=REGISTRIES)
+@cluster_strategies.unhurried
+@given(world=cluster_strategies.worlds(), offer=OFFERS, plugins=REGISTRIES)
 def test_the_answer_to_one_node_does_not_depend_on_the_others(
     world: snapshots.Snapshot, offer: preempting.Offer, plugins: registry.Registry
 ) -> None:
-    assert told(world, offer, plugins) == {
-        node: told(world, {node: uids}, plugins)[node] for node, uids in offer.items()
+    assert objections(world, offer, plugins) == {
+        node: objections(world, {node: uids}, plugins)[node] for node, uids in offer.items()
     }

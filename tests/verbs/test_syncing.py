@@ -1,10 +1,10 @@
-"""A placement that may not be on disk: its Binding is not asked for before it is."""
+"""A Binding is not sent before its placement is on disk."""
 
 from pathlib import Path
 
-from app.kube import binding
-from app.store import embedded
-from tests.verbs import replicas
+from app.kube.writes import binding
+from app.store.server import embedded
+from tests.support.extender import replicas
 
 
 def test_nothing_is_bound_before_its_placement_is_on_disk(tmp_path: Path, cluster: str) -> None:
@@ -18,9 +18,9 @@ def test_nothing_is_bound_before_its_placement_is_on_disk(tmp_path: Path, cluste
             replica = shop.replica(state=0.2, bind=0.5)
             assert "not known to be on disk" in replica.bind(first, "h1")
             assert shop.asked("/binding") == 0
-            # It is in the log: nobody else gets the place meanwhile.
+            # It is in the log: no other pod gets the place meanwhile.
             assert replica.count("host") == 1
-            assert "no room" in replica.bind(second, "h1")
+            assert "no capacity" in replica.bind(second, "h1")
             replica.store.client.config_set("appendfsync", "always")
             # As after a bind that ended in between: the same place again, once nothing of it is under way.
             assert "another call" in replica.bind(first, "h1")

@@ -1,13 +1,13 @@
-"""Before every kind was listed: what runs is not known yet, so nothing is given away."""
+"""Before every kind was listed the running pods are unknown: nothing is placed."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from app.domain import model
-from app.store import embedded
+from app.store.server import embedded
 from app.verbs import candidates, errors, filtering
-from tests.verbs import replicas
+from tests.support.extender import replicas
 
 
 @pytest.fixture
@@ -26,22 +26,22 @@ def test_nothing_is_given_away_before_every_kind_was_listed(starting: replicas.C
     starting.see(model.KINDS - {missing})
     replica, pods = starting.replica(), [starting.pod(f"web-{number}") for number in range(2)]
     for pod in pods:
-        assert f"{missing} to be listed" in replica.bind(pod, "h1")
-        with pytest.raises(errors.StateAway, match=f"{missing} to be listed"):
+        assert f"still listing: {missing}" in replica.bind(pod, "h1")
+        with pytest.raises(errors.StateAway, match=f"still listing: {missing}"):
             filtering.run(replica.context, pod, candidates.Candidates(["h1"]))
     starting.see()
     assert [replica.bind(pod, "h1") for pod in pods] == [
-        "topolog: workload policy shop/spread: no room (host 2/2)"
+        "topolog: workload policy shop/spread: no capacity (host 2/2)"
     ] * len(pods)
     assert starting.quotas_used() == {"shop/spread|role=host": 2}
 
 
 def test_a_pod_that_no_plugin_is_interested_in_is_answered_and_not_bound(starting: replicas.Cluster) -> None:
-    """Which policies there are, and whether one counts it, is not known either."""
+    """The policies are unknown too, and whether one of them counts the pod."""
     starting.see({"nodes"})
     replica, pod = starting.replica(), starting.pod("plain", {"app": "plain"})
     assert replica.filter(pod).trace.kept == {"h1"}
-    assert "to be listed" in replica.bind(pod, "h1")
+    assert "still listing" in replica.bind(pod, "h1")
     assert starting.bound(pod) == ""
     starting.see()
     assert replica.bind(pod, "h1") == ""

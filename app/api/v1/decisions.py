@@ -1,4 +1,4 @@
-"""The decisions that were taken: what was asked, what was answered, and where to ask why."""
+"""The recorded decisions: each call of a verb, its answer, and the path that explains it."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -6,56 +6,57 @@ from itertools import islice
 import flask
 from marshmallow import Schema, fields
 
-from app.api import blueprints, errors, moments, pages, queries, schemas, services, times
-from app.store import records
+from app.api import errors
+from app.api.introspection import blueprints, moments, pages, queries, schemas, services, times
+from app.store.decisions import records
 
-routes = blueprints.create("decisions", "/apis/v1", "What was answered to kube-scheduler.")
+routes = blueprints.create("decisions", "/apis/v1", "The answers to kube-scheduler.")
 _CHUNK = 100
 
 
 class Decision(Schema):
-    """One call of a verb, and what came of it."""
+    """One call of a verb, and its outcome."""
 
-    id = schemas.text("Its id; newer ones come first.")
+    id = schemas.text("Id.")
     at = schemas.text("When it was answered (RFC 3339).")
     verb = schemas.text("filter, filter_onlyone, prioritize, bind or preempt.")
     pod = schemas.nested(schemas.PodReference, "The pod.")
-    position = schemas.text("The position of the log that it was decided at.")
+    position = schemas.text("The log position that it was decided at.")
     outcome = schemas.text("kept, refused, scored, bound or error.")
     node = schemas.text("The one node, for filter_onlyone and bind.")
     candidates = schemas.number("Nodes offered.")
     kept = schemas.number("Nodes kept.")
     reasons = schemas.counts("Reason -> nodes refused for it.")
-    error = schemas.text("What went wrong.")
-    milliseconds = schemas.real("How long it took.")
-    configuration = schemas.text("The configuration that decided it.")
-    shortened = schemas.texts("What was too large to be kept: pod, candidates, victims, reasons.")
+    error = schemas.text("The error; empty without one.")
+    milliseconds = schemas.real("Duration in milliseconds.")
+    configuration = schemas.text("The digest of the configuration that decided it.")
+    shortened = schemas.texts("Fields that were too large to record: pod, candidates, victims, reasons.")
 
 
 class DecisionDetail(Decision):
-    """One decision, its inputs included."""
+    """One decision with its inputs."""
 
-    nodes = schemas.texts("The nodes offered, by name; empty if they are not on record (shortened).")
+    nodes = schemas.texts("The offered nodes by name; empty if they were not recorded (shortened).")
     victims = fields.Dict(
         keys=fields.String(),
         values=fields.List(fields.String()),
         required=True,
         metadata={"description": "For preempt: node -> uids of the proposed victims."},
     )
-    explain = schemas.text("Where to ask for reasons and scores.")
+    explain = schemas.text("The path that explains it, with reasons and scores.")
 
 
 @blueprints.get(routes, "/decisions", schemas.page_of(Decision), query=queries.Decisions)
 def listing(query: pages.Query) -> pages.Body:
     """The decisions, newest first.
 
-    One page comes from 20,000 records at most: it may be short or empty, and ``continue`` goes on behind
-    them.
+    A page is taken from 20,000 records at most: it may be short or empty, and ``continue`` leads to the
+    records after them.
     """
     shown = moments.take(query.get("at") or moments.NOW)
     cursor = pages.read(query)
     limit = int(query["limit"])
-    wanted = records.Wanted(**{name: query.get(name) for name in records.Wanted._fields})
+    wanted = records.DecisionQuery(**{name: query.get(name) for name in records.DecisionQuery._fields})
     scan = Scan(wanted, before=cursor.before if cursor is not None else None, since=query.get("since"))
     found = list(islice((one for one in scan if _wanted(one, query, shown)), limit + 1))
     following = found[limit - 1].id if len(found) > limit else scan.unfinished
@@ -92,29 +93,29 @@ def find(identifier: str) -> records.Decision:
 
 
 class Scan:
-    """The decisions that the store can filter, newest first, as far as one question goes.
+    """The decisions that match a query, newest first, within the limit of one request.
 
-    They are read a few at a time, so that a question holds those only that it keeps.
+    Reads a few at a time, so that a request holds only the decisions that it keeps.
     """
 
     def __init__(
         self,
-        wanted: records.Wanted,
+        wanted: records.DecisionQuery,
         *,
         before: str | None = None,
         since: moments.At | None = None,
-        most: int | None = None,
+        limit: int | None = None,
     ) -> None:
-        """``most``: records looked at, by default those that any question may look through."""
+        """``limit``: records to scan; by default the limit of one request."""
         self._wanted = wanted
         self._before = before
         self._since = since
-        self._most = records.LOOKED_AT if most is None else most
+        self._limit = records.LOOKED_AT if limit is None else limit
         self.unfinished: str | None = None
-        """The last id looked at, if there may be more behind it."""
+        """The last id scanned, if there may be older matching decisions."""
 
     def __iter__(self) -> Iterator[records.Decision]:
-        before, left = self._before, self._most
+        before, left = self._before, self._limit
         while left > 0:
             book = services.current().decisions
             found = book.search(self._wanted, limit=_CHUNK, before=before, looked_at=left)

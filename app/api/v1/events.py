@@ -1,27 +1,27 @@
-"""The log itself: what happened, in order, and whom it was about."""
+"""The events of the log, in order."""
 
 import flask
 import msgspec
 from marshmallow import Schema
 
-from app.api import blueprints, moments, pages, queries, schemas, services, times
+from app.api.introspection import blueprints, moments, pages, queries, schemas, services, times
 from app.domain import events, model
 from app.store import errors as store_errors
-from app.store import tailing
+from app.store.log import readers
 
-routes = blueprints.create("events", "/apis/v1", "Everything that happened, in the order of the log.")
+routes = blueprints.create("events", "/apis/v1", "The events of the log, in order.")
 _WINDOW = 5000
-"""Offsets looked through for one page; a page may be short, ``continue`` then goes on behind them."""
+"""Offsets scanned for one page; a page may be short, and ``continue`` leads to the events after them."""
 
 
 class Event(Schema):
     """One entry of the log."""
 
-    offset = schemas.number("Its place in the log.")
+    offset = schemas.number("Offset in the log.")
     at = schemas.text("When it was appended (RFC 3339).")
-    type = schemas.text("What happened.")
+    type = schemas.text("Event type.")
     object = schemas.text("The subject: pod:UID, node:NAME, policy:NS/NAME, flag:LETTER or kind:NAME.")
-    name = schemas.text("The subject as people call it.")
+    name = schemas.text("The name of the subject.")
     data = schemas.anything("The event's fields.")
 
 
@@ -45,8 +45,8 @@ def listing(query: pages.Query) -> pages.Body:
     return {"items": [_row(entry) for entry in found], "metadata": metadata}
 
 
-def _window(query: pages.Query, since: int, last: int) -> tuple[list[tailing.Entry], int]:
-    """The page's entries, and the offset at which the next page begins."""
+def _window(query: pages.Query, since: int, last: int) -> tuple[list[readers.Entry], int]:
+    """The entries of the page, and the offset at which the next page begins."""
     limit, end = int(query["limit"]), min(last, since + _WINDOW - 1)
     if end < since:
         return [], last + 1
@@ -86,7 +86,7 @@ def _offset(at: moments.At, shown: moments.Moment) -> int:
     return at.offset or 0
 
 
-def _row(entry: tailing.Entry) -> pages.Body:
+def _row(entry: readers.Entry) -> pages.Body:
     data = msgspec.to_builtins(entry.event)
     kind = data.pop("type")
     return {

@@ -1,4 +1,4 @@
-"""Why a pod went where it went, or nowhere: the latest attempt, a former one, or any decision."""
+"""Explains where a pod was placed, or why it waits: the latest attempt, an earlier one, or any decision."""
 
 from dataclasses import replace
 from itertools import islice
@@ -7,66 +7,67 @@ from typing import NamedTuple
 import flask
 from marshmallow import Schema, fields
 
-from app.api import blueprints, errors, moments, pages, queries, schemas, services
+from app.api import errors
+from app.api.introspection import blueprints, moments, pages, queries, schemas, services
 from app.api.v1 import decisions
-from app.store import records
-from app.verbs import explaining, tabulating
+from app.store.decisions import records
+from app.verbs.explain import explanations, tables
 
-routes = blueprints.create("explain", "/apis/v1", "Why a pod went where it went.")
+routes = blueprints.create("explain", "/apis/v1", "Why a pod was placed on its node, or waits.")
 _MIMETYPES = {"json": "application/json", "markdown": "text/markdown", "csv": "text/csv"}
 _KEPT = 1000
-"""Decisions about one pod that are looked for."""
+"""Decisions about one pod that are considered."""
 
 
 class ExplainedDecision(Schema):
-    """The decision that is explained."""
+    """The explained decision."""
 
     id = schemas.text("Its id.")
     verb = schemas.text("The verb.")
     at = schemas.text("When it was answered (RFC 3339).")
     outcome = schemas.text("kept, refused, scored, bound or error.")
-    error = schemas.text("What went wrong.")
-    milliseconds = schemas.real("How long it took.")
-    configuration = schemas.text("The configuration that decided it.")
+    error = schemas.text("The error; empty without one.")
+    milliseconds = schemas.real("Duration in milliseconds.")
+    configuration = schemas.text("The digest of the configuration that decided it.")
 
 
 class Group(Schema):
-    """Nodes that something holds for."""
+    """Nodes that share a detail."""
 
-    detail = schemas.text("What holds.")
-    nodes = schemas.number("How many nodes.")
-    examples = schemas.texts("The first of them.")
+    detail = schemas.text("The detail.")
+    nodes = schemas.number("Number of nodes.")
+    examples = schemas.texts("The first of them by name.")
 
 
 class Note(Group):
-    """Where scores come from."""
+    """The source of a score."""
 
     plugin = schemas.text("The plugin.")
 
 
 class Refusal(Schema):
-    """The nodes that one plugin refuses."""
+    """The nodes that one plugin refused."""
 
     plugin = schemas.text("The plugin.")
-    reason = schemas.text("Its sentence.")
-    nodes = schemas.number("How many nodes.")
-    examples = schemas.texts("The first of them.")
-    details = schemas.nested(Group, "What differs from node to node; as many as ``limit``.", many=True)
+    reason = schemas.text("Its reason.")
+    nodes = schemas.number("Number of nodes.")
+    examples = schemas.texts("The first of them by name.")
+    details = schemas.nested(Group, "Details that differ from node to node; at most ``limit``.", many=True)
     moreDetails = schemas.number("Details that are not shown.")
 
 
 class RawAndWeighted(Schema):
     """A score."""
 
-    raw = schemas.number("As the plugin gave it.")
-    weighted = schemas.number("Times the plugin's weight.")
+    raw = schemas.number("The plugin's score.")
+    weighted = schemas.number("The score times the plugin's weight.")
 
 
 class Score(Schema):
     """One node."""
 
     node = schemas.text("The node.")
-    kept = schemas.truth("No plugin refused it.")
+    kept = schemas.truth("Whether no plugin refused it.")
     plugin = schemas.text("The first plugin that refused it.")
     scores = fields.Dict(
         keys=fields.String(),
@@ -74,48 +75,48 @@ class Score(Schema):
         required=True,
         metadata={"description": "Plugin -> score."},
     )
-    total = schemas.number("The sum that prioritize answers.")
+    total = schemas.number("The sum that prioritize returns.")
 
 
-class Promise(Schema):
-    """A placement that counts although the watch has not shown it yet."""
+class InFlightPlacement(Schema):
+    """A placement that counts although the watch has not confirmed it yet."""
 
     pod = schemas.text("NAMESPACE/NAME.")
-    node = schemas.text("The promised node.")
-    at = schemas.text("When it was promised.")
-    counts = schemas.texts("The counts that it adds one to.")
+    node = schemas.text("The node.")
+    at = schemas.text("When it was placed (RFC 3339).")
+    counts = schemas.texts("The counts that it increments.")
 
 
 class Explanation(Schema):
-    """Everything that can be said about one decision."""
+    """One decision with its reasons, scores and advice."""
 
     pod = schemas.nested(schemas.PodReference, "The pod.")
-    source = schemas.text("decision, or computed: none is recorded, all nodes were tried for the question.")
+    source = schemas.text("decision; or computed: none is recorded, all nodes were evaluated now.")
     decision = schemas.nested(ExplainedDecision, "The decision, or null if computed.", null=True)
-    attempt = schemas.anything("Which attempt this is, from 1, or null.")
+    attempt = schemas.anything("The number of this attempt, from 1, or null.")
     attempts = schemas.number("Scheduling attempts that were found.")
     attemptsComplete = schemas.truth(
-        "False if there are older decisions than the 20,000 looked through, or than 1,000 of this pod."
+        "False if there are older decisions than the 20,000 scanned, or than 1,000 of this pod."
     )
-    position = schemas.text("The position that it was computed at.")
+    position = schemas.text("The log position that it was computed at.")
     summary = schemas.text("One sentence.")
-    fits = schemas.truth("At least one node was kept.")
-    difference = schemas.optional("Why this is not what was answered then; null if it is.")
-    plugins = schemas.texts("The plugins that have anything to do with the pod.")
+    fits = schemas.truth("Whether at least one node was kept.")
+    difference = schemas.optional("Why this differs from the recorded answer; null if it does not.")
+    plugins = schemas.texts("The plugins that the pod concerns.")
     candidates = schemas.number("Nodes offered.")
     kept = schemas.number("Nodes kept.")
     chosen = schemas.optional("The one node, for filter_onlyone and bind.")
-    place = schemas.optional("Where the pod is or is promised to be at the moment shown; null if nowhere.")
-    refusals = schemas.nested(Refusal, "Reasons with the number of nodes.", many=True)
+    place = schemas.optional("The node that the pod is bound to or placed on at the moment shown, or null.")
+    refusals = schemas.nested(Refusal, "Refusals, by reason.", many=True)
     weights = schemas.counts("Plugin -> weight.")
-    notes = schemas.nested(
-        Note, "Where the scores come from; as many as ``limit`` of each plugin.", many=True
-    )
+    notes = schemas.nested(Note, "The sources of the scores; at most ``limit`` of each plugin.", many=True)
     moreNotes = schemas.number("Notes that are not shown.")
     scores = schemas.nested(Score, "The nodes, best first.", many=True)
     more = schemas.number("Nodes that are not in scores.")
-    change = schemas.texts("What would let the pod fit, the smallest change first.")
-    inFlight = schemas.nested(Promise, "In-flight placements of the namespace, which counted.", many=True)
+    change = schemas.texts("Changes that would let the pod fit, the smallest first.")
+    inFlight = schemas.nested(
+        InFlightPlacement, "In-flight placements of the namespace, which were counted.", many=True
+    )
     moreInFlight = schemas.number("In-flight placements that are not shown.")
     nominated = schemas.texts("Nominated pods that were counted as placed.")
 
@@ -128,7 +129,7 @@ class Explanation(Schema):
     also=("text/markdown", "text/csv"),
 )
 def explain(query: pages.Query, namespace: str, name: str) -> object:
-    """Why the pod went where it went, or why it waits: reasons, scores, and what would change it."""
+    """Why the pod was placed on its node, or why it waits: reasons, scores, and changes that would help."""
     form = query.get("format") or _preferred()
     shown = moments.take(query.get("at") or moments.NOW)
     attempts, complete = _attempts(f"{namespace}/{name}", shown)
@@ -137,23 +138,23 @@ def explain(query: pages.Query, namespace: str, name: str) -> object:
     limit = int(query["limit"])
     if form == "json":
         return {
-            **tabulating.structure(explanation, limit=limit),
+            **tables.structure(explanation, limit=limit),
             "attempt": attempt,
             "attempts": len(attempts),
             "attemptsComplete": complete,
         }
-    render = tabulating.markdown if form == "markdown" else tabulating.spreadsheet
+    render = tables.markdown if form == "markdown" else tables.spreadsheet
     return flask.Response(render(explanation, limit=limit), mimetype=_MIMETYPES[form])
 
 
 def _preferred() -> str:
-    """The form that the Accept header prefers; JSON for those who do not care."""
+    """The format that the Accept header prefers; JSON without a preference."""
     accepted = flask.request.accept_mimetypes
     if not accepted:
         return "json"
     best = accepted.best_match([*_MIMETYPES.values(), "text/plain"])
     if best is None:
-        raise errors.Problem(406, "NotAcceptable", f"there are {', '.join(_MIMETYPES.values())}")
+        raise errors.Problem(406, "NotAcceptable", f"supported formats: {', '.join(_MIMETYPES.values())}")
     return next((form for form, kind in _MIMETYPES.items() if kind == best), "markdown")
 
 
@@ -163,20 +164,20 @@ class _Attempts(NamedTuple):
     ids: list[str]
     """Oldest first."""
     complete: bool
-    """No older ones are left out."""
+    """Whether there are no older ones."""
 
 
 def _attempts(pod: str, shown: moments.Moment) -> _Attempts:
-    scan = decisions.Scan(records.Wanted(pod=pod))
+    scan = decisions.Scan(records.DecisionQuery(pod=pod))
     found = iter(scan)
     past = [(one.id, one.verb) for one in islice(found, _KEPT) if moments.upto(one.position, shown.snapshot)]
     complete = next(found, None) is None and scan.unfinished is None
-    attempts = [one for one in past if one[1] in explaining.ATTEMPTS] or past
+    attempts = [one for one in past if one[1] in explanations.ATTEMPTS] or past
     return _Attempts([identity for identity, _ in reversed(attempts)], complete)
 
 
 def _chosen(query: pages.Query, pod: str, attempts: list[str]) -> tuple[records.Decision | None, int | None]:
-    """The decision to explain and its number; None if none is recorded and none was asked for."""
+    """The decision to explain and its number; None if none is recorded and none was requested."""
     if "decision" in query:
         decision = decisions.find(query["decision"])
         if decision.pod.key != pod:
@@ -192,12 +193,12 @@ def _chosen(query: pages.Query, pod: str, attempts: list[str]) -> tuple[records.
 
 def _explained(
     decision: records.Decision | None, namespace: str, name: str, shown: moments.Moment
-) -> explaining.Explanation:
+) -> explanations.Explanation:
     given, snapshot = services.current(), shown.snapshot
     pod = snapshot.pod_named(namespace, name)
     if decision is not None:
-        explanation = explaining.explain(decision, given.decisions, given.histories, given.registry)
+        explanation = explanations.explain(decision, given.decisions, given.histories, given.registry)
         return replace(explanation, place=snapshot.node_of(decision.pod.uid))
     if pod is None:
         raise errors.missing("pod", f"{namespace}/{name}")
-    return replace(explaining.presently(pod, snapshot, given.registry), place=snapshot.node_of(pod.uid))
+    return replace(explanations.presently(pod, snapshot, given.registry), place=snapshot.node_of(pod.uid))

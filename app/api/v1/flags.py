@@ -1,7 +1,7 @@
-"""The debug flags: what they are called, what they may be, and what they are now.
+"""The debug flags: names, values, and the values in force.
 
-They live in the log, so one call reaches every process of every replica and is audited; they change
-what is shown, never what is decided. The sentences are those of Koordinator's scheduler.
+Flags are events of the log, so that one call reaches every process of every replica and is audited. They
+change what is logged, never what is decided. The sentences are those of Koordinator's scheduler.
 """
 
 import re
@@ -11,9 +11,9 @@ from typing import Literal
 
 from marshmallow import Schema
 
-from app.api import blueprints, pages, queries, schemas, services, times
+from app.api.introspection import blueprints, pages, queries, schemas, services, times
 from app.domain import snapshots
-from app.verbs import showing
+from app.verbs import debug_flags
 
 routes = blueprints.create("flags", "/apis/v1", "The debug flags.")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
@@ -30,9 +30,9 @@ class Kind:
 
     letter: Letter
     title: str
-    """What the replies call it."""
+    """Its name in the responses."""
     parse: Callable[[str], str]
-    """The value as it is kept; raises ValueError."""
+    """Normalises a value; raises ValueError."""
     default: str
     about: str
 
@@ -72,16 +72,16 @@ KINDS: dict[str, Kind] = {
 
 
 class Flag(Schema):
-    """A debug flag as it is now."""
+    """A debug flag."""
 
     name = schemas.text("s, f, v or d.")
-    title = schemas.text("What it is called in the replies.")
+    title = schemas.text("Its name in the responses.")
     value = schemas.text("The value in force.")
     default = schemas.text("The value at start.")
-    pod = schemas.text("The only pod that it holds for, NAMESPACE/NAME; empty for all.")
-    until = schemas.text("When it falls back to the value at start; empty for never.")
+    pod = schemas.text("The only pod for which it is in force, NAMESPACE/NAME; empty for all.")
+    until = schemas.text("When it returns to the value at start (RFC 3339); empty for never.")
     about = schemas.text("What it does.")
-    changed = schemas.number("The offset of the event that set it last; 0 if it was never set.")
+    changed = schemas.number("The offset of the event that set it last; 0 if there is none.")
 
 
 @blueprints.get(routes, "/flags", schemas.page_of(Flag), query=queries.Page)
@@ -94,10 +94,10 @@ def flags(query: pages.Query) -> pages.Body:
 
 
 def present(snapshot: snapshots.Snapshot, kind: Kind) -> pages.Body:
-    """One flag as it is in the snapshot: an expired one is back at its value from the start."""
+    """One flag in the snapshot; an expired one has its value at start."""
     given = services.current()
     default = given.flags.get(kind.letter, kind.default)
-    flag = showing.in_force(snapshot, kind.letter, now=times.rfc3339(given.wall()))
+    flag = debug_flags.in_force(snapshot, kind.letter, now=times.rfc3339(given.wall()))
     return {
         "name": kind.letter,
         "title": kind.title,

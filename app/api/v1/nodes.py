@@ -1,6 +1,6 @@
-"""Nodes: what they have, what is asked of them, and what is left.
+"""Nodes: what they offer, what their pods request, and what remains.
 
-``nodes/{name}`` keeps the field names of Koordinator's scheduler (koordinator-api.md 1.2) with
+``nodes/{name}`` keeps the field names of Koordinator's scheduler with
 quantities as text and pods without their specs.
 """
 
@@ -8,11 +8,12 @@ import heapq
 
 from marshmallow import Schema, fields
 
-from app.api import blueprints, errors, moments, pages, quantities, queries, schemas
+from app.api import errors
+from app.api.introspection import blueprints, moments, pages, quantities, queries, schemas
 from app.api.v1 import pods
 from app.domain import model, snapshots
 
-routes = blueprints.create("nodes", "/apis/v1", "Nodes as the scheduler knows them.")
+routes = blueprints.create("nodes", "/apis/v1", "Nodes as the scheduler sees them.")
 
 
 class Node(Schema):
@@ -20,23 +21,23 @@ class Node(Schema):
 
     name = schemas.text("Name.")
     labels = schemas.mapping("Labels.")
-    ready = schemas.truth("The condition Ready is true.")
-    unschedulable = schemas.truth("Cordoned.")
+    ready = schemas.truth("Whether the condition Ready is true.")
+    unschedulable = schemas.truth("Whether it is cordoned.")
     taints = fields.List(fields.Dict(), required=True, metadata={"description": "Taints."})
-    allocatable = schemas.mapping("What the node offers.")
-    requested = schemas.mapping("What its pods ask for, those in flight included.")
-    remaining = schemas.mapping("What is left.")
-    pods = schemas.number("Pods that hold something there.")
+    allocatable = schemas.mapping("Allocatable resources.")
+    requested = schemas.mapping("Requests of its pods, including those in flight.")
+    remaining = schemas.mapping("Allocatable minus requested.")
+    pods = schemas.number("Pods that hold resources there.")
 
 
 class NodeDetail(Schema):
     """One node, in Koordinator's fields."""
 
-    node = schemas.anything("The node: metadata, spec and status, as far as scheduling depends on them.")
+    node = schemas.anything("The fields of the node that scheduling depends on: metadata, spec and status.")
     pods = schemas.nested(pods.Pod, "Pods bound to or placed on the node; the first 1,000.", many=True)
-    requested = schemas.mapping("What its pods ask for, those in flight included.")
-    allocatable = schemas.mapping("What the node offers.")
-    remaining = schemas.mapping("What is left.")
+    requested = schemas.mapping("Requests of its pods, including those in flight.")
+    allocatable = schemas.mapping("Allocatable resources.")
+    remaining = schemas.mapping("Allocatable minus requested.")
     generation = schemas.number("The offset of the latest event about the node.")
 
 
@@ -56,7 +57,7 @@ def node(query: pages.Query, name: str) -> pages.Body:
     found = snapshot.nodes.get(name)
     if found is None:
         raise errors.missing("node", name)
-    residents = heapq.nsmallest(pages.MOST, snapshot.on(name), key=lambda pod: pod.key)
+    residents = heapq.nsmallest(pages.MAX_LIMIT, snapshot.on(name), key=lambda pod: pod.key)
     return {
         "node": _manifest(found),
         "pods": [pods.shown(snapshot, pod) for pod in residents],
@@ -90,7 +91,7 @@ def _amounts(snapshot: snapshots.Snapshot, node: model.Node) -> pages.Body:
 
 
 def _holding(snapshot: snapshots.Snapshot, name: model.NodeName) -> list[model.Pod]:
-    """A terminating pod holds its resources until it is gone, other than its place in a quota."""
+    """A terminating pod holds its resources until it is gone; it no longer counts in a quota."""
     return [pod for pod in snapshot.on(name) if not pod.finished]
 
 

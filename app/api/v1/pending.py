@@ -1,22 +1,22 @@
-"""The pods that wait: for how long, how often they were tried, why they wait, and what would end it."""
+"""Pending pods: their age and attempts, why they wait, and which changes would let them fit."""
 
 from collections.abc import Iterable, Iterator
 
 from marshmallow import Schema
 
-from app.api import blueprints, moments, pages, queries, schemas, services, times
+from app.api.introspection import blueprints, moments, pages, queries, schemas, services, times
 from app.api.v1 import decisions
 from app.domain import model, snapshots
-from app.store import records
-from app.verbs import explaining
+from app.store.decisions import records
+from app.verbs.explain import explanations
 
-routes = blueprints.create("pending", "/apis/v1", "Pods that wait for a place.")
+routes = blueprints.create("pending", "/apis/v1", "Pending pods.")
 _LOOKED_AT = 5000
-"""The newest decisions that attempts are counted in."""
+"""The newest decisions, among which attempts are counted."""
 
 
 class Pending(Schema):
-    """A pod that waits."""
+    """A pending pod."""
 
     namespace = schemas.text("Namespace.")
     name = schemas.text("Name.")
@@ -24,14 +24,14 @@ class Pending(Schema):
     priority = schemas.number("Priority.")
     scheduler = schemas.text("spec.schedulerName.")
     created = schemas.text("When it was created (RFC 3339).")
-    age = schemas.anything("Seconds since then, or null if that is not known.")
+    age = schemas.anything("Seconds since then; null if that is unknown.")
     attempts = schemas.number("Scheduling attempts among the newest 5,000 decisions.")
-    attemptsComplete = schemas.truth("False if older decisions are kept, which were not looked through.")
-    lastDecision = schemas.optional("The id of the latest one.")
+    attemptsComplete = schemas.truth("False if there are older decisions, which were not counted.")
+    lastDecision = schemas.optional("The id of the latest attempt.")
     reason = schemas.text("Why no node would be accepted now; empty if Topolog has no objection.")
-    message = schemas.text("Why kube-scheduler says that it could not be scheduled.")
-    change = schemas.texts("What would let it fit, the smallest change first; empty if it fits.")
-    explain = schemas.text("Where to ask for all of it.")
+    message = schemas.text("The reason that kube-scheduler gives in the condition PodScheduled.")
+    change = schemas.texts("Changes that would let it fit, the smallest first; empty if it fits.")
+    explain = schemas.text("The path that explains it.")
 
 
 @blueprints.get(routes, "/pending", schemas.page_of(Pending), query=queries.Page)
@@ -46,12 +46,12 @@ def pending(query: pages.Query) -> pages.Body:
     part = [pod for *_, uid in keys if (pod := snapshot.pod(uid)) is not None]
     attempts = _Attempts(snapshot, part)
     until = times.milliseconds(shown.as_of) / 1000 if shown.as_of else given.wall()
-    waits = explaining.Waits(snapshot, given.registry)
+    waits = explanations.Waits(snapshot, given.registry)
     return {"items": [_row(pod, waits.of(pod), attempts, until) for pod in part], "metadata": metadata}
 
 
 def _keys(snapshot: snapshots.Snapshot) -> Iterator[tuple[str, str, model.Uid]]:
-    """The waiting pods in the order of their age."""
+    """The sort keys of the pending pods, oldest first."""
     for uid in snapshot.waiting:
         pod = snapshot.pod(uid)
         if pod is not None:
@@ -59,18 +59,18 @@ def _keys(snapshot: snapshots.Snapshot) -> Iterator[tuple[str, str, model.Uid]]:
 
 
 class _Attempts:
-    """How often the pods of a page were tried, as far as the newest decisions show it."""
+    """The scheduling attempts of the pods of a page, among the newest decisions."""
 
     def __init__(self, snapshot: snapshots.Snapshot, page: Iterable[model.Pod]) -> None:
         self.last: dict[model.Uid, str] = {}
         """Pod -> the id of its latest attempt."""
         self.number = dict.fromkeys((pod.uid for pod in page), 0)
-        scan = decisions.Scan(records.Wanted(), most=_LOOKED_AT)
+        scan = decisions.Scan(records.DecisionQuery(), limit=_LOOKED_AT)
         for record in scan:
             uid = record.pod.uid
             if (
                 uid in self.number
-                and record.verb in explaining.ATTEMPTS
+                and record.verb in explanations.ATTEMPTS
                 and moments.upto(record.position, snapshot)
             ):
                 self.number[uid] += 1
@@ -78,7 +78,7 @@ class _Attempts:
         self.complete = scan.unfinished is None
 
 
-def _row(pod: model.Pod, wait: explaining.Waiting, attempts: _Attempts, until: float) -> pages.Body:
+def _row(pod: model.Pod, wait: explanations.Waiting, attempts: _Attempts, until: float) -> pages.Body:
     return {
         "namespace": pod.namespace,
         "name": pod.name,

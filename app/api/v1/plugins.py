@@ -1,7 +1,7 @@
-"""The plugins' own views, mounted below /apis/v1/plugins/NAME/ as they describe them.
+"""Mounts the views of plugins below /apis/v1/plugins/NAME/.
 
-A plugin knows no HTTP: it gives a path, a sentence, an example and a pure function of the snapshot.
-Everything else (moments, pages, the 404 rule, the document) is the same for all of them.
+A plugin describes a view as data: a path, a summary, an example and a pure function of the snapshot. Moments,
+pages, errors and the document are the same for all of them.
 """
 
 from collections.abc import Callable
@@ -9,29 +9,30 @@ from collections.abc import Callable
 import msgspec
 from marshmallow import Schema, fields
 
-from app.api import blueprints, errors, moments, pages, queries, schemas
+from app.api import errors
+from app.api.introspection import blueprints, moments, pages, queries, schemas
 from app.framework import capabilities, registry
 
 
 class PluginView(Schema):
-    """Whatever the plugin shows: see the example."""
+    """An object of the plugin: see the example."""
 
     class Meta:
-        """Fields are the plugin's."""
+        """The plugin defines the fields."""
 
         unknown = "include"
 
 
 class PluginList(Schema):
-    """A list of what the plugin shows: see the example."""
+    """A list of objects of the plugin: see the example."""
 
     items = fields.List(fields.Raw(), required=True)
     metadata = fields.Nested(schemas.ListMetadata, required=True)
 
 
 def blueprint(plugins: registry.Registry) -> blueprints.Blueprint:
-    """The routes of all plugins that show something."""
-    routes = blueprints.create("plugins", "/apis/v1/plugins", "What the plugins show of their state.")
+    """The routes of all plugins that have views."""
+    routes = blueprints.create("plugins", "/apis/v1/plugins", "Views of the plugins on their state.")
     for plugin in plugins.serves:
         for at, endpoint in enumerate(plugin.endpoints()):
             _mount(routes, plugin.name, endpoint, f"{plugin.name}-{at}")
@@ -63,7 +64,7 @@ def _view(endpoint: capabilities.Endpoint) -> Callable[..., object]:
         if answer is None:
             raise errors.missing(endpoint.path.partition("/")[0], "/".join(parameters.values()))
         if isinstance(answer, capabilities.Listed):
-            paged = query if "limit" in query else {**query, "limit": pages.MOST}
+            paged = query if "limit" in query else {**query, "limit": pages.MAX_LIMIT}
             keys, metadata = pages.cut(answer.keys, paged, shown)
             return {"items": [msgspec.to_builtins(answer.item(key)) for key in keys], "metadata": metadata}
         return msgspec.to_builtins(answer)

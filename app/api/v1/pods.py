@@ -1,27 +1,28 @@
-"""Pods: where they are, what they were promised, and which counts they are in.
+"""Pods: their nodes, placements and counts.
 
-Shown redacted: only what scheduling depends on is known here, so there is no env and no args to leak.
+Only fields that scheduling depends on are recorded, so that no environment variable or argument can leak.
 """
 
 from marshmallow import Schema
 
-from app.api import blueprints, errors, moments, pages, quantities, schemas, services
-from app.domain import counting, model, selecting, snapshots
+from app.api import errors
+from app.api.introspection import blueprints, moments, pages, quantities, schemas, services
+from app.domain import counters, model, selectors, snapshots
 
-routes = blueprints.create("pods", "/apis/v1", "Pods: where they are and why.")
+routes = blueprints.create("pods", "/apis/v1", "Pods and their nodes.")
 
 
 class Pod(Schema):
-    """A pod, redacted."""
+    """The fields of a pod that scheduling depends on."""
 
     namespace = schemas.text("Namespace.")
     name = schemas.text("Name.")
     uid = schemas.text("UID.")
     state = schemas.text("pending, gated, placed, bound, terminating or finished.")
-    node = schemas.text("Where it is bound or promised to be; empty if nowhere.")
+    node = schemas.text("The node that it is bound to or placed on; empty without one.")
     nominated = schemas.text("status.nominatedNodeName.")
     labels = schemas.mapping("Labels.")
-    requests = schemas.mapping("What it asks for.")
+    requests = schemas.mapping("Resource requests.")
     priority = schemas.number("Priority.")
     scheduler = schemas.text("spec.schedulerName.")
     owner = schemas.optional("KIND/NAME of its controller.")
@@ -29,29 +30,29 @@ class Pod(Schema):
 
 
 class Placement(Schema):
-    """A promise that the watch has not confirmed yet."""
+    """A placement that the watch has not confirmed yet."""
 
-    node = schemas.text("The promised node.")
-    at = schemas.text("When it was promised.")
+    node = schemas.text("The node.")
+    at = schemas.text("When it was placed (RFC 3339).")
 
 
 class PolicyOfPod(Schema):
     """A WorkloadPolicy that selects the pod."""
 
     policy = schemas.text("NAMESPACE/NAME.")
-    valid = schemas.truth("The policy can be followed.")
-    count = schemas.optional("The count that the pod adds one to, POLICY|DOMAIN; null if it is in none.")
+    valid = schemas.truth("Whether the policy is valid.")
+    count = schemas.optional("The count that the pod increments, POLICY|DOMAIN, or null.")
 
 
 class PodDetail(Pod):
-    """A pod, and what the scheduler knows about it."""
+    """A pod with its placement, policies and plugins."""
 
-    placement = schemas.nested(Placement, "The promise that is in flight, or null.", null=True)
+    placement = schemas.nested(Placement, "The in-flight placement, or null.", null=True)
     policies = schemas.nested(PolicyOfPod, "The policies that select it.", many=True)
-    plugins = schemas.texts("The plugins that have anything to do with it.")
-    message = schemas.text("Why kube-scheduler says that it could not be scheduled.")
+    plugins = schemas.texts("The plugins that it concerns.")
+    message = schemas.text("The reason that kube-scheduler gives in the condition PodScheduled.")
     generation = schemas.number("The offset of the latest event about the pod.")
-    explain = schemas.text("Where to ask why.")
+    explain = schemas.text("The path that explains it.")
 
 
 @blueprints.get(routes, "/pods/<namespace>/<name>", PodDetail)
@@ -74,7 +75,7 @@ def pod(query: pages.Query, namespace: str, name: str) -> pages.Body:
 
 
 def shown(snapshot: snapshots.Snapshot, pod: model.Pod) -> pages.Body:
-    """The pod as anybody may see it."""
+    """The pod as every role may see it."""
     owner = next((one for one in pod.owners if one.controller), None)
     return {
         "namespace": pod.namespace,
@@ -109,13 +110,13 @@ def _policies(snapshot: snapshots.Snapshot, pod: model.Pod) -> list[pages.Body]:
     selected = [
         policy
         for policy in snapshot.policies_of(pod.namespace)
-        if selecting.matches(policy.selector, pod.labels)
+        if selectors.matches(policy.selector, pod.labels)
     ]
     return [
         {
             "policy": policy.key,
             "valid": not policy.errors,
-            "count": next(iter(counting.contributions(pod, node, (policy,))), None),
+            "count": next(iter(counters.contributions(pod, node, (policy,))), None),
         }
         for policy in sorted(selected, key=lambda policy: policy.key)
     ]

@@ -1,24 +1,24 @@
-"""About this process: how far it is behind the log, how it is configured, and what can be asked of it."""
+"""This process: its lag behind the log, its settings, and its paths."""
 
 import flask
 from marshmallow import Schema, fields
 
-from app.api import blueprints, pages, queries, schemas, services
+from app.api.introspection import blueprints, pages, queries, schemas, services
 
 routes = blueprints.create("process", "/apis/v1", "The process that answers.")
 
 
 class Lag(Schema):
-    """How far this process is behind."""
+    """The lag of this process."""
 
     position = schemas.text("The position of its snapshot, INCARNATION/OFFSET.")
-    head = schemas.number("The last offset of the log that it heard of.")
+    head = schemas.number("The last offset of the log that it has seen.")
     behind = schemas.number("Events between the two.")
-    seconds = schemas.real("How long ago the snapshot was last known to be the head.")
+    seconds = schemas.real("Seconds since the snapshot was last known to be the head.")
     error = schemas.optional("Why it cannot follow, or null.")
-    decisionsDropped = schemas.number("Decision records that were given up since it started.")
+    decisionsDropped = schemas.number("Decision records dropped since it started.")
     listed = schemas.mapping("For each kind, the resourceVersion of its latest list.")
-    identity = schemas.text("Who asked, as the server sees it.")
+    identity = schemas.text("The identity of the caller.")
     version = schemas.text("The version of Topolog.")
 
 
@@ -46,7 +46,7 @@ class Settings(Schema):
     """The settings in force."""
 
     settings = schemas.anything("The settings, with secrets hidden.")
-    configuration = schemas.text("A short name for everything that decisions depend on.")
+    configuration = schemas.text("A digest of everything that decisions depend on.")
     plugins = schemas.texts("The plugins, in order.")
     weights = schemas.counts("Weights other than 1.")
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from marshmallow import Schema, fields
 
-from app.api import blueprints, pages, queries, schemas
-from app.domain import model, snapshots, verdicts
+from app.api.introspection import blueprints, pages, queries, schemas
+from app.domain import model, node_sets, snapshots
 
 routes = blueprints.create("topology", "/apis/v1", "The domains that nodes form, with counts.")
 USUAL = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.kubernetes.io/rack")
@@ -26,7 +26,7 @@ class Domain(Schema):
     value = schemas.text("Label value.")
     nodes = schemas.number("Nodes.")
     ready = schemas.number("Nodes that are ready and not cordoned.")
-    pods = schemas.number("Pods bound or promised there that are not finished.")
+    pods = schemas.number("Pods bound to or placed on these nodes that are not finished.")
     counts = schemas.nested(DomainCount, "Counts of the policies over this key.", many=True)
     domains = fields.List(
         fields.Nested(lambda: Domain()),
@@ -39,8 +39,8 @@ class Domain(Schema):
 def topology(query: pages.Query) -> pages.Body:
     """The widest domains by key and value, each with those inside it.
 
-    Without ``levels``: region, zone and rack as far as nodes carry them, and the key of each policy.
-    ``limit`` counts the domains of all levels; a page begins with the domains around its first one again.
+    Without ``levels``: region, zone and rack if nodes have these labels, and the key of each policy.
+    ``limit`` counts the domains of all levels; each page repeats the domains around its first one.
     """
     shown = pages.moment(query)
     tree = _Tree(shown.snapshot, query.get("levels"))
@@ -53,7 +53,7 @@ Path = tuple[str, ...]
 
 
 class _Tree:
-    """The domains of one snapshot, walked from the widest to those inside it; never held as a whole."""
+    """The domains of one snapshot, computed from the widest to the narrowest and never held as a whole."""
 
     def __init__(self, snapshot: snapshots.Snapshot, levels: str | None) -> None:
         self._snapshot = snapshot
@@ -68,7 +68,7 @@ class _Tree:
         for number, trail in enumerate(self._trails):
             yield from self._inside((f"{number:06}",), trail, self._snapshot.topology.everywhere)
 
-    def _inside(self, path: Path, trail: Sequence[str], nodes: verdicts.Names) -> Iterator[Path]:
+    def _inside(self, path: Path, trail: Sequence[str], nodes: node_sets.Names) -> Iterator[Path]:
         if not trail:
             return
         key, *inner = trail
@@ -78,7 +78,7 @@ class _Tree:
             if inner:
                 yield from self._inside((*path, value), inner, self._common(nodes, key, value))
 
-    def _common(self, nodes: verdicts.Names, key: str, value: str) -> verdicts.Names:
+    def _common(self, nodes: node_sets.Names, key: str, value: str) -> node_sets.Names:
         domain = self._snapshot.topology[key][value]
         return domain if domain <= nodes else domain & nodes
 
@@ -96,7 +96,8 @@ class _Tree:
 
     def _domain(self, path: Path, domains: list[pages.Body]) -> pages.Body:
         keys = self._trails[int(path[0])][: len(path) - 1]
-        snapshot, nodes = self._snapshot, self._snapshot.topology.everywhere
+        snapshot = self._snapshot
+        nodes: node_sets.Names = snapshot.topology.everywhere
         for key, value in zip(keys, path[1:], strict=True):
             nodes = self._common(nodes, key, value)
         key, value = keys[-1], path[-1]

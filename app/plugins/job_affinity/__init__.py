@@ -1,1 +1,1 @@
-"""The pods of a job belong together."""
+"""Prefers nodes that are near other pods of the same job."""

@@ -1,4 +1,4 @@
-"""JobAffinity (seed 000): pods of one job like the nodes where the job already is."""
+"""The JobAffinity plugin: prefers nodes that already run pods of the same job."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,20 +10,22 @@ from app.plugins.job_affinity import logic, serving
 
 @dataclass(frozen=True, slots=True)
 class JobAffinity:
-    """Scores nodes that hold a pod of the same group; refuses none; see README.md."""
+    """Scores nodes by their distance to pods of the same group and refuses no node; see README.md."""
 
     name: ClassVar[str] = "JobAffinity"
     label: str = "rl-job-group"
-    """Pod label whose value is the group; an empty value is no group."""
+    """Pod label whose value is the group; a pod with an empty value belongs to no group."""
     all_namespaces: bool = False
-    """Pods of the same group name in other namespaces are siblings too."""
+    """Whether pods of the same group name in other namespaces are siblings too."""
     grades: logic.Grades = ()
-    """Nearness beyond the node: node label key and score 1..9, such as topology.kubernetes.io/zone and 3."""
+    """Scores beyond the node: node label key and score 1..9, such as topology.kubernetes.io/zone and 3."""
 
     def __post_init__(self) -> None:
         for key, grade in self.grades:
             if not key or not 0 < grade < logic.FULL:
-                raise ValueError(f"grade {key!r}: {grade}; a node label key and a score of 1 to 9 are needed")
+                raise ValueError(
+                    f"invalid grade {key!r}: {grade}; expected a node label key and a score of 1 to 9"
+                )
 
     def interested(self, pod: model.Pod) -> bool:
         return bool(pod.labels.get(self.label))

@@ -1,4 +1,4 @@
-"""The groups as they stand: who belongs to them, and where they are."""
+"""Views of the groups: their pods and nodes."""
 
 import heapq
 from collections import Counter
@@ -9,11 +9,11 @@ from app.framework import capabilities
 
 Parameters = Mapping[str, str]
 SHOWN = 1000
-"""Pods and nodes of a group that are named; ``size`` and the numbers beside it count all of them."""
+"""Pods and nodes that a view of a group names at most; ``size`` and the other counts include all of them."""
 
 
 def groups(label: str) -> Callable[[snapshots.Snapshot, Parameters], capabilities.Listed]:
-    """Every group of every namespace in one line."""
+    """The groups of all namespaces, one summary each."""
 
     def handle(snapshot: snapshots.Snapshot, _: Parameters) -> capabilities.Listed:
         keys = ((space, value) for space, key, value in snapshot.labelled if key == label and value)
@@ -23,7 +23,7 @@ def groups(label: str) -> Callable[[snapshots.Snapshot, Parameters], capabilitie
 
 
 def group(label: str) -> Callable[[snapshots.Snapshot, Parameters], dict[str, object] | None]:
-    """One group with its pods; None if no pod belongs to it."""
+    """One group with its pods; None if it has no pod."""
 
     def handle(snapshot: snapshots.Snapshot, parameters: Parameters) -> dict[str, object] | None:
         namespace, name = parameters["namespace"], parameters["name"]

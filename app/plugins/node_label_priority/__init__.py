@@ -1,1 +1,1 @@
-"""Nodes say by a label whether they take part, and how much they are liked."""
+"""Filters and scores nodes by the value of one node label."""

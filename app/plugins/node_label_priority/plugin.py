@@ -1,20 +1,21 @@
-"""NodeLabelPriority (seed 001): only nodes with a label, those with a higher value first."""
+"""The NodeLabelPriority plugin: only nodes with a label, those with a higher value first."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from app.domain import model, verdicts
-from app.framework import capabilities, cycles
+from app.framework import advising, capabilities, cycles
 from app.plugins.node_label_priority import logic, serving
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLabelPriority:
-    """Nodes without the label are refused, the others score the label's value; see README.md."""
+    """Refuses nodes without the label and scores the others by its value; see README.md."""
 
     name: ClassVar[str] = "NodeLabelPriority"
     scheduler_names: tuple[str, ...] = ("i-scheduler-extender",)
-    """Only pods of these schedulers (spec.schedulerName) are touched."""
+    """The plugin concerns only pods of these schedulers (spec.schedulerName)."""
     label: str = "priority.lixueduan.com"
     """Node label key."""
 
@@ -24,6 +25,9 @@ class NodeLabelPriority:
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
         return logic.refusal(cycle, self.label)
 
+    def hypotheses(self, cycle: cycles.Cycle, refusal: verdicts.Refusal) -> Iterable[advising.Hypothesis]:
+        return (logic.labelled(cycle, refusal, self.label),)
+
     def pod_class(self, pod: model.Pod) -> bool:
         return self.interested(pod)
 
@@ -32,4 +36,8 @@ class NodeLabelPriority:
 
     def endpoints(self) -> tuple[capabilities.Endpoint, ...]:
         view = serving.nodes(self.label)
-        return (capabilities.Endpoint("nodes", "All nodes by their label", view, serving.EXAMPLE),)
+        return (
+            capabilities.Endpoint(
+                "nodes", "All nodes with their label value and score", view, serving.EXAMPLE
+            ),
+        )

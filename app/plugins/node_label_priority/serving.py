@@ -1,4 +1,4 @@
-"""The nodes as the label puts them."""
+"""View of all nodes with their label value and score."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,7 +10,7 @@ Handle = Callable[[snapshots.Snapshot, Mapping[str, str]], capabilities.Listed]
 
 
 def nodes(label: str) -> Handle:
-    """Every node with its label value and score; a node without the label takes no pods."""
+    """Every node with its label value and score; nodes without the label are not eligible."""
 
     def handle(snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> capabilities.Listed:
         def item(name: model.NodeName) -> dict[str, object]:
@@ -19,7 +19,7 @@ def nodes(label: str) -> Handle:
                 "name": name,
                 "eligible": value is not None,
                 "value": value,
-                "score": 0 if value is None else logic.worth(value),
+                "score": 0 if value is None else logic.score_of(value),
             }
 
         return capabilities.Listed(snapshot.nodes, item)

@@ -1,1 +1,1 @@
-"""How many pods of a workload each value of a node label gets (kosmos.io/v1alpha1 WorkloadPolicy)."""
+"""Limits or prefers numbers of pods per value of a node label (kosmos.io/v1alpha1 WorkloadPolicy)."""

@@ -1,34 +1,34 @@
-"""What a workload policy says about nodes: the arithmetic of quotas over whole domains.
+"""Evaluates a workload policy: quotas, refusals and scores, over whole domains.
 
-Sets of nodes, never single ones: the cost follows the domains that the policy lists and the number
-of candidates, not the pods. Sentences depend on the policy, its counts and the pod only, never on
-the candidates, because kube-scheduler wakes a pod whenever its text changes (architecture 7).
+It works on sets of nodes, so that the cost depends on the number of domains and candidates, not of pods.
+Reasons depend on the policy, its counts and the pod only, never on the candidates, because kube-scheduler
+retries a pod at once whenever the text of its condition changes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
+from typing import TypeVar
 
-import immutables
 import msgspec
 
-from app.domain import counting, lasting, model, selecting, snapshots, topology, verdicts
-from app.framework import cycles, deferring
+from app.domain import model, node_sets, selectors, snapshots, topology, verdicts
+from app.framework import cycles, lazy
 
 LABEL = "workload-policy/kosmos.io"
-"""Pod label whose value names the policy in the pod's namespace: Kosmos' code and its test Deployment."""
+"""Pod label that names the policy in the pod's namespace, as in Kosmos' code."""
 ALIAS = "workload-policy.kosmos.io"
-"""The spelling in Kosmos' prose; ``LABEL`` wins if a pod carries both (WP-18)."""
+"""Alias from Kosmos' documentation; ``LABEL`` wins if a pod carries both (WP-18)."""
 
-REMEMBERED = 256
-"""Policies, and states of policies, whose arithmetic is kept."""
-NAMED = 4
-"""So many domains are spelled out in a sentence: it is sent once for each refused node, and the pod's
-condition is never cut (C18)."""
+MAX_NAMED = 4
+"""Domains that a reason names at most: it is sent once per refused node, and the message of a pod's condition
+is never shortened."""
+
+T = TypeVar("T")
 
 
 class Quota(msgspec.Struct, frozen=True, gc=False):
-    """One listed domain: how many pods it is to get, and how many it has."""
+    """One listed domain: the desired and the current number of pods."""
 
     domain: str
     desired: int
@@ -36,47 +36,47 @@ class Quota(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def reached(self) -> bool:
-        """The domain has all it is to get; with ``desired`` 0 from the start."""
+        """Whether the quota is used up; always true if ``desired`` is 0."""
         return self.count >= self.desired
 
     @property
     def free(self) -> int:
-        """Places left."""
+        """Free places."""
         return max(0, self.desired - self.count)
 
     def percent(self, method: str) -> int:
-        """Seed 003's formula in whole numbers, 0 once reached (WP-17)."""
+        """Fill: the used, Balance: the free share of the quota in whole percent; 0 once reached (WP-17)."""
         if self.reached:
             return 0
         return 100 * (self.count if method == "Fill" else self.desired - self.count) // self.desired
 
     def score(self, method: str, top: int) -> int:
-        """The percentage on the wire's scale; an unreached domain always beats a reached one (B14b)."""
+        """The percentage on a scale of 0 to ``top``; at least 1 while the quota is not reached."""
         return 0 if self.reached else max(1, (self.percent(method) * top + 50) // 100)
 
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why the pod's policy cannot be followed at all."""
+    """Why the policy that a pod names cannot be applied."""
 
     reason: str
     ignorable: bool = True
-    """There is no policy to follow: what happens then is a setting."""
+    """Whether ``missing_policy: ignore`` applies: the policy is missing or invalid."""
 
 
 def named(pod: model.Pod) -> str | None:
-    """The name of the policy that the pod asks for; None if it asks for none."""
+    """The name of the policy in the pod's label; None without a label."""
     label = pod.labels.get(LABEL)
     return pod.labels.get(ALIAS) if label is None else label
 
 
 def concerned(pod: model.Pod) -> bool:
-    """Whether quotas apply to the pod: it names a policy and belongs to no DaemonSet."""
+    """Whether the pod names a policy and does not belong to a DaemonSet."""
     return named(pod) is not None and not _of_daemon_set(pod)
 
 
 def pod_class(pod: model.Pod) -> tuple[object, ...]:
-    """What quotas depend on of a pod, beside its namespace and the labels that selectors mention."""
+    """The properties of a pod on which refusals depend, besides namespace and labels in selectors."""
     return pod.labels.get(LABEL), pod.labels.get(ALIAS), _of_daemon_set(pod)
 
 
@@ -85,67 +85,86 @@ def _of_daemon_set(pod: model.Pod) -> bool:
 
 
 def followed(snapshot: snapshots.Snapshot, pod: model.Pod) -> model.WorkloadPolicy | Objection:
-    """The policy that the pod is placed by, or why there is none (policies-and-scenarios 2.4)."""
+    """The policy that the pod names, or why it cannot be applied."""
     name = named(pod) or ""
     policy = snapshot.policies.get(f"{pod.namespace}/{name}")
-    says = f"workload policy {pod.namespace}/{name}:"
+    prefix = f"workload policy {pod.namespace}/{name}:"
     if not name:
-        return Objection(f"{says} not found (the pod's label is empty)")
+        return Objection(f"{prefix} not found (the pod's label is empty)")
     if policy is None:
-        return Objection(f"{says} not found")
+        return Objection(f"{prefix} not found")
     if policy.errors:
-        return Objection(f"{says} invalid: {'; '.join(policy.errors[:3])}")
-    if not selecting.matches(policy.selector, pod.labels):
-        return Objection(f"{says} pod labels do not match its labelSelector", ignorable=False)
+        return Objection(f"{prefix} invalid: {'; '.join(policy.errors[:3])}")
+    if not selectors.matches(policy.selector, pod.labels):
+        return Objection(f"{prefix} pod labels do not match its labelSelector", ignorable=False)
     return policy
 
 
-Counts = immutables.Map[counting.CountKey, int]
-_latest: dict[model.NamespacedName, tuple[model.WorkloadPolicy, Counts, tuple[Quota, ...]]] = {}
-
-
 def quotas(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> tuple[Quota, ...]:
-    """The listed domains in the policy's order; the same tuple while neither policy nor counts change."""
-    known = _latest.get(policy.key)
-    if known is not None and known[0] is policy and known[1] is snapshot.counts:
-        return known[2]
-    listed = tuple(Quota(a.name, a.replicas, snapshot.count(policy, a.name)) for a in policy.allocations)
-    if len(_latest) >= REMEMBERED:
-        _latest.clear()
-    _latest[policy.key] = policy, snapshot.counts, listed
-    return listed
+    """The listed domains in the policy's order; the same tuple until a policy or a count changes."""
+    return _of_state(snapshot, policy, "quotas", _quotas)
+
+
+def _quotas(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> tuple[Quota, ...]:
+    return tuple(Quota(a.name, a.replicas, snapshot.count(policy, a.name)) for a in policy.allocations)
+
+
+def _of_state(
+    snapshot: snapshots.Snapshot,
+    policy: model.WorkloadPolicy,
+    what: Hashable,
+    compute: Callable[[snapshots.Snapshot, model.WorkloadPolicy], T],
+) -> T:
+    """The result of ``compute`` for a policy and its counts, computed once per state (Snapshot.derived).
+
+    ``what`` identifies the computation. For a policy that is not the snapshot's own, nothing is kept.
+    """
+    key = __name__, what, policy.key
+    known, value = snapshot.derived(key, lambda: (policy, compute(snapshot, policy)))
+    return value if known is policy else compute(snapshot, policy)
 
 
 def free(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> int:
-    """Places left in all listed domains together."""
+    """Free places in all listed domains."""
     return sum(quota.free for quota in quotas(snapshot, policy))
 
 
 def limits(policy: model.WorkloadPolicy) -> bool:
-    """Whether the policy ever refuses a node; a Preferred one only prefers (architecture 17)."""
+    """Whether the policy can refuse a node; a Preferred policy does so only with strict domains."""
     return policy.required or policy.strict_domains
 
 
 def refusal(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> verdicts.Refusal | None:
-    """The candidates that the policy keeps the pod from; which is one that limits."""
-    listed = quotas(cycle.snapshot, policy)
+    """The candidates that a limiting policy refuses to the pod; None if it refuses none of them."""
     column = cycle.snapshot.topology[policy.topology_key]
-    open_to = tuple(q.domain for q in listed if not (policy.required and q.reached))
-    refused = lasting.minus(cycle.candidates, within(column, open_to, cycle.candidates))
+    open_to = _of_state(cycle.snapshot, policy, "open", _open)
+    refused = node_sets.minus(cycle.candidates, within(column, open_to, cycle.candidates))
     if not refused:
         return None
+    listed = quotas(cycle.snapshot, policy)
     details = partial(explained, column, policy.topology_key, listed, refused)
-    return verdicts.Refusal(sentence(policy, listed), refused, deferring.Details(details))
+    return verdicts.Refusal(sentence(cycle.snapshot, policy), refused, lazy.Details(details))
 
 
-def sentence(policy: model.WorkloadPolicy, listed: Iterable[Quota]) -> str:
-    """Why the policy keeps the pod from nodes."""
+def _open(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> tuple[str, ...]:
+    """The listed domains that admit another pod."""
+    listed = quotas(snapshot, policy)
+    return tuple(quota.domain for quota in listed if not (policy.required and quota.reached))
+
+
+def sentence(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> str:
+    """Why the policy refuses nodes: the same for every node and every set of candidates."""
+    return _of_state(snapshot, policy, "sentence", _sentence)
+
+
+def _sentence(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> str:
+    listed = quotas(snapshot, policy)
     if not policy.required:
         names = shortened([quota.domain for quota in listed])
         return f"workload policy {policy.key}: only nodes with {policy.topology_key} in ({names})"
-    # With places left somewhere "no room" alone would be read as a mistake of ours.
+    # While another domain has free places, "no capacity" alone would look like an error.
     where = "" if all(quota.reached for quota in listed) else " on these nodes"
-    return f"workload policy {policy.key}: no room{where} ({spelled(listed)})"
+    return f"workload policy {policy.key}: no capacity{where} ({spelled(listed)})"
 
 
 def spelled(listed: Iterable[Quota]) -> str:
@@ -154,74 +173,75 @@ def spelled(listed: Iterable[Quota]) -> str:
 
 
 def shortened(parts: list[str]) -> str:
-    """The parts in one line, the last of many only counted."""
-    more = f" and {len(parts) - NAMED} more" if len(parts) > NAMED else ""
-    return ", ".join(parts[:NAMED]) + more
+    """The first parts in one line, and the number of the others."""
+    more = f" and {len(parts) - MAX_NAMED} more" if len(parts) > MAX_NAMED else ""
+    return ", ".join(parts[:MAX_NAMED]) + more
 
 
 def explained(
-    column: topology.Column, key: str, listed: Iterable[Quota], nodes: verdicts.Names
-) -> Mapping[str, verdicts.Names]:
-    """What keeps the pod from each of the nodes."""
-    groups: dict[str, verdicts.Names] = {}
+    column: topology.Column, key: str, listed: Iterable[Quota], nodes: node_sets.Names
+) -> Mapping[str, node_sets.Names]:
+    """Detail -> refused nodes: the count of their domain, or that they are in no listed domain."""
+    groups: dict[str, node_sets.Names] = {}
     rest = set(nodes)
     domains = {quota.domain: f"{quota.domain}: {quota.count}/{quota.desired}" for quota in listed}
     for domain in (*domains, *sorted(value for value in column if value not in domains)):
-        within = column[domain] & rest
-        if within:
-            groups[domains.get(domain, f"domain {domain} is not listed")] = within
-            rest -= within
+        inside = column[domain] & rest
+        if inside:
+            groups[domains.get(domain, f"domain {domain} is not listed")] = inside
+            rest -= inside
     if rest:
         groups[f"no label {key}"] = frozenset(rest)
     return groups
 
 
 def rating(cycle: cycles.Cycle) -> verdicts.Rating:
-    """The candidates in domains that are not reached, by what is left there."""
+    """The candidates in domains below their quota, by the score of the domain."""
     policy = followed(cycle.snapshot, cycle.pod)
     if isinstance(policy, Objection):
         return verdicts.Rating({})
     column, candidates = cycle.snapshot.topology[policy.topology_key], cycle.candidates
     listed = quotas(cycle.snapshot, policy)
     groups = {
-        score: lasting.common(within(column, domains, candidates), candidates)
-        for score, domains in graded(listed, policy.method, cycle.score_max)
+        score: node_sets.common(within(column, domains, candidates), candidates)
+        for score, domains in graded(cycle.snapshot, policy, cycle.score_max)
     }
-    told = partial(described, policy.method, column, listed, candidates)
-    return verdicts.Rating(groups, deferring.Details(told))
+    details = partial(described, policy.method, column, listed, candidates)
+    return verdicts.Rating(groups, lazy.Details(details))
 
 
-@lru_cache(maxsize=REMEMBERED)
-def graded(listed: tuple[Quota, ...], method: str, top: int) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """The domains that are not reached, by their score."""
+def graded(
+    snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy, top: int
+) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """The domains below their quota, in groups of equal score; ``top`` is the largest score."""
+    return _of_state(snapshot, policy, ("graded", top), partial(_graded, top=top))
+
+
+def _graded(
+    snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy, *, top: int
+) -> tuple[tuple[int, tuple[str, ...]], ...]:
     scored: dict[int, list[str]] = {}
-    for quota in listed:
+    for quota in quotas(snapshot, policy):
         if not quota.reached:
-            scored.setdefault(quota.score(method, top), []).append(quota.domain)
+            scored.setdefault(quota.score(policy.method, top), []).append(quota.domain)
     return tuple((score, tuple(domains)) for score, domains in scored.items())
 
 
-def within(column: topology.Column, domains: tuple[str, ...], candidates: verdicts.Names) -> verdicts.Names:
-    """At least those of the candidates that are in one of the domains.
+def within(column: topology.Column, domains: tuple[str, ...], candidates: node_sets.Names) -> node_sets.Names:
+    """A set that holds all candidates in one of the domains; it may hold other nodes of these domains.
 
-    The union is remembered for the candidates of attempts only: explanations and hypotheses would displace
-    it by others that nobody needs again, each of which may be as large as the cluster has nodes.
+    The union of whole domains is kept by the column, and only for the candidates of scheduling attempts:
+    the unions of explanations and hypotheses are not needed again and would displace it.
     """
-    if isinstance(candidates, lasting.Lasting | lasting.Among):
-        return united(column, domains)
+    if isinstance(candidates, node_sets.InternedNodes | node_sets.Subset):
+        return column.union(domains)
     return frozenset().union(*(column[domain] & candidates for domain in domains))
 
 
-@lru_cache(maxsize=REMEMBERED)
-def united(column: topology.Column, domains: tuple[str, ...]) -> verdicts.Names:
-    """The nodes of several domains. Remembered: it changes with a label or when a domain fills up only."""
-    return lasting.Lasting(frozenset().union(*(column[domain] for domain in domains)))
-
-
 def described(
-    method: str, column: topology.Column, listed: Iterable[Quota], candidates: verdicts.Names
-) -> Mapping[str, verdicts.Names]:
-    """Where the scores come from."""
+    method: str, column: topology.Column, listed: Iterable[Quota], candidates: node_sets.Names
+) -> Mapping[str, node_sets.Names]:
+    """Detail -> candidates: the count and percentage of their domain."""
     return {
         f"{q.domain}: {q.count}/{q.desired}, {q.percent(method)} percent": nodes
         for q in listed

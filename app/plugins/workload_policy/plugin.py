@@ -1,4 +1,4 @@
-"""WorkloadPolicy (seed 003): so many pods of a workload for each value of a node label."""
+"""The WorkloadPolicy plugin: quotas of pods of a workload per value of a node label."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,53 +6,54 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from app.domain import events, model, snapshots, verdicts
+from app.domain import events, model, node_sets, snapshots, verdicts
 from app.framework import capabilities, cycles
-from app.plugins.workload_policy import announcing, limiting, logic, ranking, serving
+from app.plugins.workload_policy import advice, limits, logic, ranking, serving, waking
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPolicy:
-    """Keeps Required quotas, prefers Preferred ones; see README.md for why and how."""
+    """Enforces Required quotas and prefers nodes by Preferred ones; see README.md."""
 
     name: ClassVar[str] = "WorkloadPolicy"
-    missing_policy: limiting.Missing = "reject"
-    """What becomes of a pod whose policy is absent or invalid: nowhere to go, or no quotas to keep."""
-    enforce: limiting.Enforce = "named"
-    """Whom a Required policy limits: the pods that name it, or every pod that its selector selects."""
-    announced_most: Annotated[int, msgspec.Meta(ge=1)] = 1000
-    """So many pending pods are woken at once where there is no quota to tell how many."""
+    missing_policy: limits.Missing = "reject"
+    """Whether a pod whose policy is missing or invalid is refused everywhere, or placed without quotas."""
+    enforce: limits.Enforce = "named"
+    """Which pods a Required policy limits: those that name it, or all that its selector selects."""
+    max_woken: Annotated[int, msgspec.Meta(ge=1)] = 1000
+    """Upper limit of pending pods woken at once, also where no quota limits their number."""
 
     def interested(self, pod: model.Pod) -> bool:
         return logic.concerned(pod) or self.enforce == "selected"
 
     def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
-        return logic.concerned(pod) or bool(limiting.required(snapshot, pod, self))
+        return logic.concerned(pod) or bool(limits.required(snapshot, pod, self))
 
     def indexed(self) -> tuple[str, ...]:
         return logic.LABEL, logic.ALIAS
 
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
-        return limiting.refusal(cycle, self)
+        return limits.refusal(cycle, self)
 
     pod_class = staticmethod(logic.pod_class)
+    hypotheses = staticmethod(advice.hypotheses)
 
     def soft(self, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
-        return limiting.soft(last_known, pod, self)
+        return limits.soft(last_known, pod, self)
 
     def score(self, cycle: cycles.Cycle) -> verdicts.Rating:
-        return logic.rating(cycle) if limiting.prefers(cycle.pod, self) else verdicts.Rating({})
+        return logic.rating(cycle) if limits.prefers(cycle.pod, self) else verdicts.Rating({})
 
-    def rank(self, cycle: cycles.Cycle, nodes: verdicts.Names) -> Mapping[model.NodeName, int]:
-        return ranking.ranks(cycle, nodes) if limiting.prefers(cycle.pod, self) else {}
+    def rank(self, cycle: cycles.Cycle, nodes: node_sets.Names) -> Mapping[model.NodeName, int]:
+        return ranking.ranks(cycle, nodes) if limits.prefers(cycle.pod, self) else {}
 
     def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Claim:
-        return limiting.claim(cycle, node, self)
+        return limits.claim(cycle, node, self)
 
     def announce(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
-    ) -> capabilities.Room | None:
-        return announcing.room(before, after, event, rules=self, most=self.announced_most)
+    ) -> capabilities.FreedCapacity | None:
+        return waking.freed_capacity(before, after, event, rules=self, limit=self.max_woken)
 
     def endpoints(self) -> tuple[capabilities.Endpoint, ...]:
         return serving.ENDPOINTS

@@ -1,20 +1,20 @@
-"""Which of equally scored nodes comes first: what the coarse scale hides, then the method inside a domain.
+"""Ranks nodes of equal score: by the exact ratio of their domain, then by the method inside the domain.
 
-Decides only where a single node is asked for (filter_onlyone); never alters the order of scores.
+Used only where a single node is requested (filter_onlyone); the order of scores never changes.
 """
 
 from collections.abc import Mapping
 from fractions import Fraction
 
-from app.domain import model, selecting, snapshots, verdicts
+from app.domain import model, node_sets, pod_index, selectors, snapshots
 from app.framework import cycles
 from app.plugins.workload_policy import logic
 
 STEP = 1 << 20
-"""More than any node has pods: the place of a domain comes before what its nodes hold."""
+"""More than the pods of any node, so that the rank of the domain prevails over the pods of the node."""
 
 
-def ranks(cycle: cycles.Cycle, nodes: verdicts.Names) -> Mapping[model.NodeName, int]:
+def ranks(cycle: cycles.Cycle, nodes: node_sets.Names) -> Mapping[model.NodeName, int]:
     """Rank of each node, lower is better."""
     policy = logic.followed(cycle.snapshot, cycle.pod)
     if isinstance(policy, logic.Objection):
@@ -36,7 +36,7 @@ _UNLISTED = (2, Fraction(0))
 
 
 def _place(quota: logic.Quota, method: str) -> tuple[int, Fraction]:
-    """Unreached domains by the formula, reached ones by their ratio, then unlisted, then unwanted ones."""
+    """Sort key: domains below their quota, domains at it, unlisted domains, domains with quota 0."""
     if not quota.desired:
         return 3, Fraction(quota.count)
     ratio = Fraction(quota.count, quota.desired)
@@ -46,18 +46,18 @@ def _place(quota: logic.Quota, method: str) -> tuple[int, Fraction]:
 
 
 def _held(
-    snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy, nodes: verdicts.Names
+    snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy, nodes: node_sets.Names
 ) -> dict[model.NodeName, int]:
-    """How many pods the policy counts on each of the nodes that have any."""
+    """Node -> number of pods that the policy counts there, for nodes with such pods."""
     held: dict[model.NodeName, int] = {}
-    namespace = snapshot.namespaces.get(policy.namespace, snapshots.NO_PODS)
-    on_nodes = (uid for node in nodes for uid in snapshot.residents.get(node, snapshots.NO_PODS))
-    # The shorter walk: a node rarely holds more than some dozen pods.
+    namespace = snapshot.namespaces.get(policy.namespace, pod_index.NO_PODS)
+    on_nodes = (uid for node in nodes for uid in snapshot.residents.get(node, pod_index.NO_PODS))
+    # Iterate over the smaller set: a node rarely holds more than a few dozen pods.
     for uid in namespace if len(namespace) <= 16 * len(nodes) else on_nodes:
         pod = snapshot.pod(uid)
         if pod is None or not pod.counted or pod.namespace != policy.namespace:
             continue
         node = snapshot.node_of(uid)
-        if node in nodes and selecting.matches(policy.selector, pod.labels):
+        if node in nodes and selectors.matches(policy.selector, pod.labels):
             held[node] = held.get(node, 0) + 1
     return held

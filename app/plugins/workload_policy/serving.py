@@ -1,24 +1,24 @@
-"""The policies as operators see them: what each domain is to get, has, and is about to get."""
+"""Views of the policies: for each domain the desired, placed and in-flight number of pods."""
 
 import heapq
 from collections import Counter
 from collections.abc import Mapping
 
-from app.domain import counting, model, snapshots
+from app.domain import counters, model, snapshots
 from app.framework import capabilities
-from app.plugins.workload_policy import announcing, cautions, logic, outsiders
+from app.plugins.workload_policy import logic, policy_warnings, unnamed_pods, waking
 
 UNLISTED = 1000
-"""Domains shown that a policy does not list: where each node is one, there may be as many as nodes."""
+"""Unlisted domains that a view shows at most: there may be as many domains as nodes."""
 
 
 def policies(snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> capabilities.Listed:
-    """Every policy in one line."""
+    """The policies, one summary each."""
     return capabilities.Listed(snapshot.policies, lambda key: _summary(snapshot, snapshot.policies[key]))
 
 
 def policy(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> dict[str, object] | None:
-    """One policy with its domains and what is odd about it; None if there is none."""
+    """One policy with its domains and warnings; None if it does not exist."""
     found = _found(snapshot, parameters)
     if found is None:
         return None
@@ -30,13 +30,13 @@ def policy(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> dict[
         "labelSelector": _selector(found.selector),
         "domains": _domains(snapshot, found),
         "unlisted": _unlisted(snapshot, found),
-        **outsiders.view(snapshot, found),
-        "warnings": cautions.warnings(snapshot, found),
+        **unnamed_pods.view(snapshot, found),
+        "warnings": policy_warnings.warnings(snapshot, found),
     }
 
 
 def quotas(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> capabilities.Listed | None:
-    """The domains of one policy alone; None if there is no such policy."""
+    """The domains of one policy; None if it does not exist."""
     found = _found(snapshot, parameters)
     if found is None:
         return None
@@ -60,7 +60,7 @@ def _summary(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> dict
         "allocationMethod": policy.method,
         "desired": sum(quota.desired for quota in listed),
         "count": sum(quota.count for quota in listed),
-        "waiting": sum(1 for _ in announcing.asking(snapshot, policy.namespace, policy.name)),
+        "waiting": sum(1 for _ in waking.naming(snapshot, policy.namespace, policy.name)),
     }
 
 
@@ -73,9 +73,9 @@ def _domain(
     snapshot: snapshots.Snapshot,
     policy: model.WorkloadPolicy,
     quota: logic.Quota,
-    in_flight: Counter[counting.CountKey],
+    in_flight: Counter[counters.CountKey],
 ) -> dict[str, object]:
-    flying = in_flight[counting.key(policy, quota.domain)]
+    flying = in_flight[counters.key(policy, quota.domain)]
     return {
         "domain": quota.domain,
         "desired": quota.desired,
@@ -87,18 +87,18 @@ def _domain(
     }
 
 
-def _in_flight(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Counter[counting.CountKey]:
-    """Pods that are promised a place and not yet seen bound, by count."""
-    found: Counter[counting.CountKey] = Counter()
+def _in_flight(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Counter[counters.CountKey]:
+    """Count key -> number of pods that are placed and not yet observed as bound."""
+    found: Counter[counters.CountKey] = Counter()
     for uid, placement in snapshot.placements.items():
         pod = snapshot.pod(uid)
         if pod is not None and pod.namespace == policy.namespace:
-            found.update(counting.contributions(pod, snapshot.nodes.get(placement.node), (policy,)))
+            found.update(counters.contributions(pod, snapshot.nodes.get(placement.node), (policy,)))
     return found
 
 
 def _unlisted(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> list[dict[str, object]]:
-    """Domains that the policy does not list and that hold pods of it nevertheless."""
+    """Domains with counted pods that the policy does not list."""
     listed = {allocation.name for allocation in policy.allocations}
     found = (value for value in snapshot.topology[policy.topology_key] if value not in listed)
     counted = (value for value in found if snapshot.count(policy, value))
@@ -139,7 +139,7 @@ ENDPOINTS = (
     capabilities.Endpoint("policies", "All workload policies", policies, [_SUMMARY]),
     capabilities.Endpoint(
         "policies/<namespace>/<name>",
-        "One policy: per domain what is desired, placed, in flight and free; errors and warnings",
+        "One policy: desired, placed, in-flight and free places per domain; errors and warnings",
         policy,
         {
             **_SUMMARY,
@@ -156,4 +156,4 @@ ENDPOINTS = (
     ),
     capabilities.Endpoint("policies/<namespace>/<name>/quotas", "The quotas of one policy", quotas, _QUOTAS),
 )
-"""What is mounted under /apis/v1/plugins/WorkloadPolicy/."""
+"""The views under /apis/v1/plugins/WorkloadPolicy/."""

@@ -1,0 +1,1 @@
+"""kube-scheduler's extender calls over HTTP: decode, run the verb, encode."""

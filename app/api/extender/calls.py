@@ -1,0 +1,216 @@
+"""Decodes the requests of kube-scheduler (k8s.io/kube-scheduler/extender/v1): any case, strict form.
+
+Go writes the exported field names and reads them in any case; so does this module. Node names are decoded
+once and kept in the form in which they were sent: most replies splice them back.
+"""
+
+import re
+
+import msgspec
+
+from app.api.extender import strict_json
+from app.domain import model, node_sets
+from app.verbs import candidates
+
+MAX_NODES = 65_536
+"""Node names in one call; clusters are smaller."""
+_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._:]{0,252}")
+"""Excludes line ends, path separators and hash tags of Redis keys."""
+_FRAME = len(b'{"Pod":,"Nodes":,"NodeNames":}\n')
+"""The bytes that kube-scheduler sends around the three values."""
+_NOTHING = b"null"
+_NULL = msgspec.Raw(_NOTHING)
+
+
+class _Args(msgspec.Struct, rename="pascal", gc=False):
+    pod: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    nodes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    node_names: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _PreemptArgs(msgspec.Struct, rename="pascal", gc=False):
+    pod: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    node_name_to_victims: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    node_name_to_meta_victims: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _NodeHead(msgspec.Struct, gc=False):
+    class Metadata(msgspec.Struct, gc=False):
+        name: str
+
+    metadata: Metadata
+
+
+class _NodeHeads(msgspec.Struct):
+    items: list[_NodeHead] | None = None
+
+
+class Call(msgspec.Struct):
+    """The arguments of filter and prioritize, not decoded yet."""
+
+    pod: bytes
+    """JSON of a v1.Pod."""
+    names: bytes | None
+    """JSON list of node names; None unless the extender is nodeCacheCapable."""
+    nodes: bytes | msgspec.Raw | None
+    """JSON of a v1.NodeList; None if it is. A view of the body, which is too large to copy."""
+
+
+class BindCall(msgspec.Struct):
+    """The arguments of bind."""
+
+    name: str
+    namespace: str
+    uid: str
+    node: str
+
+
+class PreemptCall(msgspec.Struct):
+    """The arguments of preempt: the pod's JSON, and for each node its victims and PDB violations."""
+
+    pod: bytes
+    victims: dict[model.NodeName, tuple[model.Uid, ...]]
+    violations: dict[model.NodeName, int]
+
+
+_decode_args = msgspec.json.Decoder(_Args).decode
+_decode_preempt = msgspec.json.Decoder(_PreemptArgs).decode
+_decode_names = msgspec.json.Decoder(list[str]).decode
+_decode_heads = msgspec.json.Decoder(_NodeHeads).decode
+
+
+def call(body: bytes) -> Call:
+    """The parts of a filter or prioritize request. Raises BadRequest."""
+    try:
+        args = _decode_args(body)
+        pod, nodes, names = args.pod, args.nodes, args.node_names
+        if pod is msgspec.UNSET or nodes is msgspec.UNSET or names is msgspec.UNSET:
+            folded = strict_json.folded(body)
+            pod, nodes, names = (folded.get(key, _NULL) for key in ("pod", "nodes", "nodenames"))
+        elif len(body) - sum(memoryview(part).nbytes for part in (pod, nodes, names)) > _FRAME:
+            # There are other keys: check them for repetition and depth.
+            strict_json.refuse_ambiguous(body, {"Pod": pod, "Nodes": nodes, "NodeNames": names})
+    except (ValueError, RecursionError) as error:
+        strict_json.bad(error)
+    return Call(
+        pod=_given(bytes(pod)) or b"",
+        names=_given(bytes(names)),
+        nodes=nodes if memoryview(nodes).nbytes > len(_NOTHING) else _given(bytes(nodes)),
+    )
+
+
+def bind_call(body: bytes) -> BindCall:
+    """The arguments of a bind request. Raises BadRequest."""
+    fields = strict_json.folded(body)
+    texts = [strict_json.text(fields.get(key)) for key in ("podname", "podnamespace", "poduid", "node")]
+    spelled = zip(("PodName", "PodNamespace", "PodUID", "Node"), texts, strict=True)
+    name, namespace, uid, node = (_name(text, key) for key, text in spelled)
+    return BindCall(name=name, namespace=namespace, uid=uid, node=node)
+
+
+def preempt_call(body: bytes) -> PreemptCall:
+    """The arguments of a preempt request, with full or meta victims. Raises BadRequest."""
+    raw, spelled = _preempt_parts(body)
+    pod = _given(bytes(raw)) or b""
+    full, meta = (_given(bytes(part)) for part in spelled)
+    victims: dict[str, tuple[str, ...]] = {}
+    violations: dict[str, int] = {}
+    for node, listed in strict_json.named(meta or full or b"{}").items():
+        _name(node, "the name of a node")
+        entry = {str(k).lower(): v for k, v in listed.items()} if isinstance(listed, dict) else {}
+        pods, pdbs = entry.get("pods") or [], entry.get("numpdbviolations", 0)
+        if not isinstance(pods, list) or type(pdbs) is not int or not -(2**63) <= pdbs < 2**63:
+            raise strict_json.BadRequest(
+                f"victims of node {node}: Pods must be a list, NumPDBViolations a number"
+            )
+        victims[node] = tuple(_victim_uid(item, meta=meta is not None) for item in pods)
+        violations[node] = pdbs
+    return PreemptCall(pod=pod, victims=victims, violations=violations)
+
+
+def _preempt_parts(body: bytes) -> tuple[msgspec.Raw, tuple[msgspec.Raw, msgspec.Raw]]:
+    """The pod, the full victims, and the meta victims (UIDs)."""
+    try:
+        args = _decode_preempt(body)
+        found = {key: value for key, value in _spelled(args) if value is not msgspec.UNSET}
+        if "Pod" in found and len(found) > 1:
+            strict_json.refuse_ambiguous(body, found)
+            keys = ("Pod", "NodeNameToVictims", "NodeNameToMetaVictims")
+        else:
+            found = strict_json.folded(body)
+            keys = ("pod", "nodenametovictims", "nodenametometavictims")
+    except (ValueError, RecursionError) as error:
+        strict_json.bad(error)
+    pod, full, meta = (found.get(key, _NULL) for key in keys)
+    return pod, (full, meta)
+
+
+def _spelled(args: _PreemptArgs) -> tuple[tuple[str, msgspec.Raw | msgspec.UnsetType], ...]:
+    return (
+        ("Pod", args.pod),
+        ("NodeNameToVictims", args.node_name_to_victims),
+        ("NodeNameToMetaVictims", args.node_name_to_meta_victims),
+    )
+
+
+def names_of(raw: bytes, everywhere: node_sets.Names = node_sets.NONE) -> candidates.Candidates:
+    """Candidates from a JSON list of names; ``everywhere`` are all nodes. Raises BadRequest."""
+    limit = max(MAX_NODES, len(everywhere))
+    # Each name takes four bytes at least: most lists need not be counted before they are decoded.
+    if len(raw) > 4 * limit and (offered := raw.count(b",") + 1) > limit:
+        raise strict_json.BadRequest(f"{offered} nodes are offered; the limit is {limit}")
+    try:
+        found = candidates.Candidates(_decode_names(raw), raw, everywhere=everywhere)
+    except (ValueError, RecursionError) as error:
+        strict_json.bad(error)
+    _refuse_unfit(found, everywhere)
+    if found.nodes is everywhere and not found.repeated:
+        # The order of all nodes has no meaning: keep the shared set, not thousands of names.
+        found.names = everywhere
+    return found
+
+
+def nodes_of(raw: bytes | msgspec.Raw, everywhere: node_sets.Names = node_sets.NONE) -> candidates.Candidates:
+    """Candidates from a v1.NodeList: only the names are read, as the state is in the log."""
+    try:
+        heads = _decode_heads(raw)
+    except (ValueError, RecursionError) as error:
+        strict_json.bad(error)
+    names = [head.metadata.name for head in heads.items or ()]
+    found = candidates.Candidates(names, everywhere=everywhere)
+    _refuse_unfit(found, everywhere)
+    return found
+
+
+def _given(raw: bytes) -> bytes | None:
+    spelled = raw.strip()
+    return None if spelled == _NOTHING else spelled
+
+
+def _victim_uid(item: object, *, meta: bool) -> str:
+    found = item if isinstance(item, dict) else {}
+    if not meta:
+        metadata = found.get("metadata")
+        found = metadata if isinstance(metadata, dict) else {}
+    return _name(
+        next((value for key, value in found.items() if key.lower() == "uid"), None), "a victim's UID"
+    )
+
+
+def _name(text: object, what: str) -> str:
+    if not isinstance(text, str) or not _NAME.fullmatch(text):
+        shown = repr(text[:80]) if isinstance(text, str) else "another value"
+        raise strict_json.BadRequest(
+            f"{what} must be a name of at most 253 letters, digits and -._: characters, not {shown}"
+        )
+    return text
+
+
+def _refuse_unfit(found: candidates.Candidates, everywhere: node_sets.Names) -> None:
+    """Refuse invalid node names; those of recorded nodes were checked when they were recorded."""
+    if len(found.names) > (limit := max(MAX_NODES, len(everywhere))):
+        raise strict_json.BadRequest(f"{len(found.names)} nodes are offered; the limit is {limit}")
+    if found.nodes is everywhere or isinstance(found.nodes, node_sets.Subset):
+        return
+    for name in found.nodes - everywhere:
+        _name(name, "the name of a node")

@@ -1,0 +1,183 @@
+"""Decodes JSON strictly: input that another parser could read differently is refused.
+
+Of two equal keys, or two that differ in case, Go takes the last; the nesting that Python accepts differs from
+version to version.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import NoReturn
+
+import msgspec
+
+MAX_DEPTH = 64
+MAX_VALUES = 100_000
+"""Commas and opening brackets in decoded JSON: each costs time, and more memory than its bytes."""
+MAX_FOLDED = 16_384
+"""The same for an object whose keys are matched without regard to case."""
+MAX_BESIDE = 64 * 1024
+"""Bytes of a call outside its known values."""
+_NAMED = 64 * 1024
+"""Bytes of JSON up to which the error names the repeated key; searching for it takes time."""
+_STRINGS = re.compile(rb'"[^"]*"')
+_STEPS = bytes({ord("["): 1, ord("{"): 1}.get(byte, 255) for byte in range(256))
+"""What a bracket adds to the depth, as a signed byte."""
+_NO_MARKS = bytes(set(range(256)) - set(b'"[]{}'))
+_END = re.compile(rb"\s*\}")
+_COLON = re.compile(rb"\\u003[aA]")
+
+_decode_raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+class BadRequest(ValueError):
+    """The request cannot be decoded; the text is what is wrong, and where."""
+
+
+def bad(error: Exception) -> NoReturn:
+    """Raise a decoder's error as BadRequest; a BadRequest is raised as it is."""
+    if isinstance(error, BadRequest):
+        raise error
+    text = "nested too deep" if isinstance(error, RecursionError) else str(error)
+    raise BadRequest(f"the body is not the expected JSON: {text}") from error
+
+
+def check(raw: bytes) -> None:
+    """Refuse JSON that Go would read differently: too deep, or with a repeated key. Raises BadRequest."""
+    try:
+        _read(raw)
+    except (ValueError, RecursionError) as error:
+        bad(error)
+
+
+def folded(body: bytes) -> dict[str, msgspec.Raw]:
+    """The top-level values of an object, not decoded, by lower-case key. Raises BadRequest.
+
+    For small objects, and for requests whose keys have a case that kube-scheduler never sends.
+    """
+    try:
+        _refuse_many(body, MAX_FOLDED)
+        found = _decode_raw_object(body)
+        _refuse_repeated_at_top(body, found)
+        _refuse_depth(body)
+    except (ValueError, RecursionError) as error:
+        bad(error)
+    return {key.lower(): raw for key, raw in found.items()}
+
+
+def text(raw: msgspec.Raw | None) -> object:
+    """The value if it is a string; None for any other type, which is not decoded. Raises BadRequest."""
+    if raw is None:
+        return ""
+    spelled = bytes(raw).strip()
+    try:
+        return _decode(spelled) if spelled.startswith(b'"') else None
+    except ValueError as error:
+        bad(error)
+
+
+def named(body: bytes) -> dict[str, object]:
+    """A JSON object whose keys are names, not fields. Raises BadRequest."""
+    try:
+        found = _read(body)
+    except (ValueError, RecursionError) as error:
+        bad(error)
+    if not isinstance(found, dict):
+        raise BadRequest("the body must be a JSON object")
+    return found
+
+
+def refuse_ambiguous(body: bytes, known: Mapping[str, msgspec.Raw]) -> None:
+    """Refuse an object with a repeated key, or with other values than the known ones nested too deep.
+
+    Raises ValueError and RecursionError.
+    """
+    beside = len(body) - sum(memoryview(raw).nbytes for raw in known.values())
+    if beside > MAX_BESIDE:
+        names = ", ".join(known)
+        raise BadRequest(f"there are {beside} bytes beside {names}; the limit is {MAX_BESIDE}")
+    found = _decode_raw_object(body)
+    _refuse_repeated_at_top(body, found)
+    for key in found.keys() - known.keys():
+        _refuse_depth(bytes(found[key]), MAX_DEPTH - 1)
+
+
+def _read(raw: bytes) -> object:
+    """The value; refuses deep nesting and repeated keys. Raises ValueError and RecursionError."""
+    _refuse_many(raw)
+    _refuse_depth(raw)
+    found = _decode(raw)
+    # Input that equals its own re-encoding has every key once; no Python code runs per key.
+    spelled = _encode(found)
+    if spelled != raw:
+        _refuse_repeated(raw, spelled)
+    return found
+
+
+def _refuse_many(raw: bytes, limit: int = MAX_VALUES) -> None:
+    if len(raw) > limit and sum(map(raw.count, (b",", b"[", b"{"))) > limit:
+        raise BadRequest(f"JSON has more than {limit} values")
+
+
+def _refuse_depth(raw: bytes, limit: int = MAX_DEPTH) -> None:
+    """For valid JSON. Python's own limit differs from version to version."""
+    if raw.count(b"{") + raw.count(b"[") <= limit:
+        return
+    plain = raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
+    brackets = _STRINGS.sub(b"", plain.translate(None, _NO_MARKS)).translate(_STEPS)
+    if max(itertools.accumulate(memoryview(brackets).cast("b")), default=0) > limit:
+        raise BadRequest(f"JSON is nested more than {MAX_DEPTH} deep")
+
+
+def _refuse_repeated(raw: bytes, spelled: bytes) -> None:
+    """Refuse a repeated key; ``spelled`` is the decoded value, encoded again.
+
+    Decoding drops one of two equal keys, and a colon with it; all other colons remain.
+    """
+    if raw.count(b":") == spelled.count(b":") and not _COLON.search(raw):
+        return
+    if len(raw) > _NAMED and not _COLON.search(raw):
+        raise BadRequest("a key is given twice")
+    json.loads(raw.decode("utf-8"), object_pairs_hook=_unique)
+
+
+def _refuse_repeated_at_top(body: bytes, found: Mapping[str, msgspec.Raw]) -> None:
+    """Refuse a repeated key of the object itself, in the same case or in another.
+
+    The decoded keys and values must follow one another in the body without a gap: decoding drops one of two
+    equal keys.
+    """
+    _refuse_alike(found)
+    at, separator = 0, b"{"
+    whole = memoryview(body)
+    for key, raw in found.items():
+        value = memoryview(raw)
+        before = re.compile(rb"\s*%b\s*%b\s*:\s*" % (re.escape(separator), re.escape(_encode(key)))).match(
+            body, at
+        )
+        at, separator = before.end() if before else len(body), b","
+        if whole[at : at + value.nbytes] != value:
+            raise BadRequest("a key is given twice, or spelled with escapes")
+        at += value.nbytes
+    if found and not _END.match(body, at):
+        raise BadRequest("a key is given twice, or spelled with escapes")
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys: set[str] = set()
+        for key, _ in pairs:
+            if key in keys:
+                raise ValueError(f"key {key!r} is given twice")
+            keys.add(key)
+    return found
+
+
+def _refuse_alike(keys: Collection[str]) -> None:
+    lowered = [key.lower() for key in keys]
+    if len(set(lowered)) != len(lowered):
+        raise BadRequest("a key is given twice in different case")

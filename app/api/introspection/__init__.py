@@ -1,0 +1,1 @@
+"""What the routes of the REST API share: moments, pages, queries, schemas, services."""

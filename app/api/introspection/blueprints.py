@@ -1,0 +1,130 @@
+"""Wraps flask-smorest: mounts a route with its query, answer and errors, all documented.
+
+flask-smorest has no types: it is called here only, so that all other modules are type-checked. Only the
+declared fields of an answer are sent, so that the document is complete.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+import flask
+import flask_smorest
+import marshmallow as ma
+from webargs import flaskparser
+
+from app.api.introspection import moments, queries, schemas
+
+View = TypeVar("View", bound=Callable[..., object])
+SchemaClass = type[ma.Schema]
+Decorator = Callable[[Callable[..., object]], Callable[..., object]]
+ERRORS = (400, 404, 410, 503)
+
+
+class Blueprint(Protocol):
+    """The part of flask_smorest.Blueprint that is used here."""
+
+    ARGUMENTS_PARSER: flaskparser.FlaskParser
+
+    def after_request(self, function: Callable[[flask.Response], flask.Response]) -> object:
+        """Run for each reply of this blueprint."""
+        ...
+
+    def response(self, status: int, schema: object, **more: object) -> Decorator:
+        """Serialise and document the answer of a view."""
+        ...
+
+    def alt_response(self, status: int, **more: object) -> Decorator:
+        """Document another answer."""
+        ...
+
+    def arguments(self, schema: SchemaClass, *, location: str) -> Decorator:
+        """Parse and document parameters."""
+        ...
+
+    def doc(self, **more: object) -> Decorator:
+        """Document anything else."""
+        ...
+
+    def add_url_rule(
+        self, rule: str, endpoint: str | None, view: Callable[..., object], *, methods: Sequence[str]
+    ) -> None:
+        """Mount a view."""
+        ...
+
+
+class _Parser(flaskparser.FlaskParser):
+    DEFAULT_VALIDATION_STATUS = 400
+
+
+def create(name: str, prefix: str, description: str) -> Blueprint:
+    """A group of routes below a prefix; its responses carry the position that they show."""
+    blueprint: Blueprint = flask_smorest.Blueprint(name, __name__, url_prefix=prefix, description=description)
+    # A misspelt parameter must not be ignored.
+    blueprint.ARGUMENTS_PARSER = _Parser(unknown=ma.RAISE)
+    blueprint.after_request(moments.stamp)
+    return blueprint
+
+
+def get(
+    blueprint: Blueprint,
+    path: str,
+    answers: SchemaClass,
+    *,
+    query: SchemaClass = queries.Moment,
+    also: Sequence[str] = (),
+    example: object = None,
+    endpoint: str | None = None,
+    dumped: bool = True,
+) -> Callable[[View], View]:
+    """Mount ``view(query, **path_parameters)`` at GET.
+
+    ``also``: other content types of the answer. ``dumped``: serialise by the schema; otherwise the answer is
+    sent as it is, for views whose fields are declared elsewhere.
+    """
+
+    def decorate(view: View) -> View:
+        sent = view if dumped else _json(view)
+        documented = blueprint.response(200, answers, example=example)(sent)
+        for kind in also:
+            documented = blueprint.alt_response(
+                200, schema={"type": "string"}, content_type=kind, success=True
+            )(documented)
+        for status in ERRORS:
+            documented = blueprint.alt_response(status, schema=schemas.Problem)(documented)
+        parsed = blueprint.arguments(query, location="query")(documented)
+        blueprint.add_url_rule(path, endpoint, parsed, methods=["GET"])
+        return view
+
+    return decorate
+
+
+def change(blueprint: Blueprint, path: str, *, query: SchemaClass, body: str) -> Callable[[View], View]:
+    """Mount ``view(query, **path_parameters)`` at PUT and POST: a text body, and a sentence as the answer."""
+    text = {"schema": {"type": "string"}}
+
+    def decorate(view: View) -> View:
+        documented = blueprint.response(
+            200,
+            {"type": "string"},
+            content_type="text/plain",
+            description="A sentence: which flag was set to which value.",
+        )(view)
+        for status in (*ERRORS, 413, 415):
+            documented = blueprint.alt_response(status, schema=schemas.Problem)(documented)
+        described = blueprint.doc(
+            requestBody={"required": True, "description": body, "content": {"text/plain": text}}
+        )(documented)
+        parsed = blueprint.arguments(query, location="query")(described)
+        blueprint.add_url_rule(path, None, parsed, methods=["PUT", "POST"])
+        return view
+
+    return decorate
+
+
+def _json(view: Callable[..., object]) -> Callable[..., object]:
+    @functools.wraps(view)
+    def wrapper(*args: object, **parameters: object) -> flask.Response:
+        return flask.jsonify(view(*args, **parameters))
+
+    return wrapper

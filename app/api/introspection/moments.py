@@ -1,0 +1,102 @@
+"""The moment that a request is about: now, an offset of the log, or a time.
+
+Without ``at`` a view shows the head of the log (one cheap round trip), so that a client sees its own changes
+whichever process answers. Every response carries the position that it shows, and its age.
+"""
+
+from dataclasses import dataclass
+
+import flask
+
+from app.api import errors
+from app.api.introspection import services, times
+from app.domain import model, snapshots
+
+_TIMEOUT = 1.0
+"""Seconds that a request waits for the store before it is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """The value of ``?at=``: an offset, with or without its incarnation, or a time."""
+
+    offset: int | None = None
+    time_ms: int | None = None
+    incarnation: str = ""
+
+
+NOW = At()
+
+
+def upto(position: model.Position, shown: snapshots.Snapshot) -> bool:
+    """Whether a position is not later than the snapshot; those of former incarnations are earlier."""
+    return position.incarnation != shown.position.incarnation or position.offset <= shown.offset
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A snapshot, and the time at which it was current."""
+
+    snapshot: snapshots.Snapshot
+    as_of: str
+    """RFC 3339: the time of its latest event, or of the request if it is the head."""
+    age: float
+    """Seconds since then; for the head, since this process last knew it to be the head."""
+
+    @property
+    def position(self) -> model.Position:
+        """The position in the log."""
+        return self.snapshot.position
+
+
+def parse(text: str) -> At:
+    """``42``, ``INCARNATION/42`` as in X-Topolog-Position, or an RFC 3339 time; raises ValueError."""
+    incarnation, _, offset = text.rpartition("/")
+    if offset.isascii() and offset.isdigit() and len(offset) <= 18:
+        return At(offset=int(offset), incarnation=incarnation)
+    try:
+        return At(time_ms=times.milliseconds(text))
+    except ValueError as error:
+        raise ValueError("must be an offset of the log, or an RFC 3339 time with its zone") from error
+
+
+def take(at: At = NOW) -> Moment:
+    """The requested moment, which ``stamp`` shows too. Raises Problem 400 or 410, or a StoreError."""
+    given = services.current()
+    head = given.follower.catch_up(timeout=_TIMEOUT)
+    if at.incarnation:
+        given.histories.check(at.incarnation)
+    if at.offset is not None and at.offset > head.offset:
+        raise errors.bad(f"at: offset {at.offset} is beyond the head of the log, which is {head.offset}")
+    now = given.wall()
+    if at.offset == head.offset or (at.offset is None and (at.time_ms is None or at.time_ms >= now * 1000)):
+        moment = _present(given, head)
+    else:
+        moment = _past(given, given.histories.at(at.offset, time_ms=at.time_ms))
+    flask.g.moment = moment
+    return moment
+
+
+def stamp(response: flask.Response) -> flask.Response:
+    """Add the headers with the position that the response shows and its age in seconds."""
+    given = services.current()
+    shown: Moment | None = flask.g.get("moment")
+    if shown is None:
+        shown = _present(given, given.follower.snapshot)
+    response.headers["X-Topolog-Position"] = str(shown.position)
+    response.headers["X-Topolog-Age"] = f"{max(0.0, shown.age):.3f}"
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def _present(given: services.Services, snapshot: snapshots.Snapshot) -> Moment:
+    age = given.follower.lag_seconds
+    return Moment(snapshot, times.rfc3339(given.wall() - age), age)
+
+
+def _past(given: services.Services, snapshot: snapshots.Snapshot) -> Moment:
+    at_ms = given.histories.appended_ms(snapshot.offset) if snapshot.offset > 0 else None
+    if at_ms is None:
+        return Moment(snapshot, "", 0.0)
+    since = at_ms / 1000
+    return Moment(snapshot, times.rfc3339(since), given.wall() - since)

@@ -1,0 +1,125 @@
+"""Cuts lists into bounded pages, in a stable order and of one state from the first page to the last.
+
+``continue`` is opaque to clients. For lists of a snapshot it pins the position of the first page, so that no
+item is skipped or repeated while the cluster changes.
+"""
+
+import base64
+import binascii
+import heapq
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, TypeVar
+
+import flask
+import msgspec
+
+from app.api import errors
+from app.api.introspection import moments
+from app.framework import capabilities
+
+Query = Mapping[str, Any]
+"""A validated query."""
+Body = dict[str, object]
+K = TypeVar("K", int, str, tuple[str, ...])
+DEFAULT, MAX_LIMIT = 100, 1000
+_ID = re.compile(r"(?:\d{1,18}-\d{1,18})?", re.ASCII)
+
+
+class Cursor(msgspec.Struct, array_like=True, frozen=True):
+    """The start of the next page."""
+
+    path: str
+    incarnation: str
+    offset: int
+    index: int = 0
+    """For the log: the offset at which the next page begins."""
+    before: str = ""
+    """For lists that grow at their end: the id of the last item on the page before."""
+    after: capabilities.Key | None = None
+    """For lists of a snapshot: the key of the last item on the page before."""
+
+
+def write(cursor: Cursor) -> str:
+    """The cursor as the opaque text of ``continue``."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).rstrip(b"=").decode()
+
+
+def read(query: Query) -> Cursor | None:
+    """The cursor that the query continues from, or None; raises Problem 400."""
+    text = str(query.get("continue_") or "")
+    if not text:
+        return None
+    try:
+        raw = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+        cursor = msgspec.json.decode(raw, type=Cursor)
+    except (binascii.Error, UnicodeError, ValueError) as error:
+        raise errors.bad("continue: not a value of metadata.continue") from error
+    if cursor.path != flask.request.path:
+        raise errors.bad(f"continue: a value of {cursor.path}, not of this path")
+    bounded = 0 <= cursor.offset < 1 << 62 and 0 <= cursor.index < 1 << 62
+    if not bounded or not _ID.fullmatch(cursor.before):
+        raise errors.bad("continue: not a value of metadata.continue")
+    return cursor
+
+
+def moment(query: Query) -> moments.Moment:
+    """The moment of a list, which is that of its first page."""
+    cursor = read(query)
+    if cursor is None:
+        return moments.take(query.get("at") or moments.NOW)
+    return moments.take(moments.At(offset=cursor.offset, incarnation=cursor.incarnation))
+
+
+def cut(keys: Iterable[K], query: Query, shown: moments.Moment) -> tuple[list[K], Body]:
+    """The keys of the page in order, and its metadata. ``keys``: those of all items, in any order.
+
+    Holds the page only: neither the list nor a sorted copy of its keys is built.
+    """
+    cursor = read(query)
+    remaining = 0
+
+    def behind() -> Iterator[K]:
+        nonlocal remaining
+        for key in keys:
+            if cursor is None or _follows(key, cursor.after):
+                remaining += 1
+                yield key
+
+    page = heapq.nsmallest(int(query["limit"]), behind())
+    remaining -= len(page)
+    return page, metadata(shown, _behind(page[-1], shown) if remaining else None, remaining)
+
+
+def first(keys: Iterable[K], query: Query, shown: moments.Moment) -> tuple[list[K], Body]:
+    """As ``cut``, for keys in order that are expensive to compute: those after the page are not counted."""
+    cursor, limit = read(query), int(query["limit"])
+    later = (key for key in keys if cursor is None or _follows(key, cursor.after))
+    page = list(islice(later, limit))
+    more = next(later, None) is not None
+    return page, metadata(shown, _behind(page[-1], shown) if more else None, None if more else 0)
+
+
+def _behind(key: capabilities.Key, shown: moments.Moment) -> Cursor:
+    return Cursor(flask.request.path, shown.position.incarnation, shown.position.offset, after=key)
+
+
+def _follows(key: capabilities.Key, after: capabilities.Key | None) -> bool:
+    if isinstance(key, str) and isinstance(after, str):
+        return key > after
+    if isinstance(key, int) and isinstance(after, int):
+        return key > after
+    if isinstance(key, tuple) and isinstance(after, tuple):
+        return key > after
+    raise errors.bad("continue: not a value of metadata.continue")
+
+
+def metadata(shown: moments.Moment, following: Cursor | None, remaining: int | None) -> Body:
+    """The list's metadata; ``remaining``: None where counting would mean reading all items."""
+    return {
+        "position": str(shown.position),
+        "asOf": shown.as_of,
+        "continue": write(following) if following is not None else None,
+        "remaining": remaining,
+    }

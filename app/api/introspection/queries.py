@@ -1,0 +1,156 @@
+"""The query parameters of the REST API, each described once."""
+
+import re
+from typing import get_args
+
+from marshmallow import Schema, ValidationError, fields, validate
+
+from app.api.introspection import moments, pages
+from app.domain import events
+
+NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+END = r"$(?!\n)"
+"""Python's $ also matches before a final newline; the patterns of OpenAPI have no \\Z."""
+NAMESPACED = re.compile(rf"^{NAME}/{NAME}{END}", re.ASCII)
+LEVELS = re.compile(rf"^[^,\x00-\x20]{{1,317}}(,[^,\x00-\x20]{{1,317}}){{0,7}}{END}")
+_OFFSET = r"([^/\s]*/)?[0-9]{1,18}"
+_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9:]{8}[0-9.]*([Zz]|[+ -][0-9:]{5})"
+MOMENT = rf"^({_OFFSET}|{_TIME}){END}"
+VERBS = ("filter", "filter_onlyone", "prioritize", "bind", "preempt")
+
+
+class At(fields.Field[moments.At]):
+    """An offset, a position or a time."""
+
+    def _deserialize(self, value: object, attr: str | None, data: object, **_: object) -> moments.At:
+        try:
+            return moments.parse(str(value))
+        except ValueError as error:
+            raise ValidationError(str(error)) from error
+
+
+def at(description: str, *, data_key: str | None = None) -> At:
+    """A parameter that names a moment."""
+    return At(
+        data_key=data_key,
+        metadata={
+            "type": "string",
+            "pattern": MOMENT,
+            "description": f"{description}: an offset of the log, a position as in X-Topolog-Position,"
+            " or an RFC 3339 time.",
+            "examples": ["42", "2026-07-01T12:00:00Z"],
+        },
+    )
+
+
+class Empty(Schema):
+    """No parameters."""
+
+
+class Moment(Schema):
+    """The moment of the request."""
+
+    at = at("The moment to show, instead of now")
+
+
+def _limit() -> fields.Integer:
+    return fields.Integer(
+        load_default=pages.DEFAULT,
+        strict=False,
+        validate=validate.Range(1, pages.MAX_LIMIT),
+        metadata={"description": "Maximum number of items."},
+    )
+
+
+def _continue() -> fields.String:
+    return fields.String(
+        data_key="continue",
+        validate=validate.Length(max=2000),
+        metadata={"description": "metadata.continue of the previous page."},
+    )
+
+
+class Page(Moment):
+    """A page of a list."""
+
+    limit = _limit()
+    continue_ = _continue()
+
+
+def text(description: str, **more: object) -> fields.String:
+    """A text parameter."""
+    return fields.String(validate=validate.Length(1, 512), metadata={"description": description, **more})
+
+
+def pod(description: str) -> fields.String:
+    """A parameter that names a pod."""
+    return fields.String(
+        validate=validate.Regexp(NAMESPACED, error="must be NAMESPACE/NAME"),
+        metadata={"description": description},
+    )
+
+
+class Decisions(Page):
+    """Parameters that select decisions."""
+
+    pod = pod("Only decisions about this pod, NAMESPACE/NAME.")
+    node = text("Only decisions that offered, kept or chose this node.")
+    plugin = text("Only decisions in which this plugin refused nodes.")
+    reason = text("Only decisions with a reason that contains this text.")
+    outcome = text("Only decisions with this outcome: kept, refused, scored, bound or error.")
+    verb = fields.String(
+        validate=validate.OneOf(VERBS), metadata={"description": "Only decisions of this verb."}
+    )
+    since = at("Only decisions at or after this moment")
+    until = at("Only decisions before this moment")
+
+
+class Events(Page):
+    """Parameters that select events."""
+
+    from_ = at("Only events at or after this moment", data_key="from")
+    to = at("Only events up to this moment")
+    type = fields.String(
+        validate=validate.OneOf(sorted(kind.__name__ for kind in get_args(events.AnyEvent))),
+        metadata={"description": "Only events of this type."},
+    )
+    object = text(
+        "Only events about this subject: pod:UID, pod:NS/NAME, node:NAME, policy:NS/NAME, flag:LETTER."
+    )
+
+
+class Topology(Page):
+    """Parameters that select levels."""
+
+    levels = fields.String(
+        validate=validate.Regexp(LEVELS, error="must be label keys, comma-separated"),
+        metadata={"description": "Label keys from the widest to the narrowest, comma-separated."},
+    )
+
+
+class Explain(Moment):
+    """Parameters that select an attempt and a format."""
+
+    format = fields.String(
+        validate=validate.OneOf(("json", "markdown", "csv")),
+        metadata={"description": "The format; by default the one that the Accept header prefers."},
+    )
+    attempt = fields.Integer(
+        validate=validate.Range(1, 10**9),
+        metadata={
+            "description": "The number of a scheduling attempt among those found, from 1; without it the"
+            " latest."
+        },
+    )
+    decision = text("The id of a decision, of any verb.")
+    limit = _limit()
+
+
+class Flag(Schema):
+    """How long a flag is in force, and for which pods."""
+
+    ttl = fields.String(
+        validate=validate.Length(1, 32),
+        metadata={"description": "The flag returns to its value at start after this time, such as 5m."},
+    )
+    pod = pod("The flag is in force for this pod only, NAMESPACE/NAME.")

@@ -1,0 +1,46 @@
+"""The dependencies of the REST API: built by bootstrap, found through the Flask app."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+import flask
+
+from app.framework import registry
+from app.store import audit_reports
+from app.store.decisions import decision_log
+from app.store.log import logs
+from app.store.state import followers, histories
+
+_EXTENSION = "topolog"
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The dependencies of the views, which hold no state."""
+
+    follower: followers.Follower
+    histories: histories.Histories
+    decisions: decision_log.DecisionLog
+    log: logs.Log
+    reports: audit_reports.Reports
+    registry: registry.Registry
+    wall: Callable[[], float]
+    """Seconds since 1970: for timestamps and the expiry of flags."""
+    identity: Callable[[], str]
+    """The sender of the present request, for the audit."""
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """Name -> value, secrets hidden (settings.current)."""
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """Debug flags as set at start: letter -> value."""
+    version: str = "0"
+
+
+def install(app: flask.Flask, services: Services) -> None:
+    """Make the services available to the views of the app."""
+    app.extensions[_EXTENSION] = services
+
+
+def current() -> Services:
+    """The services of the app that handles the present request."""
+    return cast(Services, flask.current_app.extensions[_EXTENSION])

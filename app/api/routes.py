@@ -1,0 +1,87 @@
+"""Mounts the introspection API on the Flask app.
+
+The scheduler's verbs are mounted elsewhere (extender.mounting). Hooks before and after a view belong to these
+blueprints, so that a verb pays for none of them.
+"""
+
+from typing import Any
+
+import flask
+import flask_smorest
+
+from app.api import errors
+from app.api.introspection import json_responses, moments, openapi, services
+from app.api.v1 import (
+    consistency,
+    debug,
+    decisions,
+    events,
+    explanations,
+    flags,
+    nodes,
+    pending,
+    plugins,
+    pods,
+    processes,
+    topologies,
+)
+
+BLUEPRINTS = (
+    processes.routes,
+    nodes.routes,
+    pods.routes,
+    explanations.routes,
+    pending.routes,
+    topologies.routes,
+    decisions.routes,
+    events.routes,
+    flags.routes,
+    consistency.routes,
+    debug.routes,
+)
+_DESCRIPTION = (
+    "The cluster state at any moment that the log still covers, and the reasons of every decision."
+    " Every response carries the log position that it shows (X-Topolog-Position) and its age in seconds"
+    " (X-Topolog-Age). Lists have at most 1000 items per page."
+)
+
+
+def register(app: flask.Flask, given: services.Services) -> None:
+    """Mount the introspection API, the debug flags, the OpenAPI document and the error handlers."""
+    services.install(app, given)
+    app.json = json_responses.Json(app)
+    # A path with doubled slashes is a 404 in our form, not a redirect.
+    app.url_map.merge_slashes = False
+    app.config.update(OPENAPI_VERSION="3.1.0", OPENAPI_URL_PREFIX=None)
+    api = flask_smorest.Api(
+        app,
+        spec_kwargs={
+            "title": "Topolog",
+            "version": given.version,
+            "info": {
+                "description": _DESCRIPTION,
+                "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            },
+        },
+    )
+    api.DEFAULT_ERROR_RESPONSE_NAME = None
+    for blueprint in (*BLUEPRINTS, plugins.blueprint(given.registry)):
+        api.register_blueprint(blueprint)
+    app.register_blueprint(openapi.routes)
+    openapi.install(app, _document(api))
+    errors.register(app, stamp=moments.stamp)
+
+
+def _document(api: flask_smorest.Api) -> dict[str, Any]:
+    """The OpenAPI document, without the answers of flask-smorest that are never sent."""
+    document: dict[str, Any] = api.spec.to_dict()
+    components = document["components"]
+    for unused in ("responses", "parameters", "headers"):
+        components.pop(unused, None)
+    for unused in ("Error", "PaginationMetadata"):
+        components["schemas"].pop(unused, None)
+    components["securitySchemes"] = {
+        "certificate": {"type": "mutualTLS", "description": "A client certificate; its SAN gives the role."}
+    }
+    document["security"] = [{"certificate": []}]
+    return document

@@ -1,0 +1,16 @@
+"""``topolog compact``: bounds the log's size and keeps its history readable."""
+
+import click
+
+from app.cli import processes
+
+
+@click.command("compact", short_help="Create checkpoints, archive the log and trim it.")
+@click.pass_obj
+def compact_command(config: str | None) -> None:
+    """Create checkpoints, archive the log and trim it.
+
+    Run one per cluster. Requires store.url; compaction.* sets how much of the log is kept and where the
+    archive is.
+    """
+    processes.exec_worker("compact", config)

@@ -1,0 +1,119 @@
+"""Reads a scheduling scenario from JSON: the pod, the candidates and a snapshot.
+
+Objects have the form of the Kubernetes API (``kubectl get -o json``), or a short form with name, labels
+and the pods on each node::
+
+    {"pod": {"name": "rl-worker-3", "labels": {"rl-job-group": "job-alpha"}},
+     "nodes": [{"name": "node-1", "podsOnNode": []},
+               {"name": "node-2", "podsOnNode": [{"name": "rl-worker-1",
+                                                  "labels": {"rl-job-group": "job-alpha"}}]}]}
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from app.domain import events, model, projecting, snapshots
+from app.kube import errors as kube_errors
+from app.kube.objects import decoding
+
+_KEYS = ("pod", "nodes", "pods", "policies")
+_SHORT = ("name", "namespace", "uid", "labels", "annotations")
+
+
+class Unreadable(ValueError):
+    """The file is not a valid scenario; the message names the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The input of a scheduling decision."""
+
+    pod: model.Pod
+    snapshot: snapshots.Snapshot
+
+    @property
+    def candidates(self) -> frozenset[model.NodeName]:
+        """Every node of the file."""
+        return frozenset(self.snapshot.nodes)
+
+
+def read(content: bytes, *, indexed: Iterable[str] = ()) -> Scenario:
+    """Parse a scenario file. Raises Unreadable."""
+    try:
+        document = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Unreadable(f"not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise Unreadable("must be an object with the keys pod and nodes, and optionally pods and policies")
+    unknown = [str(key) for key in document if key not in _KEYS]
+    if unknown:
+        raise Unreadable(f"unknown key {unknown[0]}; allowed keys: {', '.join(_KEYS)}")
+    if "pod" not in document:
+        raise Unreadable("pod is missing: it is the pod to be placed")
+    pod = _pod(_full(document["pod"], "pod"))
+    try:
+        snapshot = projecting.project_all(
+            snapshots.empty(indexed=indexed), [*_events(document, skip=pod.uid)]
+        )
+    except kube_errors.Undecodable as error:
+        raise Unreadable(str(error)) from error
+    return Scenario(pod, snapshot)
+
+
+def _pod(raw: bytes, node: str = "") -> model.Pod:
+    """A pod as decoded from the watch, placed on `node` if given."""
+    try:
+        pod = decoding.pod(raw)
+    except kube_errors.Undecodable as error:
+        raise Unreadable(str(error)) from error
+    return msgspec.structs.replace(pod, node=node) if node else pod
+
+
+def _events(document: dict[str, Any], *, skip: model.Uid) -> Iterator[events.AnyEvent]:
+    for item in _items(document, "nodes"):
+        raw = _full(item, "nodes", namespaced=False, ready=True)
+        node = decoding.node(raw)
+        yield events.NodeSeen(node=node)
+        for resident in _list(item.get("podsOnNode"), f"podsOnNode of {node.name}"):
+            yield events.PodSeen(pod=_pod(_full(resident, "podsOnNode"), node.name))
+    for item in _items(document, "policies"):
+        yield events.PolicySeen(policy=decoding.policy(_full(item, "policies")))
+    for item in _items(document, "pods"):
+        pod = _pod(_full(item, "pods"))
+        if pod.uid != skip:  # a list of all pods contains the pod itself
+            yield events.PodSeen(pod=pod)
+
+
+def _items(document: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    found = document.get(key)
+    if isinstance(found, dict) and "items" in found:  # a List, the output of kubectl
+        found = found["items"]
+    return _list(found, key)
+
+
+def _list(found: object, where: str) -> list[dict[str, Any]]:
+    if found is None:
+        return []
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise Unreadable(f"{where} must be a list of objects")
+    return found
+
+
+def _full(item: object, where: str, *, namespaced: bool = True, ready: bool = False) -> bytes:
+    """The object in the API's form: expands the short form and derives a missing uid from the name."""
+    if not isinstance(item, dict):
+        raise Unreadable(f"{where} must be an object")
+    if "metadata" not in item:
+        short = {key: item[key] for key in _SHORT if key in item}
+        rest = {key: value for key, value in item.items() if key not in (*_SHORT, "podsOnNode")}
+        status = {"conditions": [{"type": "Ready", "status": "True"}]} if ready else {"phase": "Running"}
+        item = {"status": status, **rest, "metadata": short}
+    metadata = item["metadata"]
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        raise Unreadable(f"an object in {where} has no name")
+    spelled = {"namespace": "default", **metadata} if namespaced else dict(metadata)
+    spelled.setdefault("uid", f"{spelled.get('namespace', '')}:{spelled['name']}")
+    return msgspec.json.encode({**item, "metadata": spelled})

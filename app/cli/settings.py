@@ -1,0 +1,52 @@
+"""``topolog settings``: shows every setting with its value and meaning."""
+
+import os
+import textwrap
+
+import click
+
+from app import settings
+from app.cli import tables
+
+
+@click.command("settings", short_help="Show the settings, their values and meaning.")
+@click.argument("name", required=False)
+@click.option("--explain", is_flag=True, help="Also show the meaning and the allowed values of each setting.")
+@tables.output_option
+@click.pass_obj
+def settings_command(config: str | None, name: str | None, explain: bool, output: str) -> None:
+    """Show all settings, one setting, or a group of settings (NAME: store.url, store).
+
+    The values are those that a process started here would use; passwords are hidden. Exit code 3 if the
+    settings are invalid.
+    """
+    current = settings.current(settings.load(config, os.environ))
+    selected = [
+        setting
+        for setting in settings.describe()
+        if name is None or setting.name == name or setting.name.startswith(f"{name}.")
+    ]
+    if not selected:
+        raise click.BadParameter(f"unknown setting {name}", param_hint="NAME")
+    if output == tables.JSON:
+        tables.show_json(
+            [
+                {
+                    "name": setting.name,
+                    "variable": setting.env,
+                    "value": current[setting.name],
+                    "default": "" if setting.rule.secret else setting.default,
+                    "allowed": setting.allowed,
+                    "meaning": setting.doc,
+                }
+                for setting in selected
+            ]
+        )
+    elif explain or name is not None:
+        for setting in selected:
+            click.echo(f"{setting.name} = {tables.cell(current[setting.name])}")
+            click.echo(f"    {setting.env}; {setting.allowed}; default {tables.cell(setting.default)}")
+            click.echo(textwrap.indent(textwrap.fill(setting.doc, 90), "    ") + "\n")
+    else:
+        rows = [(setting.name, setting.env, current[setting.name]) for setting in selected]
+        tables.show(["SETTING", "VARIABLE", "VALUE"], rows)

@@ -1,0 +1,197 @@
+"""``topolog up``: runs all processes and a store on one machine."""
+
+import http.client
+import pathlib
+import socket
+import sys
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+
+import click
+
+from app import exit_codes, plugins, settings, telemetry
+from app.cli import certs, exits, processes, supervisor
+from app.framework import configuring, registry
+
+_EXTENDER = "extender"
+
+
+@click.command("up", short_help="Run all processes on this machine, for an existing cluster.")
+@click.option("--kubeconfig", metavar="FILE", help="Kubeconfig of the cluster. [kube.kubeconfig]")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig. [kube.context]")
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Additional name or address by which kube-scheduler reaches this machine; may be repeated.",
+)
+@click.pass_obj
+def up_command(
+    config: str | None, kubeconfig: str | None, context: str | None, hosts: tuple[str, ...]
+) -> None:
+    """Run all processes on this machine for an existing cluster; stop with Ctrl-C.
+
+    Starts a recorder, a controller, a compactor, an auditor and an extender for the cluster of a
+    kubeconfig. Without store.url, also starts a Redis or Valkey server (store.embedded_dir sets where its
+    data is kept). Without tls.*, creates certificates and prints their directory. Processes that exit are
+    restarted.
+    """
+    given = {"TOPOLOG_KUBE_KUBECONFIG": kubeconfig, "TOPOLOG_KUBE_CONTEXT": context}
+    changes = {name: value for name, value in given.items() if value}
+    loaded = settings.load(None, processes.environment(config, changes))
+    telemetry.configure(level=loaded.logging.level, form=loaded.logging.format, process="up")
+    _check_plugins(loaded)
+    _check_cluster(loaded)
+    changes |= _certificates(loaded, hosts)
+    with _store(loaded) as url:
+        environ = processes.environment(config, {**changes, "TOPOLOG_STORE_URL": url})
+        # Validate the processes' settings before any of them is started.
+        shared = processes.load_settings(environ)
+        children = _children(shared, environ)
+        group = supervisor.Supervisor(children, report=_report, invalid=lambda: _invalid(environ))
+        code = group.run(ready=lambda: _announce(shared, children))
+    if code:
+        _report(f"exited with code {code}")
+    click.get_current_context().exit(code)
+
+
+def _children(shared: settings.Settings, environ: dict[str, str]) -> list[supervisor.Child]:
+    """The processes in start order, each with a separate health port."""
+
+    def environment(offset: int) -> dict[str, str]:
+        return {**environ, supervisor.HEALTH_PORT: str(shared.server.health_port + offset)}
+
+    grace = shared.server.grace + 5.0
+    commands = {
+        "recorder": ("record", 1),
+        "controller": ("control", 2),
+        "compactor": ("compact", 3),
+        "auditor": ("audit", 4),
+        _EXTENDER: ("extender", 0),
+    }
+    return [
+        supervisor.Child(
+            name,
+            [sys.executable, *processes.ARGUMENTS[command]],
+            environment(offset),
+            grace,
+            bind=shared.server.bind,
+        )
+        for name, (command, offset) in commands.items()
+    ]
+
+
+def _check_plugins(loaded: settings.Settings) -> None:
+    """Raises ConfigurationRefused."""
+    configuring.build(
+        plugins.IN_TREE,
+        enabled=loaded.plugins.enabled,
+        weights=loaded.plugins.weights,
+        score_max=loaded.plugins.score_max,
+        args=loaded.plugins.args,
+    )
+
+
+def _invalid(environ: dict[str, str]) -> str:
+    """Why the settings are invalid for every process; empty if they are valid."""
+    try:
+        _check_plugins(processes.load_settings(environ))
+    except (settings.SettingsRefused, registry.ConfigurationRefused, exits.Failed) as refused:
+        return str(refused)
+    return ""
+
+
+def _check_cluster(loaded: settings.Settings) -> None:
+    from app.kube import errors
+    from app.kube.client import credentials
+
+    try:
+        host = credentials.find(loaded.kube.kubeconfig or None, loaded.kube.context or None).shown
+    except errors.KubeError as error:
+        raise exits.Failed(exit_codes.UNREACHABLE, str(error)) from error
+    _report(f"cluster: {host}")
+
+
+def _certificates(loaded: settings.Settings, hosts: tuple[str, ...]) -> dict[str, str]:
+    """Create certificates for this machine and return their variables; empty if the settings name some."""
+    if loaded.server.insecure or loaded.tls.cert or loaded.tls.keystore_path:
+        return {}
+    from app.serving import errors, issuing
+
+    folder = certs.default_directory(loaded.cluster)
+    names = dict.fromkeys([*hosts, socket.gethostname(), "localhost", "127.0.0.1"])
+    try:
+        issuing.issue(folder, [name for name in names if name], replace=issuing.Replace.SIGNED)
+    except (errors.ServingError, OSError) as error:
+        raise exits.Failed(exit_codes.SETTINGS, f"cannot create certificates in {folder}: {error}") from error
+    _report(f"certificates: {folder} (scheduler, viewer, operator; used by topolog get and explain)")
+    return {
+        "TOPOLOG_TLS_CERT": str(folder / "server.crt"),
+        "TOPOLOG_TLS_KEY": str(folder / "server.key"),
+        "TOPOLOG_TLS_CA": str(folder / "ca.crt"),
+    }
+
+
+@contextmanager
+def _store(loaded: settings.Settings) -> Iterator[str]:
+    """The URL of the configured store, or of a server that runs until the block ends."""
+    from app.store import errors, keys, schemas
+    from app.store.server import connections, embedded
+
+    directory = pathlib.Path(loaded.store.embedded_dir) if loaded.store.embedded_dir else None
+    try:
+        # Append-only even in a temporary directory: a restarted server keeps its data.
+        server = None if loaded.store.url else embedded.Server(directory, append_only=True)
+        with _stopped_at_exit(server):
+            url = server.url if server is not None else loaded.store.url
+            names = keys.Keys(loaded.cluster)
+            client = connections.connect(url, timeout=loaded.store.socket_timeout, names=names)
+            if server is not None:
+                schemas.migrate(client, names)
+            elif not schemas.status(client, names).ready:
+                raise exits.Failed(
+                    exit_codes.STORE, "the store has a different schema: run `topolog migrate up`"
+                )
+            client.close()
+            _report(f"store: {settings.current(loaded)['store.url'] or url}")
+            with supervisor.keep_running(server, report=_report) if server is not None else nullcontext():
+                yield url
+    except errors.StoreError as error:
+        raise exits.Failed(exit_codes.STORE, str(error)) from error
+
+
+@contextmanager
+def _stopped_at_exit(server: "supervisor.Restartable | None") -> Iterator[None]:
+    """Stop the server, if any, when the block ends."""
+    try:
+        yield
+    finally:
+        if server is not None:
+            server.stop()
+
+
+def _announce(shared: settings.Settings, children: Sequence[supervisor.Child]) -> bool:
+    """Print the addresses once the extender is ready; returns whether they were printed."""
+    ports = {child.name: child.health_port for child in children}
+    port = ports.pop(_EXTENDER)
+    local = shared.server.bind if shared.server.bind not in ("0.0.0.0", "::") else "127.0.0.1"
+    try:
+        urllib.request.urlopen(f"http://{local}:{port}/readyz", timeout=1).close()
+    except (OSError, ValueError, http.client.HTTPException):
+        return False
+    scheme = "http" if shared.server.insecure else "https"
+    _report("ready")
+    _report(
+        f"  extender:  {scheme}://{shared.server.bind}:{shared.server.port}   (urlPrefix for kube-scheduler)"
+    )
+    _report(f"  health:    http://{local}:{port}/readyz, /metrics")
+    _report("             " + ", ".join(f"{name} :{port}" for name, port in ports.items()))
+    _report("  try:       topolog get nodes; topolog get pending; topolog explain NAMESPACE/POD")
+    return True
+
+
+def _report(line: str) -> None:
+    click.echo(f"topolog up: {line}", err=True)
+    sys.stderr.flush()

@@ -1,0 +1,45 @@
+"""The subjects of an event: which versions it moves on, and which of them it ends.
+
+A subject is what a guard can expect a version of: ``pod:UID``, ``node:NAME``, ``policy:NS/NAME``,
+``policies:NAMESPACE`` and those that events.Event.subject lists.
+"""
+
+from app.domain import events, model
+
+
+def touched(event: events.AnyEvent) -> tuple[str, ...]:
+    """The subjects whose version the event moves on.
+
+    A policy also moves ``policies:NAMESPACE``, whose version the guard of every placement there expects.
+    """
+    match event:
+        case events.ViewsRepaired():
+            return event.subject, *event.moved, *event.ended
+        case events.PolicySeen():
+            return event.subject, f"policies:{event.policy.namespace}"
+        case events.PolicyGone():
+            return event.subject, f"policies:{event.namespace}"
+        case _:
+            return (event.subject,)
+
+
+def ends(event: events.AnyEvent, subject: str) -> bool:
+    """Whether the subject, which the event touches, no longer exists after the event."""
+    match event:
+        case events.PodGone() | events.NodeGone() | events.PolicyGone():
+            return subject == event.subject
+        case events.ViewsRepaired():
+            return subject in event.ended
+        case _:
+            return False
+
+
+def pod_of(event: events.AnyEvent) -> model.Uid:
+    """Uid of the pod that the event ends, places or releases; empty for any other event."""
+    match event:
+        case events.PodGone() | events.PlacementReleased():
+            return event.uid
+        case events.PodPlaced():
+            return event.pod.uid
+        case _:
+            return ""

@@ -1,0 +1,115 @@
+"""Long-lived node sets whose unions, intersections and differences are memoised.
+
+Domains, their unions and the set of all nodes change with the cluster, while calls arrive by the
+thousand: an operation on two such sets runs once, not for each pod. The results are held by the first
+operand and are dropped with it; a result with any other set is computed as usual and not kept.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Self
+
+from app.domain import memos, model
+
+MAX_RESULTS = 32
+"""Results in use that one set holds (memos.Memo); each may be as large as the cluster has nodes."""
+
+Names = frozenset[model.NodeName]
+NONE: Names = frozenset()
+
+
+class InternedNodes(frozenset[model.NodeName]):
+    """A node set of the state, or computed from such sets alone, that holds the results of its operations.
+
+    It is equal to any set of the same content, and only the functions of this module read and fill the
+    results. The operators (``|``, ``&``, ``-``) are those of frozenset: they hold nothing, and their type is
+    that of a plain set.
+    """
+
+    __slots__ = ("_results",)
+    _results: memos.Memo | None
+
+    def __new__(cls, nodes: Iterable[model.NodeName] = ()) -> Self:
+        """A set of these nodes with no results yet; sets of equal content do not share results."""
+        made = super().__new__(cls, nodes)
+        made._results = None
+        return made
+
+    def result(
+        self, operation: str, others: "tuple[InternedNodes, ...]", compute: "Callable[[], InternedNodes]"
+    ) -> "InternedNodes":
+        """The result of an operation with these very sets, computed once."""
+        results = self._results
+        if results is None:
+            # If two threads get here at once, the results that one of them stores are computed again.
+            results = self._results = memos.Memo(MAX_RESULTS)
+        # By identity, because equal sets would be compared name by name; held, so that no id is reused.
+        _, found = results.get((operation, *map(id, others)), lambda: (others, compute()))
+        return found
+
+
+class Subset(frozenset[model.NodeName]):
+    """A set that is known to be part of an interned one, so that results of the latter apply to it.
+
+    Finding each name in another large set would fetch most of that set from memory.
+    """
+
+    __slots__ = ("of",)
+    of: InternedNodes
+
+    def __new__(cls, nodes: Iterable[model.NodeName], of: InternedNodes) -> Self:
+        """``of`` must hold every one of the nodes."""
+        made = super().__new__(cls, nodes)
+        made.of = of
+        return made
+
+
+def minus(nodes: Names, others: Names) -> Names:
+    """The nodes that are not among the others."""
+    if not others:
+        return nodes
+    if isinstance(others, InternedNodes):
+        if isinstance(nodes, InternedNodes):
+            return _minus(nodes, others)
+        if isinstance(nodes, Subset):
+            return nodes & _minus(nodes.of, others)
+    return nodes - others
+
+
+def common(nodes: Names, others: Names) -> Names:
+    """The nodes that are among the others too; ``nodes`` itself if all are."""
+    if not nodes:
+        return nodes
+    if isinstance(others, InternedNodes):
+        if isinstance(nodes, InternedNodes):
+            return _common(nodes, others)
+        if isinstance(nodes, Subset) and not _minus(nodes.of, others):
+            return nodes
+    return nodes if nodes <= others else nodes & others
+
+
+def union(*several: Names) -> Names:
+    """The nodes of all sets."""
+    if len(several) == 1:
+        return several[0]
+    interned = [one for one in several if isinstance(one, InternedNodes) and one]
+    if len(interned) < sum(1 for one in several if one):
+        return frozenset().union(*several)
+    if len(interned) < 2:
+        return interned[0] if interned else NONE
+    first, *rest = interned
+    return first.result("union", tuple(rest), lambda: InternedNodes(first.union(*rest)))
+
+
+def _minus(nodes: InternedNodes, others: InternedNodes) -> InternedNodes:
+    # The shared empty set holds no results: it outlives every snapshot.
+    if not nodes or not others:
+        return nodes
+    return nodes.result("minus", (others,), lambda: InternedNodes(nodes - others))
+
+
+def _common(nodes: InternedNodes, others: InternedNodes) -> InternedNodes:
+    if not others:
+        return others
+    return nodes.result(
+        "common", (others,), lambda: nodes if nodes <= others else InternedNodes(nodes & others)
+    )

@@ -1,0 +1,148 @@
+"""Extracts from a snapshot the contents that cannot be derived, and builds the snapshot again.
+
+The contents are facts, placements, versions and counts. The indexes are rebuilt from them in bulk, which
+is far quicker than event by event. One index does not follow from the facts: which of several pods of one
+name was recorded last. The others of that name are kept as ``displaced``.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import immutables
+
+from app.domain import model, pod_index, snapshots
+from app.domain import topology as topologies
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The parts of a snapshot that are not derived, in no particular order."""
+
+    nodes: Sequence[model.Node] = ()
+    pods: Sequence[model.Pod] = ()
+    policies: Sequence[model.WorkloadPolicy] = ()
+    placements: Sequence[model.Placement] = ()
+    flags: Sequence[model.Flag] = ()
+    listed: Mapping[str, str] = field(default_factory=dict)
+    unlisted: Sequence[str] = ()
+    versions: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    displaced: Sequence[model.Uid] = ()
+    """Pods to which their name does not refer: it refers to another pod, or to no pod."""
+
+
+def extract(snapshot: snapshots.Snapshot) -> Contents:
+    """Everything that ``build`` needs."""
+    names = snapshot.names
+    return Contents(
+        nodes=list(snapshot.nodes.values()),
+        pods=list(snapshot.pods.values()),
+        policies=list(snapshot.policies.values()),
+        placements=list(snapshot.placements.values()),
+        flags=list(snapshot.flags.values()),
+        listed=dict(snapshot.listed),
+        unlisted=sorted(snapshot.unlisted),
+        versions=dict(snapshot.versions),
+        counts=dict(snapshot.counts),
+        displaced=[pod.uid for pod, _ in _pods_and_nodes(snapshot) if names.get(pod.key) != pod.uid],
+    )
+
+
+def build(
+    contents: Contents, position: model.Position, *, indexed: frozenset[str] = frozenset()
+) -> snapshots.Snapshot:
+    """The snapshot of these contents; ``indexed`` may differ from that of the snapshot they came from."""
+    bare = snapshots.Snapshot(
+        position=position,
+        nodes=immutables.Map({node.name: node for node in contents.nodes}),
+        pods=immutables.Map({pod.uid: pod for pod in contents.pods}),
+        policies=immutables.Map({policy.key: policy for policy in contents.policies}),
+        placements=immutables.Map({placement.pod.uid: placement for placement in contents.placements}),
+    )
+    indexes = _Indexes(indexed, frozenset(contents.displaced))
+    indexes.enter(_pods_and_nodes(bare))
+    policies_in: defaultdict[str, dict[model.NamespacedName, model.WorkloadPolicy]] = defaultdict(dict)
+    for policy in contents.policies:
+        policies_in[policy.namespace][policy.key] = policy
+    return snapshots.Snapshot(
+        position=position,
+        nodes=bare.nodes,
+        pods=bare.pods,
+        policies=bare.policies,
+        placements=bare.placements,
+        flags=immutables.Map({flag.name: flag for flag in contents.flags}),
+        listed=immutables.Map(contents.listed),
+        # Not as stored: earlier versions required lists only after a loss.
+        unlisted=model.KINDS.difference(contents.listed),
+        versions=immutables.Map(contents.versions),
+        counts=immutables.Map(contents.counts),
+        topology=topologies.of(contents.nodes),
+        names=immutables.Map(indexes.names),
+        residents=_closed(indexes.residents),
+        labelled=_closed(indexes.labelled),
+        waiting=immutables.Map(indexes.waiting),
+        nominated=immutables.Map(indexes.nominated),
+        namespaces=_closed(indexes.namespaces),
+        policies_in=immutables.Map({key: immutables.Map(held) for key, held in policies_in.items()}),
+        indexed=indexed,
+    )
+
+
+def _pods_and_nodes(snapshot: snapshots.Snapshot) -> Iterator[tuple[model.Pod, model.NodeName]]:
+    """Every pod, observed or only placed, and the node that it is bound to or placed on."""
+    placements = snapshot.placements
+    for uid, pod in snapshot.pods.items():
+        node = pod.node
+        if not node and placements and uid in placements:
+            node = placements[uid].node
+        yield pod, node
+    for uid, placement in placements.items():
+        if uid not in snapshot.pods:
+            yield placement.pod, placement.node
+
+
+class _Indexes:
+    """The indexes over pods during a build: plain dicts, converted once at the end."""
+
+    def __init__(self, indexed: frozenset[str], displaced: frozenset[model.Uid]) -> None:
+        self._indexed = indexed
+        self._displaced = displaced
+        self.names: dict[model.NamespacedName, model.Uid] = {}
+        self.residents: defaultdict[model.NodeName, dict[model.Uid, None]] = defaultdict(dict)
+        self.labelled: defaultdict[tuple[str, str, str], dict[model.Uid, None]] = defaultdict(dict)
+        self.namespaces: defaultdict[str, dict[model.Uid, None]] = defaultdict(dict)
+        self.waiting: dict[model.Uid, None] = {}
+        self.nominated: dict[model.Uid, None] = {}
+
+    def enter(self, pods: Iterable[tuple[model.Pod, model.NodeName]]) -> None:
+        """Add pods with their nodes, each pod once. Written for speed: there are a hundred thousand pods."""
+        names, displaced, indexed = self.names, self._displaced, self._indexed
+        namespaces, residents, labelled = self.namespaces, self.residents, self.labelled
+        for pod, node in pods:
+            uid = pod.uid
+            if uid not in displaced:
+                names[f"{pod.namespace}/{pod.name}"] = uid
+            namespaces[pod.namespace][uid] = None
+            if node:
+                residents[node][uid] = None
+            elif pod.pending:
+                self.waiting[uid] = None
+            if pod.nominated and pod.holds_nomination:
+                self.nominated[uid] = None
+            if indexed:
+                labels = pod.labels
+                for label in indexed:
+                    if label in labels:
+                        labelled[pod.namespace, label, labels[label]][uid] = None
+
+
+def _closed(index: Mapping[K, Mapping[model.Uid, None]]) -> "immutables.Map[K, pod_index.Pods]":
+    return immutables.Map(_maps(index.items()))
+
+
+def _maps(items: Iterable[tuple[K, Mapping[model.Uid, None]]]) -> dict[K, pod_index.Pods]:
+    return {key: immutables.Map(members) for key, members in items}

@@ -1,0 +1,166 @@
+"""Runs the plugins over a cycle: transform -> filter -> score -> weigh -> Trace.
+
+In a first pass, nominated pods of at least the pod's priority count as placed. A node must also pass
+without them, because they may yet go elsewhere. This is kube-scheduler's own rule (PR-7..14).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+
+from app.domain import counters, events, model, node_sets, verdicts
+from app.framework import capabilities, cycles, registry
+
+
+def run_filter(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
+    """Filter the candidates: the trace names those that the interested plugins refuse, and why."""
+    cycle = _transformed(plugins, cycle)
+    nominated = cycles.nominated(cycle)
+    refusals = _refusals(plugins, cycles.assuming(cycle, nominated))
+    if nominated:
+        refusals = _merged(refusals, _refusals(plugins, cycle))
+    return verdicts.Trace(
+        position=cycle.snapshot.position,
+        pod=cycle.pod,
+        candidates=cycle.candidates,
+        interested=plugins.interested(cycle.pod),
+        refusals=refusals,
+        assumed=tuple(pod.key for pod in nominated),
+    )
+
+
+def run_score(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
+    """Score the candidates by the interested plugins, without filtering them."""
+    cycle = _transformed(plugins, cycle)
+    ratings = tuple(
+        replace(plugin.score(cycle), plugin=plugin.name, weight=plugins.weights.get(plugin.name, 1))
+        for plugin in plugins.scores
+        if plugin.interested(cycle.pod)
+    )
+    return verdicts.Trace(
+        position=cycle.snapshot.position,
+        pod=cycle.pod,
+        candidates=cycle.candidates,
+        interested=plugins.interested(cycle.pod),
+        ratings=ratings,
+        totals=weigh(ratings),
+    )
+
+
+def run(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
+    """Filter the candidates, then score those that are kept: the trace that explain shows."""
+    filtered = run_filter(plugins, cycle)
+    scored = run_score(plugins, replace(cycle, candidates=filtered.kept))
+    return replace(filtered, ratings=scored.ratings, totals=scored.totals)
+
+
+def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace) -> model.NodeName | None:
+    """The kept node with the highest sum; ties are broken by rank, then by a stable hash of pod and node."""
+    kept = trace.kept
+    if not kept:
+        return None
+    top = max(trace.totals, default=0)
+    scored = frozenset().union(*trace.totals.values()) if trace.totals else node_sets.NONE
+    leaders = kept - scored if top <= 0 and kept - scored else trace.totals[top]
+    ranks = [plugin.rank(cycle, leaders) for plugin in plugins.ranks if plugin.interested(cycle.pod)]
+    return min(
+        leaders, key=lambda node: (*(rank.get(node, 0) for rank in ranks), _stable(cycle.pod.uid, node))
+    )
+
+
+def claim(plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Claim:
+    """All conditions that must still hold when the pod is placed on the node."""
+    subjects = {*counters.footprint(cycle.pod, node), events.RUN}
+    ceilings: dict[str, int] = {}
+    for plugin in plugins.reserves:
+        if plugin.interested(cycle.pod):
+            one = plugin.reserve(cycle, node)
+            subjects.update(one.subjects)
+            for key, ceiling in one.ceilings.items():
+                ceilings[key] = min(ceiling, ceilings.get(key, ceiling))
+    return capabilities.Claim(subjects=tuple(sorted(subjects)), ceilings=ceilings)
+
+
+def veto(
+    plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]
+) -> str | None:
+    """Why the victims must not be evicted or the pod would not fit after that; None if it would fit.
+
+    Every plugin may veto, even if the preemptor does not concern it: it may protect the victims.
+    """
+    for plugin in plugins.preempts:
+        reason = plugin.veto(cycle, node, victims)
+        if reason is not None:
+            return reason
+    alone = replace(cycles.without(cycle, victims), candidates=frozenset((node,)))
+    refusals = run_filter(plugins, alone).refusals
+    return refusals[0].reason if refusals else None
+
+
+def weigh(ratings: Sequence[verdicts.Rating]) -> Mapping[int, node_sets.Names]:
+    """Weighted sum -> nodes, for sums other than 0, clamped to kube-scheduler's int64."""
+    ratings = [rating for rating in ratings if rating.groups]
+    if len(ratings) == 1:
+        weight = ratings[0].weight
+        single: dict[int, node_sets.Names] = {}
+        for score, nodes in ratings[0].groups.items():
+            if score and nodes:
+                total = _int64(score * weight)
+                single[total] = single[total] | nodes if total in single else nodes
+        return single
+    sums: dict[model.NodeName, int] = {}
+    for rating in ratings:
+        for score, nodes in rating.groups.items():
+            for node in nodes:
+                sums[node] = sums.get(node, 0) + score * rating.weight
+    groups: dict[int, set[model.NodeName]] = {}
+    for node, total in sums.items():
+        if total:
+            groups.setdefault(_int64(total), set()).add(node)
+    return {total: frozenset(nodes) for total, nodes in groups.items()}
+
+
+def _int64(total: int) -> int:
+    return min(max(total, -(2**63)), 2**63 - 1)
+
+
+def _transformed(plugins: registry.Registry, cycle: cycles.Cycle) -> cycles.Cycle:
+    for plugin in plugins.transforms:
+        if plugin.interested(cycle.pod):
+            cycle = plugin.transform(cycle)
+    return cycle
+
+
+def _refusals(plugins: registry.Registry, cycle: cycles.Cycle) -> tuple[verdicts.Refusal, ...]:
+    found: list[verdicts.Refusal] = []
+    for plugin in plugins.filters:
+        if plugin.interested(cycle.pod):
+            refusal = plugin.filter(cycle)
+            if refusal is not None and refusal.nodes:
+                found.append(replace(refusal, plugin=plugin.name))
+    return tuple(found)
+
+
+def _merged(
+    first: tuple[verdicts.Refusal, ...], second: tuple[verdicts.Refusal, ...]
+) -> tuple[verdicts.Refusal, ...]:
+    """The refusals of both passes; where both refuse, the reason of the first pass is kept."""
+    merged = {refusal.plugin: refusal for refusal in second}
+    for refusal in first:
+        other = merged.get(refusal.plugin)
+        extra = other.nodes - refusal.nodes if other is not None else node_sets.NONE
+        merged[refusal.plugin] = (
+            replace(
+                refusal,
+                nodes=refusal.nodes | extra,
+                details={**(other.details if other else {}), **refusal.details},
+            )
+            if extra
+            else refusal
+        )
+    order = [refusal.plugin for refusal in (*first, *second)]
+    return tuple(merged[name] for name in dict.fromkeys(order))
+
+
+def _stable(uid: model.Uid, node: model.NodeName) -> bytes:
+    return blake2b(f"{uid}\0{node}".encode(), digest_size=8).digest()

@@ -1,0 +1,1 @@
+"""HTTP clients of the API server, and their credentials."""

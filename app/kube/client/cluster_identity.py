@@ -1,0 +1,47 @@
+"""Identifies the cluster by the UID of its kube-system namespace, which is never recreated."""
+
+import http
+
+import msgspec
+
+from app import telemetry
+from app.kube import errors
+from app.kube.client import clients
+from app.kube.objects import schema
+
+PATH = "/api/v1/namespaces/kube-system"
+
+
+class _Object(schema.ApiStruct):
+    metadata: schema.Metadata
+
+
+_decoder = msgspec.json.Decoder(_Object)
+
+
+class Identity:
+    """The UID of the cluster, requested from the API server until it is known."""
+
+    def __init__(self, client: clients.Client) -> None:
+        self._client = client
+        self._uid: str | None = None
+
+    def uid(self) -> str:
+        """The UID; empty if this process may not read it. Raises KubeError if a retry may help."""
+        if self._uid is None:
+            self._uid = self._request()
+        return self._uid
+
+    def _request(self) -> str:
+        try:
+            return _decoder.decode(self._client.get(PATH, timeout=5.0)).metadata.uid
+        except msgspec.MsgspecError as problem:
+            raise errors.Undecodable("namespace", "kube-system", str(problem)) from problem
+        except errors.ApiError as refused:
+            if refused.status not in (http.HTTPStatus.FORBIDDEN, http.HTTPStatus.NOT_FOUND):
+                raise
+            telemetry.log.warning(
+                "cannot read the UID of namespace kube-system: a change of cluster would go unnoticed",
+                error=str(refused),
+            )
+            return ""

@@ -1,0 +1,153 @@
+"""Finds the address of the API server and the credentials for it.
+
+The official client loads them, so that every kubeconfig works: client certificates, tokens, token files,
+exec plugins and the rotating token of a service account.
+"""
+
+import os
+import pathlib
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import yaml
+from kubernetes import config
+from kubernetes.client import Configuration, rest
+from kubernetes.utils import keepalive
+from urllib3 import PoolManager
+
+from app import telemetry
+from app.kube import errors
+from app.settings import yaml_documents
+
+_UNUSABLE = (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError)
+
+_load_file: Callable[..., None] = config.load_kube_config
+_load_service_account: Callable[..., None] = config.load_incluster_config
+_contexts: Callable[..., tuple[list[Any], Any]] = config.list_kube_config_contexts
+HEADER_SECONDS = 1.0
+"""How long the Authorization header is cached, because the official client derives it from its whole
+configuration at each call.
+
+It renews tokens minutes before they expire and reads a token file once a minute, so that one more second
+does no harm.
+"""
+_POD_NAMESPACE = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_keep_alive: Callable[[], list[Any]] = keepalive.tcp_keepalive_socket_options
+
+
+class Access:
+    """A server address and the credentials for it."""
+
+    def __init__(self, configuration: Configuration, *, connections: int = 16, namespace: str = "") -> None:
+        self._configuration = configuration
+        # The sender of a write resolves a lost answer; the client never repeats one blindly.
+        configuration.retries = False
+        configuration.connection_pool_maxsize = connections
+        configuration.socket_options = _keep_alive()
+        self.host = str(configuration.host).rstrip("/")
+        self.shown = re.sub(r"//.*@", "//", self.host)
+        """The address without user and password, for people."""
+        self.ca_file: str | None = configuration.ssl_ca_cert
+        self.cert_file: str | None = configuration.cert_file
+        self.key_file: str | None = configuration.key_file
+        self.verified = bool(configuration.verify_ssl)
+        self.server_name: str | None = configuration.tls_server_name
+        self.direct = not configuration.proxy
+        """The server is reached without a proxy."""
+        self._authorization: str | None = None
+        self._stale_at = 0.0
+        self.namespace = namespace or "default"
+        """The namespace of this process' own objects, unless the settings name another."""
+
+    def authorization(self) -> str:
+        """The current Authorization header; empty if the credentials have none. Renews tokens.
+
+        If a token cannot be renewed the last one is used, as in client-go: the API server decides whether it
+        is still valid. Raises Unreachable if there is no last one.
+        """
+        now, last = time.monotonic(), self._authorization
+        if last is None or now >= self._stale_at:
+            try:
+                value = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+                last = value.strip() if value else ""
+            except Exception as problem:  # a token file or an exec plugin may raise anything
+                if last is None:
+                    raise errors.Unreachable(f"no credentials: {problem!r}", refused=True) from problem
+                telemetry.log.warning("cannot renew the token; using the last one", error=repr(problem))
+            self._authorization, self._stale_at = last, now + HEADER_SECONDS
+        return last
+
+    def pool(self) -> PoolManager:
+        """A connection pool, as configured by the official client."""
+        make: Callable[[Configuration], Any] = rest.RESTClientObject
+        manager: PoolManager = make(self._configuration).pool_manager
+        return manager
+
+
+def find(kubeconfig: str | None = None, context: str | None = None) -> Access:
+    """Use the given kubeconfig, else the pod's service account, else $KUBECONFIG or ~/.kube/config.
+
+    Raises Misconfigured, which names the source that was tried.
+    """
+    configuration = Configuration()
+    inside = not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ
+    path = kubeconfig or os.environ.get("KUBECONFIG") or config.KUBE_CONFIG_DEFAULT_LOCATION
+    source = "the pod's service account" if inside else f"kubeconfig {path}"
+    if context and not inside:
+        source += f", context {context}"
+    try:
+        if inside:
+            _load_service_account(client_configuration=configuration)
+        else:
+            _refuse_missing(path)
+            _load_file(
+                config_file=path,
+                context=context or None,
+                client_configuration=configuration,
+                persist_config=False,
+            )
+    except _UNUSABLE as problem:
+        raise errors.Misconfigured(
+            f"cannot load the credentials of the API server from {source}: {problem}"
+        ) from problem
+    return Access(configuration, namespace=_pod_namespace() if inside else _context_namespace(path, context))
+
+
+def _pod_namespace() -> str:
+    """The namespace of the pod that this process runs in; empty if it cannot be read."""
+    try:
+        return _POD_NAMESPACE.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _context_namespace(path: str, context: str | None) -> str:
+    """The namespace of the kubeconfig's context; empty if it has none."""
+    found, active = _contexts(config_file=path)
+    chosen = next((one for one in found if one["name"] == context), active) if context else active
+    return str((chosen or {}).get("context", {}).get("namespace") or "")
+
+
+def plain(url: str, *, token: str = "", ca_file: str | None = None) -> Access:
+    """A server by its URL alone, such as a simulated one."""
+    configuration = Configuration()
+    configuration.host = url
+    configuration.ssl_ca_cert = ca_file
+    configuration.proxy = None
+    if token:
+        configuration.api_key["BearerToken"] = f"Bearer {token}"
+    return Access(configuration)
+
+
+def _refuse_missing(path: str) -> None:
+    files = [pathlib.Path(part).expanduser() for part in path.split(os.pathsep) if part]
+    there = [file for file in files if file.is_file()]
+    if not there:
+        raise config.ConfigException("no such file")
+    for file in there:
+        try:
+            yaml_documents.check(file.read_bytes())
+        except yaml_documents.DocumentTooLarge as problem:
+            raise config.ConfigException(f"{file} {problem}") from None

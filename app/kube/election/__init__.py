@@ -1,0 +1,1 @@
+"""Leader election by a Lease (coordination.k8s.io/v1)."""

@@ -1,0 +1,1 @@
+"""Decodes Kubernetes JSON into domain objects."""

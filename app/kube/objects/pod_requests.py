@@ -1,0 +1,92 @@
+"""Effective resource requests of a pod.
+
+The rule of Kubernetes (component-helpers/resource PodRequests): the containers and the sidecars (init
+containers that always restart) run together; each other init container runs alone beside the sidecars
+started before it; pod-level requests override those of the containers for the resources that they name;
+the overhead is added.
+"""
+
+from collections.abc import Iterable
+
+from app.kube.objects import bounds, interning, quantities, schema
+
+Amounts = dict[str, int]
+_Items = tuple[tuple[str, str | int | float], ...]
+_Shape = tuple[tuple[_Items, ...], tuple[tuple[bool, _Items], ...], _Items, _Items]
+
+_NONE: Amounts = {}
+
+
+def effective(spec: schema.PodSpec | None) -> Amounts:
+    """Resource -> amount (cpu in milli-units). Pods of the same shape share the dict: do not modify it.
+
+    Raises ValueError for an invalid quantity, Exceeded for too many resources.
+    """
+    if spec is None:
+        return _NONE
+    shape = (
+        tuple([_items(container) for container in spec.containers or ()]),
+        tuple([(c.restart_policy == "Always", _items(c)) for c in spec.init_containers or ()]),
+        tuple(spec.overhead.items()) if spec.overhead else (),
+        tuple(spec.resources.requests.items()) if spec.resources and spec.resources.requests else (),
+    )
+    return _effective(shape)
+
+
+def _allocatable(items: _Items) -> Amounts:
+    bounds.check("resources", (name for name, _ in items), bounds.RESOURCES)
+    return {name: quantities.parse(value, name) for name, value in items}
+
+
+def _weight(items: _Items) -> int:
+    return sum(len(name) + len(str(value)) for name, value in items)
+
+
+amounts = interning.Shared(_allocatable, weigh=_weight)
+"""Quantities as (name, text) items -> amounts. The dicts are shared: do not modify them."""
+
+
+def _items(container: schema.Container) -> _Items:
+    resources = container.resources
+    return tuple(resources.requests.items()) if resources is not None and resources.requests else ()
+
+
+def _sum(shape: _Shape) -> Amounts:
+    containers, inits, overhead, whole = shape
+    total = _added(map(amounts, containers))
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for restarts, items in inits:
+        if restarts:
+            sidecars = _added((sidecars, amounts(items)))
+            alone = sidecars
+        else:
+            alone = _added((sidecars, amounts(items)))
+        peak = _larger(peak, alone)
+    total = _larger(_added((total, sidecars)), peak)
+    if whole:
+        total = {**total, **amounts(whole)}
+    found = _added((total, amounts(overhead)))
+    bounds.check("resources", found, bounds.RESOURCES)
+    return found
+
+
+def _weight_of_shape(shape: _Shape) -> int:
+    containers, inits, overhead, whole = shape
+    parts = (*containers, *(items for _, items in inits), overhead, whole)
+    return 16 * len(parts) + sum(map(_weight, parts))
+
+
+_effective = interning.Shared(_sum, weigh=_weight_of_shape)
+
+
+def _added(parts: Iterable[Amounts]) -> Amounts:
+    total: Amounts = {}
+    for part in parts:
+        for name, amount in part.items():
+            total[name] = min(quantities.LARGEST, total.get(name, 0) + amount)
+    return total
+
+
+def _larger(one: Amounts, other: Amounts) -> Amounts:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in (*one, *other)}

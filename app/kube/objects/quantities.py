@@ -1,0 +1,51 @@
+"""Parses Kubernetes quantities (``100m``, ``1.5Gi``, ``12e6``) into integers.
+
+Values are rounded up, as in kube-scheduler, and limited to 63 bits, so that no exponent costs memory.
+Syntax: k8s.io/apimachinery/pkg/api/resource, quantity.go.
+"""
+
+import math
+import re
+from fractions import Fraction
+from functools import lru_cache
+
+LARGEST = 2**63 - 1
+
+_SYNTAX = re.compile(
+    r"\A([+-]?)(\d{1,40})?(?:\.(\d{0,40}))?(?:([eE])([+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i))?\Z"
+)
+_SUFFIXES: dict[str, Fraction] = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    **{suffix: Fraction(1000**power) for power, suffix in enumerate(("k", "M", "G", "T", "P", "E"), 1)},
+    **{suffix: Fraction(1024**power) for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)},
+}
+
+
+@lru_cache(maxsize=16_384)
+def parse(text: str | int | float, resource: str = "") -> int:
+    """The quantity of a resource: milli-units for ``cpu``, else whole units (bytes for memory).
+
+    Raises ValueError, with a text for people, for an invalid quantity.
+    """
+    value = _value(text)
+    whole = math.ceil(value * 1000 if resource == "cpu" else value)
+    return max(-LARGEST, min(LARGEST, whole))
+
+
+def _value(text: str | int | float) -> Fraction:
+    if not isinstance(text, str):
+        if isinstance(text, float) and not math.isfinite(text):
+            raise ValueError(f"{text} is not a quantity")
+        return Fraction(text)
+    match = _SYNTAX.match(text)
+    if match is None or not (match[2] or match[3]):
+        raise ValueError(f"{text[:64]!r} is not a quantity such as 100m, 1.5Gi or 12e6")
+    sign, digits, decimals, _, exponent, suffix = match.groups()
+    number = Fraction(int((digits or "") + (decimals or "")), 10 ** len(decimals or ""))
+    if sign == "-":
+        number = -number
+    if exponent is not None:
+        return number * Fraction(10) ** max(-60, min(60, int(exponent)))
+    return number * _SUFFIXES.get(suffix, Fraction(1)) if suffix else number

@@ -1,0 +1,1 @@
+"""Lists and watches: one reflector per kind."""

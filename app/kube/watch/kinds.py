@@ -1,0 +1,178 @@
+"""The kinds of objects that Topolog watches: path, decoding, identity and events of each."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from app.domain import events, model, observing, snapshots
+from app.kube import errors
+from app.kube.objects import decoding, schema
+
+PAGE = 500
+"""Objects in one page of a list, as client-go requests them."""
+
+Events = tuple[events.AnyEvent, ...]
+_T = TypeVar("_T", model.Pod, model.Node, model.WorkloadPolicy)
+
+
+class UndecodableObject(NamedTuple):
+    """An object that could not be decoded and was set aside."""
+
+    kind: str
+    name: str
+    """namespace/name as far as it could be read."""
+    reason: str
+    identity: str = ""
+    """Identity of the object; empty if unreadable. The object exists, although it cannot be decoded."""
+
+
+class Page(NamedTuple):
+    """A part of a list."""
+
+    observed: list[decoding.Observed]
+    undecodable: list[UndecodableObject]
+    version: str
+    """resourceVersion of the whole list."""
+    continuation: str
+    """Token of the next page; empty at the last."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One resource of the API, and what its objects mean to the log. Pure: nothing here does I/O."""
+
+    name: str
+    path: str
+    """Of the collection over all namespaces."""
+    subject_prefix: str
+    """Of the subjects of its events: ``pod`` in ``pod:UID``."""
+    decode: Callable[[decoding.Json], tuple[decoding.Object, str]]
+    identify: Callable[[str, str, str], str]
+    """(namespace, name, uid) -> identity."""
+    observe: Callable[[decoding.Object | None, decoding.Object], Events]
+    """(as known, as observed) -> the events that the observation implies."""
+    gone: Callable[[str, str, str, bool], events.AnyEvent]
+    """(namespace, name, uid, assumed) -> the event of the object's end."""
+    listed: Callable[[snapshots.Snapshot], Mapping[str, decoding.Object]]
+    """Identity -> object, as observed: a complete list replaces exactly these."""
+    find: Callable[[snapshots.Snapshot, str], decoding.Object | None]
+    """The object of an identity, observed or known otherwise."""
+    shared: Callable[[decoding.Object | None, decoding.Object | None], bool]
+    """(before, after) -> whether the change moves counts that many pods depend on; None: does not exist."""
+
+    def identity(self, seen: decoding.Object) -> str:
+        """The key of the object in a snapshot: uid of pods, name of nodes, namespace/name of policies."""
+        return self.identify("" if isinstance(seen, model.Node) else seen.namespace, seen.name, seen.uid)
+
+    def subject(self, identity: str) -> str:
+        """The subject of the object's events."""
+        return f"{self.subject_prefix}:{identity}"
+
+    def page(self, body: bytes) -> Page:
+        """Decode a page and set undecodable objects aside. Raises Undecodable if the page is not a list."""
+        if self is PODS:
+            try:
+                whole = _pods.decode(body)
+                observed = decoding.pods_seen(whole.items or ())
+                return Page(observed, [], whole.metadata.resource_version, whole.metadata.continue_ or "")
+            except (ValueError, RecursionError):
+                pass  # at least one pod is bad: decode them one by one to find it
+        try:
+            raw = _raws.decode(body)
+        except (ValueError, RecursionError) as problem:
+            raise errors.Undecodable(self.name, "(list)", str(problem)) from problem
+        page = Page([], [], raw.metadata.resource_version, raw.metadata.continue_ or "")
+        for item in raw.items or ():
+            try:
+                page.observed.append(decoding.Observed(*self.decode(item)))
+            except errors.Undecodable as bad:
+                page.undecodable.append(self.undecodable(item, bad))
+        return page
+
+    def undecodable(self, raw: decoding.Json, bad: errors.Undecodable) -> UndecodableObject:
+        """The record of an object that cannot be decoded."""
+        namespace, name, uid = decoding.identity(raw)
+        return UndecodableObject(
+            self.name, bad.name, bad.reason, self.identify(namespace, name, uid) if name else ""
+        )
+
+
+_pods = msgspec.json.Decoder(schema.PodList)
+_raws = msgspec.json.Decoder(schema.RawList)
+
+
+def _only(
+    kind: type[_T], observe: Callable[[_T | None, _T], Events]
+) -> Callable[[decoding.Object | None, decoding.Object], Events]:
+    """The function for objects of any kind. Raises TypeError for an object of another kind."""
+
+    def checked(before: decoding.Object | None, after: decoding.Object) -> Events:
+        if not isinstance(after, kind) or not (before is None or isinstance(before, kind)):
+            raise TypeError(f"not a {kind.__name__}: {type(before).__name__}, {type(after).__name__}")
+        return observe(before, after)
+
+    return checked
+
+
+def _relabelled(before: decoding.Object | None, after: decoding.Object | None) -> bool:
+    """Counts depend on a node's labels, and on which node has the name."""
+    if before is None or after is None:
+        return True
+    return before.uid != after.uid or _labels(before) != _labels(after)
+
+
+def _labels(found: decoding.Object) -> Mapping[str, str]:
+    return found.labels if isinstance(found, model.Node) else {}
+
+
+PODS = Kind(
+    name="pods",
+    path="/api/v1/pods",
+    subject_prefix="pod",
+    decode=decoding.pod_seen,
+    identify=lambda _namespace, _name, uid: uid,
+    observe=_only(model.Pod, observing.pod),
+    gone=lambda namespace, name, uid, assumed: events.PodGone(
+        uid=uid, namespace=namespace, name=name, assumed=assumed
+    ),
+    listed=lambda snapshot: snapshot.pods,
+    find=lambda snapshot, uid: snapshot.pod(uid),
+    shared=lambda _before, _after: False,
+)
+NODES = Kind(
+    name="nodes",
+    path="/api/v1/nodes",
+    subject_prefix="node",
+    decode=decoding.node_seen,
+    identify=lambda _namespace, name, _uid: name,
+    observe=_only(model.Node, observing.node),
+    gone=lambda _namespace, name, uid, assumed: events.NodeGone(name=name, uid=uid, assumed=assumed),
+    listed=lambda snapshot: snapshot.nodes,
+    find=lambda snapshot, name: snapshot.nodes.get(name),
+    shared=_relabelled,
+)
+POLICIES = Kind(
+    name="workloadpolicies",
+    path="/apis/kosmos.io/v1alpha1/workloadpolicies",
+    subject_prefix="policy",
+    decode=decoding.policy_seen,
+    identify=lambda namespace, name, _uid: f"{namespace}/{name}",
+    observe=_only(model.WorkloadPolicy, observing.policy),
+    gone=lambda namespace, name, uid, assumed: events.PolicyGone(
+        namespace=namespace, name=name, uid=uid, assumed=assumed
+    ),
+    listed=lambda snapshot: snapshot.policies,
+    find=lambda snapshot, key: snapshot.policies.get(key),
+    shared=lambda before, after: before != after,
+)
+ALL = (NODES, POLICIES, PODS)
+"""Nodes and policies first: pods then count as soon as they are observed."""
+
+_OF_TYPE: dict[type, Kind] = {model.Pod: PODS, model.Node: NODES, model.WorkloadPolicy: POLICIES}
+
+
+def of(found: decoding.Object) -> Kind:
+    """The kind of an object."""
+    return _OF_TYPE[type(found)]

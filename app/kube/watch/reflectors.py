@@ -1,0 +1,328 @@
+"""Lists and watches one kind of objects, and yields every change until it is stopped.
+
+The rules are those of client-go (tools/cache/reflector.go): lists in pages, watches with bookmarks and a
+random timeout of 5 to 10 minutes, a new list after 410, growing pauses after errors. Two rules are
+stricter. After any other error the watch resumes at its last version instead of listing again, because a
+resumed watch misses nothing. A kind that the API server does not serve counts as empty and is requested
+again, because its definition may be created later.
+
+A list arrives in parts, each true when it was read, followed by ``Listed`` with the identities of all its
+objects: an object that is known and not among them is gone.
+"""
+
+import http
+import random
+import threading
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from app.kube import backoffs, errors
+from app.kube.client import clients
+from app.kube.objects import decoding, schema
+from app.kube.watch import kinds, resource_versions
+
+_MAX_LINE_BYTES = 32 * 1024 * 1024
+_ABSENT_CAP = 8.0
+"""Longest pause between two requests for a kind that is not served, in seconds before jitter."""
+
+_UNREADABLE = "(unreadable line)"
+
+_change = msgspec.json.Decoder(schema.Change)
+_status = msgspec.json.Decoder(schema.Status)
+
+
+class Part(NamedTuple):
+    """Some objects of a list that is not complete yet."""
+
+    kind: kinds.Kind
+    objects: list[decoding.Object]
+
+
+class Listed(NamedTuple):
+    """A list is complete: all its parts were yielded before, and no other object of the kind exists."""
+
+    kind: kinds.Kind
+    identities: frozenset[str]
+    version: str
+    """resourceVersion of the list; empty if the kind is not served."""
+    since: str
+    """The version before the list; empty at the first list."""
+    reason: str
+
+
+class Seen(NamedTuple):
+    """An object was added or modified."""
+
+    kind: kinds.Kind
+    object: decoding.Object
+    version: str
+
+
+class Gone(NamedTuple):
+    """An object was deleted."""
+
+    kind: kinds.Kind
+    uid: str
+    namespace: str
+    name: str
+    version: str
+
+
+class Bookmark(NamedTuple):
+    """Every change up to this version was yielded. The first one also means that the watch is open."""
+
+    kind: kinds.Kind
+    version: str
+
+
+Change = Part | Listed | Seen | Gone | Bookmark | kinds.UndecodableObject
+
+
+class Reflector:
+    """Follows one kind. One thread reads ``changes``; any thread may call ``stop`` and ``relist``."""
+
+    def __init__(
+        self,
+        client: clients.Client,
+        kind: kinds.Kind,
+        *,
+        since: str = "",
+        reason: str = "first list",
+        clock: backoffs.Clock | None = None,
+        die: random.Random | None = None,
+        silence: float = 150.0,
+        page: int = kinds.PAGE,
+    ) -> None:
+        """``since``: version to resume the watch from; ``reason``: why a list is due if it is empty;
+        ``silence``: seconds without a byte after which a watch counts as stalled; ``page``: objects per page.
+        """
+        self.kind = kind
+        self.problem = ""
+        """The current problem, for people; empty if there is none."""
+        self._client = client
+        self._clock = clock or backoffs.RealClock()
+        self._die = die or random.Random()
+        self._silence = silence
+        self._page = page
+        self._version = since
+        """Version at which the watch resumes; empty if a list is due."""
+        self._reason = reason
+        self._since = since
+        self._absent = False
+        self._floor = since
+        """Every change up to this version was yielded."""
+        self._yielded: dict[str, str] = {}
+        """uid -> version yielded since the floor: one that is not newer is a duplicate or out of order."""
+        self._backoff = backoffs.Backoff(self._clock, die=self._die)
+        self._absence = backoffs.Backoff(self._clock, cap=_ABSENT_CAP, die=self._die)
+        self._stopped = threading.Event()
+        self._requested = ""
+        """Why a new list was requested; empty if none was."""
+        self._stream: clients.Stream | None = None
+
+    def stop(self) -> None:
+        """End ``changes`` soon: close the stream, and interrupt the waits on the default clock."""
+        self._stopped.set()
+        if isinstance(self._clock, backoffs.RealClock):
+            self._clock.stop()
+        stream = self._stream
+        if stream is not None:
+            stream.close()
+
+    def relist(self, reason: str) -> None:
+        """Request a new list of the kind; any thread may call it."""
+        self._requested = reason
+        stream = self._stream
+        if stream is not None:
+            stream.close()
+
+    def changes(self) -> Iterator[Change]:
+        """Every change of the kind; ends only after ``stop``."""
+        while not self._stopped.is_set():
+            least = 0.0
+            if self._requested:
+                reason, self._requested = self._requested, ""
+                self._relist(reason)
+            try:
+                if not self._version:
+                    yield from self._list()
+                if self._version:
+                    yield from self._watch()
+                    continue
+                pause = self._absence.pause()
+            except (errors.ApiError, errors.Unreachable, errors.Undecodable) as problem:
+                if self._stopped.is_set():
+                    return
+                self.problem = str(problem)
+                if isinstance(problem, errors.ApiError):
+                    least = problem.retry_after
+                    self._judge(problem)
+                pause = self._backoff.pause(least=least)
+            if self._clock.wait(pause):
+                return
+
+    def _judge(self, problem: errors.ApiError) -> None:
+        """Request a new list if the error means that the watch cannot be resumed."""
+        if problem.status in (http.HTTPStatus.GONE, http.HTTPStatus.NOT_FOUND, http.HTTPStatus.BAD_REQUEST):
+            self._relist(f"{problem.status} {problem.reason}: {problem.message}")
+
+    def _relist(self, reason: str) -> None:
+        self._since, self._version = self._version or self._since, ""
+        self._reason = reason
+
+    # -- list --------------------------------------------------------------------------------
+
+    def _list(self) -> Iterator[Change]:
+        identities: set[str] = set()
+        parameters = {"limit": str(self._page)}
+        while True:
+            page = self._read_page(parameters)
+            if page is None:
+                yield from self._not_served()
+                return
+            identities.update(self.kind.identity(one.object) for one in page.observed)
+            identities.update(bad.identity for bad in page.undecodable)
+            yield from page.undecodable
+            if page.observed:
+                yield Part(self.kind, [one.object for one in page.observed])
+            if self._stopped.is_set():
+                return
+            if not page.continuation:
+                break
+            parameters = {"limit": str(self._page), "continue": page.continuation}
+        reason = self._reason
+        if resource_versions.older(page.version, self._since):
+            reason = f"went back: resourceVersion {self._since} before, {page.version} now; {reason}"
+        self._yielded.clear()
+        self._absent, self._version, self._floor, self.problem = False, page.version, page.version, ""
+        yield Listed(self.kind, frozenset(identities), page.version, self._since, reason)
+
+    def _read_page(self, parameters: dict[str, str]) -> kinds.Page | None:
+        """The next page; None if the API server does not serve the kind."""
+        try:
+            return self.kind.page(self._client.get(self.kind.path, parameters, timeout=60.0))
+        except errors.ApiError as problem:
+            if problem.status == http.HTTPStatus.NOT_FOUND:
+                return None
+            raise
+
+    def _not_served(self) -> Iterator[Change]:
+        self.problem = ""
+        if not self._absent:
+            self._absent = True
+            yield Listed(
+                self.kind, frozenset(), "", self._since, "not served: the API server does not know this kind"
+            )
+
+    # -- watch -------------------------------------------------------------------------------
+
+    def _watch(self) -> Iterator[Change]:
+        parameters = {
+            "watch": "1",
+            "resourceVersion": self._version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(self._die.randint(300, 600)),
+        }
+        opened, start = self._clock.monotonic(), self._version
+        decoded = False
+        # The server sends only newer versions from here on, and without bookmarks nothing else confirms it.
+        self._floor = self._version
+        self._yielded.clear()
+        with self._client.stream(self.kind.path, parameters, silence=self._silence) as stream:
+            self._stream = stream
+            if self._stopped.is_set() or self._requested:
+                return
+            self.problem = ""
+            yield Bookmark(self.kind, self._version)
+            for line in _lines(stream):
+                for change in self._take(line):
+                    if (
+                        not decoded
+                        and isinstance(change, kinds.UndecodableObject)
+                        and change.name == _UNREADABLE
+                    ):
+                        raise errors.Undecodable(self.kind.name, "(watch)", change.reason)
+                    yield change
+                decoded = True
+                if self._stopped.is_set() or self._requested:
+                    return
+                if not self._version:
+                    break
+        if self._version == start and not self._requested and self._clock.monotonic() - opened < 1.0:
+            raise errors.Unreachable("the watch was closed at once, without a change")
+
+    def _take(self, line: bytes) -> Iterator[Change]:
+        try:
+            change = _change.decode(line)
+        except (ValueError, RecursionError) as problem:
+            yield kinds.UndecodableObject(self.kind.name, _UNREADABLE, str(problem))
+            return
+        match change.type:
+            case "ADDED" | "MODIFIED":
+                yield from self._seen(change.object)
+            case "DELETED":
+                yield from self._gone(change.object)
+            case "BOOKMARK":
+                yield from self._marked(decoding.version(change.object))
+            case "ERROR":
+                raise clients.refusal(_code(change.object), bytes(change.object))
+            case _:
+                yield kinds.UndecodableObject(
+                    self.kind.name, "(unknown change)", f"type {change.type[:40]!r}"
+                )
+
+    def _seen(self, raw: msgspec.Raw) -> Iterator[Change]:
+        try:
+            found, version = self.kind.decode(raw)
+        except errors.Undecodable as bad:
+            yield self.kind.undecodable(raw, bad)
+            self._advance(decoding.identity(raw)[2], decoding.version(raw))
+            return
+        if self._advance(found.uid, version):
+            yield Seen(self.kind, found, version)
+
+    def _gone(self, raw: msgspec.Raw) -> Iterator[Change]:
+        namespace, name, uid = decoding.identity(raw)
+        version = decoding.version(raw)
+        if not (name and uid):
+            yield kinds.UndecodableObject(
+                self.kind.name, "(unreadable object)", "deleted, without a name and a uid"
+            )
+        elif self._advance(uid, version):
+            yield Gone(self.kind, uid, namespace, name, version)
+
+    def _marked(self, version: str) -> Iterator[Change]:
+        if resource_versions.older(version, self._floor):
+            self._relist(f"went back: bookmark {version} after {self._floor}")
+        elif version:
+            self._version = self._floor = version
+            self._yielded.clear()
+            yield Bookmark(self.kind, version)
+
+    def _advance(self, uid: str, version: str) -> bool:
+        """Whether this version of the object is new; if so, records it."""
+        if not resource_versions.newer(version, self._yielded.get(uid, self._floor)):
+            return False
+        self._yielded[uid] = version
+        if version and resource_versions.newer(version, self._version):
+            self._version = version
+        return True
+
+
+def _code(status: msgspec.Raw) -> int:
+    """The HTTP code of an ERROR in a watch; 500 if it is not a metav1.Status."""
+    try:
+        return _status.decode(status).code or http.HTTPStatus.INTERNAL_SERVER_ERROR
+    except (ValueError, RecursionError):
+        return http.HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _lines(stream: clients.Stream) -> Iterator[bytes]:
+    rest = b""
+    for piece in stream:
+        *whole, rest = (rest + piece).split(b"\n")
+        yield from (line for line in whole if line)
+        if len(rest) > _MAX_LINE_BYTES:
+            raise errors.Unreachable(f"a line of the watch is longer than {_MAX_LINE_BYTES} bytes")

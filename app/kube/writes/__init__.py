@@ -1,0 +1,1 @@
+"""Writes to the API server: Bindings, pod conditions and Events."""

@@ -1,0 +1,217 @@
+"""Binds pods through the API server, and resolves Bindings with an unclear outcome.
+
+The pod's uid is a precondition, so that a pod of the same name that was deleted and recreated is never bound
+by mistake. So is its resourceVersion, where the caller knows it: after any write to the pod a Binding with an
+older version can no longer be carried out, however late it arrives (ADR 0008). After a conflict or a lost
+answer the pod is read; the outcome is Unknown only if the pod does not resolve it.
+"""
+
+import http
+import time
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from app.domain import model
+from app.kube import errors
+from app.kube.client import clients, fast_client
+from app.kube.objects import decoding
+
+UNFENCED = 75.0
+"""Seconds after which even an unfenced Binding can no longer be carried out: the API server's default request
+timeout (60 s) and a margin for the way there."""
+
+_SHARES = (0.45, 0.3)
+"""Shares of the timeout for the Binding and its repetition; the rest is for reading the pod."""
+
+_SUCCESS = frozenset((200, 201))
+_AMBIGUOUS = frozenset((409, 500, 502, 504))
+"""Codes after which the pod must be read: 409 does not name the cause, the others may hide a success."""
+
+_string = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The pod is bound to the requested node."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotBound:
+    """The pod is not bound to the requested node, and this request will not bind it."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """As NotBound, because the pod has changed: the caller may retry with the new ``version``."""
+
+    reason: str
+    version: str
+    """The pod's resourceVersion now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The pod may be bound, or may still become bound, by this request."""
+
+    reason: str
+
+
+Outcome = Bound | NotBound | Outdated | Unknown
+
+
+class Current(NamedTuple):
+    """A pod as stored by the API server."""
+
+    pod: model.Pod
+    version: str
+    """metadata.resourceVersion."""
+
+
+class Binder(Protocol):
+    """Binds pods: all that verbs need of the cluster."""
+
+    def bind(
+        self,
+        namespace: str,
+        name: str,
+        uid: model.Uid,
+        node: model.NodeName,
+        *,
+        version: str = "",
+        timeout: float = 3.0,
+    ) -> Outcome:
+        """Bind the pod to the node within ``timeout`` seconds. Every failure is an Outcome, not an exception.
+
+        ``version``: the pod's resourceVersion as a precondition; empty for no precondition.
+        """
+        ...
+
+    def get_pod(self, namespace: str, name: str, *, timeout: float = 2.0) -> Current | None:
+        """The pod of this name, by a consistent read; None if it does not exist. Raises KubeError."""
+        ...
+
+
+def outdates(version: str, current: str) -> bool:
+    """Whether a Binding with ``version`` can no longer be carried out, as the pod has ``current``."""
+    return bool(version and current) and version != current
+
+
+class ApiBinder:
+    """Binder over a client."""
+
+    def __init__(self, client: clients.Client) -> None:
+        self._client = client
+
+    def bind(
+        self,
+        namespace: str,
+        name: str,
+        uid: model.Uid,
+        node: model.NodeName,
+        *,
+        version: str = "",
+        timeout: float = 3.0,
+    ) -> Outcome:
+        """See Binder."""
+        wanted = _Wanted(namespace, name, uid, node, version)
+        # The server stops when the caller does, so that the Binding does not take effect much later.
+        path = f"{wanted.path}/binding?timeout={max(1, int(timeout * 1000))}ms"
+        body, deadline = wanted.body(), time.monotonic() + timeout
+        lost: errors.Unreachable | None = None
+        for share in _SHARES:
+            # Other processes rely on it that no Binding is sent after the timeout.
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            try:
+                # A Binding is idempotent: the API server refuses a repetition as already bound.
+                reply = self._client.exchange("POST", path, body, timeout=min(timeout * share, left))
+            except errors.Unreachable as problem:
+                if problem.refused:
+                    return NotBound(f"not bound: {problem}") if lost is None else Unknown(str(lost))
+                lost = lost or problem
+                continue
+            return self._outcome(wanted, reply, lost, deadline)
+        if lost is None:
+            return NotBound("not bound: the timeout passed before the Binding was sent")
+        return self._read_outcome(wanted, str(lost), deadline)
+
+    def get_pod(self, namespace: str, name: str, *, timeout: float = 2.0) -> Current | None:
+        """See Binder."""
+        # Without a resourceVersion the API server reads from etcd, not from a cache.
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        reply = self._client.exchange("GET", path, timeout=timeout)
+        if reply.status == http.HTTPStatus.OK:
+            return Current(*decoding.pod_seen(reply.body))
+        refused = clients.refusal(reply.status, reply.body)
+        if refused.status == http.HTTPStatus.NOT_FOUND and refused.original:
+            return None
+        raise refused
+
+    def _outcome(
+        self, wanted: "_Wanted", reply: fast_client.Reply, lost: errors.Unreachable | None, deadline: float
+    ) -> Outcome:
+        """The outcome that the reply proves. ``lost``: why an earlier attempt got no reply, if so."""
+        if reply.status in _SUCCESS and clients.success(reply.body):
+            return Bound()
+        refused = clients.refusal(reply.status, reply.body)
+        # If it was sent more than once, the refusal concerns the last sending only.
+        proof = refused.original and not reply.repeated and lost is None
+        if proof and refused.status not in _AMBIGUOUS:
+            return NotBound(f"the API server refused the binding: {refused.status} {refused.message}")
+        conflict = proof and refused.status == http.HTTPStatus.CONFLICT
+        return self._read_outcome(wanted, str(lost or refused), deadline, conflict=conflict)
+
+    def _read_outcome(
+        self, wanted: "_Wanted", cause: str, deadline: float, *, conflict: bool = False
+    ) -> Outcome:
+        """The outcome that the pod shows, for a Binding without a definite reply.
+
+        ``conflict``: the API server refused every sending with 409.
+        """
+        pod = f"pod {wanted.namespace}/{wanted.name}"
+        try:
+            left = max(0.1, deadline - time.monotonic())
+            current = self.get_pod(wanted.namespace, wanted.name, timeout=left)
+        except errors.KubeError as problem:
+            return Unknown(f"{cause}; reading the pod failed too: {problem}")
+        if current is None or current.pod.uid != wanted.uid:
+            return NotBound(f"{pod} with uid {wanted.uid} is gone")
+        if current.pod.node == wanted.node:
+            return Bound()
+        if current.pod.node:
+            return NotBound(f"{pod} is already bound to node {current.pod.node}")
+        if outdates(wanted.version, current.version):
+            return Outdated(f"{pod} has changed while it was being bound: {cause}", current.version)
+        if conflict:
+            return NotBound(f"the API server refused the binding: {cause}")
+        # A request without a reply may still take effect after this read.
+        return Unknown(f"{pod} is not bound yet: {cause}")
+
+
+class _Wanted(NamedTuple):
+    """The contents of one Binding."""
+
+    namespace: str
+    name: str
+    uid: model.Uid
+    node: model.NodeName
+    version: str
+
+    @property
+    def path(self) -> str:
+        """The path of the pod."""
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+
+    def body(self) -> bytes:
+        """The Binding as JSON."""
+        fence = b',"resourceVersion":%s' % _string(self.version) if self.version else b""
+        return (
+            b'{"apiVersion":"v1","kind":"Binding","metadata":{"name":%s,"namespace":%s,"uid":%s%s},'
+            b'"target":{"apiVersion":"v1","kind":"Node","name":%s}}'
+            % (_string(self.name), _string(self.namespace), _string(self.uid), fence, _string(self.node))
+        )

@@ -1,0 +1,150 @@
+"""Posts Kubernetes Events about pods, at a limited rate.
+
+Equal messages about a pod are one Event with a count, which is updated at most once per interval. A token
+bucket limits the Events of all pods; those beyond it are dropped, because the decision records have them
+too. Posting never raises.
+"""
+
+import hashlib
+import http
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from app.domain import model
+from app.kube import backoffs, errors
+from app.kube.client import clients
+
+_MAX_MESSAGE = 1024
+_MAX_REMEMBERED = 10_000
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True)
+class _Posted:
+    name: str
+    count: int
+    """How often the Event occurred, posted or not."""
+    at: float
+
+
+class Bucket:
+    """A token bucket: ``burst`` tokens at once, ``rate`` tokens a second."""
+
+    def __init__(self, clock: backoffs.Clock, *, burst: float, rate: float) -> None:
+        self._clock = clock
+        self._burst = burst
+        self._rate = rate
+        self._level = burst
+        self._at = clock.monotonic()
+
+    def take(self) -> bool:
+        """Take a token; false if none is left."""
+        if self.wait() > 0:
+            return False
+        self._level -= 1.0
+        return True
+
+    def wait(self) -> float:
+        """Seconds until a token is available."""
+        now = self._clock.monotonic()
+        self._level = min(self._burst, self._level + (now - self._at) * self._rate)
+        self._at = now
+        return max(0.0, (1.0 - self._level) / self._rate)
+
+
+class EventRecorder:
+    """Posts Events; used by one thread."""
+
+    def __init__(
+        self,
+        client: clients.Client,
+        clock: backoffs.Clock,
+        *,
+        now: Callable[[], str],
+        interval: float = 300.0,
+        burst: float = 25.0,
+        rate: float = 2.0,
+    ) -> None:
+        """``now``: RFC 3339, whole seconds; ``interval``: seconds between two updates of the same Event."""
+        self._client = client
+        self._clock = clock
+        self._now = now
+        self._interval = interval
+        self._bucket = Bucket(clock, burst=burst, rate=rate)
+        self._posted: OrderedDict[tuple[model.Uid, str, str], _Posted] = OrderedDict()
+        self.dropped = 0
+        """Events beyond the rate, or not accepted by the API server."""
+        self.problem = ""
+        """Why the API server did not accept the latest Event; empty if it did."""
+
+    def post(self, pod: model.Pod, reason: str, message: str, *, warning: bool = True) -> None:
+        """Post an Event about the pod; ``reason`` is CamelCase, ``message`` a sentence for people."""
+        key = (pod.uid, reason, message)
+        known = self._posted.get(key)
+        now = self._clock.monotonic()
+        if known is not None:
+            known.count += 1
+            if now - known.at < self._interval:
+                return
+        if not self._bucket.take():
+            self.dropped += 1
+            return
+        try:
+            if known is None or not self._update_count(pod, known):
+                known = self._create(pod, reason, message, warning)
+            known.at = now
+            self._posted[key] = known
+            self._posted.move_to_end(key)
+            while len(self._posted) > _MAX_REMEMBERED:
+                self._posted.popitem(last=False)
+            self.problem = ""
+        except errors.KubeError as problem:
+            self.dropped += 1
+            self.problem = str(problem)
+
+    def _update_count(self, pod: model.Pod, known: _Posted) -> bool:
+        """Write the new count of an Event; false if the Event has expired."""
+        body = _encode({"count": known.count, "lastTimestamp": self._now()})
+        try:
+            self._client.patch(f"/api/v1/namespaces/{pod.namespace}/events/{known.name}", body)
+        except errors.ApiError as problem:
+            if problem.status != http.HTTPStatus.NOT_FOUND:
+                raise
+            return False
+        return True
+
+    def _create(self, pod: model.Pod, reason: str, message: str, warning: bool) -> _Posted:
+        content = f"{pod.uid}\0{reason}\0{message}\0{self._now()}".encode()
+        name = f"{pod.name[:200]}.{hashlib.sha256(content).hexdigest()[:16]}"
+        at = self._now()
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": pod.namespace},
+            "involvedObject": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "namespace": pod.namespace,
+                "name": pod.name,
+                "uid": pod.uid,
+            },
+            "reason": reason,
+            "message": message if len(message) <= _MAX_MESSAGE else f"{message[: _MAX_MESSAGE - 4]} ...",
+            "type": "Warning" if warning else "Normal",
+            "count": 1,
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+            "source": {"component": "topolog"},
+            "reportingComponent": "topolog.io/controller",
+            "reportingInstance": "topolog",
+        }
+        try:
+            self._client.post(f"/api/v1/namespaces/{pod.namespace}/events", _encode(body))
+        except errors.ApiError as problem:
+            if problem.reason != "AlreadyExists":
+                raise
+        return _Posted(name, 1, 0.0)

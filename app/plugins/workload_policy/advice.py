@@ -1,0 +1,118 @@
+"""Changes of policies, nodes and pods that may let a pod fit that a workload policy refuses."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import msgspec
+
+from app.domain import events, model, selectors, verdicts
+from app.framework import advising, cycles
+from app.plugins.workload_policy import logic
+
+LABEL_COST, POLICY_COST, VALID_COST, SELECTED_COST, NODE_COST, LISTED_COST = 20, 20, 30, 40, 50, 100
+"""What a change costs, beside one for each replica or label that it adds."""
+
+
+def hypotheses(cycle: cycles.Cycle, refusal: verdicts.Refusal) -> Iterator[advising.Hypothesis]:
+    """Changes that may help, in any order: of the namespace's policies, and of the policy label of the pod.
+
+    Every policy of the namespace is considered, whichever of them ``refusal`` is about: a change of the pod's
+    labels can bring it under another one.
+    """
+    for policy in cycle.snapshot.policies_of(cycle.pod.namespace):
+        if policy.errors:
+            yield _valid(policy)
+        else:
+            yield from _more_replicas(cycle, policy)
+            yield from _more_domains(cycle, policy)
+            yield from _selected(cycle, policy)
+    yield from _named(cycle)
+
+
+def _more_replicas(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> Iterator[advising.Hypothesis]:
+    """Raise the quota of a full domain that has candidates, or remove counted pods there."""
+    for allocation in policy.allocations:
+        count = cycle.snapshot.count(policy, allocation.name)
+        missing = count + 1 - allocation.replicas
+        column = cycle.snapshot.topology[policy.topology_key]
+        if missing < 1 or cycle.candidates.isdisjoint(column[allocation.name]):
+            continue
+        message = f"{allocation.name} needs {_many(missing, 'more replica')} in policy {policy.key}"
+        if count >= missing:
+            message += f", or {_many(missing, 'counted pod')} less"
+        yield advising.Hypothesis(message, missing, (_quota(policy, allocation.name, count + 1),))
+
+
+def _more_domains(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> Iterator[advising.Hypothesis]:
+    """List a domain that the policy does not list, or label a node that is in no domain."""
+    column = cycle.snapshot.topology[policy.topology_key]
+    labelled: set[model.NodeName] = set()
+    for domain in sorted(column):
+        nodes = column[domain] & cycle.candidates
+        labelled |= nodes
+        if nodes and policy.desired(domain) is None:
+            count = cycle.snapshot.count(policy, domain)
+            message = f"policy {policy.key} would have to list {domain} with {_many(count + 1, 'replica')}"
+            yield advising.Hypothesis(message, LISTED_COST + count, (_quota(policy, domain, count + 1),))
+    bare = min(cycle.candidates - labelled, default=None)
+    for allocation in policy.allocations if bare is not None else ():
+        if cycle.snapshot.count(policy, allocation.name) < allocation.replicas:
+            change = advising.node_labelled(cycle, str(bare), policy.topology_key, allocation.name)
+            message = f"a node would need the label {policy.topology_key}={allocation.name}, such as {bare}"
+            yield advising.Hypothesis(message, NODE_COST, (change,))
+
+
+def _selected(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> Iterator[advising.Hypothesis]:
+    """Add the labels that the policy's selector requires and the pod lacks."""
+    missing = sorted(policy.selector.labels.items() - cycle.pod.labels.items())
+    labels = {**cycle.pod.labels, **policy.selector.labels}
+    if missing and selectors.matches(policy.selector, labels):
+        spelled = ", ".join(f"{key}={value}" for key, value in missing)
+        message = f"the pod would need the label {spelled} to be selected by policy {policy.key}"
+        pod = msgspec.structs.replace(cycle.pod, labels=labels)
+        yield advising.Hypothesis(message, SELECTED_COST + len(missing), pod=pod)
+
+
+def _valid(policy: model.WorkloadPolicy) -> advising.Hypothesis:
+    """Correct an invalid policy. Its quotas are unknown: assume one that refuses nothing."""
+    corrected = msgspec.structs.replace(policy, errors=(), type="Preferred", strict_domains=False)
+    message = f"policy {policy.key} would have to be valid: {'; '.join(policy.errors)}"
+    return advising.Hypothesis(message, VALID_COST, (partial(events.PolicySeen, policy=corrected),))
+
+
+def _named(cycle: cycles.Cycle) -> Iterator[advising.Hypothesis]:
+    """Create the policy that a label of the pod names: one that refuses nothing, as its content is open."""
+    namespace, labels = cycle.pod.namespace, cycle.pod.labels
+    for key in (logic.LABEL, logic.ALIAS):
+        name = labels.get(key)
+        if name is None or f"{namespace}/{name}" in cycle.snapshot.policies:
+            continue
+        if name:
+            policy = model.WorkloadPolicy(
+                uid="", namespace=namespace, name=name, selector=model.Selector(labels={key: name})
+            )
+            message = (
+                f"workload policy {policy.key}, which the pod's label {key} names, would have to be created"
+            )
+            change = partial(events.PolicySeen, policy=policy)
+            yield advising.Hypothesis(message, POLICY_COST, (change,))
+        else:
+            others = {other: value for other, value in labels.items() if other != key}
+            message = f"the pod's label {key} is empty: it would have to name a policy, or to go"
+            pod = msgspec.structs.replace(cycle.pod, labels=others)
+            yield advising.Hypothesis(message, LABEL_COST, pod=pod)
+
+
+def _quota(policy: model.WorkloadPolicy, domain: str, replicas: int) -> advising.Change:
+    """The policy with that many replicas in the domain: copied only if the hypothesis is evaluated."""
+
+    def change() -> events.PolicySeen:
+        others = tuple(a for a in policy.allocations if a.name != domain)
+        wider = (*others, model.Allocation(name=domain, replicas=replicas))
+        return events.PolicySeen(policy=msgspec.structs.replace(policy, allocations=wider))
+
+    return change
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,159 @@
+"""Finds pending pods that fit after an event for which kube-scheduler has no event of its own.
+
+These are the creation, change or deletion of a policy and the release of a placement. kube-scheduler
+watches bound pods and nodes itself.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from app.domain import events, model, pod_index, selectors, snapshots
+from app.framework import capabilities
+from app.plugins.workload_policy import limits, logic
+
+
+def freed_capacity(
+    before: snapshots.Snapshot,
+    after: snapshots.Snapshot,
+    event: events.AnyEvent,
+    *,
+    rules: limits.Rules,
+    limit: int,
+) -> capabilities.FreedCapacity | None:
+    """The pending pods that may be placed because of the event, at most ``limit`` of them."""
+    match event:
+        case events.PolicySeen(policy=policy):
+            return _of_policy(before, after, policy.namespace, policy.name, rules=rules, limit=limit)
+        case events.PolicyGone(namespace=namespace, name=name):
+            return _of_policy(before, after, namespace, name, rules=rules, limit=limit)
+        case events.PlacementReleased() | events.PodGone() if event.uid in before.placements:
+            return _of_release(before, after, event, rules=rules, limit=limit)
+        case _:
+            return None
+
+
+def waiting(snapshot: snapshots.Snapshot, namespace: str, name: str) -> list[model.Pod]:
+    """The pending pods that name the policy, the most important first."""
+    return sorted(naming(snapshot, namespace, name), key=_importance)
+
+
+def naming(snapshot: snapshots.Snapshot, namespace: str, name: str) -> Iterator[model.Pod]:
+    """The pending pods that name the policy, each once, in any order."""
+    for label in (logic.LABEL, logic.ALIAS):
+        for pod in snapshot.siblings(namespace, label, name):
+            # A pod that names the policy by both labels is found under each of them.
+            twice = label == logic.ALIAS and pod.labels.get(logic.LABEL) == name
+            if (
+                not twice
+                and pod.uid in snapshot.waiting
+                and logic.named(pod) == name
+                and logic.concerned(pod)
+            ):
+                yield pod
+
+
+def limited(
+    snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy, rules: limits.Rules
+) -> list[model.Pod]:
+    """The pending pods that the policy limits, in any order; a pod may occur twice."""
+    found = following(snapshot, policy)
+    if rules.enforce == "selected" and policy.required and not policy.errors:
+        found += selected(snapshot, policy)
+    return found
+
+
+def following(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> list[model.Pod]:
+    """The pending pods that name the policy and are selected by it."""
+    found = naming(snapshot, policy.namespace, policy.name)
+    return [pod for pod in found if selectors.matches(policy.selector, pod.labels)]
+
+
+def selected(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Iterator[model.Pod]:
+    """The pending pods of the policy's namespace that its selector selects, whether or not they name it."""
+    held = snapshot.namespaces.get(policy.namespace, pod_index.NO_PODS)
+    few, many = sorted((snapshot.waiting, held), key=len)
+    for uid in few:
+        pod = snapshot.pod(uid) if uid in many else None
+        if pod is not None and selectors.matches(policy.selector, pod.labels):
+            yield pod
+
+
+def _of_policy(
+    before: snapshots.Snapshot,
+    after: snapshots.Snapshot,
+    namespace: str,
+    name: str,
+    *,
+    rules: limits.Rules,
+    limit: int,
+) -> capabilities.FreedCapacity | None:
+    key = f"{namespace}/{name}"
+    former, policy = before.policies.get(key), after.policies.get(key)
+    # A pod that does not name the policy gains capacity only if the policy limited it before.
+    pods = [] if former is None else limited(before, former, rules)
+    if policy is None or policy.errors:
+        message = f"workload policy {key} {'was deleted' if policy is None else 'is invalid'}"
+        if rules.missing_policy == "ignore":
+            message += " and ignored"
+            pods += waiting(after, namespace, name)
+    else:
+        pods += following(after, policy)
+        now = logic.spelled(logic.quotas(after, policy)) if policy.required else "Preferred"
+        message = f"workload policy {key} now has capacity ({now})"
+    return _limited_to(_fitting(after, pods, rules), message, limit)
+
+
+def _of_release(
+    before: snapshots.Snapshot,
+    after: snapshots.Snapshot,
+    event: events.PlacementReleased | events.PodGone,
+    *,
+    rules: limits.Rules,
+    limit: int,
+) -> capabilities.FreedCapacity | None:
+    """The released pod itself is left out: its bind call failed, and kube-scheduler retries it."""
+    pods: dict[model.Uid, model.Pod] = {}
+    messages: list[str] = []
+    for policy in after.policies_of(event.namespace):
+        if policy.errors or not policy.required or not any(_freed(before, after, policy)):
+            continue
+        pending = [pod for pod in limited(after, policy, rules) if pod.uid != event.uid]
+        if _fitting(after, pending, rules):
+            pods.update((pod.uid, pod) for pod in pending)
+            quotas = logic.spelled(logic.quotas(after, policy))
+            messages.append(f"workload policy {policy.key} has capacity again ({quotas})")
+    return _limited_to(_fitting(after, pods.values(), rules), "; ".join(messages), limit)
+
+
+def _freed(
+    before: snapshots.Snapshot, after: snapshots.Snapshot, policy: model.WorkloadPolicy
+) -> Iterator[bool]:
+    for quota in logic.quotas(after, policy):
+        yield quota.free > 0 and quota.count < before.count(policy, quota.domain)
+
+
+def _fitting(snapshot: snapshots.Snapshot, pods: Iterable[model.Pod], rules: limits.Rules) -> list[model.Pod]:
+    """The most important of the pods, as many as every quota that limits them admits."""
+    left: dict[model.NamespacedName, int] = {}
+    found = []
+    pending = {pod.uid: pod for pod in pods if pod.uid in snapshot.waiting}
+    for pod in sorted(pending.values(), key=_importance):
+        policies = limits.limiting(snapshot, pod, rules)
+        if isinstance(policies, logic.Objection):
+            continue
+        hard = [policy for policy in policies if policy.required]
+        for policy in hard:
+            left.setdefault(policy.key, logic.free(snapshot, policy))
+        if all(left[policy.key] for policy in hard):
+            found.append(pod)
+            for policy in hard:
+                left[policy.key] -= 1
+    return found
+
+
+def _importance(pod: model.Pod) -> tuple[int, str, model.Uid]:
+    return -pod.priority, pod.created, pod.uid
+
+
+def _limited_to(pods: list[model.Pod], message: str, limit: int) -> capabilities.FreedCapacity | None:
+    chosen = tuple(pods[:limit])
+    return capabilities.FreedCapacity(chosen, message) if chosen else None

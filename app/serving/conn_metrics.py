@@ -1,0 +1,107 @@
+"""Metrics of connections, and rate-limited log lines about refused ones."""
+
+import collections
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import structlog
+from prometheus_client import core, registry
+
+from app.serving import tls_rotation
+
+OUTCOMES = ("accepted", "refused", "late")
+SECONDS_BETWEEN_LINES = 1.0
+
+log = structlog.get_logger(__name__)
+
+
+class LineLimiter:
+    """Limits log lines that any client can cause to one per second. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._next_line = 0.0
+        self._suppressed = 0
+
+    def due(self) -> int | None:
+        """Return the number of lines suppressed since the last one, or None to suppress this one."""
+        with self._lock:
+            now = time.monotonic()
+            if now < self._next_line:
+                self._suppressed += 1
+                return None
+            self._next_line = now + SECONDS_BETWEEN_LINES
+            suppressed, self._suppressed = self._suppressed, 0
+            return suppressed
+
+
+class ConnectionMetrics(registry.Collector):
+    """Prometheus collector of connections by outcome: accepted, refused or late. Thread-safe.
+
+    A connection is accepted after its TLS handshake with a valid client certificate, if TLS is used.
+    """
+
+    def __init__(self, rotating: tls_rotation.RotatingContext | None = None) -> None:
+        self.connections: Callable[[], int] = lambda: 0
+        self._rotating = rotating
+        self._lock = threading.Lock()
+        self._counts: collections.Counter[str] = collections.Counter(dict.fromkeys(OUTCOMES, 0))
+        self._busy = 0
+        self._lines = LineLimiter()
+
+    def count(self, outcome: str) -> None:
+        """Count one connection."""
+        with self._lock:
+            self._counts[outcome] += 1
+
+    def busy(self) -> None:
+        """Count a refused request to the introspection API: all its threads were busy."""
+        with self._lock:
+            self._busy += 1
+
+    def refused(self, client: object, reason: str) -> None:
+        """Count and log a failed handshake; any client can cause one, so lines are limited."""
+        self.count("refused")
+        suppressed = self._lines.due()
+        if suppressed is None:
+            return
+        address = client[0] if isinstance(client, tuple) else client
+        log.warning("TLS handshake refused", client=address, reason=reason, suppressed=suppressed)
+
+    def counts(self) -> dict[str, int]:
+        """Return the counts by outcome."""
+        with self._lock:
+            return dict(self._counts)
+
+    def collect(self) -> Iterator[core.Metric]:
+        """Yield the metrics."""
+        connections = core.CounterMetricFamily(
+            "topolog_connections", "Connections by outcome.", labels=["outcome"]
+        )
+        for outcome, count in self.counts().items():
+            connections.add_metric([outcome], count)
+        yield connections
+        yield core.CounterMetricFamily(
+            "topolog_introspection_refused",
+            "Requests to the introspection API refused with 429.",
+            self._busy,
+        )
+        yield core.GaugeMetricFamily("topolog_open_connections", "Open connections.", self.connections())
+        if self._rotating is None:
+            return
+        yield core.GaugeMetricFamily(
+            "topolog_certificate_expiry_timestamp_seconds",
+            "Expiry time of the served certificate.",
+            self._rotating.expires,
+        )
+        yield core.GaugeMetricFamily(
+            "topolog_certificate_files_bad",
+            "1 while the TLS files on disk are invalid and the last valid ones are served.",
+            0.0 if self._rotating.failure is None else 1.0,
+        )
+        yield core.CounterMetricFamily(
+            "topolog_certificate_renewals",
+            "Reloads of changed TLS files.",
+            self._rotating.renewals,
+        )

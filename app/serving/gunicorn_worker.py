@@ -1,0 +1,397 @@
+"""A gunicorn worker whose event loop does all client I/O, so that threads only process requests.
+
+The loop reads heads and bodies without blocking and enforces every deadline (`connections`). The caller is
+authorized as soon as the head has arrived; an unauthorized caller gets a response and is disconnected. A
+request gets a thread when it is complete: verbs and requests to the introspection API use separate pools.
+The loop sends the rest of a response that the client does not read at once.
+"""
+
+import errno
+import functools
+import selectors
+import socket
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent import futures
+from typing import Any, cast
+
+import structlog
+from gunicorn.workers import gthread
+
+from app.serving import authorization, bodies, conn_metrics, connections, deadlines, fast_path, introspection
+
+SWEEP_SECONDS = 0.25
+LINGER_SECONDS = 0.05
+STOPPING_SECONDS = 2.0
+"""Seconds that a stopping worker keeps idle connections, for requests in flight."""
+HANDSHAKE_THREADS = 4
+"""Threads for handshakes: each step takes a millisecond and must not delay verbs."""
+INTROSPECTION_THREADS, INTROSPECTION_QUEUE = 4, 16
+"""Concurrent requests to the introspection API, and the length of their queue."""
+OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+FAULT = bodies.RequestRefusal(500, "InternalError", "internal error: see the server's log")
+
+Step = Callable[[connections.Connection], None]
+
+log = structlog.get_logger(__name__)
+
+
+class ExtenderWorker(gthread.ThreadWorker):
+    """A worker whose threads never wait for clients. `meter` counts connections by outcome."""
+
+    meter: conn_metrics.ConnectionMetrics
+    limits: deadlines.Deadlines
+    body_limiter: bodies.BodyLimiter
+    serves_introspection = False
+    """This worker serves the introspection API for the other workers, not clients."""
+    _next_sweep = 0.0
+
+    def init_process(self) -> None:
+        """Initialize the worker after the fork, and serve."""
+        served: Any = self.app
+        self.meter, self.limits, self.body_limiter = served.meter, served.limits, served.body_limiter
+        served.serves_introspection = self.serves_introspection
+        self.meter.connections = lambda: self.nr_conns
+        self._lingering = threading.BoundedSemaphore(max(1, self.cfg.threads // 2))
+        self._handshakers = futures.ThreadPoolExecutor(HANDSHAKE_THREADS, "handshake")
+        self._introspection_pool = futures.ThreadPoolExecutor(INTROSPECTION_THREADS, "introspection")
+        self._introspecting = 0
+        self._waiting: set[connections.Connection] = set()
+        self._queued: deque[connections.Connection] = deque()
+        super().init_process()
+
+    def run(self) -> None:
+        """Serve until the worker is stopped or its master has exited."""
+        if not self.serves_introspection:
+            super().run()
+            return
+        for listener in self.sockets:
+            listener.close()
+        introspection.lower_priority()
+        served: Any = self.app
+        introspection.IntrospectionServer(served.port.listener, cast(Any, self.wsgi)).run(self._keep_running)
+
+    def _keep_running(self) -> bool:
+        self.notify()
+        return self.alive and self.is_parent_alive()
+
+    # -- in the loop: connections ----------------------------------------------------------
+
+    def accept(self, listener: socket.socket) -> None:
+        """Accept a connection and register it with the poller."""
+        try:
+            accepted, client = listener.accept()
+        except OSError as error:
+            self._accept_failed(error)
+            return
+        self.nr_conns += 1
+        try:
+            server = listener.getsockname()
+            conn = connections.Connection(self.cfg, accepted, client, server, self.limits)
+            self._watch(conn, selectors.EVENT_READ)
+        except OSError:
+            self.nr_conns -= 1
+            accepted.close()
+
+    def _accept_failed(self, error: OSError) -> None:
+        if error.errno in OUT_OF_RESOURCES:
+            # The listener stays readable: without a pause the loop would spin on the error.
+            log.error("cannot accept a connection", reason=error.strerror)
+            time.sleep(SWEEP_SECONDS)
+        elif error.errno not in (errno.EAGAIN, errno.ECONNABORTED, errno.EWOULDBLOCK):
+            raise error
+
+    def _watch(self, conn: connections.Connection, mask: int) -> None:
+        """Poll a connection for events; 0: wait only for its deadline. Raises OSError."""
+        if mask != conn.mask:
+            if conn.mask:
+                self.poller.unregister(conn.sock)
+            conn.mask = 0
+            if mask:
+                self.poller.register(conn.sock, mask, functools.partial(self._on_event, conn))
+            conn.mask = mask
+        self._waiting.add(conn)
+
+    def _forget(self, conn: connections.Connection) -> None:
+        """Stop polling a connection: a thread owns it, or it is closed."""
+        self._waiting.discard(conn)
+        if conn.mask:
+            conn.mask = 0
+            self.poller.unregister(conn.sock)
+
+    def _end(self, conn: connections.Connection) -> None:
+        self._forget(conn)
+        self._release(conn)
+        self.nr_conns -= 1
+        conn.close()
+
+    def _release(self, conn: connections.Connection) -> None:
+        """Discard the current request of a connection and its memory. Thread-safe."""
+        exchange, conn.exchange = conn.exchange, None
+        if exchange is not None and exchange.has_slot:
+            self.body_limiter.release(exchange.length)
+
+    def _on_event(self, conn: connections.Connection, _: object) -> None:
+        """Continue with a connection that is ready."""
+        match conn.state:
+            case connections.State.HANDSHAKE:
+                self._forget(conn)
+                self._handshakers.submit(self._handshake, conn)
+            case connections.State.SENDING:
+                self._guarded(conn, self._reply)
+            case connections.State.CLOSING:
+                if conn.drain():
+                    self._end(conn)
+            case _:
+                self._guarded(conn, self._proceed)
+
+    def _guarded(self, conn: connections.Connection, step: Step) -> None:
+        """Run a step of a connection and handle its errors."""
+        try:
+            step(conn)
+        except fast_path.RequestRefused as refused:
+            self._refuse(conn, refused.refusal)
+        except connections.Disconnected as gone:
+            if gone.cut:
+                self._refuse(conn, bodies.CUT)
+            else:
+                self._end(conn)
+        except (OSError, ValueError) as error:
+            log.debug("client disconnected", reason=str(error))
+            self._end(conn)
+
+    def _proceed(self, conn: connections.Connection) -> None:
+        """Read the available part of a request; dispatch it once it is complete."""
+        ready = self._read(conn)
+        if ready and conn.exchange is not None:
+            self._dispatch(conn, conn.exchange)
+            return
+        if not self.alive and conn.state is connections.State.IDLE:
+            conn.deadline = min(conn.deadline, time.monotonic() + STOPPING_SECONDS)
+        if conn.state is connections.State.QUEUED:
+            self._queued.append(conn)
+            self._watch(conn, 0)
+        else:
+            self._watch(conn, selectors.EVENT_READ)
+
+    def _dispatch(self, conn: connections.Connection, exchange: fast_path.Exchange) -> None:
+        self._forget(conn)
+        conn.state = connections.State.WORKING
+        if exchange.verb:
+            self.tpool.submit(self._work, conn)
+        elif self._introspecting < INTROSPECTION_THREADS + INTROSPECTION_QUEUE:
+            self._introspecting += 1
+            conn.introspection = True
+            self._introspection_pool.submit(self._work, conn)
+        else:
+            self.meter.busy()
+            # A client that retries at once is not read before its Retry-After has passed.
+            conn.pause = float(bodies.RETRY_SECONDS)
+            self._refuse(conn, bodies.BUSY, keep_alive=self._keeps_alive(conn, exchange))
+
+    def _refuse(
+        self, conn: connections.Connection, refusal: bodies.RequestRefusal, *, keep_alive: bool = False
+    ) -> None:
+        """Send a refusal without calling the application."""
+        self._release(conn)
+        conn.closing = not keep_alive
+        try:
+            conn.send(*fast_path.refusal_response(refusal, keep_alive=keep_alive))
+            self._reply(conn)
+        except (OSError, ValueError):
+            self._end(conn)
+
+    def _reply(self, conn: connections.Connection) -> None:
+        """Send the rest of a response, then continue with the connection. Raises OSError."""
+        if not conn.flush():
+            if conn.state is not connections.State.SENDING:
+                conn.enter(connections.State.SENDING, self.limits.answer)
+            self._watch(conn, selectors.EVENT_WRITE)
+        elif conn.closing:
+            conn.shutdown()
+            self._watch(conn, selectors.EVENT_READ)
+        elif conn.pause:
+            conn.enter(connections.State.PAUSED, conn.pause)
+            conn.pause = 0.0
+            self._watch(conn, 0)
+        else:
+            self._next_request(conn)
+
+    def _next_request(self, conn: connections.Connection) -> None:
+        conn.enter(connections.State.IDLE, self.limits.idle)
+        self._guarded(conn, self._proceed)
+
+    def _request_done(self, conn: connections.Connection, failure: Exception | None) -> None:
+        """Continue with a connection after a thread has processed its request."""
+        if conn.introspection:
+            conn.introspection = False
+            self._introspecting -= 1
+        self._guarded(conn, functools.partial(self._resume, failure))
+        for _ in range(len(self._queued)):
+            queued = self._queued.popleft()
+            if queued.state is connections.State.QUEUED:
+                self._guarded(queued, self._proceed)
+
+    def _resume(self, failure: Exception | None, conn: connections.Connection) -> None:
+        if failure is not None:
+            raise failure
+        if conn.exchange is None:
+            self._reply(conn)
+        else:
+            self._proceed(conn)
+
+    # -- in the loop or in a thread --------------------------------------------------------
+
+    def _read(self, conn: connections.Connection) -> bool:
+        """Read the available part of a request; return whether it is complete.
+
+        Raises RequestRefused, Disconnected and OSError.
+        """
+        exchange = conn.exchange
+        if exchange is None:
+            exchange = conn.read_head()
+            if exchange is None:
+                return False
+            admitted = cast(authorization.Middleware, self.wsgi).admit(exchange.environ)
+            if isinstance(admitted, bodies.RequestRefusal):
+                raise fast_path.RequestRefused(admitted)
+            exchange.verb, exchange.length = admitted.verb, admitted.length
+            conn.enter(connections.State.QUEUED, self.limits.queued)
+        if conn.state is connections.State.QUEUED:
+            if exchange.length and not self.body_limiter.acquire(exchange.length):
+                return False
+            exchange.has_slot = exchange.length > 0
+            conn.enter(connections.State.BODY, self.limits.body)
+            conn.expect(exchange)
+        return conn.read_body(exchange)
+
+    # -- in a thread -----------------------------------------------------------------------
+
+    def _handshake(self, conn: connections.Connection) -> None:
+        failure: Exception | None = None
+        done = False
+        try:
+            done = conn.handshake()
+        except (OSError, ValueError) as error:
+            failure = error
+        self.method_queue.defer(self._handshake_done, conn, done, failure)
+
+    def _handshake_done(self, conn: connections.Connection, done: bool, failure: Exception | None) -> None:
+        """Continue after a step of the handshake. Runs in the loop."""
+        if failure is not None:
+            self.meter.refused(conn.client, _reason(failure))
+            self.nr_conns -= 1
+            conn.abort()
+        elif done:
+            self.meter.count("accepted")
+            self._guarded(conn, self._proceed)
+        elif conn.deadline <= time.monotonic():
+            # The sweep alone could miss a slow client, whose connection may always be in a thread.
+            self._expire(conn)
+        else:
+            self._watch(conn, selectors.EVENT_READ)
+
+    def _work(self, conn: connections.Connection) -> None:
+        """Process a complete request and those that follow at once."""
+        failure: Exception | None = None
+        try:
+            while self._respond(conn) and self._linger(conn):
+                pass
+        except Exception as error:
+            failure = error
+        self.method_queue.defer(self._request_done, conn, failure)
+
+    def _respond(self, conn: connections.Connection) -> bool:
+        """Process a request; return whether to wait for the next one here. Raises OSError."""
+        exchange = conn.exchange
+        if exchange is None:
+            return False
+        keep_alive = self._keeps_alive(conn, exchange)
+        try:
+            head, body = exchange.run(self.wsgi, keep_alive=keep_alive)
+        except Exception:
+            log.exception("request failed", path=exchange.environ.get("PATH_INFO"))
+            keep_alive = False
+            head, body = fast_path.refusal_response(FAULT)
+        self._release(conn)
+        conn.closing = not keep_alive
+        return conn.send(head, body) and keep_alive and exchange.verb
+
+    def _keeps_alive(self, conn: connections.Connection, exchange: fast_path.Exchange) -> bool:
+        """Return whether the connection stays open after this response."""
+        below_limit = self.nr_conns <= self.max_keepalived
+        return exchange.keep_alive and self.alive and below_limit and time.monotonic() < conn.ends
+
+    def _linger(self, conn: connections.Connection) -> bool:
+        """Wait briefly for the next call; return whether it has arrived completely.
+
+        kube-scheduler requests scores right after filtering, and that call can stay in this thread. At most
+        half of the threads wait, and only for LINGER_SECONDS. Raises RequestRefused, Disconnected and
+        OSError.
+        """
+        if not self.alive or not self._lingering.acquire(blocking=False):
+            return False
+        try:
+            conn.enter(connections.State.IDLE, self.limits.idle)
+            end = time.monotonic() + LINGER_SECONDS
+            while conn.wait_readable(end - time.monotonic()):
+                if self._read(conn):
+                    return conn.exchange is not None and conn.exchange.verb
+                if conn.state is connections.State.QUEUED or time.monotonic() >= end:
+                    break
+            return False
+        finally:
+            self._lingering.release()
+
+    # -- in the loop: time -----------------------------------------------------------------
+
+    def wait_for_and_dispatch_events(self, timeout: float | None) -> None:
+        """Wait for events, at most until the next sweep."""
+        super().wait_for_and_dispatch_events(min(timeout or SWEEP_SECONDS, SWEEP_SECONDS))
+
+    def murder_pending(self) -> None:
+        """Handle the connections whose deadline has passed."""
+        now = time.monotonic()
+        if now < self._next_sweep:
+            return
+        self._next_sweep = now + SWEEP_SECONDS
+        for conn in [each for each in self._waiting if each.deadline <= now]:
+            self._expire(conn)
+
+    def murder_keepalived(self, force: bool = False) -> None:
+        """Close all connections if `force`; otherwise `murder_pending` handles them."""
+        for conn in list(self._waiting) if force else ():
+            self._end(conn)
+
+    def _cap_keepalive(self, deadline: float) -> None:
+        """Limit the deadline of idle connections: the worker is stopping."""
+        for conn in self._waiting:
+            if conn.state is connections.State.IDLE:
+                conn.deadline = min(conn.deadline, deadline)
+
+    def _expire(self, conn: connections.Connection) -> None:
+        """Handle a connection whose deadline has passed."""
+        match conn.state:
+            case connections.State.PAUSED:
+                self._next_request(conn)
+            case connections.State.QUEUED:
+                self._refuse(conn, bodies.CROWDED)
+            case connections.State.BODY:
+                self.meter.count("late")
+                self._refuse(conn, bodies.LATE)
+            case connections.State.HANDSHAKE | connections.State.HEAD | connections.State.SENDING:
+                self.meter.count("late")
+                self._end(conn)
+            case _:
+                self._end(conn)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate rejected: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.replace("_", " ").lower()
+    return str(error)

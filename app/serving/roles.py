@@ -1,0 +1,166 @@
+"""Roles of callers and the routes that each role may call.
+
+A caller is identified only by the subject alternative names of its client certificate, verified in the TLS
+handshake; the common name and request headers are ignored. `TABLE` assigns a role to each route; other
+routes are refused. An operator has all permissions of a viewer.
+"""
+
+import dataclasses
+import types
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from app.serving import tls_sockets
+
+SCHEDULER: Final = "scheduler"
+VIEWER: Final = "viewer"
+OPERATOR: Final = "operator"
+ROLES: Final = (SCHEDULER, VIEWER, OPERATOR)
+INCLUDED: Final = types.MappingProxyType({OPERATOR: frozenset({OPERATOR, VIEWER})})
+"""Role -> roles that it includes; other roles include only themselves."""
+
+READING: Final = frozenset({"GET", "HEAD"})
+POSTING: Final = frozenset({"POST"})
+SETTING: Final = frozenset({"GET", "HEAD", "PUT", "POST"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rule:
+    """A route with its allowed methods and required role.
+
+    Each path occurs once; a path that ends in /* matches all paths below it.
+    """
+
+    methods: frozenset[str]
+    path: str
+    role: str
+
+
+VERBS: Final = ("filter", "filter_onlyone", "prioritize", "priority", "bind", "preempt")
+
+VERB_PATHS: Final = frozenset(f"{prefix}/{verb}" for prefix in ("", "/api") for verb in VERBS)
+
+TABLE: Final[tuple[Rule, ...]] = (
+    *(Rule(POSTING, path, SCHEDULER) for path in sorted(VERB_PATHS)),
+    Rule(POSTING, "/apis/v1/simulate", VIEWER),
+    Rule(POSTING, "/apis/v1/replay", VIEWER),
+    Rule(READING, "/apis/v1/*", VIEWER),
+    Rule(READING, "/openapi.json", VIEWER),
+    Rule(READING, "/docs", VIEWER),
+    Rule(READING, "/docs/*", VIEWER),
+    Rule(READING, "/", VIEWER),
+    Rule(READING, "/dashboard", VIEWER),
+    Rule(READING, "/dashboard/*", VIEWER),
+    Rule(SETTING, "/debug/flags", OPERATOR),
+    Rule(SETTING, "/debug/flags/*", OPERATOR),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Identity:
+    """A caller: its name in logs, its roles, and its certificate's serial number."""
+
+    name: str
+    roles: frozenset[str]
+    serial: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Denied:
+    """A refused call.
+
+    401 without a verified identity; 405 if the caller may use the path with the methods in `allow` only; 403
+    otherwise.
+    """
+
+    status: int
+    message: str
+    reason_code: str
+    identity: Identity | None = None
+    allow: tuple[str, ...] = ()
+
+
+def uri(role: str) -> str:
+    """Return the URI that assigns a role to a certificate."""
+    return f"spiffe://topolog.io/role/{role}"
+
+
+class RoleBindings:
+    """Maps subject alternative names to roles.
+
+    `names` adds SANs per role to those of `uri`, such as
+    `spiffe://cluster.local/ns/kube-system/sa/kube-scheduler` or a DNS name, optionally prefixed with `URI:`
+    or `DNS:`. `anonymous` are the roles of callers without TLS, for plain HTTP on the loopback only.
+    """
+
+    def __init__(
+        self, names: Mapping[str, Collection[str]] | None = None, *, anonymous: Collection[str] = ()
+    ) -> None:
+        roles: dict[tuple[str, str], set[str]] = {}
+        for role in ROLES:
+            for name in (uri(role), *(names or {}).get(role, ())):
+                roles.setdefault(_kind_and_name(name), set()).update(INCLUDED.get(role, {role}))
+        self._roles = roles
+        held = frozenset(each for role in anonymous for each in INCLUDED.get(role, {role}))
+        self._anonymous = Identity("anonymous", held) if held else None
+        self._exact = {rule.path: rule for rule in TABLE if not rule.path.endswith("/*")}
+        self._below = tuple((rule.path[:-1], rule) for rule in TABLE if rule.path.endswith("/*"))
+
+    def authorize(self, environ: Mapping[str, Any], method: str, path: str) -> Identity | Denied:
+        """Return the caller if the call is allowed, else the refusal. `environ` is the WSGI environment."""
+        identity = self.identify(environ)
+        if identity is None:
+            return Denied(401, "this call requires a client certificate", "Unauthorized")
+        rule = self._rule(path)
+        if rule is None:
+            return Denied(403, f"no role may call {method} {path}", "Forbidden", identity)
+        if rule.role not in identity.roles:
+            held = ", ".join(sorted(identity.roles)) or "none"
+            message = f"{method} {path} requires the role {rule.role}; {identity.name} has: {held}"
+            return Denied(403, message, "Forbidden", identity)
+        if method not in rule.methods:
+            allow = tuple(sorted(rule.methods))
+            message = f"{path} allows {', '.join(allow)}, not {method}"
+            return Denied(405, message, "MethodNotAllowed", identity, allow)
+        return identity
+
+    def identify(self, environ: Mapping[str, Any]) -> Identity | None:
+        """Return the caller of the connection; decoded once per connection."""
+        connection = environ.get("gunicorn.socket")
+        if not isinstance(connection, tls_sockets.TlsSocket):
+            return self._anonymous
+        known = connection.identity
+        if not isinstance(known, Identity):
+            known = self.identity_of(connection.getpeercert() or {})
+            connection.identity = known
+        return known
+
+    def identity_of(self, peer: Mapping[str, Any]) -> Identity:
+        """Return the identity of a certificate in the form of `ssl.SSLSocket.getpeercert`."""
+        names = [(kind, name) for kind, name in peer.get("subjectAltName", ()) if kind in {"URI", "DNS"}]
+        listed = [name for kind, name in names if _normal(kind, name) in self._roles]
+        roles: set[str] = set()
+        for kind, name in names:
+            roles |= self._roles.get(_normal(kind, name), set())
+        shown = listed or [name for _, name in names] or ["a certificate without URI or DNS names"]
+        return Identity(shown[0], frozenset(roles), str(peer.get("serialNumber", "")))
+
+    def _rule(self, path: str) -> Rule | None:
+        exact = self._exact.get(path)
+        if exact is not None:
+            return exact
+        return next(
+            (rule for prefix, rule in self._below if path.startswith(prefix) and path != prefix), None
+        )
+
+
+def _kind_and_name(name: str) -> tuple[str, str]:
+    kind, found, rest = name.partition(":")
+    if found and kind in {"URI", "DNS"}:
+        return _normal(kind, rest)
+    return _normal("URI" if "://" in name else "DNS", name)
+
+
+def _normal(kind: str, name: str) -> tuple[str, str]:
+    # DNS names are compared without case; URIs are not (RFC 5280, 7.2 and 7.4).
+    return (kind, name.lower() if kind == "DNS" else name)

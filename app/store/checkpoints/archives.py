@@ -1,0 +1,296 @@
+"""The archive: entries that the log no longer holds, in files.
+
+A segment is a run of entries in one ``.jsonl.gz`` file: its first line is a header, every other
+line is one entry, ``{"offset":1,"t":1782900000000,"e":{...}}``. A checkpoint is a file too. Each is
+written under another name, flushed to the disk and then renamed, so that a file with its final
+name is complete. ``zcat``, ``jq`` and ``sha256sum`` suffice to read and verify one.
+"""
+
+import contextlib
+import gzip
+import hashlib
+import os
+import re
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from app.domain import snapshots
+from app.store import errors, snapshot_format
+from app.store.log import codecs, readers
+
+KIND = "topolog.segment"
+VERSION = 1
+_NAME = re.compile(r"(segment|checkpoint)\.([0-9A-Za-z-]{1,64})\.(\d{16})(?:-(\d{16}))?\.jsonl\.gz")
+_PARSED = 2
+"""Decoded segments in the cache: consecutive queries usually read the same ones."""
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """The first line of a segment."""
+
+    kind: str
+    version: int
+    cluster: str
+    incarnation: str
+    first: int
+    last: int
+    from_ms: int
+    """When the first entry was appended: milliseconds since the epoch."""
+    until_ms: int
+    """When the last one was."""
+    sha256: str
+    """Over all other lines, each with its newline."""
+
+
+class File(NamedTuple):
+    """One file of the archive, described by its name."""
+
+    path: Path
+    kind: str
+    """segment or checkpoint."""
+    incarnation: str
+    first: int
+    last: int
+
+
+_encoder = msgspec.json.Encoder()
+_segments = msgspec.json.Decoder(Segment)
+_raws = msgspec.json.Decoder(readers.Raw)
+
+
+class Archive:
+    """The archive of one cluster in a directory; thread-safe, and shared by processes."""
+
+    def __init__(self, directory: Path, cluster: str, incarnation: Callable[[], str] = str) -> None:
+        """``directory`` holds a folder for each cluster; it is created by the first write.
+
+        ``incarnation`` returns the incarnation to read: entries of other ones belong to its history only
+        before its first segment.
+        """
+        self.folder = directory / cluster
+        self._cluster = cluster
+        self._incarnation = incarnation
+        self._parsed: OrderedDict[Path, list[readers.Entry]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def files(self, kind: str = "") -> list[File]:
+        """The files by offset; ``kind`` (segment, checkpoint) limits it."""
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        found = []
+        for name in names:
+            match = _NAME.fullmatch(name)
+            if match and kind in ("", match[1]):
+                first = int(match[3])
+                found.append(File(self.folder / name, match[1], match[2], first, int(match[4] or first)))
+        return sorted(found, key=lambda file: (file.last, file.first, file.kind))
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def keep_segment(self, entries: Sequence[readers.Raw], incarnation: str) -> Path:
+        """Write consecutive entries as one segment; durable on disk when this returns."""
+        lines = [line(entry) for entry in entries]
+        header = Segment(
+            kind=KIND,
+            version=VERSION,
+            cluster=self._cluster,
+            incarnation=incarnation,
+            first=entries[0].offset,
+            last=entries[-1].offset,
+            from_ms=entries[0].t,
+            until_ms=entries[-1].t,
+            sha256=_sum(lines),
+        )
+        name = f"segment.{incarnation}.{header.first:016d}-{header.last:016d}.jsonl.gz"
+        members = (
+            snapshot_format.compressed(_encoder.encode(header) + b"\n"),
+            snapshot_format.compressed(b"".join(lines)),
+        )
+        return self._write(name, members)
+
+    def keep_checkpoint(self, image: snapshot_format.SerializedSnapshot) -> Path:
+        """Write a checkpoint; durable on disk when this returns."""
+        header = image.header
+        name = f"checkpoint.{header.incarnation}.{header.offset:016d}.jsonl.gz"
+        return self._write(
+            name, (snapshot_format.compressed(snapshot_format.encoded(header) + b"\n"), *image.members)
+        )
+
+    def _write(self, name: str, members: Iterable[bytes]) -> Path:
+        if not _NAME.fullmatch(name):
+            raise errors.StoreError(f"{name} cannot be the name of a file in the archive")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        target, passing = self.folder / name, self.folder / f".{name}.{os.getpid()}"
+        try:
+            with passing.open("wb") as file:
+                for member in members:
+                    file.write(member)
+                file.flush()
+                os.fsync(file.fileno())
+            passing.rename(target)
+            folder = os.open(self.folder, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        finally:
+            with contextlib.suppress(OSError):
+                passing.unlink(missing_ok=True)
+        with self._lock:
+            self._parsed.pop(target, None)
+        return target
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def read(self, after: int, *, limit: int) -> list[readers.Entry]:
+        """The entries behind an offset, at most to the end of one segment; raises Trimmed or Damaged."""
+        for file in self.history("segment"):
+            if file.first <= after + 1 <= file.last:
+                begin, end = after + 1 - file.first, file.last + 1 - file.first
+                return self._entries(file)[begin : min(end, begin + limit)]
+        raise errors.Trimmed(self.oldest() or after + 2)
+
+    def history(self, kind: str) -> list[File]:
+        """The files of this incarnation and of the ones before it that it continues, by offset."""
+        files, own = self.files(), self._incarnation()
+        floor = min((file.first for file in files if file.incarnation == own), default=None)
+        # A segment that an earlier incarnation wrote across that border counts only up to it.
+        return [
+            file
+            if file.incarnation == own or floor is None
+            else file._replace(last=min(file.last, floor - 1))
+            for file in files
+            if kind == file.kind and (file.incarnation == own or floor is None or file.first < floor)
+        ]
+
+    def oldest(self) -> int:
+        """The first offset of the run of segments that reaches the newest; 0 if there is none."""
+        oldest = 0
+        for file in reversed(self.history("segment")):
+            if oldest and file.last + 1 < oldest:
+                break
+            oldest = min(oldest or file.first, file.first)
+        return oldest
+
+    def newest(self) -> int:
+        """The last offset that this incarnation has archived; 0 if it has archived nothing."""
+        own = [file.last for file in self.files("segment") if file.incarnation == self._incarnation()]
+        return max(own, default=0)
+
+    def offset_at(self, time_ms: int) -> int | None:
+        """The offset of the last archived event appended by that time; None if all were later."""
+        for file in reversed(self.history("segment")):
+            if self.header(file.path).from_ms <= time_ms:
+                entries = self._entries(file)[: file.last + 1 - file.first]
+                return max(entry.offset for entry in entries if entry.at_ms <= time_ms)
+        return None
+
+    def checkpoints(self) -> list[snapshot_format.Header]:
+        """The headers of the checkpoints, the newest first; unreadable ones are skipped."""
+        headers = []
+        for file in reversed(self.history("checkpoint")):
+            with contextlib.suppress(errors.Damaged):
+                headers.append(self.image_header(file))
+        return headers
+
+    def image_header(self, file: File) -> snapshot_format.Header:
+        """The header of one checkpoint; raises Damaged."""
+        return snapshot_format.header_of(_first_line(file.path))
+
+    def checkpoint(
+        self, header: snapshot_format.Header, *, incarnation: str, indexed: frozenset[str] = frozenset()
+    ) -> snapshots.Snapshot:
+        """The snapshot of an archived checkpoint; raises Damaged."""
+        path = self.folder / f"checkpoint.{header.incarnation}.{header.offset:016d}.jsonl.gz"
+        lines = list(_lines(path))[1:]
+        return snapshot_format.parse(header, lines, _sum(lines), incarnation=incarnation, indexed=indexed)
+
+    def header(self, path: Path) -> Segment:
+        """The header of a segment; raises Damaged."""
+        try:
+            header = _segments.decode(_first_line(path))
+        except msgspec.MsgspecError as error:
+            raise errors.Damaged(f"{path} does not begin with the header of a segment: {error}") from error
+        if header.kind != KIND or header.version > VERSION:
+            raise errors.Damaged(
+                f"{path} is a {header.kind} of version {header.version}; this process reads up to {VERSION}"
+            )
+        return header
+
+    def prove(self, file: File) -> None:
+        """Raise Damaged unless the file is as it was written and matches its name."""
+        if file.kind == "segment":
+            header = self.header(file.path)
+            self.raws(file.path)
+            if (header.first, header.last) != (file.first, file.last):
+                raise errors.Damaged(f"{file.path} holds the offsets {header.first} to {header.last}")
+            return
+        first, *lines = _lines(file.path)
+        image = snapshot_format.header_of(first)
+        if image.offset != file.last or _sum(lines) != image.digest:
+            raise errors.Damaged(
+                f"{file.path} is damaged: the SHA-256 of its lines is not that of its first line"
+            )
+
+    def raws(self, path: Path) -> list[readers.Raw]:
+        """The undecoded entries of a segment, verified; raises Damaged."""
+        header, lines = self.header(path), list(_lines(path))[1:]
+        if _sum(lines) != header.sha256:
+            raise errors.Damaged(f"{path} is damaged: the SHA-256 of its lines is not that of its first line")
+        try:
+            found = [_raws.decode(line) for line in lines]
+        except msgspec.MsgspecError as error:
+            raise errors.Damaged(f"{path} cannot be read: {error}") from error
+        if [raw.offset for raw in found] != list(range(header.first, header.last + 1)):
+            raise errors.Damaged(f"{path} does not hold the offsets that it names")
+        return found
+
+    def _entries(self, file: File) -> list[readers.Entry]:
+        with self._lock:
+            if file.path in self._parsed:
+                self._parsed.move_to_end(file.path)
+                return self._parsed[file.path]
+        parsed = [
+            readers.Entry(raw.offset, raw.t, codecs.decode(bytes(raw.e))) for raw in self.raws(file.path)
+        ]
+        with self._lock:
+            self._parsed[file.path] = parsed
+            while len(self._parsed) > _PARSED:
+                self._parsed.popitem(last=False)
+        return parsed
+
+
+def line(raw: readers.Raw) -> bytes:
+    """An entry as a line of a segment, its newline included."""
+    return _encoder.encode(raw) + b"\n"
+
+
+def _first_line(path: Path) -> bytes:
+    try:
+        with gzip.open(path) as file:
+            return file.readline()
+    except (OSError, EOFError, zlib.error) as error:
+        raise errors.Damaged(f"{path} cannot be read: {error}") from error
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    try:
+        with gzip.open(path) as file:
+            yield from file.read().splitlines(keepends=True)
+    except (OSError, EOFError, zlib.error) as error:
+        raise errors.Damaged(f"{path} cannot be read: {error}") from error
+
+
+def _sum(lines: Iterable[bytes]) -> str:
+    summed = hashlib.sha256()
+    for line in lines:
+        summed.update(line)
+    return summed.hexdigest()

@@ -1,0 +1,152 @@
+"""Finds where to start a replay: the newest usable checkpoint that is not after an offset.
+
+A checkpoint is usable if the log continues it: the entry at its offset has the time in its header. A
+checkpoint that is damaged, or belongs to a lost history, is skipped for the next older one, and at last
+for the empty snapshot.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from app import telemetry
+from app.domain import snapshots
+from app.store import errors, snapshot_format
+from app.store.checkpoints import archives, checkpoints
+from app.store.log import logs
+
+
+class RecoveryPoint(NamedTuple):
+    """A snapshot to continue from."""
+
+    snapshot: snapshots.Snapshot
+    at_ms: int | None
+    """When its last event was appended; None for the empty snapshot."""
+
+
+class _Candidate(NamedTuple):
+    offset: int
+    header: Callable[[], snapshot_format.Header]
+    load: Callable[[snapshot_format.Header], snapshots.Snapshot]
+
+
+class RecoveryPoints:
+    """The checkpoints of one log, in the store and in the archive; thread-safe."""
+
+    def __init__(
+        self, log: logs.Log, kept: checkpoints.Checkpoints, archive: archives.Archive | None = None
+    ) -> None:
+        self._log = log
+        self._kept = kept
+        self._archive = archive
+
+    def newest(self, *, indexed: frozenset[str]) -> RecoveryPoint:
+        """The newest checkpoint that the log continues; raises StoreAway."""
+        for candidate in self._candidates(None, indexed):
+            header = _known(candidate)
+            if header is not None and self.follows(header):
+                found = _loaded(candidate, header)
+                if found is not None:
+                    return found
+        return self._empty(indexed)
+
+    def not_after(
+        self, offset: int, *, indexed: frozenset[str], better_than: int | None = None
+    ) -> RecoveryPoint | None:
+        """The newest at or before the offset; None if no checkpoint is worth reading.
+
+        ``better_than``: the offset of an available snapshot. A checkpoint is read only if it saves more
+        events than it has items: an event and an item take equally long.
+        """
+        for candidate in self._candidates(offset, indexed):
+            header = _known(candidate)
+            if header is None:
+                continue
+            if better_than is not None and header.offset - better_than <= header.items:
+                return None
+            if self._belongs(header):
+                found = _loaded(candidate, header)
+                if found is not None:
+                    return found
+        return self._empty(indexed) if better_than is None else None
+
+    def oldest(self) -> int | None:
+        """The oldest offset whose snapshot can be restored; None without a checkpoint."""
+        reached = self._log.oldest()
+        if self._archive is not None and (archived := self._archive.oldest()):
+            reached = min(archived, reached or archived)
+        if reached <= 1:
+            return 0
+        offsets = [one.offset for one in self._candidates(None, frozenset())]
+        return min((offset for offset in offsets if offset >= reached - 1), default=None)
+
+    def follows(self, header: snapshot_format.Header) -> bool:
+        """Whether the log still has the entry at which the checkpoint was made; raises StoreAway."""
+        try:
+            self._log.prove(header.offset, header.at_ms)
+        except (errors.Rewound, errors.Trimmed, errors.Gap) as problem:
+            telemetry.log.warning("skipping checkpoint", offset=header.offset, reason=type(problem).__name__)
+            return False
+        return True
+
+    def _candidates(self, offset: int | None, indexed: frozenset[str]) -> Iterator[_Candidate]:
+        """Those of the store and the archive, the newest first; a stored one before its archived copy."""
+        found = [*self._in_store(indexed), *self._archived(indexed)]
+        usable = [one for one in found if offset is None or one.offset <= offset]
+        return iter(sorted(usable, key=lambda one: -one.offset))
+
+    def _in_store(self, indexed: frozenset[str]) -> Iterator[_Candidate]:
+        kept, incarnation = self._kept, self._log.incarnation
+
+        def load(header: snapshot_format.Header) -> snapshots.Snapshot:
+            return kept.read(header, incarnation=incarnation, indexed=indexed)
+
+        for header in kept.headers():
+            yield _Candidate(header.offset, functools.partial(_same, header), load)
+
+    def _archived(self, indexed: frozenset[str]) -> Iterator[_Candidate]:
+        archive, incarnation = self._archive, self._log.incarnation
+        if archive is None:
+            return
+
+        def load(header: snapshot_format.Header) -> snapshots.Snapshot:
+            return archive.checkpoint(header, incarnation=incarnation, indexed=indexed)
+
+        try:
+            files = archive.history("checkpoint")
+        except OSError as problem:
+            # A missing volume must not prevent following the log.
+            telemetry.log.warning("the archive cannot be read", error=str(problem))
+            return
+        for file in files:
+            yield _Candidate(file.last, functools.partial(archive.image_header, file), load)
+
+    def _belongs(self, header: snapshot_format.Header) -> bool:
+        """Whether it belongs to this history; the log may have been trimmed beyond it."""
+        if header.offset < self._log.oldest():
+            # Archive.history only lists this history; in the store only the present one is trimmed.
+            return True
+        return self.follows(header)
+
+    def _empty(self, indexed: frozenset[str]) -> RecoveryPoint:
+        return RecoveryPoint(snapshots.empty(indexed=indexed, incarnation=self._log.incarnation), None)
+
+
+def _same(header: snapshot_format.Header) -> snapshot_format.Header:
+    return header
+
+
+def _known(candidate: _Candidate) -> snapshot_format.Header | None:
+    try:
+        return candidate.header()
+    except errors.Damaged as damaged:
+        telemetry.log.error("skipping damaged checkpoint", error=str(damaged))
+        return None
+
+
+def _loaded(candidate: _Candidate, header: snapshot_format.Header) -> RecoveryPoint | None:
+    try:
+        return RecoveryPoint(candidate.load(header), header.at_ms)
+    except errors.Damaged as damaged:
+        telemetry.log.error("skipping damaged checkpoint", error=str(damaged))
+        return None

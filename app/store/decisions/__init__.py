@@ -1,0 +1,1 @@
+"""Decision records: one for each reply to kube-scheduler, in bounded space."""

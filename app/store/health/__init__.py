@@ -1,0 +1,1 @@
+"""Checks of the store: durability, readiness, access lists, and ``topolog doctor store``."""

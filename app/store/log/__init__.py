@@ -1,0 +1,1 @@
+"""The append-only log: appends and their guards, reads that verify continuity, incarnations, consumers."""

@@ -1,0 +1,188 @@
+"""The log of one cluster: guarded appends, and reads that detect lost history.
+
+``Log`` combines its parts: ``appenders`` calls the writing functions, ``readers`` reads and verifies entries,
+``stored_log`` reads metadata and views, ``incarnations.Followed`` remembers what was in the log.
+"""
+
+from collections.abc import Iterator
+
+import redis
+
+from app.domain import events, model
+from app.store import errors, keys
+from app.store.log import appenders, batches, incarnations, lineages, readers, stored_log
+from app.store.server import pools, retries
+
+MAX_EVENTS = batches.MAX_EVENTS
+Guard = batches.Guard
+Batch = batches.Batch
+Appended = batches.Appended
+
+NO_GUARD = Guard()
+
+_READERS = 32
+"""Threads that can read at the same time; connections are opened when first needed."""
+
+
+class Log:
+    """The log of one cluster; thread-safe."""
+
+    def __init__(
+        self,
+        client: redis.Redis,
+        names: keys.Keys,
+        incarnation: str,
+        *,
+        timeout: float = 2.0,
+        synced: bool = False,
+    ) -> None:
+        """``timeout``: seconds until a call gives up with StoreAway, its retries included.
+
+        ``synced``: a placement that may not be on the server's disk raises StoreAway.
+        """
+        self._client = client
+        self._names = names
+        self._timeout = timeout
+        self._followed = incarnations.Followed(incarnation)
+        self._appender = appenders.Appender(client, names, self._followed, timeout=timeout, synced=synced)
+        self._readers = pools.Pool(self.reader, _READERS)
+        self._stored = stored_log.StoredLog(client, names)
+
+    @property
+    def cluster(self) -> str:
+        """The name of the cluster."""
+        return self._names.cluster
+
+    def close(self) -> None:
+        """Close the connections that are idle."""
+        self._appender.close()
+        self._readers.close()
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def append(self, batch: Batch, guard: Guard = NO_GUARD, *, timeout: float | None = None) -> Appended:
+        """Append the batch if the guard holds.
+
+        Raises Conflict, CeilingReached, Fenced or Rewound, and then nothing was changed; StoreAway if
+        no reply arrived within the timeout, and then the outcome is unknown.
+        """
+        return self._appender.append(batch, guard, timeout=timeout)
+
+    def trim(self, keep: int, checkpoint: int, *, reader_timeout: float) -> int:
+        """Remove the entries below ``keep``; a checkpoint at or after it must cover them.
+
+        Returns how many were removed. Raises Held while a reader that sent a heartbeat within the timeout
+        (seconds) has not read so far; Uncovered if there is no such checkpoint; Rewound.
+        """
+        return self._appender.trim(keep, checkpoint, reader_timeout=reader_timeout)
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def read(self, after: int, *, limit: int = readers.CHUNK) -> list[readers.Entry]:
+        """The entries behind an offset, oldest first; raises Rewound, Gap, Trimmed or StoreAway."""
+        return self._read(after, None, limit).entries
+
+    def prove(self, offset: int, at_ms: int) -> None:
+        """Return if the log still holds the entry that was appended at the offset then.
+
+        Raises Rewound if it is another entry, Trimmed if it is no longer there, Gap or StoreAway.
+        """
+        self._read(offset, at_ms, 1)
+
+    def read_all(self, after: int, known_ms: int | None = None) -> Iterator[readers.Read]:
+        """Reads from behind an offset up to the head, many entries at a time; raises as ``read`` does."""
+        with self._readers.borrowed(self._timeout) as reader:
+            reader.incarnation = self.incarnation
+            yield from reader.read_all(after, known_ms, timeout=self._timeout)
+
+    def reader(self) -> readers.LogReader:
+        """A connection for a thread that reads often."""
+        return readers.LogReader(self._client, self._names, self.incarnation)
+
+    def _read(self, after: int, known_ms: int | None, limit: int) -> readers.Read:
+        deadline = retries.RetryDeadline(self._timeout)
+        with self._readers.borrowed(self._timeout) as reader:
+            reader.incarnation = self.incarnation
+            while True:
+                try:
+                    return reader.read(after, known_ms, limit=limit, timeout=deadline.attempt)
+                except errors.StoreAway:
+                    if not deadline.again():
+                        raise
+
+    # -- what the store holds, unverified ----------------------------------------------------
+
+    def head(self) -> model.Position:
+        """The last position written."""
+        return model.Position(self.incarnation, self._stored.head())
+
+    def resume_versions(self) -> dict[str, str]:
+        """The fields of the metadata that were set by ``Batch.marks``, such as ``rv:pods``."""
+        return self._stored.resume_versions()
+
+    def counts(self) -> dict[str, int]:
+        """The counts as materialised in the store, without zeros."""
+        return self._stored.counts()
+
+    def versions(self) -> dict[str, int]:
+        """Subject -> offset of its latest event, as materialised in the store."""
+        return self._stored.versions()
+
+    def time_of(self, offset: int) -> int | None:
+        """When the entry was appended (milliseconds); None if the log does not hold it."""
+        return self._stored.time_of(offset)
+
+    def oldest(self) -> int:
+        """The first offset that the log still holds; of an empty log the offset of its next entry."""
+        return self._stored.oldest()
+
+    def raws(self, after: int, until: int) -> list[readers.Raw]:
+        """The undecoded entries from ``after + 1`` to ``until``; raises Gap if one is missing."""
+        return self._stored.raws(after, until)
+
+    # -- incarnations ------------------------------------------------------------------------
+
+    @property
+    def incarnation(self) -> str:
+        """The incarnation that is followed here."""
+        return self._followed.seen.incarnation
+
+    @property
+    def seen(self) -> incarnations.Watermark:
+        """The latest entry of the incarnation that is known here to have been in the log."""
+        return self._followed.seen
+
+    @property
+    def left(self) -> incarnations.Watermark:
+        """The latest entry known of the incarnation that was followed before."""
+        return self._followed.left
+
+    def note(self, known: incarnations.Watermark) -> None:
+        """Remember that this was in the log: once it no longer is, the next append raises Rewound."""
+        self._followed.note(known)
+
+    def follow(self, incarnation: str) -> None:
+        """Continue in another incarnation, of which nothing was read yet."""
+        self._followed.switch(incarnation)
+
+    def state(self) -> incarnations.StoreState:
+        """The state of the store, without calling its functions. Raises Unbegun or StoreAway."""
+        state = self._stored.state()
+        if state.incarnation != self.incarnation:
+            lineages.prove(self._client, self._names, state.incarnation)
+        return state
+
+    def report_loss(self, known: incarnations.Watermark) -> bool:
+        """Report an entry that was in the log to the store; true if the log still holds it.
+
+        Otherwise the store refuses every append and read until a recorder has begun a new incarnation.
+        """
+        return self._appender.report_loss(known)
+
+    def rewind(self, event: events.StoreRewound, incarnation: str, *, found: str, guard: Guard) -> bool:
+        """Begin an incarnation with this event, if the store's is still ``found`` (empty: an empty store).
+
+        The log keeps its entries; the watches' resume versions are deleted. False if the store is in
+        another incarnation by now. Raises Fenced or StoreAway.
+        """
+        return self._appender.rewind(event, incarnation, found=found, guard=guard)

@@ -1,0 +1,244 @@
+"""Reads the log and verifies that it continues the entries already read.
+
+A request contains the reader's offset and the time of the entry there. The store replies with the entries
+behind it, or with an error: another incarnation, a lost tail (even if it has grown again), a hole, a
+trimmed beginning.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import NamedTuple, NoReturn
+
+import msgspec
+import redis
+
+from app.domain import events
+from app.store import errors, keys
+from app.store.log import codecs
+from app.store.server import connections
+
+CHUNK = 1000
+"""Entries per read: about a millisecond of the server's time."""
+
+
+class Entry(NamedTuple):
+    """One event in the log."""
+
+    offset: int
+    at_ms: int
+    """When it was appended, by the store's clock: milliseconds since the epoch."""
+    event: events.AnyEvent
+
+
+class Raw(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An entry as stored in the log and in the archive; the event is not decoded."""
+
+    offset: int
+    t: int
+    """When it was appended: milliseconds since the epoch, by the store's clock."""
+    e: msgspec.Raw
+    """The event, as JSON."""
+    w: str = ""
+    """The epoch of the recorder that appended it; empty for other writers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The result of one read: entries behind an offset."""
+
+    head: int
+    """The last offset of the log when it was read."""
+    head_ms: int
+    after: int
+    times: Sequence[int]
+    """When the entries at ``after + 1``, ``after + 2`` ... were appended."""
+    payloads: Sequence[bytes]
+    """The events, encoded."""
+
+    @property
+    def last(self) -> int:
+        """The offset of the last entry; ``after`` if empty."""
+        return self.after + len(self.payloads)
+
+    @property
+    def run(self) -> list[events.AnyEvent]:
+        """The events for a fold of all of them at once (codecs.decode_run); raises Unreadable."""
+        return codecs.decode_run(self.payloads)
+
+    @property
+    def events(self) -> list[events.AnyEvent]:
+        """All events; raises Unreadable."""
+        return codecs.decode_all(self.payloads)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All entries; raises Unreadable."""
+        return list(map(Entry, count(self.after + 1), self.times, self.events))
+
+
+class LogReader:
+    """One reader's connection; used by one thread at a time."""
+
+    def __init__(self, client: redis.Redis, names: keys.Keys, incarnation: str) -> None:
+        self._wire = connections.Wire(client)
+        self._names = names
+        self.incarnation = incarnation
+        """The incarnation that is read; may be changed between two reads."""
+        self._asked: tuple[str, int, int | None, int] | None = None
+        self._packed: connections.Packed = ()
+
+    def read(
+        self, after: int, known_ms: int | None = None, *, limit: int = CHUNK, timeout: float | None = None
+    ) -> Read:
+        """The entries behind ``after``, whose own entry was appended at ``known_ms``.
+
+        Raises Rewound, Gap, Trimmed, Unreadable, or StoreAway after at most one attempt.
+        """
+        return _understood(self._wire.ask(self._request(after, known_ms, limit), timeout=timeout), after)
+
+    def ask(self, after: int, known_ms: int | None = None) -> bool:
+        """Send the first request of ``read_all`` without waiting; false if the connection is not open."""
+        if self._wire.open:
+            self._wire.send(self._request(after, known_ms, CHUNK))
+        return self._wire.open
+
+    def read_all(
+        self,
+        after: int,
+        known_ms: int | None = None,
+        *,
+        timeout: float | None = None,
+        asked: bool = False,
+    ) -> Iterator[Read]:
+        """Reads up to the head; the next one is requested while the caller works on this one.
+
+        ``asked``: the first request was sent by ``ask``.
+        """
+        if asked:
+            first = _understood(self._wire.receive(timeout=timeout), after)
+        else:
+            first = self.read(after, known_ms, timeout=timeout)
+        yield first
+        if first.last < first.head:
+            yield from self._rest(first.last, timeout)
+
+    def _rest(self, after: int, timeout: float | None) -> Iterator[Read]:
+        # By plain commands: for many entries a function takes ten times as long, converting each to Lua
+        # and back. Its checks remain valid while the connection is open.
+        try:
+            self._wire.send(self._plain(after))
+            while True:
+                state = self._wire.receive(timeout=timeout)
+                entries = self._wire.receive(timeout=timeout)
+                if not isinstance(state, list) or not isinstance(entries, list):
+                    raise errors.StoreError(f"the store answered a read with {state!r}, {entries!r}")
+                head, head_ms = self._checked(state, entries, after)
+                fields = [fields for _, fields in entries]
+                last = after + len(fields)
+                if last < head:
+                    self._wire.send(self._plain(last))
+                times = [int(one[1]) for one in fields]
+                yield Read(head, head_ms, after, times, [one[3] for one in fields])
+                if last == head:
+                    return
+                after = last
+        except BaseException:
+            # A reply may still arrive: it must not be used for the next request.
+            self._wire.close()
+            raise
+
+    def _plain(self, after: int) -> connections.Packed:
+        names = self._names
+        state = self._wire.pack("HMGET", names.meta, "incarnation", keys.HEAD, "at")
+        return (*state, *self._wire.pack("XRANGE", names.log, after + 1, "+", "COUNT", CHUNK))
+
+    def _checked(
+        self, state: list[bytes | None], entries: list[tuple[bytes, list[bytes]]], after: int
+    ) -> tuple[int, int]:
+        """The head and its time, if the entries continue ``after`` in the same incarnation."""
+        incarnation, head = connections.text(state[0] or b""), int(state[1] or 0)
+        if incarnation != self.incarnation or head < after:
+            refuse([b"REWOUND", incarnation.encode(), head])
+        last = after + len(entries)
+        if not entries or entries[0][0] != b"%d-0" % (after + 1) or entries[-1][0] != b"%d-0" % last:
+            # The function finds the problem, and its reply raises the error.
+            self.read(after)
+            raise errors.Gap(f"the log has a hole behind offset {after}: the store is damaged")
+        return max(head, last), int(state[2] or 0)
+
+    def wait_for_entries(self, after: int, known_ms: int | None = None, *, milliseconds: int) -> Read:
+        """As ``read``, but waits until an entry is behind ``after``, or the time is over."""
+        waiting = self._wire.pack(
+            "XREAD", "COUNT", 1, "BLOCK", max(1, milliseconds), "STREAMS", self._names.log, f"{after}-0"
+        )
+        try:
+            self._wire.send((*waiting, *self._request(after, known_ms, CHUNK)))
+            self._wire.receive(timeout=milliseconds / 1000 + 1.0)
+            return _understood(self._wire.receive(), after)
+        except BaseException:
+            # A reply may still arrive: it must not be used for the next request.
+            self._wire.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._wire.close()
+
+    def _request(self, after: int, known_ms: int | None, limit: int) -> connections.Packed:
+        # Verbs repeat the same request often: it is packed once per offset.
+        asked = (self.incarnation, after, known_ms, limit)
+        if self._asked != asked:
+            self._packed = self._wire.pack(
+                "FCALL_RO",
+                keys.function("read"),
+                2,
+                self._names.log,
+                self._names.meta,
+                self.incarnation,
+                after,
+                "" if known_ms is None or after == 0 else known_ms,
+                limit,
+            )
+            self._asked = asked
+        return self._packed
+
+
+def _understood(reply: connections.Reply, after: int) -> Read:
+    if not isinstance(reply, list):
+        raise errors.StoreError(f"the store answered to a read with {reply!r}")
+    if reply[0] != b"OK":
+        refuse(reply)
+    return Read(reply[1], reply[2], after, reply[3::2], reply[4::2])
+
+
+def refuse(reply: list[bytes | int]) -> NoReturn:
+    """Raise the error for a refusal of a function."""
+    words = [word.decode() if isinstance(word, bytes) else str(word) for word in reply]
+    match words:
+        case ["REWOUND", incarnation, head]:
+            found = f"incarnation {incarnation}, head {head}" if incarnation else "no log"
+            raise errors.Rewound(
+                f"the store holds {found}, which differs from what was read: events were lost, or the server"
+                " was restarted or replaced; the recorder checks it"
+            )
+        case ["TRIMMED", oldest]:
+            raise errors.Trimmed(int(oldest))
+        case ["GAP", missing]:
+            raise errors.Gap(f"offset {missing} is missing from the log: the store is damaged")
+        case ["CONFLICT", *subjects]:
+            raise errors.Conflict(tuple(subjects))
+        case ["CEILING", key, found, ceiling]:
+            raise errors.CeilingReached(key, int(found), int(ceiling))
+        case ["FENCED", epoch, writer]:
+            raise errors.Fenced(epoch, writer)
+        case ["HELD", reader, offset]:
+            raise errors.Held(reader, int(offset))
+        case ["SCHEMA", found]:
+            raise errors.mismatch(int(found), keys.SCHEMA)
+        case ["UNCOVERED", offset]:
+            raise errors.Uncovered(
+                f"there is no checkpoint at offset {offset}: nothing before it may be trimmed"
+            )
+        case _:
+            raise errors.StoreError(f"the store refused: {' '.join(words)}")

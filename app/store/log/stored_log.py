@@ -1,0 +1,108 @@
+"""Reads what the store holds of a log by plain commands: metadata, views and raw entries.
+
+Nothing here checks that the entries continue those already read: ``readers`` does.
+"""
+
+from typing import Any
+
+import msgspec
+import redis
+
+from app.store import errors, keys
+from app.store.log import incarnations, readers
+from app.store.server import connections
+
+
+class StoredLog:
+    """The keys of one log; thread-safe. Each method raises StoreAway."""
+
+    def __init__(self, client: redis.Redis, names: keys.Keys) -> None:
+        self._client = client
+        self._names = names
+
+    def head(self) -> int:
+        """The last offset written."""
+        with connections.translated():
+            return int(self._client.hget(self._names.meta, keys.HEAD) or 0)
+
+    def state(self) -> incarnations.StoreState:
+        """The metadata of the store, and the server's clock and run."""
+        with connections.translated():
+            now: Any = self._client.time()
+            about: Any = self._client.info("server")
+        meta = self._hash(self._names.meta)
+        incarnation, head = meta.get("incarnation", ""), int(meta.get(keys.HEAD, "0"))
+        return incarnations.StoreState(
+            incarnation=incarnation,
+            head=head,
+            epoch=meta.get("epoch", ""),
+            writer=meta.get("writer", ""),
+            former=meta.get("former", ""),
+            lost=incarnations.parse_loss(meta.get("lost", ""), incarnation, head),
+            recorded_ms=int(meta.get("recorded", "0")),
+            run=connections.text(about["run_id"]),
+            vouched=meta.get(keys.RUN, ""),
+            kubernetes=meta.get(keys.KUBERNETES, ""),
+            now_ms=1000 * int(now[0]) + int(now[1]) // 1000,
+        )
+
+    def resume_versions(self) -> dict[str, str]:
+        """The fields of the metadata that were set by ``Batch.marks``, such as ``rv:pods``."""
+        return {
+            name: value for name, value in self._hash(self._names.meta).items() if name not in keys.RESERVED
+        }
+
+    def counts(self) -> dict[str, int]:
+        """The materialised counts, without zeros; raises SchemaMismatch."""
+        with connections.translated():
+            live = connections.text(self._client.hget(self._names.meta, "counts") or b"")
+        if live not in ("", self._names.counts):
+            raise errors.SchemaMismatch(f"the counts are in {live}: use a newer Topolog")
+        return {key: int(count) for key, count in self._hash(self._names.counts).items()}
+
+    def versions(self) -> dict[str, int]:
+        """Subject -> offset of its latest event, as materialised."""
+        return {subject: int(version) for subject, version in self._hash(self._names.versions).items()}
+
+    def time_of(self, offset: int) -> int | None:
+        """When the entry was appended (milliseconds); None if the log does not hold it."""
+        entries = self._range(f"{offset}-0", f"{offset}-0", 1)
+        return int(entries[0][1][b"t"]) if entries else None
+
+    def oldest(self) -> int:
+        """The first offset that the log still holds; of an empty log the offset of its next entry."""
+        entries = self._range("-", "+", 1)
+        return _offset_of(entries[0][0]) if entries else self.head() + 1
+
+    def raws(self, after: int, until: int) -> list[readers.Raw]:
+        """The undecoded entries from ``after + 1`` to ``until``; raises Gap if one is missing."""
+        raws = [
+            readers.Raw(
+                _offset_of(identity),
+                int(fields[b"t"]),
+                msgspec.Raw(fields[b"e"]),
+                fields.get(b"w", b"").decode(),
+            )
+            for identity, fields in self._range(f"{after + 1}-0", f"{until}-0", until - after)
+        ]
+        for expected, raw in enumerate(raws, after + 1):
+            if raw.offset != expected:
+                raise errors.Gap(f"offset {expected} is missing from the log: the store is damaged")
+        if len(raws) != until - after:
+            raise errors.Gap(f"offset {after + len(raws) + 1} is missing from the log: the store is damaged")
+        return raws
+
+    def _range(self, first: str, last: str, count: int) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        with connections.translated():
+            found: Any = self._client.xrange(self._names.log, min=first, max=last, count=count)
+        entries: list[tuple[bytes, dict[bytes, bytes]]] = found
+        return entries
+
+    def _hash(self, key: str) -> dict[str, str]:
+        with connections.translated():
+            fields = self._client.hgetall(key)
+        return {connections.text(field): connections.text(value) for field, value in fields.items()}
+
+
+def _offset_of(identity: bytes) -> int:
+    return int(identity.partition(b"-")[0])

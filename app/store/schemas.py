@@ -1,0 +1,62 @@
+"""Checks the schema of a store, and migrates it to this version's."""
+
+import dataclasses
+import functools
+from importlib import resources
+
+import redis
+
+from app import settings
+from app.store import errors, keys, migration_fold
+from app.store.log import incarnations
+from app.store.server import connections
+from migrations import running
+
+_LIBRARIES = ("current", "outdated", "missing")
+
+
+def library() -> str:
+    """The text of the functions that this version needs in the server."""
+    return resources.files("app.store.log").joinpath("functions", "topolog.lua").read_text()
+
+
+def migrate(client: redis.Redis, names: keys.Keys, *, incarnation: str = "") -> running.Status:
+    """Bring the store to this version's schema; raises SchemaMismatch if that is refused."""
+    context = running.Context(
+        incarnation=incarnation or incarnations.new(),
+        begin=functools.partial(migration_fold.begin, client, names),
+    )
+    with connections.translated():
+        try:
+            running.check(client, names.prefix)
+            # The slot may move to any node of a Redis Cluster.
+            for node in connections.primaries(client):
+                running.load(node, library())
+            running.up(client, names.prefix, context)
+        except running.Refused as refused:
+            raise errors.SchemaMismatch(str(refused)) from refused
+    return status(client, names)
+
+
+def status(client: redis.Redis, names: keys.Keys) -> running.Status:
+    """The schema of the store and the schema that this version needs."""
+    with connections.translated():
+        found = running.status(client, names.prefix, library())
+        states = [running.loaded(node, library()) for node in connections.primaries(client)]
+    # The worst state of any node: a slot may move to each of them.
+    return dataclasses.replace(found, library=max(states, key=_LIBRARIES.index))
+
+
+def connect(options: settings.Store, names: keys.Keys) -> redis.Redis:
+    """A client for the store of the settings. Raises StoreError if the URL is invalid."""
+    return connections.connect(options.url, timeout=options.socket_timeout, names=names)
+
+
+def check(client: redis.Redis, names: keys.Keys, *, emptied: bool = False) -> None:
+    """Return if the store has this version's schema, or is empty and ``emptied``. Raises SchemaMismatch."""
+    with connections.translated():
+        schema, incarnation = client.hmget(names.meta, ["schema", "incarnation"])
+    found, needed = int(schema or 0), running.latest()
+    empty = emptied and not incarnation
+    if not empty and (found != needed or not incarnation):
+        raise errors.mismatch(found, needed)

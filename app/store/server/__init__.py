@@ -1,0 +1,1 @@
+"""The Redis or Valkey server: URLs, discovery, connections, retries, access lists, memory."""

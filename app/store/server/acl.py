@@ -1,0 +1,214 @@
+"""Redis ACLs per role: the access list to install, and the commands that ``topolog doctor`` checks.
+
+A function runs with the rights of its caller, so a role has the commands inside its functions too. The key
+pattern protects the keys of other clusters; commands that are not listed are refused.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from app.store import keys
+
+FUNCTIONS: Mapping[str, tuple[str, ...]] = {
+    "append": ("get", "hdel", "hmget", "hset", "info", "set", "time", "xadd", "xrange"),
+    "attend": ("hdel", "hset", "time"),
+    "doubt": ("hmget", "hset", "xrange"),
+    "read": ("hmget", "xrange"),
+    "rewind": ("hdel", "hkeys", "hmget", "hset", "time", "unlink", "xadd", "xrevrange"),
+    "trim": ("hdel", "hexists", "hgetall", "hmget", "time", "xtrim"),
+}
+"""Function of topolog.lua -> the commands that it runs."""
+
+READING = frozenset({"read"})
+"""Functions that are called by FCALL_RO."""
+
+PREFIX = "topolog-"
+
+_ANYBODY = ("cluster|slots", "hget", "hgetall", "hmget", "info", "ping", "role")
+_FOLLOWING = ("attend", "doubt", "read")
+"""Functions of each role that keeps a snapshot at the head of the log."""
+_FOLLOWS = ("get", "time", "xrange", "xread")
+"""Commands of the same roles: the log, the first checkpoint, and the state of the store."""
+_KEEPING = ("del", "exec", "exists", "hdel", "hset", "multi", "persist", "set", "unlink", "watch")
+"""Commands that write checkpoints, remove them, and rebuild views."""
+_AUDITING = ("exec", "hlen", "hscan", "multi", "set", "xinfo|stream", "xrevrange")
+"""Commands that read all keys at one moment, and store the report."""
+_WEIGHING = ("memory|usage", "xlen")
+"""Commands that show the memory use of the log and the decision records; XTRIM trims both."""
+_MENDING = ("exec", "multi", "unwatch", "watch", "xdel", "xinfo|stream", "xsetid")
+"""Commands that make a log appendable again."""
+_MIGRATING = (
+    *("exec", "exists", "expire", "get", "hdel", "hset", "hsetnx", "multi", "persist", "rename", "unlink"),
+    *("unwatch", "watch", "xrange"),
+)
+"""Commands of the steps of migrations."""
+
+_EXAMPLES: Mapping[str, str] = {
+    "acl|dryrun": "ACL DRYRUN default PING",
+    "acl|getuser": "ACL GETUSER default",
+    "acl|whoami": "ACL WHOAMI",
+    "cluster|info": "CLUSTER INFO",
+    "cluster|slots": "CLUSTER SLOTS",
+    "config|get": "CONFIG GET appendonly",
+    "del": "DEL KEY",
+    "exec": "EXEC",
+    "exists": "EXISTS KEY",
+    "expire": "EXPIRE KEY 60",
+    "function|list": "FUNCTION LIST",
+    "function|load": "FUNCTION LOAD CODE",
+    "get": "GET KEY",
+    "hdel": "HDEL KEY field",
+    "hexists": "HEXISTS KEY field",
+    "hget": "HGET KEY field",
+    "hgetall": "HGETALL KEY",
+    "hkeys": "HKEYS KEY",
+    "hlen": "HLEN KEY",
+    "hmget": "HMGET KEY field",
+    "hscan": "HSCAN KEY 0",
+    "hset": "HSET KEY field value",
+    "hsetnx": "HSETNX KEY field value",
+    "info": "INFO",
+    "memory|usage": "MEMORY USAGE KEY",
+    "multi": "MULTI",
+    "persist": "PERSIST KEY",
+    "ping": "PING",
+    "rename": "RENAME KEY KEY",
+    "role": "ROLE",
+    "set": "SET KEY value",
+    "time": "TIME",
+    "type": "TYPE KEY",
+    "unlink": "UNLINK KEY",
+    "unwatch": "UNWATCH",
+    "watch": "WATCH KEY",
+    "xadd": "XADD KEY * field value",
+    "xdel": "XDEL KEY 1",
+    "xinfo|stream": "XINFO STREAM KEY",
+    "xlen": "XLEN KEY",
+    "xrange": "XRANGE KEY - +",
+    "xread": "XREAD STREAMS KEY 0",
+    "xrevrange": "XREVRANGE KEY + -",
+    "xsetid": "XSETID KEY 1",
+    "xtrim": "XTRIM KEY MINID 1",
+}
+"""Command, as access lists name it -> how it is given; KEY is a key of the cluster."""
+
+_FORBIDDEN = (
+    "FLUSHALL",
+    "FLUSHDB",
+    "CONFIG SET appendonly no",
+    "EVAL code 0",
+    "SCRIPT FLUSH",
+    "FUNCTION FLUSH",
+    "ACL SETUSER nobody",
+    "SHUTDOWN",
+    "KEYS *",
+    "REPLICAOF NO ONE",
+)
+"""Commands refused to every role."""
+_KEPT_BACK = ("function|load", "config|get")
+"""Commands refused to roles that do not list them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """The permissions of one kind of process."""
+
+    name: str
+    functions: tuple[str, ...]
+    commands: tuple[str, ...]
+    """Further commands, beside the shared ones and those inside the functions; as access lists name them."""
+    synced: tuple[str, ...] = ()
+    """Further commands if placements must be on disk (store.placements: fsync)."""
+
+    def user(self, cluster: str) -> str:
+        """The name of the role's user in the server; several clusters may share one."""
+        return f"{PREFIX}{cluster}-{self.name}"
+
+    @property
+    def granted(self) -> Sequence[str]:
+        """Every command that the role has, sorted."""
+        inside = (command for name in self.functions for command in FUNCTIONS[name])
+        return sorted({*_ANYBODY, *self.commands, *inside})
+
+    def rules(self, cluster: str) -> str:
+        """The rules of the user in the access list, without ``on`` and the password."""
+        # Those of the previous schema too: its processes continue until the store is migrated.
+        calls = [
+            f"+{command}|{name}"
+            for schema in (keys.SCHEMA, keys.SCHEMA - 1)
+            for command, name in (_call(function, schema) for function in self.functions)
+        ]
+        allowed = " ".join([*calls, *(f"+{command}" for command in self.granted)])
+        return f"resetchannels ~{keys.Keys(cluster).prefix}* -@all {allowed}"
+
+    def needs(self, names: keys.Keys) -> Iterator[Sequence[str]]:
+        """Commands that must be allowed."""
+        for name in self.functions:
+            yield *_call(name), "1", names.log
+        for command in self.granted:
+            yield _example(command, names.log)
+
+    def must_not(self, names: keys.Keys) -> Iterator[Sequence[str]]:
+        """Commands that must be refused."""
+        yield from (command.split() for command in _FORBIDDEN)
+        yield from (_example(one, names.log) for one in _KEPT_BACK if one not in self.granted)
+        for name in FUNCTIONS:
+            if name not in self.functions:
+                yield *_call(name), "1", names.log
+        yield _example("hget", "another-key")
+
+
+ROLES: tuple[Role, ...] = (
+    Role("recorder", ("append", "rewind", *_FOLLOWING), _FOLLOWS),
+    Role("controller", ("append", *_FOLLOWING), (*_FOLLOWS, "xrevrange")),
+    Role("extender", ("append", *_FOLLOWING), (*_FOLLOWS, "xadd", "xrevrange"), synced=("config|get",)),
+    Role("compactor", ("trim", *_FOLLOWING), (*_FOLLOWS, *_KEEPING, *_WEIGHING)),
+    Role("auditor", ("append", *_FOLLOWING), (*_FOLLOWS, *_AUDITING)),
+    Role("operator", ("append", *_FOLLOWING), (*_FOLLOWS, *_MENDING)),
+    Role("migrator", ("read",), ("function|list", "function|load", *_MIGRATING)),
+    Role(
+        "doctor",
+        ("read",),
+        (
+            *("acl|dryrun", "acl|getuser", "acl|whoami", "cluster|info", "config|get", "function|list"),
+            *("time", "type", "xinfo|stream"),
+        ),
+    ),
+)
+
+_SERVERS = (
+    # What a replica and the sentinels need of the servers, by the documentation of Redis.
+    f"{PREFIX}replica on #PASSWORD resetchannels -@all +psync +replconf +ping",
+    f"{PREFIX}sentinel on #PASSWORD allchannels -@all +multi +slaveof +ping +exec +subscribe +config|rewrite"
+    " +role +publish +info +client|setname +client|kill +script|kill",
+)
+
+
+INSTALL = "install what `topolog doctor users` prints as aclfile (deploy/store/users.acl)"
+"""The command to run if users are missing."""
+
+
+def roles(placements: str) -> tuple[Role, ...]:
+    """The roles and their permissions for this setting of store.placements."""
+    if placements != "fsync":
+        return ROLES
+    return tuple(replace(role, commands=(*role.commands, *role.synced)) for role in ROLES)
+
+
+def access_list(cluster: str, placements: str = "acknowledged") -> str:
+    """The file for Redis' ``aclfile``, with #PASSWORD for the SHA-256 of each password.
+
+    Redis refuses to start with these placeholders, so no default password is ever installed.
+    """
+    needed = roles(placements)
+    users = (f"{role.user(cluster)} on #PASSWORD {role.rules(cluster)}" for role in needed)
+    return "".join(f"user {line}\n" for line in ("default off -@all", *users, *_SERVERS))
+
+
+def _call(function: str, schema: int = keys.SCHEMA) -> tuple[str, str]:
+    """The command that calls a function, and its name in the server."""
+    return "fcall_ro" if function in READING else "fcall", keys.function(function, schema)
+
+
+def _example(command: str, key: str) -> Sequence[str]:
+    return [key if word == "KEY" else word for word in _EXAMPLES[command].split()]

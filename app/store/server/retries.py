@@ -1,0 +1,37 @@
+"""Retries of idempotent calls within a deadline."""
+
+import time
+
+_LEAST_SECONDS = 0.01
+
+
+class RetryDeadline:
+    """A deadline for retries, with growing pauses."""
+
+    def __init__(self, seconds: float, *, attempt: float = 1.0) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._attempt = attempt
+        self._pause = 0.005
+
+    @property
+    def left(self) -> float:
+        """Seconds until the end, never quite 0."""
+        return max(_LEAST_SECONDS, self._deadline - time.monotonic())
+
+    @property
+    def over(self) -> bool:
+        """Whether the deadline has passed."""
+        return time.monotonic() >= self._deadline
+
+    @property
+    def attempt(self) -> float:
+        """Seconds that one attempt may take."""
+        return min(self._attempt, self.left)
+
+    def again(self) -> bool:
+        """Pause before another attempt; false at once if there is no time for one."""
+        if time.monotonic() + self._pause >= self._deadline:
+            return False
+        time.sleep(self._pause)
+        self._pause = min(self._pause * 2, 0.1)
+        return True

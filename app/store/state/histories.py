@@ -1,0 +1,267 @@
+"""Provides past snapshots: at any offset or time that checkpoints, log and archive cover.
+
+A past snapshot is folded from the nearest earlier one: a recent one, a cached one, or a
+checkpoint. The events are read from the log and, where it was trimmed, from the archive.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from app.domain import event_subjects, events, model, projecting, snapshots
+from app.store import errors
+from app.store.checkpoints import archives, recovery_points
+from app.store.log import codecs, logs, readers
+from app.store.state import fold_limit, followers, gc_pause
+
+_KEPT = 16
+_ORIGINS = 3
+"""Snapshots of one origin share what did not change between them; of different origins nothing."""
+_PIECE = 5000
+"""Archived entries read at a time."""
+_PATIENCE = 5.0
+"""Seconds that a caller waits for other folds: a cold fold takes less than one."""
+_READ = 100
+"""Entries read at a time if few of them match."""
+
+
+class _Kept(NamedTuple):
+    snapshot: snapshots.Snapshot
+    origin: int
+    """The offset of the snapshot that the first fold started from."""
+
+
+class Histories:
+    """Past snapshots, folded from the nearest one available; thread-safe, bounded."""
+
+    def __init__(
+        self,
+        log: logs.Log,
+        follower: followers.Follower,
+        begin: recovery_points.RecoveryPoints | None = None,
+        archive: archives.Archive | None = None,
+        *,
+        kept: int = _KEPT,
+        patience: float = _PATIENCE,
+    ) -> None:
+        """``kept``: how many past snapshots are cached, folded from three checkpoints at most.
+
+        ``patience``: seconds that a caller waits for the folds of others.
+        """
+        self._log = log
+        self._follower = follower
+        self._begin = begin
+        self._archive = archive
+        self._kept = kept
+        self._cache: OrderedDict[int, _Kept] = OrderedDict()
+        self._lock = threading.Lock()
+        self._folds: fold_limit.FoldLimit[snapshots.Snapshot] = fold_limit.FoldLimit(patience=patience)
+
+    def at(self, offset: int | None = None, time_ms: int | None = None) -> snapshots.Snapshot:
+        """The snapshot at exactly that offset, or after the last event appended by that time.
+
+        Without either, the snapshot at the head. Raises Beyond, Trimmed, Rewound, Busy or StoreAway.
+        """
+        if offset is None:
+            if time_ms is None:
+                return self._follower.catch_up()
+            offset = self.offset_at(time_ms)
+        if offset < 0:
+            raise errors.Beyond(offset, self._follower.snapshot.offset)
+        near = self._near(offset)
+        if near is not None and near.snapshot.offset == offset:
+            return near.snapshot
+        return self._folds.at(offset, lambda: self._made(offset))
+
+    def appended_ms(self, offset: int) -> int | None:
+        """When the event at the offset was appended; None if the entry is no longer available."""
+        try:
+            return next((entry.at_ms for entry in self._entries(offset - 1, offset)), None)
+        except errors.Trimmed:
+            return None
+
+    def oldest(self) -> int:
+        """The first offset whose event can still be read."""
+        archived = self._archive.oldest() if self._archive is not None else 0
+        return archived or max(1, self._log.oldest())
+
+    def of(self, position: model.Position) -> snapshots.Snapshot:
+        """The snapshot at a position; raises as ``at``, and Superseded for another incarnation."""
+        self.check(position.incarnation)
+        return self.at(position.offset)
+
+    def check(self, incarnation: str) -> None:
+        """Raise Superseded unless the log is of this incarnation."""
+        present = self._log.incarnation
+        if incarnation != present:
+            raise errors.Superseded(incarnation, present, self._log.oldest())
+
+    def offset_at(self, time_ms: int) -> int:
+        """The offset of the last event appended by that time (milliseconds); 0 before the first.
+
+        If the store's clock was set back, the offset of one such event.
+        """
+        low, high = max(0, self._log.oldest() - 1), self._log.head().offset
+        oldest = low + 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            try:
+                (entry,) = self._log.read(middle - 1, limit=1)
+            except errors.Trimmed as trimmed:
+                low, oldest = trimmed.oldest - 1, trimmed.oldest
+                continue
+            if entry.at_ms <= time_ms:
+                low = middle
+            else:
+                high = middle - 1
+        if low >= oldest or oldest == 1:
+            return low
+        # All entries in the log are later, and older ones were trimmed.
+        archived = self._archive.offset_at(time_ms) if self._archive is not None else None
+        if archived is not None:
+            return archived
+        if self.oldest() == 1:
+            return 0
+        raise errors.Trimmed(self._oldest())
+
+    def entries(
+        self,
+        since: int,
+        until: int | None = None,
+        *,
+        kind: str | None = None,
+        subject: str | None = None,
+        wanted: Callable[[readers.Entry], bool] | None = None,
+        limit: int = 100,
+    ) -> list[readers.Entry]:
+        """The entries at offsets ``since`` to ``until``, both included, oldest first.
+
+        ``kind`` is the tag of the event (``PodSeen``), ``subject`` its subject (``pod:UID``);
+        ``wanted`` filters the remaining ones.
+        """
+        found: list[readers.Entry] = []
+        for entry in self._entries(max(0, since - 1), until):
+            if kind is not None and type(entry.event).__name__ != kind:
+                continue
+            if subject is not None and subject not in event_subjects.touched(entry.event):
+                continue
+            if wanted is not None and not wanted(entry):
+                continue
+            found.append(entry)
+            if len(found) == limit:
+                break
+        return found
+
+    def _entries(self, after: int, until: int | None) -> Iterator[readers.Entry]:
+        while until is None or after < until:
+            piece = _READ if until is None else min(_READ, until - after)
+            try:
+                entries = self._log.read(after, limit=piece)
+            except errors.Trimmed:
+                entries = self._archived(after, piece)
+            for entry in entries:
+                if until is not None and entry.offset > until:
+                    return
+                yield entry
+            if not entries:
+                return
+            after = entries[-1].offset
+
+    def _archived(self, after: int, limit: int) -> list[readers.Entry]:
+        if self._archive is None:
+            raise errors.Trimmed(self._oldest())
+        try:
+            return self._archive.read(after, limit=limit)
+        except errors.Trimmed as trimmed:
+            raise errors.Trimmed(self._oldest()) from trimmed
+
+    def _oldest(self) -> int:
+        """The oldest offset available, for the error about an older one."""
+        found = self._begin.oldest() if self._begin is not None else None
+        return self.oldest() if found is None else found
+
+    # -- snapshots -------------------------------------------------------------------------
+
+    def _near(self, offset: int) -> _Kept | None:
+        """The nearest available snapshot that is not after the offset."""
+        recent = self._follower.nearest(offset)
+        near = None if recent is None else _Kept(recent, -1)
+        present = self._follower.snapshot.position.incarnation
+        with self._lock:
+            for past, kept in list(self._cache.items()):
+                if kept.snapshot.position.incarnation != present:
+                    del self._cache[past]
+                elif past <= offset and (near is None or past > near.snapshot.offset):
+                    near = kept
+            if near is not None and near.snapshot.offset in self._cache:
+                self._cache.move_to_end(near.snapshot.offset)
+        return near
+
+    def _made(self, offset: int) -> snapshots.Snapshot:
+        """The snapshot at the offset; the previous fold may have produced a near one."""
+        near = self._near(offset)
+        if near is None or near.snapshot.offset != offset:
+            with gc_pause.paused():
+                near = self._reached(near, offset)
+            self._remember(near)
+        return near.snapshot
+
+    def _reached(self, near: _Kept | None, offset: int) -> _Kept:
+        """The snapshot at the offset, folded from an available one or from a checkpoint."""
+        better = self._checkpoint(offset, None if near is None else near.snapshot.offset)
+        if better is None and near is not None:
+            try:
+                return self._folded(near, offset)
+            except errors.Trimmed:
+                better = self._checkpoint(offset, None)
+                if better is None or better.snapshot.offset <= near.snapshot.offset:
+                    raise
+        if better is None:
+            now = self._follower.snapshot
+            better = _Kept(snapshots.empty(indexed=now.indexed, incarnation=now.position.incarnation), 0)
+        return self._folded(better, offset)
+
+    def _checkpoint(self, offset: int, better_than: int | None) -> _Kept | None:
+        if self._begin is None:
+            return None
+        indexed = self._follower.snapshot.indexed
+        found = self._begin.not_after(offset, indexed=indexed, better_than=better_than)
+        return None if found is None else _Kept(found.snapshot, found.snapshot.offset)
+
+    def _folded(self, base: _Kept, offset: int) -> _Kept:
+        if base.snapshot.offset == offset:
+            return base
+        projection = projecting.Projection(base.snapshot)
+        for entries in self._runs(projection.offset, offset):
+            projection.apply_all(entries)
+        if projection.offset < offset:
+            raise errors.Beyond(offset, projection.offset)
+        return _Kept(projection.finish(), base.origin)
+
+    def _runs(self, after: int, until: int) -> Iterator[list[events.AnyEvent]]:
+        """The events from ``after + 1`` to ``until`` for a fold, from the log or the archive."""
+        while after < until:
+            try:
+                for read in self._log.read_all(after):
+                    found = codecs.decode_run(read.payloads[: until - after])
+                    after += len(found)
+                    yield found
+                    if after == until:
+                        return
+                return
+            except errors.Trimmed:
+                entries = self._archived(after, min(_PIECE, until - after))
+                after = entries[-1].offset
+                yield [entry.event for entry in entries]
+
+    def _remember(self, kept: _Kept) -> None:
+        with self._lock:
+            self._cache[kept.snapshot.offset] = kept
+            self._cache.move_to_end(kept.snapshot.offset)
+            while len(self._cache) > self._kept:
+                self._cache.popitem(last=False)
+            origins = list(dict.fromkeys(one.origin for one in reversed(self._cache.values())))
+            for origin in origins[_ORIGINS:]:
+                for offset in [at for at, one in self._cache.items() if one.origin == origin]:
+                    del self._cache[offset]

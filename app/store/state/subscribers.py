@@ -1,0 +1,59 @@
+"""The subscribers of a follower: each event is delivered once, in order, from a bounded queue."""
+
+from collections import deque
+from collections.abc import Callable
+
+from app.domain import snapshots
+from app.store.log import readers
+
+Callback = Callable[[snapshots.Snapshot, snapshots.Snapshot, readers.Entry], None]
+"""Called with the snapshots before and after an event, and its entry."""
+
+MAX_PENDING = 1000
+"""Events that may be pending, give or take one read: each keeps two snapshots in memory."""
+
+
+class Subscribers:
+    """The callbacks of one follower, and their pending events; notified by one thread."""
+
+    def __init__(self) -> None:
+        self._callbacks: tuple[Callback, ...] = ()
+        self._pending: deque[tuple[snapshots.Snapshot, snapshots.Snapshot, readers.Entry]] = deque()
+
+    def __bool__(self) -> bool:
+        """Whether there are subscribers."""
+        return bool(self._callbacks)
+
+    def __len__(self) -> int:
+        """How many events are pending."""
+        return len(self._pending)
+
+    @property
+    def full(self) -> bool:
+        """So many events are pending that no more must be read from the log."""
+        return len(self._pending) >= MAX_PENDING
+
+    def add(self, callback: Callback) -> None:
+        """Call it for each event from now on."""
+        self._callbacks = (*self._callbacks, callback)
+
+    def put(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: readers.Entry) -> None:
+        """Queue an event."""
+        self._pending.append((before, after, entry))
+
+    def forget(self) -> None:
+        """Drop the pending events: they belong to a history that has ended."""
+        self._pending.clear()
+
+    def notify(self) -> None:
+        """Deliver the pending events. An exception stops nothing; the first one is raised at the end."""
+        failures: list[Exception] = []
+        while self._pending:
+            event = self._pending.popleft()
+            for callback in self._callbacks:
+                try:
+                    callback(*event)
+                except Exception as error:
+                    failures.append(error)
+        if failures:
+            raise failures[0]

@@ -1,0 +1,160 @@
+"""Opens a store: from the settings to all the objects that use it."""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis
+
+from app import settings
+from app.store import errors, keys, schemas
+from app.store.checkpoints import archives, checkpoints, recovery_points
+from app.store.decisions import decision_log
+from app.store.health import readiness
+from app.store.log import consumers, lineages, logs
+from app.store.server import connections, embedded, memory_use
+from app.store.state import followers, histories
+
+_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """One cluster's store, opened. The follower and the decisions' writer are not started yet."""
+
+    client: redis.Redis
+    keys: keys.Keys
+    log: logs.Log
+    follower: followers.Follower
+    histories: histories.Histories
+    decisions: decision_log.DecisionLog
+    checkpoints: checkpoints.Checkpoints
+    recovery_points: recovery_points.RecoveryPoints
+    durability: readiness.DurabilityCheck
+    memory_use: memory_use.MemoryUse
+    archive: archives.Archive | None = None
+    """Entries that the log no longer holds; None without an archive."""
+    server: embedded.Server | None = None
+    """The embedded server, if this process started one."""
+
+    def start(self) -> None:
+        """Start the threads: after a fork, never before."""
+        self.follower.start()
+        self.decisions.start()
+
+    def close(self) -> None:
+        """Stop the threads, close the connections, stop an embedded server."""
+        self.decisions.stop()
+        self.follower.stop()
+        self.log.close()
+        self.client.close()
+        if self.server is not None:
+            self.server.stop()
+
+
+def open_store(
+    options: settings.Store,
+    *,
+    cluster: str,
+    indexed: Iterable[str] = (),
+    embedded_dir: Path | None = None,
+    archive: str = "",
+    emptied: bool = False,
+) -> Store:
+    """Open the cluster's store; ``archive`` is the directory of its archive, empty for none.
+
+    Without a URL a server is started in ``embedded_dir`` (temporary if None) and migrated to
+    this version's schema; any other server must have been migrated before. ``emptied``: also open a store
+    that holds only the functions, for a recorder that recovers a lost log. Raises
+    SchemaMismatch, StoreAway or NoServer.
+    """
+    names = keys.Keys(cluster)
+    server = None
+    if not options.url:
+        server = embedded.Server(embedded_dir, append_only=embedded_dir is not None)
+    try:
+        chosen = dataclasses.replace(options, url=server.url) if server is not None else options
+        client = schemas.connect(chosen, names)
+        if server is not None:
+            schemas.migrate(client, names)
+        schemas.check(client, names, emptied=emptied)
+        return _opened(client, names, options, indexed, server, archive)
+    except BaseException:
+        if server is not None:
+            server.stop()
+        raise
+
+
+def await_store(
+    options: settings.Store,
+    *,
+    cluster: str,
+    notify: Callable[[str], None],
+    indexed: Iterable[str] = (),
+    archive: str = "",
+    emptied: bool = False,
+) -> Store:
+    """As ``open_store``, but waits while the store is away.
+
+    ``notify`` is called with the reason whenever it changes. Raises SchemaMismatch and other errors that
+    need an operator.
+    """
+    pause, reported = _PAUSE_SECONDS, ""
+    while True:
+        try:
+            return open_store(options, cluster=cluster, indexed=indexed, archive=archive, emptied=emptied)
+        except errors.StoreAway as away:
+            if str(away) != reported:
+                reported = str(away)
+                notify(reported)
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def _opened(
+    client: redis.Redis,
+    names: keys.Keys,
+    options: settings.Store,
+    indexed: Iterable[str],
+    server: embedded.Server | None,
+    directory: str,
+) -> Store:
+    with connections.translated():
+        incarnation = connections.text(client.hget(names.meta, "incarnation") or b"")
+    lineages.prove(client, names, incarnation)
+    log = logs.Log(
+        client,
+        names,
+        incarnation,
+        timeout=options.socket_timeout,
+        synced=options.placements == "fsync",
+    )
+    with contextlib.suppress(errors.Rewound):
+        # Verifies that the functions are loaded. The follower reports a loss, and continues once a recorder
+        # has begun another incarnation.
+        log.read(log.head().offset, limit=1)
+    kept = checkpoints.Checkpoints(client, names)
+    archive = archives.Archive(Path(directory), names.cluster, lambda: log.incarnation) if directory else None
+    recovery = recovery_points.RecoveryPoints(log, kept, archive)
+    follower = followers.Follower(
+        log, indexed=frozenset(indexed), recovery=recovery, consumer=consumers.Consumer(client, names)
+    )
+    past = histories.Histories(log, follower, recovery, archive)
+    return Store(
+        client=client,
+        keys=names,
+        log=log,
+        follower=follower,
+        histories=past,
+        decisions=decision_log.DecisionLog(client, names, follower, kept=options.decisions_kept),
+        checkpoints=kept,
+        recovery_points=recovery,
+        archive=archive,
+        memory_use=memory_use.MemoryUse(client, names),
+        durability=readiness.DurabilityCheck(client, durable=options.require_durable and server is None),
+        server=server,
+    )

@@ -1,0 +1,119 @@
+"""Configures logging; called once by each process after its settings are loaded."""
+
+import atexit
+import logging
+import re
+import sys
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+
+from app.telemetry import repeated_lines
+
+_SECRET = re.compile(r"pass(word)?$|pwd|secret|token|authorization|credential|private", re.IGNORECASE)
+_IN_URL = re.compile(r"(?<=//)[^\s'\"]+(?=@)|[^\s'\"]*:[^\s'\"]+(?=@)|(?<=password=)[^&\s]+", re.IGNORECASE)
+"""Everything up to the last @ of a word: it may be a password that contains / and @."""
+_HIDDEN = "(hidden)"
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger("topolog")
+"""Logger of all lines except those of calls."""
+
+_repeats = repeated_lines.RepeatFilter(lambda level, event, count: getattr(log, level)(event, repeated=count))
+atexit.register(_repeats.flush)
+
+
+class Format:
+    """The format of this process's lines, including those of calls."""
+
+    console = False
+    calls = True
+    """Whether calls are logged (level info)."""
+    process = ""
+
+
+line_format = Format()
+
+
+def configure(*, level: str = "info", form: str = "auto", process: str = "") -> None:
+    """Set up logging: ``level`` and ``form`` as in settings.Logging; ``process`` is a field of each line.
+
+    Lines of libraries have the same format; only their warnings and errors are written, unless the level
+    is debug.
+    """
+    line_format.console = form == "console" or (form == "auto" and sys.stderr.isatty())
+    line_format.calls = level in ("debug", "info")
+    line_format.process = process
+    number = logging.getLevelNamesMapping()[level.upper()]
+    shared: list[structlog.typing.Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        structlog.stdlib.ExtraAdder(),
+        _named,
+        # Also on a terminal: a traceback rendered later would bypass the removal of secrets.
+        structlog.processors.format_exc_info,
+        without_secrets,
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            _repeats,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _ordered, _renderer()],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(number if level == "debug" else max(number, logging.WARNING))
+    for name in ("topolog", "app", "workers", "migrations"):
+        logging.getLogger(name).setLevel(number)
+
+
+def without_secrets(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Hide values whose key names a secret, and passwords in URLs."""
+    for key, value in event.items():
+        if _SECRET.search(key):
+            event[key] = _HIDDEN
+        else:
+            event[key] = _hidden(value)
+    return event
+
+
+def _hidden(value: object) -> object:
+    match value:
+        case str():
+            return _IN_URL.sub(_HIDDEN, value)
+        case list() | tuple():
+            return [_hidden(one) for one in value]
+        case dict():
+            return {key: _HIDDEN if _SECRET.search(str(key)) else _hidden(one) for key, one in value.items()}
+        case BaseException():
+            return _IN_URL.sub(_HIDDEN, repr(value))
+    return value
+
+
+def _ordered(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Order the fields as in the lines of calls."""
+    first = {key: event[key] for key in ("time", "level", "event") if key in event}
+    return {**first, **event}
+
+
+def _named(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    if line_format.process:
+        event["process"] = line_format.process
+    return event
+
+
+def _renderer() -> structlog.typing.Processor:
+    if line_format.console:
+        return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    return structlog.processors.JSONRenderer(sort_keys=False)

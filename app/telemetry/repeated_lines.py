@@ -1,0 +1,97 @@
+"""Suppresses repeated log lines and counts them.
+
+Applies to warnings and errors. Of the lines with the same event text, equal lines are written once per
+window, and only the first few different ones. The number of suppressed lines is written at the end of the
+window, as ``repeated``.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+
+WINDOW: Final = 60.0
+"""Length of a window in seconds."""
+MAX_DISTINCT: Final = 20
+"""Maximum number of different lines per event text and window."""
+_LEVELS: Final = frozenset(("warning", "error", "critical"))
+
+Write = Callable[[str, str, int], object]
+"""Writes the line with the count: level, event text, count."""
+
+
+@dataclass
+class _Window:
+    written: set[str] = field(default_factory=set)
+    suppressed: int = 0
+
+
+class RepeatFilter:
+    """A structlog processor that drops repeated lines; thread-safe."""
+
+    def __init__(self, write: Write, *, window: float = WINDOW, max_distinct: int = MAX_DISTINCT) -> None:
+        self._write = write
+        self._length = window
+        self._max_distinct = max_distinct
+        self._reset()
+        # Locks and threads do not survive a fork.
+        os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._windows: dict[tuple[str, str], _Window] = {}
+        self._ends: dict[tuple[str, str], float] = {}
+        self._wakes = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __call__(
+        self, logger: object, method: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        """Return the line unchanged. Raises DropEvent if it is suppressed."""
+        if method not in _LEVELS or "repeated" in event:
+            return event
+        text = str(event.get("event", ""))
+        fingerprint = repr(sorted((name, repr(value)) for name, value in event.items()))
+        with self._lock:
+            key = (method, text)
+            window = self._windows.get(key)
+            if window is None:
+                window = self._windows[key] = _Window()
+                self._ends[key] = time.monotonic() + self._length
+                self._start()
+            if fingerprint not in window.written and len(window.written) < self._max_distinct:
+                window.written.add(fingerprint)
+                return event
+            window.suppressed += 1
+        raise structlog.DropEvent
+
+    def flush(self, *, until: float = float("inf")) -> None:
+        """Write the counts of the windows that end by `until` (monotonic seconds)."""
+        with self._lock:
+            expired = [key for key, end in self._ends.items() if end <= until]
+            counted = [(key, self._windows.pop(key).suppressed) for key in expired]
+            for key in expired:
+                del self._ends[key]
+        for (method, text), suppressed in counted:
+            if suppressed:
+                self._write(method, text, suppressed)
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="log-repeats", daemon=True)
+            self._thread.start()
+        self._wakes.set()
+
+    def _run(self) -> None:
+        while True:
+            self._wakes.wait()
+            self._wakes.clear()
+            while self._ends:
+                with self._lock:
+                    end = min(self._ends.values(), default=0.0)
+                time.sleep(max(0.0, end - time.monotonic()))
+                self.flush(until=time.monotonic())

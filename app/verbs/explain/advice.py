@@ -1,0 +1,95 @@
+"""Finds the smallest change that would let a refused pod fit.
+
+The plugins that refused propose changes (capabilities.Advises). Each change is evaluated on a hypothetical
+snapshot by the same code that refused the pod, and only changes after which some candidate is kept are shown:
+advice that does not help is never given.
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from app.domain import projecting, verdicts
+from app.framework import advising, cycles, pipeline, registry
+
+MAX_SHOWN = 5
+"""Changes shown at most."""
+_EVALUATED = 64
+"""Hypotheses evaluated at most: a diagnosis must stay cheap."""
+_PAIRED = 10
+"""The cheapest hypotheses, whose pairs are evaluated if no single one helps."""
+
+
+def smallest(
+    plugins: registry.Registry, cycle: cycles.Cycle, refusals: Sequence[verdicts.Refusal]
+) -> tuple[str, ...]:
+    """The cheapest changes that would let the refused pod fit; the refusals themselves if none is known."""
+    if not cycle.candidates:
+        return (
+            "no node was offered: kube-scheduler's own filters refused every node before Topolog was asked",
+        )
+    # A plain set: results over an interned one would be memoised, and no hypothesis is evaluated twice.
+    cycle = replace(cycle, candidates=frozenset(cycle.candidates))
+    counted = cycles.assuming(cycle, cycles.nominated(cycle))
+    proposed = _proposed(plugins, counted, refusals)
+    single = heapq.nsmallest(_EVALUATED, proposed, key=_order)
+    found = _cheapest(plugins, cycle, single)
+    if not found:
+        pairs = [_both(*pair) for pair in combinations(single[:_PAIRED], 2)]
+        found = _cheapest(plugins, cycle, sorted(pairs, key=_order))
+    if found:
+        return tuple(hypothesis.message for hypothesis in found)
+    return tuple(
+        f"{refusal.plugin} would have to accept one of the {_many(len(refusal.nodes), 'node')}"
+        f" that it refuses: {refusal.reason}"
+        for refusal in refusals
+    )
+
+
+def _proposed(
+    plugins: registry.Registry, cycle: cycles.Cycle, refusals: Sequence[verdicts.Refusal]
+) -> Iterator[advising.Hypothesis]:
+    for refusal in refusals:
+        plugin = plugins.advises.get(refusal.plugin)
+        if plugin is not None:
+            yield from plugin.hypotheses(cycle, refusal)
+
+
+def _cheapest(
+    plugins: registry.Registry, cycle: cycles.Cycle, ordered: Sequence[advising.Hypothesis]
+) -> list[advising.Hypothesis]:
+    """The hypotheses of the lowest cost that help."""
+    found: list[advising.Hypothesis] = []
+    for hypothesis in ordered:
+        if len(found) >= MAX_SHOWN or (found and hypothesis.cost > found[0].cost):
+            break
+        if _helps(plugins, cycle, hypothesis):
+            found.append(hypothesis)
+    return found
+
+
+def _both(one: advising.Hypothesis, other: advising.Hypothesis) -> advising.Hypothesis:
+    return advising.Hypothesis(
+        f"{one.message}; and {other.message}",
+        one.cost + other.cost,
+        (*one.changes, *other.changes),
+        one.pod or other.pod,
+    )
+
+
+def _helps(plugins: registry.Registry, cycle: cycles.Cycle, hypothesis: advising.Hypothesis) -> bool:
+    changed = replace(
+        cycle,
+        snapshot=projecting.project_all(cycle.snapshot, [make() for make in hypothesis.changes]),
+        pod=hypothesis.pod or cycle.pod,
+    )
+    return bool(pipeline.run_filter(plugins, changed).kept)
+
+
+def _order(hypothesis: advising.Hypothesis) -> tuple[int, str]:
+    return hypothesis.cost, hypothesis.message
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,320 @@
+"""Ensures that a pod is placed on its node in the log before a Binding is sent.
+
+The placement (PodPlaced) is appended under a guard, so that no other replica can give the same capacity away,
+and names the pod's resourceVersion, which the Binding carries as its precondition. A placement that another
+call made is released only on the evidence of the API server that its Binding can no longer be carried out:
+the pod has another version than that Binding carries, or the placement is older than any Binding can be (ADR
+0008).
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from app import telemetry
+from app.domain import counters, events, model, projecting, snapshots
+from app.framework import capabilities, cycles, pipeline
+from app.kube import errors as kube_errors
+from app.kube.writes import binding
+from app.store import errors as store_errors
+from app.store.log import logs
+from app.verbs import contexts, errors, releasing
+
+MIN_LEFT = 0.1
+"""Seconds that each step gets at least, and without which no Binding is sent."""
+_RELEASE, _READ = 0.6, 2.0
+"""Seconds for releasing a placement and for reading a pod, at most."""
+_MAX_CEILINGS = 5
+"""Appends refused at a ceiling that our snapshot shows as free, before the count is taken to be wrong."""
+_POLL, _MAX_POLL = 0.05, 0.8
+"""Seconds between the first two reads of a pod that another call is binding, and at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The request of kube-scheduler: this pod, by uid, on this node."""
+
+    namespace: str
+    name: str
+    uid: model.Uid
+    node: model.NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The state in which a Binding may be sent."""
+
+    snapshot: snapshots.Snapshot
+    own: model.Position | None = None
+    """The placement that this call made; None if the pod needs none."""
+    version: str = ""
+    """The pod's resourceVersion, which that placement names and the Binding carries; empty without one."""
+    bound: bool = False
+    """The pod is known to be bound to the node already."""
+
+
+class _Existing(NamedTuple):
+    """A placement that was in the log before."""
+
+    node: model.NodeName
+    position: model.Position
+    version: str
+
+
+class Placing:
+    """The placement of one call of bind."""
+
+    def __init__(self, context: contexts.Context, request: Request, deadline: float) -> None:
+        """``deadline``: in seconds of the context's monotonic clock."""
+        self._context = context
+        self._request = request
+        self._deadline = deadline
+        recent = context.memo.get(request.uid)
+        self._version = recent.version if recent is not None else ""
+        """The pod's resourceVersion as last seen: sent by kube-scheduler, or read by this call."""
+        self._void: model.Position | None = None
+        """A placement on the node whose Binding can no longer be carried out."""
+
+    def ensure_placed(self) -> Placed:
+        """The state in which the pod may be bound to the node. Raises Refused or StateAway."""
+        try:
+            try:
+                return self._find_or_place()
+            except store_errors.Conflict as conflict:
+                text = "too many pods are placed at the same moment; nothing was bound, try again"
+                raise errors.StateAway(f"topolog: {text}") from conflict
+            except store_errors.StoreError as away:
+                if not self._needs_no_record():
+                    raise errors.StateAway(
+                        f"topolog: the store is away ({away}); nothing was bound"
+                    ) from away
+                return Placed(self._context.state.snapshot)
+        except kube_errors.KubeError as problem:
+            text = f"the pod cannot be read from the API server ({problem}); nothing was bound"
+            raise errors.StateAway(f"topolog: {text}") from problem
+
+    def place_again(self, former: Placed, version: str) -> None:
+        """Have the next ``ensure_placed`` place the pod again: it has another version now.
+
+        The version that the next Binding carries has to be in the log before it is sent.
+        """
+        self._void, self._version = former.own, version
+
+    def release(self, placed: Placed, reason: str) -> None:
+        """Release the placement of this call: each of its Bindings was refused, or none was sent."""
+        if placed.own is not None:
+            self._release("refused", reason, placed.own)
+
+    # -- placing -----------------------------------------------------------------------------
+
+    def _find_or_place(self) -> Placed:
+        """The state in which the pod is placed on the node, or already bound to it."""
+        context, request = self._context, self._request
+        ceilings = 0
+        while True:
+            snapshot = context.present(self._left(context.budgets.state))
+            pod = self._pod(snapshot)
+            if pod.node == request.node:
+                return Placed(snapshot, bound=True)
+            _refuse_bound(pod)
+            existing = _existing(snapshot, request.uid)
+            try:
+                if existing is None:
+                    return self._place(snapshot, pod)
+                if existing.node != request.node:
+                    self._resolve_stale(existing)
+                elif existing.position == self._void:
+                    # A later position: the controller, which fences old placements, counts its age from now.
+                    return self._append_placement(snapshot, pod)
+                elif self._await_other_call(existing):
+                    return Placed(snapshot, bound=True)
+            except store_errors.Conflict:
+                if context.monotonic() >= self._deadline:
+                    raise
+            except store_errors.CeilingReached as reached:
+                # Another replica reached the ceiling after our snapshot; with the next snapshot the plugin
+                # refuses in its own words. If it does not, the count is wrong: place nothing by it.
+                ceilings += 1
+                if ceilings >= _MAX_CEILINGS:
+                    telemetry.log.warning(
+                        "a count differs from its log", count=reached.key, reached=str(reached)
+                    )
+                    raise errors.Refused(f"topolog: no capacity left on node {request.node}") from reached
+
+    def _place(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> Placed:
+        """Filter the pod on the node, and append its placement. Raises Refused."""
+        if not self._version:
+            # kube-scheduler usually sends the version with filter; after a restart it has to be read.
+            self._read()
+        trace = pipeline.run_filter(self._context.plugins, self._cycle(snapshot, pod))
+        if trace.refusals:
+            raise errors.Refused(f"topolog: {trace.refusals[0].reason}", snapshot=snapshot, trace=trace)
+        return self._append_placement(snapshot, pod)
+
+    def _append_placement(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> Placed:
+        """The state after the placement was appended, which only this call may bind."""
+        context, request = self._context, self._request
+        claim = pipeline.claim(context.plugins, self._cycle(snapshot, pod), request.node)
+        event = events.PodPlaced(
+            pod=pod, node=request.node, at=context.now(), by=context.identity, resource_version=self._version
+        )
+        projection = projecting.Projection(snapshot)
+        projection.apply(event)
+        appended = context.log.append(
+            logs.Batch(events=(event,), increments=projection.increments),
+            _guard(snapshot, claim, projection),
+            timeout=self._left(context.budgets.state),
+        )
+        own = model.Position(snapshot.position.incarnation, appended.first)
+        context.ages.since((request.uid, own), context.monotonic())
+        after = projection.finish()
+        if appended.first == snapshot.offset + 1:
+            context.state.apply_own_append(after, appended)
+        else:
+            # Others appended in between: read the log to learn which state the placement follows.
+            after = context.state.catch_up(timeout=context.budgets.state)
+        return Placed(after, own, self._version)
+
+    def _cycle(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> cycles.Cycle:
+        nodes = frozenset((self._request.node,))
+        return cycles.cycle(pod, nodes, snapshot, score_max=self._context.plugins.score_max)
+
+    # -- placements of other calls -----------------------------------------------------------
+
+    def _await_other_call(self, existing: _Existing) -> bool:
+        """Whether another call, which may be binding the pod to the node right now, has bound it.
+
+        With a second Binding beside the first, the refusal of either would be no evidence that the capacity
+        is free. False when the placement is gone, or void. Raises Refused or StateAway.
+        """
+        context, pause = self._context, _POLL
+        while True:
+            current = self._read()
+            if current.pod.node == self._request.node:
+                return True
+            _refuse_bound(current.pod)
+            if self._is_void(existing, current):
+                self._void = existing.position
+                return False
+            snapshot = context.state.catch_up(timeout=self._left(context.budgets.state))
+            if snapshot.placement_position(self._request.uid) != existing.position:
+                return False
+            if context.monotonic() + pause >= self._deadline:
+                raise errors.StateAway(
+                    f"topolog: another call is binding the pod to node {existing.node};"
+                    " its outcome is not known yet, try again"
+                )
+            context.sleep(pause)
+            pause = min(2 * pause, _MAX_POLL)
+
+    def _resolve_stale(self, existing: _Existing) -> None:
+        """Release an earlier placement on another node, on the evidence of the API server.
+
+        An unbound pod is evidence only if no Binding of that placement can be carried out any more; until
+        then the placement stays, or the pod could end up there uncounted. Raises Refused or StateAway.
+        """
+        current = self._read()
+        bound = bool(current.pod.node)
+        if current.pod.node != self._request.node:
+            _refuse_bound(current.pod)
+        void = bound or self._is_void(existing, current)
+        if not void:
+            raise errors.StateAway(
+                f"topolog: the pod is placed on node {existing.node} and may still be bound there;"
+                " nothing else was bound, try again"
+            )
+        # By position: a later placement, perhaps on the same node, may have its Binding under way.
+        reason = f"placed again; {existing.node} was never bound"
+        if not self._release("superseded", reason, existing.position):
+            raise errors.StateAway(
+                f"topolog: the placement on node {existing.node} cannot be released yet, try again"
+            )
+
+    def _is_void(self, existing: _Existing, current: binding.Current) -> bool:
+        """Whether no Binding of the placement can be carried out any more, by the pod's version or by age."""
+        if binding.outdates(existing.version, current.version):
+            return True
+        now = self._context.monotonic()
+        return now - self._context.ages.since((self._request.uid, existing.position), now) >= binding.UNFENCED
+
+    def _release(self, cause: events.Cause, reason: str, placement: model.Position) -> bool:
+        return releasing.release(
+            self._context.state,
+            self._context.log,
+            self._request.uid,
+            cause,
+            reason,
+            placement=placement,
+            timeout=_RELEASE,
+        )
+
+    # -- the pod -----------------------------------------------------------------------------
+
+    def _pod(self, snapshot: snapshots.Snapshot) -> model.Pod:
+        """The pod from the log, from memory, or else from the API server. Raises Refused or KubeError."""
+        request = self._request
+        known = snapshot.pod(request.uid)
+        if known is None:
+            recent = self._context.memo.get(request.uid)
+            known = recent.pod if recent is not None else self._read().pod
+        if (known.namespace, known.name) != (request.namespace, request.name):
+            raise errors.Refused(
+                f"topolog: uid {request.uid} belongs to {known.key}, not {request.namespace}/{request.name}"
+            )
+        return known
+
+    def _read(self) -> binding.Current:
+        """The pod as the API server has it now, by uid. Raises Refused or KubeError."""
+        request = self._request
+        current = self._context.binder.get_pod(request.namespace, request.name, timeout=self._left(_READ))
+        if current is None or current.pod.uid != request.uid:
+            raise errors.Refused(
+                f"topolog: pod {request.namespace}/{request.name} with uid {request.uid} is gone"
+            )
+        self._version = current.version
+        return current
+
+    def _left(self, most: float) -> float:
+        return max(MIN_LEFT, min(most, self._deadline - self._context.monotonic()))
+
+    def _needs_no_record(self) -> bool:
+        """Whether the pod may be bound without a placement: no plugin or policy concerns it (ADR 0001)."""
+        context = self._context
+        if not context.state.caught_up:
+            return False  # This process has never seen the policies.
+        snapshot = context.state.snapshot
+        if snapshot.unlisted:
+            return False  # The policies may have changed since they were listed.
+        pod = self._pod(snapshot)
+        if context.plugins.concerned(pod, snapshot):
+            return False
+        policies = snapshot.policies_of(pod.namespace)
+        node = snapshot.nodes.get(self._request.node)
+        if node is None:
+            # The node's domains are unknown: any policy that selects the pod may count it there.
+            return not any(counters.selects(policy, pod) for policy in policies)
+        return not any(True for _ in counters.contributions(pod, node, policies))
+
+
+def _existing(snapshot: snapshots.Snapshot, uid: model.Uid) -> _Existing | None:
+    position = snapshot.placement_position(uid)
+    if position is None:
+        return None
+    placement = snapshot.placements[uid]
+    return _Existing(placement.node, position, placement.resource_version)
+
+
+def _refuse_bound(pod: model.Pod) -> None:
+    if pod.node:
+        raise errors.Refused(f"topolog: pod {pod.key} is already bound to node {pod.node}")
+
+
+def _guard(
+    snapshot: snapshots.Snapshot, claim: capabilities.Claim, projection: projecting.Projection
+) -> logs.Guard:
+    """What must still be true when the placement is appended."""
+    return logs.Guard(
+        incarnation=snapshot.position.incarnation,
+        versions={subject: snapshot.version(subject) for subject in claim.subjects},
+        # Only a count that the placement raises can exceed its ceiling.
+        ceilings={key: top for key, top in claim.ceilings.items() if projection.increments.get(key, 0) > 0},
+    )

@@ -1,0 +1,113 @@
+"""Requests of kube-scheduler: decoded in any case of their keys, or refused.
+
+Out of scope: HTTP itself (tests/serving).
+"""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.api.extender import calls, strict_json
+from app.domain import node_sets
+
+NAMES = st.lists(st.from_regex(r"[A-Za-z0-9][-A-Za-z0-9._:]{0,3}", fullmatch=True), max_size=12)
+DEEP = b'{"a":' * 5000 + b"1" + b"}" * 5000
+
+
+@given(names=NAMES, known=NAMES)
+def test_only_all_nodes_each_once_are_all_nodes(names: list[str], known: list[str]) -> None:
+    everywhere = node_sets.InternedNodes(known)
+    offered = calls.names_of(json.dumps(names).encode(), everywhere)
+    assert offered.nodes == set(names)
+    assert offered.repeated == (len(set(names)) != len(names))
+    assert (offered.nodes is everywhere) == (set(names) == set(known))
+
+
+@pytest.mark.parametrize("known", [["a"], ["a", "b"]])
+def test_more_names_than_a_cluster_has_nodes_are_refused_though_each_is_known(known: list[str]) -> None:
+    names = json.dumps(["a"] * (calls.MAX_NODES + 1)).encode()
+    with pytest.raises(
+        strict_json.BadRequest, match=f"{calls.MAX_NODES + 1} nodes are offered; the limit is"
+    ):
+        calls.names_of(names, node_sets.InternedNodes(known))
+
+
+@pytest.mark.parametrize("case", [str.lower, str.upper, str.title])
+def test_keys_are_read_in_any_case(case: object) -> None:
+    assert callable(case)
+    call = calls.call(
+        json.dumps({case("Pod"): {"a": 1}, case("NodeNames"): ["n"], case("Nodes"): None}).encode()
+    )
+    assert (json.loads(call.pod), call.names, call.nodes) == ({"a": 1}, b'["n"]', None)
+
+    bind = {
+        case(key): value
+        for key, value in (("PodName", "p"), ("PodNamespace", "n"), ("PodUID", "u"), ("Node", "x"))
+    }
+    assert calls.bind_call(json.dumps(bind).encode()) == calls.BindCall(
+        name="p", namespace="n", uid="u", node="x"
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'"x"',
+        b'{"Pod":{},"Nodes":null,"NodeNames":[]',
+        b'{"Pod":NaN,"Nodes":null,"NodeNames":[]}',
+        b'{"Pod":{},"Pod":{},"Nodes":null,"NodeNames":[]}',
+        b'{"Pod":{},"pod":{},"NodeNames":[]}',
+        '{"Pod":{},"Nodes":null,"NodeNames":[]}'.encode("utf-16"),
+        DEEP,
+        b'{"Pod":{},"NodeNames":[],"More":' + b"[" * 64 + b"]" * 64 + b"}",
+        b'{"Pod":{},"Nodes":null,"NodeNames":[],"More":' + b"[" * 64 + b"]" * 64 + b"}",
+    ],
+    ids=lambda body: repr(body[:24]),
+)
+def test_a_body_that_is_not_the_expected_json_is_refused(body: bytes) -> None:
+    with pytest.raises(strict_json.BadRequest):
+        calls.call(body)
+
+
+def test_a_key_in_two_cases_is_refused_by_every_verb() -> None:
+    for read, body in (
+        (calls.call, b'{"Pod":{},"pod":{},"NodeNames":[]}'),
+        (calls.bind_call, b'{"PodName":"p","PodNamespace":"n","PodUID":"u","Node":"m","node":"o"}'),
+        (calls.preempt_call, b'{"Pod":{},"NodeNameToMetaVictims":{},"nodenametometavictims":{}}'),
+    ):
+        with pytest.raises(strict_json.BadRequest, match="twice in different case"):
+            read(body)
+
+
+def test_depth_is_limited_everywhere_and_differs_from_truncated_json() -> None:
+    fine, deep = (b"[" * depth + b"]" * depth for depth in (63, 64))
+    names = b'"PodName":"p","PodNamespace":"n","PodUID":"u","Node":"m"'
+    victims = b'"Pod":{},"NodeNameToMetaVictims":{}'
+    reads = (
+        (calls.call, b'"Pod":{},"NodeNames":[]'),
+        (calls.bind_call, names),
+        (calls.preempt_call, victims),
+    )
+    for read, fields in reads:
+        read(b"{" + fields + b',"More":' + fine + b"}")
+        with pytest.raises(strict_json.BadRequest, match="more than 64 deep"):
+            read(b"{" + fields + b',"More":' + deep + b"}")
+        with pytest.raises(strict_json.BadRequest) as cut:
+            read(b"{" + fields + b',"More":[')
+        assert "deep" not in str(cut.value)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [b'["a",1]', b'"a"', b"{}", b"[null]", b'["\\ud800"]', b'["\xff"]', b'[["a"]]'],
+    ids=repr,
+)
+def test_names_that_are_not_a_list_of_strings_are_refused(names: bytes) -> None:
+    with pytest.raises(strict_json.BadRequest):
+        calls.names_of(names)

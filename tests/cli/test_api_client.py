@@ -1,0 +1,190 @@
+"""``topolog get`` and ``explain`` over real mTLS, against a server with canned responses."""
+
+import http.server
+import json
+import pathlib
+import ssl
+import subprocess
+import threading
+import urllib.parse
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pytest
+
+from app.serving import issuing
+from tests.support import commands
+
+
+class Canned(http.server.BaseHTTPRequestHandler):
+    """Responds from a table and records the requested paths."""
+
+    replies: ClassVar[dict[str, tuple[int, object]]] = {}
+    requested: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.requested.append(self.path)
+        path = urllib.parse.urlsplit(self.path).path
+        status, body = self.replies.get(
+            path, (404, {"message": f"nothing at {path}", "reasonCode": "NotFound"})
+        )
+        text = isinstance(body, str)
+        encoded = str(body).encode() if text else json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/markdown" if text else "application/json")
+        self.send_header("Content-Length", str(len(encoded)))
+        self.end_headers()
+        self.wfile.write(encoded)
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+@pytest.fixture(scope="module")
+def certs(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The directory of the certificates that ``topolog up`` would create for the cluster "default"."""
+    state = tmp_path_factory.mktemp("state")
+    return issuing.issue(state / "topolog" / "default" / "certs", ["127.0.0.1"]).directory
+
+
+@pytest.fixture
+def server(certs: pathlib.Path) -> Iterator[str]:
+    """The URL of an extender that requires a client certificate."""
+    Canned.replies, Canned.requested = {}, []
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(certs / "ca.crt"))
+    context.load_cert_chain(certs / "server.crt", certs / "server.key")
+    context.verify_mode = ssl.CERT_REQUIRED
+    listening = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Canned)
+    listening.socket = context.wrap_socket(listening.socket, server_side=True)
+    listening.daemon_threads = True
+    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield f"https://127.0.0.1:{listening.server_address[1]}"
+    listening.shutdown()
+    thread.join()
+    listening.server_close()
+
+
+def run(server: str, certs: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command against the server with the certificates that ``up`` creates."""
+    state = str(certs.parent.parent.parent)
+    return commands.topolog(*arguments, TOPOLOG_CLIENT_URL=server, XDG_STATE_HOME=state)
+
+
+PENDING = {
+    "items": [
+        {
+            "namespace": "ns",
+            "name": "p",
+            "age": 12.5,
+            "attempts": 2,
+            "reason": "no capacity",
+            "change": ["a", "b"],
+        },
+        {"namespace": "ns", "name": "q\n\x1b[31m", "age": None, "attempts": 0, "reason": "", "change": []},
+    ],
+    "metadata": {"position": "i/7", "asOf": "", "continue": None, "remaining": 3},
+}
+
+
+def test_control_characters_do_not_break_a_table(server: str, certs: pathlib.Path) -> None:
+    Canned.replies["/apis/v1/pending"] = (200, PENDING)
+    done = run(server, certs, "get", "pending", "--limit", "2", "--at", "7")
+    assert done.returncode == 0, done.stderr
+    head, first, second = done.stdout.splitlines()
+    assert head.split() == ["POD", "AGE", "(s)", "ATTEMPTS", "REASON", "SMALLEST", "CHANGE"]
+    assert first.split() == ["ns/p", "12.5", "2", "no", "capacity", "a"]
+    assert second.split() == ["ns/q", "[31m", "-", "0", "-", "-"]
+    assert "3 more" in done.stderr
+    assert Canned.requested == ["/apis/v1/pending?at=7&limit=2"]
+
+
+def test_json_output_is_the_response_of_the_server(server: str, certs: pathlib.Path) -> None:
+    Canned.replies["/apis/v1/pending"] = (200, PENDING)
+    assert json.loads(run(server, certs, "get", "pending", "-o", "json").stdout) == PENDING
+
+
+def test_an_object_is_shown_as_fields_and_tables(server: str, certs: pathlib.Path) -> None:
+    policy = {
+        "name": "p",
+        "valid": True,
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "domains": [{"desired": 3, "domain": "host", "placed": 1}],
+    }
+    Canned.replies["/apis/v1/plugins/WorkloadPolicy/policies/ns/p"] = (200, policy)
+    done = run(server, certs, "get", "policies", "ns/p")
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["FIELD", "VALUE"],
+        ["name", "p"],
+        ["valid", "yes"],
+        ["labelSelector", '{"matchLabels":', '{"app":', '"web"}}'],
+        [],
+        ["domains:"],
+        ["DOMAIN", "DESIRED", "PLACED"],
+        ["host", "3", "1"],
+    ]
+
+
+def test_counts_are_shown_with_their_reasons(server: str, certs: pathlib.Path) -> None:
+    decision = {"id": "1-0", "reasons": {"no capacity (a=b)": 3, "no label": 1}}
+    metadata = {"continue": "token", "remaining": None}
+    Canned.replies["/apis/v1/decisions"] = (200, {"items": [decision], "metadata": metadata})
+    done = run(server, certs, "get", "decisions")
+    assert done.stdout.splitlines()[1].endswith("3 no capacity (a=b); 1 no label")
+    assert done.stderr == "... and maybe more (--limit)\n"
+
+
+def test_conditions_are_passed_to_the_server(server: str, certs: pathlib.Path) -> None:
+    Canned.replies["/apis/v1/decisions"] = (200, {"items": [], "metadata": {}})
+    done = run(server, certs, "get", "decisions", "--where", "pod=ns/p", "--where", "outcome=refused")
+    assert done.returncode == 0
+    assert Canned.requested == ["/apis/v1/decisions?limit=100&pod=ns%2Fp&outcome=refused"]
+
+
+def test_explain_prints_markdown_or_json(server: str, certs: pathlib.Path) -> None:
+    Canned.replies["/apis/v1/pods/ns/p/explain"] = (200, "| node | score |")
+    assert run(server, certs, "explain", "ns/p", "--attempt", "2").stdout == "| node | score |\n"
+    Canned.replies["/apis/v1/pods/ns/p/explain"] = (200, {"fits": True})
+    assert json.loads(run(server, certs, "explain", "ns/p", "-o", "json").stdout) == {"fits": True}
+    assert Canned.requested == [
+        "/apis/v1/pods/ns/p/explain?attempt=2&format=markdown",
+        "/apis/v1/pods/ns/p/explain?format=json",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        pytest.param(400, 2, id="bad request"),
+        pytest.param(403, 5, id="forbidden"),
+        pytest.param(404, 1, id="not found"),
+        pytest.param(410, 1, id="gone"),
+        pytest.param(503, 4, id="store away"),
+    ],
+)
+def test_an_error_is_its_message_and_an_exit_code(
+    server: str, certs: pathlib.Path, status: int, code: int
+) -> None:
+    Canned.replies["/apis/v1/nodes/n"] = (status, {"message": "the message", "reasonCode": "X"})
+    done = run(server, certs, "get", "nodes", "n")
+    assert (done.returncode, done.stderr) == (code, "topolog: the message\n")
+
+
+def test_without_a_client_certificate_the_error_names_the_options(server: str, certs: pathlib.Path) -> None:
+    done = commands.topolog("get", "nodes", "--server", server, "--ca", str(certs / "ca.crt"))
+    assert done.returncode == 5
+    assert "--cert and --key" in done.stderr
+
+
+def test_an_extender_of_another_ca_is_not_trusted(server: str, certs: pathlib.Path) -> None:
+    viewer = ("--cert", str(certs / "viewer.crt"), "--key", str(certs / "viewer.key"))
+    done = commands.topolog("get", "nodes", "--server", server, *viewer)
+    assert done.returncode == 5
+    assert "--ca" in done.stderr
+    assert Canned.requested == []
+
+
+def test_missing_certificate_files_are_a_settings_error(server: str) -> None:
+    done = commands.topolog("get", "nodes", "--server", server, "--ca", "/nowhere/ca.crt")
+    assert done.returncode == 3
+    assert "/nowhere/ca.crt" in done.stderr

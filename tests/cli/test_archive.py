@@ -1,0 +1,74 @@
+"""``topolog archive`` without a store."""
+
+import json
+import pathlib
+import subprocess
+
+import pytest
+
+from app.store import stores
+from app.store.checkpoints import archives
+from tests.support import commands
+from tests.support.store import writers
+
+
+@pytest.fixture
+def folder(store: stores.Store, tmp_path: pathlib.Path) -> pathlib.Path:
+    """An archive of the cluster ``berlin`` with two segments of five."""
+    for number in range(10):
+        writers.facts(store.log, store.follower.catch_up(), [writers.seen(f"u{number}")])
+    archive = archives.Archive(tmp_path, "berlin", lambda: "i")
+    archive.keep_segment(store.log.raws(0, 5), "i")
+    archive.keep_segment(store.log.raws(5, 10), "i")
+    return tmp_path
+
+
+def archive(folder: pathlib.Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    return commands.topolog(
+        "archive", *words, TOPOLOG_CLUSTER="berlin", TOPOLOG_COMPACTION_ARCHIVE=str(folder)
+    )
+
+
+def test_files_are_listed_by_offset(folder: pathlib.Path) -> None:
+    done = archive(folder, "ls", "-o", "json")
+    assert [(one["kind"], one["first"], one["last"]) for one in json.loads(done.stdout)] == [
+        ("segment", 1, 5),
+        ("segment", 6, 10),
+    ]
+    assert "FIRST" in archive(folder, "ls").stdout
+    assert archive(folder / "none", "ls").returncode == 0
+
+
+def test_an_intact_archive_has_no_problems(folder: pathlib.Path) -> None:
+    done = archive(folder, "verify")
+    assert done.returncode == 0
+    assert "2 files, 0 problems" in done.stdout
+
+
+def test_a_damaged_file_and_missing_offsets_are_reported(folder: pathlib.Path, store: stores.Store) -> None:
+    archives.Archive(folder, "berlin").keep_segment(store.log.raws(7, 10), "j")
+    archives.Archive(folder, "berlin").keep_segment(store.log.raws(2, 5), "j")
+    first, *_ = sorted((folder / "berlin").iterdir())
+    raw = first.read_bytes()
+    first.write_bytes(raw[:-20] + bytes([raw[-20] ^ 255]) + raw[-19:])
+    done = archive(folder, "verify", "-o", "json")
+    assert done.returncode == 1
+    damaged, missing = json.loads(done.stdout)["problems"]
+    assert first.name in damaged
+    assert missing == "offsets 6 to 7 of j are missing"
+    assert archive(folder, "export", "--incarnation", "i").returncode == 1
+
+
+def test_events_are_exported_as_lines(folder: pathlib.Path) -> None:
+    done = archive(folder, "export", "--from", "4", "--to", "7")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["offset"] for line in lines] == [4, 5, 6, 7]
+    assert lines[0]["e"]["pod"]["uid"] == "u3"
+    assert len(archive(folder, "export").stdout.splitlines()) == 10
+
+
+def test_without_an_archive_the_error_names_the_setting(tmp_path: pathlib.Path) -> None:
+    done = commands.topolog("archive", "ls")
+    assert done.returncode == 3
+    assert "compaction.archive is not set" in done.stderr
+    assert archive(tmp_path, "export").returncode == 1

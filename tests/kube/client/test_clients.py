@@ -1,0 +1,189 @@
+"""Credentials of kubeconfigs, tokens and service accounts, over real TLS."""
+
+import base64
+import json
+import pathlib
+import ssl
+from collections.abc import Iterator
+
+import pytest
+from kubernetes import client
+from kubernetes.config import incluster_config
+
+from app.kube import errors
+from app.kube.client import clients, credentials
+from app.serving import issuing
+from app.simulation.apiserver import apiservers, faults
+
+TOKEN = "abc.def"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Certificates: a CA, a server's and clients'."""
+    made = tmp_path_factory.mktemp("certificates")
+    issuing.issue(made, ["localhost", "127.0.0.1"])
+    return made
+
+
+def context(folder: pathlib.Path, *, mutual: bool) -> ssl.SSLContext:
+    made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "ca.crt"))
+    made.load_cert_chain(folder / "server.crt", folder / "server.key")
+    made.verify_mode = ssl.CERT_REQUIRED if mutual else ssl.CERT_NONE
+    return made
+
+
+@pytest.fixture
+def secured(folder: pathlib.Path) -> Iterator[apiservers.ApiServer]:
+    with apiservers.ApiServer(tls=context(folder, mutual=False), tokens=(TOKEN, "new")) as started:
+        yield started
+
+
+@pytest.fixture
+def mutual(folder: pathlib.Path) -> Iterator[apiservers.ApiServer]:
+    with apiservers.ApiServer(tls=context(folder, mutual=True)) as started:
+        yield started
+
+
+def kubeconfig(path: pathlib.Path, url: str, ca: pathlib.Path, user: dict[str, object]) -> str:
+    authority = base64.b64encode(ca.read_bytes()).decode()
+    path.write_text(
+        json.dumps(
+            {
+                "current-context": "here",
+                "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+                "clusters": [
+                    {"name": "c", "cluster": {"server": url, "certificate-authority-data": authority}}
+                ],
+                "users": [{"name": "u", "user": user}],
+            }
+        )
+    )
+    return str(path)
+
+
+def reads(access: credentials.Access) -> bool:
+    """Whether both clients, the official and the fast one, can read pods."""
+    client = clients.Client(access)
+    try:
+        general = json.loads(client.get("/api/v1/pods"))["kind"] == "PodList"
+        return general and client.exchange("GET", "/api/v1/pods", timeout=5.0).status == 200
+    finally:
+        client.close()
+
+
+def test_a_token(secured: apiservers.ApiServer, folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    path = kubeconfig(tmp_path / "config", secured.url, folder / "ca.crt", {"token": TOKEN})
+    assert reads(credentials.find(path))
+
+
+def test_a_client_certificate(
+    mutual: apiservers.ApiServer, folder: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    user: dict[str, object] = {
+        "client-certificate": str(folder / "viewer.crt"),
+        "client-key": str(folder / "viewer.key"),
+    }
+    assert reads(credentials.find(kubeconfig(tmp_path / "config", mutual.url, folder / "ca.crt", user)))
+
+
+def test_an_exec_plugin(secured: apiservers.ApiServer, folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    answer = {
+        "kind": "ExecCredential",
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "status": {"token": TOKEN},
+    }
+    user: dict[str, object] = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": "/bin/echo",
+            "args": [json.dumps(answer)],
+            "interactiveMode": "Never",
+        }
+    }
+    assert reads(credentials.find(kubeconfig(tmp_path / "config", secured.url, folder / "ca.crt", user)))
+
+
+def test_the_token_of_a_service_account_is_reloaded(
+    secured: apiservers.ApiServer,
+    folder: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("new")
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(folder / "ca.crt"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", secured.url.rpartition(":")[2])
+    access = credentials.find()
+    assert access.authorization() == "bearer new"
+    assert reads(access)
+
+
+def test_the_header_is_cached_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The official client derives it from its whole configuration: too slow for each Binding."""
+    now = [1000.0]
+    monkeypatch.setattr("app.kube.client.credentials.time.monotonic", lambda: now[0])
+    configuration = client.Configuration()
+    tokens = iter(["one", "two"])
+
+    def renew(this: client.Configuration) -> None:
+        this.api_key["BearerToken"] = f"Bearer {next(tokens)}"
+
+    monkeypatch.setattr(configuration, "refresh_api_key_hook", renew)
+    access = credentials.Access(configuration)
+    assert [access.authorization() for _ in range(3)] == ["Bearer one"] * 3
+    now[0] += credentials.HEADER_SECONDS
+    assert access.authorization() == "Bearer two"
+
+
+def test_a_server_with_a_certificate_of_another_authority_is_refused(
+    secured: apiservers.ApiServer, tmp_path: pathlib.Path
+) -> None:
+    issuing.issue(tmp_path / "other", ["localhost"])
+    path = kubeconfig(tmp_path / "config", secured.url, tmp_path / "other" / "ca.crt", {"token": TOKEN})
+    client = clients.Client(credentials.find(path))
+    with pytest.raises(errors.Unreachable, match="certificate"):
+        client.get("/api/v1/pods")
+    with pytest.raises(errors.Unreachable, match="certificate"):
+        client.exchange("GET", "/api/v1/pods", timeout=5.0)
+
+
+def test_a_wrong_token_is_an_api_error(secured: apiservers.ApiServer, folder: pathlib.Path) -> None:
+    client = clients.Client(credentials.plain(secured.url, token="wrong", ca_file=str(folder / "ca.crt")))
+    with pytest.raises(errors.ApiError) as refused:
+        client.get("/api/v1/pods")
+    assert refused.value.status == 401
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, "", "nonsense: [", "a: b", "clusters: " + "[" * 50_000, "clusters: &c [*c]"],
+    ids=["none", "empty", "half", "another", "deep", "a circle"],
+)
+def test_an_unusable_kubeconfig_is_one_sentence(content: str | None, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "config"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(errors.Misconfigured, match=str(path)):
+        credentials.find(str(path))
+
+
+def test_a_missing_context_is_named(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    path = kubeconfig(tmp_path / "config", "https://127.0.0.1:1", folder / "ca.crt", {"token": TOKEN})
+    with pytest.raises(errors.Misconfigured, match="context elsewhere"):
+        credentials.find(path, "elsewhere")
+
+
+def test_a_fast_call_ends_at_its_timeout(server: apiservers.ApiServer, client: clients.Client) -> None:
+    server.faults.add(faults.FaultKind.STALL, faults.lists("pods"))
+    with pytest.raises(errors.Unreachable):
+        client.exchange("GET", "/api/v1/pods", timeout=0.2)
+
+
+def test_connections_are_kept(server: apiservers.ApiServer, client: clients.Client) -> None:
+    for _ in range(5):
+        client.exchange("GET", "/api/v1/pods", timeout=5.0)
+        client.get("/api/v1/pods")
+    assert server.accepted == 2

@@ -1,0 +1,48 @@
+"""Quantities in every form that the API server accepts."""
+
+import pytest
+
+from app.kube.objects import quantities
+
+
+@pytest.mark.parametrize(
+    ("text", "resource", "amount"),
+    [
+        ("100m", "cpu", 100),
+        ("1", "cpu", 1000),
+        ("0.5", "cpu", 500),
+        ("1.0001", "cpu", 1001),
+        ("1u", "cpu", 1),
+        ("2k", "cpu", 2_000_000),
+        ("128974848", "memory", 128_974_848),
+        ("129e6", "memory", 129_000_000),
+        ("129M", "memory", 129_000_000),
+        ("123Mi", "memory", 128_974_848),
+        ("1.5Gi", "memory", 1_610_612_736),
+        ("1Ki", "memory", 1024),
+        ("1Ti", "memory", 2**40),
+        ("1Pi", "memory", 2**50),
+        ("1Ei", "memory", 2**60),
+        ("1E", "memory", 10**18),
+        ("1E3", "memory", 1000),
+        ("100m", "memory", 1),
+        (".5", "example.com/gpu", 1),
+        ("+3", "example.com/gpu", 3),
+        (4, "example.com/gpu", 4),
+        (0.25, "cpu", 250),
+        ("100Ei", "memory", quantities.LARGEST),
+        ("1e999", "memory", quantities.LARGEST),
+        ("1e-999", "memory", 1),
+        ("0", "memory", 0),
+    ],
+)
+def test_amount(text: str | int | float, resource: str, amount: int) -> None:
+    assert quantities.parse(text, resource) == amount
+
+
+@pytest.mark.parametrize(
+    "text", ["", "m", ".", "1 Gi", "1gi", "1e", "0x10", "1e9999", "1" * 41, "NaN", float("nan")]
+)
+def test_an_invalid_quantity_is_refused(text: str | float) -> None:
+    with pytest.raises(ValueError, match="not a quantity"):
+        quantities.parse(text)

@@ -1,0 +1,235 @@
+"""Binding a pod: the outcome after every reply, and after none."""
+
+import json
+
+import pytest
+
+from app.domain import model
+from app.kube import errors
+from app.kube.client import clients
+from app.kube.objects import decoding
+from app.kube.writes import binding
+from app.simulation import populations
+from app.simulation.apiserver import apiservers, faults, objects
+
+BINDINGS = faults.calls("POST", "/binding")
+
+
+@pytest.fixture
+def pod(client: clients.Client) -> model.Pod:
+    body = json.dumps(populations.pod("ns", "p")).encode()
+    return decoding.pod(client.post("/api/v1/namespaces/ns/pods", body))
+
+
+def bind(client: clients.Client, pod: model.Pod, node: str = "n", *, timeout: float = 3.0) -> binding.Outcome:
+    return binding.ApiBinder(client).bind(pod.namespace, pod.name, pod.uid, node, timeout=timeout)
+
+
+def node_of(client: clients.Client, pod: model.Pod) -> str:
+    found = binding.ApiBinder(client).get_pod(pod.namespace, pod.name)
+    assert found is not None
+    return found.pod.node
+
+
+def test_a_pod_is_bound(client: clients.Client, pod: model.Pod) -> None:
+    assert bind(client, pod) == binding.Bound()
+    assert node_of(client, pod) == "n"
+
+
+def test_the_same_binding_again_is_bound(client: clients.Client, pod: model.Pod) -> None:
+    bind(client, pod)
+    assert bind(client, pod) == binding.Bound()
+
+
+def test_another_node_is_refused(client: clients.Client, pod: model.Pod) -> None:
+    bind(client, pod, "n")
+    outcome = bind(client, pod, "m")
+    assert isinstance(outcome, binding.NotBound)
+    assert "already bound to node n" in outcome.reason
+
+
+def test_a_recreated_pod_is_refused(client: clients.Client, pod: model.Pod) -> None:
+    client.delete("/api/v1/namespaces/ns/pods/p")
+    client.post("/api/v1/namespaces/ns/pods", json.dumps(populations.pod("ns", "p")).encode())
+    outcome = bind(client, pod)
+    assert isinstance(outcome, binding.NotBound)
+    assert f"with uid {pod.uid} is gone" in outcome.reason
+    assert node_of(client, pod) == ""
+
+
+def test_a_pod_that_is_gone_is_refused(client: clients.Client, pod: model.Pod) -> None:
+    client.delete("/api/v1/namespaces/ns/pods/p")
+    assert isinstance(bind(client, pod), binding.NotBound)
+    assert binding.ApiBinder(client).get_pod("ns", "p") is None
+
+
+def test_a_lost_reply_is_resolved_by_reading_the_pod(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
+) -> None:
+    server.faults.add(faults.FaultKind.LOSE, BINDINGS)
+    assert bind(client, pod) == binding.Bound()
+    assert node_of(client, pod) == "n"
+
+
+def test_a_lost_request_is_sent_again(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
+) -> None:
+    server.faults.add(faults.FaultKind.DROP, BINDINGS)
+    assert bind(client, pod) == binding.Bound()
+    assert node_of(client, pod) == "n"
+
+
+def test_a_stalled_server_leaves_the_outcome_unknown(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
+) -> None:
+    server.faults.add(faults.FaultKind.STALL, BINDINGS, times=2)
+    outcome = bind(client, pod, timeout=0.5)
+    assert isinstance(outcome, binding.Unknown)
+    assert "not bound yet" in outcome.reason
+
+
+def test_the_outcome_is_unknown_while_the_pod_cannot_be_read(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
+) -> None:
+    server.faults.add(faults.FaultKind.LOSE, BINDINGS, times=2)
+    server.faults.add(faults.FaultKind.DROP, faults.calls("GET", "/pods/p"), times=5)
+    assert isinstance(bind(client, pod), binding.Unknown)
+
+
+def test_an_error_that_may_hide_a_write_is_unknown(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
+) -> None:
+    server.faults.add(faults.FaultKind.FAIL, BINDINGS, status=504)
+    assert isinstance(bind(client, pod), binding.Unknown)
+
+
+def test_a_refusal_leaves_the_pod_unbound(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
+) -> None:
+    server.faults.add(faults.FaultKind.FAIL, BINDINGS, status=403)
+    outcome = bind(client, pod)
+    assert isinstance(outcome, binding.NotBound)
+    assert "403" in outcome.reason
+
+
+def test_no_server_binds_nothing(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
+) -> None:
+    server.stop()
+    outcome = bind(client, pod)
+    assert isinstance(outcome, binding.NotBound)
+    assert "cannot connect" in outcome.reason
+
+
+def test_a_kept_connection_that_was_closed_is_replaced(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
+) -> None:
+    assert node_of(client, pod) == ""
+    server.disconnect()
+    assert bind(client, pod) == binding.Bound()
+    assert sum(map(BINDINGS, server.seen)) == 1
+
+
+# -- the fence ---------------------------------------------------------------------------------
+
+
+def current(client: clients.Client, pod: model.Pod) -> binding.Current:
+    found = binding.ApiBinder(client).get_pod(pod.namespace, pod.name)
+    assert found is not None
+    return found
+
+
+def touched(server: apiservers.ApiServer, pod: model.Pod) -> None:
+    """Change the pod's status as another client."""
+
+    def edit(found: objects.Json) -> objects.Json:
+        found["status"]["message"] = "changed by a test"
+        return found
+
+    server.objects.change("pods", (pod.namespace, pod.name), edit)
+
+
+def fenced(client: clients.Client, pod: model.Pod, version: str) -> binding.Outcome:
+    return binding.ApiBinder(client).bind(pod.namespace, pod.name, pod.uid, "n", version=version)
+
+
+def test_a_pod_is_bound_for_its_version(client: clients.Client, pod: model.Pod) -> None:
+    assert fenced(client, pod, current(client, pod).version) == binding.Bound()
+    assert node_of(client, pod) == "n"
+
+
+def test_a_pod_that_has_changed_is_not_bound_for_an_older_version(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
+) -> None:
+    before = current(client, pod).version
+    touched(server, pod)
+    outcome = fenced(client, pod, before)
+    assert isinstance(outcome, binding.Outdated)
+    assert outcome.version == current(client, pod).version != before
+    assert node_of(client, pod) == ""
+    assert fenced(client, pod, outcome.version) == binding.Bound()
+
+
+def test_a_binding_without_a_reply_is_void_once_the_pod_has_changed(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
+) -> None:
+    before = current(client, pod).version
+    server.faults.add(faults.FaultKind.FAIL, BINDINGS, status=504)
+    assert isinstance(fenced(client, pod, before), binding.Unknown)
+    touched(server, pod)
+    server.faults.add(faults.FaultKind.FAIL, BINDINGS, status=504)
+    assert isinstance(fenced(client, pod, before), binding.Outdated)
+
+
+# -- what a reply proves ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 503])
+def test_a_repetition_that_is_refused_proves_nothing_about_the_first_sending(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod, status: int
+) -> None:
+    """The first was carried out, and the kept connection was closed without a reply."""
+    assert node_of(client, pod) == ""
+    server.faults.add(faults.FaultKind.LOSE, BINDINGS)
+    server.faults.add(faults.FaultKind.FAIL, BINDINGS, status=status)
+    assert bind(client, pod) == binding.Bound()
+    assert sum(map(BINDINGS, server.seen)) == 2
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 503])
+def test_a_repetition_that_is_refused_leaves_the_outcome_unknown_while_the_pod_is_unbound(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod, status: int
+) -> None:
+    assert node_of(client, pod) == ""
+    server.faults.add(faults.FaultKind.DROP, BINDINGS)
+    server.faults.add(faults.FaultKind.FAIL, BINDINGS, status=status)
+    assert isinstance(bind(client, pod), binding.Unknown)
+
+
+@pytest.mark.parametrize("status", [200, 202, 204, 301, 307, 403, 404, 429, 500, 503])
+@pytest.mark.parametrize("done", [True, False], ids=["carried out", "not carried out"])
+def test_a_reply_that_is_not_the_api_servers_proves_nothing(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod, status: int, done: bool
+) -> None:
+    """A proxy sent it and does not know what the API server did, so the pod is read."""
+    kind = faults.FaultKind.LOSE if done else faults.FaultKind.DROP
+    server.faults.add(kind, BINDINGS, proxy_status=status)
+    outcome = bind(client, pod)
+    assert outcome == binding.Bound() if done else isinstance(outcome, binding.Unknown)
+    assert sum(map(BINDINGS, server.seen)) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 503])
+def test_a_refusal_by_the_api_server_itself_is_definite(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod, status: int
+) -> None:
+    server.faults.add(faults.FaultKind.FAIL, BINDINGS, status=status)
+    assert isinstance(bind(client, pod), binding.NotBound)
+
+
+def test_a_404_of_a_proxy_is_not_a_missing_pod(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
+) -> None:
+    server.faults.add(faults.FaultKind.DROP, faults.calls("GET", "/pods/p"), proxy_status=404)
+    with pytest.raises(errors.ApiError):
+        binding.ApiBinder(client).get_pod("ns", "p")

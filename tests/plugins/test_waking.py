@@ -1,0 +1,246 @@
+"""The pending pods that WorkloadPolicy wakes after events that kube-scheduler does not see."""
+
+import msgspec
+import pytest
+
+from app.domain import events, model, observing
+from app.framework import capabilities
+from app.plugins.workload_policy.plugin import WorkloadPolicy
+from tests.support.decisions import scheduling_driver, small_clusters
+
+HOSTS = small_clusters.HOSTS
+KEY = f"{small_clusters.NAMESPACE}/{small_clusters.POLICY}"
+
+
+def pending(*priorities: int) -> list[model.Pod]:
+    return [
+        small_clusters.pod(f"pending-{n}", small_clusters.REPLICA, priority=p)
+        for n, p in enumerate(priorities)
+    ]
+
+
+def announced(
+    cluster: scheduling_driver.Cluster, *batch: events.AnyEvent, plugin: WorkloadPolicy | None = None
+) -> capabilities.FreedCapacity | None:
+    """The capacity that the plugin announces after the last of the events."""
+    room = None
+    for event in batch:
+        before = cluster.snapshot
+        cluster.take(event)
+        room = (plugin or WorkloadPolicy()).announce(before, cluster.snapshot, event)
+    return room
+
+
+def edited(cluster: scheduling_driver.Cluster, policy: model.WorkloadPolicy) -> tuple[events.AnyEvent, ...]:
+    return observing.policy(cluster.snapshot.policies.get(policy.key), policy)
+
+
+def released(pod: model.Pod, node: str) -> events.PlacementReleased:
+    return events.PlacementReleased(
+        uid=pod.uid, namespace=pod.namespace, name=pod.name, node=node, reason="refused", cause="refused"
+    )
+
+
+def names(room: capabilities.FreedCapacity | None) -> list[str]:
+    return [] if room is None else [pod.name for pod in room.pods]
+
+
+def test_a_new_required_policy_wakes_as_many_pods_as_it_admits_most_important_first() -> None:
+    cluster = scheduling_driver.Cluster(
+        *small_clusters.f6(), small_clusters.pod("runs", small_clusters.REPLICA, node=HOSTS[0])
+    )
+    late = small_clusters.pod("late", small_clusters.REPLICA, priority=1, created="2026-02-01T00:00:00Z")
+    cluster.see(*pending(0, 1, 5), late)
+    room = announced(cluster, *edited(cluster, small_clusters.policy({"host": 4}, required=True)))
+    assert names(room) == ["pending-2", "pending-1", "late"]
+    assert room is not None
+    assert room.message == f"workload policy {KEY} now has capacity (host 1/4)"
+
+
+@pytest.mark.scenario("WP-13")
+def test_a_raised_quota_wakes_just_two() -> None:
+    cluster = scheduling_driver.Cluster(
+        *small_clusters.f6(), small_clusters.policy({"host": 3}, required=True)
+    )
+    cluster.see(*(small_clusters.pod(f"runs-{n}", small_clusters.REPLICA, node=HOSTS[n]) for n in range(3)))
+    cluster.see(*pending(0, 0, 0))
+    assert announced(cluster, *edited(cluster, small_clusters.policy({"host": 2}, required=True))) is None
+    room = announced(cluster, *edited(cluster, small_clusters.policy({"host": 5}, required=True)))
+    assert names(room) == ["pending-0", "pending-1"]
+
+
+def test_a_preferred_policy_wakes_all_pods_up_to_the_limit() -> None:
+    cluster = scheduling_driver.Cluster(*small_clusters.f6())
+    cluster.see(*pending(0, 0, 9))
+    bounded = WorkloadPolicy(max_woken=2)
+    assert names(announced(cluster, *edited(cluster, small_clusters.policy()))) == [
+        "pending-2",
+        "pending-0",
+        "pending-1",
+    ]
+    assert names(
+        announced(cluster, *edited(cluster, small_clusters.policy({"host": 1})), plugin=bounded)
+    ) == [
+        "pending-2",
+        "pending-0",
+    ]
+
+
+def test_only_pods_that_the_policy_can_help_are_woken() -> None:
+    cluster = scheduling_driver.Cluster(*small_clusters.f6())
+    cluster.see(
+        small_clusters.pod("stray", {**small_clusters.REPLICA, "app": "other"}),
+        small_clusters.pod("daemon", small_clusters.REPLICA, owner="DaemonSet"),
+        small_clusters.pod("elsewhere", small_clusters.REPLICA, namespace="other"),
+        small_clusters.pod("bound", small_clusters.REPLICA, node=HOSTS[0]),
+        small_clusters.pod("unlabelled", {"app": small_clusters.APP}),
+        small_clusters.pod(
+            "alias", {"app": small_clusters.APP, "workload-policy.kosmos.io": small_clusters.POLICY}
+        ),
+        small_clusters.pod(
+            "outvoted",
+            {
+                "app": small_clusters.APP,
+                "workload-policy.kosmos.io": small_clusters.POLICY,
+                small_clusters.LABEL: "x",
+            },
+        ),
+    )
+    assert names(announced(cluster, *edited(cluster, small_clusters.policy({"host": 9}, required=True)))) == [
+        "alias"
+    ]
+
+
+@pytest.mark.parametrize(("missing", "woken"), [("reject", []), ("ignore", ["pending-0"])])
+@pytest.mark.parametrize("broken", [True, False], ids=["invalid", "gone"])
+def test_a_missing_policy_wakes_pods_only_if_it_is_ignored(
+    missing: str, woken: list[str], broken: bool
+) -> None:
+    cluster = scheduling_driver.Cluster(
+        *small_clusters.f6(), small_clusters.policy({"host": 0}, required=True), *pending(0)
+    )
+    plugin = WorkloadPolicy(missing_policy="ignore" if missing == "ignore" else "reject")
+    gone = events.PolicyGone(namespace=small_clusters.NAMESPACE, name=small_clusters.POLICY, uid="u")
+    batch = edited(cluster, small_clusters.policy(errors=("broken",))) if broken else (gone,)
+    assert names(announced(cluster, *batch, plugin=plugin)) == woken
+
+
+def test_a_released_placement_wakes_one_other_pod() -> None:
+    cluster = scheduling_driver.Cluster(
+        *small_clusters.f6(), small_clusters.policy({"host": 1}, required=True)
+    )
+    first, second, third = pending(5, 0, 1)
+    cluster.see(first, second, third)
+    cluster.place(first, HOSTS[0])
+    room = announced(cluster, released(first, HOSTS[0]))
+    assert names(room) == ["pending-2"]
+    assert room is not None
+    assert room.message == f"workload policy {KEY} has capacity again (host 0/1)"
+
+
+def test_the_deletion_of_a_placed_pod_wakes_pods_that_of_a_bound_pod_does_not() -> None:
+    cluster = scheduling_driver.Cluster(
+        *small_clusters.f6(), small_clusters.policy({"host": 1}, required=True)
+    )
+    first, second = pending(5, 0)
+    cluster.see(first, second)
+    gone = events.PodGone(uid=first.uid, namespace=first.namespace, name=first.name)
+    cluster.place(first, HOSTS[0])
+    assert names(announced(cluster, gone)) == ["pending-1"]
+    cluster.see(msgspec.structs.replace(first, node=HOSTS[0]))
+    assert announced(cluster, gone) is None
+
+
+def test_a_release_that_frees_no_capacity_wakes_no_pod() -> None:
+    cluster = scheduling_driver.Cluster(
+        *small_clusters.f6(), small_clusters.policy({"host": 1, "member": 1}, required=True)
+    )
+    over, first, second = small_clusters.pod("over", {"app": small_clusters.APP}), *pending(0, 0)
+    cluster.see(over, first, second)
+    cluster.place(over, HOSTS[0])
+    cluster.see(small_clusters.pod("runs", small_clusters.REPLICA, node=HOSTS[1]))
+    assert announced(cluster, released(over, HOSTS[0])) is None  # host 2/1 before, 1/1 after
+    assert announced(cluster, released(first, HOSTS[0])) is None  # was not placed at all
+    cluster.see(small_clusters.policy())
+    cluster.place(first, HOSTS[0])
+    assert announced(cluster, released(first, HOSTS[0])) is None  # a preference refuses no pod
+    assert announced(cluster, events.PodSeen(pod=second)) is None
+
+
+def test_a_release_may_concern_several_policies() -> None:
+    wide = small_clusters.policy({"host": 1}, name="wide", required=True, selector=model.Selector())
+    cluster = scheduling_driver.Cluster(
+        *small_clusters.f6(), small_clusters.policy({"host": 1}, required=True), wide
+    )
+    first, second = pending(0, 0)
+    other = small_clusters.pod("other", {small_clusters.LABEL: "wide"})
+    cluster.see(first, second, other)
+    cluster.place(first, HOSTS[0])
+    room = announced(cluster, released(first, HOSTS[0]))
+    assert sorted(names(room)) == ["other", "pending-1"]
+
+
+# -- enforce: selected -------------------------------------------------------------------------
+
+SELECTED = WorkloadPolicy(enforce="selected")
+PLAIN = {"app": small_clusters.APP}
+
+
+def test_a_raised_quota_wakes_as_many_selected_pods_as_it_admits() -> None:
+    cluster = scheduling_driver.Cluster(
+        *small_clusters.f6(), small_clusters.policy({"host": 0}, required=True)
+    )
+    daemon = small_clusters.pod("daemon", small_clusters.REPLICA, owner="DaemonSet", priority=1)
+    cluster.see(
+        daemon, small_clusters.pod("plain", PLAIN, priority=2), *pending(3, 0), small_clusters.pod("other")
+    )
+    raised = edited(cluster, small_clusters.policy({"host": 3}, required=True))
+    assert names(announced(cluster, *raised, plugin=SELECTED)) == ["pending-0", "plain", "daemon"]
+    cluster.see(small_clusters.policy({"host": 0}, required=True))
+    assert names(announced(cluster, *raised)) == ["pending-0", "pending-1"], (
+        "by default only those that name it"
+    )
+
+
+@pytest.mark.parametrize("how", ["gone", "invalid", "preferred", "narrowed"])
+def test_a_pod_that_a_policy_stops_limiting_is_woken(how: str) -> None:
+    cluster = scheduling_driver.Cluster(
+        *small_clusters.f6(), small_clusters.policy({"host": 0}, required=True)
+    )
+    cluster.see(small_clusters.pod("plain", PLAIN), *pending(0))
+    narrowed = small_clusters.policy({"host": 0}, required=True, selector=model.Selector(labels={"app": "x"}))
+    batch: dict[str, tuple[events.AnyEvent, ...]] = {
+        "gone": (events.PolicyGone(namespace=small_clusters.NAMESPACE, name=small_clusters.POLICY, uid="u"),),
+        "invalid": edited(cluster, small_clusters.policy(errors=("broken",), required=True)),
+        "preferred": edited(cluster, small_clusters.policy({"host": 0})),
+        "narrowed": edited(cluster, narrowed),
+    }
+    # The pod that names the policy is still refused, unless the policy is Preferred.
+    expected = ["pending-0", "plain"] if how == "preferred" else ["plain"]
+    assert names(announced(cluster, *batch[how], plugin=SELECTED)) == expected
+
+
+def test_a_new_policy_wakes_no_pod_that_was_not_limited_before() -> None:
+    cluster = scheduling_driver.Cluster(*small_clusters.f6(), small_clusters.pod("plain", PLAIN))
+    batch = edited(cluster, small_clusters.policy({"host": 3}, required=True))
+    assert announced(cluster, *batch, plugin=SELECTED) is None
+
+
+def test_a_pod_under_several_policies_is_woken_if_each_has_a_place() -> None:
+    wide = small_clusters.policy({"host": 1}, name="wide", required=True, selector=model.Selector())
+    cluster = scheduling_driver.Cluster(
+        *small_clusters.f6(), small_clusters.policy({"host": 1}, required=True), wide
+    )
+    first, second = small_clusters.pod("first", PLAIN), small_clusters.pod("second", PLAIN, priority=1)
+    cluster.see(first, second, small_clusters.pod("third", PLAIN), small_clusters.pod("fourth"))
+    cluster.place(first, HOSTS[0])
+    room = announced(cluster, released(first, HOSTS[0]), plugin=SELECTED)
+    assert names(room) == ["second"]
+    assert room is not None
+    assert set(room.message.split("; ")) == {
+        f"workload policy {KEY} has capacity again (host 0/1)",
+        f"workload policy {small_clusters.NAMESPACE}/wide has capacity again (host 0/1)",
+    }
+    cluster.place(first, HOSTS[0])
+    cluster.see(small_clusters.pod("runs", {"x": "y"}, node=HOSTS[1]))
+    assert announced(cluster, released(first, HOSTS[0]), plugin=SELECTED) is None  # wide holds 1/1 still

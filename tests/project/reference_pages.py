@@ -1,0 +1,166 @@
+"""The reference pages that are made from the code; ``make docs`` writes them, a test keeps them current."""
+
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+
+import click
+from prometheus_client import core, metrics, registry
+
+from app import cli, exit_codes, settings, telemetry
+from app.serving import conn_metrics, issuing, keystores, tls_rotation
+from app.store.server import acl
+from tests.project import doctor_findings, store_page
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+REFERENCE = ROOT / "docs" / "reference"
+_NOTE = "<!-- Made from the code by `make docs`: change the code, not this page. -->\n"
+
+
+def settings_page() -> str:
+    """Every setting by group."""
+    lines = [
+        "# Settings\n",
+        _NOTE,
+        "A process reads its settings once, when it starts: from the YAML file named by `--config` or"
+        " `TOPOLOG_CONFIG`, and from the environment, which overrides the file. The variable of a setting is"
+        " its name in capitals with the prefix `TOPOLOG_` and underscores for dots; an empty variable counts"
+        " as not set."
+        " Lists are separated by commas; lists and objects may be given as JSON or YAML. An unknown setting,"
+        " an unknown `TOPOLOG_` variable or an invalid value stops the process with exit code 3; all invalid"
+        " settings are listed together. Variables that Kubernetes sets for Services are ignored.\n",
+        "`topolog settings` shows the values that a process started here would use.\n",
+    ]
+    group = None
+    for setting in settings.describe():
+        head = setting.path[0] if len(setting.path) > 1 else ""
+        if head != group:
+            group = head
+            lines.append(f"## {head}\n" if head else "## Top level\n")
+        lines.append(f"### `{setting.name}`\n")
+        facts = [f"variable `{setting.env}`"]
+        if setting.rule.alias:
+            facts.append(f"also `{setting.rule.alias}`")
+        facts += [setting.allowed, f"default {_default(setting)}"]
+        lines.append(f"{'; '.join(facts)}.\n")
+        lines.append(setting.doc.replace("``", "`") + "\n")
+    return "\n".join(lines)
+
+
+def _default(setting: settings.Setting) -> str:
+    value = setting.default
+    if isinstance(value, tuple):
+        value = ",".join(value)
+    elif isinstance(value, Mapping):
+        value = dict(value) or ""
+    return f"`{value}`" if value != "" else "empty"
+
+
+def commands_page() -> str:
+    """Help texts of all commands."""
+    lines = [
+        "# Commands\n",
+        _NOTE,
+        "The output of `--help` of every command.\n",
+        "```",
+        exit_codes.EPILOG.replace("\b\n", "").rstrip(),
+        "```\n",
+    ]
+    for name, text in _helps(cli.topolog, "topolog"):
+        lines += [f"## `{name}`\n", "```", text.rstrip(), "```\n"]
+    return "\n".join(lines)
+
+
+def _helps(
+    command: click.Command, name: str, parent: click.Context | None = None
+) -> Iterator[tuple[str, str]]:
+    # As the command line makes it: a command keeps the help option of the first context that asked for it.
+    context = command.make_context(
+        name.rpartition(" ")[2], [], parent=parent, terminal_width=100, resilient_parsing=True
+    )
+    if parent is not None:
+        yield name, command.get_help(context)
+    if isinstance(command, click.Group):
+        for each in command.list_commands(context):
+            found = command.get_command(context, each)
+            if found is not None:
+                yield from _helps(found, f"{name} {each}", context)
+
+
+def metrics_page() -> str:
+    """Every metric."""
+    lines = [
+        "# Metrics\n",
+        _NOTE,
+        "Served as `/metrics` on the health port of each process, in the Prometheus text format, together"
+        " with the process metrics of `prometheus_client`.\n",
+        "| metric | type | labels | meaning |",
+        "|---|---|---|---|",
+    ]
+    rows = {name: row for collector in _collectors() for name, row in _metrics(collector)}
+    return "\n".join([*lines, *(rows[name] for name in sorted(rows)), ""])
+
+
+def _collectors() -> Iterator[registry.Collector]:
+    yield from (
+        value for value in vars(telemetry.metrics).values() if isinstance(value, metrics.MetricWrapperBase)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        made = issuing.issue(pathlib.Path(folder), ["localhost"]).files
+        source = keystores.Source(
+            certificate=made["server.crt"], key=made["server.key"], trust=made["ca.crt"]
+        )
+        yield conn_metrics.ConnectionMetrics(tls_rotation.RotatingContext(source))
+
+
+def _metrics(collector: registry.Collector) -> Iterator[tuple[str, str]]:
+    labels: tuple[str, ...] = getattr(collector, "_labelnames", ())
+    for metric in collector.collect():
+        named = labels or _labels_of(metric)
+        name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+        spelled = ", ".join(f"`{label}`" for label in named) or "-"
+        yield name, f"| `{name}` | {metric.type} | {spelled} | {metric.documentation} |"
+
+
+def _labels_of(metric: core.Metric) -> tuple[str, ...]:
+    return tuple(sorted({label for sample in metric.samples for label in sample.labels}))
+
+
+def doctor_page() -> str:
+    """Everything that the doctor may find wrong with a server."""
+    lines = [
+        "# What the doctor finds\n",
+        _NOTE,
+        "`topolog doctor store` looks at the server of `store.url` with the rights of the user named there"
+        " and changes nothing. Its exit code is 1 if something is BAD. *Not ready*: the processes look for"
+        " this themselves, and do not get ready as long as it is so (`appendonly` and `appendfsync` only"
+        " with `store.require_durable`).\n",
+        *doctor_findings.lines(),
+        "\nIt also asks the sentinels, or every node of a Redis Cluster, and tries for the user of each role"
+        " whether the server would let it do what it must, and nothing else (`topolog doctor users`).\n",
+    ]
+    return "\n".join(lines)
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "settings.md": settings_page,
+    "commands.md": commands_page,
+    "metrics.md": metrics_page,
+    "store.md": lambda: store_page.store_page(_NOTE),
+    "doctor.md": doctor_page,
+}
+
+
+def main() -> None:
+    """Write every page."""
+    REFERENCE.mkdir(parents=True, exist_ok=True)
+    for name, page in PAGES.items():
+        (REFERENCE / name).write_text(page())
+    # Not a page, but made from the code as well.
+    users = ROOT / "deploy" / "store" / "users.acl"
+    users.parent.mkdir(exist_ok=True)
+    users.write_text(acl.access_list("default"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""The matrix of roles and routes, and the identities of certificates."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+from app.serving import roles
+from tests.support.extender import server_processes
+
+VERBS = [
+    f"{prefix}/{verb}"
+    for prefix in ("", "/api")
+    for verb in ("filter", "filter_onlyone", "prioritize", "priority", "bind", "preempt")
+]
+VIEWS = [
+    "/apis/v1/__services__",
+    "/apis/v1/nodes/n1",
+    "/openapi.json",
+    "/docs",
+    "/dashboard",
+    "/",
+]
+SIMULATIONS = ["/apis/v1/simulate", "/apis/v1/replay"]
+FLAGS = ["/debug/flags/s", "/debug/flags/f", "/debug/flags/v", "/debug/flags/d"]
+UNKNOWN = [
+    "/filterx",
+    "/filter/",
+    "//filter",
+    "/api/",
+    "/metrics",
+    "/apis/v1",
+    "/apis/v1/",
+    "/debug",
+    "/console",
+]
+
+# (paths, method) -> allowed roles, written by hand as the specification of the table.
+ALLOWED: list[tuple[list[str], str, set[str]]] = [
+    (VERBS, "POST", {"scheduler"}),
+    (VIEWS, "GET", {"viewer", "operator"}),
+    (SIMULATIONS, "POST", {"viewer", "operator"}),
+    (FLAGS, "GET", {"operator"}),
+    (FLAGS, "PUT", {"operator"}),
+    (FLAGS, "POST", {"operator"}),
+    (UNKNOWN, "GET", set()),
+    (UNKNOWN, "POST", set()),
+]
+
+
+def holder(*names: tuple[str, str], bindings: roles.RoleBindings | None = None) -> roles.Identity:
+    peer: dict[str, Any] = {"subject": ((("commonName", "kube-scheduler"),),), "subjectAltName": names}
+    return (bindings or roles.RoleBindings()).identity_of(peer)
+
+
+def matrix() -> list[tuple[str, str, str, bool]]:
+    return [
+        (role, method, path, role in who)
+        for paths, method, who in ALLOWED
+        for path, role in itertools.product(paths, ("scheduler", "viewer", "operator", "nobody"))
+    ]
+
+
+def test_the_matrix_over_real_connections(shared: server_processes.Server) -> None:
+    server_processes.sign(
+        shared.certificates, "nobody", uris=("spiffe://elsewhere/x",), common_name="scheduler"
+    )
+    wrong = []
+    for role, cases in itertools.groupby(sorted(matrix()), key=lambda case: case[0]):
+        with shared.client(role) as client:
+            for _, method, path, allowed in cases:
+                body = b"{}" if method in ("POST", "PUT") else None
+                status, _ = client.ask(method, path, body)
+                if status != (200 if allowed else 403):
+                    wrong.append((role, method, path, status))
+    assert wrong == []
+
+
+def test_each_path_occurs_once_in_the_table() -> None:
+    paths = [rule.path for rule in roles.TABLE]
+    assert len(paths) == len(set(paths))
+    assert {rule.role for rule in roles.TABLE} == set(roles.ROLES)
+
+
+def test_a_wrong_method_is_405_for_callers_with_the_role(shared: server_processes.Server) -> None:
+    with shared.client() as client:
+        assert client.ask("GET", "/filter")[0] == 405
+        assert client.ask("DELETE", "/bind")[0] == 405
+    with shared.client("viewer") as client:
+        # A caller without the role does not learn the allowed methods.
+        assert client.ask("GET", "/filter")[0] == 403
+        assert client.ask("POST", "/apis/v1/nodes", b"{}")[0] == 405
+
+
+def test_the_common_name_grants_no_role() -> None:
+    assert holder().roles == frozenset()
+    assert holder(("DNS", "scheduler"), ("email", roles.uri("operator"))).roles == frozenset()
+
+
+def test_an_operator_is_also_a_viewer() -> None:
+    assert holder(("URI", roles.uri("operator"))).roles == {"operator", "viewer"}
+
+
+@pytest.mark.parametrize(
+    ("listed", "name"),
+    [
+        ("spiffe://cluster.local/sa/kube-scheduler", ("URI", "spiffe://cluster.local/sa/kube-scheduler")),
+        ("URI:urn:scheduler", ("URI", "urn:scheduler")),
+        ("DNS:Scheduler.Example", ("DNS", "scheduler.example")),
+        ("scheduler.example", ("DNS", "SCHEDULER.example")),
+    ],
+)
+def test_names_of_the_settings_grant_their_role(listed: str, name: tuple[str, str]) -> None:
+    bindings = roles.RoleBindings({"scheduler": [listed]})
+    assert holder(name, bindings=bindings).roles == {"scheduler"}
+    other = ("DNS" if name[0] == "URI" else "URI", name[1])
+    assert holder(other, bindings=bindings).roles == frozenset()
+
+
+def test_a_uri_is_compared_exactly() -> None:
+    assert holder(("URI", roles.uri("operator").upper())).roles == frozenset()
+    assert holder(("URI", roles.uri("operator") + "/x")).roles == frozenset()
+
+
+def test_roles_of_several_names_are_combined() -> None:
+    both = holder(("URI", roles.uri("viewer")), ("URI", roles.uri("scheduler")))
+    assert both.roles == {"viewer", "scheduler"}
+
+
+def test_without_tls_only_anonymous_roles_apply() -> None:
+    refused = roles.RoleBindings().authorize({}, "POST", "/filter")
+    assert isinstance(refused, roles.Denied)
+    assert refused.status == 401
+    known = roles.RoleBindings(anonymous=["scheduler"]).authorize({}, "POST", "/filter")
+    assert isinstance(known, roles.Identity)
+    assert known.roles == {"scheduler"}
+
+
+def test_a_refusal_names_the_missing_role() -> None:
+    bindings = roles.RoleBindings(anonymous=["viewer"])
+    refused = bindings.authorize({}, "PUT", "/debug/flags/s")
+    assert isinstance(refused, roles.Denied)
+    assert refused.message == "PUT /debug/flags/s requires the role operator; anonymous has: viewer"

@@ -1,0 +1,221 @@
+"""The server process: its ports, its options and its shutdown."""
+
+import dataclasses
+import functools
+import http.client
+import os
+import pathlib
+import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from app import settings
+from app.serving import errors, roles, servers, tls_rotation
+from tests.support.extender import echo_application, server_processes
+
+
+def probe(server: server_processes.Server, path: str, method: str = "GET") -> tuple[int, str]:
+    connection = http.client.HTTPConnection(
+        "127.0.0.1", server.process.health_port(), timeout=server_processes.PATIENCE
+    )
+    connection.request(method, path)
+    response = connection.getresponse()
+    body = response.read().decode()
+    connection.close()
+    return response.status, body
+
+
+def test_the_plain_port_serves_only_probes_and_metrics(shared: server_processes.Server) -> None:
+    assert probe(shared, "/livez") == (200, "ok\n")
+    assert probe(shared, "/readyz") == (200, "[+] worker: ok\nready\n")
+    status, metrics = probe(shared, "/metrics")
+    assert status == 200
+    assert "topolog_certificate_expiry_timestamp_seconds" in metrics
+    for path in ("/", "/filter", "/apis/v1/nodes", "/debug/flags/s", "/livez/x", "/healthz"):
+        assert probe(shared, path)[0] == 404
+    assert probe(shared, "/livez", "POST")[0] == 405
+    assert probe(shared, "/livez", "HEAD") == (200, "")
+
+
+def test_idle_connections_do_not_block_the_plain_port(shared: server_processes.Server) -> None:
+    address = ("127.0.0.1", shared.process.health_port())
+    crowd = [socket.create_connection(address) for _ in range(300)]
+    for each in crowd[::2]:
+        each.sendall(b"GET /livez HTTP")
+    assert probe(shared, "/livez") == (200, "ok\n")
+    for each in crowd:
+        each.close()
+
+
+@pytest.mark.parametrize(
+    "sent", [b"\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01\r\n\r\n", b"GET / SPDY/9\r\n\r\n"]
+)
+def test_the_plain_port_rejects_invalid_requests(shared: server_processes.Server, sent: bytes) -> None:
+    address = ("127.0.0.1", shared.process.health_port())
+    with socket.create_connection(address, server_processes.PATIENCE) as connection:
+        connection.sendall(sent)
+        assert connection.recv(100).startswith(b"HTTP/1.1 400")
+
+
+def test_busy_threads_do_not_block_the_probes(start: server_processes.Starts) -> None:
+    server = start(threads=2)
+    busy = [server.connect("viewer") for _ in range(8)]
+    for each in busy:
+        each.sendall(b"GET /apis/v1/slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert probe(server, "/livez") == (200, "ok\n")
+    for each in busy:
+        assert each.recv(12) == b"HTTP/1.1 200"
+        each.close()
+
+
+def test_a_call_in_flight_is_completed_before_exit(start: server_processes.Starts) -> None:
+    server = start()
+    with server.connect("viewer") as connection, server.client() as idle:
+        assert idle.ask("POST", "/filter", b"{}")[0] == 200
+        connection.sendall(b"GET /apis/v1/slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        server.process.wait_for("a slow call began")
+        server.process.signal(signal.SIGTERM)
+        received = b""
+        while piece := connection.recv(1000):
+            received += piece
+    assert received.endswith(b"done")
+    assert server.process.wait() == 0
+    server.process.wait_for("stopping was called")
+
+
+def test_a_killed_worker_is_replaced(start: server_processes.Starts) -> None:
+    server = start()
+    pid = int(server.process.wait_for(r"Booting worker with pid: (\d+)")[1])
+    os.kill(pid, signal.SIGKILL)
+    server_processes.eventually(
+        lambda: sum("Booting worker" in line for line in server.process.lines) == 2, "a new worker"
+    )
+    with server.client() as client:
+        assert client.ask("POST", "/filter", b"{}")[0] == 200
+
+
+def test_a_worker_exits_with_its_master_and_frees_the_ports_at_once(start: server_processes.Starts) -> None:
+    server = start(workers=2)
+    health = server.process.health_port()
+    server_processes.eventually(
+        lambda: sum("Booting worker" in line for line in server.process.lines) == 2, "two workers"
+    )
+    pids = [int(pid) for line in server.process.lines for pid in re.findall(r"worker with pid: (\d+)", line)]
+    # Neither an idle connection nor a slow call keeps the port open.
+    with server.client() as idle, server.connect("viewer") as busy:
+        assert idle.ask("POST", "/filter", b"{}")[0] == 200
+        busy.sendall(b"GET /apis/v1/slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        server.process.wait_for("a slow call began")
+        started = time.monotonic()
+        server.process.signal(signal.SIGKILL)
+        for port in (server.port, health):
+            server_processes.eventually(functools.partial(can_listen, port), f"port {port} is free")
+        # Otherwise the port stays open for the 10 s that calls may take after SIGTERM.
+        assert time.monotonic() - started < 5
+    assert len(pids) == 2
+    server_processes.eventually(lambda: not any(map(alive, pids)), "no worker is left")
+
+
+def can_listen(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_several_workers_share_the_ports(start: server_processes.Starts) -> None:
+    server = start(workers=2)
+    for _ in range(6):
+        with server.client() as client:
+            assert client.ask("POST", "/filter", b"{}")[0] == 200
+        assert probe(server, "/livez")[0] == 200
+    # The counters of an arbitrary worker would be meaningless.
+    status, body = probe(server, "/metrics")
+    assert (status, "run replicas" in body) == (501, True)
+
+
+def test_insecure_serving_is_plain_http_on_the_loopback(start: server_processes.Starts) -> None:
+    server = start(insecure=True)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=server_processes.PATIENCE)
+    client = server_processes.Client(connection)
+    for length in (2, 100_000):
+        assert client.ask("POST", "/filter", b" " * length) == (200, {"length": length, "who": "anonymous"})
+    status, seen = client.ask("GET", "/apis/v1/nodes")
+    assert (status, seen["scheme"], seen["nodelay"]) == (200, "http", True)
+    connection.close()
+
+
+def test_insecure_serving_elsewhere_is_refused(
+    launch: Callable[[echo_application.Plan], server_processes.Process],
+) -> None:
+    process = launch(echo_application.Plan(insecure=True, host="0.0.0.0"))
+    assert process.wait() == 1
+    assert "server.insecure requires a loopback address, not 0.0.0.0" in process.lines[0]
+
+
+def test_contradictory_options_are_refused(certificates: pathlib.Path) -> None:
+    rotating = tls_rotation.RotatingContext(server_processes.pem_source(certificates, "server"))
+    with pytest.raises(errors.BadOptions, match="choose one"):
+        servers.check(servers.Options(insecure=True, host="127.0.0.1"), rotating)
+    with pytest.raises(errors.BadOptions, match="topolog certs"):
+        servers.check(servers.Options(), None)
+    with pytest.raises(errors.BadOptions, match="at least one"):
+        servers.check(servers.Options(threads=0), rotating)
+
+
+def test_options_of_the_settings() -> None:
+    options = servers.options_from(settings.Server())
+    assert (options.port, options.health_port, options.threads) == (8443, 8081, 64)
+    assert (options.limits.idle, options.limits.age) == (120, 3600)
+    assert not options.insecure
+
+
+def test_a_port_in_use_is_reported(start: server_processes.Starts, certificates: pathlib.Path) -> None:
+    server = start()
+    options = servers.Options(host="127.0.0.1", port=0, health_host="127.0.0.1")
+    taken = dataclasses.replace(options, health_port=server.process.health_port())
+    rotating = tls_rotation.RotatingContext(server_processes.pem_source(certificates, "server"))
+    parts = servers.Parts(
+        load=lambda: echo_application.application(roles.RoleBindings(), b""), health=nothing
+    )
+    with pytest.raises(errors.PortTaken, match=r"cannot listen on .*: Address already in use"):
+        servers.serve(taken, parts, rotating=rotating)
+
+
+def nothing() -> Callable[..., list[bytes]]:
+    return lambda *_: []
+
+
+def test_concurrent_callers_get_their_responses(start: server_processes.Starts) -> None:
+    server = start(threads=4)
+    failures: list[str] = []
+
+    def call() -> None:
+        try:
+            with server.client() as client:
+                for _ in range(20):
+                    if client.ask("POST", "/filter", b"x" * 50_000)[1]["length"] != 50_000:
+                        failures.append("another length")
+        except Exception as error:
+            failures.append(repr(error))
+
+    callers = [threading.Thread(target=call) for _ in range(12)]
+    for each in callers:
+        each.start()
+    for each in callers:
+        each.join()
+    assert failures == []

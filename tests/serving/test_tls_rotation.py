@@ -1,0 +1,270 @@
+"""Changed certificates are loaded while calls continue; invalid ones are ignored."""
+
+import dataclasses
+import os
+import pathlib
+import shutil
+import ssl
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from app.serving import errors, issuing, keystores, tls_rotation
+from tests.support.extender import echo_application, server_processes
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def rotating(certificates: pathlib.Path, clock: Clock) -> tls_rotation.RotatingContext:
+    return tls_rotation.RotatingContext(server_processes.pem_source(certificates, "server"), clock=clock)
+
+
+def renew(directory: pathlib.Path) -> int:
+    """Issue new certificates under the same CA; return the new server's serial number."""
+    hosts, replace = ["localhost", "127.0.0.1"], issuing.Replace.SIGNED
+    issuing.issue(directory, hosts, password="a good one", replace=replace)
+    return keystores.read(server_processes.pem_source(directory, "server")).chain[0].serial_number
+
+
+def test_one_context_serves_until_the_files_change(
+    rotating: tls_rotation.RotatingContext, certificates: pathlib.Path, clock: Clock
+) -> None:
+    first = rotating.current()
+    clock.now += 10
+    assert rotating.current() is first
+    serial = renew(certificates)
+    assert rotating.current() is first, "the files are checked once per second, not per connection"
+    clock.now += tls_rotation.POLL_SECONDS
+    assert rotating.current() is not first
+    assert rotating.material.chain[0].serial_number == serial
+    assert (rotating.renewals, rotating.failure) == (1, None)
+
+
+def test_an_inconsistent_pair_is_not_loaded(
+    rotating: tls_rotation.RotatingContext, certificates: pathlib.Path, clock: Clock
+) -> None:
+    first = rotating.current()
+    old_key = (certificates / "server.key").read_bytes()
+    renew(certificates)
+    new_key = (certificates / "server.key").read_bytes()
+    (certificates / "server.key").write_bytes(old_key)
+    clock.now += 1
+    assert rotating.current() is first
+    assert rotating.failure is not None
+    assert "does not belong" in rotating.failure
+    (certificates / "server.key").write_bytes(new_key)
+    clock.now += 1
+    assert rotating.current() is not first
+    assert rotating.failure is None
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"-----BEGIN CERTIFICATE-----\nMII", None], ids=["empty", "cut", "gone"]
+)
+def test_the_last_valid_pair_stays_in_use(
+    rotating: tls_rotation.RotatingContext, certificates: pathlib.Path, clock: Clock, damage: bytes | None
+) -> None:
+    first, path = rotating.current(), certificates / "server.crt"
+    good = path.read_bytes()
+    path.unlink()
+    if damage is not None:
+        path.write_bytes(damage)
+    clock.now += 1
+    assert rotating.current() is first
+    assert rotating.failure
+    path.write_bytes(good)
+    clock.now += 1
+    rotating.current()
+    assert rotating.failure is None
+
+
+def test_a_system_error_during_a_reload_only_delays_it(
+    rotating: tls_rotation.RotatingContext,
+    certificates: pathlib.Path,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = rotating.current()
+    serial = renew(certificates)
+    with monkeypatch.context() as patched:
+
+        def exhausted(*_: object) -> ssl.SSLContext:
+            raise OSError(24, "Too many open files")
+
+        patched.setattr(tls_rotation, "build", exhausted)
+        clock.now += tls_rotation.POLL_SECONDS
+        assert rotating.current() is first
+    assert "Too many open files" in (rotating.failure or "")
+    clock.now += tls_rotation.POLL_SECONDS
+    assert rotating.current() is not first
+    assert rotating.material.chain[0].serial_number == serial
+    assert rotating.failure is None
+
+
+def test_a_mounted_secret_is_detected_through_its_link(
+    certificates: pathlib.Path, tmp_path: pathlib.Path, clock: Clock
+) -> None:
+    # As in the kubelet: files are links through ..data, a link to a directory.
+    mount = tmp_path / "mount"
+    shutil.copytree(certificates, mount / "..1")
+    (mount / "..data").symlink_to("..1")
+    for name in ("server.crt", "server.key", "ca.crt"):
+        (mount / name).symlink_to(f"..data/{name}")
+    rotating = tls_rotation.RotatingContext(server_processes.pem_source(mount, "server"), clock=clock)
+    first = rotating.current()
+    shutil.copytree(certificates, mount / "..2")
+    serial = renew(mount / "..2")
+    (mount / "..new").symlink_to("..2")
+    (mount / "..new").rename(mount / "..data")
+    clock.now += 1
+    assert rotating.current() is not first
+    assert rotating.material.chain[0].serial_number == serial
+
+
+def test_invalid_initial_files_are_refused(certificates: pathlib.Path) -> None:
+    (certificates / "server.key").unlink()
+    with pytest.raises(errors.BadMaterial, match="does not exist"):
+        tls_rotation.RotatingContext(server_processes.pem_source(certificates, "server"))
+
+
+def served_serial(server: server_processes.Server) -> str:
+    with server.connect("viewer") as connection:
+        return str((connection.getpeercert() or {})["serialNumber"])
+
+
+class Caller(threading.Thread):
+    """Calls continuously, with two calls per connection."""
+
+    def __init__(self, server: server_processes.Server) -> None:
+        super().__init__()
+        self.server = server
+        self.calls = 0
+        self.failures: list[str] = []
+        self.enough = threading.Event()
+
+    def run(self) -> None:
+        while not self.enough.is_set():
+            try:
+                with self.server.client() as client:
+                    for _ in range(2):
+                        status, _ = client.ask("POST", "/filter", b"{}")
+                        assert status == 200
+                        self.calls += 1
+            except Exception as error:
+                self.failures.append(repr(error))
+
+
+def renew_in_two_steps(
+    server: server_processes.Server, directory: pathlib.Path, callers: list[Caller]
+) -> None:
+    """Renew the pair, with the old key beside the new certificate for a while."""
+
+    def complaints() -> int:
+        return sum(
+            "does not belong" in line and "keeping the current ones" in line for line in server.process.lines
+        )
+
+    def calls() -> int:
+        return sum(each.calls for each in callers)
+
+    old_key = (directory / "server.key").read_bytes()
+    serial = renew(directory)
+    new_key = (directory / "server.key").read_bytes()
+    (directory / "server.key").write_bytes(old_key)
+    complained = complaints()
+    server_processes.eventually(lambda: complaints() > complained, "the inconsistent pair is reported")
+    called = calls()
+    server_processes.eventually(lambda: calls() > called + 50, "calls continue")
+    (directory / "server.key").write_bytes(new_key)
+    server_processes.eventually(
+        lambda: int(served_serial(server), 16) == serial, "the new certificate is served"
+    )
+
+
+@pytest.mark.scenario("RL-9")
+def test_certificates_change_under_load_without_a_lost_call(
+    start: server_processes.Starts, certificates: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    server = start()
+    # The clients' certificates are a copy, which does not change.
+    clients = shutil.copytree(certificates, tmp_path / "clients")
+    callers = [Caller(dataclasses.replace(server, certificates=clients)) for _ in range(2)]
+    for caller in callers:
+        caller.start()
+    try:
+        with server.client("viewer") as kept:
+            assert kept.ask("GET", "/apis/v1/nodes")[0] == 200
+            for _ in range(2):
+                renew_in_two_steps(server, certificates, callers)
+            assert kept.ask("GET", "/apis/v1/nodes")[0] == 200
+    finally:
+        for caller in callers:
+            caller.enough.set()
+            caller.join()
+    assert [caller.failures for caller in callers] == [[], []]
+    renewals = sum("TLS files reloaded" in line for line in server.process.lines)
+    assert renewals >= 2
+
+
+@pytest.mark.scenario("RL-9")
+def test_a_new_client_ca_is_trusted_without_restart(
+    start: server_processes.Starts, certificates: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    server = start()
+    other = tmp_path / "other"
+    issuing.issue(other, ["localhost"])
+    newcomer = server.context(None)
+    newcomer.load_cert_chain(other / "viewer.crt", other / "viewer.key")
+
+    def admitted() -> bool:
+        try:
+            with newcomer.wrap_socket(server.raw(), server_hostname="localhost") as connection:
+                connection.sendall(b"GET /apis/v1/nodes HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                return connection.recv(12) == b"HTTP/1.1 200"
+        except OSError:
+            return False
+
+    assert not admitted()
+    bundle = tmp_path / "bundle.crt"
+    bundle.write_bytes((certificates / "ca.crt").read_bytes() + (other / "ca.crt").read_bytes())
+    os.replace(bundle, certificates / "ca.crt")
+    server_processes.eventually(admitted, "clients of the new CA are accepted")
+    with server.client("viewer") as client:
+        assert client.ask("GET", "/apis/v1/nodes")[0] == 200
+
+
+@pytest.mark.scenario("RL-8")
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        ({"certificate": "/nowhere/server.p12"}, "/nowhere/server.p12 does not exist"),
+        ({"password": "a bad one"}, "cannot be opened with the password of TLS_KEYSTORE_PASSWORD"),
+        ({"trust": "/nowhere/ca.p12"}, "/nowhere/ca.p12 does not exist"),
+    ],
+    ids=["missing keystore", "wrong password", "missing trust store"],
+)
+def test_without_valid_stores_the_process_exits(
+    certificates: pathlib.Path,
+    launch: Callable[[echo_application.Plan], server_processes.Process],
+    mistake: dict[str, str],
+    message: str,
+) -> None:
+    stores: dict[str, object] = {"certificate": str(certificates / "server.p12"), "key": None}
+    stores |= {"trust": str(certificates / "ca.p12")}
+    stores |= {"password": "a good one", "trust_password": "a good one"}
+    process = launch(server_processes.plan_for(certificates, **{**stores, **mistake}))
+    assert process.wait() == 1
+    assert len(process.lines) == 1
+    assert message in process.lines[0]

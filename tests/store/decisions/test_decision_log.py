@@ -1,0 +1,244 @@
+"""Decision records: small, searchable, and never delaying a verb."""
+
+import random
+import threading
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.domain import events, model
+from app.store import errors, keys, schemas, stores
+from app.store.decisions import bitmaps, decision_log, records
+from app.store.log import logs
+from app.store.server import connections, embedded
+from app.store.state import followers
+
+names = st.sets(st.integers(0, 60).map(lambda i: f"n{i}"))
+
+
+@given(names, names)
+@settings(max_examples=300, deadline=None)
+def test_a_packed_set_is_the_set_again(candidates: set[str], known: set[str]) -> None:
+    order = sorted(known)
+    places = {name: place for place, name in enumerate(order)}
+    packed = bitmaps.pack(candidates, order)
+    assert bitmaps.pack(candidates, order, places) == packed
+    assert bitmaps.unpack(packed, order) == candidates
+
+
+@given(st.sets(st.integers(0, 250), max_size=60))
+@settings(max_examples=100, deadline=None)
+def test_few_of_many_are_packed_alike_by_their_places(chosen: set[int]) -> None:
+    order = [f"n{i:03}" for i in range(240)]
+    candidates = frozenset(f"n{i:03}" for i in chosen)
+    places = {name: place for place, name in enumerate(order)}
+    packed = bitmaps.pack(candidates, order, places)
+    assert packed == bitmaps.pack(candidates, order)
+    assert bitmaps.unpack(packed, order) == candidates
+
+
+def test_packing_is_small() -> None:
+    known = [f"node-{i:05d}" for i in range(5000)]
+    half = random.Random(1).sample(known, 2500)
+    assert len(bitmaps.pack(frozenset(known), known)) < 10
+    assert len(bitmaps.pack(frozenset(half), known)) < 700
+
+
+@pytest.fixture
+def recording(store: stores.Store) -> Iterator[decision_log.DecisionLog]:
+    nodes = [events.NodeSeen(node=model.Node(name=f"n{i}", uid=str(i))) for i in range(10)]
+    store.log.append(logs.Batch(events=nodes))
+    store.follower.catch_up()
+    store.decisions.start()
+    yield store.decisions
+    store.decisions.stop()
+
+
+def draft(store: stores.Store, **changes: object) -> records.Draft:
+    made = records.Draft(
+        position=store.follower.snapshot.position,
+        verb="filter",
+        pod=model.Pod(uid="u1", namespace="blue", name="one"),
+        names=frozenset(("n1", "n2", "unheard-of")),
+        configuration="abc",
+        kept=1,
+        outcome="kept",
+        at="2026-01-01T00:00:00Z",
+        milliseconds=0.5,
+        reasons={"workload policy blue/p: no capacity (a 3/3)": 2},
+        plugins=("WorkloadPolicy",),
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def test_a_record_comes_back_with_its_candidates(
+    recording: decision_log.DecisionLog, store: stores.Store
+) -> None:
+    recording.record(draft(store))
+    recording.stop()
+    (found,) = recording.latest()
+    assert recording.get(found.id) == found
+    assert (found.pod.key, found.count, found.kept, found.outcome) == ("blue/one", 3, 1, "kept")
+    snapshot = store.histories.at(found.position.offset)
+    assert recording.candidates(found, snapshot) == {"n1", "n2", "unheard-of"}
+    assert (recording.written, recording.dropped) == (1, 0)
+
+
+def test_candidates_are_those_of_their_own_position(
+    recording: decision_log.DecisionLog, store: stores.Store
+) -> None:
+    most = frozenset(f"n{i}" for i in range(9))
+    earlier = draft(store, names=most)
+    store.log.append(logs.Batch(events=[events.NodeSeen(node=model.Node(name="a-new-one", uid="x"))]))
+    store.follower.catch_up()
+    recording.record(earlier)
+    recording.record(draft(store, names=most))
+    recording.record(draft(store, names=most, position=model.Position(store.log.incarnation, 999)))
+    recording.stop()
+    unknown, later, before = recording.latest()
+    assert before.position.offset < later.position.offset
+    for found in (later, before):
+        assert recording.candidates(found, store.histories.at(found.position.offset)) == most
+    with pytest.raises(errors.StoreError, match="was taken at"):
+        recording.candidates(before, store.histories.at(later.position.offset))
+    # Where the nodes are not at hand, the names are spelled out.
+    assert bitmaps.unpack(unknown.candidates, ()) == most
+
+
+def test_records_are_found_by_their_fields(recording: decision_log.DecisionLog, store: stores.Store) -> None:
+    other = model.Pod(uid="u2", namespace="green", name="two")
+    recording.record(draft(store))
+    recording.record(draft(store, pod=other, verb="bind", outcome="bound", node="n3", reasons={}, plugins=()))
+    recording.record(draft(store, verb="preempt", victims={"n4": ("u9",)}))
+    recording.stop()
+    newest = recording.latest()
+    assert [found.verb for found in newest] == ["preempt", "bind", "filter"]
+    assert [found.verb for found in recording.latest(limit=2)] == ["preempt", "bind"]
+    assert [found.verb for found in recording.latest(before=newest[1].id)] == ["filter"]
+    assert [found.verb for found in recording.latest(pod="green/two")] == ["bind"]
+    assert [found.verb for found in recording.latest(pod="u1")] == ["preempt", "filter"]
+    assert [found.verb for found in recording.latest(node="n3")] == ["bind"]
+    assert [found.verb for found in recording.latest(node="n4")] == ["preempt"]
+    assert [found.verb for found in recording.latest(plugin="WorkloadPolicy", verb="filter")] == ["filter"]
+    assert [found.verb for found in recording.latest(reason="no capacity", limit=1)] == ["preempt"]
+    assert [found.verb for found in recording.latest(outcome="bound")] == ["bind"]
+    assert recording.latest(outcome="unheard-of") == []
+
+
+@pytest.mark.parametrize("identity", ["", "0-0", "1-1", "x", "+", "-", "1", "9" * 40 + "-0", "\u0661-\u0661"])
+def test_an_id_that_names_no_record_finds_none(recording: decision_log.DecisionLog, identity: str) -> None:
+    assert recording.get(identity) is None
+
+
+def test_a_long_history_is_searched_page_by_page(store: stores.Store) -> None:
+    kept = decision_log.DecisionLog(store.client, store.keys, store.follower, kept=5000)
+    kept.record(draft(store, outcome="first"))
+    for i in range(1200):
+        kept.record(draft(store, milliseconds=float(i)))
+    kept.start()
+    kept.stop()
+    assert kept.written == 1201
+    assert len(kept.latest(outcome="first")) == 1
+
+
+def test_a_search_returns_how_far_it_went(store: stores.Store) -> None:
+    kept = decision_log.DecisionLog(store.client, store.keys, store.follower, kept=5000)
+    for i in range(1100):
+        kept.record(draft(store, outcome="even" if i % 2 == 0 else "odd"))
+    kept.start()
+    kept.stop()
+    ids = [found.id for found in kept.latest(limit=2000)]
+    none, even = records.DecisionQuery(outcome="none"), records.DecisionQuery(pod="blue/one", outcome="even")
+    assert kept.search(none) == ([], None, 1100)
+    assert kept.search(none, looked_at=550) == ([], ids[599], 600)
+    assert kept.search(none, looked_at=550, before=ids[599]) == ([], None, 500)
+    found = kept.search(even, limit=10)
+    assert [one.id for one in found.records] == ids[1:20:2]
+    assert (found.behind, found.looked_at) == (ids[19], 20)
+    assert kept.search(records.DecisionQuery(), before=ids[-1]) == ([], None, 0)
+
+
+def test_a_full_queue_drops_and_counts(store: stores.Store) -> None:
+    small = decision_log.DecisionLog(store.client, store.keys, store.follower, queued=3)
+    for _ in range(5):
+        small.record(draft(store))
+    assert (small.waiting, small.dropped) == (3, 2)
+    small.start()
+    small.stop()
+    assert (small.waiting, small.written, small.dropped) == (0, 3, 2)
+
+
+def test_nothing_is_recorded_if_none_are_kept(store: stores.Store) -> None:
+    none = decision_log.DecisionLog(store.client, store.keys, store.follower, kept=0)
+    none.start()
+    none.record(draft(store))
+    none.stop()
+    assert (none.waiting, none.dropped, none.latest()) == (0, 0, [])
+
+
+def test_only_about_so_many_records_are_kept(store: stores.Store) -> None:
+    few = decision_log.DecisionLog(store.client, store.keys, store.follower, kept=100)
+    for _ in range(1000):
+        few.record(draft(store))
+    few.start()
+    few.stop()
+    # Redis trims whole nodes of the stream: about a hundred records more may stay.
+    assert 100 <= len(few.latest(limit=1000)) <= 250
+
+
+def test_a_record_that_cannot_be_written_does_no_harm_to_the_others(
+    recording: decision_log.DecisionLog, store: stores.Store
+) -> None:
+    recording.record(draft(store, error="\ud800"))
+    recording.stop()
+    recording.start()
+    recording.record(draft(store, verb="bind"))
+    recording.stop()
+    assert (recording.written, recording.dropped) == (1, 1)
+
+
+def test_a_store_that_is_away_is_counted_not_raised() -> None:
+    server = embedded.Server()
+    client = connections.connect(server.url, timeout=0.2)
+    names = keys.Keys("gone")
+    schemas.migrate(client, names, incarnation="i")
+    log = logs.Log(client, names, "i")
+    follower = followers.Follower(log)
+    recording = decision_log.DecisionLog(client, names, follower)
+    server.stop()
+    for _ in range(3):
+        recording.record(
+            records.Draft(
+                position=follower.snapshot.position,
+                verb="filter",
+                pod=model.Pod(uid="u", namespace="n", name="x"),
+                names=(),
+                configuration="",
+                kept=0,
+                outcome="error",
+                at="",
+                milliseconds=0.1,
+            )
+        )
+    recording.start()
+    recording.stop()
+    assert (recording.written, recording.dropped) == (0, 3)
+
+
+def test_many_threads_may_record(recording: decision_log.DecisionLog, store: stores.Store) -> None:
+    one = draft(store)
+
+    def record() -> None:
+        for _ in range(100):
+            recording.record(one)
+
+    threads = [threading.Thread(target=record) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    recording.stop()
+    assert (recording.written, recording.dropped) == (400, 0)

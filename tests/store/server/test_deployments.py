@@ -1,0 +1,420 @@
+"""Every way of running the store: the log works there, and stays right when the server changes."""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import pytest
+import redis
+from click import testing
+
+from app import cli, settings
+from app.store import errors, keys, schemas, stores
+from app.store.health import checks, doctor, readiness
+from app.store.log import logs
+from app.store.server import connections, discovery, urls
+from migrations import running
+from tests.support import child_processes
+from tests.support.store import servers, view_oracle, writers
+
+FAILOVERS = 50
+"""Crashes, and switches by hand, of the campaign."""
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Watched]:
+    made = servers.Watched(tmp_path_factory.mktemp("watched"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def sharded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Sharded]:
+    made = servers.Sharded(tmp_path_factory.mktemp("sharded"))
+    yield made
+    made.close()
+
+
+def opened(url: str, cluster: str, *, timeout: float = 1.0) -> stores.Store:
+    options = settings.Store(url=url, socket_timeout=timeout)
+    names = keys.Keys(cluster)
+    with schemas.connect(options, names) as client:
+        assert schemas.migrate(client, names).ready
+    return stores.open_store(options, cluster=cluster)
+
+
+def append(store: stores.Store, *uids: str) -> logs.Appended:
+    return store.log.append(logs.Batch(events=[writers.seen(uid) for uid in uids]))
+
+
+def append_until_done(store: stores.Store, uid: str) -> logs.Appended:
+    """As the recorder does: away is not the end."""
+    done: list[logs.Appended] = []
+
+    def tried() -> bool:
+        try:
+            done.append(append(store, uid))
+        except errors.StoreAway:
+            return False
+        return True
+
+    servers.eventually(tried, "an append goes through")
+    return done[0]
+
+
+# -- Sentinel ------------------------------------------------------------------------------
+
+
+def test_after_a_failover_writers_and_readers_go_on_at_the_new_master(watched: servers.Watched) -> None:
+    store = opened(watched.url, f"f{secrets.token_hex(4)}")
+    store.start()
+    try:
+        before = append(store, "a", "b")
+        store.follower.catch_up()
+        former = watched.master
+        servers.eventually(lambda: former.ask("WAIT", "1", "1000") == 1, "the replica has it")
+        former.kill()
+        appended = append_until_done(store, "c")
+        assert (appended.first, appended.last) == (before.last + 1, before.last + 1)
+        # The first sentinel may be notified after the ones that agreed.
+        servers.eventually(lambda: watched.master is not former, "every sentinel knows")
+        # The thread that follows finds its way too.
+        servers.eventually(lambda: store.follower.snapshot.offset == appended.last, "it is followed")
+        assert set(store.follower.snapshot.pods) == {"a", "b", "c"}
+        former.start()
+        watched.await_complete()
+        # The former master is a replica now: no connection goes to it.
+        assert append(store, "d").last == appended.last + 1
+        assert former is watched.replica
+    finally:
+        store.close()
+
+
+def test_acknowledged_events_that_a_failover_loses_are_reported(watched: servers.Watched) -> None:
+    store = opened(watched.url, f"l{secrets.token_hex(4)}")
+    try:
+        append(store, "kept")
+        with watched.parted() as master:
+            assert append(store, "lost").last == 2
+            master.kill()
+        with pytest.raises(errors.Rewound):
+            append_until_done(store, "next")
+        with pytest.raises(errors.Rewound):
+            store.log.read(2)
+    finally:
+        store.close()
+        master.start()
+        watched.await_complete()
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(3600)
+def test_one_failover_after_another(watched: servers.Watched) -> None:
+    """Crashes and switches by hand; nothing that the replica had is lost, offsets stay dense."""
+    store = opened(watched.url, f"d{secrets.token_hex(4)}")
+    store.start()
+    try:
+        for number in range(1, 2 * FAILOVERS + 1):
+            assert append_until_done(store, f"p{number}").last == number
+            master, replica = watched.master, watched.replica
+            servers.eventually(partial(replicated, master), "the replica has everything")
+            if number % 2:
+                master.kill()
+            else:
+                watched.sentinels[0].ask("SENTINEL", "FAILOVER", servers.MASTER)
+            servers.eventually(partial(leads, watched, replica), "the sentinels have switched")
+            if number % 2:
+                master.start()
+            watched.await_complete()
+        assert [entry.offset for entry in store.log.read(0)] == list(range(1, 2 * FAILOVERS + 1))
+        servers.eventually(lambda: store.follower.snapshot.offset == 2 * FAILOVERS, "the follower came along")
+    finally:
+        store.close()
+
+
+def leads(watched: servers.Watched, server: servers.Server) -> bool:
+    return watched.master is server
+
+
+def replicated(master: servers.Server) -> bool:
+    return master.ask("WAIT", "1", "1000") == 1
+
+
+def test_a_server_that_became_a_replica_is_left(tmp_path: Path) -> None:
+    """A sentinel closes the connections of clients; nothing closes them when a DNS name moves."""
+    server = servers.Server(tmp_path / "one")
+    store = opened(f"redis://{server.address}", "c", timeout=0.5)
+    try:
+        append(store, "a")
+        pid = store.client.client_id()
+        server.ask("REPLICAOF", "127.0.0.1", str(child_processes.free_port()))
+        with pytest.raises(errors.StoreAway):
+            append(store, "b")
+        with pytest.raises(errors.StoreAway, match="elsewhere"), connections.translated():
+            store.client.hset("topolog:{c}:x", "y", "z")
+        server.ask("REPLICAOF", "NO", "ONE")
+        assert append(store, "b").last == 2
+        assert store.client.client_id() != pid
+    finally:
+        store.close()
+        server.kill()
+
+
+def test_the_master_needs_a_majority_of_the_sentinels(watched: servers.Watched) -> None:
+    first, second, third = (sentinel.address for sentinel in watched.sentinels)
+    closed = f"127.0.0.1:{child_processes.free_port()}"
+    client = connections.connect(watched.url.replace(first, closed))
+    assert client.ping()
+    client.close()
+    url = watched.url.replace(first, closed).replace(third, closed)
+    assert second in url
+    client = connections.connect(url)
+    with (
+        pytest.raises(errors.StoreAway, match=r"1 of 3 sentinels know .*, 2 are needed"),
+        connections.translated(),
+    ):
+        client.ping()
+    client.close()
+    client = connections.connect(f"redis+sentinel://{second}/{servers.MASTER}")
+    assert client.ping()
+    client.close()
+    client = connections.connect(f"redis+sentinel://{closed}/{servers.MASTER}")
+    with pytest.raises(errors.StoreAway, match="0 of 1 sentinels know"), connections.translated():
+        client.ping()
+    client.close()
+    client = connections.connect(watched.url.replace(servers.MASTER, "another"))
+    with pytest.raises(errors.StoreAway, match="No such master"), connections.translated():
+        client.ping()
+    client.close()
+
+
+class _Telling(discovery.Sentinels):
+    """Sentinels whose answers are given."""
+
+    answers: dict[str, dict[str, str] | Exception]
+
+    def ask(self, address: urls.Address) -> dict[str, str]:
+        answer = self.answers[address[0]]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+NEW = {"ip": "new", "port": "1", "config-epoch": "7"}
+OLD = {"ip": "old", "port": "1", "config-epoch": "6"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        ([OLD, NEW, OLD], "new"),
+        ([NEW, OSError("silent"), OLD], "new"),
+        ([{"ip": "odd"}, OLD, NEW], "new"),
+        ([OLD | {"config-epoch": "x"}, OLD | {"port": "y"}, NEW], ""),
+        ([OSError("silent"), OSError("silent"), OLD], ""),
+        ([OLD], "old"),
+        ([OLD, OSError("silent")], ""),
+    ],
+)
+def test_the_latest_failover_that_most_sentinels_include_decides(
+    answers: list[dict[str, str] | Exception], found: str
+) -> None:
+    hosts = [f"s{at}" for at in range(len(answers))]
+    sentinels = _Telling(urls.parse(f"redis+sentinel://{','.join(hosts)}/m"), 1.0)
+    sentinels.answers = dict(zip(hosts, answers, strict=True))
+    for _ in range(3):
+        if found:
+            assert sentinels.find() == (found, 1)
+        else:
+            with pytest.raises(redis.ConnectionError, match="are needed"):
+                sentinels.find()
+
+
+class _Misled(discovery.Sentinels):
+    """Connected to a former master."""
+
+    where: urls.Address = ("", 0)
+
+    def find(self) -> urls.Address:
+        return self.where
+
+
+def test_a_replica_is_not_taken_for_the_master(watched: servers.Watched) -> None:
+    finder = _Misled(urls.parse(watched.url), 1.0)
+    finder.where = ("127.0.0.1", watched.replica.port)
+    connection: discovery.Connected = discovery.discovering(finder, tls=False)()
+    with pytest.raises(redis.ConnectionError, match="not the master"):
+        connection.send_command("PING")
+
+
+class _Divided(discovery.Sentinels):
+    """The first sentinel does not know of the failover."""
+
+    def ask(self, address: urls.Address) -> Mapping[str, str]:
+        behind = address == self.addresses[0]
+        return {"config-epoch": "9" if behind else "10", "ip": "old" if behind else "new", "port": "1"}
+
+
+def test_the_sentinel_with_the_latest_failover_decides(watched: servers.Watched) -> None:
+    assert _Divided(urls.parse(watched.url), 1.0).find() == ("new", 1)
+
+
+def test_the_doctor_counts_the_sentinels(watched: servers.Watched) -> None:
+    store = opened(watched.url, "doctored")
+    store.close()
+    found = examined(watched.url, "doctored")
+    assert (found["sentinels"].grade, found["replicas"].grade) == ("good", "good")
+    assert "3 of 3 answer" in found["sentinels"].found
+    first, second, third = (sentinel.address for sentinel in watched.sentinels)
+    closed = f"127.0.0.1:{child_processes.free_port()}"
+    assert examined(watched.url.replace(third, closed), "doctored")["sentinels"].grade == "poor"
+    lonely = watched.url.replace(third, closed).replace(first, f"127.0.0.1:{child_processes.free_port()}")
+    assert second in lonely
+    with pytest.raises(errors.StoreAway, match="1 of 3 sentinels know"):
+        examined(lonely, "doctored")
+    few = examined(f"redis+sentinel://{first},{second}/{servers.MASTER}", "doctored")["sentinels"]
+    assert (few.grade, "three" in few.run) == ("poor", True)
+
+
+def examined(url: str, cluster: str) -> dict[str, checks.Finding]:
+    options = settings.Store(url=url, socket_timeout=1.0)
+    return {one.subject: one for one in doctor.examine(options, keys.Keys(cluster))}
+
+
+# -- Redis Cluster -------------------------------------------------------------------------
+
+
+def names_on_every_node(sharded: servers.Sharded) -> dict[int, str]:
+    """Port of a node -> a Kubernetes cluster whose keys are there."""
+    found: dict[int, str] = {}
+    for number in range(100):
+        owner = discovery.SlotOwner(urls.parse(sharded.url), f"topolog:{{k{number}}}:", 1.0)
+        found.setdefault(owner.find()[1], f"k{number}")
+        if len(found) == len(sharded.nodes):
+            break
+    return found
+
+
+def test_many_clusters_share_a_redis_cluster(sharded: servers.Sharded) -> None:
+    homes = names_on_every_node(sharded)
+    assert set(homes) == {node.port for node in sharded.nodes}
+    by_port = {port: opened(sharded.url, name) for port, name in homes.items()}
+    for number, store in enumerate(by_port.values(), 1):
+        assert append(store, *(f"p{place}" for place in range(number))).last == number
+    for number, (port, store) in enumerate(by_port.items(), 1):
+        assert len(store.follower.catch_up().pods) == number
+        with redis.Redis(port=port) as node:
+            assert node.hget(store.keys.meta, keys.HEAD) == str(number).encode()
+            # Functions do not travel with slots: every node has them.
+            assert node.function_list(library=running.library_name(schemas.library()))
+        assert not view_oracle.differences(store)
+        store.close()
+
+
+def test_a_slot_that_moves_takes_its_writers_along(sharded: servers.Sharded) -> None:
+    name = f"m{secrets.token_hex(4)}"
+    store = opened(sharded.url, name)
+    store.start()
+    append(store, "a")
+    sharded.move(store.keys.prefix)
+    assert append_until_done(store, "b").last == 2
+    servers.eventually(lambda: store.follower.snapshot.offset == 2, "the follower came along")
+    assert [entry.offset for entry in store.log.read(0)] == [1, 2]
+    store.close()
+
+
+def test_a_node_that_dies_is_away_until_it_is_back(sharded: servers.Sharded) -> None:
+    port, name = next(iter(names_on_every_node(sharded).items()))
+    store = opened(sharded.url, name, timeout=0.5)
+    node = next(node for node in sharded.nodes if node.port == port)
+    # While the disk is slow it would answer before it has written.
+    node.ask("CONFIG", "SET", "appendfsync", "always")
+    head = append(store, "x").last
+    node.kill()
+    with pytest.raises(errors.StoreAway):
+        append(store, "y")
+    node.start()
+    assert append_until_done(store, "z").last in (head + 1, head + 2)
+    store.close()
+
+
+def test_the_doctor_looks_at_every_node(sharded: servers.Sharded) -> None:
+    store = opened(sharded.url, "doctored")
+    store.close()
+    found = examined(sharded.url, "doctored")
+    assert {found[subject].grade for subject in ("mode", "nodes", "functions", "schema")} == {"good"}
+    # A slot may move to a node that does not know the functions.
+    sharded.nodes[1].ask("FUNCTION", "FLUSH")
+    assert examined(sharded.url, "doctored")["functions"].found == "missing"
+    with schemas.connect(settings.Store(url=sharded.url), store.keys) as client:
+        assert schemas.migrate(client, store.keys).ready
+    assert examined(sharded.url, "doctored")["functions"].grade == "good"
+    # Asked as one server it would answer only for some of the keys.
+    one = f"redis://{sharded.nodes[0].address}"
+    with connections.connect(one) as client:
+        assert checks.mode(readiness.facts(client)).grade == "bad"
+
+
+def test_epochs_are_adopted_in_a_redis_cluster_too(sharded: servers.Sharded) -> None:
+    store = opened(sharded.url, "adopted")
+    environ = {"TOPOLOG_STORE_URL": sharded.url, "TOPOLOG_CLUSTER": "adopted"}
+    done = testing.CliRunner().invoke(cli.topolog, ["adopt", "--yes", "--by", "me"], env=environ)
+    assert done.exit_code == 0, done.output
+    assert store.log.state().epoch
+    store.close()
+
+
+def test_a_redis_cluster_needs_the_keys_of_one_cluster(sharded: servers.Sharded) -> None:
+    with pytest.raises(errors.StoreError, match="name the cluster"):
+        connections.connect(sharded.url)
+
+
+# -- URLs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "addresses", "master", "tls"),
+    [
+        ("redis://h", "", (("h", 6379),), "", False),
+        ("rediss://u:p@h:1/2", "", (("h", 1),), "", True),
+        ("redis://[::1]:7", "", (("::1", 7),), "", False),
+        ("redis+sentinel://a,b:2,[::1]/m", "sentinel", (("a", 26379), ("b", 2), ("::1", 26379)), "m", False),
+        ("rediss+sentinel://u:p@a/m?db=3", "sentinel", (("a", 26379),), "m", True),
+        ("redis+cluster://a,b", "cluster", (("a", 6379), ("b", 6379)), "", False),
+        ("rediss+cluster://:p@a:1", "cluster", (("a", 1),), "", True),
+    ],
+)
+def test_a_url_is_parsed(
+    url: str, kind: str, addresses: tuple[urls.Address, ...], master: str, tls: bool
+) -> None:
+    target = urls.parse(url)
+    assert (target.kind, target.addresses, target.master, target.tls) == (kind, addresses, master, tls)
+    # The settings let it through as well.
+    assert settings.load(None, {"TOPOLOG_STORE_URL": url}).store.url == url
+
+
+def test_sentinels_are_shown_their_own_credentials() -> None:
+    target = urls.parse("rediss+sentinel://u:p%40@a/m?sentinel_password=s&ssl_ca_certs=f&db=2")
+    assert target.options == {"username": "u", "password": "p@", "ssl_ca_certs": "f", "db": 2}
+    assert target.sentinel_options == {"password": "s", "ssl_ca_certs": "f"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://secret@h",
+        "redis://secret@h,i",
+        "redis://secret@h:99999",
+        "redis+sentinel://secret@a,b",
+        "redis+sentinel://secret@a/b/c",
+        "redis+cluster://secret@a/1",
+        "redis+cluster://secret@a,,b",
+        "redis://secret@h?db=x",
+        "redis+sentinel://:secret@/m@x/",
+    ],
+)
+def test_an_invalid_url_is_refused_without_being_shown(url: str) -> None:
+    with pytest.raises(errors.StoreError, match=r"store\.url") as refused:
+        urls.parse(url)
+    assert "secret" not in str(refused.value)

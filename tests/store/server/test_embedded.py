@@ -1,0 +1,99 @@
+"""The embedded server: private, and its data survives a crash if it has a directory."""
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import settings
+from app.store import errors, keys, schemas, stores
+from app.store.server import connections, embedded
+from migrations import running
+from tests.support.store import servers
+
+
+def test_it_listens_on_a_private_socket_only(store_server: embedded.Server) -> None:
+    path = Path(store_server.url.removeprefix("unix://"))
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    client: Any = connections.connect(store_server.url)
+    assert client.config_get("port") in ({"port": "0"}, {b"port": b"0"})
+    client.close()
+
+
+def test_what_the_server_has_written_survives_a_crash(tmp_path: Path) -> None:
+    server = embedded.Server(tmp_path / "data", append_only=True)
+    try:
+        client: Any = connections.connect(server.url)
+        client.set("key", "value")
+        client.function_load(schemas.library())
+        # With appendfsync everysec a server postpones its writes while an fsync of a slow disk takes time.
+        servers.eventually(
+            lambda: client.info("persistence")["aof_buffer_length"] == 0, "the server has written everything"
+        )
+        server.kill()
+        with pytest.raises(errors.StoreAway), connections.translated():
+            client.ping()
+        server.start()
+        assert client.get("key") == b"value"
+        assert client.function_list(library=running.library_name(schemas.library()))
+        server.restart()
+        assert client.get("key") == b"value"
+        client.close()
+    finally:
+        server.stop()
+    assert (tmp_path / "data").is_dir()
+
+
+def test_a_temporary_one_leaves_nothing() -> None:
+    server = embedded.Server()
+    directory = Path(server.url.removeprefix("unix://")).parent
+    assert directory.is_dir()
+    server.stop()
+    assert not directory.exists()
+    server.stop()
+
+
+def test_a_long_folder_name_is_no_obstacle(tmp_path: Path) -> None:
+    server = embedded.Server(tmp_path / ("long-" * 20))
+    connections.connect(server.url).close()
+    server.stop()
+
+
+def test_a_server_that_cannot_start_shows_its_output(tmp_path: Path) -> None:
+    # A damaged append-only file: the server refuses to load it.
+    (tmp_path / "appendonlydir").mkdir()
+    (tmp_path / "appendonlydir" / "appendonly.aof.manifest").write_text("nonsense\n")
+    with pytest.raises(errors.NoServer, match="did not start"):
+        embedded.Server(tmp_path, append_only=True)
+
+
+def test_a_missing_server_binary_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(errors.NoServer, match=r"topolog\[embedded\]"):
+        embedded.find_binary()
+
+
+@pytest.mark.parametrize("url", ["http://x", "localhost:6379", "redis:/x"])
+def test_a_url_of_another_kind_is_refused(url: str) -> None:
+    with pytest.raises(errors.StoreError, match="must be redis://"):
+        connections.connect(url)
+
+
+@pytest.mark.parametrize("cluster", ["", "a}b", "a{b", "a:b", "a b", "ä", "x" * 64, "-x"])
+def test_a_cluster_name_that_would_break_keys_is_refused(cluster: str) -> None:
+    with pytest.raises(errors.StoreError, match="cannot be part of a key"):
+        keys.Keys(cluster)
+
+
+def test_all_keys_of_a_cluster_share_one_hash_tag() -> None:
+    names = keys.Keys("prod.eu-1")
+    every = (names.log, names.meta, names.versions, names.counts, names.decisions, names.session("s"))
+    assert all(key.startswith("topolog:{prod.eu-1}:") for key in every)
+    assert len(set(every)) == len(every)
+
+
+def test_a_store_that_is_not_there_is_away(tmp_path: Path) -> None:
+    with pytest.raises(errors.StoreAway):
+        stores.open_store(settings.Store(url=f"unix://{tmp_path}/none.sock"), cluster="x")

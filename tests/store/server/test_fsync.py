@@ -1,0 +1,78 @@
+"""Placements that must be on the disk of a real server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import settings
+from app.domain import events, model
+from app.store import errors, keys, schemas, stores
+from app.store.log import logs
+from app.store.server import acl, connections, embedded
+
+PLACED = events.PodPlaced(pod=model.Pod(uid="u", namespace="ns", name="p"), node="n")
+NAMES = keys.Keys("synced")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[embedded.Server]:
+    made = embedded.Server(tmp_path, append_only=True)
+    with connections.connect(made.url) as client:
+        schemas.migrate(client, NAMES)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def store(server: embedded.Server) -> Iterator[stores.Store]:
+    chosen = settings.Store(url=server.url, placements="fsync", socket_timeout=1.0)
+    made = stores.open_store(chosen, cluster=NAMES.cluster)
+    yield made
+    made.close()
+
+
+def asked(store: stores.Store) -> int:
+    """How often the server was asked whether it syncs."""
+    found: Any = store.client.info("commandstats")
+    return int(found.get("cmdstat_config|get", {"calls": 0})["calls"])
+
+
+def test_a_placement_is_on_disk_with_a_server_that_always_syncs(store: stores.Store) -> None:
+    store.client.config_set("appendfsync", "always")
+    before = asked(store)
+    store.log.append(logs.Batch(events=(events.Quarantined("pods", "p", "a test"),)))
+    assert asked(store) == before
+    assert store.log.append(logs.Batch(events=(PLACED,))).last == 2
+    assert asked(store) == before + 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("appendfsync", "everysec"),
+        ("appendfsync", "no"),
+        ("appendonly", "no"),
+        ("no-appendfsync-on-rewrite", "yes"),
+    ],
+)
+def test_a_placement_that_may_not_be_on_disk_is_of_unknown_outcome(
+    store: stores.Store, setting: str, value: str
+) -> None:
+    store.client.config_set("appendfsync", "always")
+    store.client.config_set(setting, value)
+    with pytest.raises(errors.StoreAway, match=f"not known to be on disk: {setting} is {value}"):
+        store.log.append(logs.Batch(events=(PLACED,)))
+    # It may be lost, and it may not: until that is known it counts.
+    assert [entry.event for entry in store.log.read(0)] == [PLACED]
+
+
+def test_the_extender_may_ask_only_where_it_has_to() -> None:
+    (usual,) = (role for role in acl.ROLES if role.name == "extender")
+    (synced,) = (role for role in acl.roles("fsync") if role.name == "extender")
+    assert set(synced.granted) - set(usual.granted) == {"config|get"}
+    assert acl.roles("acknowledged") == acl.ROLES
+    lines = acl.access_list("c", "fsync").splitlines()
+    (line,) = (line for line in lines if line.startswith("user topolog-c-extender "))
+    assert "+config|get" in line.split()

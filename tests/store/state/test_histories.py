@@ -1,0 +1,190 @@
+"""The cluster as it was, at every offset and at any time."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from app.domain import events, model, projecting, snapshots
+from app.store import errors, stores
+from app.store.log import logs, readers
+from app.store.state import followers, histories
+from tests.support.decisions import recomputation, strategies
+from tests.support.store import writers
+
+
+def fill(store: stores.Store, history: list[events.AnyEvent]) -> list[snapshots.Snapshot]:
+    """Append the history; the snapshots at every offset, the empty one first."""
+    states = [store.follower.catch_up()]
+    for event in history:
+        writers.facts(store.log, states[-1], [event])
+        states.append(projecting.project(states[-1], event))
+    return states
+
+
+@given(strategies.histories)
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+def test_the_snapshot_at_every_offset_is_the_fold_up_to_it(
+    store: stores.Store, history: list[events.AnyEvent]
+) -> None:
+    start = store.follower.catch_up()
+    states = fill(store, history)
+    fresh = followers.Follower(store.log, indexed=store.follower.snapshot.indexed)
+    past = histories.Histories(store.log, fresh, kept=4)
+    for state in (*reversed(states), *states):
+        found = past.at(state.offset)
+        assert found.position == state.position
+        assert recomputation.kept(found) == recomputation.kept(state)
+        assert found.versions == state.versions
+    assert states[0].position == start.position
+    fresh.stop()
+
+
+def test_a_moment_between_two_events_shows_the_first(store: stores.Store) -> None:
+    fill(store, [writers.seen(f"u{i}") for i in range(6)])
+    for offset, at_ms in ((1, 1000), (2, 2000), (3, 2000), (4, 3000), (5, 3001), (6, 9000)):
+        rewrite(store, offset, at_ms)
+    past = histories.Histories(store.log, followers.Follower(store.log))
+    wanted = {0: 0, 999: 0, 1000: 1, 1999: 1, 2000: 3, 2999: 3, 3000: 4, 3001: 5, 8999: 5, 9000: 6, 99_999: 6}
+    assert {at: past.offset_at(at) for at in wanted} == wanted
+    assert past.at(time_ms=2500).offset == 3
+
+
+def rewrite(store: stores.Store, offset: int, at_ms: int) -> None:
+    """Give an entry another time; a stream cannot be edited, so it is copied."""
+    client: Any = store.client
+    key = store.keys.log
+    entries = client.xrange(key)
+    client.delete(key)
+    for identity, fields in entries:
+        moved = {**fields, b"t": str(at_ms).encode()} if identity == f"{offset}-0".encode() else fields
+        client.xadd(key, moved, id=identity)
+
+
+def test_entries_are_found_by_range_kind_and_subject(store: stores.Store) -> None:
+    fill(store, [writers.seen("u1"), writers.seen("u2"), writers.seen("u1", "n1"), a_node()])
+    past = store.histories
+    assert [entry.offset for entry in past.entries(2, 3)] == [2, 3]
+    assert [entry.offset for entry in past.entries(0, limit=2)] == [1, 2]
+    assert [entry.offset for entry in past.entries(1, subject="pod:u1")] == [1, 3]
+    assert [entry.offset for entry in past.entries(1, kind="NodeSeen")] == [4]
+    assert past.entries(5) == []
+
+
+def a_node() -> events.NodeSeen:
+    return events.NodeSeen(node=model.Node(name="n", uid="1"))
+
+
+def test_what_is_not_written_yet_is_said_to_be_so(store: stores.Store) -> None:
+    fill(store, [writers.seen("u1")])
+    with pytest.raises(errors.Beyond):
+        store.histories.at(2)
+    with pytest.raises(errors.Beyond):
+        store.histories.at(-1)
+
+
+def test_what_was_trimmed_names_the_oldest_that_is_left(store: stores.Store) -> None:
+    store.log.append(logs.Batch(events=[writers.seen(f"u{i}") for i in range(5)]))
+    store.client.xtrim(store.keys.log, minid="4-0", approximate=False)
+    with pytest.raises(errors.Trimmed) as refused:
+        store.histories.at(2)
+    assert refused.value.oldest == 4
+
+
+class Held:
+    """Reads of the log that wait until they are let go; counts them."""
+
+    def __init__(self, log: logs.Log, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun = threading.Semaphore(0)
+        self.free = threading.Event()
+        self.reads = 0
+        self._read = log.read_all
+        monkeypatch.setattr(log, "read_all", self._held)
+
+    def _held(self, after: int, known_ms: int | None = None) -> Iterator[readers.Read]:
+        self.reads += 1
+        self.begun.release()
+        assert self.free.wait(30)
+        return self._read(after, known_ms)
+
+
+def past_of(store: stores.Store, *, patience: float = 30.0) -> histories.Histories:
+    """A past of which nothing is at hand."""
+    return histories.Histories(store.log, followers.Follower(store.log), patience=patience)
+
+
+def test_callers_of_one_position_share_its_fold(store: stores.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = fill(store, [writers.seen(f"u{i}") for i in range(6)])
+    past, held = past_of(store), Held(store.log, monkeypatch)
+    with ThreadPoolExecutor(8) as callers:
+        asked = [callers.submit(past.at, 4) for _ in range(8)]
+        assert held.begun.acquire(timeout=30)
+        held.free.set()
+        found = [one.result(30) for one in asked]
+    assert held.reads == 1
+    assert all(one is found[0] for one in found)
+    assert recomputation.kept(found[0]) == recomputation.kept(states[4])
+
+
+def test_positions_are_folded_one_at_a_time(store: stores.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = fill(store, [writers.seen(f"u{i}") for i in range(6)])
+    past, held = past_of(store), Held(store.log, monkeypatch)
+    running: list[int] = []
+    most: list[int] = []
+    reached: Callable[..., object] = past._reached
+
+    def counted(near: object, offset: int) -> object:
+        running.append(offset)
+        most.append(len(running))
+        try:
+            return reached(near, offset)
+        finally:
+            running.remove(offset)
+
+    monkeypatch.setattr(past, "_reached", counted)
+    with ThreadPoolExecutor(5) as callers:
+        asked = [callers.submit(past.at, offset) for offset in (5, 1, 2, 3, 4)]
+        assert held.begun.acquire(timeout=30)
+        held.free.set()
+        found = [one.result(30) for one in asked]
+    assert set(most) == {1}
+    assert [recomputation.kept(one) for one in found] == [
+        recomputation.kept(states[offset]) for offset in (5, 1, 2, 3, 4)
+    ]
+
+
+@pytest.mark.parametrize("offset", [3, 4])
+def test_a_caller_that_waits_too_long_is_refused(
+    store: stores.Store, monkeypatch: pytest.MonkeyPatch, offset: int
+) -> None:
+    fill(store, [writers.seen(f"u{i}") for i in range(6)])
+    past, held = past_of(store, patience=0.05), Held(store.log, monkeypatch)
+    with ThreadPoolExecutor(1) as caller:
+        first = caller.submit(past.at, 4)
+        assert held.begun.acquire(timeout=30)
+        with pytest.raises(errors.Busy):
+            past.at(offset)
+        held.free.set()
+        assert first.result(30).offset == 4
+    assert past.at(offset).offset == offset
+
+
+def test_a_fold_that_fails_fails_for_all_and_is_tried_again(
+    store: stores.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store, [writers.seen(f"u{i}") for i in range(6)])
+    past = past_of(store)
+    read = store.log.read_all
+    failing: Callable[..., Any] = _away
+    monkeypatch.setattr(store.log, "read_all", failing)
+    with pytest.raises(errors.StoreAway):
+        past.at(4)
+    monkeypatch.setattr(store.log, "read_all", read)
+    assert past.at(4).offset == 4
+
+
+def _away(after: int, known_ms: int | None = None) -> Iterator[readers.Read]:
+    raise errors.StoreAway("gone")

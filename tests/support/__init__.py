@@ -1,0 +1,1 @@
+"""Harnesses of the tests: everything that is neither a test nor a fixture."""

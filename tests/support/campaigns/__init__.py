@@ -1,0 +1,1 @@
+"""Real processes that campaigns kill, cut off, mutate and put under load."""

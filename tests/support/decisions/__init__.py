@@ -1,0 +1,1 @@
+"""Inputs of decisions, and independent computations of their results."""

@@ -1,0 +1,156 @@
+"""A minimal plugin for each capability."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from app.domain import events, model, node_sets, snapshots, verdicts
+from app.framework import advising, capabilities, cycles
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Interested in pods with its label, or in all pods; has no capability."""
+
+    name: str = "Idle"
+    label: str = ""
+
+    def interested(self, pod: model.Pod) -> bool:
+        return not self.label or self.label in pod.labels
+
+
+@dataclass(frozen=True, slots=True)
+class Indexing(Idle):
+    name: str = "Indexing"
+
+    def indexed(self) -> tuple[str, ...]:
+        return ("fake-index",)
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping(Idle):
+    name: str = "Keeping"
+
+    def annotations(self) -> tuple[str, ...]:
+        return ("fake.example/read",)
+
+
+@dataclass(frozen=True, slots=True)
+class Filtering(Idle):
+    """Refuses these nodes, or nodes that hold pods."""
+
+    name: str = "Filtering"
+    refused: node_sets.Names = node_sets.NONE
+    reason: str = "refused"
+    crowded: bool = False
+    lonely: bool = False
+
+    def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
+        held = {node for node in cycle.candidates if any(True for _ in cycle.snapshot.on(node))}
+        refused = self.refused & cycle.candidates
+        if self.crowded:
+            refused |= held
+        if self.lonely:
+            refused |= cycle.candidates - held
+        return verdicts.Refusal(f"{self.reason} ({len(held)} held)", refused, {self.reason: refused})
+
+
+@dataclass(frozen=True, slots=True)
+class Classifying(Filtering):
+    """Puts all pods into one class."""
+
+    name: str = "Classifying"
+
+    def pod_class(self, pod: model.Pod) -> bool:
+        return self.interested(pod)
+
+
+@dataclass(frozen=True, slots=True)
+class Advising(Filtering):
+    """Refuses these nodes, and proposes these changes."""
+
+    name: str = "Advising"
+    proposed: tuple[advising.Hypothesis, ...] = ()
+
+    def hypotheses(self, cycle: cycles.Cycle, refusal: verdicts.Refusal) -> tuple[advising.Hypothesis, ...]:
+        return self.proposed
+
+
+@dataclass(frozen=True, slots=True)
+class Softening(Filtering):
+    name: str = "Softening"
+
+    def soft(self, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing(Idle):
+    """Concerns only pods in the snapshot."""
+
+    name: str = "Narrowing"
+
+    def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+        return snapshot.pod(pod.uid) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring(Idle):
+    name: str = "Scoring"
+    given: Mapping[int, node_sets.Names] = field(default_factory=dict)
+
+    def score(self, cycle: cycles.Cycle) -> verdicts.Rating:
+        return verdicts.Rating({score: nodes & cycle.candidates for score, nodes in self.given.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking(Idle):
+    name: str = "Ranking"
+    order: Mapping[model.NodeName, int] = field(default_factory=dict)
+
+    def rank(self, cycle: cycles.Cycle, nodes: node_sets.Names) -> Mapping[model.NodeName, int]:
+        return {node: rank for node, rank in self.order.items() if node in nodes}
+
+
+@dataclass(frozen=True, slots=True)
+class Reserving(Idle):
+    name: str = "Reserving"
+    made: capabilities.Claim = field(default_factory=capabilities.Claim)
+
+    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Claim:
+        return self.made
+
+
+@dataclass(frozen=True, slots=True)
+class Preempting(Idle):
+    name: str = "Preempting"
+    reason: str | None = "no"
+
+    def veto(self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]) -> str | None:
+        return self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Transforming(Idle):
+    name: str = "Transforming"
+    dropped: node_sets.Names = node_sets.NONE
+
+    def transform(self, cycle: cycles.Cycle) -> cycles.Cycle:
+        return replace(cycle, candidates=cycle.candidates - self.dropped)
+
+
+@dataclass(frozen=True, slots=True)
+class Serving(Idle):
+    name: str = "Serving"
+
+    def endpoints(self) -> tuple[capabilities.Endpoint, ...]:
+        return (capabilities.Endpoint("things", "All things", lambda snapshot, _: snapshot.offset),)
+
+
+@dataclass(frozen=True, slots=True)
+class Controlling(Idle):
+    name: str = "Controlling"
+
+    def announce(
+        self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
+    ) -> capabilities.FreedCapacity | None:
+        return None

@@ -1,0 +1,1 @@
+"""Extenders at every depth: verbs, API, server process, and whole stages."""

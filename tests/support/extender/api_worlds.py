@@ -1,0 +1,189 @@
+"""A small cluster in a real store, the plugins of the seeds, and the API on top of it."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import flask
+from flask.testing import FlaskClient
+
+from app import plugins, settings
+from app.api import routes
+from app.api.introspection import services
+from app.domain import events, model, projecting
+from app.framework import registry
+from app.store import audit_reports, keys, schemas, stores
+from app.store.log import logs
+from app.store.server import connections, embedded
+from app.verbs import candidates, contexts, decision_reports, filtering, prioritizing
+from tests.support.decisions import no_cluster
+
+POLICY_LABEL = "workload-policy/kosmos.io"
+START = 1_782_900_000.0
+"""The wall clock of the process: 2026-07-01T10:00:00Z."""
+
+
+def node(name: str, **labels: str) -> events.NodeSeen:
+    """A ready node with 8 cpu, 32 GiB and room for 110 pods; label names with - for _."""
+    return events.NodeSeen(
+        node=model.Node(
+            name=name,
+            uid=f"uid-{name}",
+            labels={key.replace("_", "-"): value for key, value in labels.items()},
+            allocatable={"cpu": 8000, "memory": 32 << 30, "pods": 110},
+            ready=True,
+        )
+    )
+
+
+def pod(name: str, node: str = "", **labels: str) -> model.Pod:
+    """A pod of the policy shop/spread; label names with - for _."""
+    return model.Pod(
+        uid=f"uid-{name}",
+        namespace="shop",
+        name=name,
+        labels={"app": "web", POLICY_LABEL: "spread"}
+        | {key.replace("_", "-"): value for key, value in labels.items()},
+        requests={"cpu": 500, "memory": 1 << 30},
+        node=node,
+        created="2026-07-01T10:00:00Z",
+    )
+
+
+def pod_seen(name: str, node: str = "", **labels: str) -> events.PodSeen:
+    """The watch shows the pod."""
+    return events.PodSeen(pod=pod(name, node, **labels))
+
+
+def policy(host: int = 1, member: int = 1) -> events.PolicySeen:
+    """shop/spread: Required, Fill, over the node label ``role``."""
+    return events.PolicySeen(
+        policy=model.WorkloadPolicy(
+            uid="uid-spread",
+            namespace="shop",
+            name="spread",
+            topology_key="role",
+            selector=model.Selector(labels={"app": "web"}),
+            allocations=(model.Allocation("host", host), model.Allocation("member", member)),
+            type="Required",
+            method="Fill",
+        )
+    )
+
+
+def history() -> list[events.AnyEvent]:
+    """Two members, four hosts, two full domains, one pod in flight, one that waits."""
+    return [
+        *(node(f"member-{at}", role="member", priority_lixueduan_com="10") for at in (1, 2)),
+        *(node(f"host-{at}", role="host") for at in (1, 2, 3, 4)),
+        policy(),
+        events.PodSeen(pod=pod("web-1", "host-1")),
+        events.PodPlaced(pod=pod("web-2"), node="member-1", at="2026-07-01T10:00:01Z", by="topolog"),
+        events.PodSeen(pod=pod("web-3")),
+        events.PodSeen(pod=pod("job-1", "host-2", rl_job_group="job")),
+        *(events.Relisted(kind, since="", until="77", reason="start") for kind in sorted(model.KINDS)),
+    ]
+
+
+@dataclass
+class World:
+    """The store of one cluster, and one process's API on it."""
+
+    store: stores.Store
+    registry: registry.Registry
+    app: flask.Flask
+    now: list[float]
+    """The wall clock; change its one element to move it."""
+
+    @property
+    def client(self) -> FlaskClient:
+        """The identity of the caller."""
+        return self.app.test_client()
+
+    def append(self, *happened: events.AnyEvent) -> int:
+        """Write events and return the last offset."""
+        projection = projecting.Projection(self.store.follower.catch_up())
+        for event in happened:
+            projection.apply(event)
+        batch = logs.Batch(events=happened, increments=projection.increments)
+        return self.store.log.append(batch).last
+
+
+def plugins_of_the_seeds() -> registry.Registry:
+    """All plugins as they come, JobAffinity twice as heavy."""
+    return registry.Registry([plugin() for plugin in plugins.IN_TREE], weights={"JobAffinity": 2})
+
+
+def world(store: stores.Store) -> World:
+    """The API of one process on an opened store."""
+    chosen, now = plugins_of_the_seeds(), [START]
+    app = flask.Flask("topolog", static_folder=None)
+    given = services.Services(
+        follower=store.follower,
+        histories=store.histories,
+        decisions=store.decisions,
+        log=store.log,
+        reports=audit_reports.Reports(store.client, store.keys),
+        registry=chosen,
+        wall=lambda: now[0],
+        identity=lambda: "operator@example",
+        settings={"store.url": "(hidden)", "cluster": "test"},
+        version="0.1.0",
+    )
+    routes.register(app, given)
+    return World(store, chosen, app, now)
+
+
+Process = Callable[[], stores.Store]
+
+
+@contextlib.contextmanager
+def processes(server: embedded.Server, cluster: str) -> Iterator[Process]:
+    """Opens the cluster's store as often as there are processes; their threads run."""
+    client = connections.connect(server.url)
+    schemas.migrate(client, keys.Keys(cluster))
+    client.close()
+    with contextlib.ExitStack() as opened:
+
+        def start() -> stores.Store:
+            one = stores.open_store(
+                settings.Store(url=server.url),
+                cluster=cluster,
+                indexed=plugins_of_the_seeds().indexed(),
+            )
+            opened.callback(one.close)
+            one.start()
+            return one
+
+        yield start
+
+
+def filled(store: stores.Store) -> World:
+    """One process, and the small cluster of history."""
+    made = world(store)
+    made.append(*history())
+    return made
+
+
+def decide(world: World, *pods: model.Pod) -> list[str]:
+    """Filter and prioritize as kube-scheduler would; the ids of the records, oldest first."""
+    context = contexts.Context(
+        plugins=world.registry,
+        state=world.store.follower,
+        log=world.store.log,
+        decisions=world.store.decisions,
+        binder=no_cluster.NoCluster(),
+        now=lambda: "2026-07-01T10:00:02.000Z",
+        monotonic=lambda: 0.0,
+        digest=world.registry.digest,
+    )
+    for pod in pods:
+        offered = candidates.Candidates(sorted(world.store.follower.catch_up().nodes))
+        answer = filtering.run(context, pod, offered)
+        decision_reports.report(context, "filter", decision_reports.filtered(answer, offered), 0.0012)
+        if answer.trace.kept:
+            scored = prioritizing.run(context, pod, offered)
+            decision_reports.report(context, "prioritize", decision_reports.scored(scored, offered), 0.0004)
+    world.store.decisions.stop()
+    world.store.decisions.start()
+    return [decision.id for decision in world.store.decisions.latest(limit=1000)][::-1]

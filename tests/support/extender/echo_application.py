@@ -1,0 +1,192 @@
+"""The application that these tests serve: it answers with the caller and the size of the body.
+
+Run as a process: python -m tests.support.extender.echo_application SETTINGS, a JSON file of `Plan`.
+"""
+
+import dataclasses
+import json
+import logging
+import os
+import pathlib
+import signal
+import socket
+import sys
+import threading
+import time
+import wsgiref.types
+from collections.abc import Iterable
+from typing import Any
+
+import prometheus_client
+
+from app import telemetry
+from app.api import health
+from app.serving import (
+    authorization,
+    conn_metrics,
+    deadlines,
+    errors,
+    introspection,
+    keystores,
+    roles,
+    servers,
+    tls_rotation,
+)
+
+BODY_LIMIT = 4 * 1024 * 1024
+FATAL = b"fail"
+"""A body on which the application raises."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    certificate: str = ""
+    key: str | None = None
+    trust: str = ""
+    crl: str | None = None
+    password: str | None = None
+    trust_password: str | None = None
+    insecure: bool = False
+    threads: int = 8
+    workers: int = 1
+    reply: int = 0
+    stock: bool = False
+    handshake: float = 3.5
+    idle: int = 120
+    age: float = 3600.0
+    host: str = "127.0.0.1"
+    view: bool = False
+
+
+def main(path: str) -> None:
+    plan = Plan(**json.loads(pathlib.Path(path).read_text()))
+    telemetry.configure(level="info", form="json")
+    try:
+        serve(plan)
+    except errors.ServingError as error:
+        logging.getLogger("topolog").critical("%s", error)
+        sys.exit(1)
+
+
+def serve(plan: Plan) -> None:
+    rotating = None
+    if not plan.insecure:
+        source = keystores.Source(
+            certificate=pathlib.Path(plan.certificate),
+            trust=pathlib.Path(plan.trust),
+            key=pathlib.Path(plan.key) if plan.key else None,
+            crl=pathlib.Path(plan.crl) if plan.crl else None,
+            password=plan.password,
+            trust_password=plan.trust_password,
+        )
+        rotating = tls_rotation.RotatingContext(source)
+    meter = conn_metrics.ConnectionMetrics(rotating)
+    registry = prometheus_client.CollectorRegistry()
+    registry.register(meter)
+    started = threading.Event()
+    options = servers.Options(
+        host=plan.host,
+        port=0,
+        health_host="127.0.0.1",
+        health_port=0,
+        threads=plan.threads,
+        workers=plan.workers,
+        graceful_seconds=5,
+        insecure=plan.insecure,
+        limits=deadlines.Deadlines(
+            handshake=plan.handshake, head=plan.handshake, idle=plan.idle, age=plan.age
+        ),
+    )
+    roster = roles.RoleBindings(anonymous=roles.ROLES if plan.insecure else ())
+    port = introspection.Endpoint() if plan.view else None
+    parts = servers.Parts(
+        load=lambda: application(
+            roster, b"x" * plan.reply, introspection.ForwardingApplication(port.path) if port else None
+        ),
+        health=lambda: health.application(
+            lambda: {"worker": None if started.is_set() else "not started"},
+            registry,
+            alone=plan.workers == 1,
+        ),
+        started=started.set,
+        view=(lambda: seen_elsewhere) if plan.view else None,
+        port=port,
+        stopping=lambda: telemetry.log.info("stopping was called"),
+    )
+    servers.serve(options, parts, rotating=rotating, meter=meter)
+
+
+def application(
+    roster: roles.RoleBindings, reply: bytes, view: wsgiref.types.WSGIApplication | None = None
+) -> authorization.Middleware:
+    def answer(environ: wsgiref.types.WSGIEnvironment, start: wsgiref.types.StartResponse) -> Iterable[bytes]:
+        if view is not None and environ["PATH_INFO"] not in roles.VERB_PATHS:
+            return view(environ, start)
+        method, path, caller = (
+            environ["REQUEST_METHOD"],
+            environ["PATH_INFO"],
+            environ[authorization.IDENTITY],
+        )
+        body = reply
+        if method == "POST":
+            data = environ["wsgi.input"].read()
+            if data == FATAL:
+                raise RuntimeError("this application fails")
+            if path == "/apis/v1/simulate":
+                body = json.dumps({key: value for key, value in environ.items() if plain(value)}).encode()
+            elif not reply:
+                body = json.dumps({"length": len(data), "who": caller.name}).encode()
+        elif path == "/apis/v1/slow":
+            telemetry.log.info("a slow call began")
+            time.sleep(0.5)
+            body = b"done"
+        elif path != "/apis/v1/large":
+            body = json.dumps(seen(environ, caller)).encode()
+        start("200 -", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+        return [body]
+
+    return authorization.Middleware(answer, roster, lambda _: BODY_LIMIT)
+
+
+def seen_elsewhere(
+    environ: wsgiref.types.WSGIEnvironment, start: wsgiref.types.StartResponse
+) -> Iterable[bytes]:
+    """The application of the introspection process."""
+    path = environ["PATH_INFO"]
+    if path == "/apis/v1/slow":
+        telemetry.log.info("a slow call began")
+        time.sleep(0.5)
+    elif path == "/apis/v1/fatal":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif path == "/apis/v1/fails":
+        raise RuntimeError("this application fails")
+    answer = {
+        "who": environ[authorization.IDENTITY].name,
+        "query": environ["QUERY_STRING"],
+        "body": environ["wsgi.input"].read().decode(),
+        "pid": os.getpid(),
+        "nice": os.getpriority(os.PRIO_PROCESS, 0),
+    }
+    start("200 OK", [("Content-Type", "application/json"), ("X-Here", "yes")])
+    return [json.dumps(answer).encode()]
+
+
+def plain(value: object) -> bool:
+    return isinstance(value, str | bool | tuple)
+
+
+def seen(environ: wsgiref.types.WSGIEnvironment, caller: roles.Identity) -> dict[str, Any]:
+    connection = environ["gunicorn.socket"]
+    return {
+        "who": caller.name,
+        "roles": sorted(caller.roles),
+        "nodelay": bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)),
+        "scheme": environ["wsgi.url_scheme"],
+        "path": environ["PATH_INFO"],
+        "address": environ["REMOTE_ADDR"],
+        "threads": threading.active_count(),
+    }
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

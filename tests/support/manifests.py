@@ -1,0 +1,54 @@
+"""Finds objects in the manifests in deploy/."""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+Object = dict[str, Any]
+
+DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
+NO_OBJECTS = ("Kustomization", "KubeSchedulerConfiguration")  # not read by the API server
+
+
+def files() -> list[pathlib.Path]:
+    """All YAML files."""
+    return sorted(DEPLOY.rglob("*.yaml"))
+
+
+def documents(path: pathlib.Path) -> list[Object]:
+    """The documents of one file."""
+    return [each for each in yaml.safe_load_all(path.read_text()) if each is not None]
+
+
+def objects(kind: str, folder: str = "") -> list[Object]:
+    """The objects of one kind, in all folders or in one."""
+    return [
+        each
+        for path in files()
+        if path.is_relative_to(DEPLOY / folder)
+        for each in documents(path)
+        if each["kind"] == kind
+    ]
+
+
+def one(kind: str, name: str, folder: str = "base") -> Object:
+    """The only object of this kind and name."""
+    (found,) = [each for each in objects(kind, folder) if each["metadata"]["name"] == name]
+    return found
+
+
+def pods() -> Iterator[tuple[str, Object]]:
+    """The name and the pod spec of every Deployment and of every patch to one."""
+    for each in objects("Deployment"):
+        yield each["metadata"]["name"], each["spec"]["template"]["spec"]
+
+
+def containers() -> list[tuple[str, Object]]:
+    """Every container of every pod with its name, including init containers."""
+    return [
+        (f"{name}/{each['name']}", each)
+        for name, pod in pods()
+        for each in pod.get("initContainers", []) + pod["containers"]
+    ]

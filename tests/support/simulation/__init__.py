@@ -1,0 +1,1 @@
+"""One thread, one seed, one history: the simulation of everything between a cluster and its store."""

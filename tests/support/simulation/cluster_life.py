@@ -1,0 +1,191 @@
+"""The cluster's own life in a simulation: what people and kubelets do to it."""
+
+import random
+from collections.abc import Callable
+
+from tests.support.simulation import cluster_objects
+
+
+class Life:
+    """Changes one cluster, as one die falls."""
+
+    def __init__(
+        self,
+        cluster: cluster_objects.Cluster,
+        die: random.Random,
+        narrate: Callable[[str], None],
+        *,
+        steady: bool,
+        selected: bool = False,
+    ) -> None:
+        """``steady``: nothing but pods ever changes. ``selected``: some pods are counted by policies that
+        they do not name, there are two policies, and others bind pods too.
+        """
+        self._cluster = cluster
+        self._die = die
+        self._narrate = narrate
+        self._steady = steady
+        self._selected = selected
+
+    def begin(self) -> None:
+        """Nodes, a policy, some pods."""
+        cluster, die = self._cluster, self._die
+        for name, role in cluster_objects.NODES.items():
+            cluster.node(name, role=role)
+        cluster.policy({"host": die.randint(1, 2), "member": die.randint(1, 3)})
+        if self._selected:
+            cluster.policy(
+                {"host": die.randint(1, 3), "member": die.randint(1, 2)}, cluster_objects.OVERLAPPING
+            )
+        for name in cluster_objects.NAMES[: die.randint(2, 6)]:
+            cluster.pod(name, self._labels())
+        cluster.pod("plain", {"app": "plain"})
+
+    def people(self) -> None:
+        """A person, a kubelet or another scheduler acts once."""
+        acts: list[Callable[[], None]] = [
+            self._create,
+            self._create,
+            self._delete,
+            self._recreate,
+            self._echo,
+        ]
+        if self._selected:
+            acts.append(self._bind_elsewhere)
+        if not self._steady:
+            acts += [
+                self._relabel,
+                self._renew_node,
+                self._edit_policy,
+                self._renew_policy,
+                self._relabel_pod,
+            ]
+        self._die.choice(acts)()
+
+    def kubelets(self) -> None:
+        """Pods that are to end are gone; others run, or have run."""
+        for pod in self._cluster.all("pods"):
+            key = _key(pod)
+            if "deletionTimestamp" in pod["metadata"]:
+                self._cluster.objects.remove("pods", key)
+            elif pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running"):
+                self._phase(key, "Succeeded" if self._die.random() < 0.1 else "Running")
+
+    def refuse(self, meta: cluster_objects.Json, why: str) -> None:
+        """kube-scheduler writes into a pod's status why it was not bound: it has another version then."""
+        status = {"conditions": [{"type": "PodScheduled", "status": "False", "message": why}]}
+        for pod in self._cluster.all("pods"):
+            if pod["metadata"]["uid"] == meta["uid"] and not pod["spec"].get("nodeName"):
+                self._cluster.edit("pods", _key(pod), lambda made: made["status"].update(status))
+
+    def _phase(self, key: tuple[str, str], phase: str) -> None:
+        self._cluster.edit("pods", key, lambda made: made["status"].update(phase=phase))
+
+    def _one(self, resource: str) -> cluster_objects.Json | None:
+        found = self._cluster.all(resource)
+        return self._die.choice(found) if found else None
+
+    def _create(self) -> None:
+        names = {pod["metadata"]["name"] for pod in self._cluster.all("pods")}
+        free = [name for name in cluster_objects.NAMES if name not in names]
+        if free:
+            made = self._cluster.pod(self._die.choice(free), self._labels())
+            self._narrate(f"people create {made['metadata']['name']}")
+
+    def _labels(self) -> dict[str, str]:
+        if not self._selected:
+            return cluster_objects.WEB
+        overlapping = {**cluster_objects.WEB, "workload-policy/kosmos.io": cluster_objects.OVERLAPPING}
+        return self._die.choice((cluster_objects.WEB, cluster_objects.COUNTED, overlapping))
+
+    def _bind_elsewhere(self) -> None:
+        """A pod of a DaemonSet, which another scheduler binds."""
+        node = self._one("nodes")
+        if node is not None:
+            on = node["metadata"]["name"]
+            if not any(pod["metadata"]["name"] == f"daemon-{on}" for pod in self._cluster.all("pods")):
+                self._narrate(f"another scheduler binds daemon-{on}")
+                self._cluster.pod(f"daemon-{on}", cluster_objects.COUNTED, node=on)
+
+    def _delete(self) -> None:
+        pod = self._one("pods")
+        if pod is None:
+            return
+        self._narrate(f"people delete {pod['metadata']['name']}")
+        if pod["spec"].get("nodeName") and self._die.random() < 0.5:
+            self._cluster.edit("pods", _key(pod), _terminate)
+        else:
+            self._cluster.objects.remove("pods", _key(pod))
+
+    def _recreate(self) -> None:
+        pod = self._one("pods")
+        if pod is not None:
+            meta = pod["metadata"]
+            self._narrate(f"people recreate {meta['name']}")
+            self._cluster.objects.remove("pods", _key(pod))
+            self._cluster.pod(meta["name"], meta["labels"])
+
+    def _echo(self) -> None:
+        """A change that scheduling does not depend on, or a line that cannot be decoded."""
+        if self._die.random() < 0.3:
+            self._cluster.objects.send_raw("pods", b'{"type":"MODIFIED","object":{"metadata":{"name":5}}}')
+            return
+        pod = self._one("pods")
+        if pod is not None:
+            noise = str(self._die.random())
+            self._cluster.edit("pods", _key(pod), lambda made: made["status"].update(message=noise))
+
+    def _relabel(self) -> None:
+        node = self._one("nodes")
+        if node is not None:
+            role = self._die.choice(("host", "member", "spare"))
+            self._narrate(f"people make {node['metadata']['name']} a {role}")
+            key = ("", node["metadata"]["name"])
+            self._cluster.edit("nodes", key, lambda made: made["metadata"]["labels"].update(role=role))
+
+    def _relabel_pod(self) -> None:
+        pod = self._one("pods")
+        if pod is not None:
+            app = self._die.choice(("web", "other"))
+            self._narrate(f"people label {pod['metadata']['name']} app={app}")
+            self._cluster.edit("pods", _key(pod), lambda made: made["metadata"]["labels"].update(app=app))
+
+    def _renew_node(self) -> None:
+        node = self._one("nodes")
+        if node is not None:
+            name, labels = node["metadata"]["name"], node["metadata"]["labels"]
+            self._narrate(f"node {name} is recreated")
+            self._cluster.objects.remove("nodes", ("", name))
+            if self._die.random() < 0.7:
+                self._cluster.node(name, **{cluster_objects.KEY: labels.get(cluster_objects.KEY, "host")})
+        there = {made["metadata"]["name"] for made in self._cluster.all("nodes")}
+        missing = sorted(cluster_objects.NODES.keys() - there)
+        if missing and self._die.random() < 0.5:
+            self._cluster.node(missing[0], role=cluster_objects.NODES[missing[0]])
+
+    def _edit_policy(self) -> None:
+        policy = self._one("workloadpolicies")
+        if policy is not None:
+            quotas = {"host": self._die.randint(0, 3), "member": self._die.randint(0, 3)}
+            self._narrate("people edit the policy")
+            key = (cluster_objects.NAMESPACE, policy["metadata"]["name"])
+            spec = cluster_objects.Cluster.spec(quotas)
+            self._cluster.edit("workloadpolicies", key, lambda made: made.update(spec=spec))
+
+    def _renew_policy(self) -> None:
+        there = {policy["metadata"]["name"] for policy in self._cluster.all("workloadpolicies")}
+        if cluster_objects.POLICY in there:
+            self._narrate("people delete the policy")
+            self._cluster.objects.remove(
+                "workloadpolicies", (cluster_objects.NAMESPACE, cluster_objects.POLICY)
+            )
+        if self._die.random() < 0.7:
+            self._cluster.policy({"host": self._die.randint(1, 2), "member": self._die.randint(1, 3)})
+
+
+def _key(pod: cluster_objects.Json) -> tuple[str, str]:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+
+def _terminate(made: cluster_objects.Json) -> None:
+    made["metadata"]["deletionTimestamp"] = "2026-07-01T10:00:00Z"

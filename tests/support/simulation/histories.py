@@ -1,0 +1,521 @@
+"""One seed, one history: everything that can happen to Topolog between a cluster and its store.
+
+One thread, one die, one clock that only the simulation moves; the store's functions are the real ones
+in a real server. Recorders, which are elected, extenders, a controller and a compactor are the real
+code, stepped; while one of them waits for the store or the API server, others take steps. In the end
+all faults stop, and the log must match the cluster.
+
+    python -m tests.campaigns.seeds SEED [BUG]      # repeats a seed, and prints each step
+"""
+
+import contextlib
+import random
+from collections.abc import Callable, Iterator
+from unittest import mock
+
+from structlog import testing
+
+from app.kube.election import leases
+from app.store import errors, keys, stores
+from app.store.log import incarnations
+from app.store.server import connections
+from tests.support.simulation import (
+    cluster_life,
+    cluster_objects,
+    fault_schedule,
+    lagging_replica,
+    lossy_calls,
+    narration,
+    oracle,
+    processes,
+    rare_scenes,
+    server_runs,
+    virtual_time,
+)
+from workers.controller import orphaned_placements
+
+STEPS = 70
+COMPARED = 3
+"""Steps between two comparisons of everything."""
+DEPTH = 2
+"""So deep may steps be taken within steps."""
+HEALED = 90.0
+"""Seconds within which everything is as it should be again, once nothing goes wrong any more."""
+_CALM = 400
+_LEASE = ("topolog", "recorder")
+
+
+class Simulation:
+    """One history. The server is its own: it is emptied first."""
+
+    def __init__(self, seed: int, url: str, *, narrate: Callable[[str], None] = lambda _: None) -> None:
+        self.die = random.Random(seed)
+        self.clock = virtual_time.Clock()
+        self.cluster = cluster_objects.Cluster()
+        self.faults = cluster_objects.Faults(self.die, self.die.choice((0.0, 0.05, 0.12)))
+        self._seed = seed
+        self._narrate = narrate
+        self._url = url
+        self._name = "simulated"
+        self.steady = steady = self.die.random() < 0.5
+        """Nothing but pods ever changes."""
+        # Not drawn: the histories of the other seeds stay what they are.
+        self._selected = seed % 4 == 3
+        self.life = cluster_life.Life(
+            self.cluster, self.die, self.narrate, steady=steady, selected=self._selected
+        )
+        self._client = connections.connect(url)
+        """With this one's connections nothing ever goes wrong."""
+        self.replica = lagging_replica.Replica(self._client)
+        self._server = server_runs.Server(self._client)
+        self.fails_over = self.die.random() < 0.35
+        self.watchdog = oracle.Watchdog(
+            self._client,
+            keys.Keys(self._name),
+            self.cluster,
+            steady=steady,
+            selected=self._selected,
+            monotonic=self.clock.monotonic,
+        )
+        self._depth = 0
+        self.busy: set[processes.Recorder] = set()
+        """Recorders at work: each is one thread, and takes no other step meanwhile."""
+        self._calm = True
+        self._store = fault_schedule.FaultSchedule(self.clock, self.faults, self._client)
+        self._store.between, self._store.narrate = self.between, self.narrate
+        self._store.trimming, self._store.trimmed = self.watchdog.read, self.watchdog.trimmed
+        self._store.gone, self._store.appended = self.watchdog.gone, self.watchdog.read
+        self._settling: list[orphaned_placements.OrphanedPlacements] = []
+        """Controllers in the middle of a turn."""
+        self._rare = rare_scenes.Coincidences(self)
+        self._store.appending = self._rare.appending
+        self._stores: list[stores.Store] = []
+        self.extenders: list[processes.Extender | None] = [None, None]
+        self.recorders: list[processes.Recorder] = []
+        self._started = 0
+        self._lately: list[cluster_objects.Json] = []
+        """The pods that waited when a bind was last asked for."""
+
+    # -- a whole history ---------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Raises Broken if a guarantee does not hold."""
+        with self._installed():
+            try:
+                self._begin()
+                for number in range(STEPS):
+                    self._step()
+                    if number % COMPARED == 0:
+                        self.watchdog.compare()
+                self._end()
+            finally:
+                for store in self._stores:
+                    store.close()
+                self._client.close()
+
+    @contextlib.contextmanager
+    def _installed(self) -> Iterator[None]:
+        small = self.die.random() < 0.5
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(testing.capture_logs())
+            stack.enter_context(virtual_time.installed(self.clock, self._seed))
+            stack.enter_context(self._server.played())
+            stack.enter_context(lossy_calls.shared(self._client))
+            stack.enter_context(lossy_calls.watched(self._store.watch, self._store.plain))
+            stack.enter_context(mock.patch("workers.recorder.recorders.LINGER", 0.0))
+            stack.enter_context(mock.patch("workers.recorder.recorders.PACE", 0.0))
+            # What a process reads at its start it keeps: here thousands of them start and end in one.
+            stack.enter_context(mock.patch("gc.freeze"))
+            # Knobs that large clusters reach by themselves.
+            stack.enter_context(
+                mock.patch("workers.recorder.batch_builder.OPTIMISTIC_MIN", 3 if small else 64)
+            )
+            stack.enter_context(mock.patch("workers.recorder.batch_builder.MAX_FACTS", 4 if small else 254))
+            yield
+
+    def _begin(self) -> None:
+        lagging_replica.emptied(self._client, keys.Keys(self._name))
+        self.life.begin()
+        for which in range(len(self.extenders)):
+            self._start_extender(which)
+        compacting = self._opened()
+        assert compacting is not None
+        self._compactor = processes.compactor(compacting, self.clock, patient=self.die.random() < 0.5)
+        self.start_recorder()
+        self.clock.waiting = lambda: self.between("waiting")
+        self._calm = False
+
+    def _end(self) -> None:
+        """Faults stop; everything that is under way arrives, everything that is waiting is done."""
+        self.narrate("calm")
+        self._calm = True
+        self._store.outage = 0.0
+        self.faults.quiet()
+        calm = self.clock.now
+        self._drain()
+        for recorder in self.recorders:
+            if not recorder.leads:
+                # It follows the log, and may know of a loss that the leader has not seen.
+                recorder.begin()
+        self._drain()
+        oracle.demand(self.clock.now <= calm + HEALED, "P8", f"healed after {self.clock.now - calm:.0f} s")
+        for which in range(len(self.extenders)):
+            self._start_extender(which)
+        extender = self.extenders[0]
+        assert extender is not None
+        settler = processes.settler(extender, self.clock)
+        settler.run_once()
+        self.clock.advance(orphaned_placements.OLD)
+        settler.run_once()
+        # Every Binding that was under way arrives, and changes nothing of what was released.
+        self.clock.advance(cluster_objects.LATE)
+        self._drain()
+        self._healed(self._compactor.run_once)
+        # Those of processes that are no more are readers like others.
+        readers = [store.follower for store in self._stores[-3:]]
+        for reader in readers:
+            self._healed(reader.catch_up)
+        self.watchdog.converged([reader.catch_up() for reader in readers])
+        alive = [recorder.store for recorder in self.recorders]
+        alive += [extender.store for extender in self.extenders if extender is not None]
+        self.watchdog.losses_are_known(store.log.seen for store in alive)
+
+    def _healed(self, act: Callable[[], object]) -> None:
+        """Done, also after recovery from a loss that this one alone knew of and reported."""
+        try:
+            act()
+        except errors.Rewound:
+            self._drain()
+            act()
+
+    def _drain(self) -> None:
+        """Until a recorder has observed every change."""
+        end = self.clock.now + HEALED
+        for _ in range(_CALM):
+            if self.clock.now > end:
+                break
+            recorder = next((one for one in self.recorders if one.leads), None)
+            if recorder is not None and self.on_event(recorder):
+                return
+            if recorder is None and not any([one.begin() for one in self.recorders]):
+                self.clock.advance(processes.TERMS.retry)
+            if not self.recorders:
+                self.start_recorder()
+        raise oracle.Broken("P8: the recorder never reaches the end of its changes")
+
+    def on_event(self, recorder: processes.Recorder) -> bool:
+        """Whether no change is left; the recorder may have lost its leadership meanwhile."""
+        quiet = True
+        for kind in cluster_objects.RESOURCES:
+            for _ in range(_CALM):
+                change = recorder.observe(kind)
+                version = getattr(change, "version", "")
+                if type(change).__name__ == "Bookmark" and int(version) >= self.cluster.objects.version:
+                    break
+                quiet = quiet and type(change).__name__ == "Bookmark"
+            recorder.run_once()
+            if not recorder.leads:
+                return False
+        recorder.run_once()
+        return quiet and recorder.leads
+
+    # -- steps -------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        with self.meanwhile():
+            steps = self._steps()
+            (step,) = self.die.choices([step for step, _ in steps], [share for _, share in steps])
+            step()
+
+    def _steps(self) -> list[tuple[Callable[[], None], float]]:
+        return [
+            (self._record, 9.0),
+            (self.bind, 6.0),
+            (self.life.people, 3.0),
+            (self.life.kubelets, 2.0),
+            (self._settle, 0.7),
+            (self._time, 1.5),
+            (self._freeze, 0.3 if self._depth <= DEPTH else 0.0),
+            (self._restart_recorder, 0.5),
+            (self._restart_extender, 0.3),
+            (self._compact, 0.5),
+            (self._outage, 0.3),
+            (self.fail_over, 0.4 if self.fails_over else 0.0),
+            (self._rare.lose_a_term, 0.1 if self.fails_over and self._depth == 1 else 0.0),
+            (self._rare.lose_a_tail, 0.2 if self.fails_over and self._depth == 1 else 0.0),
+            (self._orphan, 0.4 if self.faults.share else 0.0),
+        ]
+
+    deep = DEPTH + 1
+    """Levels of nested steps at which no other process acts."""
+
+    @property
+    def alone(self) -> bool:
+        """No other process takes steps now."""
+        return self._calm or self._depth > DEPTH
+
+    @contextlib.contextmanager
+    def meanwhile(self, levels: int = 1) -> Iterator[None]:
+        """Steps within a step: the more levels, the less happens beside these."""
+        self._depth += levels
+        try:
+            yield
+        finally:
+            self._depth -= levels
+
+    def between(self, what: str) -> None:
+        """Others take their steps while one process waits."""
+        if self.alone:
+            return
+        if what == "before a Binding" and self.fails_over and self.die.random() < 0.4:
+            self._rare.lose_a_placement()
+        if what == "before a patch" and self.die.random() < 0.5:
+            # The controller was stopped after it had read the pod; Bindings that were under way arrive.
+            self.clock.advance(self.die.uniform(0.0, cluster_objects.LATE))
+        if self.die.random() > 0.25:
+            return
+        self.narrate(f"meanwhile ({what}):")
+        if self.fails_over and self.die.random() < 0.1:
+            # What a process has just read or written is lost before it continues from it.
+            self.fail_over()
+        for _ in range(self.die.randint(1, 3)):
+            self._step()
+
+    def narrate(self, text: str) -> None:
+        self._narrate(f"{self.clock.now:9.3f} {'  ' * self._depth}{text}")
+
+    def idle(self) -> list[processes.Recorder]:
+        """The recorders that can take a step."""
+        return [one for one in self.recorders if one not in self.busy and not one.frozen]
+
+    def _record(self) -> None:
+        idle = self.idle()
+        if not idle:
+            return
+        leading = [recorder for recorder in idle if recorder.leads]
+        self._recorded(self.die.choice(leading if leading and self.die.random() < 0.8 else idle))
+
+    def _recorded(self, recorder: processes.Recorder) -> None:
+        with self.at_work(recorder):
+            if not recorder.leads:
+                self.narrate(f"{recorder.name} {'leads' if recorder.begin() else 'is on standby'}")
+                return
+            for _ in range(self.die.randint(1, 5)):
+                change = recorder.observe(self.die.choice(cluster_objects.RESOURCES))
+                self.narrate(f"{recorder.name} observes {narration.change(change)}")
+            if self.die.random() < 0.8:
+                refused = recorder.run_once()
+                if refused is not None:
+                    self.narrate(f"{recorder.name} is refused: {refused!r}")
+
+    @contextlib.contextmanager
+    def at_work(self, recorder: processes.Recorder) -> Iterator[None]:
+        """It takes no other step meanwhile, and may end."""
+        self.busy.add(recorder)
+        try:
+            yield
+        except (lossy_calls.Crashed, errors.SchemaMismatch) as end:
+            self.narrate(f"{recorder.name} ends: {end!r}")
+            self.recorders.remove(recorder)
+            recorder.close()
+        finally:
+            self.busy.discard(recorder)
+        if not self.recorders:
+            self.start_recorder()
+
+    def start_recorder(self) -> None:
+        """Start another one, if the store lets it."""
+        store = self._opened(emptied=True)
+        if store is None:
+            return
+        self._started += 1
+        name = f"recorder-{self._started}"
+        recorder = processes.Recorder(store, self._way(), self.clock, self.die, name)
+        self.recorders.append(recorder)
+        self.narrate(f"{name} starts")
+
+    def _restart_recorder(self) -> None:
+        idle = self.idle()
+        if idle and self.die.random() < 0.6:
+            recorder = self.die.choice(idle)
+            self.recorders.remove(recorder)
+            ordered = self.die.random() < 0.5
+            self.narrate(f"{recorder.name} is {'stopped' if ordered else 'killed'}")
+            if ordered:
+                recorder.resign()
+            recorder.close()
+        if len(self.recorders) < 3:
+            self.start_recorder()
+
+    def _start_extender(self, which: int) -> None:
+        store = self._opened()
+        self.extenders[which] = None
+        if store is not None:
+            self.extenders[which] = processes.extender(
+                store,
+                self._way(),
+                self.clock,
+                f"extender-{which}",
+                configured=processes.SELECTED if self._selected else processes.PLUGINS,
+            )
+        if which == 0 and self.extenders[0] is not None:
+            self._settler = processes.settler(self.extenders[0], self.clock)
+
+    def _restart_extender(self) -> None:
+        which = self.die.randrange(len(self.extenders))
+        self.narrate(f"extender {which} is killed")
+        self._start_extender(which)
+
+    def _outage(self) -> None:
+        if self.faults.share:
+            self._store.outage = self.clock.now + self.die.uniform(0.1, 6.0)
+            self.narrate(f"the store is away until {self._store.outage:.3f}")
+
+    def _time(self) -> None:
+        self.clock.advance(self.die.choice((0.01, 0.5, 2.0, 5.0, 17.0)))
+
+    def _freeze(self) -> None:
+        """A recorder is stopped, and goes on where it was after its Lease has run out, without knowing it."""
+        if not self.recorders:
+            return
+        frozen = self.die.choice(sorted(self.busy, key=lambda one: one.name) or self.recorders)
+        self.narrate(f"{frozen.name} is frozen")
+        frozen.freeze(True)
+        self.clock.advance(self.die.choice((5.0, 18.0, 40.0)))
+        for _ in range(self.die.randint(0, 5)):
+            others = [recorder for recorder in self.idle() if recorder is not frozen]
+            if others and self.die.random() < 0.7:
+                self._recorded(self.die.choice(others))
+            else:
+                self._step()
+        frozen.freeze(False)
+        self.narrate(f"{frozen.name} goes on")
+
+    def _settle(self) -> None:
+        settler = self._settler
+        if settler in self._settling:
+            return  # It has one thread, which waits.
+        self._settling.append(settler)
+        try:
+            with contextlib.suppress(errors.StoreError, lossy_calls.Crashed):
+                if self.die.random() < 0.5:
+                    # Its rounds are short: what is there now is known by then.
+                    settler.run_once()
+                    self.clock.advance(orphaned_placements.OLD)
+                self.narrate(f"settled {settler.run_once()}")
+        finally:
+            self._settling.remove(settler)
+
+    def _compact(self) -> None:
+        if self.die.random() < 0.3:
+            self.clock.advance(20.0)
+        with contextlib.suppress(errors.StoreAway, errors.Rewound, lossy_calls.Crashed):
+            self._compactor.run_once()
+            self.narrate(f"compacted: {self._compactor._store.log.oldest()}..")
+
+    def bind(self) -> None:
+        """kube-scheduler wants a pod on a node."""
+        pods = [pod for pod in self.cluster.all("pods") if "deletionTimestamp" not in pod["metadata"]]
+        waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
+        if self._lately and self.die.random() < 0.15:
+            # kube-scheduler may not have observed yet that it was deleted.
+            pods = self._lately
+        elif self.die.random() < 0.85:
+            pods = waiting
+        self._lately = waiting
+        if not pods:
+            return
+        if self.fails_over and self.die.random() < 0.3:
+            self.replica.follow()
+        pod, node = self.die.choice(pods), self.die.choice(sorted(cluster_objects.NODES))
+        which = self.die.randrange(len(self.extenders))
+        self.bound(which, pod, node)
+
+    def bound(self, which: int, pod: cluster_objects.Json, node: str) -> None:
+        """One of the extenders, if it is there, is asked to bind the pod; it is started if it is not."""
+        extender = self.extenders[which]
+        if extender is None:
+            self._start_extender(which)
+            return
+        meta = pod["metadata"]
+        if self.die.random() < 0.75:
+            extender.offer(pod)  # else another replica was asked for filter
+        self.narrate(f"extender {which}: bind {meta['name']} ({meta['uid'][-4:]}) to {node}")
+        try:
+            error = extender.bind(meta["namespace"], meta["name"], meta["uid"], node)
+        except lossy_calls.Crashed:
+            self._start_extender(which)
+            error = "crashed"
+        self.narrate(f"extender {which}: {meta['name']} -> {node}: {error or 'bound'}")
+        if error and self.die.random() < 0.4:
+            self.life.refuse(meta, error)
+        if not error:
+            was = self.cluster.bound.get(meta["uid"], set())
+            oracle.demand(was == {node}, "P7", f"{meta['name']} was reported on {node}, is on {was}")
+
+    def _orphan(self) -> None:
+        """A Binding is under way for long and its extender is killed: the controller has to fence it."""
+        which = self.die.randrange(len(self.extenders))
+        extender = self.extenders[which]
+        waiting = [pod for pod in self.cluster.all("pods") if not pod["spec"].get("nodeName")]
+        if extender is None or not waiting:
+            return
+        extender.client.delayed = True
+        self.bound(which, self.die.choice(waiting), self.die.choice(sorted(cluster_objects.NODES)))
+        self._start_extender(which)
+        for _ in range(2):
+            self._settle()
+
+    # -- the store ---------------------------------------------------------------------------
+
+    def fail_over(self, *, now: bool = False, restarted: bool | None = None) -> None:
+        """The master is gone, and a replica that lagged behind takes over; or it starts without its files.
+
+        Unless it has to be ``now`` the replica may only be brought up to date. ``restarted``: whether it is
+        seen to be another server, which then has its files; drawn if it is None.
+        """
+        if not self.replica.begun or (not now and self.die.random() < 0.5):
+            self.replica.follow()
+            return
+        if restarted is None and self.die.random() < 0.15 and self._noted():
+            self.replica.empty()
+        self.watchdog.compare()
+        self.replica.promote()
+        # It may be the former master again, which has been a replica meanwhile.
+        self._server.go_on(restarted=self.die.random() < 0.7 if restarted is None else restarted)
+        self._store.forget()
+        doubted = self._server.doubted(keys.Keys(self._name))
+        lost = self.watchdog.failed_over(self._note(), doubted=doubted)
+        self.narrate(f"the store fails over{'' if doubted else ' unseen'}: {lost or 'nothing'} is lost")
+
+    def _noted(self) -> bool:
+        """The recorder's note names an entry of the present log."""
+        known = self._note()
+        return known is not None and known.incarnation == self.watchdog.incarnation
+
+    def _note(self) -> incarnations.Watermark | None:
+        """What the Lease names as in the log."""
+        with contextlib.suppress(Exception):
+            note = leases.note(self.cluster.objects.get("leases", _LEASE), "topolog.io/known")
+            return incarnations.parse_watermark(note)
+        return None
+
+    def _opened(self, *, emptied: bool = False) -> stores.Store | None:
+        """The store as a process opens it that starts now; None if it cannot start."""
+        try:
+            with self._store.sheltered():
+                store = processes.opened(self._url, self._name, emptied=emptied)
+        except errors.StoreError as problem:
+            self.narrate(f"a process cannot start: {problem}")
+            return None
+        # A call of this process may come while another one of it waits: threads would wait for each other.
+        vars(store.follower._head)["_lock"] = virtual_time.Lock(self.clock)
+        self._stores.append(store)
+        return store
+
+    def _way(self) -> cluster_objects.Client:
+        # Lost events name versions that are unknown now: their Bindings are waited for.
+        late = cluster_objects.UNDER_WAY if self.fails_over else cluster_objects.LATE
+        return cluster_objects.Client(
+            self.cluster, self.clock, self.faults, self.between, under_way=late, rival=self._rare.rival
+        )

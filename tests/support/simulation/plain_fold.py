@@ -1,0 +1,119 @@
+"""A second fold of the log, slow and plain: dicts, and every count computed from scratch.
+
+It shares no code with app.domain.projecting and app.domain.counters, so that a mistake there shows.
+"""
+
+from app.domain import events, model
+
+KINDS = ("nodes", "pods", "workloadpolicies")
+
+
+class Fold:
+    """The state of a log, entry by entry."""
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self.nodes: dict[str, model.Node] = {}
+        self.pods: dict[str, model.Pod] = {}
+        self.policies: dict[str, model.WorkloadPolicy] = {}
+        self.placements: dict[str, tuple[model.Pod, str]] = {}
+        self.versions: dict[str, int] = {}
+        self.gone: set[str] = set()
+        """uids of pods that are no more."""
+        self.unlisted = set(KINDS)
+        """Kinds to be listed, for the first time or since the store may have lost events."""
+
+    def apply(self, event: events.AnyEvent) -> None:
+        self.offset += 1
+        match event:
+            case events.PodSeen(pod=pod):
+                self.pods[pod.uid] = pod
+                if pod.node or pod.phase in ("Succeeded", "Failed"):
+                    self.placements.pop(pod.uid, None)
+                self.versions[f"pod:{pod.uid}"] = self.offset
+            case events.PodGone(uid=uid):
+                self.pods.pop(uid, None)
+                self.placements.pop(uid, None)
+                self.gone.add(uid)
+                self.versions.pop(f"pod:{uid}", None)
+            case events.PodPlaced(pod=pod, node=node):
+                self.placements[pod.uid] = pod, node
+                self.versions[f"pod:{pod.uid}"] = self.offset
+            case events.PlacementReleased(uid=uid):
+                self.placements.pop(uid, None)
+                self.versions[f"pod:{uid}"] = self.offset
+            case events.NodeSeen(node=found):
+                self.nodes[found.name] = found
+                self.versions[f"node:{found.name}"] = self.offset
+            case events.NodeGone(name=name):
+                self.nodes.pop(name, None)
+                self.versions.pop(f"node:{name}", None)
+            case events.PolicySeen(policy=policy):
+                self.policies[policy.key] = policy
+                self.versions[f"policy:{policy.key}"] = self.offset
+                self.versions[f"policies:{policy.namespace}"] = self.offset
+            case events.PolicyGone(namespace=namespace, name=name):
+                self.policies.pop(f"{namespace}/{name}", None)
+                self.versions.pop(f"policy:{namespace}/{name}", None)
+                self.versions[f"policies:{namespace}"] = self.offset
+            case events.ViewsRepaired(moved=moved, ended=ended):
+                self.versions |= dict.fromkeys(("store:views", *moved), self.offset)
+                for subject in ended:
+                    self.versions.pop(subject, None)
+            case events.StoreRewound() | events.StoreRestarted():
+                self.unlisted = set(KINDS)
+                self.versions[event.subject] = self.offset
+            case events.Relisted(kind=kind):
+                self.unlisted.discard(kind)
+                self.versions[event.subject] = self.offset
+            case _:
+                self.versions[event.subject] = self.offset
+
+    def standings(self) -> dict[str, tuple[model.Pod, str]]:
+        """uid -> the pod as last seen, and where it is or is placed."""
+        found = dict(self.placements)
+        for uid, pod in self.pods.items():
+            found[uid] = pod, pod.node or (found[uid][1] if uid in found else "")
+        return found
+
+    def counts(self) -> dict[str, int]:
+        """``NAMESPACE/POLICY|DOMAIN`` -> pods."""
+        found: dict[str, int] = {}
+        for pod, name in self.standings().values():
+            for key in self.keys(pod, name):
+                found[key] = found.get(key, 0) + 1
+        return found
+
+    def keys(self, pod: model.Pod, name: str) -> list[str]:
+        """The counts that the pod belongs to on that node."""
+        node = self.nodes.get(name)
+        if node is None or pod.terminating or pod.phase in ("Succeeded", "Failed"):
+            return []
+        return [
+            f"{policy.key}|{policy.topology_key}={node.labels[policy.topology_key]}"
+            for policy in self.policies.values()
+            if policy.namespace == pod.namespace
+            and not policy.errors
+            and policy.topology_key in node.labels
+            and _selected(policy.selector, pod)
+        ]
+
+
+def limits(policy: model.WorkloadPolicy, pod: model.Pod) -> bool:
+    """Whether the policy is hard and counts the pod, wherever that is."""
+    valid = policy.type == "Required" and not policy.errors
+    return valid and policy.namespace == pod.namespace and _selected(policy.selector, pod)
+
+
+def _selected(selector: model.Selector, pod: model.Pod) -> bool:
+    for one in selector.expressions:
+        there, value = one.key in pod.labels, pod.labels.get(one.key)
+        holds = {
+            "In": there and value in one.values,
+            "NotIn": value not in one.values,
+            "Exists": there,
+            "DoesNotExist": not there,
+        }
+        if not holds.get(one.operator, False):
+            return False
+    return all(pod.labels.get(key) == value for key, value in selector.labels.items())

@@ -1,0 +1,399 @@
+"""Bugs of our own making, to see whether the simulation would find real ones.
+
+Each replaces one piece of text, in the Redis function or in the source of one Python function, for as
+long as a context lasts. If the text is not there any more, planting fails: adapt the bug to the code.
+"""
+
+import contextlib
+import importlib
+import inspect
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from unittest import mock
+
+from app.store import schemas
+
+LUA = "lua"
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One plausible mistake."""
+
+    name: str
+    where: str
+    """``lua``, or ``module:function``."""
+    old: str
+    new: str
+
+
+BUGS = (
+    # The function.
+    Bug("a retried append is carried out again", LUA, "if done == sequence then", "if false then"),
+    Bug("a lower epoch may write", LUA, "(lower(epoch, stored) or", "(false or"),
+    Bug("expected versions are not compared", LUA, "if (version or '0') ~= argv[place + 1]", "if false"),
+    Bug("the expected head is not compared", LUA, "conflicts[2] = 'head'", "conflicts[1] = 'CONFLICT'"),
+    Bug(
+        "one more than the ceiling is let in", LUA, "> tonumber(ceiling) then", "> tonumber(ceiling) + 1 then"
+    ),
+    Bug(
+        "the ceiling is compared before the increment",
+        LUA,
+        "(by[key] or tonumber(count or '0'))",
+        "tonumber(count or '0')",
+    ),
+    Bug("a count of zero stays", LUA, "if total == 0 then", "if total == -1 then"),
+    Bug("versions of what is gone stay", LUA, "write('HDEL', versions, gone)", ""),
+    Bug(
+        "no writer notices a lost tail",
+        LUA,
+        "if state[6] or not whole then",
+        "if state[6] then",
+    ),
+    Bug(
+        "a tail that has grown again is taken for the old one",
+        LUA,
+        "if known ~= '' and known ~= state[3] then",
+        "if false then",
+    ),
+    Bug(
+        "a writer takes a tail that has grown again for the old one",
+        LUA,
+        "return head_ms == ms",
+        "return true",
+    ),
+    Bug(
+        "a loss is not noted for others",
+        LUA,
+        "redis.call('HSET', meta, 'lost', table.concat({ incarnation, text(offset), text(kept) }, ' '))",
+        "",
+    ),
+    Bug(
+        "a watch goes on after a restart as if nothing were missing",
+        "workers.recorder.leadership:RecorderLeadership._enter",
+        'if name.removeprefix("rv:") not in snapshot.unlisted',
+        "if True",
+    ),
+    Bug(
+        "trimming takes the entry at the checkpoint along",
+        LUA,
+        "text(keep) .. '-0')",
+        "text(keep + 1) .. '-0')",
+    ),
+    # Writing to the log.
+    Bug(
+        "every call of a session has the same number",
+        "app.store.log.appenders:Appender.append",
+        "session.sequence += 1",
+        "session.sequence = 1",
+    ),
+    Bug(
+        "a gone subject keeps a version",
+        "app.store.log.batches:arguments",
+        "touched[subject] = 0 if event_subjects.ends(event, subject) else place",
+        "touched[subject] = place",
+    ),
+    # Reading it.
+    Bug(
+        "a follower takes its snapshot along to another incarnation",
+        "app.store.state.log_cursors:LogCursor.switch_incarnation",
+        "snapshots.empty(indexed=self.snapshot.indexed, incarnation=found)",
+        "__import__('dataclasses').replace(self.snapshot, position=model.Position(found, 0))",
+    ),
+    Bug(
+        "a reader asks for the incarnation before",
+        "app.store.state.log_cursors:LogCursor.switch_incarnation",
+        "self._reader.incarnation = found",
+        "pass",
+    ),
+    # The fold.
+    Bug(
+        "any observation of a pod ends its placement",
+        "app.domain.projecting:Projection._pod_seen",
+        "if settles(pod):",
+        "if True:",
+    ),
+    Bug(
+        "a pod that is gone stays placed",
+        "app.domain.projecting:Projection._pod_gone",
+        "self._placements.pop(uid, None)",
+        "pass",
+    ),
+    Bug(
+        "a new node label does not move its pods' counts",
+        "app.domain.projecting:Projection._node_changed",
+        "if moved else ()",
+        "if False else ()",
+    ),
+    Bug(
+        "a terminating pod goes on counting",
+        "app.domain.projecting:_counts_alike",
+        "and before.terminating == after.terminating",
+        "",
+    ),
+    Bug("finished pods count", "app.domain.counters:contributions", "or not pod.counted", ""),
+    # From the watch to the log.
+    Bug(
+        "what a new list lacks is not missed",
+        "workers.recorder.batch_builder:steps",
+        "if identity not in change.identities",
+        "if False",
+    ),
+    Bug(
+        "only the last page of a list is remembered",
+        "app.kube.watch.reflectors:Reflector._list",
+        "identities.update(self.kind",
+        "identities = set(self.kind",
+    ),
+    Bug(
+        "a 410 is answered by the same watch again",
+        "app.kube.watch.reflectors:Reflector._judge",
+        "http.HTTPStatus.GONE, ",
+        "",
+    ),
+    Bug(
+        "labels of nodes change while others write",
+        "workers.recorder.batch_builder:BatchBuilder._observe",
+        "self._shared |= kind.shared(before, seen)",
+        "self._shared |= kind is not kinds.NODES and kind.shared(before, seen)",
+    ),
+    Bug(
+        "policies change while others write",
+        "workers.recorder.batch_builder:BatchBuilder._observe",
+        "self._shared |= kind.shared(before, seen)",
+        "self._shared |= kind is not kinds.POLICIES and kind.shared(before, seen)",
+    ),
+    Bug(
+        "a node goes while others write",
+        "workers.recorder.batch_builder:BatchBuilder._end",
+        "self._shared |= kind.shared(known, None)",
+        "pass",
+    ),
+    Bug(
+        "facts expect no versions",
+        "workers.recorder.batch_builder:BatchBuilder.guard",
+        "versions = {subject: version(subject) for subject in subjects}",
+        "versions = {}",
+    ),
+    Bug(
+        "a lost race loses the facts",
+        "workers.recorder.log_writer:LogWriter.append",
+        "unanswered = built = self._build(waiting, at, optimistic=optimistic)",
+        "unanswered = built = self._build(waiting, at, optimistic=optimistic); at = built.end",
+    ),
+    Bug(
+        "the recorder overlooks what others wrote",
+        "workers.recorder.log_writer:LogWriter._send",
+        "if builder.facts and appended.first == builder.snapshot.offset + 1:",
+        "if builder.facts:",
+    ),
+    # Who records.
+    Bug(
+        "a recorder does not ask what its predecessor knew",
+        "workers.recorder.loss_recovery:LossRecovery._missed",
+        "or not self._log.report_loss(one)",
+        "or False",
+    ),
+    Bug(
+        "Bindings of the lost part are not waited for",
+        "workers.recorder.leadership:RecorderLeadership._settled",
+        "self._stopped.wait(rest)",
+        "pass",
+    ),
+    Bug(
+        "only who recorded a loss waits for its Bindings",
+        "workers.recorder.leadership:RecorderLeadership._settled",
+        "settle_time.remaining(self._log, snapshot, self._settle)",
+        "(self._settle if self._recovery.relist_reason != loss_recovery.FIRST_LIST else 0.0)",
+    ),
+    Bug(
+        "what others knew of an incarnation of one's own is not read",
+        "workers.recorder.loss_recovery:LossRecovery.begin_incarnation",
+        'self.relist_reason = "the store lost events"',
+        'self.relist_reason = "the store lost events"; missed = self._missed; self._missed = lambda known,'
+        " state: None if state.incarnation == begun else missed(known, state)",
+    ),
+    Bug(
+        "a recorder vouches for any server",
+        "workers.recorder.settle_time:restarted",
+        "if not state.restarted:",
+        "if True:",
+    ),
+    Bug(
+        "appends continue in a server run that no leader recorded",
+        LUA,
+        "(needed and needed ~= server_run())",
+        "(false)",
+    ),
+    Bug(
+        "what was decided before a restart is appended after it",
+        "app.framework.pipeline:claim",
+        "{*counters.footprint(cycle.pod, node), events.RUN}",
+        "{*counters.footprint(cycle.pod, node)}",
+    ),
+    Bug(
+        "verbs do not wait for the first lists",
+        "app.verbs.contexts:Context.present",
+        "if snapshot.unlisted:",
+        "if False:",
+    ),
+    Bug(
+        "what was listed before a loss counts as listed",
+        "app.domain.projecting:Projection.apply",
+        "self._unlisted = model.KINDS",
+        "pass",
+    ),
+    # Binding.
+    Bug(
+        "a second placement is appended beside the first",
+        "app.verbs.placing:Placing._find_or_place",
+        "if existing is None:",
+        "if True:",
+    ),
+    Bug(
+        "a placement expects no versions",
+        "app.verbs.placing:_guard",
+        "versions={subject: snapshot.version(subject) for subject in claim.subjects}",
+        "versions={}",
+    ),
+    Bug(
+        "a placement has no ceiling",
+        "app.verbs.placing:_guard",
+        "if projection.increments.get(key, 0) > 0",
+        "if False",
+    ),
+    Bug(
+        "with selected only the policy that a pod names limits it",
+        "app.plugins.workload_policy.limits:required",
+        'if rules.enforce == "named":',
+        "if True:",
+    ),
+    Bug(
+        "only the policy that a pod names sets a ceiling",
+        "app.plugins.workload_policy.limits:claim",
+        "if policy.required]",
+        "if policy.required and policy.name == logic.named(cycle.pod)]",
+    ),
+    Bug(
+        "a placement is released while its Binding is under way",
+        "app.verbs.placing:Placing._resolve_stale",
+        "if not void:",
+        "if False:",
+    ),
+    Bug(
+        "two calls send a Binding for one placement",
+        "app.verbs.placing:Placing._find_or_place",
+        "elif existing.position == self._void:",
+        "elif True:",
+    ),
+    Bug(
+        "a repeated Binding has more time than is left",
+        "app.kube.writes.binding:ApiBinder.bind",
+        "min(timeout * share, left)",
+        "timeout * share",
+    ),
+    Bug(
+        "an answer that is lost counts as a refusal",
+        "app.kube.writes.binding:ApiBinder._read_outcome",
+        'return Unknown(f"{pod}',
+        'return NotBound(f"{pod}',
+    ),
+    Bug(
+        "a repetition of a Binding is not marked",
+        "app.kube.client.fast_client:FastClient.exchange",
+        "repeated=repeated)",
+        "repeated=False)",
+    ),
+    Bug(
+        "any answer below 400 is success",
+        "app.kube.writes.binding:ApiBinder._outcome",
+        "if reply.status in _SUCCESS and clients.success(reply.body):",
+        "if reply.status < 400:",
+    ),
+    Bug(
+        "a proxy's refusal counts as the API server's",
+        "app.kube.writes.binding:ApiBinder._outcome",
+        "refused.original and",
+        "True and",
+    ),
+    Bug(
+        "a Binding names neither uid nor version",
+        "app.kube.writes.binding:_Wanted.body",
+        "_string(self.uid), fence,",
+        "b'\"\"', b'',",
+    ),
+    Bug(
+        "a Binding does not carry the pod's version",
+        "app.kube.writes.binding:_Wanted.body",
+        "if self.version else",
+        "if False else",
+    ),
+    Bug(
+        "a Binding carries a later version than the log names",
+        "app.verbs.placing:Placing._find_or_place",
+        "return self._append_placement(snapshot, pod)",
+        "return Placed(snapshot, existing.position, self._version)",
+    ),
+    Bug(
+        "an old placement is released although the pod runs",
+        "workers.controller.orphaned_placements:_void",
+        "if found.pod.node:",
+        "if False:",
+    ),
+    Bug(
+        "an old placement is released without a fence",
+        "workers.controller.orphaned_placements:OrphanedPlacements._evidence",
+        "self._fence(placement)",
+        "return 'unbound', 'it is old'",
+    ),
+    Bug(
+        "a fence counts as evidence whatever it was answered",
+        "workers.controller.orphaned_placements:OrphanedPlacements._evidence",
+        "self._fence(placement)",
+        "self._fence(placement); return 'unbound', 'it is fenced'",
+    ),
+    Bug(
+        "a release expects no versions",
+        "app.verbs.releasing:release",
+        "versions={subject: snapshot.version(subject) for subject in subjects}",
+        "versions={}",
+    ),
+)
+"""Most break one line that a comment or a test of the module speaks of."""
+
+
+class Stale(LookupError):
+    """The code is not what the bug was made for."""
+
+
+@contextlib.contextmanager
+def planted(bug: Bug) -> Iterator[None]:
+    """The bug is there while the context lasts."""
+    if bug.where == LUA:
+        text = _changed(bug, schemas.library())
+        with mock.patch.object(schemas, "library", return_value=text):
+            yield
+        return
+    name, _, path = bug.where.partition(":")
+    module = importlib.import_module(name)
+    *outer, last = path.split(".")
+    owner: object = module
+    for part in outer:
+        owner = getattr(owner, part)
+    source = _changed(bug, textwrap.dedent(inspect.getsource(getattr(owner, last))))
+    made: dict[str, object] = {}
+    exec(compile(source, f"<{bug.name}>", "exec"), vars(module), made)
+    with mock.patch.object(owner, last, made[last]):
+        yield
+
+
+def named(name: str) -> Bug:
+    """The bug of that name, or whose name begins so."""
+    return next(bug for bug in BUGS if bug.name.startswith(name))
+
+
+def _changed(bug: Bug, text: str) -> str:
+    if text.count(bug.old) != 1:
+        raise Stale(f"bug {bug.name!r}: {bug.old!r} is {text.count(bug.old)} times in {bug.where}")
+    return text.replace(bug.old, bug.new)

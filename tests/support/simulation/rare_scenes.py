@@ -1,0 +1,244 @@
+"""What seldom comes about by itself in a simulation: several things in the one order that is dangerous."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from app.domain import events
+from tests.support.simulation import cluster_objects, processes, sent_bindings
+
+if TYPE_CHECKING:
+    from tests.support.simulation import histories
+
+BESIDE = 0.5
+"""How often a pod is bound while a change that affects the counts of many pods is appended."""
+RESTARTED = 0.06
+"""How often the store is restarted, and a recorder begins to see to it, before a decision is appended."""
+OVERTAKEN = 0.015
+"""How often a recorder is stopped before it appends facts, until another one has taken over."""
+OUTRUN, RIVALLED = 0.06, 0.06
+"""How often a pod is written to while its Binding is under way, or is wanted on another node."""
+_BESIDE = "beside"
+_PLAIN = ("late-1", "late-2", "late-3", "late-4")
+"""Pods that no policy counts, for which there is always room."""
+
+
+class Coincidences:
+    """Acts in one simulation, as its die falls."""
+
+    def __init__(self, simulation: "histories.Simulation") -> None:
+        self._of = simulation
+        self._ambush: Callable[[], None] | None = None
+        """What happens before the next placement is appended."""
+
+    # -- before an append, and while a Binding is under way ------------------------------------
+
+    def appending(self, batch: Sequence[events.AnyEvent]) -> None:
+        """A process has decided or observed something, and is about to append it."""
+        of = self._of
+        placed = any(isinstance(event, events.PodPlaced) for event in batch)
+        if placed and self._ambush is not None:
+            ambush, self._ambush = self._ambush, None
+            ambush()
+        if of.alone:
+            return
+        # Where nothing but pods changes no count is ever over its quota, and this pod heeds none.
+        nodes = () if of.steady else self._moved(batch)
+        if nodes and of.die.random() < BESIDE:
+            with of.meanwhile():
+                self._bind_beside(nodes)
+        for pod in self._relabelled(batch):
+            if of.die.random() < BESIDE:
+                with of.meanwhile():
+                    of.bound(of.die.randrange(len(of.extenders)), pod, self._node())
+        if placed and of.fails_over and of.die.random() < RESTARTED:
+            with of.meanwhile():
+                of.replica.follow()
+                of.fail_over(now=True, restarted=True)
+                self._hand_over()
+        decided = any(isinstance(event, events.PodPlaced | events.PlacementReleased) for event in batch)
+        if not decided and len(of.busy) == 1 and of.die.random() < OVERTAKEN:
+            self._overtake(*of.busy)
+
+    def _overtake(self, frozen: processes.Recorder) -> None:
+        """Another recorder leads before the first one goes on, and has recorded none of its facts."""
+        of = self._of
+        with of.meanwhile(of.deep):
+            of.narrate(f"{frozen.name} is frozen before it appends")
+            frozen.freeze(True)
+            if not of.idle():
+                of.start_recorder()
+            of.clock.advance(processes.TERMS.lease + 2 * processes.TERMS.retry)
+            for other in of.idle():
+                with of.at_work(other):
+                    of.narrate(f"{other.name} {'leads' if other.begin() else 'is on standby'}")
+            frozen.freeze(False)
+
+    def rival(self, sent: sent_bindings.Sent) -> None:
+        """A Binding is under way: its pod changes, or is wanted on another node."""
+        of = self._of
+        if of.alone:
+            return
+        fate = of.die.random()
+        if fate < OUTRUN:
+            of.narrate("the pod is written to before its Binding arrives")
+            of.life.refuse({"uid": sent.uid}, str(fate))
+        elif fate < OUTRUN + RIVALLED:
+            pods = [pod for pod in of.cluster.all("pods") if pod["metadata"]["uid"] == sent.uid]
+            others = sorted(cluster_objects.NODES.keys() - {sent.node})
+            with of.meanwhile():
+                for pod in pods:
+                    of.bound(of.die.randrange(len(of.extenders)), pod, of.die.choice(others))
+
+    def _bind_beside(self, nodes: Sequence[str]) -> None:
+        """A pod that policies count, and that none refuses, is wanted on one of the nodes."""
+        of = self._of
+        taken = [pod for pod in of.cluster.all("pods") if pod["metadata"]["name"] == _BESIDE]
+        pod = taken[0] if taken else of.cluster.pod(_BESIDE, cluster_objects.COUNTED)
+        if not pod["spec"].get("nodeName"):
+            of.bound(of.die.randrange(len(of.extenders)), pod, of.die.choice(nodes))
+
+    def _relabelled(self, batch: Sequence[events.AnyEvent]) -> list[cluster_objects.Json]:
+        """The pods that wait and are to be counted otherwise after this."""
+        known = self._of.watchdog.fold.pods
+        uids = {
+            event.pod.uid
+            for event in batch
+            if isinstance(event, events.PodSeen)
+            and event.pod.uid in known
+            and known[event.pod.uid].labels != event.pod.labels
+        }
+        pods = self._of.cluster.all("pods")
+        return [pod for pod in pods if pod["metadata"]["uid"] in uids and not pod["spec"].get("nodeName")]
+
+    def _moved(self, batch: Sequence[events.AnyEvent]) -> tuple[str, ...]:
+        """The nodes whose pods are to count elsewhere after this."""
+        nodes = self._of.watchdog.fold.nodes
+        for event in batch:
+            match event:
+                case events.NodeSeen(node=node):
+                    if node.name in nodes and nodes[node.name].labels != node.labels:
+                        return (node.name,)
+                case events.NodeGone(name=name):
+                    return (name,)
+                case events.PolicySeen() | events.PolicyGone():
+                    return tuple(sorted(nodes))
+                case _:
+                    pass
+        return ()
+
+    # -- losses --------------------------------------------------------------------------------
+
+    def lose_a_tail(self) -> None:
+        """The store loses what one extender alone has read, and another one makes the log as long again.
+
+        The first one goes on from what it has read: it reads on, or appends what it has just decided.
+        """
+        of = self._of
+        self._recorded_through()
+        if of.watchdog.fold.unlisted:
+            return
+        reader = of.die.randrange(len(of.extenders))
+        other = (reader + 1) % len(of.extenders)
+        taken = {pod["metadata"]["name"] for pod in of.cluster.all("pods")}
+        names = [name for name in _PLAIN if name not in taken]
+        if len(names) < len(_PLAIN) - 1:
+            return
+        first, second, *more = [of.cluster.pod(name, {"app": "plain"}) for name in names]
+        with of.meanwhile(of.deep):
+            of.replica.follow()
+            kept = of.watchdog.fold.offset
+            of.bound(reader, first, self._node())
+            if of.watchdog.fold.offset == kept:
+                return
+            if of.die.random() < 0.5:
+                self._ambush = lambda: self._grow_again(other, more)
+            else:
+                self._grow_again(other, more)
+            of.bound(reader, second, self._node())
+            self._ambush = None
+
+    def _grow_again(self, which: int, pods: Sequence[cluster_objects.Json]) -> None:
+        """The change of the store is invisible; an extender appends as much as was lost."""
+        of = self._of
+        end = of.watchdog.fold.offset
+        of.fail_over(now=True, restarted=False)
+        for pod in pods:
+            if of.watchdog.fold.offset < end:
+                of.bound(which, pod, self._node())
+
+    def _node(self) -> str:
+        return self._of.die.choice(sorted(cluster_objects.NODES))
+
+    def lose_a_placement(self) -> None:
+        """The store fails over between a placement and its Binding, and people want more pods at once."""
+        of = self._of
+        with of.meanwhile():
+            of.fail_over(now=True)
+            if of.die.random() < 0.5:
+                self._hand_over()
+            for _ in range(3):
+                self._recorded_through()
+            for _ in range(3):
+                of.bind()
+
+    def _hand_over(self) -> None:
+        """A recorder that has recorded a loss is stopped before it has settled, and another one leads."""
+        of = self._of
+        recorder = next((one for one in of.idle() if one.leads), None)
+        if recorder is None:
+            return
+        with of.at_work(recorder):
+            recorder.run_once()
+            if recorder.leads or not recorder.handed_over():
+                return
+            of.narrate(f"{recorder.name} is stopped in the middle")
+            of.recorders.remove(recorder)
+            recorder.resign()
+            recorder.close()
+        of.start_recorder()
+        of.clock.advance(0.1)
+
+    def _recorded_through(self) -> None:
+        """A recorder observes every change."""
+        of = self._of
+        for recorder in sorted(of.idle(), key=lambda one: not one.leads):
+            with of.at_work(recorder):
+                if recorder.leads or recorder.begin():
+                    of.on_event(recorder)
+                    return
+
+    def lose_a_term(self) -> None:
+        """A recorder is frozen, another one records and dies, the store loses that; the first one goes on."""
+        of = self._of
+        leading = [one for one in of.idle() if one.leads]
+        if not leading:
+            return
+        frozen = leading[0]
+        if of.die.random() < 0.5:
+            of.fail_over(now=True)
+            self._recorded_through()
+        for other in [one for one in of.idle() if one is not frozen]:
+            of.recorders.remove(other)
+            other.close()
+        frozen.freeze(True)
+        of.narrate(f"{frozen.name} is frozen for a term")
+        of.start_recorder()
+        of.clock.advance(processes.TERMS.lease + 2 * processes.TERMS.retry)
+        self._recorded_through()
+        of.replica.follow()
+        of.life.people()
+        self._recorded_through()
+        of.clock.advance(processes.TERMS.retry + 1.0)  # leaves its note
+        for other in [one for one in of.idle() if one is not frozen]:
+            of.recorders.remove(other)
+            other.close()
+        for which in range(len(of.extenders)):
+            of.extenders[which] = None
+        of.fail_over(now=True)
+        frozen.freeze(False)
+        of.clock.advance(processes.TERMS.lease + 2 * processes.TERMS.retry)
+        if frozen not in of.recorders:
+            return
+        with of.at_work(frozen):
+            frozen.run_once()
+            frozen.begin()

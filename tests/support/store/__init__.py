@@ -1,0 +1,1 @@
+"""Real servers in every arrangement, stores of earlier versions, and writers."""

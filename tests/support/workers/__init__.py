@@ -1,0 +1,1 @@
+"""Harnesses for the background processes: a simulated cluster, a recorder in a thread, an audited store."""

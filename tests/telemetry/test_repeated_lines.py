@@ -1,0 +1,77 @@
+"""Repeated lines are suppressed and counted."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import structlog
+
+from app.telemetry import repeated_lines
+from tests.support.workers import recordings
+
+
+class Written:
+    """A filter that records the lines with counts."""
+
+    def __init__(self, *, window: float = 60.0, max_distinct: int = repeated_lines.MAX_DISTINCT) -> None:
+        self.lines: list[tuple[str, str, int]] = []
+        self.processor = repeated_lines.RepeatFilter(
+            lambda level, event, count: self.lines.append((level, event, count)),
+            window=window,
+            max_distinct=max_distinct,
+        )
+
+    def line(self, event: str, level: str = "error", **fields: object) -> bool:
+        """Whether the line is written."""
+        try:
+            return bool(self.processor(None, level, {"event": event, **fields}))
+        except structlog.DropEvent:
+            return False
+
+
+def test_an_equal_line_is_written_once_and_counted() -> None:
+    written = Written()
+    assert [written.line("away", error="x") for _ in range(5)] == [True, False, False, False, False]
+    assert written.line("away", error="y")
+    assert written.line("away", error="x", level="warning")
+    assert written.lines == []
+    written.processor.flush()
+    assert written.lines == [("error", "away", 4)]
+    written.processor.flush()
+    assert written.lines == [("error", "away", 4)]
+    assert written.line("away", error="x")
+
+
+def test_only_the_first_different_lines_of_an_event_are_written() -> None:
+    written = Written(max_distinct=3)
+    assert sum(written.line("drift detected", key=f"pod:{number}") for number in range(26_541)) == 3
+    written.processor.flush()
+    assert written.lines == [("error", "drift detected", 26_538)]
+
+
+def test_lines_below_warning_are_always_written() -> None:
+    written = Written()
+    assert all(written.line("leads", level="info") for _ in range(5))
+
+
+def test_the_count_is_written_when_the_window_ends() -> None:
+    written = Written(window=0.05)
+    for _ in range(3):
+        written.line("away")
+    recordings.eventually(lambda: written.lines == [("error", "away", 2)], "the count is written")
+    assert written.line("away")
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_a_process_writes_the_count_before_it_ends(count: int) -> None:
+    code = f"""
+from app import telemetry
+telemetry.configure(form="json", process="auditor")
+for _ in range({count}):
+    telemetry.log.error("drift detected", kind="version")
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    lines = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert [(line["event"], line["level"]) for line in lines] == [("drift detected", "error")] * min(count, 2)
+    assert [line.get("repeated") for line in lines] == [None, count - 1][: len(lines)]

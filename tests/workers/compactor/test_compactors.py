@@ -1,0 +1,230 @@
+"""The compactor on a real store: checkpoint, archive, trim, in this order or not at all."""
+
+import contextlib
+import pathlib
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from app import settings
+from app.domain import events, model, projecting, snapshots
+from app.store import errors, keys, schemas, snapshot_format, stores
+from app.store.server import connections, embedded
+from tests.support.store import writers
+from workers.compactor import compactors
+
+
+class Clock:
+    """A clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@contextlib.contextmanager
+def reopened(
+    store: stores.Store, server: embedded.Server, archive: pathlib.Path | None = None
+) -> Iterator[stores.Store]:
+    """The same store as another process sees it, perhaps with an archive."""
+    opened = stores.open_store(
+        settings.Store(url=server.url),
+        cluster=store.keys.cluster,
+        indexed=("app", "rl-job-group"),
+        archive=str(archive or ""),
+    )
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+class History:
+    """A cluster that changes, and its state at every offset."""
+
+    def __init__(self, store: stores.Store) -> None:
+        self._store = store
+        self.states: list[snapshots.Snapshot] = [store.follower.catch_up()]
+
+    def go_on(self, count: int) -> None:
+        for _ in range(count):
+            number = len(self.states)
+            event: events.AnyEvent = writers.seen(f"u{number % 17}", f"n{number % 3}" if number % 2 else "")
+            if number % 5 == 0:
+                event = events.NodeSeen(node=model.Node(name=f"n{number % 3}", uid="n", labels={"zone": "a"}))
+            if number % 11 == 0:
+                event = events.PodGone(f"u{number % 17}", "blue", f"pod-u{number % 17}")
+            writers.facts(self._store.log, self.states[-1], [event])
+            self.states.append(projecting.project(self.states[-1], event))
+        self._store.client.delete(self._store.keys.readers)
+
+    def digests(self, *offsets: int) -> list[str]:
+        return [snapshot_format.digest(self.states[offset]) for offset in offsets]
+
+
+def test_checkpoints_are_taken_and_the_entries_that_they_cover_trimmed(
+    store: stores.Store, store_server: embedded.Server
+) -> None:
+    past = History(store)
+    with reopened(store, store_server) as other:
+        compactor = compactors.Compactor(other, settings.Compaction(events=20, keep=30, checkpoints=12))
+        for _ in range(8):
+            past.go_on(20)
+            compactor.run_once()
+        offsets = [header.offset for header in other.checkpoints.headers()]
+        assert offsets == [160, 140, 120]
+        assert store.log.oldest() == 120
+        assert compactor.checks() == {"store": None, "state": None, "archive": None, "memory": None}
+    with reopened(store, store_server) as later:
+        assert snapshot_format.digest(later.follower.catch_up()) == snapshot_format.digest(past.states[160])
+        found = [snapshot_format.digest(later.histories.at(at)) for at in (120, 121, 139, 140, 155, 160)]
+        assert found == past.digests(120, 121, 139, 140, 155, 160)
+        with pytest.raises(errors.Trimmed) as trimmed:
+            later.histories.at(119)
+        assert trimmed.value.oldest == 120
+
+
+def test_with_an_archive_every_offset_stays_readable(
+    store: stores.Store, store_server: embedded.Server, tmp_path: pathlib.Path
+) -> None:
+    past = History(store)
+    with reopened(store, store_server, tmp_path) as other:
+        compactor = compactors.Compactor(other, settings.Compaction(events=30, keep=0, checkpoints=3))
+        for _ in range(6):
+            past.go_on(30)
+            compactor.run_once()
+        assert store.log.oldest() == 180
+        assert other.archive is not None
+        assert (other.archive.oldest(), other.archive.newest()) == (1, 180)
+    with reopened(store, store_server, tmp_path) as later:
+        everywhere = list(range(len(past.states)))
+        assert [snapshot_format.digest(later.histories.at(at)) for at in everywhere] == past.digests(
+            *everywhere
+        )
+        read = later.histories.entries(1, 180, limit=1000)
+        assert [entry.offset for entry in read] == list(range(1, 181))
+        # A time is found in the log and in the archive alike.
+        for offset in (1, 50, 180):
+            at_ms = later.histories.appended_ms(offset)
+            assert at_ms is not None
+            assert later.histories.at(time_ms=at_ms).offset >= offset
+            assert later.histories.appended_ms(later.histories.offset_at(at_ms)) == at_ms
+        assert later.histories.offset_at(1) == 0
+
+
+def test_nothing_is_trimmed_that_is_not_in_the_archive(
+    store: stores.Store, store_server: embedded.Server, tmp_path: pathlib.Path
+) -> None:
+    past = History(store)
+    folder = tmp_path / "archive"
+    folder.mkdir()
+    (folder / store.keys.cluster).write_text("a file where a folder should be")
+    with reopened(store, store_server, folder) as other:
+        compactor = compactors.Compactor(other, settings.Compaction(events=20, keep=0, checkpoints=3))
+        past.go_on(25)
+        with pytest.raises(OSError, match=r"exists|directory"):
+            compactor.run_once()
+        assert store.log.oldest() == 1
+        (folder / store.keys.cluster).unlink()
+        past.go_on(1)
+        compactor.run_once()
+        assert store.log.oldest() == 25, "what could not be archived is due again, the next checkpoint is not"
+
+
+def test_it_waits_for_a_reader_that_is_alive(store: stores.Store, store_server: embedded.Server) -> None:
+    past = History(store)
+    with reopened(store, store_server) as other:
+        compactor = compactors.Compactor(other, settings.Compaction(events=20, keep=0, checkpoints=5))
+        past.go_on(40)
+        store.client.hset(store.keys.readers, "slow", f"15 {10**15}")
+        compactor.run_once()
+        assert store.log.oldest() == 1
+        store.client.hset(store.keys.readers, "slow", "15 1")
+        compactor.run_once()
+        assert store.log.oldest() == 40
+
+
+def test_a_checkpoint_is_due_after_a_time_if_events_were_appended(
+    store: stores.Store, store_server: embedded.Server
+) -> None:
+    past, clock = History(store), Clock()
+    with reopened(store, store_server) as other:
+        compactor = compactors.Compactor(other, settings.Compaction(seconds=60), monotonic=clock)
+        past.go_on(5)
+        compactor.run_once()
+        assert other.checkpoints.headers() == []
+        clock.now += 61
+        compactor.run_once()
+        assert [header.offset for header in other.checkpoints.headers()] == [5]
+        clock.now += 61
+        compactor.run_once()
+        assert [header.offset for header in other.checkpoints.headers()] == [5]
+
+
+def test_a_damaged_checkpoint_trims_nothing(store: stores.Store, store_server: embedded.Server) -> None:
+    past = History(store)
+    with reopened(store, store_server) as other:
+        compactor = compactors.Compactor(other, settings.Compaction(events=20, keep=10, checkpoints=5))
+        past.go_on(20)
+        compactor.run_once()
+        (header,) = other.checkpoints.headers()
+        store.client.delete(store.keys.checkpoint(20, header.parts, 0))
+        past.go_on(20)
+        compactor.run_once()
+        assert store.log.oldest() == 1
+        assert [header.offset for header in other.checkpoints.headers()] == [40]
+        past.go_on(20)
+        compactor.run_once()
+        assert store.log.oldest() == 40
+
+
+def test_two_compactors_do_no_harm(
+    store: stores.Store, store_server: embedded.Server, tmp_path: pathlib.Path
+) -> None:
+    past = History(store)
+    with (
+        reopened(store, store_server, tmp_path) as one,
+        reopened(store, store_server, tmp_path) as two,
+        contextlib.ExitStack() as running,
+    ):
+        for opened in (one, two):
+            compactor = compactors.Compactor(opened, settings.Compaction(events=20, keep=0, checkpoints=3))
+            thread = threading.Thread(target=compactor.run)
+            thread.start()
+            running.callback(thread.join)
+            running.callback(compactor.stop)
+        while store.log.oldest() < 40:
+            past.go_on(10)
+    with reopened(store, store_server, tmp_path) as later:
+        everywhere = list(range(0, len(past.states), 3))
+        assert [snapshot_format.digest(later.histories.at(at)) for at in everywhere] == past.digests(
+            *everywhere
+        )
+
+
+def test_it_waits_while_the_store_is_away(tmp_path: pathlib.Path) -> None:
+    server = embedded.Server(tmp_path / "s", append_only=True)
+    try:
+        client = connections.connect(server.url)
+        schemas.migrate(client, keys.Keys("c"))
+        store = stores.open_store(settings.Store(url=server.url, socket_timeout=0.2), cluster="c")
+        compactor = compactors.Compactor(store, settings.Compaction(events=20, keep=0, checkpoints=3))
+        past = History(store)
+        past.go_on(30)
+        server.kill()
+        thread = threading.Thread(target=compactor.run)
+        thread.start()
+        while compactor.checks()["store"] is None:
+            thread.join(0.01)
+        server.restart()
+        while store.log.oldest() != 30:
+            thread.join(0.05)
+        compactor.stop()
+        thread.join()
+        store.close()
+        client.close()
+    finally:
+        server.stop()

@@ -1,0 +1,268 @@
+"""Orphaned placements: when a Binding is fenced and a placement released. Only the pod is evidence."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.domain import events, model, projecting, snapshots
+from app.kube import errors
+from app.kube.client import clients
+from app.kube.writes import binding, fencing, pod_conditions
+from app.simulation.apiserver import faults
+from tests.support.kube import fake_clock
+from tests.support.workers import clusters
+from workers.controller import orphaned_placements
+
+OLD = orphaned_placements.OLD
+FENCE = faults.calls("PATCH", "/status")
+READ = faults.calls("GET", "/pods/p0")
+
+
+class Settling:
+    """One placement that is settled, on a virtual clock."""
+
+    def __init__(self, cluster: clusters.Cluster, pod: model.Pod, version: str = "") -> None:
+        self.clock = fake_clock.VirtualClock()
+        placed = events.PodPlaced(pod=pod, node="n", resource_version=version)
+        self.snapshot = projecting.project(snapshots.empty(), placed)
+        self.released: list[tuple[str, str]] = []
+        self.settler = orphaned_placements.OrphanedPlacements(
+            binding.ApiBinder(cluster.client),
+            Fencer(cluster.client, self),
+            lambda: self.snapshot,
+            self._release,
+            self.clock,
+        )
+        self.before: Callable[[], object] = lambda: None
+        """Done just before a fence is written."""
+
+    def _release(self, uid: str, position: model.Position, cause: events.Cause, reason: str) -> bool:
+        assert position == self.snapshot.placement_position(uid)
+        self.released.append((uid, cause))
+        return True
+
+    def after(self, *seconds: float) -> list[tuple[str, str]]:
+        self.settler.run_once()
+        for one in seconds:
+            self.clock.now += one
+            self.settler.run_once()
+        return self.released
+
+
+class Fencer(fencing.ApiFencer):
+    """A fencer before whose write another actor may act."""
+
+    def __init__(self, client: clients.Client, of: Settling) -> None:
+        super().__init__(client, now=lambda: "2026-07-01T10:00:00Z")
+        self._of = of
+
+    def fence(self, pod: model.Pod, node: str, version: str, *, timeout: float = 2.0) -> bool:
+        self._of.before()
+        return super().fence(pod, node, version, timeout=timeout)
+
+
+def version(cluster: clusters.Cluster, pod: model.Pod) -> str:
+    """The pod's resourceVersion now."""
+    found: str = cluster.server.objects.get("pods", (pod.namespace, pod.name))["metadata"]["resourceVersion"]
+    return found
+
+
+def write(cluster: clusters.Cluster, pod: model.Pod) -> None:
+    """Another writer changes the pod."""
+
+    def noted(found: dict[str, Any]) -> dict[str, Any]:
+        found["status"]["message"] = "written by a test"
+        return found
+
+    cluster.server.objects.change("pods", (pod.namespace, pod.name), noted)
+
+
+def bind_late(cluster: clusters.Cluster, pod: model.Pod, before: str) -> bool:
+    """The Binding that was under way arrives; whether it is carried out."""
+    with contextlib.suppress(errors.ApiError):
+        body = b'{"metadata":{"name":"p0","uid":"%s","resourceVersion":"%s"},"target":{"name":"n"}}'
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding"
+        cluster.client.post(path, body % (pod.uid.encode(), before.encode()))
+        return True
+    return False
+
+
+def asked(cluster: clusters.Cluster, method: str) -> int:
+    return sum(request.method == method for request in cluster.server.seen)
+
+
+@pytest.fixture
+def pod(cluster_side: clusters.Cluster) -> model.Pod:
+    return cluster_side.pod("p0")
+
+
+def test_a_binding_without_an_outcome_is_fenced_and_its_placement_released(
+    cluster_side: clusters.Cluster, pod: model.Pod
+) -> None:
+    """In one round; whenever the Binding arrives, it is refused."""
+    before = version(cluster_side, pod)
+    settler = Settling(cluster_side, pod, before)
+    assert settler.after(OLD - 1.0) == []
+    assert version(cluster_side, pod) == before, "an honest bind is not disturbed"
+    assert settler.after(1.0) == [(pod.uid, "unbound")]
+    assert version(cluster_side, pod) != before
+    assert not bind_late(cluster_side, pod, before)
+    found = cluster_side.server.objects.get("pods", (pod.namespace, pod.name))
+    condition = {one["type"]: one for one in found["status"]["conditions"]}[pod_conditions.FENCED]
+    assert (condition["status"], condition["reason"]) == ("True", "OutcomeUnknown")
+    assert f"node n for version {before} " in condition["message"]
+
+
+def test_a_binding_that_is_fenced_already_costs_no_write(
+    cluster_side: clusters.Cluster, pod: model.Pod
+) -> None:
+    """The pod was changed: it no longer has the version that the Binding carries."""
+    before = version(cluster_side, pod)
+    write(cluster_side, pod)
+    settler = Settling(cluster_side, pod, before)
+    assert settler.after(OLD - 1.0) == []
+    assert settler.after(1.0) == [(pod.uid, "unbound")]
+    assert asked(cluster_side, "PATCH") == 0
+
+
+def test_a_binding_that_nothing_fences_is_waited_for(cluster_side: clusters.Cluster, pod: model.Pod) -> None:
+    """A placement that names no version: the API server may be working on its Binding for a minute."""
+    settler = Settling(cluster_side, pod)
+    assert settler.after(OLD, OLD, binding.UNFENCED - 2 * OLD - 1.0) == []
+    assert asked(cluster_side, "PATCH") == 0
+    assert settler.after(OLD) == [(pod.uid, "unbound")]
+
+
+def test_a_pod_that_is_bound_before_the_fence_keeps_its_placement(
+    cluster_side: clusters.Cluster, pod: model.Pod
+) -> None:
+    before = version(cluster_side, pod)
+    settler = Settling(cluster_side, pod, before)
+    carried_out: list[bool] = []
+    settler.before = lambda: carried_out.append(bind_late(cluster_side, pod, before))
+    assert settler.after(OLD, OLD, binding.UNFENCED) == []
+    assert carried_out == [True]
+    found = cluster_side.server.objects.get("pods", (pod.namespace, pod.name))
+    assert pod_conditions.FENCED not in {one["type"] for one in found["status"]["conditions"]}
+
+
+def test_a_write_that_comes_before_the_fence_is_the_fence(
+    cluster_side: clusters.Cluster, pod: model.Pod
+) -> None:
+    before = version(cluster_side, pod)
+    settler = Settling(cluster_side, pod, before)
+    settler.before = lambda: write(cluster_side, pod)
+    assert settler.after(OLD) == [(pod.uid, "unbound")]
+    assert not bind_late(cluster_side, pod, before)
+
+
+@pytest.mark.parametrize("status", [403, 500, 503])
+def test_a_fence_that_is_refused_releases_nothing_before_its_time(
+    cluster_side: clusters.Cluster, pod: model.Pod, status: int
+) -> None:
+    """As without the right to patch pods/status: then the placement waits as long as without a version."""
+    before = version(cluster_side, pod)
+    cluster_side.server.faults.add(faults.FaultKind.FAIL, FENCE, times=100, status=status)
+    settler = Settling(cluster_side, pod, before)
+    assert settler.after(OLD, OLD, OLD) == []
+    assert asked(cluster_side, "PATCH") == 3
+    assert version(cluster_side, pod) == before
+    assert settler.after(binding.UNFENCED) == [(pod.uid, "unbound")]
+
+
+def test_a_fence_that_never_arrives_releases_nothing(cluster_side: clusters.Cluster, pod: model.Pod) -> None:
+    before = version(cluster_side, pod)
+    cluster_side.server.faults.add(faults.FaultKind.DROP, FENCE)
+    settler = Settling(cluster_side, pod, before)
+    assert settler.after(OLD) == []
+    assert bind_late(cluster_side, pod, before), "nothing prevented it"
+    assert settler.after(OLD, binding.UNFENCED) == []
+
+
+def test_a_fence_whose_answer_is_lost_releases_once_the_pod_shows_it(
+    cluster_side: clusters.Cluster, pod: model.Pod
+) -> None:
+    before = version(cluster_side, pod)
+    cluster_side.server.faults.add(faults.FaultKind.LOSE, FENCE)
+    settler = Settling(cluster_side, pod, before)
+    assert settler.after(OLD) == []
+    assert version(cluster_side, pod) != before
+    assert settler.after(OLD) == [(pod.uid, "unbound")]
+    assert asked(cluster_side, "PATCH") == 1
+
+
+def test_a_fence_is_no_evidence_without_a_reading_after_it(
+    cluster_side: clusters.Cluster, pod: model.Pod
+) -> None:
+    settler = Settling(cluster_side, pod, version(cluster_side, pod))
+    settler.before = lambda: cluster_side.server.faults.add(faults.FaultKind.FAIL, READ, status=500)
+    assert settler.after(OLD) == []
+    assert settler.after(OLD) == [(pod.uid, "unbound")]
+
+
+def test_a_pod_that_is_gone_is_released(cluster_side: clusters.Cluster, pod: model.Pod) -> None:
+    cluster_side.end_pod("p0")
+    cluster_side.pod("p0")
+    assert Settling(cluster_side, pod).after(OLD) == [(pod.uid, "gone")]
+
+
+def test_a_pod_that_goes_before_the_fence_is_released(cluster_side: clusters.Cluster, pod: model.Pod) -> None:
+    """The one that has its name by then is not written to."""
+    settler = Settling(cluster_side, pod, version(cluster_side, pod))
+
+    def recreated() -> None:
+        cluster_side.end_pod("p0")
+        cluster_side.pod("p0")
+
+    settler.before = recreated
+    assert settler.after(OLD) == [(pod.uid, "gone")]
+    found = cluster_side.server.objects.get("pods", (pod.namespace, pod.name))
+    assert not found["status"].get("conditions")
+
+
+@pytest.mark.parametrize("node", ["n", "elsewhere"])
+def test_a_bound_pod_is_left_to_the_watch(cluster_side: clusters.Cluster, pod: model.Pod, node: str) -> None:
+    """Whatever version the placement names, even that of the bound pod."""
+    before = version(cluster_side, pod)
+    cluster_side.bind("p0", node)
+    for named in (before, version(cluster_side, pod)):
+        assert Settling(cluster_side, pod, named).after(OLD, OLD) == []
+    assert asked(cluster_side, "PATCH") == 0
+
+
+def test_a_placement_made_again_for_the_same_node_is_new(
+    cluster_side: clusters.Cluster, pod: model.Pod
+) -> None:
+    """Between two rounds it was released and made again: its Binding may be under way."""
+    before = version(cluster_side, pod)
+    settler = Settling(cluster_side, pod)
+    assert settler.after(OLD, OLD) == []
+    again = (
+        events.PlacementReleased(pod.uid, pod.namespace, pod.name, "n", "a reason", "refused"),
+        events.PodPlaced(pod=pod, node="n", resource_version=before),
+    )
+    settler.snapshot = projecting.project_all(settler.snapshot, again)
+    assert settler.after(OLD - 1.0) == []
+    assert version(cluster_side, pod) == before
+    assert settler.after(1.0) == [(pod.uid, "unbound")]
+
+
+def test_a_placement_at_the_same_offset_of_another_incarnation_is_new(
+    cluster_side: clusters.Cluster, pod: model.Pod
+) -> None:
+    before = version(cluster_side, pod)
+    settler = Settling(cluster_side, pod)
+    assert settler.after(OLD, OLD) == []
+    placed = events.PodPlaced(pod=pod, node="n", resource_version=before)
+    settler.snapshot = projecting.project(snapshots.empty(incarnation="new"), placed)
+    assert settler.after(OLD - 1.0) == []
+    assert version(cluster_side, pod) == before
+    assert settler.after(1.0) == [(pod.uid, "unbound")]
+
+
+def test_time_alone_releases_nothing(cluster_side: clusters.Cluster, pod: model.Pod) -> None:
+    settler = Settling(cluster_side, pod, version(cluster_side, pod))
+    cluster_side.server.stop()
+    assert settler.after(OLD, 3600.0, 3600.0) == []

@@ -1,0 +1,205 @@
+"""Pods with an outdated refusal are woken: once for each refusal, and no more than there is capacity for."""
+
+import dataclasses
+from dataclasses import dataclass, field
+
+import msgspec
+
+from app.domain import model, snapshots
+from app.store.decisions import records
+from tests.support.decisions import scheduling_driver, small_clusters
+from workers.controller import stale_refusals
+
+N1, N2, N3, N4 = small_clusters.HOSTS
+LABEL = "priority.lixueduan.com"
+
+
+@dataclass
+class Records:
+    """Decision records as the store would give them."""
+
+    found: list[records.Decision] = field(default_factory=list)
+    offered: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def latest(self, *, limit: int = 100) -> list[records.Decision]:
+        return self.found[::-1][:limit]
+
+    def since(self, identity: str, *, limit: int = 1000) -> list[records.Decision]:
+        at = [decision.id for decision in self.found].index(identity)
+        return self.found[at + 1 :][:limit]
+
+    def recent_candidates(self, decision: records.Decision) -> frozenset[str] | None:
+        return self.offered[decision.id]
+
+
+@dataclass
+class Waker:
+    """Records wake-ups instead of writing them."""
+
+    noted_names: list[str] = field(default_factory=list)
+    before: dict[str, model.Position] = field(default_factory=dict)
+
+    def note(self, pods: tuple[model.Pod, ...], message: str, position: model.Position) -> None:
+        self.noted_names += [pod.name for pod in pods]
+        self.before.update((pod.uid, position) for pod in pods)
+
+    def noted(self, uid: model.Uid) -> model.Position | None:
+        return self.before.get(uid)
+
+    def names(self) -> list[str]:
+        names, self.noted_names = self.noted_names, []
+        return names
+
+
+class World:
+    """A cluster, the recorded answers to kube-scheduler, and the pods that are woken."""
+
+    def __init__(self, *things: scheduling_driver.Thing) -> None:
+        self.cluster = scheduling_driver.Cluster(*things)
+        self.records, self.waker = Records(), Waker()
+        self.refusals = stale_refusals.StaleRefusals(
+            self.records, self.cluster.plugins, lambda: self.cluster.snapshot, self.waker
+        )
+        self.woken()
+
+    def asked(self, pod: model.Pod, *nodes: str) -> bool:
+        """kube-scheduler asks about the pod, and the answer is recorded; whether any node is kept."""
+        offered = frozenset(nodes or small_clusters.HOSTS)
+        kept = len(self.cluster.filter(pod, offered).kept)
+        identity = f"{len(self.records.found) + 1}-0"
+        self.records.offered[identity] = offered
+        self.records.found.append(
+            records.Decision(
+                id=identity,
+                position=self.cluster.snapshot.position,
+                verb="filter",
+                pod=pod,
+                candidates=b"",
+                count=len(offered),
+                configuration="c",
+                kept=kept,
+                outcome="kept" if kept else "refused",
+                at="",
+                milliseconds=0.1,
+            )
+        )
+        return kept > 0
+
+    def woken(self) -> list[str]:
+        self.refusals.run_once()
+        return self.waker.names()
+
+
+def labelled(name: str) -> model.Node:
+    return small_clusters.node(name, {small_clusters.KEY: "host", LABEL: "10"})
+
+
+def test_a_label_that_was_not_yet_in_the_log_wakes_the_pod_once() -> None:
+    world = World(*small_clusters.f6())
+    pod = small_clusters.pod("p", scheduler="i-scheduler-extender")
+    world.cluster.see(pod)
+    assert not world.asked(pod)
+    assert world.woken() == []
+    world.cluster.see(labelled(N1))
+    assert world.woken() == ["p"]
+    world.cluster.see(labelled(N2))
+    assert world.woken() == []  # it was woken, and will be tried again
+    assert world.asked(pod)
+
+
+def test_a_pod_that_is_recorded_last_is_woken_too() -> None:
+    world = World(*small_clusters.f6())
+    pod = small_clusters.pod("p", scheduler="i-scheduler-extender")
+    assert not world.asked(pod)
+    world.cluster.see(labelled(N1))
+    assert world.woken() == []
+    world.cluster.see(pod)
+    assert world.woken() == ["p"]
+
+
+def test_no_more_pods_are_woken_than_there_is_capacity_for_by_priority() -> None:
+    running = [
+        small_clusters.pod(f"runs-{n}", small_clusters.REPLICA, node=node) for n, node in enumerate((N1, N2))
+    ]
+    world = World(*small_clusters.f6(), small_clusters.policy({"host": 2}, required=True), *running)
+    for name, priority in (("a", 0), ("b", 5), ("c", 5)):
+        pod = small_clusters.pod(name, small_clusters.REPLICA, priority=priority)
+        world.cluster.see(pod)
+        assert not world.asked(pod)
+    assert world.woken() == []
+    world.cluster.see(msgspec.structs.replace(running[0], terminating=True))
+    assert world.woken() == ["b"]
+    world.cluster.gone(running[1])
+    # The state of b is unknown since: one pod too many is woken rather than one too few.
+    assert world.woken() == ["c", "a"]
+
+
+def test_only_the_nodes_that_were_offered_count() -> None:
+    world = World(*small_clusters.f6())
+    pod = small_clusters.pod("p", scheduler="i-scheduler-extender")
+    world.cluster.see(pod)
+    assert not world.asked(pod, N1, N2)
+    world.cluster.see(labelled(N3))
+    assert world.woken() == []
+    world.cluster.see(labelled(N2))
+    assert world.woken() == ["p"]
+
+
+def test_the_latest_record_about_a_pod_counts() -> None:
+    world = World(*small_clusters.f6())
+    pod, bound = (small_clusters.pod(name, scheduler="i-scheduler-extender") for name in ("p", "q"))
+    world.cluster.see(pod, bound)
+    assert not world.asked(pod)
+    assert not world.asked(bound)
+    world.cluster.see(labelled(N1))
+    assert world.asked(pod)
+    world.cluster.see(msgspec.structs.replace(bound, node=N1))
+    assert world.woken() == []
+
+
+def test_a_pod_woken_after_its_refusal_is_not_woken_again() -> None:
+    world = World(*small_clusters.f6())
+    pod = small_clusters.pod("p", scheduler="i-scheduler-extender")
+    world.cluster.see(pod)
+    assert not world.asked(pod)
+    world.cluster.see(labelled(N1))
+    world.waker.note((pod,), "by a plugin", world.cluster.snapshot.position)
+    world.waker.names()
+    assert world.woken() == []
+
+
+def test_a_refusal_from_before_the_start_is_decided_over_all_nodes() -> None:
+    world = World(*small_clusters.f6())
+    pod = small_clusters.pod("p", scheduler="i-scheduler-extender")
+    world.cluster.see(pod)
+    assert not world.asked(pod)
+    world.cluster.see(labelled(N1))
+    world.records.offered.clear()
+    world.refusals = stale_refusals.StaleRefusals(
+        world.records, world.cluster.plugins, lambda: world.cluster.snapshot, world.waker
+    )
+    assert world.woken() == ["p"]
+
+
+def test_wakeups_and_attempts_before_a_loss_do_not_count_after_it() -> None:
+    """Offsets start again: a refusal at a low offset seemed older than a wake-up at a high one."""
+    world = World(*small_clusters.f6())
+    told, tried = (small_clusters.pod(name, scheduler="i-scheduler-extender") for name in ("told", "tried"))
+    world.cluster.see(told, tried)
+    world.cluster.snapshot = _moved(world.cluster.snapshot, "019e7053ca40-00000001", 500)
+    assert not world.asked(told)
+    assert not world.asked(tried, N2)
+    assert world.woken() == []
+    world.cluster.snapshot = _moved(world.cluster.snapshot, "019e7053ca40-00000001", 600)
+    world.waker.note((told,), "by a plugin", world.cluster.snapshot.position)
+    world.waker.names()
+    world.cluster.snapshot = _moved(world.cluster.snapshot, "019e70579676-00000002", 20)
+    assert world.woken() == []
+    assert not world.asked(told)
+    world.cluster.see(labelled(N1))
+    # Of what was offered before the loss nothing is known any more: all nodes are looked at.
+    assert sorted(world.woken()) == ["told", "tried"]
+
+
+def _moved(snapshot: snapshots.Snapshot, incarnation: str, offset: int) -> snapshots.Snapshot:
+    return dataclasses.replace(snapshot, position=model.Position(incarnation, offset))

@@ -1,0 +1,290 @@
+"""Verifies each checkpoint: its digest is intact and it equals the state replayed from the log.
+
+Checkpoints on the way to the head are compared as the replay reaches them. If the replay does not lead to
+one, the next checkpoint shows which of the two was changed: the log or that checkpoint. Later checkpoints are
+replayed from a snapshot that was kept.
+"""
+
+import contextlib
+from collections import deque
+from collections.abc import Sequence
+
+from app.domain import event_subjects, projecting, snapshots
+from app.domain.audit import attribution, findings
+from app.store import errors, raw_access, snapshot_format
+from app.store.checkpoints import checkpoints
+from app.store.log import codecs
+from workers.auditor import entry_writers
+
+_ANCHORS = 32
+_SPACING = 256
+_LARGE = 5000
+"""Items of a checkpoint that is not verified at each run."""
+_SELDOM = 30
+"""Runs between two verifications of large checkpoints."""
+_NAMED = 5
+
+
+class CheckpointChecks:
+    """Verifies the checkpoints of one incarnation; used by one thread."""
+
+    def __init__(
+        self,
+        inspector: raw_access.RawReader,
+        kept: checkpoints.Checkpoints,
+        board: findings.Board,
+        incarnation: str,
+        marks: raw_access.Fingerprints,
+    ) -> None:
+        """``marks``: fingerprints of the folded entries."""
+        self._inspector = inspector
+        self._kept = kept
+        self._board = board
+        self._incarnation = incarnation
+        self._marks = marks
+        self._anchors: deque[snapshots.Snapshot] = deque(maxlen=_ANCHORS)
+        self._began = 0
+        """Later entries were read as they were appended; 0 before the head was reached."""
+        self._turns = self._head = 0
+        self._doubted: list[snapshot_format.Header] = []
+        """Checkpoints that the replay did not lead to."""
+        self._stop = 0
+        """Offset of the last checkpoint that was compared."""
+        self._digests: dict[int, str] = {}
+        """Offset -> digest that was verified."""
+        self._wrong: dict[int, str] = {}
+        """Offset -> digest that was found wrong."""
+        self.checked: dict[int, int] = {}
+        """Offset of a checkpoint -> head when it was last verified."""
+
+    def begin(self, snapshot: snapshots.Snapshot) -> None:
+        """The replay starts at this snapshot."""
+        self._stop = snapshot.offset
+        self.anchor(snapshot)
+
+    def live(self, offset: int) -> None:
+        """The replay has reached the head: from now on entries are read as they are appended."""
+        if not self._began:
+            self._began = max(1, offset)
+
+    def anchor(self, snapshot: snapshots.Snapshot) -> None:
+        """Keep a snapshot from which later checkpoints can be replayed."""
+        if not self._anchors or snapshot.offset - self._anchors[-1].offset >= _SPACING:
+            self._anchors.append(snapshot)
+
+    def headers(self) -> dict[int, snapshot_format.Header]:
+        """The readable checkpoints by offset; unreadable ones are reported."""
+        found, wrong = {}, set()
+        for field, raw in self._inspector.checkpoints().items():
+            try:
+                header = snapshot_format.header_of(raw)
+                if str(header.offset) != field:
+                    raise errors.Damaged(f"the header at {field} names offset {header.offset}")
+                found[header.offset] = header
+            except errors.Damaged as damaged:
+                wrong.add(f"checkpoint:{field}")
+                self._damaged(field, str(damaged), 0)
+        present = {f"checkpoint:{offset}" for offset in found} | wrong
+        self._board.keep("checkpoint", present)
+        self._board.keep("past", present)
+        self.checked = {offset: head for offset, head in self.checked.items() if offset in found}
+        return found
+
+    def compare(self, header: snapshot_format.Header, snapshot: snapshots.Snapshot) -> None:
+        """Compare a checkpoint with the replay at its offset. Raises StoreAway."""
+        previous, self._stop = self._stop, header.offset
+        if snapshot_format.digest(snapshot) == header.digest:
+            self._verified(header)
+            self._resolve_doubts()
+            return
+        try:
+            stored = self._kept.read(header, incarnation=snapshot.position.incarnation)
+        except errors.Damaged as damaged:
+            self._damaged(str(header.offset), str(damaged), header.offset)
+            return
+        self._differs(header, snapshot, stored, previous)
+
+    def _differs(
+        self,
+        header: snapshot_format.Header,
+        snapshot: snapshots.Snapshot,
+        stored: snapshots.Snapshot,
+        previous: int,
+    ) -> None:
+        self._wrong[header.offset] = header.digest
+        subjects = attribution.subjects_apart(snapshot, stored)
+        where, key = _listing(subjects) or "the order of items", f"checkpoint:{header.offset}"
+        if self._began and header.offset > self._began:
+            self._board.put(
+                findings.Difference(
+                    kind="checkpoint",
+                    key=key,
+                    expected=f"digest {snapshot_format.digest(snapshot)}",
+                    found=f"digest {header.digest}",
+                    first=header.offset,
+                    last=snapshot.offset,
+                    offset=header.offset,
+                    writer="compactor",
+                    blame=f"it is not the state at its offset: they differ in {where};"
+                    " a faulty compactor wrote it, or another writer replaced it",
+                )
+            )
+            return
+        self._doubted.append(header)
+        touching = self._touching(frozenset(subjects), previous, header.offset)
+        last = touching[-1] if touching else None
+        named = f" (the last event on it is {last.offset})" if last is not None else ""
+        self._board.put(
+            findings.Difference(
+                kind="past",
+                key=key,
+                expected=f"digest {header.digest}",
+                found=f"digest {snapshot_format.digest(snapshot)}",
+                first=touching[0].offset if touching else previous + 1,
+                last=header.offset,
+                offset=last.offset if last is not None and len({one.offset for one in touching}) == 1 else 0,
+                writer="; ".join(sorted({entry_writers.name(one) for one in touching})),
+                blame=f"replaying the events {previous + 1} to {header.offset} does not lead to its"
+                f" state: they differ in {where}{named}; an entry was changed, or the checkpoint",
+            )
+        )
+
+    def _verified(self, header: snapshot_format.Header) -> None:
+        self._digests[header.offset] = header.digest
+        for kind in ("checkpoint", "past"):
+            self._board.settle(kind, f"checkpoint:{header.offset}")
+
+    def _resolve_doubts(self) -> None:
+        """A later checkpoint equals the replay, so the earlier, differing checkpoints are wrong."""
+        for header in self._doubted:
+            key = f"checkpoint:{header.offset}"
+            self._board.settle("past", key)
+            self._board.put(
+                findings.Difference(
+                    kind="checkpoint",
+                    key=key,
+                    expected="the state replayed from the log",
+                    found=f"digest {header.digest}",
+                    first=header.offset,
+                    last=self._stop,
+                    offset=header.offset,
+                    writer="compactor",
+                    blame="it is not the state at its offset, but the log leads to the checkpoint after it:"
+                    " a faulty compactor wrote this one, or another writer replaced it",
+                )
+            )
+        self._doubted = []
+
+    def _touching(self, subjects: frozenset[str], after: int, until: int) -> list[raw_access.RawEntry]:
+        """The entries between two offsets that touch some subjects."""
+        found = []
+        while after < until:
+            _, lines = self._inspector.lines(after, min(raw_access.LINES, until - after))
+            for line in lines:
+                with contextlib.suppress(errors.Unreadable):
+                    if subjects.intersection(event_subjects.touched(codecs.decode(line.payload))):
+                        found.append(line)
+            if not lines:
+                break
+            after = lines[-1].offset
+        return found
+
+    def run_once(self, head: int, oldest: int) -> None:
+        """Verify the checkpoint that is due; ``oldest``: first offset of the log. Raises StoreAway."""
+        self._turns, self._head = self._turns + 1, head
+        found = self.headers()
+        self._uncovered(found, oldest, head)
+        new = [offset for offset in found if offset not in self.checked and offset <= head]
+        due = new or [offset for offset, one in found.items() if self._due(one) and offset <= head]
+        if not due:
+            return
+        offset = min(due, key=lambda at: (self.checked.get(at, -1), at))
+        if self._verify(found[offset], head):
+            self.checked[offset] = head
+
+    def _due(self, header: snapshot_format.Header) -> bool:
+        known = self._digests.get(header.offset)
+        changed = known is not None and known != header.digest
+        return changed or header.items <= _LARGE or self._turns % _SELDOM == 0
+
+    def _verify(self, header: snapshot_format.Header, head: int) -> bool:
+        try:
+            snapshot_format.prove(header, self._kept.image(header).members)
+        except errors.Damaged as damaged:
+            if header.offset in self.headers():
+                self._damaged(str(header.offset), str(damaged), header.offset)
+            return True
+        known = self._digests.get(header.offset)
+        if known == header.digest:
+            self._verified(header)
+            return True
+        if self._wrong.get(header.offset) == header.digest:
+            return True
+        snapshot = self._at(header.offset)
+        if snapshot is not None:
+            if snapshot_format.digest(snapshot) == header.digest:
+                self._verified(header)
+            else:
+                self._differs(header, snapshot, self._kept.read(header, incarnation=self._incarnation), 0)
+        elif known is not None:
+            self._damaged(str(header.offset), f"its digest was {known} and is {header.digest}", header.offset)
+        return True
+
+    def _at(self, offset: int) -> snapshots.Snapshot | None:
+        """The snapshot at an offset, replayed from an anchor; None if no anchor is old enough."""
+        base = max((one for one in self._anchors if one.offset <= offset), key=_offset, default=None)
+        if base is None:
+            return None
+        projection = projecting.Projection(base)
+        while projection.offset < offset:
+            _, lines = self._inspector.lines(projection.offset, offset - projection.offset)
+            if [line.offset for line in lines] != list(range(projection.offset + 1, offset + 1))[
+                : len(lines)
+            ]:
+                return None
+            if not lines or any(self._marks.of(line.offset) != line.mark for line in lines):
+                return None
+            projection.apply_all([codecs.decode(line.payload) for line in lines])
+        return projection.finish()
+
+    def _uncovered(self, found: dict[int, snapshot_format.Header], oldest: int, head: int) -> None:
+        if oldest <= 1 or any(offset >= oldest - 1 for offset in found):
+            self._board.keep("uncovered", ())
+            return
+        self._board.put(
+            findings.Difference(
+                kind="uncovered",
+                key="log",
+                expected=f"a checkpoint at or after {oldest - 1}",
+                found=f"checkpoints at {_listing([str(offset) for offset in sorted(found)]) or 'no offset'}",
+                first=1,
+                last=head,
+                offset=oldest,
+                blame=f"the entries before {oldest} were removed past the store's function, or the"
+                " checkpoint that covers them was",
+            )
+        )
+
+    def _damaged(self, field: str, problem: str, offset: int) -> None:
+        self._board.put(
+            findings.Difference(
+                kind="checkpoint",
+                key=f"checkpoint:{field}",
+                expected="an intact checkpoint",
+                found=problem,
+                first=offset,
+                last=max(offset, self._stop, self._head),
+                offset=offset,
+                writer="compactor",
+                blame="the checkpoint was changed after the compactor wrote it",
+            )
+        )
+
+
+def _offset(snapshot: snapshots.Snapshot) -> int:
+    return snapshot.offset
+
+
+def _listing(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -1,0 +1,57 @@
+"""The command that repairs a difference, and whether the store is reliable while it is open."""
+
+import shlex
+
+import msgspec
+
+from app.domain.audit import findings
+from app.store import keys
+
+REPAIR_TAIL = "topolog doctor store --repair-tail"
+_SHOWN = 100
+
+
+def remedy(one: findings.Difference, names: keys.Keys) -> findings.Difference:
+    """The difference with the command that repairs it, if there is one."""
+    run = one.run or _command(one, names)
+    return msgspec.structs.replace(one, run=run) if run else one
+
+
+def problem(differences: list[findings.Difference], *, repair: bool) -> str:
+    """Why extenders must not rely on the store, and what to run; empty if they may."""
+    wrong = [one for one in differences if one.kind in findings.UNUSABLE]
+    if not wrong:
+        return ""
+    first = next((one for one in wrong if one.run), wrong[0])
+    text = f"{findings.KINDS[first.kind]}: {first.key} is {_short(first.found)}, not {_short(first.expected)}"
+    more = f" (and {len(wrong) - 1} more differences)" if len(wrong) > 1 else ""
+    if first.run:
+        return f"{text}{more}; run {first.run}"
+    outlook = "the auditor repairs it" if repair else "audit.repair is off: set it, or repair it by hand"
+    return f"{text}{more}; {outlook}"
+
+
+def _command(one: findings.Difference, names: keys.Keys) -> str:
+    kind, _, name = one.key.partition(":")
+    match one.kind:
+        case "count" if not one.found.lstrip("-").isdigit():
+            return f"HDEL {names.counts} {shlex.quote(one.key)}"
+        case "head" | "meta" if one.expected == "nothing":
+            return f"HDEL {names.meta} {shlex.quote(name)}"
+        case "head" | "meta":
+            return f"HSET {names.meta} {shlex.quote(name)} {shlex.quote(one.expected)}"
+        case "mistyped":
+            return f"DEL {one.key}"
+        case "tail" | "foreign":
+            return REPAIR_TAIL
+        case "checkpoint":
+            return f"HDEL {names.checkpoints} {shlex.quote(name)}" if kind == "checkpoint" else ""
+        case of if of in findings.LOG:
+            # The recorder then begins a new incarnation and lists the cluster.
+            return f"DEL {names.meta} (or restore a backup first: docs/how-to/history.md)"
+        case _:
+            return ""
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

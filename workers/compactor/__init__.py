@@ -1,0 +1,1 @@
+"""``topolog compact``: takes checkpoints, archives and trims the log."""

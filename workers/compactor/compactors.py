@@ -1,0 +1,274 @@
+"""The compactor: keeps the log short, and its past readable.
+
+It takes a checkpoint, archives and trims, in this order, and each only as far as the step before it: an
+entry that no checkpoint covers, the archive lacks, a reader has not read or an operator wants to keep is
+never removed. It may be killed at any time, and two compactors do no harm. If the log or the decision
+records take too much memory (memory_pressure), less is kept than configured: the oldest entries go first, in
+the same order.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from app import settings, telemetry
+from app.domain import snapshots
+from app.store import audit_reports, errors, snapshot_format, stores
+from app.store.checkpoints import checkpoints
+from workers.compactor import memory_pressure
+
+EVERY = 1.0
+"""Seconds between two runs; fewer if memory gets short."""
+SEGMENT = 20_000
+"""Maximum entries of a segment, which a query of the archive reads as a whole."""
+_STEP = 20_000
+"""Entries trimmed by one call, during which the store serves no other."""
+_LONGEST_PAUSE = 30.0
+
+
+class Compactor:
+    """Compacts one cluster's log; ``run`` returns after ``stop``."""
+
+    def __init__(
+        self,
+        store: stores.Store,
+        options: settings.Compaction,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._options = options
+        self._monotonic = monotonic
+        self._pressure = memory_pressure.MemoryPressure(store.memory_use, options, monotonic=monotonic)
+        self._reports = audit_reports.Reports(store.client, store.keys)
+        self._stopped = threading.Event()
+        self._since = monotonic()
+        """When the newest checkpoint was taken, or this process started."""
+        self._reached = False
+        self._pending = True
+        """Something may be left to archive or to trim."""
+        self.problem: dict[str, str] = {}
+        """Step -> why it cannot be done."""
+
+    def checks(self) -> Mapping[str, str | None]:
+        """Readiness checks by name: a problem, or None."""
+        return {
+            "store": self.problem.get("store"),
+            "state": None if self._reached else "reading the log",
+            "archive": self.problem.get("archive"),
+            "memory": self.problem.get("memory"),
+        }
+
+    def run(self) -> None:
+        """Compact until stopped. Raises Gap or Unreadable, which need an operator."""
+        telemetry.loops.Loop(
+            "compactor", self._compact, wait=self._stopped.wait, fatal=errors.FATAL, longest=_LONGEST_PAUSE
+        ).run()
+
+    def _compact(self) -> None:
+        pause = EVERY
+        while not self._stopped.wait(pause if self._reached or self.problem else 0.0):
+            try:
+                self.run_once()
+                pause = min(EVERY, self._pressure.pause)
+                self.problem.pop("store", None)
+            except (errors.StoreAway, errors.Rewound) as away:
+                # The recorder recovers from a loss; then compacting continues in a new incarnation.
+                self._failed("store", away)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            except OSError as problem:
+                self._failed("archive", problem)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def stop(self) -> None:
+        """Let ``run`` return soon."""
+        self._stopped.set()
+
+    def run_once(self) -> None:
+        """Do what is due once; a step that failed the last time is due again."""
+        store = self._store
+        store.follower.catch_up()
+        self._reached = True
+        self._measure()
+        self._drop_corrupt()
+        snapshot, at_ms = store.follower.dated()
+        kept = self._usable(store.checkpoints.headers())
+        away: errors.StoreAway | None = None
+        if at_ms is not None and self._due(snapshot, kept):
+            try:
+                kept.insert(0, self._checkpoint(snapshot, at_ms))
+            except errors.StoreAway as problem:
+                # A store whose memory is full accepts no checkpoint, but it accepts trimming.
+                away = problem
+            self._pending = True
+        if kept and (self._pending or self._pressure.excessive):
+            self._archive(kept[0])
+            self._pending = not self._trim(self._target(snapshot.offset - self._options.keep, kept))
+            self._shed(kept)
+            self._thin(store.checkpoints.headers())
+        if self._pressure.pressed:
+            used = self._pressure.memory
+            self._failed("memory", MemoryError(f"{used} are in use, and nothing more can be trimmed yet"))
+        if away is not None:
+            raise away
+
+    def _usable(self, kept: list[snapshot_format.Header]) -> list[snapshot_format.Header]:
+        """The checkpoints that the log continues from; those of a lost part of the log are deleted."""
+        store, usable = self._store, []
+        for header in kept:
+            if header.incarnation == store.log.incarnation or store.recovery_points.follows(header):
+                usable.append(header)
+            else:
+                store.checkpoints.remove(header)
+        return usable
+
+    # -- memory ----------------------------------------------------------------------------
+
+    def _measure(self) -> None:
+        try:
+            self._pressure.run_once()
+        except errors.Denied as denied:
+            self._failed("memory", denied)
+            return
+        if self._pressure.pressed:
+            self._pressure.relieve()
+        else:
+            self.problem.pop("memory", None)
+
+    def _shed(self, kept: list[snapshot_format.Header]) -> None:
+        """Trim entries that should be kept, a checkpoint at a time, until log and memory are in bounds."""
+        pressure, log = self._pressure, self._store.log
+        while pressure.excessive:
+            oldest = log.oldest()
+            target = self._target(kept[0].offset, [one for one in reversed(kept) if one.offset > oldest])
+            shorter = target is not None and self._trim(target)
+            if shorter:
+                pressure.trimmed(whole=target is kept[0])
+            if not pressure.relieve() and not shorter:
+                break
+
+    def _drop_corrupt(self) -> None:
+        """Delete the checkpoints that the auditor found to be corrupt, or not the state at their offset."""
+        try:
+            report = self._reports.latest()
+        except errors.StoreAway:
+            raise
+        except errors.StoreError:
+            return  # The auditor overwrites it with its next report.
+        if report is None or report.incarnation != self._store.log.incarnation:
+            return
+        for one in report.differences:
+            field = one.key.removeprefix("checkpoint:")
+            if one.kind == "checkpoint":
+                telemetry.log.error("deleting corrupt checkpoint", key=one.key, error=one.blame)
+                self._store.checkpoints.forget(field)
+                self._pending = True
+
+    # -- checkpoint ------------------------------------------------------------------------
+
+    def _due(self, snapshot: snapshots.Snapshot, kept: list[snapshot_format.Header]) -> bool:
+        since = snapshot.offset - (kept[0].offset if kept else 0)
+        late = self._monotonic() - self._since >= self._options.seconds
+        large = self._pressure.due(kept[0].size if kept else 0)
+        oldest = self._store.log.oldest()
+        uncovered = oldest > 1 and not any(header.offset >= oldest - 1 for header in kept)
+        return uncovered or since >= self._options.events or ((late or large) and since > 0)
+
+    def _checkpoint(self, snapshot: snapshots.Snapshot, at_ms: int) -> snapshot_format.Header:
+        header = self._store.checkpoints.write(snapshot, at_ms)
+        self._since = self._monotonic()
+        self._pressure.checkpointed()
+        telemetry.metrics.CHECKPOINT.set(header.offset)
+        telemetry.log.info(
+            "checkpoint taken",
+            offset=header.offset,
+            items=header.items,
+            bytes=header.size,
+            digest=header.digest,
+        )
+        return header
+
+    def _verified(self, header: snapshot_format.Header) -> snapshot_format.SerializedSnapshot | None:
+        """The checkpoint if its digest is intact; a corrupt one is deleted."""
+        try:
+            image = self._store.checkpoints.image(header)
+            snapshot_format.prove(header, image.members)
+        except errors.Damaged as damaged:
+            telemetry.log.error("deleting corrupt checkpoint", offset=header.offset, error=str(damaged))
+            self._store.checkpoints.remove(header)
+            return None
+        return image
+
+    def _thin(self, kept: list[snapshot_format.Header]) -> None:
+        """Delete checkpoints that the log no longer continues from, and those that are too many."""
+        oldest = self._store.log.oldest()
+        useless = {header.offset for header in kept if header.offset < oldest - 1}
+        useful = [header.offset for header in kept if header.offset not in useless]
+        useless.update(checkpoints.superfluous(useful, self._options.checkpoints))
+        for header in kept:
+            if header.offset in useless:
+                self._store.checkpoints.remove(header)
+
+    # -- archive ---------------------------------------------------------------------------
+
+    def _archive(self, newest: snapshot_format.Header) -> None:
+        """Extend the archive to the newest checkpoint; each segment is verified by reading it back."""
+        archive, log = self._store.archive, self._store.log
+        if archive is None:
+            return
+        after = max(archive.newest(), log.oldest() - 1)
+        while after < newest.offset:
+            until = min(newest.offset, after + SEGMENT)
+            path = archive.keep_segment(log.raws(after, until), log.incarnation)
+            archive.raws(path)
+            telemetry.log.info("archived", first=after + 1, last=until, file=path.name)
+            after = until
+        telemetry.metrics.ARCHIVED.set(after)
+        last = max((file.last for file in archive.history("checkpoint")), default=0)
+        # A checkpoint with more items than there are events since the last one costs more than it saves.
+        if newest.offset - last >= newest.items or not last:
+            image = self._verified(newest)
+            if image is not None:
+                archive.keep_checkpoint(image)
+        self.problem.pop("archive", None)
+
+    # -- trim ------------------------------------------------------------------------------
+
+    def _trim(self, target: snapshot_format.Header | None) -> bool:
+        """Trim to a checkpoint; false if a reader needs older entries."""
+        log = self._store.log
+        keep = oldest = log.oldest()
+        telemetry.metrics.OLDEST.set(oldest)
+        if target is None or target.offset <= oldest:
+            return True
+        if self._verified(target) is None:
+            return False
+        self._store.follower.heartbeat()
+        try:
+            while keep < target.offset:
+                keep = min(target.offset, keep + _STEP)
+                removed = log.trim(keep, target.offset, reader_timeout=self._options.reader_timeout)
+                telemetry.metrics.TRIMMED.inc(removed)
+                telemetry.metrics.OLDEST.set(keep)
+        except errors.Held as held:
+            telemetry.log.debug("trimming waits for a reader", reader=held.reader, offset=held.offset)
+            return False
+        except errors.Uncovered as gone:
+            # A new incarnation has begun since the checkpoints were listed, and deleted all of them.
+            telemetry.log.debug("trimming waits for a checkpoint", problem=str(gone))
+            return False
+        telemetry.log.info("trimmed", removed=target.offset - oldest, oldest=target.offset)
+        return True
+
+    def _target(self, limit: int, kept: list[snapshot_format.Header]) -> snapshot_format.Header | None:
+        """The first of the checkpoints that is within the limit and within the archive."""
+        archive = self._store.archive
+        if archive is not None:
+            limit = min(limit, archive.newest())
+        return next((header for header in kept if header.offset <= limit), None)
+
+    def _failed(self, step: str, problem: Exception) -> None:
+        if step not in self.problem:
+            telemetry.log.warning("compaction is delayed; no data is lost", step=step, error=str(problem))
+        telemetry.metrics.COMPACTIONS_FAILED.labels(step).inc()
+        self.problem[step] = str(problem)

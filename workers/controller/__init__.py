@@ -1,0 +1,1 @@
+"""``topolog control``: wakes pending pods, posts Events, releases orphaned placements."""

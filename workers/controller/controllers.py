@@ -1,0 +1,158 @@
+"""The controller: acts on the cluster where the log calls for it.
+
+It wakes pending pods when capacity becomes available or their refusal is outdated, fences Bindings without an
+outcome and releases their placements, and posts Events about refusals. It follows the log like any other
+reader and keeps no state that matters: it may be killed at any time. One replica leads, the others are on
+standby; two that work at once, during a takeover, repeat a few writes and break nothing.
+"""
+
+import datetime
+import functools
+import threading
+from collections.abc import Callable, Mapping
+
+from app import telemetry
+from app.domain import events, model, snapshots
+from app.framework import registry
+from app.kube import backoffs
+from app.kube.client import clients
+from app.kube.writes import binding, event_recorders, fencing
+from app.store import errors, stores
+from app.store.log import readers
+from app.verbs import releasing
+from workers import election
+from workers.controller import orphaned_placements, pod_events, stale_refusals, wakeups
+
+GATHER = 0.1
+"""Seconds between two reads of the log: this work is not latency-sensitive."""
+ORPHANS_EVERY = 2.0
+EVENTS_EVERY = 1.0
+REFUSALS_EVERY = 0.25
+_LONGEST_PAUSE = 5.0
+
+
+class Controller:
+    """Controls one cluster; ``run`` returns after ``stop``."""
+
+    def __init__(
+        self,
+        store: stores.Store,
+        client: clients.Client,
+        plugins: registry.Registry,
+        *,
+        clock: backoffs.RealClock | None = None,
+        old: float = orphaned_placements.OLD,
+        elector: election.Leadership | None = None,
+    ) -> None:
+        """``old``: see orphaned_placements.OLD. Without an ``elector`` it always leads."""
+        self._store = store
+        self._clock = clock or backoffs.RealClock()
+        self._stopped = threading.Event()
+        self._elector = elector or election.NoElection()
+        self._led = ("", "", 0)
+        """Tenure, incarnation and number of skipped ranges at which all policies were last announced."""
+        follower = store.follower
+        self.waker = wakeups.Waker(client, plugins, lambda: follower.snapshot, self._clock, now=_second)
+        self.orphans = orphaned_placements.OrphanedPlacements(
+            binding.ApiBinder(client),
+            fencing.ApiFencer(client, now=_second),
+            lambda: follower.snapshot,
+            self.release,
+            self._clock,
+            old=old,
+        )
+        self.recorder = event_recorders.EventRecorder(client, self._clock, now=_second)
+        self.pod_events = pod_events.PodEventPublisher(store.decisions, self.recorder)
+        self.refusals = stale_refusals.StaleRefusals(
+            store.decisions, plugins, lambda: follower.snapshot, self.waker
+        )
+        self.subscribed = False
+        """Events that are appended from now on reach this process."""
+
+    def release(self, uid: model.Uid, placement: model.Position, cause: events.Cause, reason: str) -> bool:
+        """Release the placement made at that position in the log; true if there is none any more."""
+        follower, log = self._store.follower, self._store.log
+        return releasing.release(follower, log, uid, cause, reason, placement=placement)
+
+    def checks(self) -> Mapping[str, str | None]:
+        """Readiness checks by name: a problem, or None."""
+        follower = self._store.follower
+        reading = f"reading the log: {follower.snapshot.offset} of {follower.head_seen}"
+        return {
+            **(election.readiness(self._elector) if self._elector.tenure is None else {}),
+            "election": self._elector.problem or None,
+            "store": str(follower.error) if follower.error is not None else None,
+            "state": None if follower.caught_up else reading,
+        }
+
+    def run(self) -> None:
+        """Control until stopped."""
+        follower = self._store.follower
+        follower.start(gather=GATHER)
+        while not follower.wait_until_caught_up(timeout=0.2):
+            if self._stopped.is_set():
+                return
+        follower.subscribe(self._on_event)
+        self.subscribed = True
+        self._elector.start()
+        loops = [
+            self._start("catching up", self._catch_up, pause=0.2),
+            self._start("waking", lambda: self.waker.run_once(timeout=1.0), pause=0.0),
+            self._start("orphaned placements", self.orphans.run_once, pause=ORPHANS_EVERY),
+            self._start("pod events", self.pod_events.run_once, pause=EVENTS_EVERY),
+            self._start("stale refusals", self.refusals.run_once, pause=REFUSALS_EVERY),
+        ]
+        self._stopped.wait()
+        for loop in loops:
+            loop.join(timeout=5.0)
+        self._elector.stop()
+
+    def stop(self) -> None:
+        """Let ``run`` return soon."""
+        self._stopped.set()
+        self._clock.stop()
+        self.waker.interrupt()
+
+    def _on_event(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: readers.Entry) -> None:
+        if self._elector.tenure is not None:
+            self.waker.on_event(before, after, entry)
+            self.pod_events.on_event(before, after, entry)
+
+    def _catch_up(self) -> None:
+        """Announce all policies in each new tenure and incarnation, and after skipped events."""
+        tenure, snapshot = self._elector.tenure, self._store.follower.snapshot
+        telemetry.metrics.LEADER.set(tenure is not None)
+        if tenure is None or not self._store.follower.caught_up or snapshot.unlisted:
+            return
+        led = (tenure.epoch, snapshot.position.incarnation, self._store.follower.jumps)
+        if led != self._led:
+            self._led = led
+            self._announce_policies(snapshot)
+
+    def _announce_policies(self, snapshot: snapshots.Snapshot) -> None:
+        """Announce each policy as if it were new: no controller may have led when it was added."""
+        for policy in snapshot.policies.values():
+            seen = readers.Entry(snapshot.offset, 0, events.PolicySeen(policy=policy))
+            self.waker.on_event(snapshot, snapshot, seen)
+
+    def _start(self, name: str, step: Callable[[], object], *, pause: float) -> telemetry.loops.Loop:
+        repeat = functools.partial(self._repeat, name, step, pause)
+        return telemetry.loops.Loop(name, repeat, wait=self._stopped.wait, longest=_LONGEST_PAUSE).start()
+
+    def _repeat(self, name: str, step: Callable[[], object], pause: float) -> None:
+        while not self._stopped.is_set():
+            wait = pause
+            try:
+                if self._elector.tenure is not None or name == "catching up":
+                    step()
+                else:
+                    wait = max(pause, 0.2)
+            except errors.StoreError as problem:
+                telemetry.log.debug("the store is away", loop=name, error=str(problem))
+                wait = max(pause, 1.0)
+            if wait and self._stopped.wait(wait):
+                return
+
+
+def _second() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

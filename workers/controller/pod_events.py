@@ -1,0 +1,87 @@
+"""Posts Kubernetes Events on pods: refused on all nodes, and placement released.
+
+Refusals are read from the decision records, so that an extender never waits for the API server to accept
+an Event. Each record is read once; the message carries the counts (``host: 3/3``), and the EventRecorder
+limits the rate.
+"""
+
+from collections import deque
+from typing import Protocol
+
+from app import telemetry
+from app.domain import events, model, snapshots
+from app.kube.writes import event_recorders
+from app.store.decisions import records
+from app.store.log import readers
+
+REFUSED = "TopologRefused"
+RELEASED = "TopologReleased"
+_PAGE = 200
+_MAX_RELEASED = 10_000
+"""Released placements that may wait for their Event; beyond that the oldest are dropped."""
+
+
+class Records(Protocol):
+    """Source of decision records (app.store.decisions.decision_log.Decisions)."""
+
+    def latest(self, *, limit: int = 100) -> list[records.Decision]:
+        """The latest records, newest first. Raises StoreAway."""
+        ...
+
+
+class PodEventPublisher:
+    """Posts Events; ``run_once`` is used by one thread, ``on_event`` by the follower's."""
+
+    def __init__(self, records: Records, recorder: event_recorders.EventRecorder) -> None:
+        self._records = records
+        self._recorder = recorder
+        self._last: str | None = None
+        """Id of the latest record that was read."""
+        self._released: deque[tuple[model.Pod, str]] = deque(maxlen=_MAX_RELEASED)
+        self._failing = False
+
+    def on_event(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: readers.Entry) -> None:
+        """Note a released placement. For Follower.subscribe."""
+        event = entry.event
+        if isinstance(event, events.PlacementReleased):
+            pod = before.pod(event.uid)
+            if pod is not None:
+                self._released.append((pod, f"no longer placed on node {event.node}: {event.reason}"))
+
+    def run_once(self) -> None:
+        """Post Events for what is new. Raises StoreAway."""
+        while self._released:
+            pod, message = self._released.popleft()
+            self._post(pod, RELEASED, message)
+        for decision in reversed(self._new_records()):
+            if decision.outcome == "refused" and decision.verb.startswith("filter") and not decision.kept:
+                self._post(decision.pod, REFUSED, sentence(decision))
+
+    def _post(self, pod: model.Pod, reason: str, message: str) -> None:
+        """Post an Event; the first of several failures is logged."""
+        self._recorder.post(pod, reason, message)
+        problem = self._recorder.problem
+        if problem and not self._failing:
+            telemetry.log.warning("cannot post Events on pods", pod=pod.key, error=problem)
+        self._failing = bool(problem)
+
+    def _new_records(self) -> list[records.Decision]:
+        """Records since the last run, newest first; none at the first run, since they are old."""
+        found = self._records.latest(limit=_PAGE if self._last is not None else 1)
+        known, self._last = self._last, found[0].id if found else self._last or ""
+        if known is None:
+            return []
+        return [decision for decision in found if _order(decision.id) > _order(known)]
+
+
+def sentence(decision: records.Decision) -> str:
+    """``refused on all 6 nodes that were offered: workload policy ns/p: no capacity (host: 3/3)``."""
+    reasons = sorted(decision.reasons.items(), key=lambda one: (-one[1], one[0]))
+    spelled = "; ".join(f"{reason} ({count})" if len(reasons) > 1 else reason for reason, count in reasons)
+    nodes = "the only node that was" if decision.count == 1 else f"all {decision.count} nodes that were"
+    return f"refused on {nodes} offered: {spelled}"
+
+
+def _order(identity: str) -> tuple[int, int]:
+    milliseconds, _, number = identity.partition("-")
+    return int(milliseconds or 0), int(number or 0)

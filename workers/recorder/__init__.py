@@ -1,0 +1,1 @@
+"""``topolog record``: turns the watches into facts in the log; one replica leads."""

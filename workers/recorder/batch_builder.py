@@ -1,0 +1,174 @@
+"""Builds batches from changes of the cluster: events, count increments, resume versions and the guard.
+
+A batch is built on one snapshot; if another writer appends first, it is rebuilt on the next snapshot
+from the same steps.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from app.domain import events, model, projecting, snapshots
+from app.kube.objects import decoding
+from app.kube.watch import kinds, reflectors
+from app.store.log import logs
+
+MAX_FACTS = logs.MAX_EVENTS - 2
+"""A batch with more events takes no further step: a step makes at most two."""
+
+OPTIMISTIC_MIN = 64
+"""Batches of so many events are first appended without comparing versions: the guard expects the
+snapshot's offset to be the head, which is one comparison."""
+
+
+class UnknownKind(ValueError):
+    """A change of a kind that the log has no events for."""
+
+    def __init__(self, kind: kinds.Kind) -> None:
+        super().__init__(
+            f"unknown kind {kind.name!r}; known kinds: {', '.join(one.name for one in kinds.ALL)}"
+        )
+
+
+class Missing(NamedTuple):
+    """An object that a complete list lacks."""
+
+    kind: kinds.Kind
+    identity: str
+
+
+Step = (
+    decoding.Object
+    | Missing
+    | reflectors.Listed
+    | reflectors.Seen
+    | reflectors.Gone
+    | reflectors.Bookmark
+    | kinds.UndecodableObject
+)
+
+
+def steps(change: reflectors.Change, snapshot: snapshots.Snapshot) -> Iterator[Step]:
+    """A change in steps that fit into any batch.
+
+    For a complete list the snapshot must include every change that came before it.
+    """
+    match change:
+        case reflectors.Part():
+            yield from change.objects
+        case reflectors.Listed():
+            known = change.kind.listed(snapshot)
+            missing = sorted(identity for identity in known if identity not in change.identities)
+            yield from (Missing(change.kind, identity) for identity in missing)
+            yield change
+        case _:
+            yield change
+
+
+class BatchBuilder:
+    """A batch under construction, on top of a snapshot."""
+
+    def __init__(self, snapshot: snapshots.Snapshot) -> None:
+        self.snapshot = snapshot
+        self.facts: list[events.AnyEvent] = []
+        self.marks: dict[str, str] = {}
+        """Versions from which the watches can resume once this batch is appended; see ``mark``."""
+        self.applied: set[str] = set()
+        """Kinds that are complete once this batch is appended."""
+        self._shared = False
+        """The batch moves counts that many pods depend on."""
+        self._changed: dict[str, dict[str, decoding.Object | None]] = {kind.name: {} for kind in kinds.ALL}
+        """Kind -> identity -> the object as this batch leaves it; None if it is gone."""
+
+    def fill(self, waiting: Sequence[Step], start: int) -> int:
+        """Add steps from ``start`` on while they fit; returns the index of the first that was not added.
+
+        Raises UnknownKind.
+        """
+        at = start
+        while at < len(waiting) and len(self.facts) <= MAX_FACTS:
+            self._add(waiting[at])
+            at += 1
+        return at
+
+    def batch(self, projection: projecting.Projection, marks: Mapping[str, str]) -> logs.Batch:
+        """The batch to append; ``marks`` are earlier resume versions that are not written yet."""
+        return logs.Batch(events=self.facts, increments=projection.increments, marks={**marks, **self.marks})
+
+    def guard(self, holder: logs.Guard, *, optimistic: bool) -> logs.Guard:
+        """What must hold for the append, in addition to the epoch and the writer in ``holder``.
+
+        ``optimistic``: expect that no other writer has appended, instead of comparing each version.
+        """
+        incarnation = self.snapshot.position.incarnation
+        # If shared counts move, no other writer may have appended at all.
+        if optimistic or self._shared:
+            return msgspec.structs.replace(holder, incarnation=incarnation, head=self.snapshot.offset)
+        subjects = {event.subject for event in self.facts}
+        version = self.snapshot.version
+        versions = {subject: version(subject) for subject in subjects}
+        return msgspec.structs.replace(holder, incarnation=incarnation, versions=versions)
+
+    def _add(self, step: Step) -> None:
+        match step:
+            case model.Pod() | model.Node() | model.WorkloadPolicy():
+                self._observe(kinds.of(step), step)
+            case reflectors.Seen():
+                self._observe(step.kind, step.object)
+                self.marks[mark(step.kind)] = step.version
+            case reflectors.Gone():
+                self._delete(step)
+                self.marks[mark(step.kind)] = step.version
+            case Missing():
+                known = self._known(step.kind, step.identity)
+                if known is not None:
+                    self._end(step.kind, step.identity, known, assumed=True)
+            case reflectors.Listed():
+                self.facts.append(
+                    events.Relisted(
+                        kind=step.kind.name, since=step.since, until=step.version, reason=step.reason
+                    )
+                )
+                self.marks[mark(step.kind)] = step.version
+                self.applied.add(step.kind.name)
+            case reflectors.Bookmark():
+                self.marks[mark(step.kind)] = step.version
+                self.applied.add(step.kind.name)
+            case kinds.UndecodableObject():
+                self.facts.append(events.Quarantined(kind=step.kind, object=step.name, reason=step.reason))
+
+    def _observe(self, kind: kinds.Kind, seen: decoding.Object) -> None:
+        identity, changed = kind.identity(seen), self._changed_of(kind)
+        before = changed[identity] if identity in changed else kind.listed(self.snapshot).get(identity)
+        self.facts.extend(kind.observe(before, seen))
+        self._shared |= kind.shared(before, seen)
+        changed[identity] = seen
+
+    def _delete(self, gone: reflectors.Gone) -> None:
+        identity = gone.kind.identify(gone.namespace, gone.name, gone.uid)
+        known = self._known(gone.kind, identity)
+        # The end of a former object of this name does not concern the one that has the name now.
+        if known is not None and known.uid == gone.uid:
+            self._end(gone.kind, identity, known, assumed=False)
+
+    def _end(self, kind: kinds.Kind, identity: str, known: decoding.Object, *, assumed: bool) -> None:
+        namespace = "" if isinstance(known, model.Node) else known.namespace
+        self.facts.append(kind.gone(namespace, known.name, known.uid, assumed))
+        self._shared |= kind.shared(known, None)
+        self._changed_of(kind)[identity] = None
+
+    def _known(self, kind: kinds.Kind, identity: str) -> decoding.Object | None:
+        changed = self._changed_of(kind)
+        return changed[identity] if identity in changed else kind.find(self.snapshot, identity)
+
+    def _changed_of(self, kind: kinds.Kind) -> dict[str, decoding.Object | None]:
+        try:
+            return self._changed[kind.name]
+        except KeyError:
+            raise UnknownKind(kind) from None
+
+
+def mark(kind: kinds.Kind) -> str:
+    """The name under which the store keeps the kind's resume version (a resourceVersion)."""
+    return f"rv:{kind.name}"

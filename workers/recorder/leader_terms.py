@@ -1,0 +1,24 @@
+"""A term of leadership as the log sees it: the guard of its appends, and where the watches resume."""
+
+from typing import NamedTuple
+
+from app.kube.election import electors
+from app.store.log import incarnations, logs
+
+
+class LeaderTerm(NamedTuple):
+    """Input of a recorder that has become the leader."""
+
+    guard: logs.Guard
+    """Epoch and writer, which every append carries."""
+    marks: dict[str, str]
+    """Versions from which the watches resume (see batch_builder.mark)."""
+    reason: str
+    """Why kinds without such a version are listed."""
+
+
+def guard(tenure: electors.Tenure, state: incarnations.StoreState, writer: str) -> logs.Guard:
+    """The guard under which a leader appends; empty without an election."""
+    if not tenure.epoch:
+        return logs.Guard()
+    return logs.Guard(epoch=incarnations.epoch(tenure.epoch, state.epoch), writer=writer)
