@@ -16,8 +16,10 @@ from typing import Any
 import msgspec
 
 from app.domain import events, model, projecting, snapshots
+from app.domain import schema as schemas
 from app.kube import errors as kube_errors
 from app.kube.objects import decoding
+from app.plugins.workload_policy import kinds
 
 _KEYS = ("pod", "nodes", "pods", "policies")
 _SHORT = ("name", "namespace", "uid", "labels", "annotations")
@@ -40,7 +42,7 @@ class Scenario:
         return frozenset(self.snapshot.nodes)
 
 
-def read(content: bytes, *, indexed: Iterable[str] = ()) -> Scenario:
+def read(content: bytes, *, schema: schemas.Schema, indexed: Iterable[str] = ()) -> Scenario:
     """Parse a scenario file. Raises Unreadable."""
     try:
         document = msgspec.json.decode(content)
@@ -56,7 +58,7 @@ def read(content: bytes, *, indexed: Iterable[str] = ()) -> Scenario:
     pod = _pod(_full(document["pod"], "pod"))
     try:
         snapshot = projecting.project_all(
-            snapshots.empty(indexed=indexed), [*_events(document, skip=pod.uid)]
+            snapshots.empty(schema=schema, indexed=indexed), [*_events(document, skip=pod.uid)]
         )
     except kube_errors.Undecodable as error:
         raise Unreadable(str(error)) from error
@@ -80,7 +82,8 @@ def _events(document: dict[str, Any], *, skip: model.Uid) -> Iterator[events.Any
         for resident in _list(item.get("podsOnNode"), f"podsOnNode of {node.name}"):
             yield events.PodSeen(pod=_pod(_full(resident, "podsOnNode"), node.name))
     for item in _items(document, "policies"):
-        yield events.PolicySeen(policy=decoding.policy(_full(item, "policies")))
+        policy, _ = decoding.declared_seen(kinds.POLICIES, _full(item, "policies"))
+        yield kinds.POLICIES.observed(policy)
     for item in _items(document, "pods"):
         pod = _pod(_full(item, "pods"))
         if pod.uid != skip:  # a list of all pods contains the pod itself

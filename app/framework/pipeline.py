@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from app.domain import counters, events, model, node_sets, verdicts
+from app.domain import events, model, node_sets, verdicts
 from app.framework import capabilities, cycles, registry
 
 
@@ -70,7 +70,7 @@ def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace)
 
 def claim(plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Claim:
     """All conditions that must still hold when the pod is placed on the node."""
-    subjects = {*counters.footprint(cycle.pod, node), events.RUN}
+    subjects = {*cycle.snapshot.schema.footprint(cycle.pod, node), events.RUN}
     ceilings: dict[str, int] = {}
     for plugin in plugins.reserves:
         if plugin.interested(cycle.pod):

@@ -8,7 +8,7 @@ tests/migrations/golden and are never edited.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from migrations.upcasters import placement_released, pod_placed, steps
+from migrations.upcasters import placement_released, pod_placed, policies, steps
 
 Fields = steps.Fields
 Step = steps.Step
@@ -17,9 +17,15 @@ STEPS: Mapping[tuple[str, int], Step] = MappingProxyType(
     {
         ("PlacementReleased", 1): placement_released.caused,
         ("PodPlaced", 1): pod_placed.unfenced,
+        ("PolicyGone", 1): policies.gone,
+        ("PolicySeen", 1): policies.observed,
     },
 )
-"""(tag, version) -> the step to version + 1. A step may change ``type`` if an event was renamed."""
+"""(tag, version) -> the step to version + 1. The last step of an event that was
+renamed changes ``type``, and its fields are those of version 1 of that type."""
+
+RENAMED: Mapping[str, int] = MappingProxyType({"PolicyGone": 2, "PolicySeen": 2})
+"""Former tag -> the version at which it became version 1 of another one."""
 
 
 def upcast(

@@ -8,7 +8,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from app.domain import events
+from app.domain import event_subjects, events
 from app.store import errors
 from app.store.log import codecs
 from migrations import upcasters
@@ -23,6 +23,8 @@ def renamed(fields: upcasters.Fields) -> upcasters.Fields:
 def doubled(fields: upcasters.Fields) -> upcasters.Fields:
     return {**fields, "new": f"{fields['new']}{fields['new']}"}
 
+
+RENAMED = {"PolicySeen": "ObjectObserved", "PolicyGone": "ObjectGone"}
 
 STEPS = {("Thing", 1): renamed, ("Thing", 2): doubled}
 
@@ -43,21 +45,44 @@ def test_every_version_that_was_ever_written_is_still_read() -> None:
         tag, version, _ = file.name.split(".")
         for line in file.read_bytes().splitlines():
             event = codecs.decode(line)
-            assert type(event).__name__ == tag
+            assert type(event).__name__ == RENAMED.get(tag, tag)
             fields = json.loads(line)
             assert fields["v"] == int(version[1:])
             # The current version is also encoded as in the file; an older one as the current.
-            current = fields["v"] == codecs.VERSIONS[tag]
+            current = fields["v"] == codecs.VERSIONS.get(tag)
             assert (codecs.encode(event) == line) == current
             assert codecs.decode(codecs.encode(event)) == event
 
 
 def test_every_version_of_every_event_has_its_file_and_its_step() -> None:
-    versions = {(tag, number) for tag, last in codecs.VERSIONS.items() for number in range(1, last + 1)}
+    last = {**codecs.VERSIONS, **{tag: number - 1 for tag, number in upcasters.RENAMED.items()}}
+    versions = {(tag, number) for tag in last for number in range(1, last[tag] + 1)}
     assert {file.name for file in GOLDEN.glob("*.json")} == {
         f"{tag}.v{number}.json" for tag, number in versions
     }
-    assert set(upcasters.STEPS) == {one for one in versions if one[1] < codecs.VERSIONS[one[0]]}
+    assert set(upcasters.STEPS) == {
+        one for one in versions if one[0] in upcasters.RENAMED or one[1] < codecs.VERSIONS[one[0]]
+    }
+    assert upcasters.RENAMED.keys() == RENAMED.keys()
+    assert not upcasters.RENAMED.keys() & codecs.VERSIONS.keys()
+
+
+def test_the_events_of_policies_are_those_of_objects() -> None:
+    seen = codecs.decode(
+        b'{"v":1,"type":"PolicySeen","policy":{"uid":"3","namespace":"blue","name":"p","type":"x"}}'
+    )
+    assert isinstance(seen, events.ObjectObserved)
+    assert (seen.kind, seen.identity, seen.uid) == ("workloadpolicies", "blue/p", "3")
+    assert json.loads(bytes(seen.data)) == {"uid": "3", "namespace": "blue", "name": "p", "type": "x"}
+    assert event_subjects.touched(seen) == ("policy:blue/p", "policies:blue")
+    gone = codecs.decode(
+        b'{"v":1,"type":"PolicyGone","namespace":"blue","name":"p","uid":"3","assumed":true}'
+    )
+    assert isinstance(gone, events.ObjectGone)
+    assert (gone.kind, gone.identity, gone.uid, gone.assumed) == ("workloadpolicies", "blue/p", "3", True)
+    assert event_subjects.touched(gone) == ("policy:blue/p", "policies:blue")
+    assert event_subjects.ends(gone, "policy:blue/p")
+    assert not event_subjects.ends(gone, "policies:blue")
 
 
 def test_a_file_of_a_version_is_never_edited() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from app.kube.client import clients, credentials
 from app.simulation.apiserver import apiservers
+from tests.support import declared
 from tests.support.kube import api_server_contract
 
 
@@ -14,7 +15,7 @@ class TestSimulatedApiServer(api_server_contract.ApiServerContract):
 
     @pytest.fixture
     def server(self) -> Iterator[apiservers.ApiServer]:
-        with apiservers.ApiServer(bookmarks=0.2) as started:
+        with apiservers.ApiServer(declared.SCHEMA, bookmarks=0.2) as started:
             yield started
 
     @pytest.fixture

@@ -127,12 +127,12 @@ class Controller:
         led = (tenure.epoch, snapshot.position.incarnation, self._store.follower.jumps)
         if led != self._led:
             self._led = led
-            self._announce_policies(snapshot)
+            self._announce_objects(snapshot)
 
-    def _announce_policies(self, snapshot: snapshots.Snapshot) -> None:
-        """Announce each policy as if it were new: no controller may have led when it was added."""
-        for policy in snapshot.policies.values():
-            seen = readers.Entry(snapshot.offset, 0, events.PolicySeen(policy=policy))
+    def _announce_objects(self, snapshot: snapshots.Snapshot) -> None:
+        """Announce each declared object as if it were new: no controller may have led when it was added."""
+        for found in (one for kind in snapshot.schema.kinds for one in snapshot.all(kind).values()):
+            seen = readers.Entry(snapshot.offset, 0, snapshot.schema.of(found).observed(found))
             self.waker.on_event(snapshot, snapshot, seen)
 
     def _start(self, name: str, step: Callable[[], object], *, pause: float) -> telemetry.loops.Loop:

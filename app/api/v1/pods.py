@@ -7,7 +7,8 @@ from marshmallow import Schema
 
 from app.api import errors
 from app.api.introspection import blueprints, moments, pages, quantities, schemas, services
-from app.domain import counters, model, selectors, snapshots
+from app.domain import model, selectors, snapshots
+from app.plugins.workload_policy import counting, kinds
 
 routes = blueprints.create("pods", "/apis/v1", "Pods and their nodes.")
 
@@ -109,14 +110,14 @@ def _policies(snapshot: snapshots.Snapshot, pod: model.Pod) -> list[pages.Body]:
     node = snapshot.nodes.get(snapshot.node_of(pod.uid))
     selected = [
         policy
-        for policy in snapshot.policies_of(pod.namespace)
+        for policy in snapshot.within(kinds.POLICIES, pod.namespace).values()
         if selectors.matches(policy.selector, pod.labels)
     ]
     return [
         {
             "policy": policy.key,
             "valid": not policy.errors,
-            "count": next(iter(counters.contributions(pod, node, (policy,))), None),
+            "count": counting.counted_by(policy, pod, node) if node is not None else None,
         }
         for policy in sorted(selected, key=lambda policy: policy.key)
     ]

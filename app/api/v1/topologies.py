@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from marshmallow import Schema, fields
 
 from app.api.introspection import blueprints, pages, queries, schemas
-from app.domain import model, node_sets, snapshots
+from app.domain import node_sets, snapshots
+from app.plugins.workload_policy import counting, kinds, policy_model
 
 routes = blueprints.create("topology", "/apis/v1", "The domains that nodes form, with counts.")
 USUAL = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.kubernetes.io/rack")
@@ -58,8 +59,8 @@ class _Tree:
     def __init__(self, snapshot: snapshots.Snapshot, levels: str | None) -> None:
         self._snapshot = snapshot
         self._trails = _trails(snapshot, levels)
-        self._policies: dict[str, list[model.WorkloadPolicy]] = {}
-        for _, policy in sorted(snapshot.policies.items()):
+        self._policies: dict[str, list[policy_model.WorkloadPolicy]] = {}
+        for _, policy in sorted(snapshot.all(kinds.POLICIES).items()):
             if not policy.errors:
                 self._policies.setdefault(policy.topology_key, []).append(policy)
 
@@ -113,7 +114,7 @@ class _Tree:
 
     def _counts(self, key: str, value: str) -> Iterator[pages.Body]:
         for policy in self._policies.get(key, ()):
-            placed, desired = self._snapshot.count(policy, value), policy.desired(value)
+            placed, desired = counting.count(self._snapshot, policy, value), policy.desired(value)
             if placed or desired is not None:
                 yield {"policy": policy.key, "placed": placed, "desired": desired}
 
@@ -122,5 +123,5 @@ def _trails(snapshot: snapshots.Snapshot, levels: str | None) -> list[tuple[str,
     if levels:
         return [tuple(dict.fromkeys(levels.split(",")))]
     usual = tuple(key for key in USUAL if list(snapshot.topology[key]))
-    keys = sorted({policy.topology_key for policy in snapshot.policies.values()} - set(usual))
+    keys = sorted({policy.topology_key for policy in snapshot.all(kinds.POLICIES).values()} - set(usual))
     return [*([usual] if usual else []), *((key,) for key in keys)]

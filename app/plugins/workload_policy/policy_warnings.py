@@ -4,7 +4,7 @@ from bisect import insort
 from collections.abc import Iterator
 
 from app.domain import model, selectors, snapshots
-from app.plugins.workload_policy import logic, waking
+from app.plugins.workload_policy import logic, policy_model, waking
 
 REVISION = "pod-template-hash"
 """Pod label that identifies the ReplicaSet of a Deployment."""
@@ -27,7 +27,7 @@ class _Named:
         return ", ".join(self._first) + (f" and {more} more" if more else "")
 
 
-def warnings(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> list[str]:
+def warnings(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> list[str]:
     """The warnings in a stable order; an invalid policy has errors instead."""
     if policy.errors:
         return []
@@ -39,7 +39,7 @@ def warnings(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> list
     ]
 
 
-def _domains(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Iterator[str]:
+def _domains(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> Iterator[str]:
     column = snapshot.topology[policy.topology_key]
     for quota in logic.quotas(snapshot, policy):
         if quota.desired and not column[quota.domain]:
@@ -51,7 +51,7 @@ def _domains(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Iter
             )
 
 
-def _labels(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Iterator[str]:
+def _labels(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> Iterator[str]:
     """Pods with the alias: it works, but Kosmos itself reads only the canonical label (WP-18)."""
     only = 0
     other = _Named()
@@ -70,7 +70,7 @@ def _labels(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Itera
         )
 
 
-def _selection(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Iterator[str]:
+def _selection(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> Iterator[str]:
     missed = _Named()
     for pod in waking.naming(snapshot, policy.namespace, policy.name):
         if not selectors.matches(policy.selector, pod.labels):
@@ -79,7 +79,7 @@ def _selection(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> It
         yield f"{missed.count} pending pods do not match the labelSelector: {missed}"
 
 
-def _rolling_update(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Iterator[str]:
+def _rolling_update(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> Iterator[str]:
     """A rolling update that is blocked because old and new pods share the quotas (WP-21)."""
     if not policy.required or any(quota.free for quota in logic.quotas(snapshot, policy)):
         return

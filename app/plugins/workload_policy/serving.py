@@ -4,9 +4,17 @@ import heapq
 from collections import Counter
 from collections.abc import Mapping
 
-from app.domain import counters, model, snapshots
+from app.domain import model, schema, snapshots
 from app.framework import capabilities
-from app.plugins.workload_policy import logic, policy_warnings, unnamed_pods, waking
+from app.plugins.workload_policy import (
+    counting,
+    kinds,
+    logic,
+    policy_model,
+    policy_warnings,
+    unnamed_pods,
+    waking,
+)
 
 UNLISTED = 1000
 """Unlisted domains that a view shows at most: there may be as many domains as nodes."""
@@ -14,7 +22,8 @@ UNLISTED = 1000
 
 def policies(snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> capabilities.Listed:
     """The policies, one summary each."""
-    return capabilities.Listed(snapshot.policies, lambda key: _summary(snapshot, snapshot.policies[key]))
+    held = snapshot.all(kinds.POLICIES)
+    return capabilities.Listed(held, lambda key: _summary(snapshot, held[key]))
 
 
 def policy(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> dict[str, object] | None:
@@ -44,11 +53,11 @@ def quotas(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> capab
     return capabilities.Listed(range(len(listed)), lambda at: _domain(snapshot, found, listed[at], in_flight))
 
 
-def _found(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> model.WorkloadPolicy | None:
-    return snapshot.policies.get(f"{parameters['namespace']}/{parameters['name']}")
+def _found(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> policy_model.WorkloadPolicy | None:
+    return snapshot.get(kinds.POLICIES, f"{parameters['namespace']}/{parameters['name']}")
 
 
-def _summary(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> dict[str, object]:
+def _summary(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> dict[str, object]:
     listed = logic.quotas(snapshot, policy)
     return {
         "namespace": policy.namespace,
@@ -64,18 +73,18 @@ def _summary(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> dict
     }
 
 
-def _domains(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> list[dict[str, object]]:
+def _domains(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> list[dict[str, object]]:
     in_flight = _in_flight(snapshot, policy)
     return [_domain(snapshot, policy, quota, in_flight) for quota in logic.quotas(snapshot, policy)]
 
 
 def _domain(
     snapshot: snapshots.Snapshot,
-    policy: model.WorkloadPolicy,
+    policy: policy_model.WorkloadPolicy,
     quota: logic.Quota,
-    in_flight: Counter[counters.CountKey],
+    in_flight: Counter[schema.CountKey],
 ) -> dict[str, object]:
-    flying = in_flight[counters.key(policy, quota.domain)]
+    flying = in_flight[counting.key(policy, quota.domain)]
     return {
         "domain": quota.domain,
         "desired": quota.desired,
@@ -87,23 +96,25 @@ def _domain(
     }
 
 
-def _in_flight(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Counter[counters.CountKey]:
+def _in_flight(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> Counter[schema.CountKey]:
     """Count key -> number of pods that are placed and not yet observed as bound."""
-    found: Counter[counters.CountKey] = Counter()
+    found: Counter[schema.CountKey] = Counter()
     for uid, placement in snapshot.placements.items():
-        pod = snapshot.pod(uid)
-        if pod is not None and pod.namespace == policy.namespace:
-            found.update(counters.contributions(pod, snapshot.nodes.get(placement.node), (policy,)))
+        pod, node = snapshot.pod(uid), snapshot.nodes.get(placement.node)
+        if pod is not None and node is not None and pod.namespace == policy.namespace:
+            raised = counting.counted_by(policy, pod, node)
+            if raised is not None:
+                found[raised] += 1
     return found
 
 
-def _unlisted(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> list[dict[str, object]]:
+def _unlisted(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> list[dict[str, object]]:
     """Domains with counted pods that the policy does not list."""
     listed = {allocation.name for allocation in policy.allocations}
     found = (value for value in snapshot.topology[policy.topology_key] if value not in listed)
-    counted = (value for value in found if snapshot.count(policy, value))
+    counted = (value for value in found if counting.count(snapshot, policy, value))
     return [
-        {"domain": value, "count": snapshot.count(policy, value)}
+        {"domain": value, "count": counting.count(snapshot, policy, value)}
         for value in heapq.nsmallest(UNLISTED, counted)
     ]
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from heapq import nsmallest
 
-from app.domain import counters, model, pod_index, selectors, snapshots
-from app.plugins.workload_policy import logic
+from app.domain import model, pod_index, selectors, snapshots
+from app.plugins.workload_policy import counting, logic, policy_model
 
 SHOWN = 20
 """Pods that a view names at most."""
 
 
-def view(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> dict[str, object]:
+def view(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> dict[str, object]:
     """The number of counted pods that do not name the policy, and the first of them by name."""
     found = list(_counted(snapshot, policy))
     return {
@@ -27,16 +27,16 @@ def view(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> dict[str
     }
 
 
-def _counted(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Iterator[model.Pod]:
+def _counted(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> Iterator[model.Pod]:
     for uid in snapshot.namespaces.get(policy.namespace, pod_index.NO_PODS):
         pod = snapshot.pod(uid)
         if pod is None or _names(policy, pod) or not selectors.matches(policy.selector, pod.labels):
             continue
         node = snapshot.nodes.get(snapshot.node_of(uid))
-        if any(True for _ in counters.contributions(pod, node, (policy,))):
+        if node is not None and counting.counted_by(policy, pod, node) is not None:
             yield pod
 
 
-def _names(policy: model.WorkloadPolicy, pod: model.Pod) -> bool:
+def _names(policy: policy_model.WorkloadPolicy, pod: model.Pod) -> bool:
     """Whether the pod names the policy; the label of a DaemonSet's pod is ignored (WP-11)."""
     return logic.concerned(pod) and logic.named(pod) == policy.name

@@ -45,7 +45,7 @@ def decode(payload: bytes) -> events.AnyEvent:
         if payload[: payload.find(b'"', _TAG_FROM)] in _CURRENT:
             event: events.AnyEvent = _decoder.decode(payload)
             return event
-        upcast: events.AnyEvent = msgspec.convert(_upcast(payload), events.AnyEvent)
+        upcast: events.AnyEvent = _decoder.decode(msgspec.json.encode(_upcast(payload)))
         return upcast
     except msgspec.MsgspecError as error:
         raise errors.Unreadable(f"event cannot be read: {error}; it begins with {payload[:80]!r}") from error
@@ -93,13 +93,17 @@ def decode_run(payloads: Sequence[bytes]) -> list[events.AnyEvent]:
 def _upcast(payload: bytes) -> dict[str, object]:
     fields = msgspec.json.decode(payload, type=dict[str, object])
     tag, version = fields.get("type"), fields.pop("v", None)
-    current = VERSIONS.get(tag) if isinstance(tag, str) else None
-    if current is None or not isinstance(tag, str):
-        raise errors.Unreadable(
-            f"event of unknown type {tag!r}: written by a newer Topolog; upgrade this process"
-        )
-    if not isinstance(version, int) or not 1 <= version <= current:
-        raise errors.Unreadable(
-            f"{tag} of version {version!r}, but this process reads up to {current}; upgrade this process"
-        )
-    return upcasters.upcast(tag, version, current, fields)
+    while True:
+        current = VERSIONS.get(tag, upcasters.RENAMED.get(tag)) if isinstance(tag, str) else None
+        if current is None or not isinstance(tag, str):
+            raise errors.Unreadable(
+                f"event of unknown type {tag!r}: written by a newer Topolog; upgrade this process"
+            )
+        if not isinstance(version, int) or not 1 <= version <= current:
+            raise errors.Unreadable(
+                f"{tag} of version {version!r}, but this process reads up to {current}; upgrade this process"
+            )
+        fields = upcasters.upcast(tag, version, current, fields)
+        if tag in VERSIONS:
+            return fields
+        tag, version = fields["type"], 1

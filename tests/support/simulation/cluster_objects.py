@@ -12,6 +12,7 @@ from typing import Any
 
 from app.kube import errors
 from app.kube.client import clients
+from app.plugins.workload_policy import samples
 from app.simulation import populations
 from app.simulation.apiserver import apiservers, objects, requests, routing, status_replies
 from tests.support.simulation import api_connections, sent_bindings, virtual_time
@@ -80,7 +81,7 @@ class Cluster:
 
     def policy(self, quotas: Mapping[str, int], name: str = POLICY) -> None:
         spec = self.spec(quotas)
-        made = populations.policy(NAMESPACE, name, spec)
+        made = samples.policy(NAMESPACE, name, spec)
         made["metadata"]["uid"] = self.uid()
         self.objects.create("workloadpolicies", made)
 

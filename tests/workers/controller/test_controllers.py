@@ -19,6 +19,7 @@ from app.simulation.apiserver import faults
 from app.store import stores
 from app.store.decisions import records
 from app.store.log import logs, readers
+from tests.support import declared
 from tests.support.kube import fake_clock
 from tests.support.workers import clusters, recordings
 from workers.compactor import compactors
@@ -203,7 +204,7 @@ class Waking:
     ) -> None:
         self.clock = fake_clock.VirtualClock()
         seen = [events.PodSeen(pod=pod) for pod in pods]
-        self.snapshot = projecting.project_all(snapshots.empty(), seen)
+        self.snapshot = projecting.project_all(snapshots.empty(schema=declared.SCHEMA), seen)
         self.waker = wakeups.Waker(
             cluster.client,
             registry.Registry(()),
