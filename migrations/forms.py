@@ -44,12 +44,12 @@ _POLICIES, _OBJECTS = b'{"policies":', b'{"objects":{"workloadpolicies":'
 
 
 def present(lines: Sequence[bytes], version: int) -> Sequence[bytes]:
-    """The lines of a serialized snapshot in form 3; ``version``: the form that they are in.
+    """The lines of a serialized snapshot in form 4; ``version``: the form that they are in.
 
-    Forms 1 and 2 have the policies in lines of their own. Raises LookupError for a count of form 1 without
+    Forms 1 to 3 have the policies in lines of their own. Raises LookupError for a count of form 1 without
     its policy, and ValueError for a line that is not JSON.
     """
-    if version > 2:
+    if version > 3:
         return lines
     labels: dict[str, str] = {}
     if version == 1:

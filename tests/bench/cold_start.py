@@ -106,7 +106,10 @@ def _serve(nodes: int, pods: int) -> None:
 
 def _follow(url: str, nodes: int, pods: int) -> None:
     store = stores.open_store(
-        settings.Store(url=url), schema=declared.SCHEMA, cluster=CLUSTER, indexed=("app",)
+        settings.Store(url=url),
+        schema=declared.SCHEMA,
+        cluster=CLUSTER,
+        indexed=("app",),
     )
     store.follower.catch_up()
     print("following", flush=True)

@@ -24,7 +24,10 @@ def measure_ingest(count: int = 100_000) -> float:
     """Events per second into the log, guarded; the events are prepared before the clock starts."""
     with TemporaryDirectory(prefix="topolog-") as directory:
         store = stores.open_store(
-            settings.Store(), schema=declared.SCHEMA, cluster="bench", embedded_dir=Path(directory)
+            settings.Store(),
+            schema=declared.SCHEMA,
+            cluster="bench",
+            embedded_dir=Path(directory),
         )
         try:
             batches = list(_batches(count))
@@ -40,7 +43,10 @@ def measure_replay(count: int = 150_000, times: int = 5) -> float:
     """Events a second out of the log, through a follower that starts from nothing: the median of several."""
     with TemporaryDirectory(prefix="topolog-") as directory:
         store = stores.open_store(
-            settings.Store(), schema=declared.SCHEMA, cluster="bench", embedded_dir=Path(directory)
+            settings.Store(),
+            schema=declared.SCHEMA,
+            cluster="bench",
+            embedded_dir=Path(directory),
         )
         try:
             for guard, batch in _batches(count):

@@ -33,7 +33,10 @@ def _events(folder: Path, count: int) -> Mapping[str, float]:
     try:
         filling.prepare(server.url, "sizes")
         store = stores.open_store(
-            settings.Store(url=server.url), schema=declared.SCHEMA, cluster="sizes", archive=str(archive)
+            settings.Store(url=server.url),
+            schema=declared.SCHEMA,
+            cluster="sizes",
+            archive=str(archive),
         )
         history = [event for _, event in zip(range(count), living.history(), strict=False)]
         before = _used(store)
@@ -95,7 +98,10 @@ def _held(nodes: int, pods: int) -> tuple[int, int]:
 
 def _follow(url: str, cluster: str) -> None:
     store = stores.open_store(
-        settings.Store(url=url), schema=declared.SCHEMA, cluster=cluster, indexed=("app.kubernetes.io/name",)
+        settings.Store(url=url),
+        schema=declared.SCHEMA,
+        cluster=cluster,
+        indexed=("app.kubernetes.io/name",),
     )
     snapshot = store.follower.catch_up(timeout=60)
     gc.collect()

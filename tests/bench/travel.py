@@ -60,7 +60,10 @@ def measure_travel(
 
 def _write(url: str, archive: Path, count: int, nodes: int, pods: int) -> None:
     store = stores.open_store(
-        settings.Store(url=url), schema=declared.SCHEMA, cluster=CLUSTER, archive=str(archive)
+        settings.Store(url=url),
+        schema=declared.SCHEMA,
+        cluster=CLUSTER,
+        archive=str(archive),
     )
     options = settings.Compaction(keep=10 * count, checkpoints=1000, archive=str(archive))
     compactor = compactors.Compactor(store, options)
@@ -82,7 +85,10 @@ def _write(url: str, archive: Path, count: int, nodes: int, pods: int) -> None:
 
 def _compacted(url: str, archive: Path, *, keep: int) -> None:
     store = stores.open_store(
-        settings.Store(url=url), schema=declared.SCHEMA, cluster=CLUSTER, archive=str(archive)
+        settings.Store(url=url),
+        schema=declared.SCHEMA,
+        cluster=CLUSTER,
+        archive=str(archive),
     )
     compactors.Compactor(store, settings.Compaction(keep=keep, checkpoints=3)).run_once()
     store.close()
@@ -90,7 +96,10 @@ def _compacted(url: str, archive: Path, *, keep: int) -> None:
 
 def _probed(url: str, archive: str, offsets: list[int]) -> Travel:
     store = stores.open_store(
-        settings.Store(url=url), schema=declared.SCHEMA, cluster=CLUSTER, archive=archive
+        settings.Store(url=url),
+        schema=declared.SCHEMA,
+        cluster=CLUSTER,
+        archive=archive,
     )
     store.follower.catch_up(timeout=60)
     cold: list[float] = []

@@ -49,7 +49,7 @@ HAPPENED: st.SearchStrategy[list[events.AnyEvent]] = st.lists(
         st.builds(lambda node: events.NodeGone(name=node.name, uid=node.uid), NODES),
         st.builds(events.PodSeen, pod=PODS),
         st.builds(lambda pod: events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name), PODS),
-        st.builds(events.PodPlaced, pod=PODS, node=st.sampled_from(("n-a", "n-b"))),
+        st.builds(events.placed, PODS, st.sampled_from(("n-a", "n-b"))),
         st.builds(gadgets.GADGETS.observed, GADGETS),
         st.builds(lambda one: gadgets.GADGETS.gone(one.namespace, one.name, one.uid), GADGETS),
     ),

@@ -43,7 +43,9 @@ def opened(
     def open_store() -> stores.Store:
         made.append(
             stores.open_store(
-                settings.Store(url=store_server.url), schema=declared.SCHEMA, cluster=names.cluster
+                settings.Store(url=store_server.url),
+                schema=declared.SCHEMA,
+                cluster=names.cluster,
             )
         )
         return made[-1]
@@ -370,7 +372,8 @@ def test_what_is_appended_between_two_stages_counts(
             append()
 
     context = running.Context(
-        incarnation="", begin=lambda holds: migration_fold.begin(client, names, declared.SCHEMA, holds)
+        incarnation="",
+        begin=lambda holds: migration_fold.begin(client, names, declared.SCHEMA, holds),
     )
     running.load(client, schemas.library())
     taken = []

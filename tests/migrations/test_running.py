@@ -78,7 +78,11 @@ def test_a_store_of_another_schema_is_not_opened(
         store.client.hset(names.meta, mapping={"schema": found, "incarnation": "x"})
     path = store.client.connection_pool.connection_kwargs["path"]
     with pytest.raises(errors.SchemaMismatch, match=todo):
-        stores.open_store(settings.Store(url=f"unix://{path}"), schema=declared.SCHEMA, cluster=names.cluster)
+        stores.open_store(
+            settings.Store(url=f"unix://{path}"),
+            schema=declared.SCHEMA,
+            cluster=names.cluster,
+        )
 
 
 def test_another_text_of_the_functions_is_noticed(store: stores.Store) -> None:

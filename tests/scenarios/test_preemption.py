@@ -254,12 +254,13 @@ def test_a_dry_run_keeps_its_position() -> None:
 
 def dump(snapshot: snapshots.Snapshot) -> Mapping[str, object]:
     """All contents of the snapshot."""
-    maps = ("nodes", "pods", "objects", "placements", "versions", "counts", "names", "waiting", "nominated")
+    maps = ("nodes", "pods", "placements", "versions", "counts", "names", "waiting", "nominated")
     spelled = {
         name: sorted((key, repr(value)) for key, value in getattr(snapshot, name).items()) for name in maps
     }
     residents = {node: sorted(pods) for node, pods in snapshot.residents.items()}
-    return {**spelled, "residents": residents, "position": str(snapshot.position)}
+    objects = {kind: repr(sorted(held.items())) for kind, held in snapshot.objects.kinds.items()}
+    return {**spelled, "objects": objects, "residents": residents, "position": str(snapshot.position)}
 
 
 def test_a_plugin_may_veto_to_protect_a_victim() -> None:
@@ -289,7 +290,7 @@ def test_the_claim_of_a_required_policy_is_a_ceiling() -> None:
     assert f"policy:{POLICY.key}" in claimed.subjects
     assert {f"pod:{mine.uid}", f"node:{N1}", f"policies:{small_clusters.NAMESPACE}"} <= set(claimed.subjects)
     after = projecting.Projection(cluster.snapshot)
-    after.apply(events.PodPlaced(pod=mine, node=N1))
+    after.apply(events.placed(mine, N1))
     assert after.increments == {key: 1}
     cluster.see(small_clusters.policy())
     soft = pipeline.claim(cluster.plugins, cycles.cycle(mine, frozenset((N1,)), cluster.snapshot), N1)

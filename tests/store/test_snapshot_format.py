@@ -147,9 +147,9 @@ def test_a_missing_piece_and_a_newer_form_are_refused() -> None:
             image.header, image.members[:-1], schema=declared.SCHEMA, incarnation="here"
         )
     newer = snapshot_format.header_of(
-        snapshot_format.encoded(image.header).replace(b'"version":3', b'"version":4')
+        snapshot_format.encoded(image.header).replace(b'"version":4', b'"version":5')
     )
-    with pytest.raises(errors.Damaged, match="reads up to 3"):
+    with pytest.raises(errors.Damaged, match="reads up to 4"):
         snapshot_format.deserialize(newer, image.members, schema=declared.SCHEMA, incarnation="here")
     with pytest.raises(errors.Damaged):
         snapshot_format.header_of(b"{}")

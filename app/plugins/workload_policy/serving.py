@@ -1,10 +1,10 @@
 """Views of the policies: for each domain the desired, placed and in-flight number of pods."""
 
-import heapq
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from heapq import nsmallest
 
-from app.domain import model, schema, snapshots
+from app.domain import model, pod_index, schema, selectors, snapshots
 from app.framework import capabilities
 from app.plugins.workload_policy import (
     counting,
@@ -12,10 +12,11 @@ from app.plugins.workload_policy import (
     logic,
     policy_model,
     policy_warnings,
-    unnamed_pods,
     waking,
 )
 
+SHOWN = 20
+"""Pods that a view names at most."""
 UNLISTED = 1000
 """Unlisted domains that a view shows at most: there may be as many domains as nodes."""
 
@@ -39,7 +40,7 @@ def policy(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> dict[
         "labelSelector": _selector(found.selector),
         "domains": _domains(snapshot, found),
         "unlisted": _unlisted(snapshot, found),
-        **unnamed_pods.view(snapshot, found),
+        **_unnamed(snapshot, found),
         "warnings": policy_warnings.warnings(snapshot, found),
     }
 
@@ -115,8 +116,40 @@ def _unlisted(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy)
     counted = (value for value in found if counting.count(snapshot, policy, value))
     return [
         {"domain": value, "count": counting.count(snapshot, policy, value)}
-        for value in heapq.nsmallest(UNLISTED, counted)
+        for value in nsmallest(UNLISTED, counted)
     ]
+
+
+def _unnamed(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> dict[str, object]:
+    """The number of counted pods that do not name the policy, and the first of them by name."""
+    found = list(_counted(snapshot, policy))
+    return {
+        "notNamingCount": len(found),
+        "notNaming": [
+            {
+                "pod": pod.name,
+                "node": snapshot.node_of(pod.uid),
+                "names": logic.named(pod),
+                "owners": sorted({owner.kind for owner in pod.owners}),
+            }
+            for pod in nsmallest(SHOWN, found, key=lambda pod: (pod.name, pod.uid))
+        ],
+    }
+
+
+def _counted(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> Iterator[model.Pod]:
+    for uid in snapshot.namespaces.get(policy.namespace, pod_index.NO_PODS):
+        pod = snapshot.pod(uid)
+        if pod is None or _names(policy, pod) or not selectors.matches(policy.selector, pod.labels):
+            continue
+        node = snapshot.nodes.get(snapshot.node_of(uid))
+        if node is not None and counting.counted_by(policy, pod, node) is not None:
+            yield pod
+
+
+def _names(policy: policy_model.WorkloadPolicy, pod: model.Pod) -> bool:
+    """Whether the pod names the policy; the label of a DaemonSet's pod is ignored (WP-11)."""
+    return logic.concerned(pod) and logic.named(pod) == policy.name
 
 
 def _selector(selector: model.Selector) -> dict[str, object]:

@@ -64,7 +64,10 @@ class Writers(RuleBasedStateMachine):
         client.close()
         cluster = self.names.prefix.split("{")[1].split("}")[0]
         self.store = stores.open_store(
-            configuration.Store(url=self.proxy.url), schema=declared.SCHEMA, cluster=cluster, indexed=INDEXED
+            configuration.Store(url=self.proxy.url),
+            schema=declared.SCHEMA,
+            cluster=cluster,
+            indexed=INDEXED,
         )
         self.log = self.store.log
         self.expected = snapshots.empty(
@@ -139,7 +142,7 @@ class Writers(RuleBasedStateMachine):
         writer = self.writers[which]
         subjects = declared.SCHEMA.footprint(pod, node)
         stale = any(writer.snapshot.version(name) != self.expected.version(name) for name in subjects)
-        after = projecting.project(self.expected, events.PodPlaced(pod=pod, node=node))
+        after = projecting.project(self.expected, events.placed(pod, node))
         raised = [key for key, count in after.counts.items() if count > self.expected.counts.get(key, 0)]
         full = any(after.counts[key] > ceiling for key in raised)
         if lost:
@@ -157,7 +160,7 @@ class Writers(RuleBasedStateMachine):
             assert not stale
             assert not full
             assert (appended.first, appended.repeated) == (self.expected.offset + 1, lost)
-            self._happened([events.PodPlaced(pod=pod, node=node)])
+            self._happened([events.placed(pod, node)])
 
     @rule(which=st.integers(0, WRITERS - 1), lost=st.booleans())
     def release(self, which: int, lost: bool) -> None:

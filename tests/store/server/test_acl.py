@@ -138,7 +138,9 @@ def test_a_role_can_do_its_work_without_a_refusal_by_the_server(guarded: guarded
         guarded.admin.acl_log_reset()
         if role in WORK:
             store = stores.open_store(
-                guarded.options(role), schema=declared.SCHEMA, cluster=guarded_server.CLUSTER
+                guarded.options(role),
+                schema=declared.SCHEMA,
+                cluster=guarded_server.CLUSTER,
             )
             WORK[role](store)
             assert store.durability.problem() is None
@@ -196,4 +198,8 @@ def test_clients_without_a_password_are_refused(guarded: guarded_server.Guarded)
         f"redis://topolog-prod-recorder:x@{guarded.server.address}",
     ):
         with pytest.raises(errors.StoreError, match="credentials"):
-            stores.open_store(settings.Store(url=url), schema=declared.SCHEMA, cluster=guarded_server.CLUSTER)
+            stores.open_store(
+                settings.Store(url=url),
+                schema=declared.SCHEMA,
+                cluster=guarded_server.CLUSTER,
+            )

@@ -19,7 +19,7 @@ from app.store.log import codecs, logs, readers
 from app.store.state import followers
 from tests.support import declared
 from tests.support.decisions import recomputation
-from tests.support.store import writers
+from tests.support.store import crash_safe_server, writers
 
 
 @pytest.fixture
@@ -33,7 +33,10 @@ def follower(store: stores.Store) -> Iterator[followers.Follower]:
 def durable(tmp_path: Path) -> Iterator[stores.Store]:
     """A store on a separate server with an append-only file."""
     opened = stores.open_store(
-        settings.Store(socket_timeout=0.5), schema=declared.SCHEMA, cluster="own", embedded_dir=tmp_path
+        settings.Store(socket_timeout=0.5),
+        schema=declared.SCHEMA,
+        cluster="own",
+        embedded_dir=tmp_path,
     )
     yield opened
     opened.close()
@@ -196,6 +199,7 @@ def test_prefetching_from_a_store_that_is_away_raises_only_in_catch_up(durable: 
     follower = durable.follower
     follower.catch_up()
     assert durable.server is not None
+    crash_safe_server.await_written(durable.server.url)
     durable.server.kill()
     for _ in range(3):
         with follower.prefetch():
@@ -429,6 +433,7 @@ def test_a_server_that_dies_is_away_within_the_timeout_and_back_after_a_restart(
     durable.follower.start()
     durable.log.append(logs.Batch(events=[writers.seen("u1")], increments={"c": 1}))
     before = durable.follower.catch_up()
+    crash_safe_server.await_written(server.url)
     server.kill()
     begun = time.monotonic()
     with pytest.raises(errors.StoreAway):

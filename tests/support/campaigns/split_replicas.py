@@ -187,7 +187,11 @@ class Field:
     def _opened(self, name: str) -> stores.Store:
         chosen = settings.Store(url=self._where(name), socket_timeout=0.5)
         store = stores.open_store(
-            chosen, schema=declared.SCHEMA, cluster=CLUSTER, indexed=processes.PLUGINS.indexed(), emptied=True
+            chosen,
+            schema=declared.SCHEMA,
+            cluster=CLUSTER,
+            indexed=processes.PLUGINS.indexed(),
+            emptied=True,
         )
         self._stack.callback(store.close)
         self._stores.append(store)

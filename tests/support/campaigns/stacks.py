@@ -52,7 +52,9 @@ class Stack(stages.Stage):
     def opened(self) -> stores.Store:
         """The store, as one more process opens it."""
         return stores.open_store(
-            settings.Store(url=self.server.url), schema=declared.SCHEMA, cluster=stages.CLUSTER
+            settings.Store(url=self.server.url),
+            schema=declared.SCHEMA,
+            cluster=stages.CLUSTER,
         )
 
     def close(self) -> None:

@@ -229,7 +229,10 @@ class Cluster:
         chosen = registry.Registry([plugin() for plugin in plugins.IN_TREE])
         options = settings.Store(url=self.url, socket_timeout=patience, placements=self._placements)
         store = stores.open_store(
-            options, schema=declared.SCHEMA, cluster=self.name, indexed=chosen.indexed()
+            options,
+            schema=declared.SCHEMA,
+            cluster=self.name,
+            indexed=chosen.indexed(),
         )
         self._stack.callback(store.close)
         return store

@@ -30,6 +30,7 @@ from app.store import keys, schemas, stores
 from app.store.server import connections, embedded
 from tests.bench import extenders
 from tests.support import child_processes, declared, polling
+from tests.support.store import crash_safe_server
 
 Json = dict[str, Any]
 CLUSTER = "stage"
@@ -151,7 +152,10 @@ class Stage:
         self._recorder: child_processes.Process | None = None
         indexed = registry.Registry([plugin() for plugin in plugins.IN_TREE]).indexed()
         self.store = stores.open_store(
-            settings.Store(url=server.url), schema=declared.SCHEMA, cluster=CLUSTER, indexed=indexed
+            settings.Store(url=server.url),
+            schema=declared.SCHEMA,
+            cluster=CLUSTER,
+            indexed=indexed,
         )
         """A connection of the tests to the store."""
         self._stack.callback(self.store.close)
@@ -298,7 +302,7 @@ def _kubeconfig(server: str) -> Json:
 def raised(folder: pathlib.Path) -> Iterator[Stage]:
     """Two extenders that are ready, and all that they need."""
     (folder / "store").mkdir()
-    server = embedded.Server(folder / "store", append_only=True)
+    server = crash_safe_server.CrashSafeServer(folder / "store", append_only=True)
     try:
         with apiservers.ApiServer(declared.SCHEMA) as api:
             stage = Stage(folder, api, server)

@@ -12,7 +12,7 @@ from app.domain import events, model, projecting, snapshots
 from app.store import errors, keys, schemas, snapshot_format, stores
 from app.store.server import connections, embedded
 from tests.support import declared
-from tests.support.store import writers
+from tests.support.store import crash_safe_server, writers
 from workers.compactor import compactors
 
 
@@ -208,12 +208,14 @@ def test_two_compactors_do_no_harm(
 
 
 def test_it_waits_while_the_store_is_away(tmp_path: pathlib.Path) -> None:
-    server = embedded.Server(tmp_path / "s", append_only=True)
+    server = crash_safe_server.CrashSafeServer(tmp_path / "s", append_only=True)
     try:
         client = connections.connect(server.url)
         schemas.migrate(client, keys.Keys("c"), declared.SCHEMA)
         store = stores.open_store(
-            settings.Store(url=server.url, socket_timeout=0.2), schema=declared.SCHEMA, cluster="c"
+            settings.Store(url=server.url, socket_timeout=0.2),
+            schema=declared.SCHEMA,
+            cluster="c",
         )
         compactor = compactors.Compactor(store, settings.Compaction(events=20, keep=0, checkpoints=3))
         past = History(store)

@@ -61,7 +61,9 @@ def running(one: recorders.Recorder | compactors.Compactor) -> Iterator[None]:
 @contextlib.contextmanager
 def opened(server: servers.Server, cluster: str) -> Iterator[stores.Store]:
     store = stores.open_store(
-        settings.Store(url=f"redis://{server.address}"), schema=declared.SCHEMA, cluster=cluster
+        settings.Store(url=f"redis://{server.address}"),
+        schema=declared.SCHEMA,
+        cluster=cluster,
     )
     try:
         yield store

@@ -16,8 +16,9 @@ from app.simulation import populations
 from app.simulation.apiserver import faults
 from app.store import errors, keys, schemas, stores
 from app.store.log import logs
-from app.store.server import connections, embedded
+from app.store.server import connections
 from tests.support import declared
+from tests.support.store import crash_safe_server
 from tests.support.workers import clusters, recordings
 
 Start = Callable[[], recordings.Recording]
@@ -41,7 +42,7 @@ def recorded_events(store: stores.Store, kind: type[events.Event]) -> list[event
 def place(store: stores.Store, pod: model.Pod, node: str) -> None:
     """A placement, as an extender writes it."""
     snapshot = store.follower.catch_up()
-    event = events.PodPlaced(pod=pod, node=node)
+    event = events.placed(pod, node)
     projection = projecting.Projection(snapshot)
     projection.apply(event)
     subjects = declared.SCHEMA.footprint(pod, node)
@@ -316,13 +317,15 @@ def test_a_pod_that_is_only_placed_is_not_missing(
 def test_a_store_that_goes_away_and_comes_back(
     cluster_side: clusters.Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    server = embedded.Server(tmp_path_factory.mktemp("store"), append_only=True)
+    server = crash_safe_server.CrashSafeServer(tmp_path_factory.mktemp("store"), append_only=True)
     try:
         client = connections.connect(server.url)
         schemas.migrate(client, keys.Keys("c"), declared.SCHEMA)
         client.close()
         store = stores.open_store(
-            settings.Store(url=server.url, socket_timeout=0.5), schema=declared.SCHEMA, cluster="c"
+            settings.Store(url=server.url, socket_timeout=0.5),
+            schema=declared.SCHEMA,
+            cluster="c",
         )
         recording = recordings.Recording(store, cluster_side).ready()
         server.kill()
