@@ -38,8 +38,6 @@ class Projection:
     def __init__(self, snapshot: snapshots.Snapshot) -> None:
         self._start = snapshot
         self._schema = snapshot.schema
-        self._read = snapshot.schema.read_of_pod
-        self._contributions = snapshot.schema.contributions
         self.offset = snapshot.position.offset
         self.increments: dict[schemas.CountKey, int] = {}
         """Count -> change since the start; may be zero."""
@@ -225,7 +223,7 @@ class Projection:
         to: model.NodeName,
     ) -> None:
         """Update every index and count for one pod that changed, moved, or both; most stay the same."""
-        if before is None or after is None or at != to or self._read(before) != self._read(after):
+        if before is None or after is None or at != to or self._counted_apart(before, after):
             if before is not None:
                 self._count(before, at, -1)
             if after is not None:
@@ -241,6 +239,11 @@ class Projection:
             self._relabelled(uid, before, after)
         _enlist(self._waiting, uid, after is not None and not to and after.pending)
         _enlist(self._nominated, uid, after is not None and after.holds_nomination)
+
+    def _counted_apart(self, before: model.Pod, after: model.Pod) -> bool:
+        """Whether the two versions of a pod may contribute to different counts on one node."""
+        read = self._schema.read_of_pod
+        return read(before) != read(after)
 
     def _renamed(self, uid: model.Uid, before: model.Pod | None, after: model.Pod | None) -> None:
         """Update the indexes by name for a pod that is new or gone; a name belongs to its latest pod."""
@@ -330,9 +333,20 @@ class Projection:
             self._count(pod, node, by)
 
     def _count(self, pod: model.Pod, name: model.NodeName, by: int) -> None:
-        node = self._nodes.get(name) if name else None
+        if not name:
+            return
+        gates = self._schema.gates
+        if gates is not None:
+            spaces, namespace = self._objects.namespaces, pod.namespace
+            for kind in gates:
+                space = spaces.get(kind)
+                if space is not None and namespace in space:
+                    break
+            else:
+                return  # Most pods are in namespaces without objects that counters read.
+        node = self._nodes.get(name)
         if node is not None:
-            self._add_up(self._contributions(pod, node, self._objects), by)
+            self._add_up(self._schema.contributions(pod, node, self._objects), by)
 
     def _add_up(self, contributed: Iterable[tuple[schemas.CountKey, int]], by: int) -> None:
         for key, amount in contributed:

@@ -10,7 +10,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar
 
 import immutables
 import msgspec
@@ -120,7 +120,8 @@ def unknown(data: bytes | msgspec.Raw) -> model.UnknownObject:
     return model.UnknownObject(uid=named.uid, namespace=named.namespace, name=named.name, data=bytes(data))
 
 
-_Held = immutables.Map[str, model.DeclaredObject]
+_Held = immutables.Map[str, Any]
+"""Identity -> object; typed by the token with which it is asked for."""
 _NONE: _Held = immutables.Map()
 
 
@@ -138,16 +139,19 @@ class Objects:
 
     def all(self, kind: Kind[T]) -> "immutables.Map[str, T]":
         """Identity -> object."""
-        return cast("immutables.Map[str, T]", self.kinds.get(kind.name, _NONE))
+        found: immutables.Map[str, T] = self.kinds.get(kind.name, _NONE)
+        return found
 
     def get(self, kind: Kind[T], identity: str) -> T | None:
         """The object of an identity."""
-        return cast("T | None", self.kinds.get(kind.name, _NONE).get(identity))
+        found: T | None = self.kinds.get(kind.name, _NONE).get(identity)
+        return found
 
     def within(self, kind: Kind[T], namespace: str) -> "immutables.Map[str, T]":
         """Identity -> object, of one namespace."""
-        held = self.namespaces.get(kind.name)
-        return cast("immutables.Map[str, T]", held.get(namespace, _NONE) if held is not None else _NONE)
+        spaces = self.namespaces.get(kind.name)
+        found: immutables.Map[str, T] = _NONE if spaces is None else spaces.get(namespace, _NONE)
+        return found
 
     def named(self, kind: str) -> _Held:
         """Identity -> object, of the kind of a name, which the schema may not have."""
@@ -263,6 +267,9 @@ class Schema:
         """The part of a pod that counters read: while it is equal, the pod contributes alike on its node."""
         self.read_of_node = _getter(name for one in self.counters for name in one.node_fields)
         """The part of a node that counters read."""
+        self.gates = _gates(self.counters)
+        """Kinds of which a pod's namespace must have an object for the pod to contribute to a count. None if some
+        counter counts pods regardless of objects."""
         self._kinds = {kind.name: kind for kind in self.kinds}
         self._types = {kind.type: kind for kind in self.kinds}
         self._dependents: dict[str, tuple[tuple[Counter, Dependency[Any]], ...]] = {
@@ -330,6 +337,18 @@ def _compiled(counters: tuple[Counter, ...]) -> Contributions:
         return counters[0].contributions
     each = tuple(counter.contributions for counter in counters)
     return lambda pod, node, held: itertools.chain.from_iterable(one(pod, node, held) for one in each)
+
+
+def _gates(counters: tuple[Counter, ...]) -> tuple[str, ...] | None:
+    gates: dict[str, None] = {}
+    for counter in counters:
+        # A sum over the objects of the pod's namespace is nothing without them.
+        sums = (one.kind.name for one in counter.depends_on if one.additive and one.reach == "namespace")
+        gate = next(sums, None)
+        if gate is None:
+            return None
+        gates[gate] = None
+    return tuple(gates)
 
 
 def _getter(names: Iterable[str]) -> Callable[[object], object]:

@@ -40,10 +40,14 @@ def counted_by(
 def _contributions(
     pod: model.Pod, node: model.Node, objects: schema.Objects
 ) -> Iterator[tuple[schema.CountKey, int]]:
-    for policy in objects.within(kinds.POLICIES, pod.namespace).values():
-        raised = counted_by(policy, pod, node)
-        if raised is not None:
-            yield raised, 1
+    held = objects.within(kinds.POLICIES, pod.namespace)
+    if not held or not pod.counted:
+        return
+    labels, found = node.labels, pod.labels
+    for policy in held.values():
+        domain = labels.get(policy.topology_key)
+        if domain is not None and not policy.errors and selectors.matches(policy.selector, found):
+            yield f"{policy.key}|{policy.topology_key}={domain}", 1
 
 
 def _selects(pod: model.Pod, objects: schema.Objects) -> bool:
