@@ -17,8 +17,8 @@ from app.kube.client import clients, credentials
 from app.simulation.apiserver import apiservers
 from app.store import errors, keys, schemas, stores
 from app.store.log import incarnations, logs
-from app.store.server import connections, embedded
-from tests.support.store import writers
+from app.store.server import connections
+from tests.support.store import crash_safe_server, writers
 from tests.support.workers import clusters, recordings
 
 Start = Callable[[], recordings.Recording]
@@ -171,7 +171,7 @@ class Own:
     def __init__(self, directory: Path, cluster: clusters.Cluster) -> None:
         self.file = directory / "appendonlydir"
         self.cluster = cluster
-        self.server = embedded.Server(directory, append_only=True)
+        self.server = crash_safe_server.CrashSafeServer(directory, append_only=True)
         client = connections.connect(self.server.url)
         schemas.migrate(client, keys.Keys("own"))
         client.close()
@@ -208,6 +208,8 @@ class Own:
 
     @property
     def size(self) -> int:
+        """Bytes of the append-only file with every acknowledged write."""
+        crash_safe_server.await_written(self.server.url)
         (last,) = sorted(self.file.glob("*.incr.aof"))[-1:]
         return last.stat().st_size
 

@@ -16,7 +16,8 @@ from app.simulation import populations
 from app.simulation.apiserver import faults
 from app.store import errors, keys, schemas, stores
 from app.store.log import logs
-from app.store.server import connections, embedded
+from app.store.server import connections
+from tests.support.store import crash_safe_server
 from tests.support.workers import clusters, recordings
 
 Start = Callable[[], recordings.Recording]
@@ -315,7 +316,7 @@ def test_a_pod_that_is_only_placed_is_not_missing(
 def test_a_store_that_goes_away_and_comes_back(
     cluster_side: clusters.Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    server = embedded.Server(tmp_path_factory.mktemp("store"), append_only=True)
+    server = crash_safe_server.CrashSafeServer(tmp_path_factory.mktemp("store"), append_only=True)
     try:
         client = connections.connect(server.url)
         schemas.migrate(client, keys.Keys("c"))
