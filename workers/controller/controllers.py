@@ -121,7 +121,6 @@ class Controller:
     def _catch_up(self) -> None:
         """Announce all policies in each new tenure and incarnation, and after skipped events."""
         tenure, snapshot = self._elector.tenure, self._store.follower.snapshot
-        telemetry.metrics.LEADER.set(tenure is not None)
         if tenure is None or not self._store.follower.caught_up or snapshot.unlisted:
             return
         led = (tenure.epoch, snapshot.position.incarnation, self._store.follower.jumps)
