@@ -50,6 +50,16 @@ FENCES = Counter(
     ["outcome"],
 )
 WAKEUPS = Counter("topolog_wakeups_total", "Pending pods woken by a pod condition.", ["outcome"])
+STATUS_PATCHES = Counter(
+    "topolog_status_patches_total",
+    "Statuses that plugins computed for objects, by outcome.",
+    ["kind", "outcome"],
+)
+PLUGIN_FAILURES = Counter(
+    "topolog_plugin_failures_total",
+    "Calls of a plugin by the controller that raised an error.",
+    ["plugin", "method"],
+)
 
 CONSISTENCY_DIFFERENCES = Gauge(
     "topolog_consistency_differences", "Open differences between store, log and API server.", ["kind"]
