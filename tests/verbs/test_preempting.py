@@ -9,6 +9,7 @@ from app.domain import model
 from app.store.server import embedded
 from app.verbs import preempting
 from tests.support.extender import replicas
+from tests.support.store import crash_safe_server
 
 
 def placed(shop: replicas.Cluster, name: str, node: str, labels: dict[str, str] | None = None) -> model.Pod:
@@ -64,7 +65,7 @@ def test_the_log_is_as_before(shop: replicas.Cluster) -> None:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[embedded.Server]:
-    made = embedded.Server(tmp_path, append_only=True)
+    made = crash_safe_server.CrashSafeServer(tmp_path, append_only=True)
     yield made
     made.stop()
 

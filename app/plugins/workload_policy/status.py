@@ -88,8 +88,10 @@ def _concerned(snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterab
     namespaces: set[str] = set()
     for event in changes.events:
         match event:
-            case events.PodSeen() | events.PodPlaced():
+            case events.PodSeen():
                 namespaces.add(event.pod.namespace)
+            case events.PlacementsCommitted():
+                namespaces.update(placement.pod.namespace for placement in event.placements)
             case events.PodGone() | events.PlacementReleased():
                 namespaces.add(event.namespace)
             case events.PolicySeen():

@@ -202,7 +202,8 @@ def test_placements_are_released_at_once_and_only_on_evidence(
     recording.stop()  # so that a placement is confirmed by nothing but the controller's own look
     log = recording.store.log
     for pod in pods.values():
-        placed = events.PodPlaced(pod=pod, node="n", resource_version=_version(cluster_side, pod))
+        placement = model.Placement(pod, "n", resource_version=_version(cluster_side, pod))
+        placed = events.PlacementsCommitted(placements=(placement,))
         projection = projecting.Projection(recording.snapshot)
         projection.apply(placed)
         log.append(logs.Batch(events=(placed,), increments=projection.increments))
