@@ -7,10 +7,10 @@ cannot do themselves (serve HTTP, call the API server); other packages mount and
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from app.domain import counters, events, model, node_sets, snapshots, verdicts
-from app.framework import advising, cycles
+from app.framework import advising, cycles, effects
 
 
 @runtime_checkable
@@ -212,24 +212,30 @@ class Serves(Plugin, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class FreedCapacity:
-    """Capacity that became available without an event for kube-scheduler, and the pods that may use it."""
-
-    pods: tuple[model.Pod, ...]
-    """Pending pods, the most important first, no more than the capacity admits."""
-    message: str
-    """A sentence for the condition of the woken pods."""
-
-
 @runtime_checkable
 class Wakes(Plugin, Protocol):
     """Reports which pending pods to wake after an event of the log."""
 
-    def announce(
+    def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
-    ) -> FreedCapacity | None:
-        """The capacity that the event frees and that kube-scheduler has no event for, or None."""
+    ) -> effects.WakePods | None:
+        """The pods to wake for the capacity that the event frees, if kube-scheduler has no event for it."""
+        ...
+
+
+@runtime_checkable
+class Reconciles(Plugin, Protocol):
+    """Brings the cluster in line with the state: writes the status of objects, posts Events, wakes pods."""
+
+    statuses: ClassVar[tuple[str, ...]]
+    """Names of the kinds whose status is written. The controller has the right to patch no other."""
+
+    def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[effects.Effect]:
+        """The effects that follow from the snapshot, for the objects that the changes concern.
+
+        Called by the leader about once a second while there are events, so that effects of many events are
+        computed once. An effect replaces an earlier one of the same object that was not carried out yet.
+        """
         ...
 
 
@@ -248,5 +254,6 @@ KNOWN: tuple[type, ...] = (
     Transforms,
     Serves,
     Wakes,
+    Reconciles,
 )
 """Every capability beyond Plugin."""

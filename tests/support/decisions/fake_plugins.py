@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from app.domain import events, model, node_sets, snapshots, verdicts
-from app.framework import advising, capabilities, cycles
+from app.framework import advising, capabilities, cycles, effects
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +148,19 @@ class Serving(Idle):
 
 
 @dataclass(frozen=True, slots=True)
-class Controlling(Idle):
-    name: str = "Controlling"
+class Waking(Idle):
+    name: str = "Waking"
 
-    def announce(
+    def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
-    ) -> capabilities.FreedCapacity | None:
+    ) -> effects.WakePods | None:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciling(Idle):
+    name: str = "Reconciling"
+    statuses: ClassVar[tuple[str, ...]] = ()
+
+    def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> tuple[effects.Effect, ...]:
+        return ()
