@@ -301,6 +301,20 @@ WAKEUPS = _counter(
     CONTROLLER,
     outcome=("woken", "gone", "refused", "superseded", "failed"),
 )
+STATUS_PATCHES = _counter(
+    "topolog_status_patches_total",
+    "Statuses that plugins computed for objects, by outcome.",
+    CONTROLLER,
+    kind=(),
+    outcome=(),
+)
+PLUGIN_FAILURES = _counter(
+    "topolog_plugin_failures_total",
+    "Calls of a plugin by the controller that raised an error.",
+    CONTROLLER,
+    plugin=(),
+    method=(),
+)
 
 # -- auditor -----------------------------------------------------------------------------------
 

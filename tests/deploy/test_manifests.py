@@ -41,6 +41,8 @@ ALLOWED = {
         ([""], ["pods"], READ),
         ([""], ["pods/status"], ["patch"]),
         (["", "events.k8s.io"], ["events"], ["create", "patch"]),
+        (["kosmos.io"], ["workloadpolicies"], ["get"]),
+        (["kosmos.io"], ["workloadpolicies/status"], ["patch"]),
     ],
     ("Role", "topolog-controller"): [
         (["coordination.k8s.io"], ["leases"], ["create"]),
