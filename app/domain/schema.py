@@ -268,7 +268,7 @@ class Schema:
         self.read_of_node = _getter(name for one in self.counters for name in one.node_fields)
         """The part of a node that counters read."""
         self.gates = _gates(self.counters)
-        """Kinds of which a pod's namespace must have an object for the pod to contribute to a count. None if some
+        """Kinds of which a pod's namespace must have an object for it to contribute to a count. None if some
         counter counts pods regardless of objects."""
         self._kinds = {kind.name: kind for kind in self.kinds}
         self._types = {kind.type: kind for kind in self.kinds}

@@ -26,7 +26,8 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Preempts: fake_plugins.Preempting(),
     capabilities.Transforms: fake_plugins.Transforming(),
     capabilities.Serves: fake_plugins.Serving(),
-    capabilities.Wakes: fake_plugins.Controlling(),
+    capabilities.Wakes: fake_plugins.Waking(),
+    capabilities.Reconciles: fake_plugins.Reconciling(),
 }
 
 
@@ -51,6 +52,7 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
             "transforms",
             "serves",
             "wakes",
+            "reconciles",
         )
         if plugin in getattr(plugins, name)
     }

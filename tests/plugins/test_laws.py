@@ -12,7 +12,7 @@ from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.workload_policy import counting, policy_model
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from tests.support import declared
-from tests.support.decisions import small_clusters
+from tests.support.decisions import commitments, small_clusters
 from tests.support.decisions.cluster_strategies import (
     ASKING,
     DAEMON,
@@ -219,7 +219,7 @@ def test_every_required_count_that_a_placement_raises_has_its_ceiling(
 def ceilings(
     chosen: dict[int, registry.Registry], cycle: cycles.Cycle, node: str, raised: set[str]
 ) -> dict[str, int]:
-    claim = pipeline.claim(chosen[10], cycle, node)
+    claim = commitments.of(chosen[10], cycle, node)
     return {key: top for key, top in claim.ceilings.items() if key in raised}
 
 

@@ -11,7 +11,7 @@ from app.plugins.workload_policy import (
     kinds,
     logic,
     policy_model,
-    policy_warnings,
+    status,
     waking,
 )
 
@@ -41,7 +41,7 @@ def policy(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> dict[
         "domains": _domains(snapshot, found),
         "unlisted": _unlisted(snapshot, found),
         **_unnamed(snapshot, found),
-        "warnings": policy_warnings.warnings(snapshot, found),
+        "warnings": status.warnings(snapshot, found),
     }
 
 
@@ -200,4 +200,8 @@ ENDPOINTS = (
     ),
     capabilities.Endpoint("policies/<namespace>/<name>/quotas", "The quotas of one policy", quotas, _QUOTAS),
 )
-"""The views under /apis/v1/plugins/WorkloadPolicy/."""
+
+
+def endpoints() -> tuple[capabilities.Endpoint, ...]:
+    """The views under /apis/v1/plugins/WorkloadPolicy/."""
+    return ENDPOINTS

@@ -7,7 +7,7 @@ watches bound pods and nodes itself.
 from collections.abc import Iterable, Iterator
 
 from app.domain import events, model, pod_index, selectors, snapshots
-from app.framework import capabilities
+from app.framework import effects
 from app.plugins.workload_policy import counting, kinds, limits, logic, policy_model
 
 
@@ -18,11 +18,11 @@ def freed_capacity(
     *,
     rules: limits.Rules,
     limit: int,
-) -> capabilities.FreedCapacity | None:
+) -> effects.WakePods | None:
     """The pending pods that may be placed because of the event, at most ``limit`` of them."""
     match event:
         case events.ObjectObserved() | events.ObjectGone() if event.kind == kinds.POLICIES.name:
-            return _of_policy(before, after, event.identity, rules=rules, limit=limit)
+            return of_policy(before, after, event.identity, rules=rules, limit=limit)
         case events.PlacementReleased() | events.PodGone() if event.uid in before.placements:
             return _of_release(before, after, event, rules=rules, limit=limit)
         case _:
@@ -75,14 +75,15 @@ def selected(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) 
             yield pod
 
 
-def _of_policy(
+def of_policy(
     before: snapshots.Snapshot,
     after: snapshots.Snapshot,
     key: model.NamespacedName,
     *,
     rules: limits.Rules,
     limit: int,
-) -> capabilities.FreedCapacity | None:
+) -> effects.WakePods | None:
+    """The pending pods for which a policy has capacity, or that its deletion sets free."""
     former, policy = before.get(kinds.POLICIES, key), after.get(kinds.POLICIES, key)
     # A pod that does not name the policy gains capacity only if the policy limited it before.
     pods = [] if former is None else limited(before, former, rules)
@@ -105,7 +106,7 @@ def _of_release(
     *,
     rules: limits.Rules,
     limit: int,
-) -> capabilities.FreedCapacity | None:
+) -> effects.WakePods | None:
     """The released pod itself is left out: its bind call failed, and kube-scheduler retries it."""
     pods: dict[model.Uid, model.Pod] = {}
     messages: list[str] = []
@@ -150,6 +151,6 @@ def _importance(pod: model.Pod) -> tuple[int, str, model.Uid]:
     return -pod.priority, pod.created, pod.uid
 
 
-def _limited_to(pods: list[model.Pod], message: str, limit: int) -> capabilities.FreedCapacity | None:
+def _limited_to(pods: list[model.Pod], message: str, limit: int) -> effects.WakePods | None:
     chosen = tuple(pods[:limit])
-    return capabilities.FreedCapacity(chosen, message) if chosen else None
+    return effects.WakePods(chosen, message) if chosen else None

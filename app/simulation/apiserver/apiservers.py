@@ -17,8 +17,8 @@ from app.simulation.apiserver import faults, objects, requests, routing, status_
 
 RESOURCES = (
     objects.Resource("namespaces", "Namespace", namespaced=False),
-    objects.Resource("nodes", "Node", namespaced=False),
-    objects.Resource("pods", "Pod"),
+    objects.Resource("nodes", "Node", namespaced=False, status=True),
+    objects.Resource("pods", "Pod", status=True),
     objects.Resource("events", "Event"),
     objects.Resource("poddisruptionbudgets", "PodDisruptionBudget", "policy/v1"),
     objects.Resource("leases", "Lease", "coordination.k8s.io/v1"),
@@ -27,7 +27,10 @@ RESOURCES = (
 
 def _resource(kind: schemas.Kind[Any]) -> objects.Resource:
     version = f"{kind.group}/{kind.versions[0]}" if kind.group else kind.versions[0]
-    return objects.Resource(kind.resource, kind.manifest, version, kind.namespaced)
+    custom = "." in kind.group  # The groups of built-in kinds have no domain, with few exceptions.
+    return objects.Resource(
+        kind.resource, kind.manifest, version, kind.namespaced, custom=custom, status=True
+    )
 
 
 class ApiServer:

@@ -10,6 +10,7 @@ from app.domain import events, model, observing, projecting, snapshots, verdicts
 from app.framework import capabilities, cycles, pipeline, registry
 from app.plugins.workload_policy import counting, policy_model
 from tests.support import declared
+from tests.support.decisions import commitments
 
 Thing = model.Node | model.Pod | policy_model.WorkloadPolicy
 
@@ -100,7 +101,7 @@ class Cluster:
 
     def place(self, pod: model.Pod, node: str) -> None:
         """Place the pod as bind does, under the guard that the store would check."""
-        claim = pipeline.claim(self.plugins, self._cycle(pod, [node]), node)
+        claim = commitments.of(self.plugins, self._cycle(pod, [node]), node)
         self.take(events.placed(pod, node))
         for key, ceiling in claim.ceilings.items():
             assert self.snapshot.counts.get(key, 0) <= ceiling
