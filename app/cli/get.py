@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from app import plugins
-from app.cli import api_client, tables
+from app.cli import tables
+from app.cli.client import api_client
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ cannot do themselves (serve HTTP, call the API server); other packages mount and
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from app.domain import counters, events, model, node_sets, snapshots, verdicts
 from app.framework import advising, cycles, effects, views
@@ -119,21 +119,43 @@ class BreaksTies(Plugin, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """Conditions that must still hold when a placement is written."""
+class Assignment:
+    """One pod on one node, and what a plugin decided for it beside."""
 
+    pod: model.Pod
+    node: model.NodeName
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Any JSON, at most 64 KiB: kept in the log and in ``Placement.data`` under the plugin's name."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Set on the pod by its Binding, in the same write as the node; at most 64 KiB with the labels."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """As the annotations, but only kube-apiserver 1.35 or later takes them over (extender contract, 17)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a plugin reserves for a pod, and the conditions that must still hold when it is written."""
+
+    assignments: tuple[Assignment, ...] = ()
+    """The pod itself, if the plugin decides anything beside its node, and pods to place in the same append.
+
+    A pod that is on its node already, or placed there, is left as it is.
+    """
     subjects: tuple[str, ...] = ()
     """Subjects whose version must equal that in the cycle's snapshot."""
     ceilings: Mapping[counters.CountKey, int] = field(default_factory=dict)
-    """Count -> maximum that it may have once the pod is counted."""
+    """Count -> maximum that it may have once all pods of the plan are counted; any integer below 2**53."""
 
 
 @runtime_checkable
 class Reserves(Plugin, Protocol):
-    """Guards placements, so that two replicas cannot both assign the last free place."""
+    """Decides what a pod gets on its node, so that two replicas cannot both assign the last free place."""
 
-    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> Claim:
-        """The conditions under which the pod may be placed on the node."""
+    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> Plan | verdicts.Refusal:
+        """What the pod gets on the node, and under which conditions; or why it gets nothing there.
+
+        Called when the pod is bound, once for each decision: a placement that is in the log is the decision.
+        """
         ...
 
 

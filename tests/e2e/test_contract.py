@@ -27,6 +27,14 @@ def bare(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
         yield cluster
 
 
+@pytest.fixture(scope="module")
+def former(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
+    """A cluster whose API server behaves as one of the oldest supported version."""
+    with clusters.Cluster(binary, flags=["--emulated-version=kube=1.34"]) as cluster:
+        cluster.add_namespace("contract")
+        yield cluster
+
+
 class TestRealApiServer(api_server_contract.ApiServerContract):
     cluster: clusters.Cluster
 
@@ -61,3 +69,17 @@ class TestRealApiServer(api_server_contract.ApiServerContract):
 
         polling.eventually(forgotten, "the page is compacted", within=30, every=0.5)
         return True
+
+
+class TestRealApiServerOf134(api_server_contract.ApiServerContract):
+    labels_are_merged = False
+
+    @pytest.fixture
+    def client(self, former: clusters.Cluster) -> Iterator[clients.Client]:
+        made = clients.Client(credentials.find(str(former.kubeconfig())))
+        yield made
+        made.close()
+
+    @pytest.fixture
+    def namespace(self) -> str:
+        return "contract"

@@ -154,7 +154,6 @@ class Controller:
     def _catch_up(self) -> None:
         """Reconcile everything in each new tenure and incarnation, and after skipped events."""
         tenure, snapshot = self._elector.tenure, self._store.follower.snapshot
-        telemetry.metrics.LEADER.set(tenure is not None)
         if tenure is None or not self._complete(snapshot):
             return
         led = (tenure.epoch, snapshot.position.incarnation, self._store.follower.jumps)

@@ -6,7 +6,7 @@ looked up. A bound pod is left to the watch. The placement is released if the po
 unbound and the Binding cannot be carried out any more: the pod has another version than the Binding carries,
 or the Binding is older than any that the API server may still be working on. If the pod still has the
 version that the Binding carries, this process fences the Binding by a write to the pod, and reads the pod
-again (ADR 0008 and 0020).
+again (ADR 0008 and 0020). A planned placement, which has no Binding, is kept longer (ADR 0024).
 """
 
 from collections import deque
@@ -22,8 +22,11 @@ OLD = 12.0
 and the 8.5 s that the API server and etcd may take for one that was sent
 (workers.recorder.settle_time). So a bind within its time is not disturbed; a later one is placed again and
 repeated."""
+PLANNED = 300.0
+"""Seconds for which a planned placement is kept for its pod's own bind: after about five minutes
+kube-scheduler tries every pod again. It has no Binding, so its release is safe at any time."""
 MAX_LOOKUPS = 40
-"""Placements looked up in one run."""
+"""Placements looked up in one run, planned ones last."""
 
 Evidence = tuple[events.Cause, str]
 """Why a placement is void: the cause of its release, and a sentence."""
@@ -77,6 +80,7 @@ class OrphanedPlacements:
         due = [
             key for key, checked in self._checked.items() if key in requested or now - checked >= self._old
         ]
+        due.sort(key=lambda key: current[key].planned)
         released = 0
         for key in due[:MAX_LOOKUPS]:
             evidence = self._evidence(current[key], now - self._since[key])
@@ -137,6 +141,8 @@ def _void(placement: model.Placement, found: binding.Current | None, age: float)
         return "gone", "the API server no longer has the pod"
     if found.pod.node:
         return None
+    if placement.planned:
+        return ("unbound", "the pod was planned and not bound in time") if age >= PLANNED else None
     if binding.outdates(placement.resource_version, found.version):
         return (
             "unbound",

@@ -36,6 +36,10 @@ class Placement(Schema):
 
     node = schemas.text("The node.")
     at = schemas.text("When it was placed (RFC 3339).")
+    planned = schemas.truth("Whether it was placed with another pod, and no Binding was sent for it so far.")
+    data = schemas.anything("Plugin -> what it decided beside the node.")
+    annotations = schemas.mapping("Annotations that its Binding sets.")
+    labels = schemas.mapping("Labels that its Binding sets, where the API server takes them over.")
 
 
 class PodDetail(Pod):
@@ -71,7 +75,7 @@ def _detail(snapshot: snapshots.Snapshot, pod: model.Pod) -> pages.Body:
     placement = snapshot.placements.get(pod.uid)
     return {
         **shown(snapshot, pod),
-        "placement": {"node": placement.node, "at": placement.at} if placement is not None else None,
+        "placement": _placement(placement) if placement is not None else None,
         "plugins": services.current().registry.concerned(pod, snapshot),
         "message": pod.unscheduled,
         "generation": snapshot.version(f"pod:{pod.uid}"),
@@ -83,6 +87,17 @@ def _fields(fields: Iterable[views.PodField], snapshot: snapshots.Snapshot, pod:
     """What the plugins show of the pod."""
     return {
         field.name: [msgspec.to_builtins(item) for item in field.items(snapshot, pod)] for field in fields
+    }
+
+
+def _placement(placement: model.Placement) -> pages.Body:
+    return {
+        "node": placement.node,
+        "at": placement.at,
+        "planned": placement.planned,
+        "data": placement.data,
+        "annotations": placement.annotations,
+        "labels": placement.labels,
     }
 
 

@@ -49,8 +49,8 @@ class WorkloadPolicy:
     def rank(self, cycle: cycles.Cycle, nodes: node_sets.Names) -> Mapping[model.NodeName, int]:
         return ranking.ranks(cycle, nodes) if limits.prefers(cycle.pod, self) else {}
 
-    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Claim:
-        return limits.claim(cycle, node, self)
+    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Plan:
+        return limits.plan(cycle, node, self)
 
     def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent

@@ -151,6 +151,10 @@ def bind(store: objects.Objects, key: objects.Key, body: bytes) -> bytes:
         if why:
             raise status_replies.conflict("pods/binding", key[1], why)
         pod["spec"]["nodeName"] = node
+        for field in ("annotations", "labels"):
+            # In the same write as the node; the real server takes labels over from 1.35 on.
+            if metadata.get(field):
+                pod["metadata"][field] = (pod["metadata"].get(field) or {}) | metadata[field]
         status = pod["status"]
         status.pop("nominatedNodeName", None)
         scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": objects.now()}

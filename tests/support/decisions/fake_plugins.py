@@ -115,9 +115,9 @@ class Ranking(Idle):
 @dataclass(frozen=True, slots=True)
 class Reserving(Idle):
     name: str = "Reserving"
-    made: capabilities.Claim = field(default_factory=capabilities.Claim)
+    made: capabilities.Plan | verdicts.Refusal = field(default_factory=capabilities.Plan)
 
-    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Claim:
+    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Plan | verdicts.Refusal:
         return self.made
 
 

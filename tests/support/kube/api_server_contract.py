@@ -8,7 +8,7 @@ Subclass it and define the fixtures `client` (app.kube.client.clients.Client wit
 import itertools
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -99,6 +99,9 @@ class Watch:
 
 class ApiServerContract:
     """The suite."""
+
+    labels_are_merged = True
+    """Whether the server copies the labels of a Binding to the pod: kube-apiserver from 1.35 on does."""
 
     def forget(self, client: clients.Client) -> bool:
         """Compact the history of pods; returns false if that is not possible."""
@@ -236,8 +239,10 @@ class ApiServerContract:
 
     # -- pods --------------------------------------------------------------------------------
 
-    def binding(self, found: Json, node: str, *, uid: str | None = None, version: str = "") -> bytes:
-        metadata = {"name": found["metadata"]["name"], "uid": uid or found["metadata"]["uid"]}
+    def binding(
+        self, found: Json, node: str, *, uid: str = "", version: str = "", **written: Mapping[str, str]
+    ) -> bytes:
+        metadata = {"name": found["metadata"]["name"], "uid": uid or found["metadata"]["uid"], **written}
         return encoded(
             {
                 "apiVersion": "v1",
@@ -285,6 +290,80 @@ class ApiServerContract:
         assert "nodeName" not in json.loads(client.get(path))["spec"]
         client.post(f"{path}/binding?timeout=3500ms", self.binding(found, "node-1", version=now))
         assert json.loads(client.get(path))["spec"]["nodeName"] == "node-1"
+
+    def test_a_binding_writes_annotations_and_labels_with_the_node(
+        self, client: clients.Client, pods: str
+    ) -> None:
+        """In one change, which a watch shows at once; existing keys are overwritten, others are kept."""
+        found = self.made(client, pods, both="theirs", kept="theirs")
+        path = f"{pods}/{found['metadata']['name']}"
+        annotations = {"a.example/both": "theirs", "a.example/kept": "theirs"}
+        patched = json.loads(client.patch(path, encoded({"metadata": {"annotations": annotations}})))
+        watch = Watch(client, pods, patched["metadata"]["resourceVersion"])
+        body = self.binding(
+            found,
+            "node-1",
+            version=patched["metadata"]["resourceVersion"],
+            annotations={"a.example/both": "ours", "a.example/new": '{"gpu":[0]}'},
+            labels={"both": "ours", "new": "ours"},
+        )
+        client.post(f"{path}/binding", body)
+        ((_, seen),) = watch.objects(1)
+        watch.close()
+        assert seen == json.loads(client.get(path))
+        assert seen["spec"]["nodeName"] == "node-1"
+        expected = {"a.example/both": "ours", "a.example/kept": "theirs", "a.example/new": '{"gpu":[0]}'}
+        assert expected.items() <= seen["metadata"]["annotations"].items()
+        if self.labels_are_merged:
+            labels = {"both": "ours", "kept": "theirs", "new": "ours"}
+        else:
+            labels = {"both": "theirs", "kept": "theirs"}
+        assert {key: seen["metadata"]["labels"].get(key) for key in ("both", "kept", "new")} == {
+            "new": None,
+            **labels,
+        }
+
+    def test_a_refused_binding_writes_nothing(self, client: clients.Client, pods: str) -> None:
+        found = self.made(client, pods)
+        path = f"{pods}/{found['metadata']['name']}"
+        new = {"new": "1"}
+        for uid, version in (("another", ""), ("", "1")):
+            body = self.binding(found, "node-1", uid=uid, version=version, annotations=new, labels=new)
+            with pytest.raises(errors.ApiError) as refused:
+                client.post(f"{path}/binding", body)
+            assert refused.value.status == 409
+            assert json.loads(client.get(path)) == found
+        client.post(f"{path}/binding", self.binding(found, "node-1"))
+        bound = json.loads(client.get(path))
+        for node in ("node-1", "node-2"):
+            with pytest.raises(errors.ApiError):
+                client.post(f"{path}/binding", self.binding(found, node, annotations=new, labels=new))
+        assert json.loads(client.get(path)) == bound
+
+    def test_the_uid_the_version_and_the_node_are_compared_in_this_order(
+        self, client: clients.Client, pods: str
+    ) -> None:
+        """The first that does not match gives the reason of the refusal."""
+        found = self.made(client, pods)
+        path = f"{pods}/{found['metadata']['name']}"
+        client.post(f"{path}/binding", self.binding(found, "node-1"))
+        now = json.loads(client.get(path))["metadata"]["resourceVersion"]
+        for uid, version, why in (
+            ("another", "1", "UID in precondition: another"),
+            (found["metadata"]["uid"], "1", "ResourceVersion in precondition: 1"),
+            (found["metadata"]["uid"], now, 'is already assigned to node "node-1"'),
+        ):
+            with pytest.raises(errors.ApiError) as refused:
+                client.post(f"{path}/binding", self.binding(found, "node-2", uid=uid, version=version))
+            assert refused.value.status == 409
+            assert why in refused.value.message
+
+    def test_a_binding_may_carry_64_kib_of_annotations(self, client: clients.Client, pods: str) -> None:
+        found = self.made(client, pods)
+        path = f"{pods}/{found['metadata']['name']}"
+        written = {"a.example/large": "x" * (64 * 1024 - 15)}
+        client.post(f"{path}/binding", self.binding(found, "node-1", annotations=written))
+        assert written.items() <= json.loads(client.get(path))["metadata"]["annotations"].items()
 
     def test_a_binding_for_one_version_is_carried_out_once(self, client: clients.Client, pods: str) -> None:
         """A repetition is refused, because the first Binding changed the pod."""
