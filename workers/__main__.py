@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple, NoReturn, Protocol
 
 import click
+from prometheus_client import registry as prometheus_registry
 
 import app
 from app import exit_codes, plugins, settings, telemetry
@@ -30,7 +31,7 @@ from app.store.health import availability
 from workers import probe_server, signals
 from workers.auditor import auditors
 from workers.compactor import compactors
-from workers.controller import controllers
+from workers.controller import controllers, object_metrics
 from workers.recorder import recorders, settle_time
 
 
@@ -59,6 +60,7 @@ class Resources(NamedTuple):
     plugins: registry.Registry
     namespace: str
     """Namespace of the Leases."""
+    metrics: prometheus_registry.CollectorRegistry
 
     def elector(self, name: str) -> electors.Elector:
         """A candidate for the Lease of this name."""
@@ -118,7 +120,21 @@ def _controller(given: Resources) -> controllers.Controller:
     follower = given.store.follower
     telemetry.metrics.SNAPSHOT_LAG.set_function(lambda: follower.lag_seconds)
     telemetry.metrics.SNAPSHOT_OFFSET.set_function(lambda: follower.snapshot.offset)
+    reconciling = given.plugins.reconciles
+    telemetry.metrics.statuses(kind for plugin in reconciling for kind in plugin.statuses)
+    telemetry.metrics.plugins(
+        wake=[plugin.name for plugin in given.plugins.wakes],
+        reconcile=[plugin.name for plugin in reconciling],
+    )
     elector = given.elector(given.settings.election.controller)
+    given.metrics.register(
+        object_metrics.ObjectMetrics(
+            given.plugins,
+            lambda: follower.snapshot,
+            lambda: elector.tenure is not None,
+            limit=given.settings.metrics.object_series,
+        )
+    )
     return controllers.Controller(
         given.store,
         given.client,
@@ -174,7 +190,7 @@ def _work(process: str, config: str | None, make: Factory, *, emptied: bool = Fa
             _opened(chosen, built.indexed(), health, emptied=emptied) as store,
         ):
             namespace = chosen.election.namespace or access.namespace
-            worker = make(Resources(chosen, store, client, built, namespace))
+            worker = make(Resources(chosen, store, client, built, namespace, health.metrics))
             _run(chosen, store, worker, health, server=client.host)
 
 
@@ -206,9 +222,10 @@ def _settings(process: str, config: str | None) -> Iterator[settings.Settings]:
 
 
 class _Health:
-    """The checks of the health port: the problem of the store, then those of the worker."""
+    """The metrics and the checks of the health port: the problem of the store, then those of the worker."""
 
-    def __init__(self) -> None:
+    def __init__(self, process: str) -> None:
+        self.metrics = telemetry.metrics.registry_of(process, version=app.__version__, schema=keys.SCHEMA)
         self.checks: probe_server.Checks = lambda: {"store": "not reached yet"}
 
     def without_store(self, problem: str) -> None:
@@ -220,8 +237,7 @@ class _Health:
 @contextlib.contextmanager
 def _healthy(chosen: settings.Settings, process: str) -> Iterator[_Health]:
     """Serve the health port and handle signals, before the store is connected."""
-    health = _Health()
-    metrics = telemetry.metrics.registry_of(process, version=app.__version__, schema=keys.SCHEMA)
+    health = _Health(process)
     for number in signals.ENDING:
         signal.signal(number, lambda *_: sys.exit(0))
     host, port = chosen.server.bind, chosen.server.health_port
@@ -230,7 +246,7 @@ def _healthy(chosen: settings.Settings, process: str) -> Iterator[_Health]:
         try:
             ports.open_port(
                 lambda: stack.enter_context(
-                    probe_server.serving(host, port, lambda: health.checks(), metrics)
+                    probe_server.serving(host, port, lambda: health.checks(), health.metrics)
                 ),
                 place,
             )

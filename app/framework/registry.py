@@ -42,6 +42,7 @@ class Registry:
         self.preempts = tuple(p for p in self.plugins if isinstance(p, capabilities.Preempts))
         self.transforms = tuple(p for p in self.plugins if isinstance(p, capabilities.Transforms))
         self.serves = tuple(p for p in self.plugins if isinstance(p, capabilities.Serves))
+        self.measures = tuple(p for p in self.plugins if isinstance(p, capabilities.Measures))
         self.wakes = tuple(p for p in self.plugins if isinstance(p, capabilities.Wakes))
         self.reconciles = tuple(p for p in self.plugins if isinstance(p, capabilities.Reconciles))
 

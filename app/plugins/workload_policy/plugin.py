@@ -60,3 +60,5 @@ class WorkloadPolicy:
         return status.reconcile(snapshot, changes, rules=self, limit=self.max_woken)
 
     endpoints = staticmethod(serving.endpoints)
+    measured = staticmethod(serving.measured)
+    measure = staticmethod(serving.measure)

@@ -44,6 +44,23 @@ def quotas(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> capab
     return capabilities.Listed(range(len(listed)), lambda at: _domain(snapshot, found, listed[at], in_flight))
 
 
+def measured(snapshot: snapshots.Snapshot) -> list[capabilities.Measured]:
+    """The listed domains of all policies."""
+    keys = (
+        capabilities.Measured(policy.namespace, policy.name, allocation.name)
+        for policy in snapshot.policies.values()
+        for allocation in policy.allocations
+    )
+    return list(dict.fromkeys(keys))  # An invalid policy may list a domain twice.
+
+
+def measure(snapshot: snapshots.Snapshot, key: capabilities.Measured) -> capabilities.Measure:
+    """The pods that the policy counts in the domain, and its quota there."""
+    policy = snapshot.policies[f"{key.namespace}/{key.name}"]
+    quota = next(one for one in logic.quotas(snapshot, policy) if one.domain == key.domain)
+    return capabilities.Measure(quota.count, quota.desired)
+
+
 def _found(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> model.WorkloadPolicy | None:
     return snapshot.policies.get(f"{parameters['namespace']}/{parameters['name']}")
 
