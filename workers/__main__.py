@@ -19,7 +19,7 @@ import app
 from app import exit_codes, plugins, settings, telemetry
 from app.framework import configuring, registry
 from app.kube import errors as kube_errors
-from app.kube.client import clients, credentials
+from app.kube.client import clients, cluster_identity, credentials
 from app.kube.election import electors
 from app.kube.objects import decoding
 from app.kube.watch import kinds
@@ -27,7 +27,7 @@ from app.serving import errors as serving_errors
 from app.serving import ports
 from app.store import errors as store_errors
 from app.store import keys, stores
-from app.store.health import availability
+from app.store.health import availability, identity
 from workers import probe_server, signals
 from workers.auditor import auditors
 from workers.compactor import compactors
@@ -71,6 +71,19 @@ class Resources(NamedTuple):
         )
         telemetry.metrics.LEADER.labels(name).set_function(lambda: float(made.tenure is not None))
         return made
+
+
+class _Identified:
+    """A worker that is ready only if the store holds the log of its own cluster."""
+
+    def __init__(self, worker: Worker, check: identity.IdentityCheck) -> None:
+        self.run, self.stop = worker.run, worker.stop
+        self._worker = worker
+        self._check = check
+
+    def checks(self) -> Mapping[str, str | None]:
+        """See Worker."""
+        return {**self._worker.checks(), "identity": self._check.problem}
 
 
 Factory = Callable[[Resources], Worker]
@@ -191,7 +204,12 @@ def _work(process: str, config: str | None, make: Factory, *, emptied: bool = Fa
         ):
             namespace = chosen.election.namespace or access.namespace
             worker = make(Resources(chosen, store, client, built, namespace, health.metrics))
-            _run(chosen, store, worker, health, server=client.host)
+            check = identity.IdentityCheck(store.log, cluster_identity.Identity(client).uid_if_known)
+            check.start()
+            try:
+                _run(chosen, store, _Identified(worker, check), health, server=client.host)
+            finally:
+                check.stop()
 
 
 def _report_election(problem: str) -> None:
