@@ -40,7 +40,7 @@ class ObjectMetrics(prometheus_registry.Collector):
         """Yield the metrics; without samples on standby."""
         pods = core.GaugeMetricFamily(
             "topolog_object_domain_pods",
-            "Pods that an object of a plugin, such as a WorkloadPolicy, counts in a domain; the leader only.",
+            "Pods that an object of a plugin, such as a policy, counts in a domain; the leader only.",
             labels=_LABELS,
         )
         desired = core.GaugeMetricFamily(
