@@ -23,6 +23,7 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Preempts: fake_plugins.Preempting(),
     capabilities.Transforms: fake_plugins.Transforming(),
     capabilities.Shows: fake_plugins.Showing(),
+    capabilities.Measures: fake_plugins.Measuring(),
     capabilities.Wakes: fake_plugins.Waking(),
     capabilities.Reconciles: fake_plugins.Reconciling(),
 }
@@ -48,6 +49,7 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
             "preempts",
             "transforms",
             "shows",
+            "measures",
             "wakes",
             "reconciles",
         )
