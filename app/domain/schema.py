@@ -68,6 +68,8 @@ class Kind(Generic[T]):
     """The object of its JSON at the API server. Raises ValueError if it cannot be identified; an object that
     is only invalid is kept with its errors."""
     namespaced: bool = True
+    alias: str = ""
+    """A shorter name for people, such as the key in scenario files; empty: the name."""
     prefix: str = ""
     """Prefix of the subjects, ``policy`` in ``policy:NAMESPACE/NAME``; empty: the name."""
     moves: Callable[[str], tuple[str, ...]] = _none

@@ -5,12 +5,12 @@ scored ones, so that a decision costs what it touches, not plugins times nodes. 
 cannot do themselves (serve HTTP, call the API server); other packages mount and run it.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from app.domain import events, model, node_sets, schema, snapshots, verdicts
-from app.framework import advising, cycles, effects
+from app.framework import advising, cycles, effects, views
 
 
 @runtime_checkable
@@ -192,38 +192,44 @@ class Transforms(Plugin, Protocol):
         ...
 
 
-Key = int | str | tuple[str, ...]
-"""Sort key of a list item; all keys of one list have the same type."""
+@runtime_checkable
+class Shows(Plugin, Protocol):
+    """Shows its state to people: over HTTP, and on the command line."""
+
+    tables: ClassVar[tuple[views.Table, ...]]
+    """Kinds of ``topolog get``; it does not know the plugin's arguments, so they belong to the class."""
+
+    def shown(self) -> views.Shown:
+        """The views."""
+        ...
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A list that an endpoint returns; only the items of the requested page are rendered."""
+class Measured(NamedTuple):
+    """An object of the plugin and one of its domains."""
 
-    keys: Iterable[Any]
-    """A Key for each item, without repetition, in any order."""
-    item: Callable[[Any], object]
-    """Renders the item of a key as a JSON-serialisable value."""
+    namespace: str
+    name: str
+    domain: str
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """A read-only view of a plugin, mounted under ``/apis/v1/plugins/NAME/``."""
+class Measure(NamedTuple):
+    """Pods in a domain of an object."""
 
-    path: str
-    """Flask rule below the plugin's path, such as ``policies/<namespace>/<name>``."""
-    summary: str
-    handle: Callable[[snapshots.Snapshot, Mapping[str, str]], object | None]
-    """(snapshot, path parameters) -> JSON-serialisable value, Listed, or None for 404."""
-    example: object = None
+    pods: int
+    """Counted there."""
+    desired: int
 
 
 @runtime_checkable
-class Serves(Plugin, Protocol):
-    """Exposes views of its state over HTTP."""
+class Measures(Plugin, Protocol):
+    """Exposes pods by object and domain as metrics."""
 
-    def endpoints(self) -> tuple[Endpoint, ...]:
-        """The views, in the order in which they are listed."""
+    def measured(self, snapshot: snapshots.Snapshot) -> Sequence[Measured]:
+        """All objects with their domains, without repetition, in any order."""
+        ...
+
+    def measure(self, snapshot: snapshots.Snapshot, key: Measured) -> Measure:
+        """The pods of one of them; computed only for those that are exposed."""
         ...
 
 
@@ -269,7 +275,8 @@ KNOWN: tuple[type, ...] = (
     Reserves,
     Preempts,
     Transforms,
-    Serves,
+    Shows,
+    Measures,
     Wakes,
     Reconciles,
 )

@@ -10,10 +10,13 @@ import click
 from prometheus_client import core
 
 from app import cli, exit_codes, plugins, settings, telemetry
+from app.domain import snapshots
+from app.framework import registry
 from app.serving import conn_metrics, issuing, keystores, tls_rotation
 from app.settings import declarations
 from app.store.server import acl
 from tests.project import doctor_findings, store_page
+from workers.controller import object_metrics
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -131,6 +134,9 @@ def _collectors() -> Iterator[telemetry.metrics.Declared]:
         )
         connections = conn_metrics.ConnectionMetrics(tls_rotation.RotatingContext(source))
         yield telemetry.metrics.Declared(connections, (telemetry.metrics.EXTENDER,))
+    empty = snapshots.empty(schema=plugins.catalog().schema)
+    objects = object_metrics.ObjectMetrics(registry.Registry(()), lambda: empty, lambda: True, limit=0)
+    yield telemetry.metrics.Declared(objects, (telemetry.metrics.CONTROLLER,))
 
 
 def _metrics() -> Iterator[tuple[str, str]]:
@@ -145,7 +151,8 @@ def _metrics() -> Iterator[tuple[str, str]]:
 
 
 def _labels_of(metric: core.Metric) -> tuple[str, ...]:
-    return tuple(sorted({label for sample in metric.samples for label in sample.labels}))
+    labels = getattr(metric, "_labelnames", ()) or {label for one in metric.samples for label in one.labels}
+    return tuple(labels if isinstance(labels, tuple) else sorted(labels))
 
 
 def doctor_page() -> str:

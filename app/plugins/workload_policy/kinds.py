@@ -17,6 +17,7 @@ POLICIES = schema.Kind(
     manifest="WorkloadPolicy",
     type=policy_model.WorkloadPolicy,
     decode=decoding.policy,
+    alias="policies",
     prefix="policy",
     moves=moves,
 )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from app.domain import events, model, node_sets, schema, snapshots, verdicts
-from app.framework import advising, capabilities, cycles, effects
+from app.framework import advising, capabilities, cycles, effects, views
 from tests.support import gadgets
 
 
@@ -157,11 +157,24 @@ class Transforming(Idle):
 
 
 @dataclass(frozen=True, slots=True)
-class Serving(Idle):
-    name: str = "Serving"
+class Showing(Idle):
+    name: str = "Showing"
+    tables: ClassVar[tuple[views.Table, ...]] = ()
 
-    def endpoints(self) -> tuple[capabilities.Endpoint, ...]:
-        return (capabilities.Endpoint("things", "All things", lambda snapshot, _: snapshot.offset),)
+    def shown(self) -> views.Shown:
+        return views.Shown((views.Endpoint("things", "All things", lambda snapshot, _: snapshot.offset),))
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring(Idle):
+    name: str = "Measuring"
+    keys: tuple[capabilities.Measured, ...] = ()
+
+    def measured(self, snapshot: snapshots.Snapshot) -> tuple[capabilities.Measured, ...]:
+        return self.keys
+
+    def measure(self, snapshot: snapshots.Snapshot, key: capabilities.Measured) -> capabilities.Measure:
+        return capabilities.Measure(len(key.name), len(key.domain))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from app.verbs import binding as bind_verb
 from app.verbs import contexts, placing, pod_memo, releasing
 from app.verbs import errors as verb_errors
 from tests.support import declared
+from tests.support.decisions import convoys
 from tests.support.simulation import cluster_objects, virtual_time
 from workers.compactor import compactors
 from workers.controller import orphaned_placements
@@ -25,6 +26,8 @@ from workers.recorder import batch_builder, leadership, recorders
 
 PAGE = 3
 PLUGINS = registry.Registry([plugin() for plugin in plugins.IN_TREE])
+PLANNING = registry.Registry([*(plugin() for plugin in plugins.IN_TREE), convoys.Convoy()])
+"""Those of histories in which pods are placed together."""
 SELECTED = configuring.build(
     plugins.IN_TREE,
     enabled=[plugin.name for plugin in plugins.IN_TREE],
@@ -43,7 +46,7 @@ def opened(url: str, cluster: str, *, emptied: bool = False) -> stores.Store:
         settings.Store(url=url),
         schema=declared.SCHEMA,
         cluster=cluster,
-        indexed=PLUGINS.indexed(),
+        indexed=PLANNING.indexed(),
         emptied=emptied,
     )
 
