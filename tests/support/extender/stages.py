@@ -12,7 +12,7 @@ import os
 import pathlib
 import ssl
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -97,11 +97,17 @@ class Caller:
 class Extender:
     """One extender process."""
 
-    def __init__(self, name: str, environ: Mapping[str, str], folder: pathlib.Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        environ: Mapping[str, str],
+        folder: pathlib.Path,
+        command: Sequence[str | pathlib.Path] = (extenders.TOPOLOG,),
+    ) -> None:
         self.port = int(environ["TOPOLOG_SERVER_PORT"])
         self.health = int(environ["TOPOLOG_SERVER_HEALTH_PORT"])
         self.process = child_processes.Process(
-            name, [extenders.TOPOLOG, "extender"], log=folder / f"{name}.log", env=os.environ | environ
+            name, [*command, "extender"], log=folder / f"{name}.log", env=os.environ | environ
         )
 
     def readiness(self) -> tuple[int, str]:
@@ -174,9 +180,11 @@ class Stage:
         )
         return {**made, **more}
 
-    def extend(self, name: str, **more: str) -> Extender:
-        """Start another extender."""
-        one = Extender(name, self.environment(**more), self.folder)
+    def extend(
+        self, name: str, *, command: Sequence[str | pathlib.Path] = (extenders.TOPOLOG,), **more: str
+    ) -> Extender:
+        """Start another extender. ``command``: the program to which ``topolog``'s arguments are given."""
+        one = Extender(name, self.environment(**more), self.folder, command)
         one.process.start()
         self.replicas.append(one)
         return one
