@@ -17,20 +17,21 @@ from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 import flask
-import prometheus_client
+from prometheus_client import registry as prometheus_registry
 
 import app
 from app import plugins, settings, telemetry
 from app.api import health, routes
 from app.api.extender import mounting, verb_handlers
 from app.api.introspection import services
+from app.api.v1 import plugins as introspection_plugins
 from app.framework import configuring, registry
-from app.kube.client import clients, credentials
+from app.kube.client import clients, cluster_identity, credentials
 from app.kube.objects import decoding
 from app.kube.writes import binding
 from app.serving import authorization, conn_metrics, introspection, keystores, roles, servers, tls_rotation
-from app.store import audit_reports, stores
-from app.store.health import audit_verdicts, readiness
+from app.store import audit_reports, keys, stores
+from app.store.health import audit_verdicts, availability, identity, readiness
 from app.verbs import contexts as verb_contexts
 
 _SETTLED_WITHIN = 600.0
@@ -46,6 +47,18 @@ def plugins_of(chosen: settings.Settings) -> registry.Registry:
         weights=chosen.plugins.weights,
         score_max=chosen.plugins.score_max,
         args=chosen.plugins.args,
+    )
+
+
+def rules_of(made: registry.Registry) -> tuple[roles.Rule, ...]:
+    """The roles that the plugins' routes require, where they require more than a viewer."""
+    return tuple(
+        rule
+        for name, shown in made.shown.items()
+        for rule in roles.rules_of(
+            f"{introspection_plugins.PREFIX}/{name}",
+            {endpoint.path: endpoint.role for endpoint in shown.endpoints},
+        )
     )
 
 
@@ -117,11 +130,22 @@ class Service(Following):
         super().__init__(chosen)
         self._acceptance = readiness.AcceptanceCheck(self._store.log)
         self._verdict = audit_verdicts.AuditVerdict(self._reports, self._store.log)
+        self._availability = availability.Availability(self._store.client)
         self._client = clients.Client(_access(chosen))
+        uid = cluster_identity.Identity(self._client).uid_if_known
+        self._identity = identity.IdentityCheck(self._store.log, uid)
         self.application = self._application(roster, introspection.ForwardingApplication(view))
+
+    def start(self) -> None:
+        """Start following the log, and checking whether the store answers and is this cluster's."""
+        super().start()
+        self._identity.start()
+        self._availability.start()
 
     def stop(self) -> None:
         """Stop the threads, and close the connections to the API server."""
+        self._availability.stop()
+        self._identity.stop()
         super().stop()
         self._client.close()
 
@@ -132,6 +156,7 @@ class Service(Following):
         missing = sorted(snapshot.unlisted)
         return {
             "store": str(follower.error) if follower.error is not None else None,
+            "identity": self._identity.problem,
             "keeping": self._store.durability.problem(),
             "views": self._verdict.problem(),
             "appends": self._acceptance.problem(),
@@ -142,15 +167,18 @@ class Service(Following):
             "lag": f"{follower.lag_seconds:.1f} s behind" if follower.lag_seconds > _LAG_LIMIT else None,
         }
 
-    def health(self) -> wsgiref.types.WSGIApplication:
+    def health(self, registered: prometheus_registry.CollectorRegistry) -> wsgiref.types.WSGIApplication:
         """The application of the plain port."""
-        follower, decisions = self._store.follower, self._store.decisions
-        telemetry.metrics.LAG.set_function(lambda: follower.lag_seconds)
-        telemetry.metrics.OFFSET.set_function(lambda: follower.snapshot.offset)
-        telemetry.metrics.STORE_UP.set_function(lambda: float(follower.error is None))
-        telemetry.metrics.DECISIONS_DROPPED.set_function(lambda: float(decisions.dropped))
-        telemetry.metrics.DECISIONS_SHORTENED.set_function(lambda: float(decisions.shortened))
-        return health.application(self.checks, alone=self._settings.server.workers == 1)
+        metrics, follower, decisions = telemetry.metrics, self._store.follower, self._store.decisions
+        metrics.STORE_UP.set_function(lambda: float(self._availability.up))
+        metrics.SNAPSHOT_LAG.set_function(lambda: follower.lag_seconds)
+        metrics.SNAPSHOT_OFFSET.set_function(lambda: follower.snapshot.offset)
+        metrics.LOG_HEAD.set_function(lambda: follower.head_seen or None)
+        metrics.DECISIONS_DROPPED.set_function(lambda: decisions.dropped)
+        metrics.DECISIONS_SHORTENED.set_function(lambda: decisions.shortened)
+        metrics.CONFIGURATION.labels(self._plugins.digest).set(1)
+        metrics.preset(metrics.REFUSALS, self._settings.plugins.enabled)
+        return health.application(self.checks, registered, alone=self._settings.server.workers == 1)
 
     def _application(
         self, roster: roles.RoleBindings, view: wsgiref.types.WSGIApplication
@@ -206,15 +234,22 @@ def serve(chosen: settings.Settings) -> NoReturn:
     source = None if insecure else keystores.source_from(chosen.tls)
     # A certificate without a SAN still serves clients that ask for none; Go refuses it, so warn only.
     rotating = tls_rotation.RotatingContext(source, hosts_required=False) if source is not None else None
-    roster = roles.RoleBindings(chosen.identities.by_role(), anonymous=roles.ROLES if insecure else ())
-    with _Standby(chosen.server) as standby:
+    roster = roles.RoleBindings(
+        chosen.identities.by_role(),
+        anonymous=roles.ROLES if insecure else (),
+        rules=rules_of(made),
+    )
+    metrics = telemetry.metrics.registry_of(
+        telemetry.metrics.EXTENDER, version=app.__version__, schema=keys.SCHEMA
+    )
+    with _Standby(chosen.server, metrics) as standby:
         store = chosen.store
         stores.await_store(
             store, cluster=chosen.cluster, indexed=made.indexed(), notify=standby.without_store
         ).close()
     port, meter = introspection.Endpoint(), conn_metrics.ConnectionMetrics(rotating)
-    worker = _Worker(chosen, roster, port.path)
-    prometheus_client.REGISTRY.register(meter)
+    worker = _Worker(chosen, roster, port.path, metrics)
+    metrics.register(meter)
     servers.serve(
         servers.options_from(chosen.server, chosen.limits),
         servers.Parts(
@@ -237,8 +272,9 @@ def _log_waiting(problem: str) -> None:
 class _Standby:
     """The plain port while the store is away; closed before the server opens its own port and forks."""
 
-    def __init__(self, server: settings.Server) -> None:
+    def __init__(self, server: settings.Server, metrics: prometheus_registry.CollectorRegistry) -> None:
         self._server = server
+        self._metrics = metrics
         self._stack = contextlib.ExitStack()
         self._problem = ""
 
@@ -254,7 +290,9 @@ class _Standby:
         """Report that the store cannot be reached."""
         first, self._problem = not self._problem, problem
         if first:
-            application = health.application(lambda: {"store": self._problem})
+            application = health.application(
+                lambda: {"store": self._problem}, self._metrics, alone=self._server.workers == 1
+            )
             self._stack.enter_context(servers.serving_probes(servers.options_from(self._server), application))
         _log_waiting(problem)
 
@@ -262,10 +300,17 @@ class _Standby:
 class _Worker:
     """The hooks of a gunicorn worker, called after its fork."""
 
-    def __init__(self, chosen: settings.Settings, roster: roles.RoleBindings, view: str) -> None:
+    def __init__(
+        self,
+        chosen: settings.Settings,
+        roster: roles.RoleBindings,
+        view: str,
+        metrics: prometheus_registry.CollectorRegistry,
+    ) -> None:
         self._settings = chosen
         self._roster = roster
         self._view = view
+        self._metrics = metrics
         self._service: Following | None = None
 
     def load(self) -> authorization.Middleware:
@@ -283,7 +328,7 @@ class _Worker:
     def health(self) -> wsgiref.types.WSGIApplication:
         if not isinstance(self._service, Service):
             raise RuntimeError("the health port is opened after the application is made")
-        return self._service.health()
+        return self._service.health(self._metrics)
 
     def stopping(self) -> None:
         if self._service is not None:

@@ -13,21 +13,25 @@ from functools import partial
 from typing import NamedTuple, NoReturn, Protocol
 
 import click
+from prometheus_client import registry as prometheus_registry
 
+import app
 from app import exit_codes, plugins, settings, telemetry
 from app.framework import configuring, registry
 from app.kube import errors as kube_errors
-from app.kube.client import clients, credentials
+from app.kube.client import clients, cluster_identity, credentials
 from app.kube.election import electors
 from app.kube.objects import decoding
+from app.kube.watch import kinds
 from app.serving import errors as serving_errors
 from app.serving import ports
 from app.store import errors as store_errors
-from app.store import stores
+from app.store import keys, stores
+from app.store.health import availability, identity
 from workers import probe_server, signals
 from workers.auditor import auditors
 from workers.compactor import compactors
-from workers.controller import controllers
+from workers.controller import controllers, object_metrics
 from workers.recorder import recorders, settle_time
 
 
@@ -56,14 +60,30 @@ class Resources(NamedTuple):
     plugins: registry.Registry
     namespace: str
     """Namespace of the Leases."""
+    metrics: prometheus_registry.CollectorRegistry
 
     def elector(self, name: str) -> electors.Elector:
         """A candidate for the Lease of this name."""
         election = self.settings.election
         terms = electors.Durations(lease=election.lease, renew=election.renew, retry=election.retry)
-        return electors.Elector(
+        made = electors.Elector(
             self.client, self.namespace, name, durations=terms, on_problem=_report_election
         )
+        telemetry.metrics.LEADER.labels(name).set_function(lambda: float(made.tenure is not None))
+        return made
+
+
+class _Identified:
+    """A worker that is ready only if the store holds the log of its own cluster."""
+
+    def __init__(self, worker: Worker, check: identity.IdentityCheck) -> None:
+        self.run, self.stop = worker.run, worker.stop
+        self._worker = worker
+        self._check = check
+
+    def checks(self) -> Mapping[str, str | None]:
+        """See Worker."""
+        return {**self._worker.checks(), "identity": self._check.problem}
 
 
 Factory = Callable[[Resources], Worker]
@@ -98,6 +118,7 @@ def control_command(outer: str | None, config: str | None) -> None:
 
 
 def _recorder(given: Resources) -> recorders.Recorder:
+    telemetry.metrics.watched(kind.name for kind in kinds.ALL)
     return recorders.Recorder(
         given.store.log,
         given.store.follower,
@@ -109,7 +130,24 @@ def _recorder(given: Resources) -> recorders.Recorder:
 
 
 def _controller(given: Resources) -> controllers.Controller:
+    follower = given.store.follower
+    telemetry.metrics.SNAPSHOT_LAG.set_function(lambda: follower.lag_seconds)
+    telemetry.metrics.SNAPSHOT_OFFSET.set_function(lambda: follower.snapshot.offset)
+    reconciling = given.plugins.reconciles
+    telemetry.metrics.statuses(kind for plugin in reconciling for kind in plugin.statuses)
+    telemetry.metrics.plugins(
+        wake=[plugin.name for plugin in given.plugins.wakes],
+        reconcile=[plugin.name for plugin in reconciling],
+    )
     elector = given.elector(given.settings.election.controller)
+    given.metrics.register(
+        object_metrics.ObjectMetrics(
+            given.plugins,
+            lambda: follower.snapshot,
+            lambda: elector.tenure is not None,
+            limit=given.settings.metrics.object_series,
+        )
+    )
     return controllers.Controller(
         given.store,
         given.client,
@@ -128,7 +166,7 @@ def compact_command(outer: str | None, config: str | None) -> None:
     path = config or outer
     with (
         _settings("compactor", path) as chosen,
-        _healthy(chosen) as health,
+        _healthy(chosen, "compactor") as health,
         _opened(chosen, frozenset(), health) as store,
     ):
         _run(chosen, store, compactors.Compactor(store, chosen.compaction), health)
@@ -157,15 +195,21 @@ def _work(process: str, config: str | None, make: Factory, *, emptied: bool = Fa
             args=chosen.plugins.args,
         )
         decoding.keep(built.annotations())
+        telemetry.metrics.CONFIGURATION.labels(built.digest).set(1)
         access = credentials.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
         with (
             contextlib.closing(clients.Client(access)) as client,
-            _healthy(chosen) as health,
+            _healthy(chosen, process) as health,
             _opened(chosen, built.indexed(), health, emptied=emptied) as store,
         ):
             namespace = chosen.election.namespace or access.namespace
-            worker = make(Resources(chosen, store, client, built, namespace))
-            _run(chosen, store, worker, health, server=client.host)
+            worker = make(Resources(chosen, store, client, built, namespace, health.metrics))
+            check = identity.IdentityCheck(store.log, cluster_identity.Identity(client).uid_if_known)
+            check.start()
+            try:
+                _run(chosen, store, _Identified(worker, check), health, server=client.host)
+            finally:
+                check.stop()
 
 
 def _report_election(problem: str) -> None:
@@ -196,9 +240,10 @@ def _settings(process: str, config: str | None) -> Iterator[settings.Settings]:
 
 
 class _Health:
-    """The checks of the health port: the problem of the store, then those of the worker."""
+    """The metrics and the checks of the health port: the problem of the store, then those of the worker."""
 
-    def __init__(self) -> None:
+    def __init__(self, process: str) -> None:
+        self.metrics = telemetry.metrics.registry_of(process, version=app.__version__, schema=keys.SCHEMA)
         self.checks: probe_server.Checks = lambda: {"store": "not reached yet"}
 
     def without_store(self, problem: str) -> None:
@@ -208,9 +253,9 @@ class _Health:
 
 
 @contextlib.contextmanager
-def _healthy(chosen: settings.Settings) -> Iterator[_Health]:
+def _healthy(chosen: settings.Settings, process: str) -> Iterator[_Health]:
     """Serve the health port and handle signals, before the store is connected."""
-    health = _Health()
+    health = _Health(process)
     for number in signals.ENDING:
         signal.signal(number, lambda *_: sys.exit(0))
     host, port = chosen.server.bind, chosen.server.health_port
@@ -218,7 +263,10 @@ def _healthy(chosen: settings.Settings) -> Iterator[_Health]:
         place = f"server.health_port {host}:{port}"
         try:
             ports.open_port(
-                lambda: stack.enter_context(probe_server.serving(host, port, lambda: health.checks())), place
+                lambda: stack.enter_context(
+                    probe_server.serving(host, port, lambda: health.checks(), health.metrics)
+                ),
+                place,
             )
         except serving_errors.PortTaken as taken:
             _fail(exit_codes.PORT_IN_USE, str(taken))
@@ -250,8 +298,15 @@ def _run(
 ) -> None:
     signals.stopping(worker.stop)
     health.checks = partial(_checks, store, worker)
+    available = availability.Availability(store.client)
+    telemetry.metrics.STORE_UP.set_function(lambda: float(available.up))
+    telemetry.metrics.LOG_HEAD.set_function(lambda: store.follower.head_seen or None)
     telemetry.log.info("started", cluster=chosen.cluster, **more)
-    worker.run()
+    available.start()
+    try:
+        worker.run()
+    finally:
+        available.stop()
     telemetry.log.info("ended")
 
 

@@ -5,12 +5,12 @@ scored ones, so that a decision costs what it touches, not plugins times nodes. 
 cannot do themselves (serve HTTP, call the API server); other packages mount and run it.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from app.domain import counters, events, model, node_sets, snapshots, verdicts
-from app.framework import advising, cycles
+from app.framework import advising, cycles, effects, views
 
 
 @runtime_checkable
@@ -177,59 +177,71 @@ class Transforms(Plugin, Protocol):
         ...
 
 
-Key = int | str | tuple[str, ...]
-"""Sort key of a list item; all keys of one list have the same type."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A list that an endpoint returns; only the items of the requested page are rendered."""
-
-    keys: Iterable[Any]
-    """A Key for each item, without repetition, in any order."""
-    item: Callable[[Any], object]
-    """Renders the item of a key as a JSON-serialisable value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """A read-only view of a plugin, mounted under ``/apis/v1/plugins/NAME/``."""
-
-    path: str
-    """Flask rule below the plugin's path, such as ``policies/<namespace>/<name>``."""
-    summary: str
-    handle: Callable[[snapshots.Snapshot, Mapping[str, str]], object | None]
-    """(snapshot, path parameters) -> JSON-serialisable value, Listed, or None for 404."""
-    example: object = None
-
-
 @runtime_checkable
-class Serves(Plugin, Protocol):
-    """Exposes views of its state over HTTP."""
+class Shows(Plugin, Protocol):
+    """Shows its state to people: over HTTP, and on the command line."""
 
-    def endpoints(self) -> tuple[Endpoint, ...]:
-        """The views, in the order in which they are listed."""
+    tables: ClassVar[tuple[views.Table, ...]]
+    """Kinds of ``topolog get``; it does not know the plugin's arguments, so they belong to the class."""
+
+    def shown(self) -> views.Shown:
+        """The views."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class FreedCapacity:
-    """Capacity that became available without an event for kube-scheduler, and the pods that may use it."""
+class Measured(NamedTuple):
+    """An object of the plugin and one of its domains."""
 
-    pods: tuple[model.Pod, ...]
-    """Pending pods, the most important first, no more than the capacity admits."""
-    message: str
-    """A sentence for the condition of the woken pods."""
+    namespace: str
+    name: str
+    domain: str
+
+
+class Measure(NamedTuple):
+    """Pods in a domain of an object."""
+
+    pods: int
+    """Counted there."""
+    desired: int
+
+
+@runtime_checkable
+class Measures(Plugin, Protocol):
+    """Exposes pods by object and domain as metrics."""
+
+    def measured(self, snapshot: snapshots.Snapshot) -> Sequence[Measured]:
+        """All objects with their domains, without repetition, in any order."""
+        ...
+
+    def measure(self, snapshot: snapshots.Snapshot, key: Measured) -> Measure:
+        """The pods of one of them; computed only for those that are exposed."""
+        ...
 
 
 @runtime_checkable
 class Wakes(Plugin, Protocol):
     """Reports which pending pods to wake after an event of the log."""
 
-    def announce(
+    def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
-    ) -> FreedCapacity | None:
-        """The capacity that the event frees and that kube-scheduler has no event for, or None."""
+    ) -> effects.WakePods | None:
+        """The pods to wake for the capacity that the event frees, if kube-scheduler has no event for it."""
+        ...
+
+
+@runtime_checkable
+class Reconciles(Plugin, Protocol):
+    """Brings the cluster in line with the state: writes the status of objects, posts Events, wakes pods."""
+
+    statuses: ClassVar[tuple[str, ...]]
+    """Names of the kinds whose status is written. The controller has the right to patch no other."""
+
+    def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[effects.Effect]:
+        """The effects that follow from the snapshot, for the objects that the changes concern.
+
+        Called by the leader about once a second while there are events, so that effects of many events are
+        computed once. An effect replaces an earlier one of the same object that was not carried out yet.
+        """
         ...
 
 
@@ -246,7 +258,9 @@ KNOWN: tuple[type, ...] = (
     Reserves,
     Preempts,
     Transforms,
-    Serves,
+    Shows,
+    Measures,
     Wakes,
+    Reconciles,
 )
 """Every capability beyond Plugin."""

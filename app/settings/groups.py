@@ -266,11 +266,23 @@ class Logging:
 
 
 @dataclass(frozen=True, slots=True)
+class Metrics:
+    """Metrics of the controller about single objects."""
+
+    object_series: int = setting(2_000, at_least=0, at_most=100_000)
+    """Maximum number of series about the domains of objects, such as WorkloadPolicies: two for each domain.
+    ``topolog_object_series_omitted`` is the number left out. 0: none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Client:
     """How ``topolog get`` and ``topolog explain`` reach an extender."""
 
     url: str = setting("https://127.0.0.1:8443", pattern=r"https?://\S+", like="https://HOST:PORT")
     """URL of the extender."""
+    server_name: str = setting("", pattern=r"[-A-Za-z0-9.:]*", like="a host name or an address")
+    """Name that the extender's certificate must have; empty: the host of ``client.url``. Set it if the
+    extender is reached by another name, such as through a port-forward."""
     cert: str = setting("")
     """File of the client certificate (PEM): a viewer's or an operator's."""
     key: str = setting("")
@@ -307,4 +319,5 @@ class Settings:
     audit: Audit = field(default_factory=Audit)
     debug: Debug = field(default_factory=Debug)
     logging: Logging = field(default_factory=Logging)
+    metrics: Metrics = field(default_factory=Metrics)
     client: Client = field(default_factory=Client)

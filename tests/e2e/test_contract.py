@@ -9,7 +9,7 @@ import pytest
 from app.kube import errors
 from app.kube.client import clients, credentials
 from tests.support import polling
-from tests.support.e2e import clusters
+from tests.support.e2e import clusters, installations
 from tests.support.kube import api_server_contract
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -20,6 +20,10 @@ def bare(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
     """A cluster without other clients; history older than a second is compacted."""
     with clusters.Cluster(binary, flags=["--etcd-compaction-interval=1s"]) as cluster:
         cluster.add_namespace("contract")
+        cluster.kubectl("apply", "-k", installations.DEPLOY / "crds")
+        cluster.apply(api_server_contract.THING)
+        for name in ("workloadpolicies.kosmos.io", api_server_contract.THING["metadata"]["name"]):
+            cluster.kubectl("wait", "--for=condition=established", f"crd/{name}")
         yield cluster
 
 

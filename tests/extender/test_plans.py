@@ -26,7 +26,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stages.Stage]:
 
 def planning(stage: stages.Stage, name: str) -> int:
     """Start an extender with the plugin; its number."""
-    made = stage.extend(name, command=PLANNING, TOPOLOG_PLUGINS_ENABLED=ENABLED, PYTHONPATH=os.getcwd())
+    made = stage.extend(name, program=PLANNING, TOPOLOG_PLUGINS_ENABLED=ENABLED, PYTHONPATH=os.getcwd())
     made.ready()
     return len(stage.replicas) - 1
 

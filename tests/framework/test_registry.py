@@ -22,8 +22,10 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Reserves: fake_plugins.Reserving(),
     capabilities.Preempts: fake_plugins.Preempting(),
     capabilities.Transforms: fake_plugins.Transforming(),
-    capabilities.Serves: fake_plugins.Serving(),
-    capabilities.Wakes: fake_plugins.Controlling(),
+    capabilities.Shows: fake_plugins.Showing(),
+    capabilities.Measures: fake_plugins.Measuring(),
+    capabilities.Wakes: fake_plugins.Waking(),
+    capabilities.Reconciles: fake_plugins.Reconciling(),
 }
 
 
@@ -46,8 +48,10 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
             "reserves",
             "preempts",
             "transforms",
-            "serves",
+            "shows",
+            "measures",
             "wakes",
+            "reconciles",
         )
         if plugin in getattr(plugins, name)
     }

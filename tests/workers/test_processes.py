@@ -111,7 +111,6 @@ def test_a_worker_becomes_ready_and_ends_by_a_signal(
     process = start(command, TOPOLOG_SERVER_HEALTH_PORT=str(port))
     recordings.eventually(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
     assert ask(port, "/livez") == (200, "ok\n")
-    assert "topolog_events_total" in ask(port, "/metrics")[1]
     assert ask(port, "/else")[0] == 404
     assert ("n" in store.follower.catch_up().nodes) is (command == "record")
     process.send_signal(signal.SIGTERM)
@@ -194,6 +193,23 @@ def test_a_configuration_error_ends_a_worker_with_one_message(
     assert found == code
     assert words in stderr
     assert "Traceback" not in stderr
+
+
+@pytest.mark.parametrize("command", ["control", "audit"])
+def test_a_worker_is_not_ready_with_the_log_of_another_cluster(
+    start: Start, store: stores.Store, cluster_side: clusters.Cluster, command: str
+) -> None:
+    cluster_side.server.objects.create("namespaces", {"metadata": {"name": "kube-system", "uid": "second"}})
+    port = child_processes.free_port()
+    process = start(command, TOPOLOG_SERVER_HEALTH_PORT=str(port))
+    recordings.eventually(lambda: "[+] identity: ok" in ask(port, "/readyz")[1], "nobody has claimed it")
+    store.log.append(logs.Batch(events=(), kubernetes="first"), logs.NO_GUARD)
+    recordings.eventually(
+        lambda: "UID first, here it has second" in ask(port, "/readyz")[1], "readiness names both"
+    )
+    assert ask(port, "/readyz")[0] == 503
+    assert ask(port, "/livez")[0] == 200
+    assert process.poll() is None
 
 
 def test_a_store_of_another_schema_ends_a_worker(start: Start, store: stores.Store) -> None:

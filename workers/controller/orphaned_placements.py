@@ -9,6 +9,7 @@ version that the Binding carries, this process fences the Binding by a write to 
 again (ADR 0008 and 0020). A planned placement, which has no Binding, is kept longer (ADR 0024).
 """
 
+from collections import deque
 from collections.abc import Callable
 
 from app import telemetry
@@ -57,6 +58,12 @@ class OrphanedPlacements:
         """When this process first saw a placement, by pod and position: one that was made again is new."""
         self._checked: dict[tuple[model.Uid, model.Position], float] = {}
         """When it was last looked up, or first seen."""
+        self._requested: deque[tuple[model.Uid, model.Position]] = deque()
+        """Placements to look up in the next run, whatever their age."""
+
+    def look_up(self, uid: model.Uid, position: model.Position) -> None:
+        """Look up the placement made at that position in the next run, however young it is. Thread-safe."""
+        self._requested.append((uid, position))
 
     def run_once(self) -> int:
         """Look up what is due; the number of placements released."""
@@ -69,7 +76,10 @@ class OrphanedPlacements:
         }
         self._since = {key: self._since.get(key, now) for key in current}
         self._checked = {key: self._checked.get(key, since) for key, since in self._since.items()}
-        due = [key for key, checked in self._checked.items() if now - checked >= self._old]
+        requested = {self._requested.popleft() for _ in range(len(self._requested))}
+        due = [
+            key for key, checked in self._checked.items() if key in requested or now - checked >= self._old
+        ]
         due.sort(key=lambda key: current[key].planned)
         released = 0
         for key in due[:MAX_LOOKUPS]:

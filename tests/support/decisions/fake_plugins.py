@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from app.domain import events, model, node_sets, snapshots, verdicts
-from app.framework import advising, capabilities, cycles
+from app.framework import advising, capabilities, cycles, effects, views
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +140,40 @@ class Transforming(Idle):
 
 
 @dataclass(frozen=True, slots=True)
-class Serving(Idle):
-    name: str = "Serving"
+class Showing(Idle):
+    name: str = "Showing"
+    tables: ClassVar[tuple[views.Table, ...]] = ()
 
-    def endpoints(self) -> tuple[capabilities.Endpoint, ...]:
-        return (capabilities.Endpoint("things", "All things", lambda snapshot, _: snapshot.offset),)
+    def shown(self) -> views.Shown:
+        return views.Shown((views.Endpoint("things", "All things", lambda snapshot, _: snapshot.offset),))
 
 
 @dataclass(frozen=True, slots=True)
-class Controlling(Idle):
-    name: str = "Controlling"
+class Measuring(Idle):
+    name: str = "Measuring"
+    keys: tuple[capabilities.Measured, ...] = ()
 
-    def announce(
+    def measured(self, snapshot: snapshots.Snapshot) -> tuple[capabilities.Measured, ...]:
+        return self.keys
+
+    def measure(self, snapshot: snapshots.Snapshot, key: capabilities.Measured) -> capabilities.Measure:
+        return capabilities.Measure(len(key.name), len(key.domain))
+
+
+@dataclass(frozen=True, slots=True)
+class Waking(Idle):
+    name: str = "Waking"
+
+    def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
-    ) -> capabilities.FreedCapacity | None:
+    ) -> effects.WakePods | None:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciling(Idle):
+    name: str = "Reconciling"
+    statuses: ClassVar[tuple[str, ...]] = ()
+
+    def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> tuple[effects.Effect, ...]:
+        return ()

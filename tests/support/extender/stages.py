@@ -95,19 +95,21 @@ class Caller:
 
 
 class Extender:
-    """One extender process."""
+    """One extender process, or a worker by another ``command``."""
 
     def __init__(
         self,
         name: str,
         environ: Mapping[str, str],
         folder: pathlib.Path,
-        command: Sequence[str | pathlib.Path] = (extenders.TOPOLOG,),
+        *,
+        command: str = "extender",
+        program: Sequence[str | pathlib.Path] = (extenders.TOPOLOG,),
     ) -> None:
         self.port = int(environ["TOPOLOG_SERVER_PORT"])
         self.health = int(environ["TOPOLOG_SERVER_HEALTH_PORT"])
         self.process = child_processes.Process(
-            name, [*command, "extender"], log=folder / f"{name}.log", env=os.environ | environ
+            name, [*program, command], log=folder / f"{name}.log", env=os.environ | environ
         )
 
     def readiness(self) -> tuple[int, str]:
@@ -153,7 +155,7 @@ class Stage:
         self.kubeconfig = folder / "kubeconfig"
         self.kubeconfig.write_text(json.dumps(_kubeconfig(api.url)))
         self.replicas: list[Extender] = []
-        self._recorder: child_processes.Process | None = None
+        self._workers: list[Extender] = []
         indexed = registry.Registry([plugin() for plugin in plugins.IN_TREE]).indexed()
         self.store = stores.open_store(settings.Store(url=server.url), cluster=CLUSTER, indexed=indexed)
         """A connection of the tests to the store."""
@@ -161,9 +163,8 @@ class Stage:
 
     def close(self) -> None:
         self._stack.close()  # a kept connection would be waited for
-        for process in [*(one.process for one in self.replicas), self._recorder]:
-            if process is not None:
-                process.stop()
+        for one in [*self.replicas, *self._workers]:
+            one.process.stop()
 
     # -- processes -------------------------------------------------------------------------
 
@@ -181,24 +182,20 @@ class Stage:
         return {**made, **more}
 
     def extend(
-        self, name: str, *, command: Sequence[str | pathlib.Path] = (extenders.TOPOLOG,), **more: str
+        self, name: str, *, program: Sequence[str | pathlib.Path] = (extenders.TOPOLOG,), **more: str
     ) -> Extender:
-        """Start another extender. ``command``: the program to which ``topolog``'s arguments are given."""
-        one = Extender(name, self.environment(**more), self.folder, command)
+        """Start another extender. ``program``: run instead of ``topolog``, with the same arguments."""
+        one = Extender(name, self.environment(**more), self.folder, program=program)
         one.process.start()
         self.replicas.append(one)
         return one
 
-    def record(self) -> None:
-        """Start the recorder."""
-        environ = self.environment()
-        self._recorder = child_processes.Process(
-            "recorder",
-            [extenders.TOPOLOG, "record"],
-            log=self.folder / "recorder.log",
-            env=os.environ | environ,
-        )
-        self._recorder.start()
+    def worker(self, command: str, **more: str) -> Extender:
+        """Start a worker: ``record``, ``control``, ``audit`` or ``compact``."""
+        one = Extender(command, self.environment(**more), self.folder, command=command)
+        one.process.start()
+        self._workers.append(one)
+        return one
 
     # -- callers ---------------------------------------------------------------------------
 
@@ -311,7 +308,7 @@ def raised(folder: pathlib.Path) -> Iterator[Stage]:
                 first = stage.extend("extender-1")
                 polling.ready(first.process, lambda: first.readiness()[0] in (200, 503))
                 stage.unready = first.readiness()
-                stage.record()
+                stage.worker("record")
                 stage.extend("extender-2")
                 for one in stage.replicas:
                     one.ready()
