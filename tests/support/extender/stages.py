@@ -12,7 +12,7 @@ import os
 import pathlib
 import ssl
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -100,12 +100,18 @@ class Extender:
     """One extender process, or a worker by another ``command``."""
 
     def __init__(
-        self, name: str, environ: Mapping[str, str], folder: pathlib.Path, *, command: str = "extender"
+        self,
+        name: str,
+        environ: Mapping[str, str],
+        folder: pathlib.Path,
+        *,
+        command: str = "extender",
+        program: Sequence[str | pathlib.Path] = (extenders.TOPOLOG,),
     ) -> None:
         self.port = int(environ["TOPOLOG_SERVER_PORT"])
         self.health = int(environ["TOPOLOG_SERVER_HEALTH_PORT"])
         self.process = child_processes.Process(
-            name, [extenders.TOPOLOG, command], log=folder / f"{name}.log", env=os.environ | environ
+            name, [*program, command], log=folder / f"{name}.log", env=os.environ | environ
         )
 
     def readiness(self) -> tuple[int, str]:
@@ -182,9 +188,11 @@ class Stage:
         )
         return {**made, **more}
 
-    def extend(self, name: str, **more: str) -> Extender:
-        """Start another extender."""
-        one = Extender(name, self.environment(**more), self.folder)
+    def extend(
+        self, name: str, *, program: Sequence[str | pathlib.Path] = (extenders.TOPOLOG,), **more: str
+    ) -> Extender:
+        """Start another extender. ``program``: run instead of ``topolog``, with the same arguments."""
+        one = Extender(name, self.environment(**more), self.folder, program=program)
         one.process.start()
         self.replicas.append(one)
         return one
