@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.kube.objects import decoding
+from app.plugins.workload_policy import decoding
 from tests.support.e2e import api_client, clusters, installations
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
