@@ -25,6 +25,11 @@ RESOURCES = (
 )
 
 
+def resources(schema: schemas.Schema) -> tuple[objects.Resource, ...]:
+    """What the server serves: each kind of the schema in its first version, and all else that is used."""
+    return (*RESOURCES, *map(_resource, schema.kinds))
+
+
 def _resource(kind: schemas.Kind[Any]) -> objects.Resource:
     version = f"{kind.group}/{kind.versions[0]}" if kind.group else kind.versions[0]
     custom = "." in kind.group  # The groups of built-in kinds have no domain, with few exceptions.
@@ -47,7 +52,7 @@ class ApiServer:
     ) -> None:
         """``schema``: each of its kinds is served in its first version, beside ``further`` resources;
         ``bookmarks``: seconds between them; ``tokens``: accepted bearer tokens, empty: every request."""
-        self.objects = objects.Objects((*RESOURCES, *map(_resource, schema.kinds), *further))
+        self.objects = objects.Objects((*resources(schema), *further))
         self.router = routing.Router(self.objects, tokens=tokens, bookmarks=bookmarks)
         self.faults = faults.Faults()
         self.seen: list[requests.Request] = []
