@@ -25,6 +25,7 @@ from app.api.v1 import (
     processes,
     topologies,
 )
+from app.api.v1.questions import documents, simulations
 
 BLUEPRINTS = (
     processes.routes,
@@ -38,6 +39,7 @@ BLUEPRINTS = (
     flags.routes,
     consistency.routes,
     debug.routes,
+    simulations.routes,
 )
 _DESCRIPTION = (
     "The cluster state at any moment that the log still covers, and the reasons of every decision."
@@ -65,6 +67,8 @@ def register(app: flask.Flask, given: services.Services) -> None:
         },
     )
     api.DEFAULT_ERROR_RESPONSE_NAME = None
+    for name, shape in documents.components(given.registry).items():
+        api.spec.components.schema(name, shape)
     for blueprint in (*BLUEPRINTS, plugins.blueprint(given.registry)):
         api.register_blueprint(blueprint)
     app.register_blueprint(openapi.routes)

@@ -26,11 +26,14 @@ _COMMANDS = (
     "doctor",
     "explain",
     "get",
+    "simulate",
     "score",
     "settings",
     "version",
 )
 """In the order of first use. Module COMMAND defines ``COMMAND_command``."""
+_QUESTIONS = frozenset(("simulate",))
+"""The commands whose modules are in the folder ``questions``."""
 
 
 class Commands(click.Group):
@@ -44,7 +47,8 @@ class Commands(click.Group):
         """Return a command, or None if it does not exist."""
         if cmd_name not in _COMMANDS:
             return None
-        command = getattr(importlib.import_module(f"{__name__}.{cmd_name}"), f"{cmd_name}_command")
+        folder = f"{__name__}.questions" if cmd_name in _QUESTIONS else __name__
+        command = getattr(importlib.import_module(f"{folder}.{cmd_name}"), f"{cmd_name}_command")
         return command if isinstance(command, click.Command) else None
 
 
@@ -67,6 +71,8 @@ def topolog(context: click.Context, config: str | None) -> None:
     In a cluster:     topolog record, control, compact, audit and extender, as separate processes
 
     Inspect:          topolog get, topolog explain
+
+    What if:          topolog simulate
     """
     context.obj = config
 

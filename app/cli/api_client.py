@@ -34,7 +34,7 @@ def server_options(command: F) -> F:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderClient:
-    """Sends GET requests to an extender."""
+    """Sends requests to an extender."""
 
     client: settings.Client
 
@@ -43,12 +43,27 @@ class ExtenderClient:
     ) -> dict[str, Any] | str:
         """JSON at a path, or text if `accept` allows it. Raises Failed with the exit code of the error."""
         parameters = {name: str(value) for name, value in (query or {}).items() if value is not None}
-        url = self.client.url.rstrip("/") + urllib.parse.quote(path)
+        url = self._url(path)
         if parameters:
             url += "?" + urllib.parse.urlencode(parameters)
         request = urllib.request.Request(url, headers={"Accept": accept})
+        return self._sent(request, path, self.client.timeout)
+
+    def post(self, path: str, body: Mapping[str, object], *, timeout: float = 0.0) -> dict[str, Any]:
+        """The JSON answer to a JSON body, waiting for at least ``timeout`` seconds. Raises Failed."""
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        request = urllib.request.Request(self._url(path), data=json.dumps(body).encode(), headers=headers)
+        answer = self._sent(request, path, max(timeout, self.client.timeout))
+        if isinstance(answer, str):
+            raise exits.Failed(exit_codes.UNREACHABLE, f"{self.client.url}{path} did not answer with JSON")
+        return answer
+
+    def _url(self, path: str) -> str:
+        return self.client.url.rstrip("/") + urllib.parse.quote(path)
+
+    def _sent(self, request: urllib.request.Request, path: str, timeout: float) -> dict[str, Any] | str:
         try:
-            with self._opener().open(request, timeout=self.client.timeout) as reply:
+            with self._opener().open(request, timeout=timeout) as reply:
                 body: bytes = reply.read()
                 is_json = reply.headers.get_content_type() == "application/json"
         except urllib.error.HTTPError as error:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from app.domain import counters, events, model, node_sets, snapshots, verdicts
-from app.framework import advising, cycles
+from app.framework import advising, cycles, supposing
 
 
 @runtime_checkable
@@ -211,6 +211,15 @@ class Wakes(Plugin, Protocol):
         ...
 
 
+@runtime_checkable
+class Supposes(Plugin, Protocol):
+    """Declares operations on its own objects that a hypothetical question may name as overrides."""
+
+    def operations(self) -> tuple[type[supposing.Operation], ...]:
+        """The operations; their names must differ from those of other plugins."""
+        ...
+
+
 KNOWN: tuple[type, ...] = (
     Indexes,
     Keeps,
@@ -226,5 +235,6 @@ KNOWN: tuple[type, ...] = (
     Transforms,
     Serves,
     Wakes,
+    Supposes,
 )
 """Every capability beyond Plugin."""

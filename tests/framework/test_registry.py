@@ -24,6 +24,7 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Transforms: fake_plugins.Transforming(),
     capabilities.Serves: fake_plugins.Serving(),
     capabilities.Wakes: fake_plugins.Controlling(),
+    capabilities.Supposes: fake_plugins.Supposing(),
 }
 
 
@@ -48,6 +49,7 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
             "transforms",
             "serves",
             "wakes",
+            "supposes",
         )
         if plugin in getattr(plugins, name)
     }

@@ -99,6 +99,26 @@ def get(
     return decorate
 
 
+def ask(
+    blueprint: Blueprint, path: str, answers: SchemaClass, *, question: str, dumped: bool = True
+) -> Callable[[View], View]:
+    """Mount ``view(query)`` at POST: a question as a JSON body, whose schema ``question`` names."""
+    shape = {"$ref": f"#/components/schemas/{question}"}
+
+    def decorate(view: View) -> View:
+        documented = blueprint.response(200, answers)(view if dumped else _json(view))
+        for status in (*ERRORS, 413, 415, 429):
+            documented = blueprint.alt_response(status, schema=schemas.Problem)(documented)
+        described = blueprint.doc(
+            requestBody={"required": True, "content": {"application/json": {"schema": shape}}}
+        )(documented)
+        parsed = blueprint.arguments(queries.Empty, location="query")(described)
+        blueprint.add_url_rule(path, None, parsed, methods=["POST"])
+        return view
+
+    return decorate
+
+
 def change(blueprint: Blueprint, path: str, *, query: SchemaClass, body: str) -> Callable[[View], View]:
     """Mount ``view(query, **path_parameters)`` at PUT and POST: a text body, and a sentence as the answer."""
     text = {"schema": {"type": "string"}}

@@ -1,11 +1,13 @@
 """The dependencies of the REST API: built by bootstrap, found through the Flask app."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
 import flask
 
+from app.api.introspection import heavy
 from app.framework import registry
 from app.store import audit_reports
 from app.store.decisions import decision_log
@@ -34,6 +36,9 @@ class Services:
     flags: Mapping[str, str] = field(default_factory=dict)
     """Debug flags as set at start: letter -> value."""
     version: str = "0"
+    monotonic: Callable[[], float] = time.monotonic
+    """Seconds, for the budget of a question."""
+    turns: heavy.OneAtATime = field(default_factory=heavy.OneAtATime)
 
 
 def install(app: flask.Flask, services: Services) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from app.domain import events, model, node_sets, snapshots, verdicts
 from app.framework import capabilities, cycles
-from app.plugins.workload_policy import advice, limits, logic, ranking, serving, waking
+from app.plugins.workload_policy import advice, limits, logic, ranking, serving, supposing, waking
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ class WorkloadPolicy:
 
     pod_class = staticmethod(logic.pod_class)
     hypotheses = staticmethod(advice.hypotheses)
+    operations = staticmethod(supposing.operations)
 
     def soft(self, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
         return limits.soft(last_known, pod, self)

@@ -106,7 +106,12 @@ def explain(
 def presently(pod: model.Pod, snapshot: snapshots.Snapshot, plugins: registry.Registry) -> Explanation:
     """The answer if all nodes were offered now: for pods without a recorded decision."""
     cycle = cycles.cycle(pod, frozenset(snapshot.nodes), snapshot, score_max=plugins.score_max)
-    trace = pipeline.run(plugins, cycle)
+    return of_cycle(cycle, plugins)
+
+
+def of_cycle(cycle: cycles.Cycle, plugins: registry.Registry) -> Explanation:
+    """The explanation of the decision that the verbs would take in the cycle."""
+    trace = pipeline.run(plugins, cycle) if plugins.interested(cycle.pod) else _untouched(cycle)
     placements, in_flight = _in_flight(cycle)
     changes = _advice(plugins, cycle, trace)
     return Explanation(trace=trace, changes=changes, placements=placements, in_flight=in_flight)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from app.domain import events, model, node_sets, snapshots, verdicts
-from app.framework import advising, capabilities, cycles
+from app.framework import advising, capabilities, cycles, supposing
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +154,15 @@ class Controlling(Idle):
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
     ) -> capabilities.FreedCapacity | None:
         return None
+
+
+class Paint(supposing.Operation, frozen=True, tag="paint"):
+    """Changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Supposing(Idle):
+    name: str = "Supposing"
+
+    def operations(self) -> tuple[type[supposing.Operation], ...]:
+        return (Paint,)

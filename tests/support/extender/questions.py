@@ -1,0 +1,59 @@
+"""Asks hypothetical questions of an API, and the F6 world of the scenarios."""
+
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from werkzeug.test import TestResponse
+
+from app.domain import events, model
+from tests.support import commands
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import Json, body
+
+
+def post(world: api_worlds.World, question: str, asked: Mapping[str, Any]) -> TestResponse:
+    """The response to a question."""
+    return world.client.post(f"/apis/v1/{question}", json=asked)
+
+
+def ask(world: api_worlds.World, question: str, **asked: object) -> Json:
+    """The answer to a question."""
+    response = post(world, question, asked)
+    assert response.status_code == 200, response.text
+    return body(response)
+
+
+def f6() -> list[events.AnyEvent]:
+    """Six nodes, Required + Fill with member 1 and host 3: four pods are placed, two wait."""
+    return [
+        *(api_worlds.node(f"member-{at}", role="member") for at in (1, 2)),
+        *(api_worlds.node(f"host-{at}", role="host") for at in (1, 2, 3, 4)),
+        api_worlds.policy(host=3, member=1),
+        api_worlds.pod_seen("a-1", "member-1"),
+        *(api_worlds.pod_seen(f"a-{at}", f"host-{at - 1}") for at in (2, 3, 4)),
+        *(api_worlds.pod_seen(f"a-{at}") for at in (5, 6)),
+        *(events.Relisted(kind, since="", until="77", reason="start") for kind in sorted(model.KINDS)),
+    ]
+
+
+def manifest(name: str, **labels: str) -> dict[str, Any]:
+    """The manifest of api_worlds.pod."""
+    pod = api_worlds.pod(name, **labels)
+    return {
+        "metadata": {"name": name, "namespace": pod.namespace, "labels": dict(pod.labels)},
+        "spec": {
+            "containers": [{"name": "web", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]
+        },
+    }
+
+
+class Run:
+    """Runs commands against an API."""
+
+    def __init__(self, url: str, world: api_worlds.World) -> None:
+        self.url = url
+        self.world = world
+
+    def __call__(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return commands.topolog(*arguments, "--server", self.url, stdin=stdin)
