@@ -2,7 +2,8 @@
 
 import click
 
-from app.cli import api_client, tables
+from app.cli import tables
+from app.cli.client import api_client
 
 
 @click.command("explain")

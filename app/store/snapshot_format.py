@@ -23,8 +23,9 @@ from migrations import forms
 
 T = TypeVar("T")
 
-VERSION = 2
-"""Of the form; a reader knows every form up to its own. 1: counts that do not name their label."""
+VERSION = 3
+"""Of the form; a reader knows every form up to its own. 1: counts that do not name their label. 2: placements
+without data, annotations and labels."""
 KIND = "topolog.checkpoint"
 ITEMS = 4000
 """Items a line: about 2 MB of pods, 250 kB compressed."""

@@ -23,8 +23,9 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Preempts: fake_plugins.Preempting(),
     capabilities.Transforms: fake_plugins.Transforming(),
     capabilities.Serves: fake_plugins.Serving(),
-    capabilities.Wakes: fake_plugins.Controlling(),
     capabilities.Supposes: fake_plugins.Supposing(),
+    capabilities.Wakes: fake_plugins.Waking(),
+    capabilities.Reconciles: fake_plugins.Reconciling(),
 }
 
 
@@ -50,6 +51,7 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
             "serves",
             "wakes",
             "supposes",
+            "reconciles",
         )
         if plugin in getattr(plugins, name)
     }

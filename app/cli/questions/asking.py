@@ -10,7 +10,8 @@ import click
 import yaml
 
 from app import exit_codes
-from app.cli import api_client, exits, tables
+from app.cli import exits, tables
+from app.cli.client import api_client
 
 F = TypeVar("F", bound=Callable[..., None])
 Document = dict[str, Any]

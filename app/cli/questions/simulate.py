@@ -3,7 +3,8 @@
 import click
 
 from app import exit_codes
-from app.cli import api_client, tables
+from app.cli import tables
+from app.cli.client import api_client
 from app.cli.questions import asking
 
 

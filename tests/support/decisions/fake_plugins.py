@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from app.domain import events, model, node_sets, snapshots, verdicts
-from app.framework import advising, capabilities, cycles, supposing
+from app.framework import advising, capabilities, cycles, effects, supposing
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +115,9 @@ class Ranking(Idle):
 @dataclass(frozen=True, slots=True)
 class Reserving(Idle):
     name: str = "Reserving"
-    made: capabilities.Claim = field(default_factory=capabilities.Claim)
+    made: capabilities.Plan | verdicts.Refusal = field(default_factory=capabilities.Plan)
 
-    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Claim:
+    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Plan | verdicts.Refusal:
         return self.made
 
 
@@ -147,12 +148,12 @@ class Serving(Idle):
 
 
 @dataclass(frozen=True, slots=True)
-class Controlling(Idle):
-    name: str = "Controlling"
+class Waking(Idle):
+    name: str = "Waking"
 
-    def announce(
+    def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
-    ) -> capabilities.FreedCapacity | None:
+    ) -> effects.WakePods | None:
         return None
 
 
@@ -166,3 +167,12 @@ class Supposing(Idle):
 
     def operations(self) -> tuple[type[supposing.Operation], ...]:
         return (Paint,)
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciling(Idle):
+    name: str = "Reconciling"
+    statuses: ClassVar[tuple[str, ...]] = ()
+
+    def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> tuple[effects.Effect, ...]:
+        return ()

@@ -41,7 +41,7 @@ def recorded_events(store: stores.Store, kind: type[events.Event]) -> list[event
 def place(store: stores.Store, pod: model.Pod, node: str) -> None:
     """A placement, as an extender writes it."""
     snapshot = store.follower.catch_up()
-    event = events.PodPlaced(pod=pod, node=node)
+    event = events.placed(pod, node)
     projection = projecting.Projection(snapshot)
     projection.apply(event)
     subjects = counters.footprint(pod, node)
