@@ -25,7 +25,7 @@ from app.api.v1 import (
     processes,
     topologies,
 )
-from app.api.v1.questions import documents, simulations
+from app.api.v1.questions import documents, fits, simulations
 
 BLUEPRINTS = (
     processes.routes,
@@ -40,6 +40,7 @@ BLUEPRINTS = (
     consistency.routes,
     debug.routes,
     simulations.routes,
+    fits.routes,
 )
 _DESCRIPTION = (
     "The cluster state at any moment that the log still covers, and the reasons of every decision."

@@ -27,12 +27,13 @@ _COMMANDS = (
     "explain",
     "get",
     "simulate",
+    "fit",
     "score",
     "settings",
     "version",
 )
 """In the order of first use. Module COMMAND defines ``COMMAND_command``."""
-_QUESTIONS = frozenset(("simulate",))
+_QUESTIONS = frozenset(("simulate", "fit"))
 """The commands whose modules are in the folder ``questions``."""
 
 
@@ -72,7 +73,7 @@ def topolog(context: click.Context, config: str | None) -> None:
 
     Inspect:          topolog get, topolog explain
 
-    What if:          topolog simulate
+    What if:          topolog simulate, topolog fit
     """
     context.obj = config
 

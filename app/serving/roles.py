@@ -40,7 +40,7 @@ VERBS: Final = ("filter", "filter_onlyone", "prioritize", "priority", "bind", "p
 
 VERB_PATHS: Final = frozenset(f"{prefix}/{verb}" for prefix in ("", "/api") for verb in VERBS)
 
-QUESTIONS: Final = frozenset({"/apis/v1/simulate", "/apis/v1/replay"})
+QUESTIONS: Final = frozenset(f"/apis/v1/{question}" for question in ("simulate", "fit", "replay", "bisect"))
 """Hypothetical questions: POST because they have a body; none of them writes."""
 
 TABLE: Final[tuple[Rule, ...]] = (

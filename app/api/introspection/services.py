@@ -1,6 +1,5 @@
 """The dependencies of the REST API: built by bootstrap, found through the Flask app."""
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
@@ -36,8 +35,6 @@ class Services:
     flags: Mapping[str, str] = field(default_factory=dict)
     """Debug flags as set at start: letter -> value."""
     version: str = "0"
-    monotonic: Callable[[], float] = time.monotonic
-    """Seconds, for the budget of a question."""
     turns: heavy.OneAtATime = field(default_factory=heavy.OneAtATime)
 
 

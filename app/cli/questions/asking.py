@@ -185,6 +185,19 @@ def pod_name(name: str, namespace: str) -> str:
     return name if "/" in name else f"{namespace}/{name}"
 
 
+def in_namespace(manifest: Document, namespace: str | None) -> Document:
+    """The manifest, in the namespace unless it names one."""
+    metadata = manifest.get("metadata")
+    if namespace is None or not isinstance(metadata, dict):
+        return manifest
+    return {**manifest, "metadata": {"namespace": namespace, **metadata}}
+
+
+def candidates(text: str) -> str | list[str]:
+    """A choice of candidates: a word, or names separated by commas."""
+    return text if text in ("recorded", "all", "roomy") else text.split(",")
+
+
 def answer(
     config: str | None, options: Mapping[str, str | None], path: str, question: Mapping[str, object]
 ) -> Document:

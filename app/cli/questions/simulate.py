@@ -60,7 +60,7 @@ def simulate_command(
     question: asking.Document = {"situation": asking.situation(options), "top": top, "budget": budget}
     asked: list[str | asking.Document] = [asking.pod_name(pod, namespace or "default") for pod in pods]
     for file in files:
-        asked += [_in_namespace(one, namespace) for one in asking.read(file)]
+        asked += [asking.in_namespace(one, namespace) for one in asking.read(file)]
     if pending == bool(asked):
         raise click.UsageError("name pods, or use -f FILE or --pending")
     if pending:
@@ -72,19 +72,11 @@ def simulate_command(
     else:
         question["pods"] = asked
     if candidates:
-        words = ("recorded", "all", "roomy")
-        question["candidates"] = candidates if candidates in words else candidates.split(",")
+        question["candidates"] = asking.candidates(candidates)
     reply = asking.answer(config, options, "simulate", question)
     asking.show(output, reply, _table, lambda shown: [one["pod"] for one in shown["placed"]])
     if not reply["fits"]:
         click.get_current_context().exit(exit_codes.NEGATIVE)
-
-
-def _in_namespace(manifest: asking.Document, namespace: str | None) -> asking.Document:
-    metadata = manifest.get("metadata")
-    if namespace is None or not isinstance(metadata, dict):
-        return manifest
-    return {**manifest, "metadata": {"namespace": namespace, **metadata}}
 
 
 def _table(reply: asking.Document) -> None:

@@ -38,9 +38,9 @@ def _more_replicas(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> Iterato
         if missing < 1 or cycle.candidates.isdisjoint(column[allocation.name]):
             continue
         message = f"{allocation.name} needs {_many(missing, 'more replica')} in policy {policy.key}"
-        if count >= missing:
-            message += f", or {_many(missing, 'counted pod')} less"
-        yield advising.Hypothesis(message, missing, (_quota(policy, allocation.name, count + 1),))
+        alternative = f"{_many(missing, 'counted pod')} less" if count >= missing else ""
+        change = _quota(policy, allocation.name, count + 1)
+        yield advising.Hypothesis(message, missing, (change,), alternative=alternative)
 
 
 def _more_domains(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> Iterator[advising.Hypothesis]:

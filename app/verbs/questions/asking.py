@@ -7,7 +7,7 @@ ignored.
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -88,6 +88,27 @@ class Simulate(Question, frozen=True):
     budget: Budget = BUDGET_SECONDS
 
 
+Allowed = Literal["objects", "nodes", "labels", "pods"]
+
+
+class Fit(Question, frozen=True):
+    """Which smallest changes would let a pod fit?"""
+
+    pod: AskedPod
+    situation: SituationField = Situation()
+    candidates: Candidates = ""
+    allow: Annotated[
+        list[Allowed],
+        Meta(
+            min_length=1,
+            description="Changes of objects such as policies, of nodes, of the pod's labels, deleted pods.",
+        ),
+    ] = msgspec.field(default_factory=lambda: list(ALLOWED))
+    most: Annotated[int, Meta(ge=1, le=20, description="Changes in the answer.")] = 5
+    budget: Budget = BUDGET_SECONDS
+
+
+ALLOWED: tuple[Allowed, ...] = ("objects", "nodes", "labels", "pods")
 Q = TypeVar("Q", bound=Question)
 _PLACE = re.compile(r"^(?P<text>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?\Z", re.DOTALL)
 _NAMED = re.compile(r"unknown field `(?P<name>[^`]*)`")

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from app.domain import events, model, snapshots
+from app.domain import counters, events, model, snapshots
 from app.framework import supposing
 from app.kube import errors as kube_errors
 from app.kube.objects import decoding
@@ -92,6 +92,12 @@ def all_of(snapshot: snapshots.Snapshot, kind: str) -> Mapping[str, Declared]:
     return {
         name: found for name, found in _kind(kind).listed(snapshot).items() if isinstance(found, Declared)
     }
+
+
+def counts_of(snapshot: snapshots.Snapshot, pod: model.Pod, node: model.NodeName) -> tuple[str, ...]:
+    """The counts to which the pod contributes on the node."""
+    policies = tuple(snapshot.policies_of(pod.namespace))
+    return tuple(counters.contributions(pod, snapshot.nodes.get(node), policies))
 
 
 def _kind(kind: str) -> watched.Kind:

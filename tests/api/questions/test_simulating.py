@@ -8,15 +8,7 @@ import pytest
 from app.domain import events
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, assert_stamped, body
-from tests.support.extender.questions import ask, f6, manifest, post
-
-
-@pytest.fixture
-def six(process: api_worlds.Process) -> api_worlds.World:
-    """F6: four pods are placed, two wait."""
-    made = api_worlds.world(process())
-    made.append(*f6())
-    return made
+from tests.support.extender.questions import ask, manifest, post
 
 
 def scale(**quotas: str | int) -> dict[str, Any]:
