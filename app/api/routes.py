@@ -25,7 +25,7 @@ from app.api.v1 import (
     processes,
     topologies,
 )
-from app.api.v1.questions import documents, fits, simulations
+from app.api.v1.questions import diffs, documents, fits, simulations
 
 BLUEPRINTS = (
     processes.routes,
@@ -41,6 +41,7 @@ BLUEPRINTS = (
     debug.routes,
     simulations.routes,
     fits.routes,
+    diffs.routes,
 )
 _DESCRIPTION = (
     "The cluster state at any moment that the log still covers, and the reasons of every decision."

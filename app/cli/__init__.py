@@ -28,12 +28,13 @@ _COMMANDS = (
     "get",
     "simulate",
     "fit",
+    "diff",
     "score",
     "settings",
     "version",
 )
 """In the order of first use. Module COMMAND defines ``COMMAND_command``."""
-_QUESTIONS = frozenset(("simulate", "fit"))
+_QUESTIONS = frozenset(("simulate", "fit", "diff"))
 """The commands whose modules are in the folder ``questions``."""
 
 
@@ -71,7 +72,7 @@ def topolog(context: click.Context, config: str | None) -> None:
 
     In a cluster:     topolog record, control, compact, audit and extender, as separate processes
 
-    Inspect:          topolog get, topolog explain
+    Inspect:          topolog get, topolog explain, topolog diff
 
     What if:          topolog simulate, topolog fit
     """
