@@ -25,7 +25,7 @@ from app.api.v1 import (
     processes,
     topologies,
 )
-from app.api.v1.questions import diffs, documents, fits, simulations
+from app.api.v1.questions import diffs, documents, fits, replays, simulations
 
 BLUEPRINTS = (
     processes.routes,
@@ -42,6 +42,7 @@ BLUEPRINTS = (
     simulations.routes,
     fits.routes,
     diffs.routes,
+    replays.routes,
 )
 _DESCRIPTION = (
     "The cluster state at any moment that the log still covers, and the reasons of every decision."

@@ -29,12 +29,13 @@ _COMMANDS = (
     "simulate",
     "fit",
     "diff",
+    "replay",
     "score",
     "settings",
     "version",
 )
 """In the order of first use. Module COMMAND defines ``COMMAND_command``."""
-_QUESTIONS = frozenset(("simulate", "fit", "diff"))
+_QUESTIONS = frozenset(("simulate", "fit", "diff", "replay"))
 """The commands whose modules are in the folder ``questions``."""
 
 
@@ -74,7 +75,7 @@ def topolog(context: click.Context, config: str | None) -> None:
 
     Inspect:          topolog get, topolog explain, topolog diff
 
-    What if:          topolog simulate, topolog fit
+    What if:          topolog simulate, topolog fit, topolog replay
     """
     context.obj = config
 

@@ -96,16 +96,24 @@ def situation(options: dict[str, Value]) -> Document:
     at = options.pop("at", None)
     if at is not None:
         base["at"] = at
-    found = overrides(options)
-    if found:
-        base["overrides"] = [*base.get("overrides", []), *found]
-    configuration = _configuration(options)
-    if configuration:
-        base["configuration"] = {**base.get("configuration", {}), **configuration}
+    made = overridden(options)
+    if "overrides" in made:
+        base["overrides"] = [*base.get("overrides", []), *made["overrides"]]
+    if "configuration" in made:
+        base["configuration"] = {**base.get("configuration", {}), **made["configuration"]}
     saved = options.pop("save", None)
     if saved is not None:
         pathlib.Path(saved).write_text(json.dumps(base, indent=2) + "\n")
     return base
+
+
+def overridden(options: dict[str, Value]) -> Document:
+    """Overrides and configuration of the options, which are taken out of ``options``."""
+    found, configuration = overrides(options), _configuration(options)
+    return {
+        **({"overrides": found} if found else {}),
+        **({"configuration": configuration} if configuration else {}),
+    }
 
 
 def overrides(options: dict[str, Value]) -> list[Document]:

@@ -85,8 +85,8 @@ def explain(
     record nor in the log.
     """
     snapshot = past.of(decision.position)
-    cycle = _cycle(decision, book.candidates(decision, snapshot), snapshot, plugins)
-    trace = _trace(decision, cycle, plugins)
+    cycle = cycle_of(decision, book.candidates(decision, snapshot), snapshot, plugins)
+    trace = trace_of(decision, cycle, plugins)
     chosen = decision.node
     if decision.verb == "filter_onlyone" and not chosen:
         chosen = pipeline.best(plugins, replace(cycle, candidates=trace.kept), trace) or ""
@@ -190,12 +190,13 @@ def _in_flight(cycle: cycles.Cycle) -> _InFlight:
     return _InFlight(placements, len(found))
 
 
-def _cycle(
+def cycle_of(
     decision: records.Decision,
     candidates: node_sets.Names,
     snapshot: snapshots.Snapshot,
     plugins: registry.Registry,
 ) -> cycles.Cycle:
+    """The input of a recorded decision, on a snapshot. Raises Shortened."""
     pod = _pod(decision, snapshot)
     if decision.verb == "bind":
         # bind carries only the pod's names; its labels and owners are in the log.
@@ -222,7 +223,8 @@ def _pod(decision: records.Decision, snapshot: snapshots.Snapshot) -> model.Pod:
     )
 
 
-def _trace(decision: records.Decision, cycle: cycles.Cycle, plugins: registry.Registry) -> verdicts.Trace:
+def trace_of(decision: records.Decision, cycle: cycles.Cycle, plugins: registry.Registry) -> verdicts.Trace:
+    """The trace of a recorded decision, computed again on the cycle."""
     if not plugins.interested(cycle.pod) and decision.verb != "preempt":
         return _untouched(cycle)
     match decision.verb:

@@ -108,6 +108,32 @@ class Fit(Question, frozen=True):
     budget: Budget = BUDGET_SECONDS
 
 
+Verb = Literal["filter", "filter_onlyone", "prioritize", "bind", "preempt"]
+
+
+class Replay(Question, frozen=True):
+    """Which recorded decisions would have been others under another situation?"""
+
+    from_: Moment = msgspec.field(default="", name="from")
+    to: Moment = ""
+    overrides: Annotated[
+        list[dict[str, Any]],
+        Meta(max_length=MAX_OVERRIDES, description="Operations, applied to each snapshot; see Override."),
+    ] = []
+    configuration: Annotated[Configuration | None, Meta(description="Other plugin settings.")] = None
+    compare: Annotated[
+        Literal["verdicts", "scores"], Meta(description="Whether the scores of prioritize are compared too.")
+    ] = "verdicts"
+    verbs: Annotated[list[Verb], Meta(description="Only decisions of these verbs; empty for all.")] = []
+    namespace: Annotated[str, Meta(max_length=63, description="Only pods of this namespace.")] = ""
+    limit: Annotated[int, Meta(ge=0, le=1000, description="Decisions that differ in the answer.")] = 100
+    budget: Budget = BUDGET_SECONDS
+    continue_: Annotated[
+        str,
+        Meta(max_length=40, pattern=r"^([0-9]{1,18}-[0-9]{1,18})?\Z", description="Of the answer before."),
+    ] = msgspec.field(default="", name="continue")
+
+
 ALLOWED: tuple[Allowed, ...] = ("objects", "nodes", "labels", "pods")
 Q = TypeVar("Q", bound=Question)
 _PLACE = re.compile(r"^(?P<text>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?\Z", re.DOTALL)

@@ -84,9 +84,16 @@ def hypothesis(
 
 
 def resolve(
-    base: snapshots.Snapshot, supposed: Hypothesis, *, first: Sequence[events.AnyEvent] = ()
+    base: snapshots.Snapshot,
+    supposed: Hypothesis,
+    *,
+    first: Sequence[events.AnyEvent] = (),
+    strict: bool = True,
 ) -> Resolved:
-    """The situation at a snapshot; ``first`` are events before the overrides. Raises Mistake."""
+    """The situation at a snapshot; ``first`` are events before the overrides.
+
+    Raises Mistake for an operation that does not apply; if not ``strict``, it changes nothing there.
+    """
     snapshot = fold(base, first) if first else base
     start = snapshot
     happened: list[events.AnyEvent] = []
@@ -94,7 +101,7 @@ def resolve(
     copies: dict[model.NodeName, model.NodeName] = {}
     nodes = pods = 0
     for at, (operation, path) in enumerate(zip(supposed.operations, supposed.paths, strict=True)):
-        made = applied(operation, snapshot, path)
+        made = applied(operation, snapshot, path) if strict else _lenient(operation, snapshot)
         if isinstance(operation, operations.AddNodes):
             nodes += len(made)
             copies |= {
@@ -120,6 +127,13 @@ def applied(
         return operation.events(snapshot)
     except supposing.Impossible as error:
         raise errors.Mistake(_below(path, error.field), error.text) from error
+
+
+def _lenient(operation: supposing.Operation, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+    try:
+        return operation.events(snapshot)
+    except supposing.Impossible:
+        return ()
 
 
 def fold(snapshot: snapshots.Snapshot, happened: Sequence[events.AnyEvent]) -> snapshots.Snapshot:

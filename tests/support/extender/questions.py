@@ -57,3 +57,22 @@ class Run:
 
     def __call__(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         return commands.topolog(*arguments, "--server", self.url, stdin=stdin)
+
+
+def live(world: api_worlds.World) -> list[str]:
+    """F6 as it came about: each pod is filtered once and the first four are bound, the member first.
+
+    Returns the ids of the records, oldest first: filter and prioritize of a-1 to a-4, filter of a-5 and a-6.
+    """
+    nodes = [event for event in f6() if not isinstance(event, events.PodSeen)]
+    world.append(*nodes)
+    ids: list[str] = []
+    for name, node in zip(("a-1", "a-2", "a-3", "a-4", "a-5", "a-6"), PLACED, strict=True):
+        world.append(api_worlds.pod_seen(name))
+        ids = api_worlds.decide(world, api_worlds.pod(name))
+        if node:
+            world.append(api_worlds.pod_seen(name, node))
+    return ids
+
+
+PLACED = ("member-1", "host-1", "host-2", "host-3", "", "")

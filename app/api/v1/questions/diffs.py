@@ -63,9 +63,7 @@ class Section(Schema):
 class Differences(Schema):
     """What differs between two moments."""
 
-    from_ = fields.String(
-        data_key="from", required=True, metadata={"description": "The first position, INCARNATION/OFFSET."}
-    )
+    from_ = schemas.text("The first position, INCARNATION/OFFSET.", data_key="from")
     to = schemas.text("The second position.")
     same = schemas.truth("Whether nothing differs in the compared sections.")
     sections = fields.Dict(

@@ -8,7 +8,7 @@ from app.framework import registry
 from app.verbs.questions import asking
 
 _TEMPLATE = "#/components/schemas/{name}"
-QUESTIONS: tuple[type[asking.Question], ...] = (asking.Simulate, asking.Fit)
+QUESTIONS: tuple[type[asking.Question], ...] = (asking.Simulate, asking.Fit, asking.Replay)
 
 
 def components(plugins: registry.Registry) -> dict[str, dict[str, Any]]:
@@ -22,7 +22,8 @@ def components(plugins: registry.Registry) -> dict[str, dict[str, Any]]:
         "description": "One operation of a situation.",
         "oneOf": [{"$ref": _TEMPLATE.format(name=kind.__name__)} for kind in operations.values()],
     }
-    found["Situation"]["properties"]["overrides"]["items"] = {"$ref": _TEMPLATE.format(name="Override")}
+    for question in ("Situation", "Replay"):
+        found[question]["properties"]["overrides"]["items"] = {"$ref": _TEMPLATE.format(name="Override")}
     return found
 
 
