@@ -25,7 +25,7 @@ from app.api.v1 import (
     processes,
     topologies,
 )
-from app.api.v1.questions import diffs, documents, fits, replays, simulations
+from app.api.v1.questions import bisections, diffs, documents, fits, replays, simulations
 
 BLUEPRINTS = (
     processes.routes,
@@ -43,6 +43,7 @@ BLUEPRINTS = (
     fits.routes,
     diffs.routes,
     replays.routes,
+    bisections.routes,
 )
 _DESCRIPTION = (
     "The cluster state at any moment that the log still covers, and the reasons of every decision."

@@ -30,12 +30,13 @@ _COMMANDS = (
     "fit",
     "diff",
     "replay",
+    "bisect",
     "score",
     "settings",
     "version",
 )
 """In the order of first use. Module COMMAND defines ``COMMAND_command``."""
-_QUESTIONS = frozenset(("simulate", "fit", "diff", "replay"))
+_QUESTIONS = frozenset(("simulate", "fit", "diff", "replay", "bisect"))
 """The commands whose modules are in the folder ``questions``."""
 
 
@@ -73,7 +74,7 @@ def topolog(context: click.Context, config: str | None) -> None:
 
     In a cluster:     topolog record, control, compact, audit and extender, as separate processes
 
-    Inspect:          topolog get, topolog explain, topolog diff
+    Inspect:          topolog get, topolog explain, topolog diff, topolog bisect
 
     What if:          topolog simulate, topolog fit, topolog replay
     """

@@ -147,7 +147,7 @@ def _configuration(options: dict[str, Value]) -> Document:
     weights = options.pop("weights")
     if weights:
         configuration["weights"] = {
-            plugin: _number(weight, "--weights")
+            plugin: number(weight, "--weights")
             for plugin, weight in (_pair(text, "--weights") for text in weights)
         }
     enabled = options.pop("enable")
@@ -247,7 +247,8 @@ def _pair(text: str, option: str) -> tuple[str, str]:
     return name, value
 
 
-def _number(text: str, option: str) -> int:
+def number(text: str, option: str) -> int:
+    """A whole number in the value of an option."""
     try:
         return int(text)
     except ValueError:

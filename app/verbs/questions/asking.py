@@ -134,6 +134,37 @@ class Replay(Question, frozen=True):
     ] = msgspec.field(default="", name="continue")
 
 
+class CountAtLeast(Question, frozen=True):
+    """Whether a count has reached a value."""
+
+    count: Annotated[str, Meta(max_length=1024, description="Its name, such as shop/spread|role=host.")]
+    at_least: Annotated[int, Meta(ge=1, description="The value.")] = 1
+
+
+class WaitingAtLeast(Question, frozen=True):
+    """Whether that many pods wait."""
+
+    at_least: Annotated[int, Meta(ge=1, description="How many.")] = 1
+    namespace: Annotated[str, Meta(max_length=63, description="Their namespace; empty for all.")] = ""
+
+
+class Bisect(Question, frozen=True):
+    """Since when? Exactly one of fits, count, waiting and exists."""
+
+    fits: Annotated[
+        PodName | None, Meta(description="NAMESPACE/NAME: whether some node would be kept for the pod.")
+    ] = None
+    count: Annotated[CountAtLeast | None, Meta(description="Whether a count has reached a value.")] = None
+    waiting: Annotated[WaitingAtLeast | None, Meta(description="Whether that many pods wait.")] = None
+    exists: Annotated[
+        str | None,
+        Meta(description="node:NAME, pod:NAMESPACE/NAME or KIND:NAMESPACE/NAME: whether it exists."),
+    ] = None
+    from_: Moment = msgspec.field(default="", name="from")
+    to: Moment = ""
+    budget: Budget = BUDGET_SECONDS
+
+
 ALLOWED: tuple[Allowed, ...] = ("objects", "nodes", "labels", "pods")
 Q = TypeVar("Q", bound=Question)
 _PLACE = re.compile(r"^(?P<text>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?\Z", re.DOTALL)

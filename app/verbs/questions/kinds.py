@@ -55,6 +55,11 @@ def get(snapshot: snapshots.Snapshot, kind: str, name: str) -> Declared:
     return found
 
 
+def exists(snapshot: snapshots.Snapshot, kind: str, name: str) -> bool:
+    """Whether there is an object of that name. Raises Impossible for an unknown kind."""
+    return _kind(kind).find(snapshot, name) is not None
+
+
 def fields(found: Declared) -> dict[str, Any]:
     """The fields of the object as the log records them; those with their default value are left out."""
     held: dict[str, Any] = msgspec.to_builtins(found)

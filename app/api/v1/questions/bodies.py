@@ -67,6 +67,16 @@ def at(text: str, path: str) -> moments.At:
         raise errors.bad(f"{path}: {error}") from error
 
 
+def offset(found: moments.At) -> int:
+    """The offset of a moment; 0 for none. Raises StoreError."""
+    histories = services.current().histories
+    if found.time_ms is not None:
+        return histories.offset_at(found.time_ms)
+    if found.incarnation:
+        histories.check(found.incarnation)
+    return found.offset or 0
+
+
 def hypothesis(asked: asking.Situation, path: str = "situation") -> situations.Hypothesis:
     """What a situation changes. Raises Mistake."""
     return situations.hypothesis(asked, services.current().registry, plugins.IN_TREE, path)

@@ -74,7 +74,7 @@ def replay(_: pages.Query) -> pages.Body:
         situation = asking.Situation(overrides=question.overrides, configuration=question.configuration)
         supposed = bodies.hypothesis(situation, "")
         shown = moments.take(bodies.at(question.to, "to"))
-        first = _first(question)
+        first = bodies.offset(bodies.at(question.from_, "from"))
         budget = bodies.Budget(question.budget)
         run = replaying.Replay(
             supposed, given.registry, scores=question.compare == "scores", limit=question.limit
@@ -146,18 +146,6 @@ def _records(question: asking.Replay, first: int) -> Iterator[records.Decision]:
         if len(page) < _PAGE:
             return
         behind = page[-1].id
-
-
-def _first(question: asking.Replay) -> int:
-    """The offset at which the range begins. Raises Problem 400 or 410, or a StoreError."""
-    if not question.from_:
-        return 0
-    at, given = bodies.at(question.from_, "from"), services.current()
-    if at.time_ms is not None:
-        return given.histories.offset_at(at.time_ms)
-    if at.incarnation:
-        given.histories.check(at.incarnation)
-    return at.offset or 0
 
 
 def _item(one: replaying.Item) -> pages.Body:
