@@ -24,13 +24,14 @@ from app import plugins, settings, telemetry
 from app.api import health, routes
 from app.api.extender import mounting, verb_handlers
 from app.api.introspection import services
+from app.api.v1 import plugins as introspection_plugins
 from app.framework import configuring, registry
-from app.kube.client import clients, credentials
+from app.kube.client import clients, cluster_identity, credentials
 from app.kube.objects import decoding
 from app.kube.writes import binding
 from app.serving import authorization, conn_metrics, introspection, keystores, roles, servers, tls_rotation
 from app.store import audit_reports, keys, stores
-from app.store.health import audit_verdicts, availability, readiness
+from app.store.health import audit_verdicts, availability, identity, readiness
 from app.verbs import contexts as verb_contexts
 
 _SETTLED_WITHIN = 600.0
@@ -41,11 +42,23 @@ _LAG_LIMIT = 5.0
 def plugins_of(chosen: settings.Settings) -> registry.Registry:
     """The configured plugins. Raises ConfigurationRefused."""
     return configuring.build(
-        plugins.IN_TREE,
-        enabled=chosen.plugins.enabled,
+        plugins.catalog().classes,
+        enabled=plugins.names(chosen.plugins.enabled),
         weights=chosen.plugins.weights,
         score_max=chosen.plugins.score_max,
         args=chosen.plugins.args,
+    )
+
+
+def rules_of(made: registry.Registry) -> tuple[roles.Rule, ...]:
+    """The roles that the plugins' routes require, where they require more than a viewer."""
+    return tuple(
+        rule
+        for name, shown in made.shown.items()
+        for rule in roles.rules_of(
+            f"{introspection_plugins.PREFIX}/{name}",
+            {endpoint.path: endpoint.role for endpoint in shown.endpoints},
+        )
     )
 
 
@@ -63,6 +76,7 @@ class Following:
         self._store = stores.await_store(
             chosen.store,
             cluster=chosen.cluster,
+            schema=plugins.catalog().schema,
             indexed=self._plugins.indexed(),
             archive=chosen.compaction.archive,
             # The master reached the store a second ago; it may be away by now.
@@ -119,16 +133,20 @@ class Service(Following):
         self._verdict = audit_verdicts.AuditVerdict(self._reports, self._store.log)
         self._availability = availability.Availability(self._store.client)
         self._client = clients.Client(_access(chosen))
+        uid = cluster_identity.Identity(self._client).uid_if_known
+        self._identity = identity.IdentityCheck(self._store.log, uid)
         self.application = self._application(roster, introspection.ForwardingApplication(view))
 
     def start(self) -> None:
-        """Start following the log, and measuring whether the store answers."""
+        """Start following the log, and checking whether the store answers and is this cluster's."""
         super().start()
+        self._identity.start()
         self._availability.start()
 
     def stop(self) -> None:
         """Stop the threads, and close the connections to the API server."""
         self._availability.stop()
+        self._identity.stop()
         super().stop()
         self._client.close()
 
@@ -139,6 +157,7 @@ class Service(Following):
         missing = sorted(snapshot.unlisted)
         return {
             "store": str(follower.error) if follower.error is not None else None,
+            "identity": self._identity.problem,
             "keeping": self._store.durability.problem(),
             "views": self._verdict.problem(),
             "appends": self._acceptance.problem(),
@@ -216,14 +235,22 @@ def serve(chosen: settings.Settings) -> NoReturn:
     source = None if insecure else keystores.source_from(chosen.tls)
     # A certificate without a SAN still serves clients that ask for none; Go refuses it, so warn only.
     rotating = tls_rotation.RotatingContext(source, hosts_required=False) if source is not None else None
-    roster = roles.RoleBindings(chosen.identities.by_role(), anonymous=roles.ROLES if insecure else ())
+    roster = roles.RoleBindings(
+        chosen.identities.by_role(),
+        anonymous=roles.ROLES if insecure else (),
+        rules=rules_of(made),
+    )
     metrics = telemetry.metrics.registry_of(
         telemetry.metrics.EXTENDER, version=app.__version__, schema=keys.SCHEMA
     )
     with _Standby(chosen.server, metrics) as standby:
         store = chosen.store
         stores.await_store(
-            store, cluster=chosen.cluster, indexed=made.indexed(), notify=standby.without_store
+            store,
+            cluster=chosen.cluster,
+            schema=plugins.catalog().schema,
+            indexed=made.indexed(),
+            notify=standby.without_store,
         ).close()
     port, meter = introspection.Endpoint(), conn_metrics.ConnectionMetrics(rotating)
     worker = _Worker(chosen, roster, port.path, metrics)

@@ -5,12 +5,12 @@ scored ones, so that a decision costs what it touches, not plugins times nodes. 
 cannot do themselves (serve HTTP, call the API server); other packages mount and run it.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from app.domain import counters, events, model, node_sets, snapshots, verdicts
-from app.framework import advising, cycles, effects, supposing
+from app.domain import events, model, node_sets, schema, snapshots, verdicts
+from app.framework import advising, cycles, effects, supposing, views
 
 
 @runtime_checkable
@@ -24,6 +24,24 @@ class Plugin(Protocol):
 
     def interested(self, pod: model.Pod) -> bool:
         """Whether the pod concerns the plugin, decided from the pod alone."""
+        ...
+
+
+@runtime_checkable
+class Owns(Plugin, Protocol):
+    """Reads objects of kinds of its own, which the recorder watches whether or not the plugin is enabled."""
+
+    def kinds(self) -> tuple[schema.Kind[Any], ...]:
+        """The kinds; independent of the plugin's arguments."""
+        ...
+
+
+@runtime_checkable
+class Counts(Plugin, Protocol):
+    """Keeps counts over the pods on nodes, written with the events, whether or not the plugin is enabled."""
+
+    def counters(self) -> tuple[schema.Counter, ...]:
+        """The families of counts; independent of the plugin's arguments."""
         ...
 
 
@@ -61,11 +79,8 @@ class Classifies(Plugin, Protocol):
     For a filtering plugin without this capability, pods are compared by all fields but identity and age.
     """
 
-    def pod_class(self, pod: model.Pod) -> Hashable:
-        """A key that is equal for pods to which ``filter`` refuses the same nodes in every cluster.
-
-        It may leave out labels that selectors of policies in the pod's namespace mention.
-        """
+    def pod_class(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> Hashable:
+        """A key, equal for pods of a namespace to which ``filter`` refuses the same nodes of the snapshot."""
         ...
 
 
@@ -143,7 +158,7 @@ class Plan:
     """
     subjects: tuple[str, ...] = ()
     """Subjects whose version must equal that in the cycle's snapshot."""
-    ceilings: Mapping[counters.CountKey, int] = field(default_factory=dict)
+    ceilings: Mapping[schema.CountKey, int] = field(default_factory=dict)
     """Count -> maximum that it may have once all pods of the plan are counted; any integer below 2**53."""
 
 
@@ -177,38 +192,44 @@ class Transforms(Plugin, Protocol):
         ...
 
 
-Key = int | str | tuple[str, ...]
-"""Sort key of a list item; all keys of one list have the same type."""
+@runtime_checkable
+class Shows(Plugin, Protocol):
+    """Shows its state to people: over HTTP, and on the command line."""
+
+    tables: ClassVar[tuple[views.Table, ...]]
+    """Kinds of ``topolog get``; it does not know the plugin's arguments, so they belong to the class."""
+
+    def shown(self) -> views.Shown:
+        """The views."""
+        ...
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A list that an endpoint returns; only the items of the requested page are rendered."""
+class Measured(NamedTuple):
+    """An object of the plugin and one of its domains."""
 
-    keys: Iterable[Any]
-    """A Key for each item, without repetition, in any order."""
-    item: Callable[[Any], object]
-    """Renders the item of a key as a JSON-serialisable value."""
+    namespace: str
+    name: str
+    domain: str
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """A read-only view of a plugin, mounted under ``/apis/v1/plugins/NAME/``."""
+class Measure(NamedTuple):
+    """Pods in a domain of an object."""
 
-    path: str
-    """Flask rule below the plugin's path, such as ``policies/<namespace>/<name>``."""
-    summary: str
-    handle: Callable[[snapshots.Snapshot, Mapping[str, str]], object | None]
-    """(snapshot, path parameters) -> JSON-serialisable value, Listed, or None for 404."""
-    example: object = None
+    pods: int
+    """Counted there."""
+    desired: int
 
 
 @runtime_checkable
-class Serves(Plugin, Protocol):
-    """Exposes views of its state over HTTP."""
+class Measures(Plugin, Protocol):
+    """Exposes pods by object and domain as metrics."""
 
-    def endpoints(self) -> tuple[Endpoint, ...]:
-        """The views, in the order in which they are listed."""
+    def measured(self, snapshot: snapshots.Snapshot) -> Sequence[Measured]:
+        """All objects with their domains, without repetition, in any order."""
+        ...
+
+    def measure(self, snapshot: snapshots.Snapshot, key: Measured) -> Measure:
+        """The pods of one of them; computed only for those that are exposed."""
         ...
 
 
@@ -249,6 +270,8 @@ class Supposes(Plugin, Protocol):
 
 
 KNOWN: tuple[type, ...] = (
+    Owns,
+    Counts,
     Indexes,
     Keeps,
     Filters,
@@ -261,7 +284,8 @@ KNOWN: tuple[type, ...] = (
     Reserves,
     Preempts,
     Transforms,
-    Serves,
+    Shows,
+    Measures,
     Wakes,
     Supposes,
     Reconciles,

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from app.domain import counters, events, model, node_sets, projecting, verdicts
+from app.domain import events, model, node_sets, projecting, schema, verdicts
 from app.framework import capabilities, cycles, pipeline, registry
 
 MAX_PLACEMENTS = 1000
@@ -42,7 +42,7 @@ class Commitment:
     """First that of the pod that is being bound; the others are marked as planned."""
     subjects: tuple[str, ...]
     """Subjects whose version must equal that in the cycle's snapshot, sorted."""
-    ceilings: Mapping[counters.CountKey, int]
+    ceilings: Mapping[schema.CountKey, int]
     """Count -> maximum that it may have once all pods are counted."""
 
 
@@ -126,7 +126,7 @@ class _Merge:
         """The state in which the pods merged so far are placed."""
         self._drafts = {cycle.pod.uid: _Draft(cycle.pod, node)}
         self._subjects = {events.RUN}
-        self._ceilings: dict[counters.CountKey, int] = {}
+        self._ceilings: dict[schema.CountKey, int] = {}
 
     def run(self) -> Commitment:
         """See ``commitment``. Raises _Refused and InvalidPlan."""
@@ -161,13 +161,13 @@ class _Merge:
     def _is_there(self, draft: _Draft) -> bool:
         """Whether the pod is already on its node or placed there. Raises _Refused if it cannot be placed."""
         uid, snapshot = draft.pod.uid, self._cycle.snapshot
-        self._subjects.add(f"pod:{uid}")
         pod = snapshot.pods.get(uid)
         if pod is None:
             raise self._refused(draft, verdicts.Refusal("it does not exist", node_sets.NONE))
         draft.pod = pod
         at = snapshot.node_of(uid)
         if at == draft.node:
+            self._subjects.add(f"pod:{uid}")
             return True
         if at or not pod.pending:
             why = f"it is on node {at}" if at else "it is not waiting for a node"
@@ -176,7 +176,7 @@ class _Merge:
 
     def _reserve(self, cycle: cycles.Cycle, draft: _Draft) -> None:
         """Add what all plugins reserve for one pod. Raises _Refused and InvalidPlan."""
-        self._subjects.update(counters.footprint(draft.pod, draft.node))
+        self._subjects.update(cycle.snapshot.schema.footprint(draft.pod, draft.node))
         for plugin in self._plugins.reserves:
             if plugin.name in draft.planners or not plugin.interested(draft.pod):
                 continue

@@ -41,7 +41,10 @@ class Registry:
         self.reserves = tuple(p for p in self.plugins if isinstance(p, capabilities.Reserves))
         self.preempts = tuple(p for p in self.plugins if isinstance(p, capabilities.Preempts))
         self.transforms = tuple(p for p in self.plugins if isinstance(p, capabilities.Transforms))
-        self.serves = tuple(p for p in self.plugins if isinstance(p, capabilities.Serves))
+        self.shows = tuple(p for p in self.plugins if isinstance(p, capabilities.Shows))
+        self.shown = {p.name: p.shown() for p in self.shows}
+        """Plugin -> its views, in order."""
+        self.measures = tuple(p for p in self.plugins if isinstance(p, capabilities.Measures))
         self.wakes = tuple(p for p in self.plugins if isinstance(p, capabilities.Wakes))
         self.supposes = tuple(p for p in self.plugins if isinstance(p, capabilities.Supposes))
         self.reconciles = tuple(p for p in self.plugins if isinstance(p, capabilities.Reconciles))

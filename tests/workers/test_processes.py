@@ -17,7 +17,7 @@ from app.simulation.apiserver import faults
 from app.store import keys, schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
-from tests.support import child_processes
+from tests.support import child_processes, declared
 from tests.support.kube import odd_replies
 from tests.support.store import crash_safe_server
 from tests.support.workers import clusters, recordings
@@ -90,7 +90,7 @@ def away(tmp_path: pathlib.Path, cluster: str) -> Iterator[embedded.Server]:
     """A stopped server with a store of this schema."""
     server = crash_safe_server.CrashSafeServer(tmp_path / "server", append_only=True)
     with connections.connect(server.url) as client:
-        schemas.migrate(client, keys.Keys(cluster))
+        schemas.migrate(client, keys.Keys(cluster), declared.SCHEMA)
     server.kill()
     yield server
     server.stop()
@@ -193,6 +193,23 @@ def test_a_configuration_error_ends_a_worker_with_one_message(
     assert found == code
     assert words in stderr
     assert "Traceback" not in stderr
+
+
+@pytest.mark.parametrize("command", ["control", "audit"])
+def test_a_worker_is_not_ready_with_the_log_of_another_cluster(
+    start: Start, store: stores.Store, cluster_side: clusters.Cluster, command: str
+) -> None:
+    cluster_side.server.objects.create("namespaces", {"metadata": {"name": "kube-system", "uid": "second"}})
+    port = child_processes.free_port()
+    process = start(command, TOPOLOG_SERVER_HEALTH_PORT=str(port))
+    recordings.eventually(lambda: "[+] identity: ok" in ask(port, "/readyz")[1], "nobody has claimed it")
+    store.log.append(logs.Batch(events=(), kubernetes="first"), logs.NO_GUARD)
+    recordings.eventually(
+        lambda: "UID first, here it has second" in ask(port, "/readyz")[1], "readiness names both"
+    )
+    assert ask(port, "/readyz")[0] == 503
+    assert ask(port, "/livez")[0] == 200
+    assert process.poll() is None
 
 
 def test_a_store_of_another_schema_ends_a_worker(start: Start, store: stores.Store) -> None:

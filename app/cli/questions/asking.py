@@ -19,7 +19,6 @@ Value: TypeAlias = Any
 """The value of an option, as click converts it."""
 
 FORMATS: Final = (tables.TABLE, tables.JSON, "yaml", "name")
-_POLICY = "workloadpolicies"
 MAX_WAIT: Final = 30.0
 """Seconds to wait for an answer at least: a question may take 20."""
 
@@ -70,12 +69,11 @@ def _override_options() -> Iterator[Callable[[F], F]]:
     )
     yield click.option(
         "--set-policy",
+        "--set",
+        "set_objects",
         multiple=True,
         metavar="FILE",
-        help="Create or replace the workload policies of a file.",
-    )
-    yield click.option(
-        "--set", "set_objects", multiple=True, nargs=2, metavar="KIND FILE", help="The same for any kind."
+        help="Create or replace the objects of a file, such as policies.",
     )
     yield click.option(
         "--override", multiple=True, metavar="JSON", help='Any operation: {"op": "labelNodes", ...}.'
@@ -134,10 +132,8 @@ def overrides(options: dict[str, Value]) -> list[Document]:
     for policy, quota in options.pop("scale"):
         domain, replicas = _pair(quota, "--scale")
         found.append({"op": "scalePolicy", "policy": policy, "allocations": {domain: replicas}})
-    for file in options.pop("set_policy"):
-        found += [{"op": "setObject", "kind": _POLICY, "manifest": one} for one in read(file)]
-    for kind, file in options.pop("set_objects"):
-        found += [{"op": "setObject", "kind": kind, "manifest": one} for one in read(file)]
+    for file in options.pop("set_objects"):
+        found += [{"op": "setObject", "manifest": one} for one in read(file)]
     found += [_json(text) for text in options.pop("override")]
     return found
 

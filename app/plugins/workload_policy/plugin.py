@@ -7,8 +7,18 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from app.domain import events, model, node_sets, snapshots, verdicts
-from app.framework import capabilities, cycles, effects
-from app.plugins.workload_policy import advice, limits, logic, ranking, serving, status, supposing, waking
+from app.framework import capabilities, cycles, effects, views
+from app.plugins.workload_policy import (
+    advice,
+    counting,
+    kinds,
+    limits,
+    logic,
+    ranking,
+    serving,
+    status,
+    waking,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +27,7 @@ class WorkloadPolicy:
 
     name: ClassVar[str] = "WorkloadPolicy"
     statuses: ClassVar[tuple[str, ...]] = (status.KIND,)
+    tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
     missing_policy: limits.Missing = "reject"
     """Whether a pod whose policy is missing or invalid is refused everywhere, or placed without quotas."""
     enforce: limits.Enforce = "named"
@@ -30,15 +41,15 @@ class WorkloadPolicy:
     def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         return logic.concerned(pod) or bool(limits.required(snapshot, pod, self))
 
-    def indexed(self) -> tuple[str, ...]:
-        return logic.LABEL, logic.ALIAS
-
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
         return limits.refusal(cycle, self)
 
+    indexed = staticmethod(logic.indexed)
+    kinds = staticmethod(kinds.declared)
+    counters = staticmethod(counting.declared)
     pod_class = staticmethod(logic.pod_class)
     hypotheses = staticmethod(advice.hypotheses)
-    operations = staticmethod(supposing.operations)
+    operations = staticmethod(advice.operations)
 
     def soft(self, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
         return limits.soft(last_known, pod, self)
@@ -60,4 +71,8 @@ class WorkloadPolicy:
     def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterator[effects.Effect]:
         return status.reconcile(snapshot, changes, rules=self, limit=self.max_woken)
 
-    endpoints = staticmethod(serving.endpoints)
+    measured = staticmethod(serving.measured)
+    measure = staticmethod(serving.measure)
+
+    def shown(self) -> views.Shown:
+        return serving.shown(self)

@@ -8,9 +8,10 @@ that differs from the recorded outcome (other configuration, store away at the t
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
-from app.domain import counters, model, node_sets, snapshots, verdicts
+from app.domain import model, node_sets, schema, snapshots, verdicts
 from app.framework import cycles, pipeline, registry
 from app.store import errors
 from app.store.decisions import decision_log, records
@@ -27,6 +28,8 @@ UNDIAGNOSED = (
     "not computed: the pods of this page wait for too many different reasons; request a smaller page,"
     " or explain this pod"
 )
+MAX_REMARKS = 100
+"""Remarks of one plugin that are shown."""
 MAX_PLACEMENTS = 1000
 """In-flight placements shown of one namespace."""
 
@@ -38,8 +41,15 @@ class PlacementSummary:
     pod: model.NamespacedName
     node: model.NodeName
     at: str
-    counts: tuple[counters.CountKey, ...]
+    counts: tuple[schema.CountKey, ...]
     """The counts that it increments."""
+
+
+class Remark(NamedTuple):
+    """A sentence of a plugin."""
+
+    plugin: str
+    text: str
 
 
 class _InFlight(NamedTuple):
@@ -64,6 +74,8 @@ class Explanation:
     """The first in-flight placements of the namespace, by pod."""
     in_flight: int = 0
     """The number of in-flight placements of the namespace."""
+    remarks: tuple[Remark, ...] = ()
+    """What the plugins add about the state that the decision was based on."""
     difference: str = ""
     """Why this differs from the recorded answer; empty if it does not."""
 
@@ -99,6 +111,7 @@ def explain(
         changes=advice.smallest(plugins, cycle, trace.refusals) if advised else (),
         placements=placements,
         in_flight=in_flight,
+        remarks=_remarks(plugins, cycle),
         difference=_difference(decision, trace, plugins),
     )
 
@@ -113,8 +126,13 @@ def of_cycle(cycle: cycles.Cycle, plugins: registry.Registry) -> Explanation:
     """The explanation of the decision that the verbs would take in the cycle."""
     trace = pipeline.run(plugins, cycle) if plugins.interested(cycle.pod) else _untouched(cycle)
     placements, in_flight = _in_flight(cycle)
-    changes = _advice(plugins, cycle, trace)
-    return Explanation(trace=trace, changes=changes, placements=placements, in_flight=in_flight)
+    return Explanation(
+        trace=trace,
+        changes=_advice(plugins, cycle, trace),
+        placements=placements,
+        in_flight=in_flight,
+        remarks=_remarks(plugins, cycle),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,20 +188,28 @@ def _advice(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Tra
     return () if trace.kept else advice.smallest(plugins, cycle, trace.refusals)
 
 
+def _remarks(plugins: registry.Registry, cycle: cycles.Cycle) -> tuple[Remark, ...]:
+    """The remarks of the plugins that the pod concerns, the first ones of each."""
+    concerned = plugins.concerned(cycle.pod, cycle.snapshot)
+    return tuple(
+        Remark(name, text)
+        for name, shown in plugins.shown.items()
+        if name in concerned
+        for text in islice(shown.remarks(cycle), MAX_REMARKS)
+    )
+
+
 def _in_flight(cycle: cycles.Cycle) -> _InFlight:
     """The first in-flight placements of the pod's namespace, by pod, and their number."""
     namespace = cycle.pod.namespace
     found = [one for one in cycle.snapshot.placements.values() if one.pod.namespace == namespace]
-    policies = tuple(cycle.snapshot.policies_of(namespace))
     first = heapq.nsmallest(MAX_PLACEMENTS, found, key=lambda placement: placement.pod.key)
     placements = tuple(
         PlacementSummary(
             pod=placement.pod.key,
             node=placement.node,
             at=placement.at,
-            counts=tuple(
-                counters.contributions(placement.pod, cycle.snapshot.nodes.get(placement.node), policies)
-            ),
+            counts=tuple(cycle.snapshot.contributions(placement.pod, placement.node)),
         )
         for placement in first
     )

@@ -118,7 +118,7 @@ def _exists(text: str, last: snapshots.Snapshot) -> Predicate:
     if kind == "pod":
         return lambda snapshot: name in snapshot.names
     try:
-        kinds.exists(last, kind, name)
+        kinds.all_of(last, kind)
     except supposing.Impossible as error:
         raise errors.Mistake("exists", f"{error.text}, node, pod") from error
-    return lambda snapshot: kinds.exists(snapshot, kind, name)
+    return lambda snapshot: name in kinds.all_of(snapshot, kind)

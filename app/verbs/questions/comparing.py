@@ -65,7 +65,7 @@ def _pods(one: snapshots.Snapshot, other: snapshots.Snapshot) -> Iterator[Row]:
 
 
 def _objects(one: snapshots.Snapshot, other: snapshots.Snapshot) -> Iterator[Row]:
-    for kind in kinds.DECLARED:
+    for kind in kinds.names(other):
         before, after = kinds.all_of(one, kind), kinds.all_of(other, kind)
         for row in _rows(before, after, lambda name, _: name, _fields):
             yield Row(f"{kind}:{row.name}", row.change, row.fields)

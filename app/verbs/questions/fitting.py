@@ -141,7 +141,10 @@ class _Search:
         groups: dict[tuple[str, ...], None] = {}
         for node in sorted(self._offered):
             groups.setdefault(kinds.counts_of(self._snapshot, pod, node))
-        counted = ((keys, self._counted(pod, keys)) for keys in groups if keys)
+        pods = self._counted(pod)
+        counted = (
+            (keys, _least_first(other for key in keys for other in pods.get(key, ()))) for keys in groups
+        )
         few = heapq.nsmallest(_GROUPS, counted, key=lambda one: (len(one[1]), one[0]))
         for keys, names in few:
             if not self._running():
@@ -155,19 +158,17 @@ class _Search:
             overrides = (_deletion(least),)
             yield Change(message, len(least), overrides, self._kept(overrides))
 
-    def _counted(self, pod: model.Pod, keys: Sequence[str]) -> list[str]:
-        """The pods that contribute to one of the counts, the least important first."""
-        found = []
-        for uid in self._snapshot.namespaces.get(pod.namespace, ()):
-            other, node = self._snapshot.pod(uid), self._snapshot.node_of(uid)
-            if other is None or not node or uid == pod.uid or self._snapshot.names.get(other.key) != uid:
+    def _counted(self, pod: model.Pod) -> dict[str, list[model.Pod]]:
+        """Count -> the pods of the namespace that contribute to it."""
+        found: dict[str, list[model.Pod]] = {}
+        snapshot = self._snapshot
+        for uid in snapshot.namespaces.get(pod.namespace, ()):
+            other, node = snapshot.pod(uid), snapshot.node_of(uid)
+            if other is None or not node or uid == pod.uid or snapshot.names.get(other.key) != uid:
                 continue
-            if not set(keys).isdisjoint(kinds.counts_of(self._snapshot, other, node)):
-                found.append(other)
-        found.sort(key=lambda one: one.uid)
-        found.sort(key=lambda one: one.created, reverse=True)
-        found.sort(key=lambda one: one.priority)
-        return [one.key for one in found]
+            for key in kinds.counts_of(snapshot, other, node):
+                found.setdefault(key, []).append(other)
+        return found
 
     def _least(self, names: Sequence[str]) -> list[str]:
         """A shortest beginning of the names that helps, without those that can be left out."""
@@ -208,6 +209,14 @@ class _Search:
         return len(pipeline.run_filter(self._plugins, cycle).kept)
 
 
+def _least_first(pods: Iterable[model.Pod]) -> list[str]:
+    """The names of the pods, the least important first: lowest priority, newest, uid."""
+    found = sorted({pod.uid: pod for pod in pods}.values(), key=lambda one: one.uid)
+    found.sort(key=lambda one: one.created, reverse=True)
+    found.sort(key=lambda one: one.priority)
+    return [one.key for one in found]
+
+
 def _spelled(snapshot: snapshots.Snapshot, pod: model.Pod, proposed: advising.Hypothesis) -> Change | None:
     """The hypothesis as overrides; None if it contains a change for which there is no operation."""
     overrides: list[Override] = []
@@ -230,11 +239,11 @@ def _override(snapshot: snapshots.Snapshot, event: events.AnyEvent) -> Override 
             return None
         labels = _difference(before.labels, event.node.labels)
         return {"op": "labelNodes", "nodes": [event.node.name], "labels": labels}
-    observed = kinds.observed_in(event)
+    observed = kinds.observed_in(snapshot, event)
     if observed is None:
         return None
     kind, after = observed
-    name = kinds.identity(kind, after)
+    name = after.key
     held = kinds.all_of(snapshot, kind).get(name)
     if held is None:
         return {"op": "setObject", "kind": kind, "fields": kinds.fields(after)}

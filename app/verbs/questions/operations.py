@@ -188,7 +188,9 @@ class LabelPods(supposing.Operation, frozen=True, tag="labelPods"):
 class SetObject(supposing.Operation, frozen=True, tag="setObject"):
     """An object of a declared kind is created or replaced."""
 
-    kind: KindName
+    kind: Annotated[
+        str, Meta(max_length=253, description="Name of a declared kind; by default the manifest's kind.")
+    ] = ""
     manifest: Manifest | None = None
     fields: Annotated[
         dict[str, Any] | None, Meta(description="Instead of a manifest: the fields as the log records them.")
@@ -197,9 +199,10 @@ class SetObject(supposing.Operation, frozen=True, tag="setObject"):
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
         if (self.manifest is None) == (self.fields is None):
             raise supposing.Impossible("manifest", "exactly one of manifest and fields is required")
+        kind = self.kind or str((self.manifest or {}).get("kind", ""))
         if self.manifest is not None:
-            return kinds.replaced(snapshot, self.kind, kinds.decoded(self.kind, self.manifest))
-        return kinds.replaced(snapshot, self.kind, kinds.recorded(self.kind, self.fields or {}, "fields"))
+            return kinds.replaced(snapshot, kind, kinds.decoded(snapshot, kind, self.manifest))
+        return kinds.replaced(snapshot, kind, kinds.recorded(snapshot, kind, self.fields or {}, "fields"))
 
 
 class PatchObject(supposing.Operation, frozen=True, tag="patchObject"):
@@ -212,8 +215,8 @@ class PatchObject(supposing.Operation, frozen=True, tag="patchObject"):
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
         before = kinds.get(snapshot, self.kind, self.name)
         merged = merge(kinds.fields(before), self.patch)
-        after = kinds.recorded(self.kind, merged if isinstance(merged, dict) else {}, "patch")
-        if kinds.identity(self.kind, after) != self.name:
+        after = kinds.recorded(snapshot, self.kind, merged if isinstance(merged, dict) else {}, "patch")
+        if after.key != self.name:
             raise supposing.Impossible("patch", "the identity of an object cannot be changed")
         return kinds.replaced(snapshot, self.kind, after)
 
@@ -225,7 +228,7 @@ class DeleteObject(supposing.Operation, frozen=True, tag="deleteObject"):
     name: Annotated[str, Meta(max_length=507, description="NAMESPACE/NAME; NAME if it is not namespaced.")]
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
-        return kinds.deleted(self.kind, kinds.get(snapshot, self.kind, self.name))
+        return kinds.deleted(snapshot, self.kind, kinds.get(snapshot, self.kind, self.name))
 
 
 CORE: tuple[type[supposing.Operation], ...] = (

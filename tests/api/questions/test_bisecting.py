@@ -21,7 +21,7 @@ def test_the_event_since_which_a_pod_does_not_fit_is_named(six: api_worlds.World
     assert answer["now"] is False
     since = answer["since"]
     assert since["event"]["offset"] == lowered
-    assert (since["event"]["type"], since["event"]["name"]) == ("PolicySeen", "shop/spread")
+    assert (since["event"]["type"], since["event"]["name"]) == ("ObjectObserved", "shop/spread")
     assert since["after"].endswith(f"/{lowered}")
     assert since["before"].endswith(f"/{lowered - 1}")
     assert ask(six, "bisect", fits="shop/a-5", to=since["before"])["now"] is True
@@ -35,7 +35,10 @@ def test_counts_waiting_pods_and_objects_are_followed(six: api_worlds.World) -> 
     assert ask(six, "bisect", waiting={"atLeast": 2})["since"]["event"]["name"] == "shop/a-6"
     assert ask(six, "bisect", waiting={"atLeast": 1, "namespace": "none"})["since"] is None
     assert ask(six, "bisect", exists="node:host-4")["since"]["event"]["type"] == "NodeSeen"
-    assert ask(six, "bisect", exists="workloadpolicies:shop/spread")["since"]["event"]["type"] == "PolicySeen"
+    assert (
+        ask(six, "bisect", exists="workloadpolicies:shop/spread")["since"]["event"]["type"]
+        == "ObjectObserved"
+    )
     never = ask(six, "bisect", exists="pod:shop/none")
     assert (never["now"], never["since"], never["complete"]) == (False, None, True)
 

@@ -105,7 +105,7 @@ def test_a_manifest_is_asked_about_without_being_recorded(world: api_worlds.Worl
     assert answer["fits"] is True
     assert answer["placed"] == [{"pod": "shop/new", "node": answer["placed"][0]["node"]}]
     assert answer["baseline"]["fits"] is False
-    assert answer["situation"]["events"] == {"PolicySeen": 1}
+    assert answer["situation"]["events"] == {"ObjectObserved": 1}
     assert answer["situation"]["at"] == str(before) == str(world.store.follower.catch_up().position)
     assert world.client.get("/apis/v1/pods/shop/new").status_code == 404
 
@@ -217,10 +217,10 @@ BECOMES = {
     "addPods": {"PodSeen": 2},
     "deletePods": {"PodGone": 1},
     "labelPods": {"PodSeen": 1},
-    "patchObject": {"PolicySeen": 1},
-    "deleteObject": {"PolicyGone": 1},
-    "setObject": {"PolicySeen": 1},
-    "scalePolicy": {"PolicySeen": 1},
+    "patchObject": {"ObjectObserved": 1},
+    "deleteObject": {"ObjectGone": 1},
+    "setObject": {"ObjectObserved": 1},
+    "scalePolicy": {"ObjectObserved": 1},
 }
 
 

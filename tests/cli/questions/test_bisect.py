@@ -11,7 +11,7 @@ def test_the_event_is_a_row(run: Run) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("no, since ")
     assert f"{offset}" in done.stdout
-    assert "PolicySeen  shop/spread" in done.stdout
+    assert "ObjectObserved  shop/spread" in done.stdout
     named = run("bisect", "--count", "shop/spread|role=host", "3", "-o", "name")
     assert named.stdout.strip().startswith(f"{run.world.store.log.incarnation}/")
 

@@ -63,7 +63,7 @@ def test_a_saved_situation_can_be_used_again(run: Run, tmp_path: pathlib.Path) -
 def test_a_policy_of_a_file_replaces_the_present_one(run: Run, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(
-        "metadata: {name: spread, namespace: shop}\n"
+        "kind: WorkloadPolicy\nmetadata: {name: spread, namespace: shop}\n"
         "spec: {topologyKey: role, labelSelector: {matchLabels: {app: web}}, allocationType: Required,\n"
         "  allocationPolicy: [{name: member, replicas: 9}]}\n"
     )

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from app.domain import events, model, node_sets, snapshots, verdicts
-from app.framework import advising, capabilities, cycles, effects, supposing
+from app.domain import events, model, node_sets, schema, snapshots, verdicts
+from app.framework import advising, capabilities, cycles, effects, supposing, views
+from tests.support import gadgets
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,22 @@ class Idle:
 
     def interested(self, pod: model.Pod) -> bool:
         return not self.label or self.label in pod.labels
+
+
+@dataclass(frozen=True, slots=True)
+class Owning(Idle):
+    name: str = "Owning"
+
+    def kinds(self) -> tuple[schema.Kind[Any], ...]:
+        return (gadgets.GADGETS,)
+
+
+@dataclass(frozen=True, slots=True)
+class Counting(Idle):
+    name: str = "Counting"
+
+    def counters(self) -> tuple[schema.Counter, ...]:
+        return gadgets.SIZES, gadgets.SHARES
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +78,7 @@ class Classifying(Filtering):
 
     name: str = "Classifying"
 
-    def pod_class(self, pod: model.Pod) -> bool:
+    def pod_class(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         return self.interested(pod)
 
 
@@ -140,11 +157,24 @@ class Transforming(Idle):
 
 
 @dataclass(frozen=True, slots=True)
-class Serving(Idle):
-    name: str = "Serving"
+class Showing(Idle):
+    name: str = "Showing"
+    tables: ClassVar[tuple[views.Table, ...]] = ()
 
-    def endpoints(self) -> tuple[capabilities.Endpoint, ...]:
-        return (capabilities.Endpoint("things", "All things", lambda snapshot, _: snapshot.offset),)
+    def shown(self) -> views.Shown:
+        return views.Shown((views.Endpoint("things", "All things", lambda snapshot, _: snapshot.offset),))
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring(Idle):
+    name: str = "Measuring"
+    keys: tuple[capabilities.Measured, ...] = ()
+
+    def measured(self, snapshot: snapshots.Snapshot) -> tuple[capabilities.Measured, ...]:
+        return self.keys
+
+    def measure(self, snapshot: snapshots.Snapshot, key: capabilities.Measured) -> capabilities.Measure:
+        return capabilities.Measure(len(key.name), len(key.domain))
 
 
 @dataclass(frozen=True, slots=True)

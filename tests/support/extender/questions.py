@@ -6,8 +6,8 @@ from typing import Any
 
 from werkzeug.test import TestResponse
 
-from app.domain import events, model
-from tests.support import commands
+from app.domain import events
+from tests.support import commands, declared
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import Json, body
 
@@ -24,6 +24,10 @@ def ask(world: api_worlds.World, question: str, **asked: object) -> Json:
     return body(response)
 
 
+LISTED = sorted(declared.SCHEMA.names)
+"""The kinds that are watched."""
+
+
 def f6() -> list[events.AnyEvent]:
     """Six nodes, Required + Fill with member 1 and host 3: four pods are placed, two wait."""
     return [
@@ -33,7 +37,10 @@ def f6() -> list[events.AnyEvent]:
         api_worlds.pod_seen("a-1", "member-1"),
         *(api_worlds.pod_seen(f"a-{at}", f"host-{at - 1}") for at in (2, 3, 4)),
         *(api_worlds.pod_seen(f"a-{at}") for at in (5, 6)),
-        *(events.Relisted(kind, since="", until="77", reason="start") for kind in sorted(model.KINDS)),
+        *(
+            events.Relisted(kind, since="", until="77", reason="start")
+            for kind in sorted(declared.SCHEMA.names)
+        ),
     ]
 
 

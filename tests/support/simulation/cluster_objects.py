@@ -4,6 +4,7 @@ A client of it is scripted: lists and watches end, fail, repeat themselves or ge
 Bindings are lost, and Bindings take effect late. All of it is drawn from one die.
 """
 
+import json
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -12,8 +13,10 @@ from typing import Any
 
 from app.kube import errors
 from app.kube.client import clients
+from app.plugins.workload_policy import samples
 from app.simulation import populations
 from app.simulation.apiserver import apiservers, objects, requests, routing, status_replies
+from tests.support import declared
 from tests.support.simulation import api_connections, sent_bindings, virtual_time
 
 Json = dict[str, Any]
@@ -56,7 +59,7 @@ class Cluster:
     """What the API server holds, and everything that people and kubelets do to it."""
 
     def __init__(self) -> None:
-        self.objects = objects.Objects(apiservers.RESOURCES)
+        self.objects = objects.Objects(apiservers.resources(declared.SCHEMA))
         self.server = routing.Router(self.objects, tokens=(), bookmarks=60.0)
         self.bound: dict[str, set[str]] = {}
         """uid -> every node that the pod was ever bound to."""
@@ -67,6 +70,8 @@ class Cluster:
         """uids of pods that others bound, such as those of a DaemonSet under another scheduler."""
         self.sent: list[sent_bindings.Sent] = []
         """Bindings that may yet be carried out."""
+        self.written: list[tuple[str, str, Json]] = []
+        """uid, version and annotations of the recorded Bindings that were carried out lately."""
         self._uids = 0
 
     def uid(self) -> str:
@@ -80,7 +85,7 @@ class Cluster:
 
     def policy(self, quotas: Mapping[str, int], name: str = POLICY) -> None:
         spec = self.spec(quotas)
-        made = populations.policy(NAMESPACE, name, spec)
+        made = samples.policy(NAMESPACE, name, spec)
         made["metadata"]["uid"] = self.uid()
         self.objects.create("workloadpolicies", made)
 
@@ -124,6 +129,10 @@ class Cluster:
             name = request.path.split("/")[-2]
             pod = self.objects.get("pods", (request.path.split("/")[-4], name))
             self.bound.setdefault(pod["metadata"]["uid"], set()).add(pod["spec"]["nodeName"])
+            asked = json.loads(request.body)["metadata"]
+            version, annotations = asked.get("resourceVersion", ""), asked.get("annotations", {})
+            if version or annotations:
+                self.written.append((asked["uid"], version, annotations))
         return answer
 
     def feasible(self, uid: str, node: str, now: float) -> bool:

@@ -8,7 +8,7 @@
 | P4 | after a failover nothing is decided before a recorder has recorded what is lost, or may be |
 | P5 | along the log no epoch is lower than one before it |
 | P6 | no placement exceeds a hard quota; none is made beside a lost one, or released, that may yet be bound |
-| P7 | a pod gets one node, and a successful bind is true |
+| P7 | a pod gets one node, a plan is placed whole and decided once, and a successful bind is true |
 | P8 | once faults are over, the log matches the cluster, within a minute and a half |
 | P9 | who was deleted stays so, and who has the name now is another |
 | P10 | no process repeats a failing call to the API server or the store without end |
@@ -27,9 +27,12 @@ import redis
 from app.domain import events, model, snapshots
 from app.kube.objects import decoding
 from app.kube.writes import binding
+from app.plugins.workload_policy import decoding as policy_decoding
+from app.plugins.workload_policy import policy_model
 from app.store import keys
 from app.store.log import codecs, incarnations
-from tests.support.simulation import cluster_objects, plain_fold
+from tests.support import declared
+from tests.support.simulation import cluster_objects, convoy_law, plain_fold
 
 Raw = tuple[bytes, dict[bytes, bytes]]
 
@@ -118,6 +121,7 @@ class Watchdog:
         self._noted = False
         """What is lost stood in the Lease: it has to be named."""
         self._strays: list[Stray] = []
+        self._decided = convoy_law.Decided()
         self._carried: dict[str, tuple[str, float]] = {}
         """uid -> the version that the Binding of its placement carries, and when the placement was read."""
 
@@ -146,6 +150,10 @@ class Watchdog:
         if not self._excused:
             self._bound_is_recorded()
         self._quotas_hold()
+        for binding_sent in self._cluster.written:
+            problem = self._decided.problem(*binding_sent)
+            demand(not problem, "P7", problem)
+        self._cluster.written.clear()
 
     def quotas(self) -> dict[str, int]:
         """What the policies allow: each selects the same pods, so the smallest number holds."""
@@ -250,6 +258,9 @@ class Watchdog:
             doubtful = self._doubtful and not entry.epoch
             demand(not doubtful, "P4", f"{event} was appended before the failover was examined")
             self._check(event)
+            problem = convoy_law.problem(event, self.fold)
+            demand(not problem, "P7", problem)
+            self._decided.note(event)
             self.entries.append(entry)
             self.fold.apply(event)
             if not self._doubtful and not self._unseen and not self.fold.unlisted:
@@ -300,9 +311,11 @@ class Watchdog:
                 demand(known_node != node, "P3", f"node {node.name} is recorded again as it was")
                 same = known_node is None or known_node.uid == node.uid
                 demand(same, "P9", f"node {node.name} became another without an end of the former")
-            case events.PolicySeen(policy=policy):
-                known_policy = fold.policies.get(policy.key)
-                demand(known_policy != policy, "P3", f"policy {policy.key} is recorded again as it was")
+            case events.ObjectObserved(identity=key, data=data):
+                policy = msgspec.json.decode(data, type=policy_model.WorkloadPolicy)
+                known_policy = fold.policies.get(key)
+                demand(policy.key == key, "P3", f"policy {policy.key} is recorded as {key}")
+                demand(known_policy != policy, "P3", f"policy {key} is recorded again as it was")
             case events.PlacementsCommitted(placements=placements):
                 for at, one in enumerate(placements):
                     self._placed(one.pod, one.node, placements[:at])
@@ -346,7 +359,7 @@ class Watchdog:
             taken = fold.counts().get(key, 0) + sum(key in fold.keys(one.pod, one.node) for one in beside)
             demand(taken < most, "P6", f"{key} has {taken} of {most}, gets one more")
 
-    def _limiting(self, pod: model.Pod, name: str) -> list[model.WorkloadPolicy]:
+    def _limiting(self, pod: model.Pod, name: str) -> list[policy_model.WorkloadPolicy]:
         """The policies whose numbers the pod must not exceed."""
         policies = self.fold.policies
         found = [policy for policy in policies.values() if self._selected and plain_fold.limits(policy, pod)]
@@ -419,7 +432,7 @@ class Watchdog:
         nodes = {node.name: node for node in (decoding.node(_bytes(made)) for made in cluster.all("nodes"))}
         policies = {
             policy.key: policy
-            for policy in (decoding.policy(_bytes(made)) for made in cluster.all("workloadpolicies"))
+            for policy in (policy_decoding.policy(_bytes(made)) for made in cluster.all("workloadpolicies"))
         }
         demand(fold.pods == pods, "P8", f"pods differ: {_difference(fold.pods, pods)}")
         demand(fold.nodes == nodes, "P8", f"nodes differ: {_difference(fold.nodes, nodes)}")
@@ -442,7 +455,7 @@ class Watchdog:
         demand(snapshot.offset == fold.offset, "P1", f"{at}, the log ends at {fold.offset}")
         demand(dict(snapshot.pods) == fold.pods, "P14", f"{at}: pods differ")
         demand(dict(snapshot.nodes) == fold.nodes, "P14", f"{at}: nodes differ")
-        demand(dict(snapshot.policies) == fold.policies, "P14", f"{at}: policies differ")
+        demand(declared.policies(snapshot) == fold.policies, "P14", f"{at}: policies differ")
         demand(not snapshot.placements, "P14", f"{at}: placements differ")
         demand(dict(snapshot.counts) == fold.counts(), "P14", f"{at}: counts differ")
         demand(dict(snapshot.versions) == fold.versions, "P14", f"{at}: versions differ")
@@ -470,8 +483,8 @@ def _bytes(made: cluster_objects.Json) -> bytes:
 
 
 def _difference(
-    have: dict[str, model.Pod] | dict[str, model.Node] | dict[str, model.WorkloadPolicy],
-    want: dict[str, model.Pod] | dict[str, model.Node] | dict[str, model.WorkloadPolicy],
+    have: dict[str, model.Pod] | dict[str, model.Node] | dict[str, policy_model.WorkloadPolicy],
+    want: dict[str, model.Pod] | dict[str, model.Node] | dict[str, policy_model.WorkloadPolicy],
 ) -> str:
     named = sorted(key for key in have.keys() | want.keys() if have.get(key) != want.get(key))
     return "; ".join(f"{key}: log {have.get(key)}, cluster {want.get(key)}" for key in named[:3])

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, projecting, snapshots
+from app.plugins.workload_policy import kinds
 from app.verbs.questions import asking, bisecting
+from tests.support import declared
 from tests.support.decisions import small_clusters
 from tests.support.decisions.cluster_strategies import ASKING, PLUGINS, unhurried
 
@@ -15,9 +17,11 @@ from tests.support.decisions.cluster_strategies import ASKING, PLUGINS, unhurrie
 def history(planted: int, length: int, change: events.AnyEvent) -> list[snapshots.Snapshot]:
     """The snapshots at offsets 0 to ``length``: F6 with its policy, noise, and the change at an offset."""
     first: list[events.AnyEvent] = [events.NodeSeen(node=node) for node in small_clusters.f6()]
-    first.append(events.PolicySeen(policy=small_clusters.policy(required=True)))
+    first.append(declared.observed(small_clusters.policy(required=True)))
     first.append(events.PodSeen(pod=ASKING))
-    states = [projecting.project_all(snapshots.empty(indexed=PLUGINS[10].indexed()), first)]
+    states = [
+        projecting.project_all(snapshots.empty(schema=declared.SCHEMA, indexed=PLUGINS[10].indexed()), first)
+    ]
     for offset in range(1, length + 1):
         noise = events.PodSeen(pod=small_clusters.pod(f"noise-{offset % 7}", {"at": str(offset)}))
         states.append(projecting.project(states[-1], change if offset == planted else noise))
@@ -26,8 +30,8 @@ def history(planted: int, length: int, change: events.AnyEvent) -> list[snapshot
 
 FULL = small_clusters.policy({"member": 0, "host": 0}, required=True)
 CHANGES: list[tuple[events.AnyEvent, dict[str, object]]] = [
-    (events.PolicySeen(policy=FULL), {"fits": ASKING.key}),
-    (events.PolicyGone(FULL.namespace, FULL.name, FULL.uid), {"fits": ASKING.key}),
+    (declared.observed(FULL), {"fits": ASKING.key}),
+    (kinds.POLICIES.gone(FULL.namespace, FULL.name, FULL.uid), {"fits": ASKING.key}),
     (
         events.PodSeen(pod=small_clusters.pod("one", small_clusters.REPLICA, node=small_clusters.HOSTS[0])),
         {"count": {"count": f"{FULL.key}|{small_clusters.KEY}=host", "atLeast": 1}},
@@ -36,7 +40,7 @@ CHANGES: list[tuple[events.AnyEvent, dict[str, object]]] = [
         events.NodeGone(small_clusters.HOSTS[0], f"uid-{small_clusters.HOSTS[0]}"),
         {"exists": f"node:{small_clusters.HOSTS[0]}"},
     ),
-    (events.PolicyGone(FULL.namespace, FULL.name, FULL.uid), {"exists": f"workloadpolicies:{FULL.key}"}),
+    (kinds.POLICIES.gone(FULL.namespace, FULL.name, FULL.uid), {"exists": f"workloadpolicies:{FULL.key}"}),
     (events.PodSeen(pod=small_clusters.pod("eight")), {"waiting": {"atLeast": 9}}),
 ]
 
@@ -72,9 +76,9 @@ def test_what_never_changed_is_no_change(length: int) -> None:
 
 
 def test_a_spent_budget_leaves_a_range() -> None:
-    states = [snapshots.empty()] * 50 + [
-        snapshots.Snapshot(names=snapshots.empty().names.set("ns/p", model.Uid("u")))
-    ] * 50
+    empty = snapshots.empty(schema=declared.SCHEMA)
+    seen = projecting.project(empty, events.PodSeen(pod=small_clusters.pod("p", namespace="ns")))
+    states = [empty] * 50 + [seen] * 50
     predicate = bisecting.predicate(asking.Bisect(exists="pod:ns/p"), PLUGINS[10], states[-1])
     left = iter([True] * 8 + [False] * 99)
     found = bisecting.bisect(states.__getitem__, predicate, 0, 99, lambda: next(left))

@@ -6,12 +6,13 @@ from hypothesis import strategies as st
 
 from app.domain import events, projecting, snapshots
 from app.verbs.questions import comparing
+from tests.support import declared
 from tests.support.decisions import strategies
 from tests.support.decisions.cluster_strategies import unhurried
 
 
 def folded(happened: list[events.AnyEvent]) -> snapshots.Snapshot:
-    return projecting.project_all(snapshots.empty(), happened)
+    return projecting.project_all(snapshots.empty(schema=declared.SCHEMA), happened)
 
 
 def naive(happened: list[events.AnyEvent]) -> tuple[dict[str, object], dict[str, object]]:
@@ -24,10 +25,10 @@ def naive(happened: list[events.AnyEvent]) -> tuple[dict[str, object], dict[str,
                 nodes[event.node.name] = event.node
             case events.NodeGone():
                 nodes.pop(event.name, None)
-            case events.PolicySeen():
-                policies[f"workloadpolicies:{event.policy.key}"] = event.policy
-            case events.PolicyGone():
-                policies.pop(f"workloadpolicies:{event.namespace}/{event.name}", None)
+            case events.ObjectObserved():
+                policies[f"{event.kind}:{event.identity}"] = bytes(event.data)
+            case events.ObjectGone():
+                policies.pop(f"{event.kind}:{event.identity}", None)
     return nodes, policies
 
 
@@ -84,7 +85,7 @@ def _frozen(section: comparing.Section) -> list[comparing.Row]:
 @unhurried
 @given(happened=strategies.histories)
 def test_a_state_does_not_differ_from_itself_however_it_was_folded(happened: list[events.AnyEvent]) -> None:
-    one_by_one = snapshots.empty()
+    one_by_one = snapshots.empty(schema=declared.SCHEMA)
     for event in happened:
         one_by_one = projecting.project(one_by_one, event)
     found = comparing.compare(folded(happened), one_by_one)

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from app.domain import events, model, snapshots
 from app.framework import cycles, pipeline
-from app.plugins.workload_policy import logic
+from app.plugins.workload_policy import kinds, logic
 from app.verbs.questions import asking, fitting, situations
 from tests.support.decisions import small_clusters
 from tests.support.decisions.cluster_strategies import (
@@ -72,7 +72,7 @@ def test_no_single_quota_or_deletion_is_cheaper(world: snapshots.Snapshot, offer
     if answer.fits or not offered:
         return
     cost = min((change.cost for change in answer.changes), default=10**9)
-    policy = world.policies.get(f"{ASKING.namespace}/{ASKING.labels[logic.LABEL]}")
+    policy = world.get(kinds.POLICIES, f"{ASKING.namespace}/{ASKING.labels[logic.LABEL]}")
     for allocation in policy.allocations if policy is not None and not policy.errors else ():
         for more in range(1, min(cost, 6)):
             scaled = {
