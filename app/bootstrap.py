@@ -178,7 +178,7 @@ class Service(Following):
         metrics.DECISIONS_DROPPED.set_function(lambda: decisions.dropped)
         metrics.DECISIONS_SHORTENED.set_function(lambda: decisions.shortened)
         metrics.CONFIGURATION.labels(self._plugins.digest).set(1)
-        metrics.preset(metrics.REFUSALS, self._settings.plugins.enabled)
+        metrics.preset(metrics.REFUSALS, [plugin.name for plugin in self._plugins.filters])
         return health.application(self.checks, registered, alone=self._settings.server.workers == 1)
 
     def _application(

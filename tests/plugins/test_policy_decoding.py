@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from app.domain import model
+from app.domain import model, selectors
 from app.kube import errors
 from app.kube.objects import decoding
 from app.plugins.workload_policy import decoding as policy_decoding
@@ -152,6 +152,29 @@ def test_the_definition_of_the_resource_has_the_same_bound() -> None:
     crd = yaml.safe_load((ROOT / "deploy" / "crds" / "kosmos.io_workloadpolicies.yaml").read_text())
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
     assert schema["allocationPolicy"]["maxItems"] == policy_decoding.ENTRIES
+    expressions = schema["labelSelector"]["properties"]["matchExpressions"]
+    assert expressions["maxItems"] == 64
+    requirement = expressions["items"]["properties"]
+    assert requirement["values"]["maxItems"] == 256
+    assert tuple(requirement["operator"]["enum"]) == selectors.OPERATORS
+    assert [rule["fieldPath"] for rule in expressions["items"]["x-kubernetes-validations"]] == [".values"] * 2
+
+
+@pytest.mark.parametrize(("count", "refused"), [(64, False), (65, True)])
+def test_a_selector_has_a_maximum_number_of_requirements(count: int, refused: bool) -> None:
+    found = policy(
+        GOOD | {"labelSelector": {"matchExpressions": [{"key": "k", "operator": "Exists"}] * count}}
+    )
+    sentence = "spec.labelSelector.matchExpressions has 65 entries; at most 64 are allowed"
+    assert found.errors == ((sentence,) if refused else ())
+
+
+@pytest.mark.parametrize(("count", "refused"), [(256, False), (257, True)])
+def test_a_requirement_has_a_maximum_number_of_values(count: int, refused: bool) -> None:
+    one = {"key": "k", "operator": "In", "values": [f"v{number}" for number in range(count)]}
+    found = policy(GOOD | {"labelSelector": {"matchExpressions": [one]}})
+    sentence = "spec.labelSelector.matchExpressions[0].values has 257 entries; at most 256 are allowed"
+    assert found.errors == ((sentence,) if refused else ())
 
 
 def test_a_policy_of_16000_entries_is_validated_at_once() -> None:

@@ -24,6 +24,10 @@ ENTRIES = 1_000
 """Maximum entries of spec.allocationPolicy, as in the custom resource definition."""
 _SELECTOR = 16 * 1024
 """Maximum bytes of the JSON of a selector."""
+_EXPRESSIONS = 64
+"""Maximum requirements of a selector, as in the custom resource definition."""
+_VALUES = 256
+"""Maximum values of a requirement, as in the custom resource definition."""
 _REASON = 512
 """Maximum characters of an error; the rest is cut."""
 _ERRORS = 10
@@ -38,6 +42,11 @@ _ONE_OF = "must be one of {choices}, not {input!r}"
 _NEEDED: dict[str, str | list[Any] | dict[Any, Any]] = {"required": "is missing", "null": "is missing"}
 
 
+def _few_enough(items: Sequence[object] | None, most: int) -> None:
+    if items is not None and len(items) > most:
+        raise marshmallow.ValidationError(f"has {len(items)} entries; at most {most} are allowed")
+
+
 class _Lax(marshmallow.Schema):
     class Meta:
         unknown = marshmallow.EXCLUDE
@@ -50,7 +59,12 @@ class _Requirement(_Lax):
     operator = fields.String(
         required=True, validate=validate.OneOf(selectors.OPERATORS, error=_ONE_OF), error_messages=_NEEDED
     )
-    values = fields.List(fields.String(), allow_none=True, load_default=list)
+    values = fields.List(
+        fields.String(),
+        allow_none=True,
+        load_default=list,
+        validate=lambda values: _few_enough(values, _VALUES),
+    )
 
     @marshmallow.validates_schema
     def _values_fit(self, data: dict[str, Any], **_: object) -> None:
@@ -63,7 +77,12 @@ class _Requirement(_Lax):
 
 class _Selector(_Lax):
     matchLabels = fields.Dict(fields.String(), fields.String(), allow_none=True, load_default=dict)
-    matchExpressions = fields.List(fields.Nested(_Requirement), allow_none=True, load_default=list)
+    matchExpressions = fields.List(
+        fields.Nested(_Requirement),
+        allow_none=True,
+        load_default=list,
+        validate=lambda expressions: _few_enough(expressions, _EXPRESSIONS),
+    )
 
 
 class _Allocation(_Lax):

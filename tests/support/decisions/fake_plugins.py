@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from app.domain import events, model, node_sets, schema, snapshots, verdicts
-from app.framework import advising, capabilities, cycles, effects, views
+from app.framework import advising, capabilities, cycles, effects, supposing, views
 from tests.support import gadgets
 
 
@@ -185,6 +185,18 @@ class Waking(Idle):
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
     ) -> effects.WakePods | None:
         return None
+
+
+class Paint(supposing.Operation, frozen=True, tag="paint"):
+    """Changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Supposing(Idle):
+    name: str = "Supposing"
+
+    def operations(self) -> tuple[type[supposing.Operation], ...]:
+        return (Paint,)
 
 
 @dataclass(frozen=True, slots=True)
