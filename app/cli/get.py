@@ -10,6 +10,7 @@ import click
 from app import plugins
 from app.cli import tables
 from app.cli.client import api_client
+from app.framework import configuring
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +91,10 @@ _CORE: Mapping[str, Resource] = {
 
 
 def _of_plugins() -> Iterator[tuple[str, Resource]]:
-    """The tables that plugins declare, by name."""
-    for plugin in plugins.IN_TREE:
-        for table in plugin.tables:
-            path = f"plugins/{plugin.name}/{table.path}"
-            yield table.name, Resource(path, table.about, table.columns, named=table.named)
+    """The tables that installed plugins declare, by name."""
+    for plugin, table in configuring.tables_of(plugins.catalog().classes):
+        path = f"plugins/{plugin}/{table.path}"
+        yield table.name, Resource(path, table.about, table.columns, named=table.named)
 
 
 RESOURCES: Mapping[str, Resource] = {

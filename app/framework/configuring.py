@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from app.domain import schema
-from app.framework import capabilities, registry
+from app.framework import capabilities, registry, views
 
 
 def build(
@@ -56,6 +56,13 @@ def schema_of(classes: Sequence[type[Any]]) -> schema.Schema:
         return schema.Schema(kinds, counters)
     except schema.InvalidSchema as invalid:
         raise registry.ConfigurationRefused(str(invalid)) from invalid
+
+
+def tables_of(classes: Sequence[type[Any]]) -> tuple[tuple[str, views.Table], ...]:
+    """The tables that plugins declare, each with the name of its plugin. Raises ConfigurationRefused."""
+    made = [_made(kind, {}) for kind in classes]
+    shown = [one for one in made if isinstance(one, capabilities.Shows)]
+    return tuple((one.name, table) for one in shown for table in one.tables)
 
 
 def _made(kind: type[Any], args: Mapping[str, Any]) -> capabilities.Plugin:

@@ -89,6 +89,7 @@ def _refuse_conflicts(plugins: Sequence[capabilities.Plugin], weights: Mapping[s
             raise ConfigurationRefused(f"weight of {name} is {weight}; it must be at least 1")
     for plugin in plugins:
         _refuse_near_misses(plugin)
+        _refuse_halves(plugin)
 
 
 def _methods() -> frozenset[str]:
@@ -103,6 +104,18 @@ def _refuse_near_misses(plugin: capabilities.Plugin) -> None:
         near = next((k for k in known if name != k and not name.startswith("_") and _one_edit(name, k)), None)
         if near is not None and name not in known:
             raise ConfigurationRefused(f"plugin {plugin.name} has a method {name}; did you mean {near}?")
+
+
+def _refuse_halves(plugin: capabilities.Plugin) -> None:
+    """Refuse a plugin with a part of a capability: nothing of it would be used."""
+    for kind in capabilities.KNOWN:
+        members = [name for name in (*vars(kind), *kind.__annotations__) if not name.startswith("_")]
+        missing = [name for name in members if not hasattr(plugin, name)]
+        if missing and len(missing) < len(members):
+            present = next(name for name in members if name not in missing)
+            raise ConfigurationRefused(
+                f"plugin {plugin.name} has {present}, but no {missing[0]}: {kind.__name__} requires both"
+            )
 
 
 def _one_edit(a: str, b: str) -> bool:

@@ -17,6 +17,7 @@ import pytest
 
 from app import exit_codes, plugins
 from app.domain import schema
+from app.framework import cycles, plans, registry
 from app.simulation.apiserver import apiservers, objects
 from app.store import keys
 from app.store.server import connections, embedded
@@ -36,15 +37,15 @@ class Example(NamedTuple):
     schema: schema.Schema
     kind: schema.Kind[Any]
 
-    def counts(self) -> dict[str, int]:
-        """The plugin's counts, as HGETALL shows them."""
+    def counts(self, namespace: str) -> dict[str, int]:
+        """The plugin's counts for the limits of a namespace, as HGETALL shows them."""
         client = connections.connect(self.stage.server.url)
         try:
             found = client.hgetall(keys.Keys(stages.CLUSTER, self.schema.forms).counts)
         finally:
             client.close()
         pairs = {connections.text(key): int(count) for key, count in found.items()}
-        return {key: count for key, count in pairs.items() if key.startswith("podlimits|")}
+        return {key: count for key, count in pairs.items() if key.startswith(f"podlimits|{namespace}/")}
 
     def limit(self, namespace: str, name: str, most: object) -> None:
         """Create a PodLimit: the one of the page, with other names and another limit."""
@@ -159,7 +160,7 @@ def test_its_objects_are_counted_filtered_and_given_a_status(example: Example) -
     for number, pod in enumerate((first, second), start=1):
         assert caller.post("/bind", stages.bind(pod, "n1")).json == {"Error": ""}
         # The append of the placement wrote it: it is there when the bind is answered.
-        assert example.counts() == {"podlimits|shop/web|n1": number}
+        assert example.counts("shop") == {"podlimits|shop/web|n1": number}
     assert filtered(caller, third) == ({"n2"}, {"n1": "pod limit shop/web: the node is full"})
     assert filtered(caller, outside) == ({"n1", "n2"}, {})
     assert (
@@ -185,10 +186,52 @@ def test_its_objects_are_counted_filtered_and_given_a_status(example: Example) -
     # The counts fall with the pod.
     stage.api.objects.remove("pods", ("shop", "a"))
     polling.eventually(
-        lambda: example.counts() == {"podlimits|shop/web|n1": 1}, "the pod counts no longer", within=40.0
+        lambda: example.counts("shop") == {"podlimits|shop/web|n1": 1},
+        "the pod counts no longer",
+        within=40.0,
     )
     stage.seen()
     polling.eventually(lambda: filtered(caller, third)[0] == {"n1", "n2"}, "the node has a free place")
+
+
+def test_a_placement_has_a_ceiling_and_expects_all_limits_of_its_namespace(example: Example) -> None:
+    example.limit("race", "one", 1)
+    example.limit("race", "two", 2)
+    example.kept("race/one")
+    example.kept("race/two")
+    (made,) = example.pods("race", "a")
+    snapshot = example.stage.seen()
+    found = registry.Registry([plugins.catalog().classes[-1]()])
+    cycle = cycles.cycle(snapshot.pods[made["metadata"]["uid"]], frozenset(("n1",)), snapshot)
+    commitment = plans.commitment(found, cycle, "n1")
+    assert isinstance(commitment, plans.Commitment)
+    assert commitment.ceilings == {"podlimits|race/one|n1": 1, "podlimits|race/two|n1": 2}
+    assert "podlimits-in:race" in commitment.subjects
+
+
+def test_its_table_is_a_kind_of_the_command_line(example: Example) -> None:
+    example.limit("shown", "web", 4)
+    example.kept("shown/web")
+    tls, port = example.stage.folder / "tls", example.stage.replicas[0].port
+    client = {"ca": "ca.crt", "cert": "operator.crt", "key": "operator.key"}
+    options = [
+        f"--server=https://127.0.0.1:{port}",
+        *(f"--{name}={tls / file}" for name, file in client.items()),
+    ]
+
+    def lines() -> list[list[str]]:
+        done = subprocess.run(
+            [extenders.TOPOLOG, "get", "limits", *options],
+            env=os.environ | {"PYTHONPATH": str(example.stage.folder / "site")},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return [line.split() for line in done.stdout.splitlines()]
+
+    polling.eventually(
+        lambda: ["shown/web", "4", "0", "-"] in lines(), "the limit is listed", within=40.0, seen=lines
+    )
 
 
 @pytest.mark.parametrize(("role", "status"), [("operator", 200), ("viewer", 403), ("scheduler", 403)])
@@ -208,16 +251,13 @@ def test_a_replica_that_has_not_enabled_it_counts_and_folds_alike(example: Examp
     enabled, disabled = stage.caller(replica=0), stage.caller(replica=1)
     assert stage.caller("operator", replica=1).ask("GET", LIMITS).status == 404
 
-    def mixed() -> dict[str, int]:
-        return {key: count for key, count in example.counts().items() if "mixed/few" in key}
-
     assert enabled.post("/bind", stages.bind(one, "n1")).json == {"Error": ""}
-    assert mixed() == {"podlimits|mixed/few|n1": 1}
+    assert example.counts("mixed") == {"podlimits|mixed/few|n1": 1}
     # Without the plugin, the limit does not apply, and the pod is counted.
     polling.eventually(lambda: filtered(disabled, two)[0] == {"n1", "n2"}, "the replica has the pods")
     assert disabled.post("/bind", stages.bind(two, "n1")).json == {"Error": ""}
     assert disabled.post("/bind", stages.bind(three, "n2")).json == {"Error": ""}
-    assert mixed() == {"podlimits|mixed/few|n1": 2, "podlimits|mixed/few|n2": 1}
+    assert example.counts("mixed") == {"podlimits|mixed/few|n1": 2, "podlimits|mixed/few|n2": 1}
     stage.seen()
 
     # Nothing else happens meanwhile, except what a leader appends when its term begins.
@@ -231,7 +271,7 @@ def test_a_replica_that_has_not_enabled_it_counts_and_folds_alike(example: Examp
     assert "PodLimits" not in states[1].pop("plugins")
     assert states[0] == states[1]
     assert states[0]["counts"] == stage.store.log.counts()
-    assert mixed().items() <= states[0]["counts"].items()
+    assert example.counts("mixed").items() <= states[0]["counts"].items()
 
 
 @pytest.mark.parametrize("command", [("record",), ("extender",), ("migrate", "status")])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.domain import events, model, projecting, snapshots
-from app.framework import capabilities, configuring, registry
+from app.framework import capabilities, configuring, effects, registry, views
 from tests.support import declared
 from tests.support.decisions import fake_plugins
 
@@ -225,3 +225,31 @@ def named(name: str, kind: type) -> type:
     return dataclass(frozen=True)(
         type(kind.__name__, (kind,), {"name": name, "__annotations__": {"name": str}})
     )
+
+
+@dataclass(frozen=True)
+class ShowingNoTables(fake_plugins.Idle):
+    """Has views, but no list of tables."""
+
+    def shown(self) -> views.Shown:
+        return views.Shown()
+
+
+@dataclass(frozen=True)
+class ReconcilingNothing(fake_plugins.Idle):
+    """Writes a status of no kind."""
+
+    def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> tuple[effects.Effect, ...]:
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("plugin", "message"),
+    [
+        (ShowingNoTables(), "has shown, but no tables: Shows requires both"),
+        (ReconcilingNothing(), "has reconcile, but no statuses: Reconciles requires both"),
+    ],
+)
+def test_a_part_of_a_capability_is_refused(plugin: capabilities.Plugin, message: str) -> None:
+    with pytest.raises(registry.ConfigurationRefused, match=message):
+        registry.Registry([plugin])
