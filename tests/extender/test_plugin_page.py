@@ -302,6 +302,20 @@ def test_a_distribution_that_cannot_be_imported_ends_a_process_with_its_name(
         assert part in done.stderr
 
 
+@pytest.mark.parametrize("command", ["record", "extender"])
+def test_a_process_that_lacks_the_distribution_refuses_the_store(example: Example, command: str) -> None:
+    done = subprocess.run(
+        [extenders.TOPOLOG, command],
+        env=os.environ | example.stage.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == exit_codes.STORE, done.stderr
+    assert "keeps counts:2,podlimits.1, this version with its plugins keeps counts:2:" in done.stderr
+    assert "install the same version and the same plugins everywhere" in done.stderr
+
+
 def test_the_page_shows_about_sixty_lines_of_code() -> None:
     lines = [line for line in plugin_page.source().splitlines() if line.strip()]
     assert len(lines) <= 75
