@@ -73,7 +73,8 @@ class Kind(Generic[T]):
     prefix: str = ""
     """Prefix of the subjects, ``policy`` in ``policy:NAMESPACE/NAME``; empty: the name."""
     moves: Callable[[str], tuple[str, ...]] = _none
-    """(namespace) -> further subjects that a change of an object there moves on."""
+    """(namespace) -> further subjects that a change of an object there moves on. Placements expect them if a
+    counter depends on the kind; if it reaches the cluster, they are the same for all namespaces."""
 
     def subject(self, identity: str) -> str:
         """The subject of the events about an object."""
@@ -219,8 +220,6 @@ class Dependency(Generic[T]):
     kind: Kind[T]
     reads: Callable[[T], object]
     """The part of an object on which contributions depend: while it is equal, nothing is counted again."""
-    expects: Callable[[model.Pod], tuple[str, ...]]
-    """Subjects that every change moves on that may alter the contributions of the pod (``Kind.moves``)."""
     reach: Literal["namespace", "cluster"] = "namespace"
     """Whose contributions an object may alter: those of the pods of its namespace, or of all pods."""
     additive: bool = False
@@ -288,7 +287,7 @@ class Schema:
             )
             for kind in self.kinds
         }
-        self._expects = tuple(needed.expects for one in self.counters for needed in one.depends_on)
+        self._moves = tuple(needed.kind.moves for one in self.counters for needed in one.depends_on)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and (self.kinds, self.counters) == (other.kinds, other.counters)
@@ -314,7 +313,7 @@ class Schema:
         The guard of every placement and release expects their versions; otherwise its increments could miss
         an object or a label that another writer has just recorded.
         """
-        further = (subject for expects in self._expects for subject in expects(pod))
+        further = (subject for moves in self._moves for subject in moves(pod.namespace))
         return tuple(dict.fromkeys((f"pod:{pod.uid}", f"node:{node}", *further)))
 
     def selects(self, pod: model.Pod, held: Objects) -> bool:
@@ -384,6 +383,12 @@ def _check(kinds: tuple[Kind[Any], ...], counters: tuple[Counter, ...]) -> None:
             if needed.kind not in kinds:
                 raise InvalidSchema(
                     f"counter {counter.family!r} depends on {needed.kind.name}, which no plugin declares"
+                )
+            here, there = map(needed.kind.moves, "ab")
+            if not here or (needed.reach == "cluster" and here != there):
+                raise InvalidSchema(
+                    f"counter {counter.family!r} depends on {needed.kind.name}, whose moves names no subject"
+                    f" for the {needed.reach}: a placement could miss a change"
                 )
     _differ("kind", (kind.name for kind in kinds))
     _differ("type of objects", (kind.type.__qualname__ for kind in kinds))

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from app import plugins
+from app import bootstrap, plugins
 from app.cli import get
 from app.domain import snapshots
-from app.framework import capabilities, configuring, views
+from app.framework import capabilities, configuring, registry, views
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.node_label_priority.plugin import NodeLabelPriority
 from app.plugins.workload_policy.plugin import WorkloadPolicy
+from app.serving import roles
 from tests.support import declared
 
 KINDS = [pytest.param(kind, id=kind.name) for kind in plugins.IN_TREE]
@@ -107,6 +108,29 @@ def test_a_table_shows_what_its_endpoint_returns(kind: type[NodeLabelPriority]) 
             assert set(path.split("+")) <= example[0].keys(), path
         assert table.named == any(path.startswith(f"{table.path}/<") for path in endpoints)
         assert get.RESOURCES[table.name].path == f"plugins/{kind.name}/{table.path}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_route_requires_the_role_that_its_plugin_declares(kind: type[NodeLabelPriority]) -> None:
+    """The table of roles as the extender builds it: the declared role may call the path, a lesser one not."""
+    rules = bootstrap.rules_of(registry.Registry([kind()]))
+    for endpoint in kind().shown().endpoints:
+        path = f"/apis/v1/plugins/{kind.name}/{endpoint.path.replace('<', '').replace('>', '')}"
+        allowed = {
+            role
+            for role in roles.ROLES
+            if isinstance(
+                roles.RoleBindings(anonymous=[role], rules=rules).authorize({}, "GET", path), roles.Identity
+            )
+        }
+        assert allowed == {endpoint.role, "operator"}, path
+
+
+def test_every_table_of_a_plugin_is_a_kind_of_the_command_line() -> None:
+    """And what is no table of a plugin belongs to the core."""
+    tables = {table.name for kind in plugins.IN_TREE for table in kind.tables}
+    of_plugins = {name for name, found in get.RESOURCES.items() if found.path.startswith("plugins/")}
+    assert of_plugins == tables
 
 
 def test_no_two_kinds_of_the_command_line_share_a_name() -> None:

@@ -133,7 +133,6 @@ COUNTER = schema.Counter(
         schema.Dependency(
             kind=kinds.QUOTAS,
             reads=_reads,
-            expects=lambda _: kinds.moves(""),
             reach="cluster",
             required=True,
         ),
