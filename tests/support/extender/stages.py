@@ -26,7 +26,7 @@ from app.plugins.workload_policy import samples
 from app.serving import issuing
 from app.simulation import populations
 from app.simulation.apiserver import apiservers
-from app.store import keys, schemas, stores
+from app.store import schemas, stores
 from app.store.server import connections, embedded
 from tests.bench import extenders
 from tests.support import child_processes, declared, polling
@@ -164,7 +164,7 @@ class Stage:
         self.kubeconfig.write_text(json.dumps(_kubeconfig(api.url)))
         self.replicas: list[Extender] = []
         self._workers: list[Extender] = []
-        indexed = registry.Registry([plugin() for plugin in plugins.IN_TREE]).indexed()
+        indexed = registry.Registry([plugin() for plugin in plugins.USUAL]).indexed()
         self.store = stores.open_store(
             settings.Store(url=server.url),
             schema=schema,
