@@ -380,16 +380,12 @@ def _check(kinds: tuple[Kind[Any], ...], counters: tuple[Counter, ...]) -> None:
                 " digits and -, and forms count from 1"
             )
         for needed in counter.depends_on:
+            depends = f"counter {counter.family!r} depends on {needed.kind.name}"
             if needed.kind not in kinds:
-                raise InvalidSchema(
-                    f"counter {counter.family!r} depends on {needed.kind.name}, which no plugin declares"
-                )
+                raise InvalidSchema(f"{depends}, which no plugin declares")
             here, there = map(needed.kind.moves, "ab")
-            if not here or (needed.reach == "cluster" and here != there):
-                raise InvalidSchema(
-                    f"counter {counter.family!r} depends on {needed.kind.name}, whose moves names no subject"
-                    f" for the {needed.reach}: a placement could miss a change"
-                )
+            if not here or (needed.reach == "cluster" and here != there):  # Placements could miss a change.
+                raise InvalidSchema(f"{depends}, whose moves names no subject for the {needed.reach}")
     _differ("kind", (kind.name for kind in kinds))
     _differ("type of objects", (kind.type.__qualname__ for kind in kinds))
     _differ("prefix of subjects", (kind.prefix or kind.name for kind in kinds))
