@@ -26,7 +26,7 @@ from app.plugins.workload_policy import samples
 from app.serving import issuing
 from app.simulation import populations
 from app.simulation.apiserver import apiservers
-from app.store import schemas, stores
+from app.store import keys, schemas, stores
 from app.store.server import connections, embedded
 from tests.bench import extenders
 from tests.support import child_processes, declared, polling
