@@ -44,10 +44,6 @@ class UnreadableObject(ValueError):
     """The data of an event does not have the shape that this version's kind declares."""
 
 
-def _none(_: str) -> tuple[str, ...]:
-    return ()
-
-
 @dataclass(frozen=True, eq=False)
 class Kind(Generic[T]):
     """A kind of objects that a plugin reads. It is also the token by which snapshots are asked for them."""
@@ -72,7 +68,7 @@ class Kind(Generic[T]):
     """A shorter name for people, such as the key in scenario files; empty: the name."""
     prefix: str = ""
     """Prefix of the subjects, ``policy`` in ``policy:NAMESPACE/NAME``; empty: the name."""
-    moves: Callable[[str], tuple[str, ...]] = _none
+    moves: Callable[[str], tuple[str, ...]] = lambda _: ()
     """(namespace) -> further subjects that a change of an object there moves on. Placements expect them if a
     counter depends on the kind; if it reaches the cluster, they are the same for all namespaces."""
 

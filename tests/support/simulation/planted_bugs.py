@@ -349,8 +349,8 @@ BUGS = (
     Bug(
         "a plan places a pod that changed after it was planned",
         "app.framework.plans:_Merge._reserve",
-        "counters.footprint(draft.pod, draft.node)",
-        "counters.footprint(self._cycle.pod, self._node)",
+        "schema.footprint(draft.pod, draft.node)",
+        "schema.footprint(self._cycle.pod, self._node)",
     ),
     Bug(
         "the quotas of others do not hold for a planned pod",
