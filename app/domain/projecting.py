@@ -315,16 +315,8 @@ class Projection:
             pod, name = self._pod_and_node(uid)
             node = self._nodes.get(name) if name else None
             if pod is not None and node is not None:
-                gone = tuple(counter.contributions(pod, node, former))
-                come = tuple(counter.contributions(pod, node, present))
-            elif pod is not None and not name and counter.pending is not None:
-                gone = tuple(counter.pending(pod, former))
-                come = tuple(counter.pending(pod, present))
-            else:
-                continue
-            if gone != come:
-                self._add_up(gone, -1)
-                self._add_up(come, +1)
+                self._add_up(counter.contributions(pod, node, former), -1)
+                self._add_up(counter.contributions(pod, node, present), +1)
 
     def _reached(
         self, needed: schemas.Dependency[model.DeclaredObject], changed: model.DeclaredObject
@@ -341,27 +333,20 @@ class Projection:
             self._count(pod, node, by)
 
     def _count(self, pod: model.Pod, name: model.NodeName, by: int) -> None:
-        schema = self._schema
-        if not name and schema.pending is None:
+        if not name:
             return
-        gates = schema.gates
+        gates = self._schema.gates
         if gates is not None:
-            held, namespace = self._objects, pod.namespace
-            for kind, anywhere in gates:
-                if anywhere:
-                    if kind in held.kinds:
-                        break
-                else:
-                    space = held.namespaces.get(kind)
-                    if space is not None and namespace in space:
-                        break
+            spaces, namespace = self._objects.namespaces, pod.namespace
+            for kind in gates:
+                space = spaces.get(kind)
+                if space is not None and namespace in space:
+                    break
             else:
                 return  # Most pods are in namespaces without objects that counters read.
-        node = self._nodes.get(name) if name else None
+        node = self._nodes.get(name)
         if node is not None:
-            self._add_up(schema.contributions(pod, node, self._objects), by)
-        elif not name and schema.pending is not None:
-            self._add_up(schema.pending(pod, self._objects), by)
+            self._add_up(self._schema.contributions(pod, node, self._objects), by)
 
     def _add_up(self, contributed: Iterable[tuple[schemas.CountKey, int]], by: int) -> None:
         for key, amount in contributed:

@@ -8,7 +8,7 @@ every fold (``snapshots.empty``), and nothing looks it up globally.
 import itertools
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -204,9 +204,6 @@ def objects(held: Mapping[str, Iterable[model.DeclaredObject]]) -> Objects:
 
 Contributions = Callable[[model.Pod, model.Node, Objects], Iterable[tuple[CountKey, int]]]
 """(pod, its node, objects) -> the counts that the pod raises there, each with its amount."""
-Pending = Callable[[model.Pod, Objects], Iterable[tuple[CountKey, int]]]
-"""(pod without a node, objects) -> the counts that the pod raises, each with its amount."""
-_Raised = Callable[..., Iterable[tuple[CountKey, int]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,13 +218,11 @@ class Dependency(Generic[T]):
     additive: bool = False
     """The contributions are the sum of what each object adds alone, so a change of one object counts that one
     only."""
-    required: bool = False
-    """No pod contributes without an object of the kind that reaches it; always so if it is additive."""
 
 
 @dataclass(frozen=True, eq=False)
 class Counter:
-    """A family of counts that a plugin keeps over the pods on nodes, and over those that wait for one.
+    """A family of counts that a plugin keeps over the pods on nodes.
 
     The increments of an append are sums of contributions, so amounts are integers, and a count stays below
     2^53: memory is counted in KiB.
@@ -247,8 +242,6 @@ class Counter:
     node_fields: tuple[str, ...] = ("labels",)
     """Fields of a node on which contributions depend."""
     depends_on: tuple[Dependency[Any], ...] = ()
-    pending: Pending | None = None
-    """What pods without a node contribute; None: nothing."""
 
 
 class Schema:
@@ -266,15 +259,14 @@ class Schema:
             for counter in sorted(self.counters, key=operator.attrgetter("family"))
         )
         """The form of all counts together: counts are comparable if it is equal."""
-        self.contributions = _chained([one.contributions for one in self.counters]) or (lambda *_: ())
-        self.pending: Pending | None = _chained([one.pending for one in self.counters if one.pending])
-        """What a pod without a node contributes to all counters; None: nothing."""
+        self.contributions: Contributions = _compiled(self.counters)
         self.read_of_pod = _getter(name for one in self.counters for name in one.pod_fields)
         """The part of a pod that counters read: while it is equal, the pod contributes alike on its node."""
         self.read_of_node = _getter(name for one in self.counters for name in one.node_fields)
         """The part of a node that counters read."""
         self.gates = _gates(self.counters)
-        """(kind, whether in any namespace): pods contribute only where one has objects; None: regardless."""
+        """Kinds of which a pod's namespace must have an object for it to contribute to a count. None if some
+        counter counts pods regardless of objects."""
         self._kinds = {kind.name: kind for kind in self.kinds}
         self._types = {kind.type: kind for kind in self.kinds}
         self._dependents: dict[str, tuple[tuple[Counter, Dependency[Any]], ...]] = {
@@ -334,21 +326,25 @@ def encode(found: model.DeclaredObject) -> msgspec.Raw:
     return msgspec.Raw(found.data if isinstance(found, model.UnknownObject) else _encoder.encode(found))
 
 
-def _chained(each: Sequence[_Raised]) -> _Raised | None:
-    """One function for all contributions: the fold of pods calls it."""
-    if len(each) < 2:
-        return each[0] if each else None
-    return lambda *of: itertools.chain.from_iterable(one(*of) for one in each)
+def _compiled(counters: tuple[Counter, ...]) -> Contributions:
+    """One function for the contributions to all counters: the fold of pods calls it."""
+    if not counters:
+        return lambda _pod, _node, _objects: ()
+    if len(counters) == 1:
+        return counters[0].contributions
+    each = tuple(counter.contributions for counter in counters)
+    return lambda pod, node, held: itertools.chain.from_iterable(one(pod, node, held) for one in each)
 
 
-def _gates(counters: tuple[Counter, ...]) -> tuple[tuple[str, bool], ...] | None:
-    gates: dict[tuple[str, bool], None] = {}
+def _gates(counters: tuple[Counter, ...]) -> tuple[str, ...] | None:
+    gates: dict[str, None] = {}
     for counter in counters:
-        # A sum over objects is nothing without them.
-        needed = [one for one in counter.depends_on if one.required or one.additive]
-        if not needed:
+        # A sum over the objects of the pod's namespace is nothing without them.
+        sums = (one.kind.name for one in counter.depends_on if one.additive and one.reach == "namespace")
+        gate = next(sums, None)
+        if gate is None:
             return None
-        gates[needed[0].kind.name, needed[0].reach == "cluster"] = None
+        gates[gate] = None
     return tuple(gates)
 
 

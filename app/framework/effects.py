@@ -1,7 +1,7 @@
 """What plugins want done in the cluster, as data: the elected controller carries it out.
 
 Effects are idempotent: each is computed from the state of the log, and may be computed again by the next
-leader. The controller limits their rate, and drops those of a leadership that has ended (ADR 0025).
+leader. The controller limits their rate, and drops those of a leadership that has ended (ADR 0024).
 """
 
 from collections.abc import Mapping

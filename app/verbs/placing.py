@@ -2,7 +2,7 @@
 
 The placement is appended under a guard, so that no other replica can give the same capacity away,
 and names the pod's resourceVersion, which the Binding carries as its precondition. It also holds all else
-that the Binding writes: a call that finds a placement takes that from the log, and asks no plugin (ADR 0024).
+that the Binding writes: a call that finds a placement takes that from the log, and asks no plugin (ADR 0023).
 
 A placement that another call made is released only on the evidence of the API server that its Binding can no
 longer be carried out: the pod has another version than that Binding carries, or the placement is older than

@@ -31,7 +31,6 @@ ALLOWED = {
     ("ClusterRole", "topolog-recorder"): [
         ([""], ["nodes", "pods"], READ),
         (["kosmos.io"], ["workloadpolicies"], READ),
-        (["scheduling.sigs.k8s.io"], ["elasticquotas"], READ),
         ([""], ["namespaces"], ["get"], ["kube-system"]),
     ],
     ("Role", "topolog-recorder"): [
@@ -53,7 +52,6 @@ ALLOWED = {
     ("ClusterRole", "topolog-auditor"): [
         ([""], ["nodes", "pods"], ["get", "list"]),
         (["kosmos.io"], ["workloadpolicies"], ["get", "list"]),
-        (["scheduling.sigs.k8s.io"], ["elasticquotas"], ["get", "list"]),
         ([""], ["namespaces"], ["get"], ["kube-system"]),
     ],
     ("ClusterRole", "topolog-extender"): [

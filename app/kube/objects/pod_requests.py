@@ -8,8 +8,7 @@ the overhead is added.
 
 from collections.abc import Iterable
 
-from app.framework import quantities
-from app.kube.objects import bounds, interning, schema
+from app.kube.objects import bounds, interning, quantities, schema
 
 Amounts = dict[str, int]
 _Items = tuple[tuple[str, str | int | float], ...]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.framework import quantities
+from app.kube.objects import quantities
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""The ElasticQuota plugin: trees of quotas that lend one another what they do not use."""
