@@ -23,8 +23,9 @@ from migrations import forms
 
 T = TypeVar("T")
 
-VERSION = 2
-"""Of the form; a reader knows every form up to its own. 1: counts that do not name their label."""
+VERSION = 3
+"""Of the form; a reader knows every form up to its own. 1: counts do not name their label. 2: pods have no
+constraints."""
 KIND = "topolog.checkpoint"
 ITEMS = 4000
 """Items a line: about 2 MB of pods, 250 kB compressed."""
@@ -150,6 +151,8 @@ def parse(
     contents = _joined(read)
     if header.version == 1:
         contents = dataclasses.replace(contents, counts=_labelled(contents, where))
+    if header.version < 3:
+        contents = _unconstrained(contents)
     position = model.Position(incarnation, header.offset)
     return snapshot_contents.build(contents, position, indexed=indexed)
 
@@ -211,6 +214,16 @@ def _labelled(contents: snapshot_contents.Contents, where: str) -> Mapping[str, 
         return forms.labelled(contents.counts, labels)
     except LookupError as error:
         raise errors.Damaged(f"{where} has counts of a policy that it does not have: {error}") from error
+
+
+def _unconstrained(contents: snapshot_contents.Contents) -> snapshot_contents.Contents:
+    """The contents of a form whose pods have no constraints: those are unknown, not the standard ones."""
+    bare = [msgspec.structs.replace(pod, constraints=None) for pod in contents.pods]
+    placements = [
+        msgspec.structs.replace(one, pod=msgspec.structs.replace(one.pod, constraints=None))
+        for one in contents.placements
+    ]
+    return dataclasses.replace(contents, pods=bare, placements=placements)
 
 
 def _parts(items: Sequence[T], key: Callable[[T], Any]) -> Iterator[list[T]]:

@@ -8,7 +8,7 @@ tests/migrations/golden and are never edited.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from migrations.upcasters import placement_released, pod_placed, steps
+from migrations.upcasters import placement_released, pod_placed, pods, steps
 
 Fields = steps.Fields
 Step = steps.Step
@@ -17,6 +17,8 @@ STEPS: Mapping[tuple[str, int], Step] = MappingProxyType(
     {
         ("PlacementReleased", 1): placement_released.caused,
         ("PodPlaced", 1): pod_placed.unfenced,
+        ("PodPlaced", 2): pods.unconstrained,
+        ("PodSeen", 1): pods.unconstrained,
     },
 )
 """(tag, version) -> the step to version + 1. A step may change ``type`` if an event was renamed."""

@@ -2,8 +2,8 @@
 
 The rule of Kubernetes (component-helpers/resource PodRequests): the containers and the sidecars (init
 containers that always restart) run together; each other init container runs alone beside the sidecars
-started before it; pod-level requests override those of the containers for the resources that they name;
-the overhead is added.
+started before it; pod-level requests override those of the containers for cpu, memory and huge pages; the
+overhead is added.
 """
 
 from collections.abc import Iterable
@@ -65,10 +65,14 @@ def _sum(shape: _Shape) -> Amounts:
         peak = _larger(peak, alone)
     total = _larger(_added((total, sidecars)), peak)
     if whole:
-        total = {**total, **amounts(whole)}
+        total = {**total, **{name: amount for name, amount in amounts(whole).items() if _pod_level(name)}}
     found = _added((total, amounts(overhead)))
     bounds.check("resources", found, bounds.RESOURCES)
     return found
+
+
+def _pod_level(resource: str) -> bool:
+    return resource in ("cpu", "memory") or resource.startswith("hugepages-")
 
 
 def _weight_of_shape(shape: _Shape) -> int:

@@ -16,6 +16,9 @@ Word = Annotated[str, msgspec.Meta(max_length=253)]
 
 Quantities = dict[str, str | int | float]
 
+ABSENT = msgspec.Raw(b"null")
+"""A part that is decoded elsewhere, and is missing."""
+
 
 class ApiStruct(msgspec.Struct, rename="camel", gc=False):
     """A part of an object in its JSON form; exists only while the object is decoded."""
@@ -55,6 +58,32 @@ class Container(ApiStruct):
 
     resources: Requirements | None = None
     restart_policy: str | None = None
+    ports: msgspec.Raw = ABSENT
+
+
+class Volume(ApiStruct):
+    """core/v1 Volume: the sources that kube-scheduler has rules for."""
+
+    persistent_volume_claim: msgspec.Raw = ABSENT
+    ephemeral: msgspec.Raw = ABSENT
+    csi: msgspec.Raw = ABSENT
+    gce_persistent_disk: msgspec.Raw = ABSENT
+    aws_elastic_block_store: msgspec.Raw = ABSENT
+    rbd: msgspec.Raw = ABSENT
+    iscsi: msgspec.Raw = ABSENT
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether one of these sources is given."""
+        return not (
+            self.persistent_volume_claim is ABSENT
+            and self.ephemeral is ABSENT
+            and self.csi is ABSENT
+            and self.gce_persistent_disk is ABSENT
+            and self.aws_elastic_block_store is ABSENT
+            and self.rbd is ABSENT
+            and self.iscsi is ABSENT
+        )
 
 
 class SchedulingGroup(ApiStruct):
@@ -76,6 +105,12 @@ class PodSpec(ApiStruct):
     scheduler_name: Word | None = None
     scheduling_gates: list[msgspec.Raw] | None = None
     scheduling_group: SchedulingGroup | None = None
+    tolerations: msgspec.Raw = ABSENT
+    node_selector: msgspec.Raw = ABSENT
+    affinity: msgspec.Raw = ABSENT
+    topology_spread_constraints: msgspec.Raw = ABSENT
+    resource_claims: msgspec.Raw = ABSENT
+    volumes: list[Volume] | None = None
 
 
 class Condition(ApiStruct):
@@ -83,6 +118,7 @@ class Condition(ApiStruct):
 
     type: str = ""
     status: str = ""
+    reason: str | None = None
     message: str | None = None
 
 
