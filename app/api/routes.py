@@ -22,6 +22,7 @@ from app.api.v1 import (
     pending,
     plugins,
     pods,
+    preemptions,
     processes,
     topologies,
 )
@@ -31,6 +32,7 @@ BLUEPRINTS = (
     nodes.routes,
     pods.routes,
     explanations.routes,
+    preemptions.routes,
     pending.routes,
     topologies.routes,
     decisions.routes,

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import immutables
 
 from app.domain import counters, event_subjects, events, memos, model, pod_index, snapshots
+from app.domain.fitting import node_sums
 
 _NOWHERE: tuple[str, str | None] = ("", None)
 
@@ -51,6 +52,7 @@ class Projection:
         self._counts = snapshot.counts.mutate()
         self._names = snapshot.names.mutate()
         self._residents = pod_index.Index(snapshot.residents)
+        self._used = node_sums.Sums(snapshot.used)
         self._labelled = pod_index.Index(snapshot.labelled)
         self._waiting = snapshot.waiting.mutate()
         self._nominated = snapshot.nominated.mutate()
@@ -153,6 +155,7 @@ class Projection:
             topology=self._topology,
             names=self._names.finish(),
             residents=self._residents.finish(),
+            used=self._used.finish(),
             labelled=self._labelled.finish(),
             waiting=self._waiting.finish(),
             nominated=self._nominated.finish(),
@@ -231,6 +234,11 @@ class Projection:
                 self._count(before, at, -1)
             if after is not None:
                 self._count(after, to, +1)
+        if before is None or after is None or at != to or not _occupy_alike(before, after):
+            if at and before is not None and node_sums.holding(before):
+                self._used.add(at, before, -1)
+            if to and after is not None and node_sums.holding(after):
+                self._used.add(to, after, +1)
         if at != to:
             if at:
                 self._residents.discard(at, uid)
@@ -352,6 +360,11 @@ def _counts_alike(before: model.Pod, after: model.Pod) -> bool:
         and before.namespace == after.namespace
         and before.labels == after.labels
     )
+
+
+def _occupy_alike(before: model.Pod, after: model.Pod) -> bool:
+    """Whether both versions of a pod occupy the same on the same node."""
+    return before.phase == after.phase and before.requests == after.requests
 
 
 def _enlist(pods: "immutables.MapMutation[model.Uid, None]", uid: model.Uid, belongs: bool) -> None:

@@ -14,6 +14,7 @@ import immutables
 
 from app.domain import model, pod_index, snapshots
 from app.domain import topology as topologies
+from app.domain.fitting import node_sums
 
 K = TypeVar("K")
 
@@ -83,6 +84,7 @@ def build(
         topology=topologies.of(contents.nodes),
         names=immutables.Map(indexes.names),
         residents=_closed(indexes.residents),
+        used=immutables.Map(indexes.used),
         labelled=_closed(indexes.labelled),
         waiting=immutables.Map(indexes.waiting),
         nominated=immutables.Map(indexes.nominated),
@@ -113,6 +115,7 @@ class _Indexes:
         self._displaced = displaced
         self.names: dict[model.NamespacedName, model.Uid] = {}
         self.residents: defaultdict[model.NodeName, dict[model.Uid, None]] = defaultdict(dict)
+        self.used: defaultdict[model.NodeName, dict[str, int]] = defaultdict(dict)
         self.labelled: defaultdict[tuple[str, str, str], dict[model.Uid, None]] = defaultdict(dict)
         self.namespaces: defaultdict[str, dict[model.Uid, None]] = defaultdict(dict)
         self.waiting: dict[model.Uid, None] = {}
@@ -121,7 +124,7 @@ class _Indexes:
     def enter(self, pods: Iterable[tuple[model.Pod, model.NodeName]]) -> None:
         """Add pods with their nodes, each pod once. Written for speed: there are a hundred thousand pods."""
         names, displaced, indexed = self.names, self._displaced, self._indexed
-        namespaces, residents, labelled = self.namespaces, self.residents, self.labelled
+        namespaces, residents, labelled, used = self.namespaces, self.residents, self.labelled, self.used
         for pod, node in pods:
             uid = pod.uid
             if uid not in displaced:
@@ -129,6 +132,8 @@ class _Indexes:
             namespaces[pod.namespace][uid] = None
             if node:
                 residents[node][uid] = None
+                if node_sums.holding(pod):
+                    node_sums.add_up(used[node], pod, +1)
             elif pod.pending:
                 self.waiting[uid] = None
             if pod.nominated and pod.holds_nomination:

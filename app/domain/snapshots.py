@@ -13,6 +13,7 @@ import immutables
 
 from app.domain import counters, memos, model, pod_index
 from app.domain import topology as topologies
+from app.domain.fitting import node_sums
 
 T = TypeVar("T")
 
@@ -42,6 +43,8 @@ class Snapshot:
     """``namespace/name`` -> uid of the pod that has the name now."""
     residents: immutables.Map[model.NodeName, pod_index.Pods] = field(default_factory=immutables.Map)
     """Node -> pods bound to it or placed on it, in any phase."""
+    used: immutables.Map[model.NodeName, node_sums.Amounts] = field(default_factory=immutables.Map)
+    """Node -> the summed requests of the pods that occupy it."""
     labelled: immutables.Map[tuple[str, str, str], pod_index.Pods] = field(default_factory=immutables.Map)
     """(namespace, label key, value) -> pods, for the keys in ``indexed``."""
     waiting: pod_index.Pods = pod_index.NO_PODS

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from app.domain import counters, events, model, node_sets, snapshots, verdicts
+from app.domain.fitting import budgets
 from app.framework import advising, cycles
 
 
@@ -147,6 +148,30 @@ class Preempts(Plugin, Protocol):
 
 
 @runtime_checkable
+class Adjusts(Plugin, Protocol):
+    """Adds victims to an eviction: for pods that cannot do without a victim."""
+
+    def adjust(
+        self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]
+    ) -> Sequence[model.Pod] | str:
+        """The victims to add, or why the node must be dropped.
+
+        Called for every preemption, even if the preemptor does not concern the plugin. Victims to add must
+        run on the node and be less important than the pod of the cycle: kube-scheduler evicts them unchecked.
+        """
+        ...
+
+
+@runtime_checkable
+class Budgets(Plugin, Protocol):
+    """Knows the PodDisruptionBudgets of the cluster."""
+
+    def budgets(self, snapshot: snapshots.Snapshot) -> Iterable[budgets.DisruptionBudget]:
+        """All budgets, in any order."""
+        ...
+
+
+@runtime_checkable
 class Transforms(Plugin, Protocol):
     """Changes a cycle before it is filtered: for plugins that reserve capacity or narrow candidates."""
 
@@ -223,6 +248,8 @@ KNOWN: tuple[type, ...] = (
     BreaksTies,
     Reserves,
     Preempts,
+    Adjusts,
+    Budgets,
     Transforms,
     Serves,
     Wakes,

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from app.domain import counters, events, model, node_sets, verdicts
+from app.domain import counters, events, model, node_sets, snapshots, verdicts
+from app.domain.fitting import budgets
 from app.framework import capabilities, cycles, registry
 
 
@@ -81,6 +82,25 @@ def claim(plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName)
     return capabilities.Claim(subjects=tuple(sorted(subjects)), ceilings=ceilings)
 
 
+def adjust(
+    plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]
+) -> Sequence[model.Pod] | str:
+    """All victims, with those that plugins add, or why the node must be dropped.
+
+    Repeated until no plugin adds any: a pod may depend on one that another plugin added.
+    """
+    found = {victim.uid: victim for victim in victims}
+    while True:
+        before = len(found)
+        for plugin in plugins.adjusts:
+            added = plugin.adjust(cycle, node, tuple(found.values()))
+            if isinstance(added, str):
+                return added
+            found.update((victim.uid, victim) for victim in added)
+        if len(found) == before:
+            return tuple(found.values())
+
+
 def veto(
     plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]
 ) -> str | None:
@@ -95,6 +115,14 @@ def veto(
     alone = replace(cycles.without(cycle, victims), candidates=frozenset((node,)))
     refusals = run_filter(plugins, alone).refusals
     return refusals[0].reason if refusals else None
+
+
+def budgets_of(
+    plugins: registry.Registry, snapshot: snapshots.Snapshot
+) -> tuple[budgets.DisruptionBudget, ...]:
+    """The PodDisruptionBudgets of the cluster, by name."""
+    found = (budget for plugin in plugins.budgets for budget in plugin.budgets(snapshot))
+    return tuple(sorted(found, key=lambda budget: budget.key))
 
 
 def weigh(ratings: Sequence[verdicts.Rating]) -> Mapping[int, node_sets.Names]:

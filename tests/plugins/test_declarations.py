@@ -12,6 +12,7 @@ from app.domain import snapshots
 from app.framework import capabilities, configuring
 from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.node_label_priority.plugin import NodeLabelPriority
+from app.plugins.preemption.plugin import Preemption
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 
 KINDS = [pytest.param(kind, id=kind.name) for kind in plugins.IN_TREE]
@@ -33,9 +34,12 @@ deciding: tuple[
 acting: tuple[capabilities.Indexes, capabilities.Reserves, capabilities.Wakes, capabilities.Serves] = (
     policy,
 ) * 4
+evicting: capabilities.Adjusts = Preemption()
 
 
-@pytest.mark.parametrize("plugin", [*labels, *jobs, *deciding, *acting], ids=lambda plugin: plugin.name)
+@pytest.mark.parametrize(
+    "plugin", [*labels, *jobs, *deciding, *acting, evicting], ids=lambda plugin: plugin.name
+)
 def test_declared_capabilities_are_recognised(plugin: capabilities.Plugin) -> None:
     assert isinstance(plugin, capabilities.Plugin)
     assert any(isinstance(plugin, kind) for kind in capabilities.KNOWN)
@@ -85,12 +89,14 @@ def test_all_plugins_work_together_as_configured() -> None:
             "WorkloadPolicy": {"missing_policy": "ignore"},
             "NodeLabelPriority": {"scheduler_names": ["a", "b"], "label": "x"},
             "JobAffinity": {"grades": [["zone", 3]], "all_namespaces": True},
+            "Preemption": {"co_dependents": "ignore"},
         },
     )
     assert registry.plugins == (
         NodeLabelPriority(scheduler_names=("a", "b"), label="x"),
         JobAffinity(grades=(("zone", 3),), all_namespaces=True),
         WorkloadPolicy(missing_policy="ignore"),
+        Preemption(co_dependents="ignore"),
     )
     assert registry.indexed() == {"rl-job-group", "workload-policy/kosmos.io", "workload-policy.kosmos.io"}
 
@@ -104,6 +110,7 @@ def test_all_plugins_work_together_as_configured() -> None:
         {"JobAffinity": {"grades": [["zone", 10]]}},
         {"JobAffinity": {"grades": [["", 3]]}},
         {"NodeLabelPriority": {"scheduler_names": "a"}},
+        {"Preemption": {"co_dependents": "evict"}},
     ],
 )
 def test_invalid_arguments_are_refused(args: dict[str, dict[str, object]]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from app.domain import events, model, node_sets, snapshots, verdicts
+from app.domain.fitting import budgets
 from app.framework import advising, capabilities, cycles
 
 
@@ -127,6 +128,26 @@ class Preempting(Idle):
 
     def veto(self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]) -> str | None:
         return self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Adjusting(Idle):
+    name: str = "Adjusting"
+    added: tuple[model.Pod, ...] = ()
+
+    def adjust(
+        self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]
+    ) -> Sequence[model.Pod] | str:
+        return self.added
+
+
+@dataclass(frozen=True, slots=True)
+class Budgeting(Idle):
+    name: str = "Budgeting"
+    known: tuple[budgets.DisruptionBudget, ...] = ()
+
+    def budgets(self, snapshot: snapshots.Snapshot) -> tuple[budgets.DisruptionBudget, ...]:
+        return self.known
 
 
 @dataclass(frozen=True, slots=True)
