@@ -19,6 +19,8 @@ def touched(event: events.AnyEvent) -> tuple[str, ...]:
             return event.subject, f"policies:{event.policy.namespace}"
         case events.PolicyGone():
             return event.subject, f"policies:{event.namespace}"
+        case events.PlacementsCommitted():
+            return tuple([f"pod:{placement.pod.uid}" for placement in event.placements])
         case _:
             return (event.subject,)
 
@@ -34,12 +36,12 @@ def ends(event: events.AnyEvent, subject: str) -> bool:
             return False
 
 
-def pod_of(event: events.AnyEvent) -> model.Uid:
-    """Uid of the pod that the event ends, places or releases; empty for any other event."""
+def pods_of(event: events.AnyEvent) -> tuple[model.Uid, ...]:
+    """Uids of the pods that the event ends, places or releases; none for any other event."""
     match event:
         case events.PodGone() | events.PlacementReleased():
-            return event.uid
-        case events.PodPlaced():
-            return event.pod.uid
+            return (event.uid,)
+        case events.PlacementsCommitted():
+            return tuple([placement.pod.uid for placement in event.placements])
         case _:
-            return ""
+            return ()

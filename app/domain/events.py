@@ -118,20 +118,24 @@ class Quarantined(Event, frozen=True, tag="Quarantined"):
         return f"kind:{self.kind}"
 
 
-class PodPlaced(Event, frozen=True, tag="PodPlaced"):
-    """A node was chosen for a pod: written before the Binding is sent."""
+class PlacementsCommitted(Event, frozen=True, tag="PlacementsCommitted"):
+    """Nodes were chosen for one or more pods; written whole, before any Binding for it is sent."""
 
-    pod: model.Pod
-    node: model.NodeName
+    placements: tuple[model.Placement, ...]
+    """At least one, of different pods; the first is that of the pod whose bind commits them. ``at`` and
+    ``offset`` are empty: those of the event apply."""
     at: str = ""
     by: str = ""
-    """Identity of the process that placed the pod."""
-    resource_version: str = ""
-    """The pod's resourceVersion that the Binding requires; empty if it requires none."""
+    """Identity of the process that placed the pods."""
 
     @property
     def subject(self) -> str:
-        return f"pod:{self.pod.uid}"
+        return f"pod:{self.placements[0].pod.uid}"
+
+
+def placed(pod: model.Pod, node: model.NodeName) -> PlacementsCommitted:
+    """The commitment of one placement without further contents."""
+    return PlacementsCommitted(placements=(model.Placement(pod=pod, node=node),))
 
 
 Cause = Literal["refused", "superseded", "unbound", "gone"]
@@ -277,7 +281,7 @@ AnyEvent = (
     | PolicyGone
     | Relisted
     | Quarantined
-    | PodPlaced
+    | PlacementsCommitted
     | PlacementReleased
     | FlagSet
     | RecorderElected

@@ -5,7 +5,7 @@ cpu, bytes for memory, plain numbers for everything else. Times are RFC 3339 str
 server wrote them; they are compared and displayed, and nothing expires by them.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -245,7 +245,7 @@ class WorkloadPolicy(Frozen, frozen=True):
 
 
 class Placement(Frozen, frozen=True):
-    """The node chosen for a pod, from the bind call until the watch shows the pod bound."""
+    """The node chosen for a pod, from the commitment until the watch shows the pod bound."""
 
     pod: Pod
     """The pod at the time of the placement; it counts even before the watch shows it."""
@@ -256,6 +256,14 @@ class Placement(Frozen, frozen=True):
     """Offset of its event in this incarnation; it identifies the placement, a repeated one has another."""
     resource_version: str = ""
     """resourceVersion that its Binding requires; the API server refuses it for any other version."""
+    planned: bool = False
+    """Committed by the bind of another pod; the pod's own bind commits it again before it sends a Binding."""
+    data: dict[str, Any] = {}
+    """Plugin -> what it decided beside the node, such as devices, as JSON of its own form."""
+    annotations: dict[str, str] = {}
+    """Annotations that its Binding sets on the pod."""
+    labels: dict[str, str] = {}
+    """Labels that its Binding sets on the pod, where the API server takes them over."""
 
 
 class Flag(Frozen, frozen=True):

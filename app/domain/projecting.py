@@ -8,6 +8,7 @@ counts in Redis stay equal to this fold.
 from collections.abc import Iterable
 
 import immutables
+import msgspec
 
 from app.domain import counters, event_subjects, events, memos, model, pod_index, snapshots
 from app.domain.fitting import node_sums
@@ -76,12 +77,12 @@ class Projection:
                     self._observe_all(held)
                 held[pod.uid] = event, offset
                 continue
-            uid = event_subjects.pod_of(event)
-            # New pods are applied in order, because a name belongs to the last pod that took it.
-            if uid in held and uid in self._pods:
-                self._observe(*held.pop(uid))
-            elif uid in held or (type(event) is events.PodPlaced and uid not in self._pods):
-                self._observe_all(held)
+            for uid in event_subjects.pods_of(event):
+                # New pods are applied in order, because a name belongs to the last pod that took it.
+                if uid in held and uid in self._pods:
+                    self._observe(*held.pop(uid))
+                elif uid in held or (type(event) is events.PlacementsCommitted and uid not in self._pods):
+                    self._observe_all(held)
             self.offset = offset - 1
             self.apply(event)
         self._observe_all(held)
@@ -105,8 +106,9 @@ class Projection:
         match event:
             case events.PodGone():
                 self._pod_gone(event.uid)
-            case events.PodPlaced():
-                self._placed(event)
+            case events.PlacementsCommitted():
+                for placement in event.placements:
+                    self._placed(placement, event.at)
             case events.PlacementReleased():
                 self._released(event.uid)
             case events.NodeSeen():
@@ -193,16 +195,10 @@ class Projection:
         self._placements.pop(uid, None)
         self._moved(uid, before, at, None, "")
 
-    def _placed(self, event: events.PodPlaced) -> None:
-        uid = event.pod.uid
+    def _placed(self, placement: model.Placement, when: str) -> None:
+        uid = placement.pod.uid
         before, at = self._pod_and_node(uid)
-        self._placements[uid] = model.Placement(
-            pod=event.pod,
-            node=event.node,
-            at=event.at,
-            offset=self.offset,
-            resource_version=event.resource_version,
-        )
+        self._placements[uid] = msgspec.structs.replace(placement, at=when, offset=self.offset)
         self._moved(uid, before, at, *self._pod_and_node(uid))
 
     def _released(self, uid: model.Uid) -> None:

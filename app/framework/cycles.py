@@ -47,7 +47,7 @@ def nominated(base: Cycle) -> tuple[model.Pod, ...]:
 
 def assuming(base: Cycle, pods: Iterable[model.Pod]) -> Cycle:
     """The cycle as it would be with the nominated pods placed on their nominated nodes."""
-    placed = [events.PodPlaced(pod=pod, node=pod.nominated) for pod in pods]
+    placed = [events.placed(pod, pod.nominated) for pod in pods]
     return replace(base, snapshot=_supposing(base.snapshot, placed)) if placed else base
 
 

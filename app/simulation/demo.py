@@ -129,7 +129,7 @@ def _next_steps(out: console.Console, stage: stages.Stage, crowd: crowds.Crowd, 
         "plugins/WorkloadPolicy/policies",
         "pending?limit=5",
         "decisions?outcome=refused&limit=3",
-        "events?type=PodPlaced&limit=3",
+        "events?type=PlacementsCommitted&limit=3",
     ):
         out.print(f"  curl -s $A '{stage.url}/apis/v1/{path}'", soft_wrap=True, highlight=False)
     if keep:

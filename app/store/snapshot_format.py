@@ -23,9 +23,9 @@ from migrations import forms
 
 T = TypeVar("T")
 
-VERSION = 3
-"""Of the form; a reader knows every form up to its own. 1: counts do not name their label. 2: pods have no
-constraints."""
+VERSION = 4
+"""Of the form; a reader knows every form up to its own. 1: counts that do not name their label. 2: placements
+without data, annotations and labels. 3: pods without constraints."""
 KIND = "topolog.checkpoint"
 ITEMS = 4000
 """Items a line: about 2 MB of pods, 250 kB compressed."""
@@ -151,7 +151,7 @@ def parse(
     contents = _joined(read)
     if header.version == 1:
         contents = dataclasses.replace(contents, counts=_labelled(contents, where))
-    if header.version < 3:
+    if header.version < 4:
         contents = _unconstrained(contents)
     position = model.Position(incarnation, header.offset)
     return snapshot_contents.build(contents, position, indexed=indexed)

@@ -1,6 +1,6 @@
 """Ensures that a pod is placed on its node in the log before a Binding is sent.
 
-The placement (PodPlaced) is appended under a guard, so that no other replica can give the same capacity away,
+The placement is appended under a guard, so that no other replica can give the same capacity away,
 and names the pod's resourceVersion, which the Binding carries as its precondition. A placement that another
 call made is released only on the evidence of the API server that its Binding can no longer be carried out:
 the pod has another version than that Binding carries, or the placement is older than any Binding can be (ADR
@@ -154,9 +154,8 @@ class Placing:
         """The state after the placement was appended, which only this call may bind."""
         context, request = self._context, self._request
         claim = pipeline.claim(context.plugins, self._cycle(snapshot, pod), request.node)
-        event = events.PodPlaced(
-            pod=pod, node=request.node, at=context.now(), by=context.identity, resource_version=self._version
-        )
+        placement = model.Placement(pod, request.node, resource_version=self._version)
+        event = events.PlacementsCommitted(placements=(placement,), at=context.now(), by=context.identity)
         projection = projecting.Projection(snapshot)
         projection.apply(event)
         appended = context.log.append(

@@ -17,23 +17,33 @@ STEPS: Mapping[tuple[str, int], Step] = MappingProxyType(
     {
         ("PlacementReleased", 1): placement_released.caused,
         ("PodPlaced", 1): pod_placed.unfenced,
-        ("PodPlaced", 2): pods.unconstrained,
+        ("PlacementsCommitted", 1): pods.unconstrained_placements,
+        ("PodPlaced", 2): pod_placed.committed,
         ("PodSeen", 1): pods.unconstrained,
     },
 )
-"""(tag, version) -> the step to version + 1. A step may change ``type`` if an event was renamed."""
+"""(tag, version) -> the step to version + 1. A step that changes ``type`` leads to version 1 of that type."""
+
+RETIRED: Mapping[str, int] = MappingProxyType({"PodPlaced": 2})
+"""Tag that is read and not written -> its last version, whose step leads to another type."""
 
 
 def upcast(
-    tag: str, version: int, current: int, fields: Fields, taken: Mapping[tuple[str, int], Step] = STEPS
+    tag: str,
+    version: int,
+    current: Mapping[str, int],
+    fields: Fields,
+    taken: Mapping[tuple[str, int], Step] = STEPS,
 ) -> Fields:
-    """The fields of an event of ``version`` as those of version ``current``.
+    """The fields of an event of ``version`` as those of its current version; ``current``: tag -> version.
 
     Raises LookupError if a step between them is missing, which is a defect of this program.
     """
-    for number in range(version, current):
-        step = taken.get((tag, number))
+    while current.get(tag) != version:
+        step = taken.get((tag, version))
         if step is None:
-            raise LookupError(f"no upcaster from {tag} version {number} to {number + 1}")
+            raise LookupError(f"no upcaster from {tag} version {version} to {version + 1}")
         fields = step(fields)
+        renamed = fields.get("type", tag)
+        tag, version = (tag, version + 1) if renamed == tag else (str(renamed), 1)
     return fields

@@ -61,8 +61,8 @@ def test_events_go_on_behind_a_window_without_matches(
     world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.api.v1.events._WINDOW", 3)
-    found = walk(world, "/apis/v1/events?type=PodPlaced", 10)
-    assert [one["type"] for one in found] == ["PodPlaced"]
+    found = walk(world, "/apis/v1/events?type=PlacementsCommitted", 10)
+    assert [one["type"] for one in found] == ["PlacementsCommitted"]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 1000])

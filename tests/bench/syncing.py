@@ -46,7 +46,7 @@ def _opened(policy: str, placements: str) -> Iterator[stores.Store]:
 
 
 def _placed(log: logs.Log, uid: str) -> float:
-    event = events.PodPlaced(pod=model.Pod(uid=uid, namespace="ns", name=uid), node="n")
+    event = events.placed(model.Pod(uid=uid, namespace="ns", name=uid), "n")
     begun = time.perf_counter()
     log.append(logs.Batch(events=(event,)))
     return 1000 * (time.perf_counter() - begun)

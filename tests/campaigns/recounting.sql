@@ -31,9 +31,9 @@ CREATE TRIGGER pod_gone AFTER INSERT ON lines WHEN NEW.event ->> '$.type' = 'Pod
   DELETE FROM pods WHERE uid = NEW.event ->> '$.uid';
   DELETE FROM promises WHERE uid = NEW.event ->> '$.uid';
 END;
-CREATE TRIGGER placed AFTER INSERT ON lines WHEN NEW.event ->> '$.type' = 'PodPlaced' BEGIN
-  INSERT OR REPLACE INTO promises VALUES (
-    NEW.event ->> '$.pod.uid', NEW.event -> '$.pod', NEW.event ->> '$.node');
+CREATE TRIGGER placed AFTER INSERT ON lines WHEN NEW.event ->> '$.type' = 'PlacementsCommitted' BEGIN
+  INSERT OR REPLACE INTO promises
+    SELECT value ->> '$.pod.uid', value -> '$.pod', value ->> '$.node' FROM json_each(NEW.event, '$.placements');
 END;
 CREATE TRIGGER released AFTER INSERT ON lines WHEN NEW.event ->> '$.type' = 'PlacementReleased' BEGIN
   DELETE FROM promises WHERE uid = NEW.event ->> '$.uid';

@@ -143,7 +143,7 @@ def check_log(log: logs.Log, acknowledged: dict[int, tuple[str, str]]) -> plain_
     while entries := log.read(fold.offset):
         for entry in entries:
             match entry.event:
-                case events.PodPlaced(pod=pod, node=node):
+                case events.PlacementsCommitted(placements=(model.Placement(pod=pod, node=node),)):
                     assert pod.uid not in fold.placements, f"{pod.uid} is placed twice at {entry.offset}"
                     written[entry.offset] = pod.uid, node
                 case events.PlacementReleased(uid=uid):

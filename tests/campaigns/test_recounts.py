@@ -86,7 +86,7 @@ def history(folder: Path, most: int) -> Iterator[events.AnyEvent]:
 
 def _begun(pod: model.Pod, node: str, die: random.Random) -> Iterator[events.AnyEvent]:
     yield events.PodSeen(pod=pod)
-    yield events.PodPlaced(pod=pod, node=node)
+    yield events.placed(pod, node)
     if die.random() < 0.1:
         yield events.PlacementReleased(pod.uid, pod.namespace, pod.name, node, "drawn", "refused")
         return

@@ -17,6 +17,7 @@ from app import exit_codes
 from app.cli import supervisor
 from app.store import errors
 from app.store.server import connections, embedded
+from tests.support.store import crash_safe_server
 
 # Appends its pid to a file, and runs, ignores SIGTERM or exits as its argument requests.
 PROGRAM = """
@@ -237,6 +238,7 @@ def test_a_store_with_a_damaged_file_is_retried_until_the_file_is_repaired(
             client.set("kept", "1")
             client.set("damaged", "2")
             (file,) = (tmp_path / "store" / "appendonlydir").glob("*.incr.aof")
+            crash_safe_server.await_written(server.url)
             whole = file.read_bytes()
             with supervisor.keep_running(server, report=reported.append):
                 pid = server.pid

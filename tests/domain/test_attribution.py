@@ -16,8 +16,8 @@ def pod(uid: str, on: str = "") -> model.Pod:
     return model.Pod(uid=uid, namespace="ns", name=uid, node=on)
 
 
-def placed(uid: str, on: str, by: str = "") -> events.PodPlaced:
-    return events.PodPlaced(pod=pod(uid), node=on, by=by)
+def placed(uid: str, on: str, by: str = "") -> events.PlacementsCommitted:
+    return events.PlacementsCommitted(placements=(model.Placement(pod(uid), on),), by=by)
 
 
 def ledger(*since: tuple[events.AnyEvent, int, str]) -> attribution.Ledger:

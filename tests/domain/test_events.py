@@ -54,7 +54,7 @@ def test_versions_are_offsets_of_the_last_event_and_end_with_their_subject() -> 
         events.NodeSeen(node=node),
         events.PolicySeen(policy=policy),
         events.PodSeen(pod=POD),
-        events.PodPlaced(pod=POD, node="n"),
+        events.placed(POD, "n"),
         events.Quarantined("pods", "blue/odd", "no uid"),
     ]
     assert dict(after(*seen).versions) == {

@@ -83,13 +83,13 @@ def test_a_resource_that_is_not_requested_does_not_limit() -> None:
 
 def test_placements_occupy_the_node() -> None:
     taking = pod("a", requests={"cpu": 4000})
-    snapshot = projecting.project(world(node()), events.PodPlaced(pod=taking, node="n1"))
+    snapshot = projecting.project(world(node()), events.placed(taking, "n1"))
     assert node_fit.fits(snapshot, pod(requests={"cpu": 1}), node())
 
 
 def test_a_pod_is_not_in_its_own_way() -> None:
     asked = pod(requests={"cpu": 3000}, host_ports=(model.HostPort(80),))
-    placed = projecting.project(world(node()), events.PodPlaced(pod=asked, node="n1"))
+    placed = projecting.project(world(node()), events.placed(asked, "n1"))
     assert node_fit.fits(placed, asked, node()) == ()
 
 

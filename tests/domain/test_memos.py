@@ -71,7 +71,7 @@ def world() -> snapshots.Snapshot:
 
 def test_snapshots_used_alternately_both_keep_their_values() -> None:
     one = world()
-    other = projecting.project(one, events.PodPlaced(pod=pod("x"), node="n1"))
+    other = projecting.project(one, events.placed(pod("x"), "n1"))
     held = logic.quotas(one, POLICY), logic.quotas(other, POLICY)
     assert [quota.count for listed in held for quota in listed] == [0, 1]
     for _ in range(3):

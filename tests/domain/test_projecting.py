@@ -46,14 +46,14 @@ def test_a_fold_in_pieces_equals_the_fold_at_once(
 
 
 BOUND = msgspec.structs.replace(POD, node="n1")
-PLACED = events.PodPlaced(pod=POD, node="n0")
+PLACED = events.placed(POD, "n0")
 BOUND_AND_NOT = [PLACED, events.PodSeen(pod=BOUND), events.PodSeen(pod=POD)]
 OTHER = msgspec.structs.replace(POD, uid="u2")
 GONE = events.PodGone(uid="u1", namespace="blue", name="one")
 GONE_WHEN_KNOWN = [events.PodSeen(pod=POD), PLACED, events.PodSeen(pod=POD), GONE]
 GONE_WHEN_JUST_SEEN = [events.PodSeen(pod=POD), GONE]
-NAMED_BY_SIGHTS = [events.PodSeen(pod=POD), events.PodSeen(pod=OTHER), events.PodPlaced(pod=OTHER, node="n0")]
-NAMED_BY_A_PROMISE = [events.PodSeen(pod=POD), events.PodPlaced(pod=OTHER, node="n0")]
+NAMED_BY_SIGHTS = [events.PodSeen(pod=POD), events.PodSeen(pod=OTHER), events.placed(OTHER, "n0")]
+NAMED_BY_A_PROMISE = [events.PodSeen(pod=POD), events.placed(OTHER, "n0")]
 
 
 @given(st.one_of(strategies.histories, strategies.crowds))
@@ -116,7 +116,7 @@ def test_nodes_that_did_not_change_are_the_same_object() -> None:
 
 def placed() -> snapshots.Snapshot:
     seen = projecting.project(empty(), events.PodSeen(pod=POD))
-    return projecting.project(seen, events.PodPlaced(pod=POD, node="n0"))
+    return projecting.project(seen, events.placed(POD, "n0"))
 
 
 def bound(node: str) -> events.PodSeen:

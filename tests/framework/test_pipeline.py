@@ -6,7 +6,7 @@ import random
 import pytest
 
 from app.domain import model, node_sets, projecting, snapshots, verdicts
-from app.domain.events import NodeSeen, PodPlaced, PodSeen
+from app.domain.events import NodeSeen, PodSeen, placed
 from app.framework import capabilities, cycles, pipeline, registry
 from tests.support.decisions import fake_plugins
 
@@ -226,8 +226,8 @@ def test_an_eviction_without_effect_is_vetoed_with_the_remaining_reason() -> Non
 
 def test_the_own_placement_of_a_pod_is_not_counted() -> None:
     plugins = registry.Registry([fake_plugins.Filtering(crowded=True)])
-    placed = cycle()
-    after = projecting.project(placed.snapshot, PodPlaced(pod=POD, node="a"))
+    before = cycle()
+    after = projecting.project(before.snapshot, placed(POD, "a"))
     trace = pipeline.run_filter(plugins, cycles.cycle(POD, names("abcd"), after))
     assert trace.kept == names("abcd")
     assert trace.position == after.position

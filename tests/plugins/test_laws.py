@@ -194,7 +194,7 @@ def test_every_required_count_that_a_placement_raises_has_its_ceiling(
 ) -> None:
     cycle = cycles.cycle(asking, frozenset((name,)), world)
     projection = projecting.Projection(cycle.snapshot)
-    projection.apply(events.PodPlaced(pod=asking, node=name))
+    projection.apply(events.placed(asking, name))
     raised = {key for key, by in projection.increments.items() if by > 0}
     hard = {
         f"{policy.key}|{policy.topology_key}={domain}": policy.desired(domain) or 0

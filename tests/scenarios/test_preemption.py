@@ -289,7 +289,7 @@ def test_the_claim_of_a_required_policy_is_a_ceiling() -> None:
     assert f"policy:{POLICY.key}" in claimed.subjects
     assert {f"pod:{mine.uid}", f"node:{N1}", f"policies:{small_clusters.NAMESPACE}"} <= set(claimed.subjects)
     after = projecting.Projection(cluster.snapshot)
-    after.apply(events.PodPlaced(pod=mine, node=N1))
+    after.apply(events.placed(mine, N1))
     assert after.increments == {key: 1}
     cluster.see(small_clusters.policy())
     soft = pipeline.claim(cluster.plugins, cycles.cycle(mine, frozenset((N1,)), cluster.snapshot), N1)

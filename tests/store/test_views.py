@@ -33,7 +33,7 @@ def write_history(store: stores.Store) -> snapshots.Snapshot:
         ),
         policy("p"),
         *(writers.seen(f"u{i}", f"n{i % 4}") for i in range(20)),
-        *(events.PodPlaced(pod=writers.pod(f"u{i}"), node="n1") for i in range(20, 25)),
+        *(events.placed(writers.pod(f"u{i}"), "n1") for i in range(20, 25)),
         events.PodGone(uid="u3", namespace="blue", name="pod-u3"),
         events.NodeGone(name="n2", uid="2"),
         policy("q"),

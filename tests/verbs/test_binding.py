@@ -20,14 +20,14 @@ def test_the_placement_is_first_and_a_repeat_is_the_same_success(shop: replicas.
     pod, before = shop.pod("web-1"), shop.see()
 
     assert one.bind(pod, "h1") == ""
-    assert one.events(after=before) == [f"PodPlaced pod:{pod.uid}"]
+    assert one.events(after=before) == [f"PlacementsCommitted pod:{pod.uid}"]
     assert (shop.bound(pod), one.count("host")) == ("h1", 1)
     # Before the watch shows it and after, here and there.
     assert other.bind(pod, "h1") == ""
     seen = shop.see()
     assert other.bind(pod, "h1") == ""
     assert one.bind(pod, "h1") == ""
-    assert one.events(after=before) == [f"PodPlaced pod:{pod.uid}", f"PodSeen pod:{pod.uid}"]
+    assert one.events(after=before) == [f"PlacementsCommitted pod:{pod.uid}", f"PodSeen pod:{pod.uid}"]
     assert one.snapshot().offset == seen
     assert one.count("host") == 1
 
@@ -94,7 +94,10 @@ def test_a_refused_binding_releases_the_placement_and_keeps_the_nomination(
 
     assert "the API server refused the binding" in one.bind(pod, "h1")
 
-    assert one.events(after=before) == [f"PodPlaced pod:{pod.uid}", f"PlacementReleased pod:{pod.uid}"]
+    assert one.events(after=before) == [
+        f"PlacementsCommitted pod:{pod.uid}",
+        f"PlacementReleased pod:{pod.uid}",
+    ]
     snapshot = other.snapshot()
     assert (other.count("host"), snapshot.placements.get(pod.uid)) == (0, None)
     assert pod.uid in snapshot.nominated
@@ -303,7 +306,10 @@ def test_an_old_placement_that_was_never_bound_is_superseded(shop: replicas.Clus
     assert "may still be bound there" in other.bind(pod, "m1")
     other.clock.ahead += binding.UNFENCED
     assert other.bind(pod, "m1") == ""
-    assert one.events(after=before) == [f"PlacementReleased pod:{pod.uid}", f"PodPlaced pod:{pod.uid}"]
+    assert one.events(after=before) == [
+        f"PlacementReleased pod:{pod.uid}",
+        f"PlacementsCommitted pod:{pod.uid}",
+    ]
     assert (one.count("host"), one.count("member"), shop.bound(pod)) == (0, 1, "m1")
 
 

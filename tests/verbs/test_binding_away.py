@@ -11,12 +11,13 @@ from app.kube.writes import binding
 from app.simulation.apiserver import faults
 from app.store.server import embedded
 from tests.support.extender import replicas
+from tests.support.store import crash_safe_server
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[embedded.Server]:
     """A server for this test only, which keeps its data when it is killed."""
-    made = embedded.Server(tmp_path, append_only=True)
+    made = crash_safe_server.CrashSafeServer(tmp_path, append_only=True)
     yield made
     made.stop()
 

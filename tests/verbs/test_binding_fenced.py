@@ -12,7 +12,12 @@ BINDING = faults.calls("POST", "/binding")
 def versions(replica: replicas.Replica, *, after: int) -> list[str]:
     """The versions that the placements in the log name."""
     entries = replica.store.log.read(after, limit=1000)
-    return [one.event.resource_version for one in entries if isinstance(one.event, events.PodPlaced)]
+    return [
+        placement.resource_version
+        for one in entries
+        if isinstance(one.event, events.PlacementsCommitted)
+        for placement in one.event.placements
+    ]
 
 
 def test_what_filter_was_sent_is_the_version_and_costs_no_request(shop: replicas.Cluster) -> None:
@@ -98,7 +103,7 @@ def test_an_old_placement_without_a_version_is_waited_for(shop: replicas.Cluster
     one, other, pod = shop.replica(), shop.replica(bind=0.6), shop.pod("web-1")
     shop.see()
     snapshot = one.snapshot()
-    event = events.PodPlaced(pod=pod, node="h1")
+    event = events.placed(pod, "h1")
     projection = projecting.Projection(snapshot)
     projection.apply(event)
     one.store.log.append(logs.Batch(events=(event,), increments=projection.increments))

@@ -57,8 +57,10 @@ def test_fifty_pods_ten_places_two_replicas(store_server: embedded.Server, clust
         assert shop.quotas_used() == dict(both[1].snapshot().counts) == both[0].store.log.counts()
         for pod in pods:
             placements = [line.split()[0] for line in appended if line.endswith(f"pod:{pod.uid}")]
-            last = [name for name in placements if name in ("PodPlaced", "PlacementReleased")][-1:]
-            assert (last == ["PodPlaced"]) == (shop.bound(pod) != ""), "each bound pod has a placement"
+            last = [name for name in placements if name in ("PlacementsCommitted", "PlacementReleased")][-1:]
+            assert (last == ["PlacementsCommitted"]) == (shop.bound(pod) != ""), (
+                "each bound pod has a placement"
+            )
 
 
 def attempted(pod: model.Pod, replica: replicas.Replica, node: str) -> str:

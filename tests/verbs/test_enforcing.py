@@ -17,6 +17,7 @@ from app.simulation.apiserver import faults
 from app.store.server import embedded
 from app.verbs import errors
 from tests.support.extender import replicas
+from tests.support.store import crash_safe_server
 
 BINDING = faults.calls("POST", "/binding")
 OTHER = {"app": "web", replicas.LABEL: "other"}
@@ -158,7 +159,7 @@ def attempted(pod: model.Pod, replica: replicas.Replica, node: str) -> None:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[embedded.Server]:
-    made = embedded.Server(tmp_path, append_only=True)
+    made = crash_safe_server.CrashSafeServer(tmp_path, append_only=True)
     yield made
     made.stop()
 

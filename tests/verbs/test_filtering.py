@@ -12,6 +12,7 @@ from app.domain import model, node_sets, verdicts
 from app.store.server import embedded
 from app.verbs import candidates, errors, filtering, pod_memo, prioritizing
 from tests.support.extender import replicas
+from tests.support.store import crash_safe_server
 
 JOB = {"rl-job-group": "train"}
 
@@ -207,7 +208,7 @@ def test_a_sibling_that_was_just_placed_attracts_the_next_one(shop: replicas.Clu
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[embedded.Server]:
-    made = embedded.Server(tmp_path, append_only=True)
+    made = crash_safe_server.CrashSafeServer(tmp_path, append_only=True)
     yield made
     made.stop()
 

@@ -11,6 +11,7 @@ from app.store.log import logs
 from app.store.server import embedded
 from app.verbs import contexts, preempting
 from tests.support.extender import replicas
+from tests.support.store import crash_safe_server
 
 
 def placed(shop: replicas.Cluster, name: str, node: str, labels: dict[str, str] | None = None) -> model.Pod:
@@ -108,7 +109,7 @@ def test_many_nodes_are_answered_from_one_read_of_the_store(shop: replicas.Clust
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[embedded.Server]:
-    made = embedded.Server(tmp_path, append_only=True)
+    made = crash_safe_server.CrashSafeServer(tmp_path, append_only=True)
     yield made
     made.stop()
 

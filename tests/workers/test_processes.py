@@ -19,6 +19,7 @@ from app.store.log import logs
 from app.store.server import connections, embedded
 from tests.support import child_processes
 from tests.support.kube import odd_replies
+from tests.support.store import crash_safe_server
 from tests.support.workers import clusters, recordings
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -87,7 +88,7 @@ def start(
 @pytest.fixture
 def away(tmp_path: pathlib.Path, cluster: str) -> Iterator[embedded.Server]:
     """A stopped server with a store of this schema."""
-    server = embedded.Server(tmp_path / "server", append_only=True)
+    server = crash_safe_server.CrashSafeServer(tmp_path / "server", append_only=True)
     with connections.connect(server.url) as client:
         schemas.migrate(client, keys.Keys(cluster))
     server.kill()

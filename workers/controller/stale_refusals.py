@@ -98,7 +98,7 @@ class StaleRefusals:
                 continue
             del self._refused[pod.uid]
             # This pod takes the capacity: the next one needs more.
-            placed = events.PodPlaced(pod=pod, node=min(fitting))
+            placed = events.placed(pod, min(fitting))
             hypothetical = projecting.project(hypothetical, placed)
             nodes = "1 node" if len(fitting) == 1 else f"{len(fitting)} nodes"
             self._waker.note((pod,), f"{nodes} that refused the pod would take it now", snapshot.position)

@@ -101,8 +101,10 @@ def _row(entry: readers.Entry) -> pages.Body:
 
 def _name(event: events.AnyEvent) -> model.NamespacedName:
     match event:
-        case events.PodSeen() | events.PodPlaced():
+        case events.PodSeen():
             return event.pod.key
+        case events.PlacementsCommitted():
+            return event.placements[0].pod.key
         case events.PodGone() | events.PlacementReleased() | events.PolicyGone():
             return f"{event.namespace}/{event.name}"
         case _:

@@ -90,7 +90,10 @@ class Ledger:
 
     def writer(self, step: Step) -> str:
         """The writer of an entry, as far as the entry identifies it."""
-        if isinstance(step.event, events.PodPlaced | events.FlagSet | events.ViewsRepaired) and step.event.by:
+        if (
+            isinstance(step.event, events.PlacementsCommitted | events.FlagSet | events.ViewsRepaired)
+            and step.event.by
+        ):
             return step.event.by
         if step.epoch:
             return self.recorder(step.epoch)

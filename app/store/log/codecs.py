@@ -15,13 +15,16 @@ from app.domain import event_subjects, events, projecting
 from app.store import errors
 from migrations import upcasters
 
-_LATER = {"PlacementReleased": 2, "PodPlaced": 3, "PodSeen": 2}
+_LATER = {"PlacementReleased": 2, "PlacementsCommitted": 2, "PodSeen": 2}
 """Tag -> the version written now, if it is not 1."""
 
 VERSIONS: Mapping[str, int] = MappingProxyType(
     {tag: _LATER.get(tag, 1) for tag in (kind.__struct_config__.tag for kind in get_args(events.AnyEvent))}
 )
 """Tag -> the version written now."""
+
+_READ: Mapping[str, int] = MappingProxyType({**upcasters.RETIRED, **VERSIONS})
+"""Tag -> the highest version that is read."""
 
 _HEADS = {kind: b'{"v":%d,' % VERSIONS[kind.__struct_config__.tag] for kind in get_args(events.AnyEvent)}
 _CURRENT = frozenset(b'{"v":%d,"type":"%s' % (version, tag.encode()) for tag, version in VERSIONS.items())
@@ -82,8 +85,7 @@ def decode_run(payloads: Sequence[bytes]) -> list[events.AnyEvent]:
                     later[uid] = event
         else:
             event = decode(payload)
-            about = event_subjects.pod_of(event)
-            if about:
+            for about in event_subjects.pods_of(event):
                 later.pop(about.encode(), None)
         found.append(event)
     found.reverse()
@@ -93,7 +95,7 @@ def decode_run(payloads: Sequence[bytes]) -> list[events.AnyEvent]:
 def _upcast(payload: bytes) -> dict[str, object]:
     fields = msgspec.json.decode(payload, type=dict[str, object])
     tag, version = fields.get("type"), fields.pop("v", None)
-    current = VERSIONS.get(tag) if isinstance(tag, str) else None
+    current = _READ.get(tag) if isinstance(tag, str) else None
     if current is None or not isinstance(tag, str):
         raise errors.Unreadable(
             f"event of unknown type {tag!r}: written by a newer Topolog; upgrade this process"
@@ -102,4 +104,4 @@ def _upcast(payload: bytes) -> dict[str, object]:
         raise errors.Unreadable(
             f"{tag} of version {version!r}, but this process reads up to {current}; upgrade this process"
         )
-    return upcasters.upcast(tag, version, current, fields)
+    return upcasters.upcast(tag, version, VERSIONS, fields)

@@ -43,4 +43,4 @@ def _configuration(reply: connections.Reply) -> dict[str, str]:
 
 def places(batch: Iterable[events.AnyEvent]) -> bool:
     """Whether the events contain a placement, which a Binding follows."""
-    return any(type(event) is events.PodPlaced for event in batch)
+    return any(type(event) is events.PlacementsCommitted for event in batch)

@@ -55,7 +55,7 @@ def test_an_object_of_another_kind_is_an_error(found: decoding.Object) -> None:
 
 
 def test_a_placed_pod_that_was_not_observed_is_found_but_not_listed() -> None:
-    snapshot = project(events.PodPlaced(pod=POD, node="n"))
+    snapshot = project(events.placed(POD, "n"))
     assert kinds.PODS.find(snapshot, POD.uid) == POD
     assert not kinds.PODS.listed(snapshot)
 

@@ -61,7 +61,7 @@ def test_an_unreadable_payload_is_refused(payload: bytes, message: str) -> None:
 
 @given(st.one_of(strategies.histories, strategies.crowds))
 @example([events.PodSeen(pod=PENDING), GONE, events.PodSeen(pod=BOUND)])
-@example([events.PodPlaced(pod=PENDING, node="n0"), events.PodSeen(pod=BOUND), events.PodSeen(pod=PENDING)])
+@example([events.placed(PENDING, "n0"), events.PodSeen(pod=BOUND), events.PodSeen(pod=PENDING)])
 @settings(max_examples=300, deadline=None)
 def test_a_run_comes_to_the_same_as_its_events(history: list[events.AnyEvent]) -> None:
     history = [strategies.namesake(event) for event in history]

@@ -134,7 +134,7 @@ class Writers(RuleBasedStateMachine):
         writer = self.writers[which]
         subjects = counters.footprint(pod, node)
         stale = any(writer.snapshot.version(name) != self.expected.version(name) for name in subjects)
-        after = projecting.project(self.expected, events.PodPlaced(pod=pod, node=node))
+        after = projecting.project(self.expected, events.placed(pod, node))
         raised = [key for key, count in after.counts.items() if count > self.expected.counts.get(key, 0)]
         full = any(after.counts[key] > ceiling for key in raised)
         if lost:
@@ -152,7 +152,7 @@ class Writers(RuleBasedStateMachine):
             assert not stale
             assert not full
             assert (appended.first, appended.repeated) == (self.expected.offset + 1, lost)
-            self._happened([events.PodPlaced(pod=pod, node=node)])
+            self._happened([events.placed(pod, node)])
 
     @rule(which=st.integers(0, WRITERS - 1), lost=st.booleans())
     def release(self, which: int, lost: bool) -> None:

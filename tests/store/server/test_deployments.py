@@ -122,7 +122,11 @@ def test_one_failover_after_another(watched: servers.Watched) -> None:
             if number % 2:
                 master.kill()
             else:
-                watched.sentinels[0].ask("SENTINEL", "FAILOVER", servers.MASTER)
+                first = watched.sentinels[0]
+                # A sentinel refuses until it has the replica's latest INFO.
+                servers.eventually(
+                    partial(first.ask, "SENTINEL", "FAILOVER", servers.MASTER), "the switch begins"
+                )
             servers.eventually(partial(leads, watched, replica), "the sentinels have switched")
             if number % 2:
                 master.start()

@@ -12,7 +12,7 @@ from app.store import errors, keys, schemas, stores
 from app.store.log import logs
 from app.store.server import acl, connections, embedded
 
-PLACED = events.PodPlaced(pod=model.Pod(uid="u", namespace="ns", name="p"), node="n")
+PLACED = events.placed(model.Pod(uid="u", namespace="ns", name="p"), "n")
 NAMES = keys.Keys("synced")
 
 

@@ -17,7 +17,7 @@ from app.store.decisions import records
 from app.store.health import durability, readiness
 from app.store.log import logs, readers
 from app.store.state import subscribers
-from tests.support.store import servers, writers
+from tests.support.store import crash_safe_server, servers, writers
 from workers.compactor import compactors
 
 NAMES = keys.Keys("c")
@@ -114,6 +114,7 @@ def test_a_full_disk_stops_appends_and_not_reads_until_there_is_room(tmp_path: P
         # Nothing that was acknowledged is missing, now or after a restart.
         assert after.first >= last + 1
         nothing_is_missing(store, after.last)
+        crash_safe_server.await_written(f"redis://{server.address}")
         server.kill()
         server.start()
         servers.eventually(lambda: store.client.ping(), "the server is back")

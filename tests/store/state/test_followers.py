@@ -18,7 +18,7 @@ from app.store import errors, keys, schemas, stores
 from app.store.log import codecs, logs, readers
 from app.store.state import followers
 from tests.support.decisions import recomputation
-from tests.support.store import writers
+from tests.support.store import crash_safe_server, writers
 
 
 @pytest.fixture
@@ -193,6 +193,7 @@ def test_prefetching_from_a_store_that_is_away_raises_only_in_catch_up(durable: 
     follower = durable.follower
     follower.catch_up()
     assert durable.server is not None
+    crash_safe_server.await_written(durable.server.url)
     durable.server.kill()
     for _ in range(3):
         with follower.prefetch():
@@ -424,6 +425,7 @@ def test_a_server_that_dies_is_away_within_the_timeout_and_back_after_a_restart(
     durable.follower.start()
     durable.log.append(logs.Batch(events=[writers.seen("u1")], increments={"c": 1}))
     before = durable.follower.catch_up()
+    crash_safe_server.await_written(server.url)
     server.kill()
     begun = time.monotonic()
     with pytest.raises(errors.StoreAway):

@@ -97,7 +97,7 @@ class Cluster:
     def place(self, pod: model.Pod, node: str) -> None:
         """Place the pod as bind does, under the guard that the store would check."""
         claim = pipeline.claim(self.plugins, self._cycle(pod, [node]), node)
-        self.take(events.PodPlaced(pod=pod, node=node))
+        self.take(events.placed(pod, node))
         for key, ceiling in claim.ceilings.items():
             assert self.snapshot.counts.get(key, 0) <= ceiling
 
@@ -121,9 +121,7 @@ class Cluster:
 def recounted(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
     """A snapshot of the same facts and placements, counted from scratch."""
     fresh = snapshots.empty(indexed=snapshot.indexed)
-    placed = [
-        events.PodPlaced(pod=placement.pod, node=placement.node) for placement in snapshot.placements.values()
-    ]
+    placed = [events.placed(placement.pod, placement.node) for placement in snapshot.placements.values()]
     observed: list[events.AnyEvent] = [
         *(events.NodeSeen(node=node) for node in snapshot.nodes.values()),
         *(events.PolicySeen(policy=policy) for policy in snapshot.policies.values()),

@@ -1,5 +1,7 @@
 """Hypothesis strategies for clusters and events: few names, so that histories collide often."""
 
+from collections.abc import Iterable
+
 import msgspec
 from hypothesis import strategies as st
 
@@ -83,11 +85,42 @@ def _released(pod: model.Pod) -> events.PlacementReleased:
     )
 
 
+_json: st.SearchStrategy[object] = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+_texts = st.dictionaries(st.sampled_from(("example.org/a", "example.org/b")), values, max_size=2)
+
+
+def _committed(*pods_placed: model.Pod) -> st.SearchStrategy[events.PlacementsCommitted]:
+    """All of these pods are placed at once, somewhere, and with contents of every kind."""
+    placements = [
+        st.builds(
+            model.Placement,
+            pod=st.just(pod),
+            node=st.sampled_from((*NODES, "unknown")),
+            resource_version=st.sampled_from(("", "4711")),
+            planned=st.booleans(),
+            data=st.dictionaries(st.sampled_from(("One", "Two")), _json, max_size=2),
+            annotations=_texts,
+            labels=_texts,
+        )
+        for pod in pods_placed
+    ]
+    return st.builds(events.PlacementsCommitted, placements=st.tuples(*placements), at=values, by=values)
+
+
+def _of_several(drawn: Iterable[model.Pod]) -> st.SearchStrategy[events.PlacementsCommitted]:
+    return _committed(*{pod.uid: pod for pod in drawn}.values())
+
+
 any_event: st.SearchStrategy[events.AnyEvent] = st.one_of(
     st.builds(events.PodSeen, pod=pods()),
     st.builds(events.PodSeen, pod=pods()),
     st.builds(_gone, pods()),
-    st.builds(events.PodPlaced, pod=pods(), node=st.sampled_from((*NODES, "unknown"))),
+    pods().flatmap(_committed),
+    st.lists(pods(), min_size=2, max_size=4).flatmap(_of_several),
     st.builds(_released, pods()),
     st.builds(events.NodeSeen, node=nodes()),
     st.builds(events.NodeGone, name=st.sampled_from(NODES), uid=st.just("n")),
@@ -124,7 +157,7 @@ def _of_one_pod(pod: model.Pod) -> st.SearchStrategy[events.AnyEvent]:
         st.just(events.PodSeen(pod=pod)),
         st.just(_gone(pod)),
         st.just(_released(pod)),
-        st.builds(events.PodPlaced, pod=st.just(pod), node=st.sampled_from(NODES)),
+        st.builds(events.placed, pod=st.just(pod), node=st.sampled_from(NODES)),
     )
 
 
@@ -153,7 +186,7 @@ def _world() -> list[events.AnyEvent]:
         )
         node = NODES[at % 3]
         bound = events.PodSeen(pod=msgspec.structs.replace(pod, node=node, phase="Running"))
-        found.append(bound if at < 4 else events.PodPlaced(pod=pod, node=node))
+        found.append(bound if at < 4 else events.placed(pod, node))
     return found
 
 
@@ -175,14 +208,15 @@ def life() -> list[events.AnyEvent]:
         events.PolicyGone(namespace="blue", name="missing", uid="missing-0"),
         events.PodSeen(pod=one),
         events.PodSeen(pod=msgspec.structs.replace(one, nominated="n0")),
-        events.PodPlaced(pod=one, node="n0"),
+        events.placed(one, "n0"),
         events.PodSeen(pod=one),
         bound,
         events.PodSeen(pod=two),
-        events.PodPlaced(pod=two, node="n1"),
+        events.placed(two, "n1"),
         _released(two),
-        events.PodPlaced(pod=two, node="n2"),
-        events.PodPlaced(pod=two, node="n0"),
+        events.placed(two, "n2"),
+        events.placed(two, "n0"),
+        events.PlacementsCommitted(placements=(model.Placement(one, "n1"), model.Placement(two, "n2"))),
         elsewhere,
         events.NodeSeen(node=moved),
         events.PolicySeen(policy=policy),
@@ -205,7 +239,12 @@ histories = st.one_of(_drawn, _drawn.map(lambda drawn: [*_world(), *drawn]))
 
 def namesake(event: events.AnyEvent) -> events.AnyEvent:
     """The same event for a pod that shares its name with others of its namespace."""
-    if isinstance(event, events.PodSeen | events.PodPlaced):
-        pod = msgspec.structs.replace(event.pod, name="one")
-        return msgspec.structs.replace(event, pod=pod)
+    if isinstance(event, events.PodSeen):
+        return msgspec.structs.replace(event, pod=msgspec.structs.replace(event.pod, name="one"))
+    if isinstance(event, events.PlacementsCommitted):
+        renamed = [
+            msgspec.structs.replace(one, pod=msgspec.structs.replace(one.pod, name="one"))
+            for one in event.placements
+        ]
+        return msgspec.structs.replace(event, placements=tuple(renamed))
     return event

@@ -78,7 +78,9 @@ def history() -> list[events.AnyEvent]:
         *(node(f"host-{at}", role="host") for at in (1, 2, 3, 4)),
         policy(),
         events.PodSeen(pod=pod("web-1", "host-1")),
-        events.PodPlaced(pod=pod("web-2"), node="member-1", at="2026-07-01T10:00:01Z", by="topolog"),
+        events.PlacementsCommitted(
+            placements=(model.Placement(pod("web-2"), "member-1"),), at="2026-07-01T10:00:01Z", by="topolog"
+        ),
         events.PodSeen(pod=pod("web-3")),
         events.PodSeen(pod=pod("job-1", "host-2", rl_job_group="job")),
         *(events.Relisted(kind, since="", until="77", reason="start") for kind in sorted(model.KINDS)),

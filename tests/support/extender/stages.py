@@ -28,6 +28,7 @@ from app.store import keys, schemas, stores
 from app.store.server import connections, embedded
 from tests.bench import extenders
 from tests.support import child_processes, polling
+from tests.support.store import crash_safe_server
 
 Json = dict[str, Any]
 CLUSTER = "stage"
@@ -294,7 +295,7 @@ def _kubeconfig(server: str) -> Json:
 def raised(folder: pathlib.Path) -> Iterator[Stage]:
     """Two extenders that are ready, and all that they need."""
     (folder / "store").mkdir()
-    server = embedded.Server(folder / "store", append_only=True)
+    server = crash_safe_server.CrashSafeServer(folder / "store", append_only=True)
     try:
         with apiservers.ApiServer() as api:
             stage = Stage(folder, api, server)

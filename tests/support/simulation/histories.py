@@ -165,7 +165,8 @@ class Simulation:
         assert extender is not None
         settler = processes.settler(extender, self.clock)
         settler.run_once()
-        self.clock.advance(orphaned_placements.OLD)
+        # A little longer than it takes: sums of floats may fall short of it.
+        self.clock.advance(orphaned_placements.OLD + 0.001)
         settler.run_once()
         # Every Binding that was under way arrives, and changes nothing of what was released.
         self.clock.advance(cluster_objects.LATE)

@@ -18,7 +18,7 @@
 P11 to P13 and P16 to P20 speak of answers, servers and connections, which a simulation does not have.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -303,9 +303,10 @@ class Watchdog:
             case events.PolicySeen(policy=policy):
                 known_policy = fold.policies.get(policy.key)
                 demand(known_policy != policy, "P3", f"policy {policy.key} is recorded again as it was")
-            case events.PodPlaced(pod=pod, node=name):
-                self._placed(pod, name)
-                self._carried[pod.uid] = event.resource_version, self._monotonic()
+            case events.PlacementsCommitted(placements=placements):
+                for at, one in enumerate(placements):
+                    self._placed(one.pod, one.node, placements[:at])
+                    self._carried[one.pod.uid] = one.resource_version, self._monotonic()
             case events.PlacementReleased(uid=uid, node=name):
                 if event.cause in ("unbound", "superseded"):
                     demand(not self._carries(uid), "P6", f"{uid} is released, and may yet be bound")
@@ -326,7 +327,8 @@ class Watchdog:
             case _:
                 pass
 
-    def _placed(self, pod: model.Pod, name: str) -> None:
+    def _placed(self, pod: model.Pod, name: str, beside: Sequence[model.Placement]) -> None:
+        """``beside``: the other placements of the same event that count before this one."""
         fold = self.fold
         demand(not fold.unlisted, "P6", f"{pod.uid} is placed before {sorted(fold.unlisted)} are listed")
         for stray in self._strays:
@@ -340,11 +342,9 @@ class Watchdog:
             node = fold.nodes.get(name)
             domain = node.labels.get(policy.topology_key) if node is not None else None
             most = next((one.replicas for one in policy.allocations if one.name == domain), 0)
-            counts = fold.counts()
             key = f"{policy.key}|{policy.topology_key}={domain}"
-            demand(
-                counts.get(key, 0) < most, "P6", f"{key} has {counts.get(key, 0)} of {most}, gets one more"
-            )
+            taken = fold.counts().get(key, 0) + sum(key in fold.keys(one.pod, one.node) for one in beside)
+            demand(taken < most, "P6", f"{key} has {taken} of {most}, gets one more")
 
     def _limiting(self, pod: model.Pod, name: str) -> list[model.WorkloadPolicy]:
         """The policies whose numbers the pod must not exceed."""

@@ -36,9 +36,10 @@ class Fold:
                 self.placements.pop(uid, None)
                 self.gone.add(uid)
                 self.versions.pop(f"pod:{uid}", None)
-            case events.PodPlaced(pod=pod, node=node):
-                self.placements[pod.uid] = pod, node
-                self.versions[f"pod:{pod.uid}"] = self.offset
+            case events.PlacementsCommitted(placements=placements):
+                for placement in placements:
+                    self.placements[placement.pod.uid] = placement.pod, placement.node
+                    self.versions[f"pod:{placement.pod.uid}"] = self.offset
             case events.PlacementReleased(uid=uid):
                 self.placements.pop(uid, None)
                 self.versions[f"pod:{uid}"] = self.offset

@@ -35,7 +35,7 @@ class Coincidences:
     def appending(self, batch: Sequence[events.AnyEvent]) -> None:
         """A process has decided or observed something, and is about to append it."""
         of = self._of
-        placed = any(isinstance(event, events.PodPlaced) for event in batch)
+        placed = any(isinstance(event, events.PlacementsCommitted) for event in batch)
         if placed and self._ambush is not None:
             ambush, self._ambush = self._ambush, None
             ambush()
@@ -55,7 +55,9 @@ class Coincidences:
                 of.replica.follow()
                 of.fail_over(now=True, restarted=True)
                 self._hand_over()
-        decided = any(isinstance(event, events.PodPlaced | events.PlacementReleased) for event in batch)
+        decided = any(
+            isinstance(event, events.PlacementsCommitted | events.PlacementReleased) for event in batch
+        )
         if not decided and len(of.busy) == 1 and of.die.random() < OVERTAKEN:
             self._overtake(*of.busy)
 

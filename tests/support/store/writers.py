@@ -41,10 +41,10 @@ def placement(
 ) -> logs.Appended:
     """As bind does it: under the versions that its increments depend on, and the ceilings."""
     projection = projecting.Projection(snapshot)
-    projection.apply(events.PodPlaced(pod=subject, node=node))
+    projection.apply(events.placed(subject, node))
     raised = [key for key, by in projection.increments.items() if by > 0]
     return log.append(
-        logs.Batch(events=(events.PodPlaced(pod=subject, node=node),), increments=projection.increments),
+        logs.Batch(events=(events.placed(subject, node),), increments=projection.increments),
         logs.Guard(
             versions={name: snapshot.version(name) for name in counters.footprint(subject, node)},
             ceilings={} if ceiling is None else dict.fromkeys(raised, ceiling),

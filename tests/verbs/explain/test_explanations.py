@@ -87,7 +87,7 @@ class Recorded:
         possible: list[events.AnyEvent] = [
             events.NodeSeen(node=model.Node(name=host, uid=host, labels=kept)),
             events.PodSeen(pod=msgspec.structs.replace(pod, node=chance.choice(["", host]))),
-            events.PodPlaced(pod=pod, node=host),
+            events.placed(pod, host),
             events.PolicySeen(policy=policy),
             events.PodGone(uid=pod.uid, namespace="ns", name=pod.name),
         ]

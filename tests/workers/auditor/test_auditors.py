@@ -87,7 +87,7 @@ def _placed(world: audits.World, times: int) -> int:
     snapshot = world.recorder.until(lambda now: now.pod_named("ns", "placed") is not None, "it is recorded")
     pod = snapshot.pod_named("ns", "placed")
     assert pod is not None
-    event = events.PodPlaced(pod=pod, node="n1", by="replica-7")
+    event = events.PlacementsCommitted(placements=(model.Placement(pod, "n1"),), by="replica-7")
     projection = projecting.Projection(snapshot)
     projection.apply(event)
     increments = {key: times * by for key, by in projection.increments.items()}
@@ -194,7 +194,9 @@ def entry_added_and_head_moved(world: audits.World) -> list[Found]:
     """As a writer does that also updates the head in meta."""
     world.recorder.stop()
     uid, offset = world.uid("w0"), world.head + 1
-    placed = events.PodPlaced(model.Pod(uid=uid, namespace="ns", name="w0"), node="n1", by="mallory")
+    placed = events.PlacementsCommitted(
+        placements=(model.Placement(model.Pod(uid=uid, namespace="ns", name="w0"), "n1"),), by="mallory"
+    )
     _entry(world, placed, f"{offset}-0")
     at_ms = world.store.log.time_of(offset)
     assert at_ms is not None

@@ -11,7 +11,7 @@ from app import settings
 from app.domain import events, model, projecting, snapshots
 from app.store import errors, keys, schemas, snapshot_format, stores
 from app.store.server import connections, embedded
-from tests.support.store import writers
+from tests.support.store import crash_safe_server, writers
 from workers.compactor import compactors
 
 
@@ -206,7 +206,7 @@ def test_two_compactors_do_no_harm(
 
 
 def test_it_waits_while_the_store_is_away(tmp_path: pathlib.Path) -> None:
-    server = embedded.Server(tmp_path / "s", append_only=True)
+    server = crash_safe_server.CrashSafeServer(tmp_path / "s", append_only=True)
     try:
         client = connections.connect(server.url)
         schemas.migrate(client, keys.Keys("c"))

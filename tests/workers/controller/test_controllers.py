@@ -251,7 +251,7 @@ def test_a_pod_that_is_gone_or_another_one_is_left_alone(cluster_side: clusters.
 def test_a_pod_that_no_longer_waits_is_not_woken(cluster_side: clusters.Cluster) -> None:
     pod = pending(cluster_side, "p0")
     saying = Waking(cluster_side, (pod,))
-    saying.snapshot = projecting.project(saying.snapshot, events.PodPlaced(pod=pod, node="n"))
+    saying.snapshot = projecting.project(saying.snapshot, events.placed(pod, "n"))
     saying.drain()
     assert woken(cluster_side) == []
 
@@ -267,7 +267,7 @@ def test_a_released_placement_is_in_the_log_and_wakes_waiting_pods(
     stuck, waits = pending(cluster_side, "stuck"), pending(cluster_side, "waits")
     recording = recorded().ready()
     snapshot = recording.snapshot
-    placed = events.PodPlaced(pod=stuck, node="n")
+    placed = events.placed(stuck, "n")
     projection = projecting.Projection(snapshot)
     projection.apply(placed)
     placement = recording.store.log.append(logs.Batch(events=(placed,), increments=projection.increments))

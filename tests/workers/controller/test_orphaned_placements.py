@@ -20,12 +20,16 @@ FENCE = faults.calls("PATCH", "/status")
 READ = faults.calls("GET", "/pods/p0")
 
 
+def committed(pod: model.Pod, version: str) -> events.PlacementsCommitted:
+    return events.PlacementsCommitted(placements=(model.Placement(pod, "n", resource_version=version),))
+
+
 class Settling:
     """One placement that is settled, on a virtual clock."""
 
     def __init__(self, cluster: clusters.Cluster, pod: model.Pod, version: str = "") -> None:
         self.clock = fake_clock.VirtualClock()
-        placed = events.PodPlaced(pod=pod, node="n", resource_version=version)
+        placed = committed(pod, version)
         self.snapshot = projecting.project(snapshots.empty(), placed)
         self.released: list[tuple[str, str]] = []
         self.settler = orphaned_placements.OrphanedPlacements(
@@ -241,7 +245,7 @@ def test_a_placement_made_again_for_the_same_node_is_new(
     assert settler.after(OLD, OLD) == []
     again = (
         events.PlacementReleased(pod.uid, pod.namespace, pod.name, "n", "a reason", "refused"),
-        events.PodPlaced(pod=pod, node="n", resource_version=before),
+        committed(pod, before),
     )
     settler.snapshot = projecting.project_all(settler.snapshot, again)
     assert settler.after(OLD - 1.0) == []
@@ -255,7 +259,7 @@ def test_a_placement_at_the_same_offset_of_another_incarnation_is_new(
     before = version(cluster_side, pod)
     settler = Settling(cluster_side, pod)
     assert settler.after(OLD, OLD) == []
-    placed = events.PodPlaced(pod=pod, node="n", resource_version=before)
+    placed = committed(pod, before)
     settler.snapshot = projecting.project(snapshots.empty(incarnation="new"), placed)
     assert settler.after(OLD - 1.0) == []
     assert version(cluster_side, pod) == before

@@ -17,8 +17,8 @@ from app.kube.client import clients, credentials
 from app.simulation.apiserver import apiservers
 from app.store import errors, keys, schemas, stores
 from app.store.log import incarnations, logs
-from app.store.server import connections, embedded
-from tests.support.store import writers
+from app.store.server import connections
+from tests.support.store import crash_safe_server, writers
 from tests.support.workers import clusters, recordings
 
 Start = Callable[[], recordings.Recording]
@@ -171,7 +171,7 @@ class Own:
     def __init__(self, directory: Path, cluster: clusters.Cluster) -> None:
         self.file = directory / "appendonlydir"
         self.cluster = cluster
-        self.server = embedded.Server(directory, append_only=True)
+        self.server = crash_safe_server.CrashSafeServer(directory, append_only=True)
         client = connections.connect(self.server.url)
         schemas.migrate(client, keys.Keys("own"))
         client.close()
@@ -208,6 +208,8 @@ class Own:
 
     @property
     def size(self) -> int:
+        """Bytes of the append-only file with every acknowledged write."""
+        crash_safe_server.await_written(self.server.url)
         (last,) = sorted(self.file.glob("*.incr.aof"))[-1:]
         return last.stat().st_size
 
@@ -372,7 +374,7 @@ def test_a_placement_lost_without_a_reader_is_not_forgotten_in_silence(own: Own)
     pod = own.cluster.pod("placed", app="x")
     extender = own.open()
     snapshot = extender.follower.catch_up()
-    placed = events.PodPlaced(pod=pod, node="n0")
+    placed = events.placed(pod, "n0")
     projection = projecting.Projection(snapshot)
     projection.apply(placed)
     extender.log.append(logs.Batch(events=(placed,), increments=projection.increments))
@@ -553,7 +555,7 @@ def test_a_decision_on_a_former_incarnation_is_not_appended_to_the_next(own: Own
     recordings.eventually(lambda: own.log.incarnation != before.position.incarnation, "a new incarnation")
     own.healed()
     projection = projecting.Projection(before)
-    placed = events.PodPlaced(pod=pod, node="n0")
+    placed = events.placed(pod, "n0")
     projection.apply(placed)
     guard = logs.Guard(incarnation=before.position.incarnation, versions={"pod:u": 0})
     with pytest.raises(errors.Rewound, match="decide again"):
@@ -565,7 +567,7 @@ def test_placements_that_the_tail_still_holds_stay(own: Own) -> None:
     filled(own)
     pod = own.cluster.pod("placed", app="x")
     snapshot = own.extender.follower.catch_up()
-    placed = events.PodPlaced(pod=pod, node="n0")
+    placed = events.placed(pod, "n0")
     projection = projecting.Projection(snapshot)
     projection.apply(placed)
     batch: Any = logs.Batch(events=(placed,), increments=projection.increments)

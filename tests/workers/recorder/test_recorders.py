@@ -16,7 +16,8 @@ from app.simulation import populations
 from app.simulation.apiserver import faults
 from app.store import errors, keys, schemas, stores
 from app.store.log import logs
-from app.store.server import connections, embedded
+from app.store.server import connections
+from tests.support.store import crash_safe_server
 from tests.support.workers import clusters, recordings
 
 Start = Callable[[], recordings.Recording]
@@ -40,7 +41,7 @@ def recorded_events(store: stores.Store, kind: type[events.Event]) -> list[event
 def place(store: stores.Store, pod: model.Pod, node: str) -> None:
     """A placement, as an extender writes it."""
     snapshot = store.follower.catch_up()
-    event = events.PodPlaced(pod=pod, node=node)
+    event = events.placed(pod, node)
     projection = projecting.Projection(snapshot)
     projection.apply(event)
     subjects = counters.footprint(pod, node)
@@ -315,7 +316,7 @@ def test_a_pod_that_is_only_placed_is_not_missing(
 def test_a_store_that_goes_away_and_comes_back(
     cluster_side: clusters.Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    server = embedded.Server(tmp_path_factory.mktemp("store"), append_only=True)
+    server = crash_safe_server.CrashSafeServer(tmp_path_factory.mktemp("store"), append_only=True)
     try:
         client = connections.connect(server.url)
         schemas.migrate(client, keys.Keys("c"))
