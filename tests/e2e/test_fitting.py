@@ -238,7 +238,8 @@ def test_the_nodes_that_fit_are_those_that_are_offered(
             # A rule that is lacking can only refuse more nodes.
             assert fits > offers[name]
         else:
-            differing[name] = sorted(fits ^ offers[name])
+            reasons = {node["node"]: node["reasons"] for node in answer["nodes"]}
+            differing[name] = {node: reasons.get(node, "fits") for node in fits ^ offers[name]}
     assert differing == {}
     print(f"seed {SEED}: {exact} of {PENDING} pods alike, {named} differ by a rule that is named")
     assert exact >= 0.9 * PENDING

@@ -7,6 +7,7 @@ defaults of their arguments. ``unmodelled`` names the rules of a pod that are no
 depends on one of them is a proposal.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -17,6 +18,9 @@ UNSCHEDULABLE = model.Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 """The taint that a pod must tolerate to run on a cordoned node."""
 REFUSING = frozenset(("NoSchedule", "NoExecute"))
 """Effects of taints that keep pods away; PreferNoSchedule does not."""
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +214,7 @@ def _holds(requirement: model.Requirement, labels: Mapping[str, str]) -> bool:
 
 def _whole(text: str | None) -> int | None:
     """A whole number as Go's ParseInt reads it: 64 bits, decimal, without separators."""
-    digits = text.removeprefix("-").removeprefix("+") if text is not None and text[1:2] not in "+-" else ""
-    if text is None or not (digits.isascii() and digits.isdigit()):
+    if text is None or not _WHOLE.fullmatch(text):
         return None
     number = int(text)
     return number if -(2**63) <= number < 2**63 else None
