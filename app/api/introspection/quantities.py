@@ -1,6 +1,6 @@
 """Formats resource amounts as Kubernetes quantities: ``1500m``, ``64Gi``, ``8``."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 _BINARY = (("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10))
 
@@ -19,12 +19,3 @@ def written(resource: str, amount: int) -> str:
 def all_written(amounts: Mapping[str, int]) -> dict[str, str]:
     """Every resource as a quantity."""
     return {resource: written(resource, amount) for resource, amount in sorted(amounts.items())}
-
-
-def total(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The sum by resource."""
-    sums: dict[str, int] = {}
-    for one in amounts:
-        for resource, amount in one.items():
-            sums[resource] = sums.get(resource, 0) + amount
-    return sums
