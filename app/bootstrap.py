@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 import flask
-import prometheus_client
+from prometheus_client import registry as prometheus_registry
 
 import app
 from app import plugins, settings, telemetry
@@ -29,8 +29,8 @@ from app.kube.client import clients, credentials
 from app.kube.objects import decoding
 from app.kube.writes import binding
 from app.serving import authorization, conn_metrics, introspection, keystores, roles, servers, tls_rotation
-from app.store import audit_reports, stores
-from app.store.health import audit_verdicts, readiness
+from app.store import audit_reports, keys, stores
+from app.store.health import audit_verdicts, availability, readiness
 from app.verbs import contexts as verb_contexts
 
 _SETTLED_WITHIN = 600.0
@@ -117,11 +117,18 @@ class Service(Following):
         super().__init__(chosen)
         self._acceptance = readiness.AcceptanceCheck(self._store.log)
         self._verdict = audit_verdicts.AuditVerdict(self._reports, self._store.log)
+        self._availability = availability.Availability(self._store.client)
         self._client = clients.Client(_access(chosen))
         self.application = self._application(roster, introspection.ForwardingApplication(view))
 
+    def start(self) -> None:
+        """Start following the log, and measuring whether the store answers."""
+        super().start()
+        self._availability.start()
+
     def stop(self) -> None:
         """Stop the threads, and close the connections to the API server."""
+        self._availability.stop()
         super().stop()
         self._client.close()
 
@@ -142,15 +149,18 @@ class Service(Following):
             "lag": f"{follower.lag_seconds:.1f} s behind" if follower.lag_seconds > _LAG_LIMIT else None,
         }
 
-    def health(self) -> wsgiref.types.WSGIApplication:
+    def health(self, registered: prometheus_registry.CollectorRegistry) -> wsgiref.types.WSGIApplication:
         """The application of the plain port."""
-        follower, decisions = self._store.follower, self._store.decisions
-        telemetry.metrics.LAG.set_function(lambda: follower.lag_seconds)
-        telemetry.metrics.OFFSET.set_function(lambda: follower.snapshot.offset)
-        telemetry.metrics.STORE_UP.set_function(lambda: float(follower.error is None))
-        telemetry.metrics.DECISIONS_DROPPED.set_function(lambda: float(decisions.dropped))
-        telemetry.metrics.DECISIONS_SHORTENED.set_function(lambda: float(decisions.shortened))
-        return health.application(self.checks, alone=self._settings.server.workers == 1)
+        metrics, follower, decisions = telemetry.metrics, self._store.follower, self._store.decisions
+        metrics.STORE_UP.set_function(lambda: float(self._availability.up))
+        metrics.SNAPSHOT_LAG.set_function(lambda: follower.lag_seconds)
+        metrics.SNAPSHOT_OFFSET.set_function(lambda: follower.snapshot.offset)
+        metrics.LOG_HEAD.set_function(lambda: follower.head_seen or None)
+        metrics.DECISIONS_DROPPED.set_function(lambda: decisions.dropped)
+        metrics.DECISIONS_SHORTENED.set_function(lambda: decisions.shortened)
+        metrics.CONFIGURATION.labels(self._plugins.digest).set(1)
+        metrics.preset(metrics.REFUSALS, self._settings.plugins.enabled)
+        return health.application(self.checks, registered, alone=self._settings.server.workers == 1)
 
     def _application(
         self, roster: roles.RoleBindings, view: wsgiref.types.WSGIApplication
@@ -207,14 +217,17 @@ def serve(chosen: settings.Settings) -> NoReturn:
     # A certificate without a SAN still serves clients that ask for none; Go refuses it, so warn only.
     rotating = tls_rotation.RotatingContext(source, hosts_required=False) if source is not None else None
     roster = roles.RoleBindings(chosen.identities.by_role(), anonymous=roles.ROLES if insecure else ())
-    with _Standby(chosen.server) as standby:
+    metrics = telemetry.metrics.registry_of(
+        telemetry.metrics.EXTENDER, version=app.__version__, schema=keys.SCHEMA
+    )
+    with _Standby(chosen.server, metrics) as standby:
         store = chosen.store
         stores.await_store(
             store, cluster=chosen.cluster, indexed=made.indexed(), notify=standby.without_store
         ).close()
     port, meter = introspection.Endpoint(), conn_metrics.ConnectionMetrics(rotating)
-    worker = _Worker(chosen, roster, port.path)
-    prometheus_client.REGISTRY.register(meter)
+    worker = _Worker(chosen, roster, port.path, metrics)
+    metrics.register(meter)
     servers.serve(
         servers.options_from(chosen.server, chosen.limits),
         servers.Parts(
@@ -237,8 +250,9 @@ def _log_waiting(problem: str) -> None:
 class _Standby:
     """The plain port while the store is away; closed before the server opens its own port and forks."""
 
-    def __init__(self, server: settings.Server) -> None:
+    def __init__(self, server: settings.Server, metrics: prometheus_registry.CollectorRegistry) -> None:
         self._server = server
+        self._metrics = metrics
         self._stack = contextlib.ExitStack()
         self._problem = ""
 
@@ -254,7 +268,9 @@ class _Standby:
         """Report that the store cannot be reached."""
         first, self._problem = not self._problem, problem
         if first:
-            application = health.application(lambda: {"store": self._problem})
+            application = health.application(
+                lambda: {"store": self._problem}, self._metrics, alone=self._server.workers == 1
+            )
             self._stack.enter_context(servers.serving_probes(servers.options_from(self._server), application))
         _log_waiting(problem)
 
@@ -262,10 +278,17 @@ class _Standby:
 class _Worker:
     """The hooks of a gunicorn worker, called after its fork."""
 
-    def __init__(self, chosen: settings.Settings, roster: roles.RoleBindings, view: str) -> None:
+    def __init__(
+        self,
+        chosen: settings.Settings,
+        roster: roles.RoleBindings,
+        view: str,
+        metrics: prometheus_registry.CollectorRegistry,
+    ) -> None:
         self._settings = chosen
         self._roster = roster
         self._view = view
+        self._metrics = metrics
         self._service: Following | None = None
 
     def load(self) -> authorization.Middleware:
@@ -283,7 +306,7 @@ class _Worker:
     def health(self) -> wsgiref.types.WSGIApplication:
         if not isinstance(self._service, Service):
             raise RuntimeError("the health port is opened after the application is made")
-        return self._service.health()
+        return self._service.health(self._metrics)
 
     def stopping(self) -> None:
         if self._service is not None:

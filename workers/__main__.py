@@ -14,16 +14,19 @@ from typing import NamedTuple, NoReturn, Protocol
 
 import click
 
+import app
 from app import exit_codes, plugins, settings, telemetry
 from app.framework import configuring, registry
 from app.kube import errors as kube_errors
 from app.kube.client import clients, credentials
 from app.kube.election import electors
 from app.kube.objects import decoding
+from app.kube.watch import kinds
 from app.serving import errors as serving_errors
 from app.serving import ports
 from app.store import errors as store_errors
-from app.store import stores
+from app.store import keys, stores
+from app.store.health import availability
 from workers import probe_server, signals
 from workers.auditor import auditors
 from workers.compactor import compactors
@@ -61,9 +64,11 @@ class Resources(NamedTuple):
         """A candidate for the Lease of this name."""
         election = self.settings.election
         terms = electors.Durations(lease=election.lease, renew=election.renew, retry=election.retry)
-        return electors.Elector(
+        made = electors.Elector(
             self.client, self.namespace, name, durations=terms, on_problem=_report_election
         )
+        telemetry.metrics.LEADER.labels(name).set_function(lambda: float(made.tenure is not None))
+        return made
 
 
 Factory = Callable[[Resources], Worker]
@@ -98,6 +103,7 @@ def control_command(outer: str | None, config: str | None) -> None:
 
 
 def _recorder(given: Resources) -> recorders.Recorder:
+    telemetry.metrics.watched(kind.name for kind in kinds.ALL)
     return recorders.Recorder(
         given.store.log,
         given.store.follower,
@@ -109,6 +115,9 @@ def _recorder(given: Resources) -> recorders.Recorder:
 
 
 def _controller(given: Resources) -> controllers.Controller:
+    follower = given.store.follower
+    telemetry.metrics.SNAPSHOT_LAG.set_function(lambda: follower.lag_seconds)
+    telemetry.metrics.SNAPSHOT_OFFSET.set_function(lambda: follower.snapshot.offset)
     elector = given.elector(given.settings.election.controller)
     return controllers.Controller(
         given.store,
@@ -128,7 +137,7 @@ def compact_command(outer: str | None, config: str | None) -> None:
     path = config or outer
     with (
         _settings("compactor", path) as chosen,
-        _healthy(chosen) as health,
+        _healthy(chosen, "compactor") as health,
         _opened(chosen, frozenset(), health) as store,
     ):
         _run(chosen, store, compactors.Compactor(store, chosen.compaction), health)
@@ -157,10 +166,11 @@ def _work(process: str, config: str | None, make: Factory, *, emptied: bool = Fa
             args=chosen.plugins.args,
         )
         decoding.keep(built.annotations())
+        telemetry.metrics.CONFIGURATION.labels(built.digest).set(1)
         access = credentials.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
         with (
             contextlib.closing(clients.Client(access)) as client,
-            _healthy(chosen) as health,
+            _healthy(chosen, process) as health,
             _opened(chosen, built.indexed(), health, emptied=emptied) as store,
         ):
             namespace = chosen.election.namespace or access.namespace
@@ -208,9 +218,10 @@ class _Health:
 
 
 @contextlib.contextmanager
-def _healthy(chosen: settings.Settings) -> Iterator[_Health]:
+def _healthy(chosen: settings.Settings, process: str) -> Iterator[_Health]:
     """Serve the health port and handle signals, before the store is connected."""
     health = _Health()
+    metrics = telemetry.metrics.registry_of(process, version=app.__version__, schema=keys.SCHEMA)
     for number in signals.ENDING:
         signal.signal(number, lambda *_: sys.exit(0))
     host, port = chosen.server.bind, chosen.server.health_port
@@ -218,7 +229,10 @@ def _healthy(chosen: settings.Settings) -> Iterator[_Health]:
         place = f"server.health_port {host}:{port}"
         try:
             ports.open_port(
-                lambda: stack.enter_context(probe_server.serving(host, port, lambda: health.checks())), place
+                lambda: stack.enter_context(
+                    probe_server.serving(host, port, lambda: health.checks(), metrics)
+                ),
+                place,
             )
         except serving_errors.PortTaken as taken:
             _fail(exit_codes.PORT_IN_USE, str(taken))
@@ -250,8 +264,15 @@ def _run(
 ) -> None:
     signals.stopping(worker.stop)
     health.checks = partial(_checks, store, worker)
+    available = availability.Availability(store.client)
+    telemetry.metrics.STORE_UP.set_function(lambda: float(available.up))
+    telemetry.metrics.LOG_HEAD.set_function(lambda: store.follower.head_seen or None)
     telemetry.log.info("started", cluster=chosen.cluster, **more)
-    worker.run()
+    available.start()
+    try:
+        worker.run()
+    finally:
+        available.stop()
     telemetry.log.info("ended")
 
 

@@ -13,8 +13,7 @@ import wsgiref.simple_server
 import wsgiref.types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-import prometheus_client
-from prometheus_client import exposition
+from prometheus_client import exposition, registry
 
 from app import telemetry
 
@@ -25,7 +24,7 @@ Checks = Callable[[], Mapping[str, str | None]]
 
 
 @contextlib.contextmanager
-def serving(host: str, port: int, checks: Checks) -> Iterator[int]:
+def serving(host: str, port: int, checks: Checks, metrics: registry.CollectorRegistry) -> Iterator[int]:
     """Serve while the block runs; yields the port. Raises OSError if it is taken."""
 
     def answer(environ: wsgiref.types.WSGIEnvironment, start: wsgiref.types.StartResponse) -> Iterable[bytes]:
@@ -39,7 +38,7 @@ def serving(host: str, port: int, checks: Checks) -> Iterator[int]:
                 status = http.HTTPStatus(code)
             case "/metrics":
                 encode, content = exposition.choose_encoder(environ.get("HTTP_ACCEPT", ""))
-                status, body = http.HTTPStatus.OK, encode(prometheus_client.REGISTRY)
+                status, body = http.HTTPStatus.OK, encode(metrics)
             case _:
                 status, body = http.HTTPStatus.NOT_FOUND, b"this port has /livez, /readyz and /metrics\n"
         start(

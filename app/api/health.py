@@ -9,7 +9,6 @@ import http
 import wsgiref.types
 from collections.abc import Callable, Iterable, Mapping
 
-import prometheus_client
 from prometheus_client import exposition, registry
 
 from app import telemetry
@@ -23,7 +22,7 @@ Checks = Callable[[], Mapping[str, str | None]]
 
 
 def application(
-    checks: Checks, metrics: registry.CollectorRegistry = prometheus_client.REGISTRY, *, alone: bool = True
+    checks: Checks, metrics: registry.CollectorRegistry, *, alone: bool = True
 ) -> wsgiref.types.WSGIApplication:
     """Return the WSGI application of the plain port.
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from app.cli import api_client, tables
+from app.cli import tables
+from app.cli.client import api_client
 
 _HEADERS = ("NODE", "DOES NOT FIT BECAUSE", "VICTIMS", "VIOLATIONS", "NO CANDIDATE BECAUSE")
 

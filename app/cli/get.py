@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from app.cli import api_client, tables
+from app.cli import tables
+from app.cli.client import api_client
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ cannot do themselves (serve HTTP, call the API server); other packages mount and
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from app.domain import counters, events, model, node_sets, snapshots, verdicts
 from app.domain.fitting import budgets
-from app.framework import advising, cycles
+from app.framework import advising, cycles, effects
 
 
 @runtime_checkable
@@ -120,21 +120,43 @@ class BreaksTies(Plugin, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """Conditions that must still hold when a placement is written."""
+class Assignment:
+    """One pod on one node, and what a plugin decided for it beside."""
 
+    pod: model.Pod
+    node: model.NodeName
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Any JSON, at most 64 KiB: kept in the log and in ``Placement.data`` under the plugin's name."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Set on the pod by its Binding, in the same write as the node; at most 64 KiB with the labels."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """As the annotations, but only kube-apiserver 1.35 or later takes them over (extender contract, 17)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a plugin reserves for a pod, and the conditions that must still hold when it is written."""
+
+    assignments: tuple[Assignment, ...] = ()
+    """The pod itself, if the plugin decides anything beside its node, and pods to place in the same append.
+
+    A pod that is on its node already, or placed there, is left as it is.
+    """
     subjects: tuple[str, ...] = ()
     """Subjects whose version must equal that in the cycle's snapshot."""
     ceilings: Mapping[counters.CountKey, int] = field(default_factory=dict)
-    """Count -> maximum that it may have once the pod is counted."""
+    """Count -> maximum that it may have once all pods of the plan are counted; any integer below 2**53."""
 
 
 @runtime_checkable
 class Reserves(Plugin, Protocol):
-    """Guards placements, so that two replicas cannot both assign the last free place."""
+    """Decides what a pod gets on its node, so that two replicas cannot both assign the last free place."""
 
-    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> Claim:
-        """The conditions under which the pod may be placed on the node."""
+    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> Plan | verdicts.Refusal:
+        """What the pod gets on the node, and under which conditions; or why it gets nothing there.
+
+        Called when the pod is bound, once for each decision: a placement that is in the log is the decision.
+        """
         ...
 
 
@@ -215,24 +237,30 @@ class Serves(Plugin, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class FreedCapacity:
-    """Capacity that became available without an event for kube-scheduler, and the pods that may use it."""
-
-    pods: tuple[model.Pod, ...]
-    """Pending pods, the most important first, no more than the capacity admits."""
-    message: str
-    """A sentence for the condition of the woken pods."""
-
-
 @runtime_checkable
 class Wakes(Plugin, Protocol):
     """Reports which pending pods to wake after an event of the log."""
 
-    def announce(
+    def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
-    ) -> FreedCapacity | None:
-        """The capacity that the event frees and that kube-scheduler has no event for, or None."""
+    ) -> effects.WakePods | None:
+        """The pods to wake for the capacity that the event frees, if kube-scheduler has no event for it."""
+        ...
+
+
+@runtime_checkable
+class Reconciles(Plugin, Protocol):
+    """Brings the cluster in line with the state: writes the status of objects, posts Events, wakes pods."""
+
+    statuses: ClassVar[tuple[str, ...]]
+    """Names of the kinds whose status is written. The controller has the right to patch no other."""
+
+    def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[effects.Effect]:
+        """The effects that follow from the snapshot, for the objects that the changes concern.
+
+        Called by the leader about once a second while there are events, so that effects of many events are
+        computed once. An effect replaces an earlier one of the same object that was not carried out yet.
+        """
         ...
 
 
@@ -253,5 +281,6 @@ KNOWN: tuple[type, ...] = (
     Transforms,
     Serves,
     Wakes,
+    Reconciles,
 )
 """Every capability beyond Plugin."""

@@ -4,22 +4,27 @@ In a first pass, nominated pods of at least the pod's priority count as placed. 
 without them, because they may yet go elsewhere. This is kube-scheduler's own rule (PR-7..14).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from app.domain import counters, events, model, node_sets, snapshots, verdicts
+from app.domain import model, node_sets, snapshots, verdicts
 from app.domain.fitting import budgets
-from app.framework import capabilities, cycles, registry
+from app.framework import cycles, registry
 
 
-def run_filter(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
-    """Filter the candidates: the trace names those that the interested plugins refuse, and why."""
+def run_filter(
+    plugins: registry.Registry, cycle: cycles.Cycle, *, without: Container[str] = ()
+) -> verdicts.Trace:
+    """Filter the candidates: the trace names those that the interested plugins refuse, and why.
+
+    ``without``: names of plugins whose filters are left out.
+    """
     cycle = _transformed(plugins, cycle)
     nominated = cycles.nominated(cycle)
-    refusals = _refusals(plugins, cycles.assuming(cycle, nominated))
+    refusals = _refusals(plugins, cycles.assuming(cycle, nominated), without)
     if nominated:
-        refusals = _merged(refusals, _refusals(plugins, cycle))
+        refusals = _merged(refusals, _refusals(plugins, cycle, without))
     return verdicts.Trace(
         position=cycle.snapshot.position,
         pod=cycle.pod,
@@ -67,19 +72,6 @@ def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace)
     return min(
         leaders, key=lambda node: (*(rank.get(node, 0) for rank in ranks), _stable(cycle.pod.uid, node))
     )
-
-
-def claim(plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Claim:
-    """All conditions that must still hold when the pod is placed on the node."""
-    subjects = {*counters.footprint(cycle.pod, node), events.RUN}
-    ceilings: dict[str, int] = {}
-    for plugin in plugins.reserves:
-        if plugin.interested(cycle.pod):
-            one = plugin.reserve(cycle, node)
-            subjects.update(one.subjects)
-            for key, ceiling in one.ceilings.items():
-                ceilings[key] = min(ceiling, ceilings.get(key, ceiling))
-    return capabilities.Claim(subjects=tuple(sorted(subjects)), ceilings=ceilings)
 
 
 def adjust(
@@ -159,10 +151,12 @@ def _transformed(plugins: registry.Registry, cycle: cycles.Cycle) -> cycles.Cycl
     return cycle
 
 
-def _refusals(plugins: registry.Registry, cycle: cycles.Cycle) -> tuple[verdicts.Refusal, ...]:
+def _refusals(
+    plugins: registry.Registry, cycle: cycles.Cycle, without: Container[str]
+) -> tuple[verdicts.Refusal, ...]:
     found: list[verdicts.Refusal] = []
     for plugin in plugins.filters:
-        if plugin.interested(cycle.pod):
+        if plugin.interested(cycle.pod) and plugin.name not in without:
             refusal = plugin.filter(cycle)
             if refusal is not None and refusal.nodes:
                 found.append(replace(refusal, plugin=plugin.name))

@@ -45,6 +45,7 @@ class Registry:
         self.transforms = tuple(p for p in self.plugins if isinstance(p, capabilities.Transforms))
         self.serves = tuple(p for p in self.plugins if isinstance(p, capabilities.Serves))
         self.wakes = tuple(p for p in self.plugins if isinstance(p, capabilities.Wakes))
+        self.reconciles = tuple(p for p in self.plugins if isinstance(p, capabilities.Reconciles))
 
     def interested(self, pod: model.Pod) -> tuple[str, ...]:
         """Names of the plugins that the pod may concern."""

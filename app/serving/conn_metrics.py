@@ -90,11 +90,17 @@ class ConnectionMetrics(registry.Collector):
         yield core.GaugeMetricFamily("topolog_open_connections", "Open connections.", self.connections())
         if self._rotating is None:
             return
-        yield core.GaugeMetricFamily(
+        # The files are otherwise checked only when a client connects.
+        self._rotating.current()
+        expiry = core.GaugeMetricFamily(
             "topolog_certificate_expiry_timestamp_seconds",
-            "Expiry time of the served certificate.",
-            self._rotating.expires,
+            "Expiry time of the served certificate and its chain (`server`), of the clients' CA (`ca`) and of"
+            " the revocation list (`crl`); of several in a file, the first.",
+            labels=["file"],
         )
+        for file, at in self._rotating.expiries().items():
+            expiry.add_metric([file], at)
+        yield expiry
         yield core.GaugeMetricFamily(
             "topolog_certificate_files_bad",
             "1 while the TLS files on disk are invalid and the last valid ones are served.",

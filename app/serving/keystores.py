@@ -67,6 +67,15 @@ class Material:
         """Return when the server's certificate expires."""
         return self.chain[0].not_valid_after_utc
 
+    def expiries(self) -> dict[str, datetime.datetime]:
+        """Return when each file expires; of several certificates or lists in it, the first."""
+        found = {
+            "server": [each.not_valid_after_utc for each in self.chain],
+            "ca": [each.not_valid_after_utc for each in self.authorities],
+            "crl": [each.next_update_utc for each in self.revocations if each.next_update_utc],
+        }
+        return {file: min(times) for file, times in found.items() if times}
+
     def chain_pem(self) -> bytes:
         """Return the server's certificate and its intermediates in PEM."""
         return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in self.chain)

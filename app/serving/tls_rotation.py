@@ -30,8 +30,8 @@ log = structlog.get_logger(__name__)
 class RotatingContext:
     """A TLS context that is rebuilt when its files change. Thread-safe.
 
-    Raises BadMaterial if the initial files are invalid. `expires` (a POSIX time), `renewals` and `failure`
-    (None while the files are valid) are for metrics and readiness.
+    Raises BadMaterial if the initial files are invalid. `expiries`, `renewals` and `failure` (None
+    while the files are valid) are for metrics and readiness.
     """
 
     def __init__(
@@ -53,10 +53,9 @@ class RotatingContext:
         self._context = build(self.material)
         self._log_warnings()
 
-    @property
-    def expires(self) -> float:
-        """Return the expiry of the served certificate as a POSIX time."""
-        return self.material.expires.timestamp()
+    def expiries(self) -> dict[str, float]:
+        """File -> POSIX time of its expiry: ``server``, ``ca``, and ``crl`` if there is one."""
+        return {file: at.timestamp() for file, at in self.material.expiries().items()}
 
     def current(self) -> ssl.SSLContext:
         """Return the context for a new connection."""

@@ -271,6 +271,9 @@ class Client:
 
     url: str = setting("https://127.0.0.1:8443", pattern=r"https?://\S+", like="https://HOST:PORT")
     """URL of the extender."""
+    server_name: str = setting("", pattern=r"[-A-Za-z0-9.:]*", like="a host name or an address")
+    """Name that the extender's certificate must have; empty: the host of ``client.url``. Set it if the
+    extender is reached by another name, such as through a port-forward."""
     cert: str = setting("")
     """File of the client certificate (PEM): a viewer's or an operator's."""
     key: str = setting("")

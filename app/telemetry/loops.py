@@ -51,6 +51,7 @@ class Loop:
 
     def start(self) -> "Loop":
         """Run in a new thread, which /livez then monitors; return this loop."""
+        metrics.LOOP_FAILURES.labels(self.name)
         self._thread = threading.Thread(target=self._work, name=self.name, daemon=True)
         _monitored.add(self)
         try:
@@ -79,6 +80,7 @@ class Loop:
 
     def run(self) -> None:
         """Run in this thread until the body returns. Raises only fatal errors and BaseExceptions."""
+        metrics.LOOP_FAILURES.labels(self.name)
         self._thread = threading.current_thread()
         _monitored.add(self)
         try:

@@ -1,84 +1,394 @@
-"""Prometheus metrics; their names are an interface for alerts and dashboards."""
+"""Prometheus metrics by process; names, labels and processes are an interface for alerts and dashboards.
 
-from prometheus_client import Counter, Gauge, Histogram
+A metric belongs to some of the processes, and only these expose it (``registry_of``): a gauge at 0 in a
+process that never sets it would be indistinguishable from a fault. For the same reason a Reading is absent
+until its value is known. A counter whose labels have a closed set of values has every series from the start,
+because ``increase`` misses the first event of a series that did not exist before it.
+"""
 
-VERB_SECONDS = Histogram(
-    "topolog_verb_seconds",
-    "Duration of a call, from request to response.",
-    ["verb", "outcome"],
-    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 3.5, 5),
+import itertools
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
+
+import prometheus_client
+from prometheus_client import core, metrics, registry
+
+# A series `..._created` for each counter and histogram doubles the number of series; nothing reads it.
+prometheus_client.disable_created_metrics()
+
+EXTENDER = "extender"
+RECORDER = "recorder"
+CONTROLLER = "controller"
+AUDITOR = "auditor"
+COMPACTOR = "compactor"
+PROCESSES = (EXTENDER, RECORDER, CONTROLLER, AUDITOR, COMPACTOR)
+
+WRITERS = (EXTENDER, RECORDER, CONTROLLER, AUDITOR)
+"""The processes that append to the log."""
+ELECTED = (RECORDER, CONTROLLER)
+"""The processes of which one replica leads."""
+
+OTHER = "other"
+"""The label value of everything outside a closed set."""
+
+_T = TypeVar("_T", bound=registry.Collector)
+Labels = Mapping[str, tuple[str, ...]]
+"""Label -> its possible values; empty if they are not known in advance."""
+
+
+class Declared(NamedTuple):
+    """A collector and the processes that expose it."""
+
+    collector: registry.Collector
+    processes: tuple[str, ...]
+
+
+class Reading(registry.Collector):
+    """A gauge or counter without labels; absent until its value is known."""
+
+    def __init__(self, name: str, documentation: str, *, counter: bool = False) -> None:
+        self._name, self._documentation = name, documentation
+        self._family = core.CounterMetricFamily if counter else core.GaugeMetricFamily
+        self._read: Callable[[], float | None] = lambda: None
+
+    def set(self, value: float) -> None:
+        """Set the value."""
+        self._read = lambda: value
+
+    def set_function(self, read: Callable[[], float | None]) -> None:
+        """Read the value at each scrape; ``read`` must answer at once, with None if it is not known."""
+        self._read = read
+
+    def forget(self) -> None:
+        """Make the metric absent again."""
+        self._read = lambda: None
+
+    def collect(self) -> Iterator[core.Metric]:
+        """Yield the metric, without a sample while the value is unknown."""
+        family = self._family(self._name, self._documentation)
+        value = self._read()
+        if value is not None:
+            family.add_metric([], value)
+        yield family
+
+
+DECLARED: list[Declared] = []
+
+
+def _declared(collector: _T, *processes: str) -> _T:
+    DECLARED.append(Declared(collector, processes))
+    return collector
+
+
+def _counter(name: str, documentation: str, /, *processes: str, **labels: tuple[str, ...]) -> metrics.Counter:
+    counter = metrics.Counter(name, documentation, tuple(labels), registry=None)
+    if labels:
+        preset(counter, *labels.values())
+    return _declared(counter, *processes)
+
+
+def _gauge(name: str, documentation: str, /, *processes: str, **labels: tuple[str, ...]) -> metrics.Gauge:
+    gauge = metrics.Gauge(name, documentation, tuple(labels), registry=None)
+    if labels:
+        preset(gauge, *labels.values())
+    return _declared(gauge, *processes)
+
+
+def _reading(name: str, documentation: str, *processes: str, counter: bool = False) -> Reading:
+    return _declared(Reading(name, documentation, counter=counter), *processes)
+
+
+def preset(metric: metrics.MetricWrapperBase, *values: Iterable[str]) -> None:
+    """Create the series of every combination of these values of the labels, in their order."""
+    for combination in itertools.product(*values):
+        metric.labels(*combination)
+
+
+# -- every process -----------------------------------------------------------------------------
+
+BUILD = _gauge(
+    "topolog_build_info",
+    "1, with the version of this process, of the store's schema that it uses, and of Python.",
+    *PROCESSES,
+    version=(),
+    schema=(),
+    python=(),
 )
-REFUSALS = Counter("topolog_refused_nodes_total", "Candidate nodes refused, by plugin.", ["plugin"])
-REJECTED = Counter("topolog_rejected_requests_total", "Malformed requests.", ["verb"])
-FAULTS = Counter("topolog_faults_total", "Internal errors during calls.", ["verb"])
+CONFIGURATION = _gauge(
+    "topolog_configuration_info",
+    "1, with the digest of the plugins and their arguments. Processes with different digests decide"
+    " differently.",
+    *WRITERS,
+    digest=(),
+)
+STORE_UP = _reading("topolog_store_up", "1 while the store answers this process, else 0.", *PROCESSES)
+STORE_SECONDS = _declared(
+    metrics.Histogram(
+        "topolog_store_request_duration_seconds",
+        "Duration of an append to the log, repetitions included, or of one read of it.",
+        ["operation"],
+        buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
+        registry=None,
+    ),
+    *WRITERS,
+)
+preset(STORE_SECONDS, ("append", "read"))
+LINES_DROPPED = _counter(
+    "topolog_log_lines_dropped_total", "Log lines dropped because standard error was blocked.", *PROCESSES
+)
+LOOP_FAILURES = _counter(
+    "topolog_loop_failures_total",
+    "Failures of a background loop that was then retried.",
+    *PROCESSES,
+    loop=(),
+)
+APISERVER_SECONDS = _declared(
+    metrics.Histogram(
+        "topolog_apiserver_request_duration_seconds",
+        "Duration of a request to the API server until the head of its reply, by status; `0`: no reply.",
+        ["verb", "code"],
+        buckets=(0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60),
+        registry=None,
+    ),
+    *WRITERS,
+)
+LEADER = _gauge(
+    "topolog_leader_election_master_status",
+    "1 while this process holds the Lease of this name, 0 while it is on standby.",
+    *ELECTED,
+    name=(),
+)
 
-APPENDS = Counter("topolog_appends_total", "Batches appended to the log.")
-EVENTS = Counter("topolog_events_total", "Events appended to the log.")
-LEADER = Gauge("topolog_leader", "1 while this process is the leader, 0 while it is on standby.")
-REWINDS = Counter("topolog_rewinds_total", "Incarnations started because the store had lost events.")
-RESTARTS = Counter(
+# -- writers of the log ------------------------------------------------------------------------
+
+APPENDS = _counter("topolog_appends_total", "Batches that this process appended to the log.", *WRITERS)
+EVENTS = _counter("topolog_events_total", "Events that this process appended to the log.", *WRITERS)
+CONFLICTS = _counter(
+    "topolog_conflicts_total",
+    "Appends rejected by their guard: another writer was first (`version`), or no capacity was left"
+    " (`ceiling`).",
+    *WRITERS,
+    kind=("version", "ceiling"),
+)
+RELEASED = _counter(
+    "topolog_released_placements_total",
+    "Placements released by this process, by cause.",
+    EXTENDER,
+    CONTROLLER,
+    cause=("refused", "superseded", "unbound", "gone"),
+)
+
+# -- readers of the log ------------------------------------------------------------------------
+
+SNAPSHOT_LAG = _reading(
+    "topolog_snapshot_lag_seconds",
+    "Seconds since the snapshot was last known to be at the head of the log.",
+    EXTENDER,
+    CONTROLLER,
+)
+SNAPSHOT_OFFSET = _reading("topolog_snapshot_offset", "Offset of the snapshot.", EXTENDER, CONTROLLER)
+LOG_HEAD = _reading(
+    "topolog_log_head_offset",
+    "Offset of the last event of the log when it was last read.",
+    *(EXTENDER, RECORDER, CONTROLLER, COMPACTOR),
+)
+
+# -- extender ----------------------------------------------------------------------------------
+
+VERBS = ("filter", "filter_onlyone", "prioritize", "priority", "bind", "preempt")
+OUTCOMES = {
+    "filter": ("kept", "refused", "error"),
+    "filter_onlyone": ("kept", "refused", "error"),
+    "prioritize": ("scored",),
+    "bind": ("bound", "refused", "error"),
+    "preempt": ("kept", "refused"),
+}
+"""Verb -> the outcomes of its calls."""
+
+VERB_SECONDS = _declared(
+    metrics.Histogram(
+        "topolog_verb_duration_seconds",
+        "Duration of a call, from request to response.",
+        ["verb", "outcome"],
+        buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10),
+        registry=None,
+    ),
+    EXTENDER,
+)
+for _verb, _outcomes in OUTCOMES.items():
+    preset(VERB_SECONDS, (_verb,), _outcomes)
+REFUSALS = _counter("topolog_refused_nodes_total", "Candidate nodes refused, by plugin.", EXTENDER, plugin=())
+REJECTED = _counter("topolog_rejected_requests_total", "Malformed requests.", EXTENDER, verb=VERBS)
+FAULTS = _counter("topolog_faults_total", "Internal errors during calls.", EXTENDER, verb=tuple(OUTCOMES))
+DECISIONS_DROPPED = _reading(
+    "topolog_decisions_dropped_total", "Decision records dropped by this process.", EXTENDER, counter=True
+)
+DECISIONS_SHORTENED = _reading(
+    "topolog_decisions_shortened_total",
+    "Decision records shortened by this process because they were too large.",
+    EXTENDER,
+    counter=True,
+)
+
+# -- recorder ----------------------------------------------------------------------------------
+
+RELIST_REASONS = {
+    "first list": "first_list",
+    "the store was restarted": "store_restarted",
+    "the store lost events": "store_lost_events",
+    "asked by the auditor": "auditor",
+    "went back": "went_back",
+    "not served": "not_served",
+    "410 Expired": "gone",
+    "410 Gone": "gone",
+    "404 NotFound": "not_found",
+    "404 Not Found": "not_found",
+    "400 BadRequest": "bad_request",
+    "400 Bad Request": "bad_request",
+}
+"""What precedes the first colon of the reason of a list -> value of the label."""
+
+REWINDS = _counter(
+    "topolog_rewinds_total", "Incarnations started because the store had lost events.", RECORDER
+)
+RESTARTS = _counter(
     "topolog_store_restarts_total",
     "Restarts of the store's server, each followed by a new list.",
+    RECORDER,
 )
-CONFLICTS = Counter("topolog_conflicts_total", "Appends rejected by their guard.", ["kind"])
-LAG = Gauge("topolog_lag_seconds", "Lag of the snapshot behind the log.")
-OFFSET = Gauge("topolog_offset", "Offset of the snapshot.")
-STORE_UP = Gauge("topolog_store_up", "1 while the store is available.")
-DECISIONS_DROPPED = Gauge(
-    "topolog_decisions_dropped", "Decision records dropped by this process since its start."
+RELISTS = _counter(
+    "topolog_relists_total", "Lists that replaced a broken watch.", RECORDER, kind=(), reason=()
 )
-DECISIONS_SHORTENED = Gauge(
-    "topolog_decisions_shortened",
-    "Decision records shortened by this process since its start because they were too large.",
+QUARANTINED = _counter(
+    "topolog_quarantined_total", "Watched objects that could not be decoded.", RECORDER, kind=()
 )
-LINES_DROPPED = Counter(
-    "topolog_log_lines_dropped_total", "Log lines dropped because standard error was blocked."
+WATCH_PROGRESS = _gauge(
+    "topolog_watch_last_progress_timestamp_seconds",
+    "When the leader last received an object or a bookmark of this kind; absent on standby.",
+    RECORDER,
+    kind=(),
 )
-LOOP_FAILURES = Counter(
-    "topolog_loop_failures_total", "Failures of a background loop that was then retried.", ["loop"]
+QUEUE_LENGTH = _reading(
+    "topolog_recorder_queue_length", "Changes that were received and are not appended yet.", RECORDER
 )
 
-RELISTS = Counter("topolog_relists_total", "Lists that replaced a broken watch.", ["kind", "reason"])
-QUARANTINED = Counter("topolog_quarantined_total", "Watched objects that could not be decoded.", ["kind"])
-RELEASED = Counter(
-    "topolog_released_placements_total", "Placements released by this process, by cause.", ["cause"]
-)
-FENCES = Counter(
+
+def watched(kinds: Iterable[str]) -> None:
+    """Create the series of the kinds of objects that this recorder watches."""
+    names = tuple(kinds)
+    preset(RELISTS, names, (*dict.fromkeys(RELIST_REASONS.values()), OTHER))
+    preset(QUARANTINED, names)
+
+
+def relist_reason(text: str) -> str:
+    """The label value for the reason of a list."""
+    return RELIST_REASONS.get(text.partition(":")[0], OTHER)
+
+
+# -- controller --------------------------------------------------------------------------------
+
+FENCES = _counter(
     "topolog_fences_total",
     "Bindings with an unknown outcome: `fenced` by this process, voided by another write that `changed` the"
     " pod, or left open because the request `failed`.",
-    ["outcome"],
+    CONTROLLER,
+    outcome=("fenced", "changed", "failed"),
 )
-WAKEUPS = Counter("topolog_wakeups_total", "Pending pods woken by a pod condition.", ["outcome"])
+WAKEUPS = _counter(
+    "topolog_wakeups_total",
+    "Pending pods woken by a pod condition.",
+    CONTROLLER,
+    outcome=("woken", "gone", "refused", "superseded", "failed"),
+)
+STATUS_PATCHES = _counter(
+    "topolog_status_patches_total",
+    "Statuses that plugins computed for objects, by outcome.",
+    CONTROLLER,
+    kind=(),
+    outcome=(),
+)
+PLUGIN_FAILURES = _counter(
+    "topolog_plugin_failures_total",
+    "Calls of a plugin by the controller that raised an error.",
+    CONTROLLER,
+    plugin=(),
+    method=(),
+)
 
-CONSISTENCY_DIFFERENCES = Gauge(
-    "topolog_consistency_differences", "Open differences between store, log and API server.", ["kind"]
+# -- auditor -----------------------------------------------------------------------------------
+
+DIFFERENCES = (
+    *("count", "version", "head", "lost", "hole", "edited", "foreign", "unreadable", "fence", "checkpoint"),
+    *("past", "uncovered", "fact", "placement", "mistyped", "meta", "tail"),
 )
-CONSISTENCY_FOUND = Counter("topolog_consistency_found_total", "Differences detected.", ["kind"])
-CONSISTENCY_REPAIRS = Counter(
-    "topolog_consistency_repairs_total", "Events that repair counts or versions, or request a list.", ["what"]
+"""Kinds of differences (app.domain.audit.findings.KINDS)."""
+
+CONSISTENCY_DIFFERENCES = _gauge(
+    "topolog_consistency_differences",
+    "Open differences between store, log and API server.",
+    AUDITOR,
+    kind=DIFFERENCES,
 )
-CONSISTENCY_OFFSET = Gauge(
-    "topolog_consistency_offset", "Log offset of the last comparison of counts and versions."
+CONSISTENCY_FOUND = _counter(
+    "topolog_consistency_found_total", "Differences detected.", AUDITOR, kind=DIFFERENCES
 )
-CONSISTENCY_AT = Gauge(
-    "topolog_consistency_timestamp_seconds",
+CONSISTENCY_REPAIRS = _counter(
+    "topolog_consistency_repairs_total",
+    "Events that repair `counts` or `versions`, or request a list of a kind.",
+    AUDITOR,
+    what=("counts", "versions"),
+)
+CONSISTENCY_OFFSET = _reading(
+    "topolog_consistency_offset", "Log offset of the last comparison of counts and versions.", AUDITOR
+)
+CONSISTENCY_AT = _reading(
+    "topolog_consistency_last_check_timestamp_seconds",
     "Store time of the last comparison of counts and versions.",
+    AUDITOR,
 )
 
-CHECKPOINT = Gauge("topolog_checkpoint_offset", "Offset of the newest checkpoint.")
-ARCHIVED = Gauge("topolog_archived_offset", "Offset up to which the log is archived.")
-OLDEST = Gauge("topolog_oldest_offset", "Offset of the oldest event in the log.")
-TRIMMED = Counter("topolog_trimmed_events_total", "Events removed from the log.")
-LOG_BYTES = Gauge("topolog_log_bytes", "Store memory used by the log.")
-DECISIONS_BYTES = Gauge("topolog_decisions_bytes", "Store memory used by decision records.")
-DECISIONS_TRIMMED = Counter(
+# -- compactor ---------------------------------------------------------------------------------
+
+CHECKPOINT = _reading("topolog_checkpoint_offset", "Offset of the newest checkpoint.", COMPACTOR)
+ARCHIVED = _reading("topolog_archived_offset", "Offset up to which the log is archived.", COMPACTOR)
+OLDEST = _reading("topolog_log_oldest_offset", "Offset of the oldest event in the log.", COMPACTOR)
+TRIMMED = _counter("topolog_trimmed_events_total", "Events removed from the log.", COMPACTOR)
+LOG_BYTES = _reading("topolog_log_bytes", "Store memory used by the log.", COMPACTOR)
+DECISIONS_BYTES = _reading("topolog_decisions_bytes", "Store memory used by decision records.", COMPACTOR)
+DECISIONS_TRIMMED = _counter(
     "topolog_trimmed_decisions_total",
     "Decision records removed to stay within the memory limits.",
+    COMPACTOR,
 )
-MEMORY_USED = Gauge(
-    "topolog_store_memory_used_ratio", "Used share of the store's maxmemory; 0 without maxmemory."
+MEMORY_USED = _reading(
+    "topolog_store_memory_used_bytes",
+    "Memory of the store's server that counts towards its limit, for all its users.",
+    COMPACTOR,
 )
-COMPACTIONS_FAILED = Counter(
-    "topolog_failed_compactions_total", "Failed checkpoint, archive and trim steps.", ["step"]
+MEMORY_LIMIT = _reading(
+    "topolog_store_memory_limit_bytes", "The store's maxmemory; 0 if it has none.", COMPACTOR
 )
+COMPACTIONS_FAILED = _counter(
+    "topolog_failed_compactions_total",
+    "Failed checkpoint, archive and trim steps.",
+    COMPACTOR,
+    step=("store", "archive", "memory"),
+)
+
+
+def registry_of(process: str, *, version: str, schema: int) -> registry.CollectorRegistry:
+    """The registry of a process: its metrics, and those that prometheus_client has for every process.
+
+    ``schema``: of the store.
+    """
+    made = registry.CollectorRegistry()
+    prometheus_client.ProcessCollector(registry=made)
+    prometheus_client.PlatformCollector(registry=made)
+    prometheus_client.GCCollector(registry=made)
+    for collector, processes in DECLARED:
+        if process in processes:
+            made.register(collector)
+    BUILD.labels(version, str(schema), platform.python_version()).set(1)
+    STORE_UP.set(0)
+    return made

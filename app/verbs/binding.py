@@ -66,6 +66,9 @@ class _Attempt:
                         self._placing.release(placed, reason)
                         raise errors.StateAway(f"topolog: {reason}; the pod is not bound, try again")
                     self._placing.place_again(placed, version)
+                case binding.BoundByOther(reason):
+                    # The pod counts on the node, by its placement until the watch shows it there.
+                    raise errors.Refused(f"topolog: {reason}")
                 case binding.Unknown(reason):
                     raise errors.StateAway(
                         f"topolog: it is not known whether the pod was bound to {self._request.node}"
@@ -79,12 +82,15 @@ class _Attempt:
             # Other calls rely on it that no Binding is sent after the deadline (placing.Placing._is_void).
             self._placing.release(placed, "no time was left for its Binding")
             raise errors.StateAway("topolog: the time for this bind is over; nothing was bound, try again")
+        made = placed.placement
         return self._context.binder.bind(
             request.namespace,
             request.name,
             request.uid,
             request.node,
-            version=placed.version,
+            carried=binding.Carried(made.resource_version, made.annotations, made.labels)
+            if made is not None
+            else binding.NOTHING,
             timeout=left,
         )
 

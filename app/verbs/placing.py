@@ -1,18 +1,23 @@
 """Ensures that a pod is placed on its node in the log before a Binding is sent.
 
 The placement is appended under a guard, so that no other replica can give the same capacity away,
-and names the pod's resourceVersion, which the Binding carries as its precondition. A placement that another
-call made is released only on the evidence of the API server that its Binding can no longer be carried out:
-the pod has another version than that Binding carries, or the placement is older than any Binding can be (ADR
-0008).
+and names the pod's resourceVersion, which the Binding carries as its precondition. It also holds all else
+that the Binding writes: a call that finds a placement takes that from the log, and asks no plugin (ADR 0024).
+
+A placement that another call made is released only on the evidence of the API server that its Binding can no
+longer be carried out: the pod has another version than that Binding carries, or the placement is older than
+any Binding can be (ADR 0008). One that the bind of another pod planned has no Binding yet.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import msgspec
+
 from app import telemetry
-from app.domain import counters, events, model, projecting, snapshots
-from app.framework import capabilities, cycles, pipeline
+from app.domain import counters, events, model, projecting, snapshots, verdicts
+from app.framework import cycles, pipeline, plans
 from app.kube import errors as kube_errors
 from app.kube.writes import binding
 from app.store import errors as store_errors
@@ -45,9 +50,9 @@ class Placed:
 
     snapshot: snapshots.Snapshot
     own: model.Position | None = None
-    """The placement that this call made; None if the pod needs none."""
-    version: str = ""
-    """The pod's resourceVersion, which that placement names and the Binding carries; empty without one."""
+    """The position of the placement that this call made; None if the pod needs none."""
+    placement: model.Placement | None = None
+    """That placement: its Binding carries the version, the annotations and the labels that it names."""
     bound: bool = False
     """The pod is known to be bound to the node already."""
 
@@ -55,9 +60,13 @@ class Placed:
 class _Existing(NamedTuple):
     """A placement that was in the log before."""
 
-    node: model.NodeName
     position: model.Position
-    version: str
+    placement: model.Placement
+
+    @property
+    def node(self) -> model.NodeName:
+        """The node that the pod is placed on."""
+        return self.placement.node
 
 
 class Placing:
@@ -122,9 +131,9 @@ class Placing:
                     return self._place(snapshot, pod)
                 if existing.node != request.node:
                     self._resolve_stale(existing)
-                elif existing.position == self._void:
+                elif existing.placement.planned or existing.position == self._void:
                     # A later position: the controller, which fences old placements, counts its age from now.
-                    return self._append_placement(snapshot, pod)
+                    return self._place_again(snapshot, pod, existing.placement)
                 elif self._await_other_call(existing):
                     return Placed(snapshot, bound=True)
             except store_errors.Conflict:
@@ -141,37 +150,62 @@ class Placing:
                     raise errors.Refused(f"topolog: no capacity left on node {request.node}") from reached
 
     def _place(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> Placed:
-        """Filter the pod on the node, and append its placement. Raises Refused."""
-        if not self._version:
-            # kube-scheduler usually sends the version with filter; after a restart it has to be read.
-            self._read()
-        trace = pipeline.run_filter(self._context.plugins, self._cycle(snapshot, pod))
-        if trace.refusals:
-            raise errors.Refused(f"topolog: {trace.refusals[0].reason}", snapshot=snapshot, trace=trace)
-        return self._append_placement(snapshot, pod)
+        """Filter the pod on the node, and commit what the plugins reserve for it. Raises Refused."""
+        self._ensure_version()
+        plugins, cycle = self._context.plugins, self._cycle(snapshot, pod)
+        trace = pipeline.run_filter(plugins, cycle)
+        if not trace.refusals:
+            try:
+                made = plans.commitment(plugins, cycle, self._request.node)
+            except plans.InvalidPlan as invalid:
+                telemetry.log.error("a plugin is defective", pod=pod.key, problem=str(invalid))
+                raise errors.Refused(f"topolog: {invalid}; nothing was bound") from invalid
+            if not isinstance(made, verdicts.Refusal):
+                return self._commit(snapshot, made.placements, made.subjects, made.ceilings)
+            trace = replace(trace, refusals=(made,))
+        raise errors.Refused(f"topolog: {trace.refusals[0].reason}", snapshot=snapshot, trace=trace)
 
-    def _append_placement(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> Placed:
-        """The state after the placement was appended, which only this call may bind."""
+    def _place_again(
+        self, snapshot: snapshots.Snapshot, pod: model.Pod, placement: model.Placement
+    ) -> Placed:
+        """Commit a placement of the log for the pod's present version, with all that was decided for it.
+
+        No plugin is asked: the pod counts on the node already.
+        """
+        self._ensure_version()
+        again = msgspec.structs.replace(placement, pod=pod, at="", offset=0, planned=False)
+        subjects = (*counters.footprint(pod, placement.node), events.RUN)
+        return self._commit(snapshot, (again,), subjects, {})
+
+    def _commit(
+        self,
+        snapshot: snapshots.Snapshot,
+        placements: Sequence[model.Placement],
+        subjects: Sequence[str],
+        ceilings: Mapping[counters.CountKey, int],
+    ) -> Placed:
+        """The state after the placements were appended; only this call may bind the first one."""
         context, request = self._context, self._request
-        claim = pipeline.claim(context.plugins, self._cycle(snapshot, pod), request.node)
-        placement = model.Placement(pod, request.node, resource_version=self._version)
-        event = events.PlacementsCommitted(placements=(placement,), at=context.now(), by=context.identity)
+        own = msgspec.structs.replace(placements[0], resource_version=self._version)
+        event = events.PlacementsCommitted(
+            placements=(own, *placements[1:]), at=context.now(), by=context.identity
+        )
         projection = projecting.Projection(snapshot)
         projection.apply(event)
         appended = context.log.append(
             logs.Batch(events=(event,), increments=projection.increments),
-            _guard(snapshot, claim, projection),
+            _guard(snapshot, subjects, ceilings, projection),
             timeout=self._left(context.budgets.state),
         )
-        own = model.Position(snapshot.position.incarnation, appended.first)
-        context.ages.since((request.uid, own), context.monotonic())
+        position = model.Position(snapshot.position.incarnation, appended.first)
+        context.ages.since((request.uid, position), context.monotonic())
         after = projection.finish()
         if appended.first == snapshot.offset + 1:
             context.state.apply_own_append(after, appended)
         else:
             # Others appended in between: read the log to learn which state the placement follows.
             after = context.state.catch_up(timeout=context.budgets.state)
-        return Placed(after, own, self._version)
+        return Placed(after, position, own)
 
     def _cycle(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> cycles.Cycle:
         nodes = frozenset((self._request.node,))
@@ -189,6 +223,8 @@ class Placing:
         while True:
             current = self._read()
             if current.pod.node == self._request.node:
+                if not binding.carries(current, existing.placement.annotations):
+                    raise errors.Refused(f"topolog: {binding.by_other(current.pod)}")
                 return True
             _refuse_bound(current.pod)
             if self._is_void(existing, current):
@@ -229,8 +265,10 @@ class Placing:
             )
 
     def _is_void(self, existing: _Existing, current: binding.Current) -> bool:
-        """Whether no Binding of the placement can be carried out any more, by the pod's version or by age."""
-        if binding.outdates(existing.version, current.version):
+        """Whether no Binding of the placement can be carried out: there is none, or it is outdated or old."""
+        if existing.placement.planned or binding.outdates(
+            existing.placement.resource_version, current.version
+        ):
             return True
         now = self._context.monotonic()
         return now - self._context.ages.since((self._request.uid, existing.position), now) >= binding.UNFENCED
@@ -272,6 +310,11 @@ class Placing:
         self._version = current.version
         return current
 
+    def _ensure_version(self) -> None:
+        """Know a version of the pod: kube-scheduler usually sends it with filter. Raises as ``_read``."""
+        if not self._version:
+            self._read()
+
     def _left(self, most: float) -> float:
         return max(MIN_LEFT, min(most, self._deadline - self._context.monotonic()))
 
@@ -296,10 +339,7 @@ class Placing:
 
 def _existing(snapshot: snapshots.Snapshot, uid: model.Uid) -> _Existing | None:
     position = snapshot.placement_position(uid)
-    if position is None:
-        return None
-    placement = snapshot.placements[uid]
-    return _Existing(placement.node, position, placement.resource_version)
+    return _Existing(position, snapshot.placements[uid]) if position is not None else None
 
 
 def _refuse_bound(pod: model.Pod) -> None:
@@ -308,12 +348,15 @@ def _refuse_bound(pod: model.Pod) -> None:
 
 
 def _guard(
-    snapshot: snapshots.Snapshot, claim: capabilities.Claim, projection: projecting.Projection
+    snapshot: snapshots.Snapshot,
+    subjects: Sequence[str],
+    ceilings: Mapping[counters.CountKey, int],
+    projection: projecting.Projection,
 ) -> logs.Guard:
-    """What must still be true when the placement is appended."""
+    """What must still be true when the placements are appended."""
     return logs.Guard(
         incarnation=snapshot.position.incarnation,
-        versions={subject: snapshot.version(subject) for subject in claim.subjects},
-        # Only a count that the placement raises can exceed its ceiling.
-        ceilings={key: top for key, top in claim.ceilings.items() if projection.increments.get(key, 0) > 0},
+        versions={subject: snapshot.version(subject) for subject in subjects},
+        # Only a count that the placements raise can exceed its ceiling.
+        ceilings={key: top for key, top in ceilings.items() if projection.increments.get(key, 0) > 0},
     )

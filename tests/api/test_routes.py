@@ -3,8 +3,11 @@
 Out of scope: the plugins' views themselves (tests/plugins), who may ask (tests/serving).
 """
 
+from typing import Any
+
 import pytest
 
+from app.domain import events, model
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, assert_stamped, body, items
 
@@ -121,6 +124,34 @@ def test_a_pod_shows_its_node_and_its_counts(
     assert pod["policies"] == [{"policy": "shop/spread", "valid": True, "count": count}]
     assert (pod["placement"] is not None) == (state == "placed")
     assert not {"env", "args", "containers", "spec"} & set(pod)
+
+
+def test_a_placement_shows_what_was_decided_for_the_pod(world: api_worlds.World) -> None:
+    written: dict[str, Any] = {
+        "data": {"Devices": {"gpu": [0, 3]}},
+        "annotations": {"a.example/b": "1"},
+        "labels": {"c": "2"},
+    }
+    pods = [model.Pod(uid=name, namespace="shop", name=name) for name in ("one", "two")]
+    world.append(
+        events.PlacementsCommitted(
+            placements=(
+                model.Placement(pods[0], "host-1", resource_version="47", **written),
+                model.Placement(pods[1], "host-2", planned=True),
+            ),
+            at="2026-07-01T10:00:01Z",
+        )
+    )
+    found = [body(world.client.get(f"/apis/v1/pods/shop/{pod.name}"))["placement"] for pod in pods]
+    common = {"at": "2026-07-01T10:00:01Z"}
+    assert found == [
+        {"node": "host-1", "planned": False, **written, **common},
+        {"node": "host-2", "planned": True, "data": {}, "annotations": {}, "labels": {}, **common},
+    ]
+    # Each of the pods finds the event.
+    for asked in ("pod:two", "pod:shop/two"):
+        (event,) = items(world.client.get(f"/apis/v1/events?object={asked}"))
+        assert (event["type"], event["object"]) == ("PlacementsCommitted", "pod:one")
 
 
 def test_a_pending_pod_shows_its_age_reason_and_changes(world: api_worlds.World) -> None:

@@ -240,7 +240,8 @@ def test_an_error_is_its_message_and_an_exit_code(
 ) -> None:
     Canned.replies["/apis/v1/nodes/n"] = (status, {"message": "the message", "reasonCode": "X"})
     done = run(server, certs, "get", "nodes", "n")
-    assert (done.returncode, done.stderr) == (code, "topolog: the message\n")
+    used = f" (the client certificate is {certs / 'viewer.crt'})" if status == 403 else ""
+    assert (done.returncode, done.stderr) == (code, f"topolog: the message{used}\n")
 
 
 def test_without_a_client_certificate_the_error_names_the_options(server: str, certs: pathlib.Path) -> None:

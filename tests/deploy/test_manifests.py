@@ -2,6 +2,7 @@
 
 import configparser
 import json
+import os
 import pathlib
 import re
 
@@ -10,6 +11,7 @@ import pytest
 import app
 from app import settings
 from tests.support import manifests
+from tests.support.monitoring import installations
 
 ROOT = manifests.DEPLOY.parent
 
@@ -39,6 +41,8 @@ ALLOWED = {
         ([""], ["pods"], READ),
         ([""], ["pods/status"], ["patch"]),
         (["", "events.k8s.io"], ["events"], ["create", "patch"]),
+        (["kosmos.io"], ["workloadpolicies"], ["get"]),
+        (["kosmos.io"], ["workloadpolicies/status"], ["patch"]),
     ],
     ("Role", "topolog-controller"): [
         (["coordination.k8s.io"], ["leases"], ["create"]),
@@ -84,7 +88,7 @@ def test_every_file_is_used(path: pathlib.Path) -> None:
         for name in (
             document.get("resources", [])
             + [patch["path"] for patch in document.get("patches", [])]
-            + [name for made in document.get("configMapGenerator", []) for name in made["files"]]
+            + [name for made in document.get("configMapGenerator", []) for name in made.get("files", [])]
         )
     }
     schedulers = manifests.DEPLOY / "scheduler"
@@ -238,14 +242,73 @@ def test_secrets_come_from_secrets(container: manifests.Object) -> None:
     assert reference["key"] == f"{user}-url"
     secret = {each.env for each in settings.describe() if each.rule.secret} | {"TOPOLOG_STORE_URL"}
     assert not [name for name, each in given.items() if name in secret and "value" in each]
-    assert not secret & manifests.one("ConfigMap", "topolog")["data"].keys()
+    assert not secret & manifests.settings().keys()
 
 
 @pytest.mark.parametrize("container", OF_TOPOLOG)
 def test_only_known_settings_are_set(container: manifests.Object) -> None:
     known = {each.env for each in settings.describe()}
     assert {each["name"] for each in container["env"]} <= known
-    assert manifests.one("ConfigMap", "topolog")["data"].keys() <= known
+    assert "TOPOLOG_CLUSTER" in manifests.settings()
+    assert manifests.settings().keys() <= known
+
+
+def settings_of(objects: list[manifests.Object]) -> tuple[str, dict[str, str]]:
+    """Name and data of the only ConfigMap of settings."""
+    (found,) = [
+        each
+        for each in objects
+        if each["kind"] == "ConfigMap" and each["metadata"]["name"].startswith("topolog-")
+        if "TOPOLOG_CLUSTER" in each["data"]
+    ]
+    return found["metadata"]["name"], found["data"]
+
+
+def sources(objects: list[manifests.Object]) -> dict[str, set[str]]:
+    """Deployment -> the ConfigMaps that its containers get variables from."""
+    return {
+        each["metadata"]["name"]: {
+            source["configMapRef"]["name"]
+            for container in each["spec"]["template"]["spec"]["containers"]
+            + each["spec"]["template"]["spec"].get("initContainers", [])
+            for source in container.get("envFrom", [])
+        }
+        for each in objects
+        if each["kind"] == "Deployment"
+    }
+
+
+@pytest.mark.skipif(manifests.KUBECTL is None, reason="kubectl is not installed")
+@pytest.mark.parametrize("folder", ["base", "overlays/sidecar"])
+def test_a_changed_setting_restarts_every_process(tmp_path: pathlib.Path, folder: str) -> None:
+    before = manifests.rendered(manifests.DEPLOY / folder)
+    kustomization = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [os.path.relpath(manifests.DEPLOY / folder, tmp_path)],
+        "configMapGenerator": [
+            {
+                "name": "topolog",
+                "namespace": "topolog-system",
+                "behavior": "merge",
+                "literals": ["TOPOLOG_CLUSTER=production", "TOPOLOG_LOGGING_LEVEL=debug"],
+            }
+        ],
+    }
+    (tmp_path / "kustomization.yaml").write_text(json.dumps(kustomization))
+    after = manifests.rendered(tmp_path)
+    former, name = settings_of(before)[0], settings_of(after)[0]
+    assert settings_of(after)[1] == {
+        **settings_of(before)[1],
+        "TOPOLOG_CLUSTER": "production",
+        "TOPOLOG_LOGGING_LEVEL": "debug",
+    }
+    assert name != former
+    everywhere = {f"topolog-{part}" for part in (*installations.COMMANDS, "extender")}
+    assert sources(before) == {key: {former} for key in everywhere}
+    assert sources(after) == {key: {name} for key in everywhere}
+    leases = [each["rules"] for each in before if each["kind"] == "Role"]
+    assert leases == [each["rules"] for each in after if each["kind"] == "Role"]
 
 
 def test_the_manifests_contain_no_secret() -> None:

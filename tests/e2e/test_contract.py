@@ -9,7 +9,7 @@ import pytest
 from app.kube import errors
 from app.kube.client import clients, credentials
 from tests.support import polling
-from tests.support.e2e import clusters
+from tests.support.e2e import clusters, installations
 from tests.support.kube import api_server_contract
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -19,6 +19,18 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 def bare(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
     """A cluster without other clients; history older than a second is compacted."""
     with clusters.Cluster(binary, flags=["--etcd-compaction-interval=1s"]) as cluster:
+        cluster.add_namespace("contract")
+        cluster.kubectl("apply", "-k", installations.DEPLOY / "crds")
+        cluster.apply(api_server_contract.THING)
+        for name in ("workloadpolicies.kosmos.io", api_server_contract.THING["metadata"]["name"]):
+            cluster.kubectl("wait", "--for=condition=established", f"crd/{name}")
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def former(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
+    """A cluster whose API server behaves as one of the oldest supported version."""
+    with clusters.Cluster(binary, flags=["--emulated-version=kube=1.34"]) as cluster:
         cluster.add_namespace("contract")
         yield cluster
 
@@ -57,3 +69,17 @@ class TestRealApiServer(api_server_contract.ApiServerContract):
 
         polling.eventually(forgotten, "the page is compacted", within=30, every=0.5)
         return True
+
+
+class TestRealApiServerOf134(api_server_contract.ApiServerContract):
+    labels_are_merged = False
+
+    @pytest.fixture
+    def client(self, former: clusters.Cluster) -> Iterator[clients.Client]:
+        made = clients.Client(credentials.find(str(former.kubeconfig())))
+        yield made
+        made.close()
+
+    @pytest.fixture
+    def namespace(self) -> str:
+        return "contract"

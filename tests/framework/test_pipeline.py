@@ -1,4 +1,4 @@
-"""The decision pipeline over fake plugins: filter, score, best node, claims and vetoes."""
+"""The decision pipeline over fake plugins: filter, score, best node and vetoes."""
 
 import itertools
 import random
@@ -7,7 +7,7 @@ import pytest
 
 from app.domain import model, node_sets, projecting, snapshots, verdicts
 from app.domain.events import NodeSeen, PodSeen, placed
-from app.framework import capabilities, cycles, pipeline, registry
+from app.framework import cycles, pipeline, registry
 from tests.support.decisions import fake_plugins
 
 NODES = ("a", "b", "c", "d")
@@ -188,23 +188,7 @@ def test_ties_are_broken_independently_of_order_and_spread_over_pods() -> None:
     assert found == set(NODES)
 
 
-# -- claims and vetoes ---------------------------------------------------------------------
-
-
-def test_claims_are_combined_and_the_lowest_ceiling_applies() -> None:
-    plugins = registry.Registry(
-        [
-            fake_plugins.Reserving(name="One", made=capabilities.Claim(("policy:ns/x",), {"k": 3, "l": 1})),
-            fake_plugins.Reserving(name="Two", made=capabilities.Claim(("policy:ns/y",), {"k": 2})),
-            fake_plugins.Reserving(
-                name="Bored", made=capabilities.Claim(("never",), {"k": 0}), label="other"
-            ),
-        ]
-    )
-    claimed = pipeline.claim(plugins, cycle(), "a")
-    assert claimed.ceilings == {"k": 2, "l": 1}
-    pod, policies = {"pod:uid-p", "node:a"}, {"policies:ns", "policy:ns/x", "policy:ns/y"}
-    assert set(claimed.subjects) == {*pod, *policies, "store:run"}
+# -- vetoes --------------------------------------------------------------------------------
 
 
 def test_a_plugin_may_veto_for_a_preemptor_that_concerns_no_plugin() -> None:

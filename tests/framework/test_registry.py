@@ -25,7 +25,8 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Budgets: fake_plugins.Budgeting(),
     capabilities.Transforms: fake_plugins.Transforming(),
     capabilities.Serves: fake_plugins.Serving(),
-    capabilities.Wakes: fake_plugins.Controlling(),
+    capabilities.Wakes: fake_plugins.Waking(),
+    capabilities.Reconciles: fake_plugins.Reconciling(),
 }
 
 
@@ -52,6 +53,7 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
             "transforms",
             "serves",
             "wakes",
+            "reconciles",
         )
         if plugin in getattr(plugins, name)
     }

@@ -10,7 +10,7 @@ from app.domain import events, model, projecting, snapshots, verdicts
 from app.framework import cycles, pipeline, registry
 from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.workload_policy.plugin import WorkloadPolicy
-from tests.support.decisions import small_clusters
+from tests.support.decisions import commitments, small_clusters
 from tests.support.decisions.cluster_strategies import (
     ASKING,
     DAEMON,
@@ -215,7 +215,7 @@ def test_every_required_count_that_a_placement_raises_has_its_ceiling(
 def ceilings(
     chosen: dict[int, registry.Registry], cycle: cycles.Cycle, node: str, raised: set[str]
 ) -> dict[str, int]:
-    claim = pipeline.claim(chosen[10], cycle, node)
+    claim = commitments.of(chosen[10], cycle, node)
     return {key: top for key, top in claim.ceilings.items() if key in raised}
 
 

@@ -3,9 +3,8 @@
 import pytest
 
 from app.domain import events, model
-from app.framework import pipeline
 from app.plugins.workload_policy.plugin import WorkloadPolicy
-from tests.support.decisions import scheduling_driver, small_clusters
+from tests.support.decisions import commitments, scheduling_driver, small_clusters
 
 NS, HOSTS, MEMBERS = small_clusters.NAMESPACE, small_clusters.HOSTS, small_clusters.MEMBERS
 PLAIN = {"app": small_clusters.APP}
@@ -44,7 +43,7 @@ def test_by_default_only_pods_that_name_the_policy_are_limited(which: str) -> No
 def test_with_selected_every_counted_pod_is_limited(which: str) -> None:
     small = cluster(*full())
     assert small.why(COUNTED[which]) == f"workload policy {NAME}: no capacity (host 1/1)"
-    claim = pipeline.claim(small.plugins, small._cycle(COUNTED[which], [HOSTS[1]]), HOSTS[1])
+    claim = commitments.of(small.plugins, small._cycle(COUNTED[which], [HOSTS[1]]), HOSTS[1])
     assert claim.ceilings == {
         f"{NAME}|{small_clusters.KEY}=host": 1,
         f"{NS}/other|{small_clusters.KEY}=host": 9,

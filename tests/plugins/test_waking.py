@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from app.domain import events, model, observing
-from app.framework import capabilities
+from app.framework import effects
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from tests.support.decisions import scheduling_driver, small_clusters
 
@@ -21,13 +21,13 @@ def pending(*priorities: int) -> list[model.Pod]:
 
 def announced(
     cluster: scheduling_driver.Cluster, *batch: events.AnyEvent, plugin: WorkloadPolicy | None = None
-) -> capabilities.FreedCapacity | None:
+) -> effects.WakePods | None:
     """The capacity that the plugin announces after the last of the events."""
     room = None
     for event in batch:
         before = cluster.snapshot
         cluster.take(event)
-        room = (plugin or WorkloadPolicy()).announce(before, cluster.snapshot, event)
+        room = (plugin or WorkloadPolicy()).wake(before, cluster.snapshot, event)
     return room
 
 
@@ -41,7 +41,7 @@ def released(pod: model.Pod, node: str) -> events.PlacementReleased:
     )
 
 
-def names(room: capabilities.FreedCapacity | None) -> list[str]:
+def names(room: effects.WakePods | None) -> list[str]:
     return [] if room is None else [pod.name for pod in room.pods]
 
 

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 
 import click
-from prometheus_client import core, metrics, registry
+from prometheus_client import core
 
 from app import cli, exit_codes, settings, telemetry
 from app.serving import conn_metrics, issuing, keystores, tls_rotation
@@ -92,34 +92,37 @@ def metrics_page() -> str:
     lines = [
         "# Metrics\n",
         _NOTE,
-        "Served as `/metrics` on the health port of each process, in the Prometheus text format, together"
-        " with the process metrics of `prometheus_client`.\n",
-        "| metric | type | labels | meaning |",
-        "|---|---|---|---|",
+        "Served as `/metrics` on the health port, in the Prometheus text format, together with the process"
+        " metrics of `prometheus_client`. A process exposes only the metrics of its row. A metric whose value"
+        " is not known yet has no sample, and a counter with a closed set of labels has all its series from"
+        " the start.\n",
+        "| metric | type | process | labels | meaning |",
+        "|---|---|---|---|---|",
     ]
-    rows = {name: row for collector in _collectors() for name, row in _metrics(collector)}
+    rows = dict(_metrics())
     return "\n".join([*lines, *(rows[name] for name in sorted(rows)), ""])
 
 
-def _collectors() -> Iterator[registry.Collector]:
-    yield from (
-        value for value in vars(telemetry.metrics).values() if isinstance(value, metrics.MetricWrapperBase)
-    )
+def _collectors() -> Iterator[telemetry.metrics.Declared]:
+    yield from telemetry.metrics.DECLARED
     with tempfile.TemporaryDirectory() as folder:
         made = issuing.issue(pathlib.Path(folder), ["localhost"]).files
         source = keystores.Source(
             certificate=made["server.crt"], key=made["server.key"], trust=made["ca.crt"]
         )
-        yield conn_metrics.ConnectionMetrics(tls_rotation.RotatingContext(source))
+        connections = conn_metrics.ConnectionMetrics(tls_rotation.RotatingContext(source))
+        yield telemetry.metrics.Declared(connections, (telemetry.metrics.EXTENDER,))
 
 
-def _metrics(collector: registry.Collector) -> Iterator[tuple[str, str]]:
-    labels: tuple[str, ...] = getattr(collector, "_labelnames", ())
-    for metric in collector.collect():
-        named = labels or _labels_of(metric)
-        name = f"{metric.name}_total" if metric.type == "counter" else metric.name
-        spelled = ", ".join(f"`{label}`" for label in named) or "-"
-        yield name, f"| `{name}` | {metric.type} | {spelled} | {metric.documentation} |"
+def _metrics() -> Iterator[tuple[str, str]]:
+    for collector, processes in _collectors():
+        labels: tuple[str, ...] = getattr(collector, "_labelnames", ())
+        where = "all" if len(processes) == len(telemetry.metrics.PROCESSES) else ", ".join(processes)
+        for metric in collector.collect():
+            named = labels or _labels_of(metric)
+            name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+            spelled = ", ".join(f"`{label}`" for label in named) or "-"
+            yield name, f"| `{name}` | {metric.type} | {where} | {spelled} | {metric.documentation} |"
 
 
 def _labels_of(metric: core.Metric) -> tuple[str, ...]:

@@ -34,6 +34,17 @@ def test_no_page_names_a_setting_or_command_that_does_not_exist() -> None:
         assert called <= names, page
 
 
+def test_no_page_names_a_metric_that_does_not_exist() -> None:
+    listed = (reference_pages.REFERENCE / "metrics.md").read_text()
+    exist = set(re.findall(r"^\| `(topolog_\w+)`", listed, re.MULTILINE))
+    # Not metrics: the functions of the store, and families of names that end in an underscore.
+    others = re.compile(r"topolog_(append|read|trim|rewind|attend|doubt)(_\d+)?|topolog_(\w+_)?")
+    for page in [reference_pages.ROOT / "README.md", *DOCS.rglob("*.md")]:
+        for name in set(re.findall(r"\btopolog_\w*", page.read_text())):
+            family = re.sub(r"_(bucket|count|sum)$", "", name)
+            assert exist & {name, family} or others.fullmatch(name), f"{page.name}: {name}"
+
+
 def test_no_link_between_pages_is_broken() -> None:
     at_the_top = (reference_pages.ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING"))
     for page in [*at_the_top, *DOCS.rglob("*.md")]:

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from app.domain import events, model, projecting, snapshots, verdicts
-from app.framework import capabilities, cycles, pipeline, registry
+from app.framework import capabilities, cycles, registry
 from app.plugins.workload_policy import plugin
-from tests.support.decisions import scheduling_driver, small_clusters
+from tests.support.decisions import commitments, scheduling_driver, small_clusters
 
 N1, N2, N3, N4 = small_clusters.HOSTS
 MEMBER = small_clusters.MEMBERS[0]
@@ -284,7 +284,7 @@ def test_the_claim_of_a_required_policy_is_a_ceiling() -> None:
     cluster = scheduling_driver.Cluster(*small_clusters.f6(), small_clusters.node("odd"), POLICY)
     mine = preemptor()
     key = f"{POLICY.key}|{POLICY.topology_key}=host"
-    claimed = pipeline.claim(cluster.plugins, cycles.cycle(mine, frozenset((N1,)), cluster.snapshot), N1)
+    claimed = commitments.of(cluster.plugins, cycles.cycle(mine, frozenset((N1,)), cluster.snapshot), N1)
     assert claimed.ceilings == {key: 3}
     assert f"policy:{POLICY.key}" in claimed.subjects
     assert {f"pod:{mine.uid}", f"node:{N1}", f"policies:{small_clusters.NAMESPACE}"} <= set(claimed.subjects)
@@ -292,5 +292,5 @@ def test_the_claim_of_a_required_policy_is_a_ceiling() -> None:
     after.apply(events.placed(mine, N1))
     assert after.increments == {key: 1}
     cluster.see(small_clusters.policy())
-    soft = pipeline.claim(cluster.plugins, cycles.cycle(mine, frozenset((N1,)), cluster.snapshot), N1)
+    soft = commitments.of(cluster.plugins, cycles.cycle(mine, frozenset((N1,)), cluster.snapshot), N1)
     assert soft.ceilings == {}

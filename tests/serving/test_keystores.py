@@ -241,6 +241,12 @@ def test_an_expired_revocation_list_causes_a_warning(
 ) -> None:
     material = keystores.read(dataclasses.replace(pem, crl=server_processes.revoke(certificates, days=-1)))
     assert "every client is refused" in material.warnings[0]
+    (stale,) = material.revocations
+    assert material.expiries() == {
+        "server": material.chain[0].not_valid_after_utc,
+        "ca": material.authorities[0].not_valid_after_utc,
+        "crl": stale.next_update_utc,
+    }
     (certificates / "empty.crl").write_text("")
     message = refusal(dataclasses.replace(pem, crl=certificates / "empty.crl"))
     assert "no revocation list" in message

@@ -35,7 +35,8 @@ def test_the_plain_port_serves_only_probes_and_metrics(shared: server_processes.
     assert probe(shared, "/readyz") == (200, "[+] worker: ok\nready\n")
     status, metrics = probe(shared, "/metrics")
     assert status == 200
-    assert "topolog_certificate_expiry_timestamp_seconds" in metrics
+    for file in ("server", "ca"):
+        assert f'topolog_certificate_expiry_timestamp_seconds{{file="{file}"}} ' in metrics
     for path in ("/", "/filter", "/apis/v1/nodes", "/debug/flags/s", "/livez/x", "/healthz"):
         assert probe(shared, path)[0] == 404
     assert probe(shared, "/livez", "POST")[0] == 405

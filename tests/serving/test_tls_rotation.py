@@ -9,8 +9,9 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from prometheus_client import registry
 
-from app.serving import errors, issuing, keystores, tls_rotation
+from app.serving import conn_metrics, errors, issuing, keystores, tls_rotation
 from tests.support.extender import echo_application, server_processes
 
 
@@ -50,6 +51,26 @@ def test_one_context_serves_until_the_files_change(
     assert rotating.current() is not first
     assert rotating.material.chain[0].serial_number == serial
     assert (rotating.renewals, rotating.failure) == (1, None)
+
+
+def test_a_scrape_checks_the_files_although_no_client_connects(
+    rotating: tls_rotation.RotatingContext, certificates: pathlib.Path, clock: Clock
+) -> None:
+    shown = registry.CollectorRegistry()
+    shown.register(conn_metrics.ConnectionMetrics(rotating))
+    name = "topolog_certificate_expiry_timestamp_seconds"
+    before = shown.get_sample_value(name, {"file": "server"})
+    assert before == rotating.material.expires.timestamp()
+    whole = (certificates / "server.crt").read_text()
+    (certificates / "server.crt").write_text("damaged")
+    clock.now += tls_rotation.POLL_SECONDS
+    assert shown.get_sample_value("topolog_certificate_files_bad") == 1
+    assert shown.get_sample_value(name, {"file": "server"}) == before
+    (certificates / "server.crt").write_text(whole)
+    renew(certificates)
+    clock.now += tls_rotation.POLL_SECONDS
+    assert shown.get_sample_value("topolog_certificate_files_bad") == 0
+    assert shown.get_sample_value(name, {"file": "server"}) == rotating.material.expires.timestamp()
 
 
 def test_an_inconsistent_pair_is_not_loaded(

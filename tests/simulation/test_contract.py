@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.kube.client import clients, credentials
-from app.simulation.apiserver import apiservers
+from app.simulation.apiserver import apiservers, objects
 from tests.support.kube import api_server_contract
 
 
@@ -14,7 +14,8 @@ class TestSimulatedApiServer(api_server_contract.ApiServerContract):
 
     @pytest.fixture
     def server(self) -> Iterator[apiservers.ApiServer]:
-        with apiservers.ApiServer(bookmarks=0.2) as started:
+        things = objects.Resource("things", "Thing", f"{api_server_contract.THING_GROUP}/v1", custom=True)
+        with apiservers.ApiServer(resources=(*apiservers.RESOURCES, things), bookmarks=0.2) as started:
             yield started
 
     @pytest.fixture

@@ -1,6 +1,8 @@
 """Finds objects in the manifests in deploy/."""
 
 import pathlib
+import shutil
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +11,7 @@ import yaml
 Object = dict[str, Any]
 
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
+KUBECTL = shutil.which("kubectl")
 NO_OBJECTS = ("Kustomization", "KubeSchedulerConfiguration")  # not read by the API server
 
 
@@ -37,6 +40,21 @@ def one(kind: str, name: str, folder: str = "base") -> Object:
     """The only object of this kind and name."""
     (found,) = [each for each in objects(kind, folder) if each["metadata"]["name"] == name]
     return found
+
+
+def settings() -> dict[str, str]:
+    """The variables that every process gets from the ConfigMap."""
+    lines = (DEPLOY / "base" / "settings.env").read_text().splitlines()
+    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
+    return {name: value for name, _, value in pairs}
+
+
+def rendered(folder: pathlib.Path) -> list[Object]:
+    """The objects of a kustomization."""
+    assert KUBECTL
+    done = subprocess.run([KUBECTL, "kustomize", str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [each for each in yaml.safe_load_all(done.stdout) if each is not None]
 
 
 def pods() -> Iterator[tuple[str, Object]]:

@@ -5,9 +5,8 @@ import subprocess
 import sys
 import threading
 
-from prometheus_client import REGISTRY
-
 from app.telemetry import log_lines
+from tests.support.monitoring import samples
 
 CANARY = "cAn4ry-hunter2"
 
@@ -123,10 +122,10 @@ def test_a_blocked_reader_causes_dropped_lines_and_blocks_no_call() -> None:
         written.append(block)
 
     writer = log_lines.LineWriter(hang, max_lines=5)
-    before = REGISTRY.get_sample_value("topolog_log_lines_dropped_total") or 0
+    before = samples.value("topolog_log_lines_dropped_total")
     for _ in range(20):
         writer.put(b"line\n")
-    dropped = (REGISTRY.get_sample_value("topolog_log_lines_dropped_total") or 0) - before
+    dropped = samples.value("topolog_log_lines_dropped_total") - before
     blocked.set()
     writer.flush()
     assert dropped >= 10

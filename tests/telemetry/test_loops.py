@@ -8,11 +8,12 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from prometheus_client import REGISTRY
+from prometheus_client import registry
 
 from app.api import health
 from app.serving import probe_server
 from app.telemetry import loops
+from tests.support.monitoring import samples
 from workers import probe_server as worker_probing
 
 dies = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -39,7 +40,7 @@ class Failing:
 
 
 def failures(name: str) -> float:
-    return REGISTRY.get_sample_value("topolog_loop_failures_total", {"loop": name}) or 0.0
+    return samples.value("topolog_loop_failures_total", loop=name)
 
 
 @pytest.fixture
@@ -110,13 +111,15 @@ def request(ask: Callable[[str], bytes], path: str) -> tuple[bytes, bytes]:
 
 
 def extender(path: str) -> bytes:
-    return probe_server.respond(health.application(dict), f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    return probe_server.respond(
+        health.application(dict, registry.CollectorRegistry()), f"GET {path} HTTP/1.1\r\n\r\n".encode()
+    )
 
 
 def worker(path: str) -> bytes:
     """The health port of a worker, over a socket."""
     with (
-        worker_probing.serving("127.0.0.1", 0, dict) as port,
+        worker_probing.serving("127.0.0.1", 0, dict, registry.CollectorRegistry()) as port,
         socket.create_connection(("127.0.0.1", port)) as connection,
     ):
         connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())

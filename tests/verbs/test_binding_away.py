@@ -46,11 +46,11 @@ class Before:
         uid: model.Uid,
         node: model.NodeName,
         *,
-        version: str = "",
+        carried: binding.Carried = binding.NOTHING,
         timeout: float = 3.0,
     ) -> binding.Outcome:
         self.happens()
-        return self.binder.bind(namespace, name, uid, node, version=version, timeout=timeout)
+        return self.binder.bind(namespace, name, uid, node, carried=carried, timeout=timeout)
 
     def get_pod(self, namespace: str, name: str, *, timeout: float = 2.0) -> binding.Current | None:
         return self.binder.get_pod(namespace, name, timeout=timeout)

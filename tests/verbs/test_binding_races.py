@@ -6,15 +6,12 @@ from concurrent import futures
 
 import pytest
 from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from app.domain import model
-from app.kube.writes import binding
-from app.simulation.apiserver import faults, requests
+from app.simulation.apiserver import faults
 from app.store.server import embedded
-from tests.support.extender import replicas
+from tests.support.extender import bind_plays, replicas
 
-BINDING = faults.calls("POST", "/binding")
 HOSTS = tuple(f"h{number}" for number in range(4))
 QUOTA = 10
 
@@ -31,8 +28,8 @@ def test_fifty_pods_ten_places_two_replicas(store_server: embedded.Server, clust
         before = shop.see()
         both = [shop.replica(), shop.replica()]
         for status in (403, 409, 500):
-            shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=status, times=2)
-        shop.api.faults.add(faults.FaultKind.LOSE, BINDING, times=2)
+            shop.api.faults.add(faults.FaultKind.FAIL, bind_plays.BINDING, status=status, times=2)
+        shop.api.faults.add(faults.FaultKind.LOSE, bind_plays.BINDING, times=2)
         # Some pods are asked about twice at the same time, as after a call that timed out.
         plan = [(pod, dice.choice(both), dice.choice(HOSTS)) for pod in pods]
         plan += [(pod, dice.choice(both), host) for pod, _, host in dice.sample(plan, 15)]
@@ -71,31 +68,7 @@ def attempted(pod: model.Pod, replica: replicas.Replica, node: str) -> str:
 
 # -- whatever happens --------------------------------------------------------------------------
 
-NODES = ("h1", "h2", "m1", "n1")
-"""Two hosts, a member, and a node in no domain."""
-PODS = 4
-
-binds = st.tuples(st.just("bind"), st.integers(0, PODS - 1), st.sampled_from(NODES), st.integers(0, 1))
-problems = st.tuples(
-    st.just("problem"),
-    st.sampled_from(["401", "403", "404", "409", "429", "500", "503", "PROXY", "LOSE", "DROP", "DROP2"]),
-)
-others = st.one_of(
-    st.tuples(st.just("see")),
-    st.tuples(st.just("settle")),
-    st.tuples(st.just("wait")),
-    st.tuples(st.just("delete"), st.integers(0, PODS - 1)),
-    st.tuples(st.just("recreate"), st.integers(0, PODS - 1)),
-    st.tuples(st.just("put"), st.integers(0, PODS - 1)),
-    st.tuples(st.just("offer"), st.integers(0, PODS - 1), st.integers(0, 1)),
-    st.tuples(st.just("touch"), st.integers(0, PODS - 1)),
-    st.tuples(st.just("blind")),
-    st.tuples(st.just("late")),
-    st.tuples(st.just("arrive")),
-)
-steps = st.lists(st.one_of(binds, binds, problems, others), min_size=4, max_size=20)
-
-UNDER_WAY: list[tuple[str | int, ...]] = [
+UNDER_WAY: list[bind_plays.Step] = [
     ("late",),
     ("bind", 0, "h1", 1),
     ("problem", "403"),
@@ -105,7 +78,7 @@ UNDER_WAY: list[tuple[str | int, ...]] = [
 ]
 """A Binding arrives after another node was refused to its pod, and its place given to another pod."""
 
-REPEATED: list[tuple[str | int, ...]] = [
+REPEATED: list[bind_plays.Step] = [
     ("bind", 0, "m1", 0),
     ("problem", "LOSE"),
     ("problem", "403"),
@@ -114,7 +87,7 @@ REPEATED: list[tuple[str | int, ...]] = [
 ]
 """A Binding is carried out on a kept connection, which is closed; its repetition on another one is denied."""
 
-FENCED: list[tuple[str | int, ...]] = [
+FENCED: list[bind_plays.Step] = [
     ("offer", 0, 0),
     ("late",),
     ("bind", 0, "h1", 0),
@@ -125,7 +98,7 @@ FENCED: list[tuple[str | int, ...]] = [
 ]
 """A Binding arrives after the pod was written to: its place has been released, and given to another pod."""
 
-OUTDATED: list[tuple[str | int, ...]] = [
+OUTDATED: list[bind_plays.Step] = [
     ("offer", 0, 0),
     ("touch", 0),
     ("late",),
@@ -137,120 +110,8 @@ OUTDATED: list[tuple[str | int, ...]] = [
 ]
 """A pod is bound for an outdated version, then for the present one, which may arrive late."""
 
-GONE: list[tuple[str | int, ...]] = [("bind", 0, "h1", 0), ("see",), ("delete", 0), ("bind", 0, "h1", 0)]
+GONE: list[bind_plays.Step] = [("bind", 0, "h1", 0), ("see",), ("delete", 0), ("bind", 0, "h1", 0)]
 """A bind is repeated after its pod was bound and is gone again, which neither replica has observed yet."""
-
-
-class Play:
-    """One run: a cluster, two replicas, and pods that come and go."""
-
-    def __init__(self, shop: replicas.Cluster) -> None:
-        self.shop = shop
-        for name in NODES:
-            shop.node(name, role={"h": "host", "m": "member", "n": "none"}[name[0]])
-        shop.policy({"host": 1, "member": 1})
-        self.pods = [shop.pod(f"web-{number}") for number in range(PODS)]
-        self.alive = [True] * PODS
-        self.under_way: list[requests.Request] = []
-        """Bindings that got no answer and have not taken effect yet."""
-        self.ended: dict[model.Uid, model.NodeName] = {}
-        """Node of each deleted pod that was bound."""
-        shop.see()
-        self.replicas = [shop.replica(bind=0.5), shop.replica(bind=0.5)]
-
-    def step(self, what: str | int, *how: str | int) -> None:
-        getattr(self, str(what))(*how)
-
-    def bind(self, number: int, node: str, replica: int) -> None:
-        pod = self.pods[number]
-        error = self.replicas[replica].bind(pod, node)
-        # What must never happen (extender contract, 8): success for a pod that was not bound there.
-        assert error or node in (self.shop.bound(pod), self.ended.get(pod.uid))
-        assert not error or error.startswith("topolog: ")
-
-    def problem(self, kind: str) -> None:
-        api = self.shop.api.faults
-        if kind.isdigit():
-            api.add(faults.FaultKind.FAIL, BINDING, status=int(kind))
-        elif kind == "PROXY":
-            api.add(faults.FaultKind.LOSE, BINDING, proxy_status=503)
-        elif kind == "LOSE":
-            api.add(faults.FaultKind.LOSE, BINDING)
-        else:
-            api.add(faults.FaultKind.DROP, BINDING, times=4 if kind == "DROP2" else 1)
-
-    def offer(self, number: int, replica: int) -> None:
-        """kube-scheduler sends the pod as it is now: later it may be bound for this version."""
-        self.replicas[replica].offer(self.pods[number])
-
-    def touch(self, number: int) -> None:
-        """Another client changes a field of a pod that scheduling does not depend on."""
-        if self.alive[number]:
-            self.shop.touch(self.pods[number])
-
-    def blind(self) -> None:
-        self.shop.api.faults.add(faults.FaultKind.FAIL, lambda request: request.method == "GET", status=500)
-
-    def late(self) -> None:
-        """The next Binding is answered with an error, and takes effect some time afterwards, or never."""
-
-        def caught(request: requests.Request) -> bool:
-            if BINDING(request):
-                self.under_way.append(request)
-                return True
-            return False
-
-        self.shop.api.faults.add(faults.FaultKind.FAIL, caught, status=504)
-
-    def arrive(self) -> None:
-        while self.under_way:
-            self.shop.api.router.answer(self.under_way.pop())
-
-    def see(self) -> None:
-        self.shop.see()
-
-    def settle(self) -> None:
-        """A Binding under way may still arrive: the controller fences it before it releases a placement."""
-        self.replicas[0].settled()
-
-    def wait(self) -> None:
-        self.under_way.clear()
-        for replica in self.replicas:
-            replica.clock.ahead += binding.UNFENCED
-
-    def delete(self, number: int) -> None:
-        if self.alive[number]:
-            pod = self.pods[number]
-            self.ended[pod.uid] = self.shop.bound(pod)
-            self.shop.delete(pod)
-            self.alive[number] = False
-
-    def recreate(self, number: int) -> None:
-        self.delete(number)
-        self.pods[number] = self.shop.pod(f"web-{number}")
-        self.alive[number] = True
-
-    def put(self, number: int) -> None:
-        """Another client binds a pod to a node outside all quotas."""
-        if self.alive[number] and not self.shop.bound(self.pods[number]):
-            self.shop.put(self.pods[number], "n1")
-
-    def end(self) -> None:
-        """The problems are over and everything settles: no count is wrong, and none counts a pod twice."""
-        self.shop.api.faults.clear()
-        self.arrive()
-        self.shop.see()
-        self.replicas[0].settled()
-        self.shop.see()
-        for replica in self.replicas:
-            snapshot = replica.snapshot()
-            recount = {key: n for key, n in self.shop.quotas_used().items() if not key.endswith("|none")}
-            counts = {key: n for key, n in snapshot.counts.items() if not key.endswith("|none")}
-            assert counts == recount
-            assert dict(snapshot.counts) == replica.store.log.counts()
-            assert not snapshot.placements
-        assert self.shop.most("host") <= 1
-        assert self.shop.most("member") <= 1
 
 
 @pytest.mark.scenario("WP-14", "PR-23", "LX-12")
@@ -260,12 +121,12 @@ class Play:
 @example(steps=REPEATED)
 @example(steps=FENCED)
 @example(steps=OUTDATED)
-@given(steps=steps)
+@given(steps=bind_plays.steps)
 def test_success_is_only_answered_for_a_bound_pod(
-    store_server: embedded.Server, steps: list[tuple[str | int, ...]]
+    store_server: embedded.Server, steps: list[bind_plays.Step]
 ) -> None:
     with replicas.cluster(store_server.url, f"p{secrets.token_hex(6)}") as shop:
-        play = Play(shop)
+        play = bind_plays.Play(shop)
         for step in steps:
             play.step(*step)
         play.end()

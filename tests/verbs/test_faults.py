@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 import pytest
-from prometheus_client import REGISTRY
 
 from app.api.extender import verb_handlers
 from app.domain import model
 from app.framework import cycles, registry
 from tests.support.extender import replicas
+from tests.support.monitoring import samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,4 +67,4 @@ def test_a_fault_is_answered_in_the_verbs_own_form(shop: replicas.Cluster, verb:
 
 def faults(verb: str) -> float:
     answer = "prioritize" if verb == "priority" else verb
-    return REGISTRY.get_sample_value("topolog_faults_total", {"verb": answer}) or 0.0
+    return samples.value("topolog_faults_total", verb=answer)

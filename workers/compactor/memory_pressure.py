@@ -107,7 +107,8 @@ class MemoryPressure:
 
     def _measure(self) -> None:
         self.memory = memory = self._scale.memory()
-        telemetry.metrics.MEMORY_USED.set(memory.share)
+        telemetry.metrics.MEMORY_USED.set(memory.used)
+        telemetry.metrics.MEMORY_LIMIT.set(memory.limit)
         pressed = memory.share >= self._options.memory
         if pressed and not self.pressed:
             telemetry.log.warning(

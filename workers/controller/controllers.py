@@ -14,20 +14,31 @@ from collections.abc import Callable, Mapping
 from app import telemetry
 from app.domain import events, model, snapshots
 from app.framework import registry
-from app.kube import backoffs
+from app.kube import backoffs, call_limits
 from app.kube.client import clients
 from app.kube.writes import binding, event_recorders, fencing
 from app.store import errors, stores
 from app.store.log import readers
 from app.verbs import releasing
 from workers import election
-from workers.controller import orphaned_placements, pod_events, stale_refusals, wakeups
+from workers.controller import (
+    executors,
+    orphaned_placements,
+    pod_events,
+    reconciliation,
+    stale_refusals,
+    status_targets,
+    statuses,
+    wakeups,
+)
 
 GATHER = 0.1
 """Seconds between two reads of the log: this work is not latency-sensitive."""
 ORPHANS_EVERY = 2.0
 EVENTS_EVERY = 1.0
 REFUSALS_EVERY = 0.25
+RECONCILED_EVERY = STATUSES_EVERY = 0.2
+"""Seconds between two looks for work; reconciliation and statuses set how often they act on it."""
 _LONGEST_PAUSE = 5.0
 
 
@@ -50,9 +61,10 @@ class Controller:
         self._stopped = threading.Event()
         self._elector = elector or election.NoElection()
         self._led = ("", "", 0)
-        """Tenure, incarnation and number of skipped ranges at which all policies were last announced."""
+        """Tenure, incarnation and number of skipped ranges for which everything was reconciled."""
         follower = store.follower
-        self.waker = wakeups.Waker(client, plugins, lambda: follower.snapshot, self._clock, now=_second)
+        limit = call_limits.CallLimit(self._clock, term=self._term)
+        self.waker = wakeups.Waker(client, lambda: follower.snapshot, limit, now=_second)
         self.orphans = orphaned_placements.OrphanedPlacements(
             binding.ApiBinder(client),
             fencing.ApiFencer(client, now=_second),
@@ -61,10 +73,22 @@ class Controller:
             self._clock,
             old=old,
         )
-        self.recorder = event_recorders.EventRecorder(client, self._clock, now=_second)
-        self.pod_events = pod_events.PodEventPublisher(store.decisions, self.recorder)
+        self.statuses = statuses.StatusWriter(
+            client, status_targets.of(plugins), limit, self._clock, now=_second
+        )
+        recorder = event_recorders.EventRecorder(client, self._clock, now=_second, limit=limit)
+        self.poster = pod_events.PodEventPoster(recorder)
+        self.executor = executors.Executor(
+            self.waker, self.poster, self.statuses, self.orphans.look_up, self._term
+        )
+        self.reconciliation = reconciliation.Reconciliation(
+            plugins, lambda: follower.snapshot, self.executor, self._clock
+        )
+        self.pod_events = pod_events.PodEventPublisher(
+            store.decisions, lambda: follower.snapshot, self.executor.submit
+        )
         self.refusals = stale_refusals.StaleRefusals(
-            store.decisions, plugins, lambda: follower.snapshot, self.waker
+            store.decisions, plugins, lambda: follower.snapshot, self.executor.submit, self.waker.noted
         )
         self.subscribed = False
         """Events that are appended from now on reach this process."""
@@ -99,7 +123,10 @@ class Controller:
             self._start("catching up", self._catch_up, pause=0.2),
             self._start("waking", lambda: self.waker.run_once(timeout=1.0), pause=0.0),
             self._start("orphaned placements", self.orphans.run_once, pause=ORPHANS_EVERY),
-            self._start("pod events", self.pod_events.run_once, pause=EVENTS_EVERY),
+            self._start("reconciling", self._reconcile, pause=RECONCILED_EVERY),
+            self._start("statuses", self.statuses.run_once, pause=STATUSES_EVERY),
+            self._start("refused pods", self.pod_events.run_once, pause=EVENTS_EVERY),
+            self._start("pod events", self.poster.run_once, pause=EVENTS_EVERY),
             self._start("stale refusals", self.refusals.run_once, pause=REFUSALS_EVERY),
         ]
         self._stopped.wait()
@@ -116,24 +143,31 @@ class Controller:
     def _on_event(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: readers.Entry) -> None:
         if self._elector.tenure is not None:
             self.waker.on_event(before, after, entry)
+            self.reconciliation.on_event(before, after, entry)
             self.pod_events.on_event(before, after, entry)
 
+    def _term(self) -> str | None:
+        """The epoch of the present leadership; None without one, and after ``stop``."""
+        tenure = self._elector.tenure
+        return tenure.epoch if tenure is not None and not self._stopped.is_set() else None
+
     def _catch_up(self) -> None:
-        """Announce all policies in each new tenure and incarnation, and after skipped events."""
+        """Reconcile everything in each new tenure and incarnation, and after skipped events."""
         tenure, snapshot = self._elector.tenure, self._store.follower.snapshot
-        telemetry.metrics.LEADER.set(tenure is not None)
-        if tenure is None or not self._store.follower.caught_up or snapshot.unlisted:
+        if tenure is None or not self._complete(snapshot):
             return
         led = (tenure.epoch, snapshot.position.incarnation, self._store.follower.jumps)
         if led != self._led:
             self._led = led
-            self._announce_policies(snapshot)
+            self.reconciliation.resume()
 
-    def _announce_policies(self, snapshot: snapshots.Snapshot) -> None:
-        """Announce each policy as if it were new: no controller may have led when it was added."""
-        for policy in snapshot.policies.values():
-            seen = readers.Entry(snapshot.offset, 0, events.PolicySeen(policy=policy))
-            self.waker.on_event(snapshot, snapshot, seen)
+    def _reconcile(self) -> None:
+        """Reconcile what has changed, on a complete state only."""
+        if self._complete(self._store.follower.snapshot):
+            self.reconciliation.run_once()
+
+    def _complete(self, snapshot: snapshots.Snapshot) -> bool:
+        return self._store.follower.caught_up and not snapshot.unlisted
 
     def _start(self, name: str, step: Callable[[], object], *, pause: float) -> telemetry.loops.Loop:
         repeat = functools.partial(self._repeat, name, step, pause)

@@ -6,9 +6,10 @@ looked up. A bound pod is left to the watch. The placement is released if the po
 unbound and the Binding cannot be carried out any more: the pod has another version than the Binding carries,
 or the Binding is older than any that the API server may still be working on. If the pod still has the
 version that the Binding carries, this process fences the Binding by a write to the pod, and reads the pod
-again (ADR 0008 and 0020).
+again (ADR 0008 and 0020). A planned placement, which has no Binding, is kept longer (ADR 0024).
 """
 
+from collections import deque
 from collections.abc import Callable
 
 from app import telemetry
@@ -21,8 +22,11 @@ OLD = 12.0
 and the 8.5 s that the API server and etcd may take for one that was sent
 (workers.recorder.settle_time). So a bind within its time is not disturbed; a later one is placed again and
 repeated."""
+PLANNED = 300.0
+"""Seconds for which a planned placement is kept for its pod's own bind: after about five minutes
+kube-scheduler tries every pod again. It has no Binding, so its release is safe at any time."""
 MAX_LOOKUPS = 40
-"""Placements looked up in one run."""
+"""Placements looked up in one run, planned ones last."""
 
 Evidence = tuple[events.Cause, str]
 """Why a placement is void: the cause of its release, and a sentence."""
@@ -54,6 +58,12 @@ class OrphanedPlacements:
         """When this process first saw a placement, by pod and position: one that was made again is new."""
         self._checked: dict[tuple[model.Uid, model.Position], float] = {}
         """When it was last looked up, or first seen."""
+        self._requested: deque[tuple[model.Uid, model.Position]] = deque()
+        """Placements to look up in the next run, whatever their age."""
+
+    def look_up(self, uid: model.Uid, position: model.Position) -> None:
+        """Look up the placement made at that position in the next run, however young it is. Thread-safe."""
+        self._requested.append((uid, position))
 
     def run_once(self) -> int:
         """Look up what is due; the number of placements released."""
@@ -66,7 +76,11 @@ class OrphanedPlacements:
         }
         self._since = {key: self._since.get(key, now) for key in current}
         self._checked = {key: self._checked.get(key, since) for key, since in self._since.items()}
-        due = [key for key, checked in self._checked.items() if now - checked >= self._old]
+        requested = {self._requested.popleft() for _ in range(len(self._requested))}
+        due = [
+            key for key, checked in self._checked.items() if key in requested or now - checked >= self._old
+        ]
+        due.sort(key=lambda key: current[key].planned)
         released = 0
         for key in due[:MAX_LOOKUPS]:
             evidence = self._evidence(current[key], now - self._since[key])
@@ -127,6 +141,8 @@ def _void(placement: model.Placement, found: binding.Current | None, age: float)
         return "gone", "the API server no longer has the pod"
     if found.pod.node:
         return None
+    if placement.planned:
+        return ("unbound", "the pod was planned and not bound in time") if age >= PLANNED else None
     if binding.outdates(placement.resource_version, found.version):
         return (
             "unbound",

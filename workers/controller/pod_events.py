@@ -6,10 +6,12 @@ limits the rate.
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from app import telemetry
-from app.domain import events, model, snapshots
+from app.domain import events, snapshots
+from app.framework import effects
 from app.kube.writes import event_recorders
 from app.store.decisions import records
 from app.store.log import readers
@@ -17,8 +19,8 @@ from app.store.log import readers
 REFUSED = "TopologRefused"
 RELEASED = "TopologReleased"
 _PAGE = 200
-_MAX_RELEASED = 10_000
-"""Released placements that may wait for their Event; beyond that the oldest are dropped."""
+_MAX_WAITING = 10_000
+"""Events that may wait; beyond that the oldest are dropped."""
 
 
 class Records(Protocol):
@@ -29,41 +31,60 @@ class Records(Protocol):
         ...
 
 
-class PodEventPublisher:
-    """Posts Events; ``run_once`` is used by one thread, ``on_event`` by the follower's."""
+class PodEventPoster:
+    """Carries out PostEvent; ``run_once`` is used by one thread."""
 
-    def __init__(self, records: Records, recorder: event_recorders.EventRecorder) -> None:
-        self._records = records
+    def __init__(self, recorder: event_recorders.EventRecorder) -> None:
         self._recorder = recorder
-        self._last: str | None = None
-        """Id of the latest record that was read."""
-        self._released: deque[tuple[model.Pod, str]] = deque(maxlen=_MAX_RELEASED)
+        self._queue: deque[tuple[effects.PostEvent, str]] = deque(maxlen=_MAX_WAITING)
         self._failing = False
 
+    def submit(self, found: effects.PostEvent, term: str) -> None:
+        """Post the Event soon. Thread-safe."""
+        self._queue.append((found, term))
+
+    def run_once(self) -> None:
+        """Post the Events that wait; the first of several failures is logged."""
+        while self._queue:
+            found, term = self._queue.popleft()
+            self._recorder.post(found.pod, found.reason, found.message, warning=found.warning, term=term)
+            problem = self._recorder.problem
+            if problem and not self._failing:
+                telemetry.log.warning("cannot post Events on pods", pod=found.pod.key, error=problem)
+            self._failing = bool(problem)
+
+
+class PodEventPublisher:
+    """Submits Events; ``run_once`` is used by one thread, ``on_event`` by the follower's."""
+
+    def __init__(
+        self,
+        records: Records,
+        snapshot: Callable[[], snapshots.Snapshot],
+        submit: Callable[[effects.Effect, snapshots.Snapshot], None],
+    ) -> None:
+        """``submit`` carries out an effect (executors.Executor.submit)."""
+        self._records = records
+        self._snapshot = snapshot
+        self._submit = submit
+        self._last: str | None = None
+        """Id of the latest record that was read."""
+
     def on_event(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: readers.Entry) -> None:
-        """Note a released placement. For Follower.subscribe."""
+        """Post an Event about a released placement. For Follower.subscribe."""
         event = entry.event
         if isinstance(event, events.PlacementReleased):
             pod = before.pod(event.uid)
             if pod is not None:
-                self._released.append((pod, f"no longer placed on node {event.node}: {event.reason}"))
+                message = f"no longer placed on node {event.node}: {event.reason}"
+                self._submit(effects.PostEvent(pod, RELEASED, message), after)
 
     def run_once(self) -> None:
-        """Post Events for what is new. Raises StoreAway."""
-        while self._released:
-            pod, message = self._released.popleft()
-            self._post(pod, RELEASED, message)
+        """Post Events about new refusals. Raises StoreAway."""
         for decision in reversed(self._new_records()):
             if decision.outcome == "refused" and decision.verb.startswith("filter") and not decision.kept:
-                self._post(decision.pod, REFUSED, sentence(decision))
-
-    def _post(self, pod: model.Pod, reason: str, message: str) -> None:
-        """Post an Event; the first of several failures is logged."""
-        self._recorder.post(pod, reason, message)
-        problem = self._recorder.problem
-        if problem and not self._failing:
-            telemetry.log.warning("cannot post Events on pods", pod=pod.key, error=problem)
-        self._failing = bool(problem)
+                found = effects.PostEvent(decision.pod, REFUSED, sentence(decision))
+                self._submit(found, self._snapshot())
 
     def _new_records(self) -> list[records.Decision]:
         """Records since the last run, newest first; none at the first run, since they are old."""

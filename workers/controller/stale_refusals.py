@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from app.domain import events, model, node_sets, projecting, snapshots
-from app.framework import cycles, pipeline, registry
+from app.framework import cycles, effects, pipeline, registry
 from app.store.decisions import records
 from app.store.log import incarnations
 
@@ -41,16 +41,8 @@ class Records(Protocol):
         ...
 
 
-class Notifier(Protocol):
-    """Wakes pods (wakeups.Waker)."""
-
-    def note(self, pods: tuple[model.Pod, ...], message: str, position: model.Position) -> None:
-        """Wake the pods soon; ``position`` is that of the state in which they would fit."""
-        ...
-
-    def noted(self, uid: model.Uid) -> model.Position | None:
-        """The position of the pod's latest wake-up."""
-        ...
+Submit = Callable[[effects.Effect, snapshots.Snapshot], None]
+"""Carries out an effect computed from the snapshot (executors.Executor.submit)."""
 
 
 class _Refused(NamedTuple):
@@ -67,13 +59,15 @@ class StaleRefusals:
         records: Records,
         plugins: registry.Registry,
         snapshot: Callable[[], snapshots.Snapshot],
-        waker: Notifier,
+        submit: Submit,
+        noted: Callable[[model.Uid], model.Position | None],
     ) -> None:
-        """``waker`` wakes these pods, and others for other reasons."""
+        """``noted``: the position of a pod's latest wake-up, for whatever reason."""
         self._records = records
         self._plugins = plugins
         self._snapshot = snapshot
-        self._waker = waker
+        self._submit = submit
+        self._noted = noted
         self._refused: OrderedDict[model.Uid, _Refused] = OrderedDict()
         self._last = ""
         """Id of the latest record that was read."""
@@ -101,7 +95,8 @@ class StaleRefusals:
             placed = events.placed(pod, min(fitting))
             hypothetical = projecting.project(hypothetical, placed)
             nodes = "1 node" if len(fitting) == 1 else f"{len(fitting)} nodes"
-            self._waker.note((pod,), f"{nodes} that refused the pod would take it now", snapshot.position)
+            message = f"{nodes} that refused the pod would take it now"
+            self._submit(effects.WakePods((pod,), message, refused=True), snapshot)
             woken += 1
         return woken
 
@@ -109,7 +104,7 @@ class StaleRefusals:
         """Refusals of pods that are still pending, not yet decided on this snapshot; others are dropped."""
         for uid, refused in list(self._refused.items()):
             if uid in snapshot.waiting:
-                woken = self._waker.noted(uid)
+                woken = self._noted(uid)
                 already = woken is not None and _before(refused.decision.position, woken)
                 if _before(refused.tried, snapshot.position) and not already:
                     yield refused

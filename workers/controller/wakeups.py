@@ -1,6 +1,6 @@
-"""Wakes pending pods when capacity becomes available; plugins decide which pods.
+"""Carries out WakePods: wakes pending pods when capacity becomes available.
 
-The follower's thread only queues wake-ups; another thread writes them, one pod at a time, at a limited rate.
+Wake-ups are only queued; one thread writes them, one pod at a time, at a limited rate.
 Only the latest wake-up per pod is kept; duplicates are coalesced.
 
 A pod that kube-scheduler has not tried yet needs no waking: it is in the queue and will find the capacity. If
@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from app import telemetry
 from app.domain import events, model, snapshots
-from app.framework import registry
-from app.kube import backoffs, errors
+from app.framework import effects
+from app.kube import call_limits, errors
 from app.kube.client import clients
-from app.kube.writes import event_recorders, pod_conditions
+from app.kube.writes import pod_conditions
 from app.store.log import readers
 
 MAX_PODS = 10_000
@@ -31,6 +31,7 @@ class _Wakeup(NamedTuple):
     pod: model.Pod
     message: str
     position: model.Position
+    term: str
 
 
 class Waker:
@@ -39,21 +40,15 @@ class Waker:
     def __init__(
         self,
         client: clients.Client,
-        plugins: registry.Registry,
         snapshot: Callable[[], snapshots.Snapshot],
-        clock: backoffs.Clock,
+        limit: call_limits.CallLimit,
         *,
         now: Callable[[], str],
-        burst: float = 100.0,
-        rate: float = 50.0,
     ) -> None:
-        """``burst`` and ``rate``: pods woken at once, and pods woken per second in the long run."""
         self._client = client
-        self._plugins = plugins
         self._snapshot = snapshot
-        self._clock = clock
+        self._limit = limit
         self._now = now
-        self._bucket = event_recorders.Bucket(clock, burst=burst, rate=rate)
         self._queue: OrderedDict[model.Uid, _Wakeup] = OrderedDict()
         self._noted: OrderedDict[model.Uid, model.Position] = OrderedDict()
         self._untried: OrderedDict[model.Uid, _Wakeup] = OrderedDict()
@@ -62,16 +57,16 @@ class Waker:
         self.dropped = 0
         """Wake-ups that were dropped because too many pods waited."""
 
+    def submit(self, found: effects.WakePods, position: model.Position, term: str) -> None:
+        """Queue a wake-up for each pod; ``position`` is that of the event that freed the capacity."""
+        wakeups = [_Wakeup(pod, found.message, position, term) for pod in found.pods]
+        self._note(one for one in wakeups if found.refused or one.pod.unscheduled)
+        self._keep(one for one in wakeups if not (found.refused or one.pod.unscheduled))
+
     def on_event(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: readers.Entry) -> None:
-        """Queue the wake-ups for the capacity that an event of the log frees."""
+        """Queue the kept wake-up of a pod whose first attempt has ended. For Follower.subscribe."""
         if self._untried:
             self._release_tried(entry.event)
-        for plugin in self._plugins.wakes:
-            freed = plugin.announce(before, after, entry.event)
-            if freed is not None:
-                at = model.Position(after.position.incarnation, entry.offset)
-                self.note(tuple(pod for pod in freed.pods if pod.unscheduled), freed.message, at)
-                self._keep(_Wakeup(pod, freed.message, at) for pod in freed.pods if not pod.unscheduled)
 
     def _keep(self, wakeups: Iterable[_Wakeup]) -> None:
         with self._changed:
@@ -82,25 +77,24 @@ class Waker:
                 self._untried.popitem(last=False)
 
     def _release_tried(self, event: events.AnyEvent) -> None:
-        """Queue the kept wake-up of a pod whose first attempt has ended."""
         match event:
             case events.PodSeen(pod=pod) if pod.unscheduled or not pod.pending:
                 with self._changed:
                     kept = self._untried.pop(pod.uid, None)
                 if kept is not None and pod.pending:
-                    self.note((pod,), kept.message, kept.position)
+                    self._note((kept._replace(pod=pod),))
             case events.PodGone(uid=uid):
                 with self._changed:
                     self._untried.pop(uid, None)
 
-    def note(self, pods: tuple[model.Pod, ...], message: str, position: model.Position) -> None:
-        """Queue a wake-up for each pod; ``position`` is that of the event."""
+    def _note(self, wakeups: Iterable[_Wakeup]) -> None:
         with self._changed:
-            for pod in pods:
-                self._queue.pop(pod.uid, None)
-                self._queue[pod.uid] = _Wakeup(pod, message, position)
-                self._noted.pop(pod.uid, None)
-                self._noted[pod.uid] = position
+            for one in wakeups:
+                uid = one.pod.uid
+                self._queue.pop(uid, None)
+                self._queue[uid] = one
+                self._noted.pop(uid, None)
+                self._noted[uid] = one.position
             while len(self._noted) > MAX_PODS:
                 self._noted.popitem(last=False)
             while len(self._queue) > MAX_PODS:
@@ -120,8 +114,7 @@ class Waker:
             if not self._queue:
                 return False
             _, wakeup = self._queue.popitem(last=False)
-        if wakeup.pod.uid in self._snapshot().waiting and not self._clock.wait(self._bucket.wait()):
-            self._bucket.take()
+        if wakeup.pod.uid in self._snapshot().waiting:
             telemetry.metrics.WAKEUPS.labels(self._wake(wakeup)).inc()
         return True
 
@@ -137,23 +130,22 @@ class Waker:
         condition = pod_conditions.Condition(
             pod_conditions.CAPACITY_AVAILABLE, "RoomAnnounced", message, self._now()
         )
-        backoff = backoffs.Backoff(self._clock, initial=0.1, cap=5.0)
         for _ in range(ATTEMPTS):
             try:
-                pod_conditions.set_condition(self._client, wakeup.pod, condition)
+                with self._limit.sending(wakeup.term):
+                    pod_conditions.set_condition(self._client, wakeup.pod, condition)
                 return "woken"
+            except call_limits.NotAdmitted:
+                return "ended"
             except errors.ApiError as problem:
                 if problem.status == http.HTTPStatus.NOT_FOUND or "metadata.uid" in problem.message:
                     return "gone"
                 if problem.status in (http.HTTPStatus.FORBIDDEN, http.HTTPStatus.UNPROCESSABLE_ENTITY):
                     telemetry.log.warning("cannot wake a pod", pod=wakeup.pod.key, error=str(problem))
                     return "refused"
-                pause = backoff.pause(least=problem.retry_after)
             except errors.Unreachable:
-                pause = backoff.pause()
+                pass
             with self._changed:
                 if wakeup.pod.uid in self._queue:
                     return "superseded"
-            if self._clock.wait(pause):
-                break
         return "failed"

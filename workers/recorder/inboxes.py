@@ -64,6 +64,11 @@ class Inbox:
             self._changed.notify_all()
             return taken
 
+    @property
+    def length(self) -> int:
+        """Number of objects that wait."""
+        return self._objects
+
     def close(self) -> None:
         """Release every waiting thread."""
         with self._changed:
@@ -87,6 +92,7 @@ class WatchThreads:
 
     def start(self) -> None:
         """Begin to list and watch."""
+        telemetry.metrics.QUEUE_LENGTH.set_function(lambda: self._inbox.length)
         for loop in self._loops:
             loop.start()
 
@@ -98,6 +104,9 @@ class WatchThreads:
             reflector.stop()
         for loop in self._loops:
             loop.join(timeout=5.0)
+        # On standby nothing is watched, and an old time would look like a watch that hangs.
+        telemetry.metrics.WATCH_PROGRESS.clear()
+        telemetry.metrics.QUEUE_LENGTH.forget()
 
     def problems(self) -> dict[str, str]:
         """Kind -> problem of its watch, for the kinds that have one."""
@@ -113,7 +122,9 @@ class WatchThreads:
         return all(loop.alive for loop in self._loops)
 
     def _watch(self, reflector: reflectors.Reflector) -> None:
+        progress = telemetry.metrics.WATCH_PROGRESS.labels(reflector.kind.name)
         for change in reflector.changes():
+            progress.set_to_current_time()
             if not self._inbox.put(change):
                 return
 

@@ -88,7 +88,6 @@ class RecorderLeadership:
         """Wait on standby until this process leads and the log is whole; None once stopped."""
         while not self._stopped.is_set():
             self._tenure = self._recorded = None
-            telemetry.metrics.LEADER.set(0)
             tenure = self._elector.wait(_POLL)
             try:
                 if tenure is None:
@@ -98,7 +97,6 @@ class RecorderLeadership:
                 if term is None:
                     continue
                 self._tenure, self._pause, self.problem = tenure, _FIRST_PAUSE, ""
-                telemetry.metrics.LEADER.set(1)
                 telemetry.log.info(
                     "recorder leads", epoch=term.guard.epoch, incarnation=self._log.incarnation
                 )
@@ -140,7 +138,6 @@ class RecorderLeadership:
     def close(self) -> None:
         """Leave the election and give up the Lease."""
         self._stopped.set()
-        telemetry.metrics.LEADER.set(0)
         self._elector.stop()
 
     # -- becoming the leader -----------------------------------------------------------------

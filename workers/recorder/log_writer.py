@@ -101,7 +101,6 @@ class LogWriter:
                 self.problem = ""
             except errors.Conflict as conflict:
                 optimistic, unanswered = False, None
-                telemetry.metrics.CONFLICTS.labels("facts").inc()
                 telemetry.log.debug(
                     "another writer appended first; rebuilding the batch", conflict=str(conflict)
                 )
@@ -178,12 +177,10 @@ class LogWriter:
 def _report(facts: Sequence[events.AnyEvent]) -> None:
     """Count the events of an append, and log the rare ones."""
     metrics = telemetry.metrics
-    metrics.APPENDS.inc()
-    metrics.EVENTS.inc(len(facts))
     for event in facts:
         match event:
             case events.Relisted(kind=kind, reason=reason):
-                metrics.RELISTS.labels(kind, reason.partition(":")[0]).inc()
+                metrics.RELISTS.labels(kind, metrics.relist_reason(reason)).inc()
                 telemetry.log.info("listed", kind=kind, since=event.since, until=event.until, reason=reason)
             case events.Quarantined(kind=kind):
                 metrics.QUARANTINED.labels(kind).inc()

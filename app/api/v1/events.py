@@ -58,7 +58,7 @@ def _window(query: pages.Query, since: int, last: int) -> tuple[list[readers.Ent
         end,
         kind=query.get("type"),
         subject=None if named else subject,
-        wanted=(lambda entry: _name(entry.event) == name) if named else None,
+        wanted=(lambda entry: name in _names(entry.event)) if named else None,
         limit=limit,
     )
     return entries, entries[-1].offset + 1 if len(entries) == limit else end + 1
@@ -94,18 +94,18 @@ def _row(entry: readers.Entry) -> pages.Body:
         "at": times.rfc3339(entry.at_ms / 1000),
         "type": kind,
         "object": entry.event.subject,
-        "name": _name(entry.event),
+        "name": _names(entry.event)[0],
         "data": data,
     }
 
 
-def _name(event: events.AnyEvent) -> model.NamespacedName:
+def _names(event: events.AnyEvent) -> list[model.NamespacedName]:
     match event:
         case events.PodSeen():
-            return event.pod.key
+            return [event.pod.key]
         case events.PlacementsCommitted():
-            return event.placements[0].pod.key
+            return [placement.pod.key for placement in event.placements]
         case events.PodGone() | events.PlacementReleased() | events.PolicyGone():
-            return f"{event.namespace}/{event.name}"
+            return [f"{event.namespace}/{event.name}"]
         case _:
-            return event.subject.partition(":")[2]
+            return [event.subject.partition(":")[2]]

@@ -34,6 +34,10 @@ class Placement(Schema):
 
     node = schemas.text("The node.")
     at = schemas.text("When it was placed (RFC 3339).")
+    planned = schemas.truth("Whether it was placed with another pod, and no Binding was sent for it so far.")
+    data = schemas.anything("Plugin -> what it decided beside the node.")
+    annotations = schemas.mapping("Annotations that its Binding sets.")
+    labels = schemas.mapping("Labels that its Binding sets, where the API server takes them over.")
 
 
 class PolicyOfPod(Schema):
@@ -65,12 +69,23 @@ def pod(query: pages.Query, namespace: str, name: str) -> pages.Body:
     placement = snapshot.placements.get(found.uid)
     return {
         **shown(snapshot, found),
-        "placement": {"node": placement.node, "at": placement.at} if placement is not None else None,
+        "placement": _placement(placement) if placement is not None else None,
         "policies": _policies(snapshot, found),
         "plugins": services.current().registry.concerned(found, snapshot),
         "message": found.unscheduled,
         "generation": snapshot.version(f"pod:{found.uid}"),
         "explain": f"/apis/v1/pods/{namespace}/{name}/explain",
+    }
+
+
+def _placement(placement: model.Placement) -> pages.Body:
+    return {
+        "node": placement.node,
+        "at": placement.at,
+        "planned": placement.planned,
+        "data": placement.data,
+        "annotations": placement.annotations,
+        "labels": placement.labels,
     }
 
 

@@ -6,6 +6,7 @@ the fast client for the calls that kube-scheduler waits for.
 
 import contextlib
 import http.client
+import time
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from types import TracebackType
@@ -13,6 +14,7 @@ from types import TracebackType
 import msgspec
 import urllib3
 
+from app import telemetry
 from app.kube import errors
 from app.kube.client import credentials, fast_client
 from app.kube.objects import schema
@@ -77,7 +79,10 @@ class Client:
     def exchange(self, method: str, path: str, body: bytes = b"", *, timeout: float) -> fast_client.Reply:
         """Send an idempotent request by the fast client; returns any status. Raises Unreachable."""
         if self._access.direct:
-            return self._fast.exchange(method, path, body, timeout=timeout)
+            with _observed(method) as codes:
+                reply = self._fast.exchange(method, path, body, timeout=timeout)
+                codes.append(reply.status)
+            return reply
         response = self._request(method, path, _NO_PARAMETERS, body=body or None, timeout=timeout)
         return fast_client.Reply(response.status, response.data)
 
@@ -120,8 +125,8 @@ class Client:
             headers["Content-Type"] = content
         query = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
         limit = timeout or self._timeout
-        with self._unreachable(method, path):
-            return self._pool.request(
+        with self._unreachable(method, path), _observed(method) as codes:
+            response = self._pool.request(
                 method,
                 f"{self._access.host}{path}{query}",
                 body=body,
@@ -131,6 +136,8 @@ class Client:
                 retries=False,
                 redirect=False,
             )
+            codes.append(response.status)
+        return response
 
     @contextlib.contextmanager
     def _unreachable(self, method: str, path: str) -> Iterator[None]:
@@ -143,6 +150,18 @@ class Client:
             raise errors.Unreachable(
                 f"no answer from {self.host} to {method} {path}: {problem!r}"
             ) from problem
+
+
+@contextlib.contextmanager
+def _observed(method: str) -> Iterator[list[int]]:
+    """Measure a request; the block appends the status of the reply, if one arrives."""
+    codes: list[int] = []
+    began = time.perf_counter()
+    try:
+        yield codes
+    finally:
+        code = str(codes[0]) if codes else "0"
+        telemetry.metrics.APISERVER_SECONDS.labels(method, code).observe(time.perf_counter() - began)
 
 
 class Stream:

@@ -2,13 +2,16 @@
 
 The pod's uid is a precondition, so that a pod of the same name that was deleted and recreated is never bound
 by mistake. So is its resourceVersion, where the caller knows it: after any write to the pod a Binding with an
-older version can no longer be carried out, however late it arrives (ADR 0008). After a conflict or a lost
-answer the pod is read; the outcome is Unknown only if the pod does not resolve it.
+older version can no longer be carried out, however late it arrives (ADR 0008). The API server writes the
+Binding's annotations to the pod together with the node (docs/design/extender-contract.md, 16): a pod that is
+on the node without them was bound by another client. After a conflict or a lost answer the pod is read; the
+outcome is Unknown only if the pod does not resolve it.
 """
 
 import http
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -16,7 +19,7 @@ import msgspec
 from app.domain import model
 from app.kube import errors
 from app.kube.client import clients, fast_client
-from app.kube.objects import decoding
+from app.kube.objects import decoding, schema
 
 UNFENCED = 75.0
 """Seconds after which even an unfenced Binding can no longer be carried out: the API server's default request
@@ -29,7 +32,31 @@ _SUCCESS = frozenset((200, 201))
 _AMBIGUOUS = frozenset((409, 500, 502, 504))
 """Codes after which the pod must be read: 409 does not name the cause, the others may hide a success."""
 
-_string = msgspec.json.Encoder().encode
+_encoded = msgspec.json.Encoder().encode
+
+
+class _Described(schema.ApiStruct):
+    """An object's metadata, with all of its annotations."""
+
+    metadata: schema.Metadata
+
+
+_described = msgspec.json.Decoder(_Described)
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What a Binding carries beside the pod's identity and its node."""
+
+    version: str = ""
+    """The pod's resourceVersion as a precondition; empty for no precondition."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Set on the pod in the same write as the node; existing keys are overwritten."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """As the annotations, where the API server takes them over."""
+
+
+NOTHING = Carried()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +81,20 @@ class Outdated:
 
 
 @dataclass(frozen=True, slots=True)
+class BoundByOther:
+    """The pod is bound to the requested node, without the annotations: by the Binding of another client."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """The pod may be bound, or may still become bound, by this request."""
 
     reason: str
 
 
-Outcome = Bound | NotBound | Outdated | Unknown
+Outcome = Bound | NotBound | Outdated | BoundByOther | Unknown
 
 
 class Current(NamedTuple):
@@ -69,6 +103,8 @@ class Current(NamedTuple):
     pod: model.Pod
     version: str
     """metadata.resourceVersion."""
+    annotations: Mapping[str, str]
+    """All annotations, also those that ``pod`` does not keep."""
 
 
 class Binder(Protocol):
@@ -81,18 +117,25 @@ class Binder(Protocol):
         uid: model.Uid,
         node: model.NodeName,
         *,
-        version: str = "",
+        carried: Carried = NOTHING,
         timeout: float = 3.0,
     ) -> Outcome:
-        """Bind the pod to the node within ``timeout`` seconds. Every failure is an Outcome, not an exception.
-
-        ``version``: the pod's resourceVersion as a precondition; empty for no precondition.
-        """
+        """Bind the pod to the node within ``timeout`` seconds. Every failure is an Outcome, no exception."""
         ...
 
     def get_pod(self, namespace: str, name: str, *, timeout: float = 2.0) -> Current | None:
         """The pod of this name, by a consistent read; None if it does not exist. Raises KubeError."""
         ...
+
+
+def carries(current: Current, annotations: Mapping[str, str]) -> bool:
+    """Whether the pod has all of these annotations."""
+    return all(current.annotations.get(key) == value for key, value in annotations.items())
+
+
+def by_other(pod: model.Pod) -> str:
+    """Why a pod on the requested node is not bound by us."""
+    return f"pod {pod.key} was bound to node {pod.node} by another client, without what was decided for it"
 
 
 def outdates(version: str, current: str) -> bool:
@@ -113,11 +156,11 @@ class ApiBinder:
         uid: model.Uid,
         node: model.NodeName,
         *,
-        version: str = "",
+        carried: Carried = NOTHING,
         timeout: float = 3.0,
     ) -> Outcome:
         """See Binder."""
-        wanted = _Wanted(namespace, name, uid, node, version)
+        wanted = _Wanted(namespace, name, uid, node, carried)
         # The server stops when the caller does, so that the Binding does not take effect much later.
         path = f"{wanted.path}/binding?timeout={max(1, int(timeout * 1000))}ms"
         body, deadline = wanted.body(), time.monotonic() + timeout
@@ -146,7 +189,8 @@ class ApiBinder:
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         reply = self._client.exchange("GET", path, timeout=timeout)
         if reply.status == http.HTTPStatus.OK:
-            return Current(*decoding.pod_seen(reply.body))
+            pod, version = decoding.pod_seen(reply.body)
+            return Current(pod, version, _described.decode(reply.body).metadata.annotations or {})
         refused = clients.refusal(reply.status, reply.body)
         if refused.status == http.HTTPStatus.NOT_FOUND and refused.original:
             return None
@@ -182,10 +226,11 @@ class ApiBinder:
         if current is None or current.pod.uid != wanted.uid:
             return NotBound(f"{pod} with uid {wanted.uid} is gone")
         if current.pod.node == wanted.node:
-            return Bound()
+            ours = carries(current, wanted.carried.annotations)
+            return Bound() if ours else BoundByOther(by_other(current.pod))
         if current.pod.node:
             return NotBound(f"{pod} is already bound to node {current.pod.node}")
-        if outdates(wanted.version, current.version):
+        if outdates(wanted.carried.version, current.version):
             return Outdated(f"{pod} has changed while it was being bound: {cause}", current.version)
         if conflict:
             return NotBound(f"the API server refused the binding: {cause}")
@@ -200,7 +245,7 @@ class _Wanted(NamedTuple):
     name: str
     uid: model.Uid
     node: model.NodeName
-    version: str
+    carried: Carried
 
     @property
     def path(self) -> str:
@@ -209,9 +254,13 @@ class _Wanted(NamedTuple):
 
     def body(self) -> bytes:
         """The Binding as JSON."""
-        fence = b',"resourceVersion":%s' % _string(self.version) if self.version else b""
+        carried = self.carried
+        fence = b',"resourceVersion":%s' % _encoded(carried.version) if carried.version else b""
+        annotations = b',"annotations":%s' % _encoded(carried.annotations) if carried.annotations else b""
+        labels = b',"labels":%s' % _encoded(carried.labels) if carried.labels else b""
+        named = (_encoded(self.name), _encoded(self.namespace), _encoded(self.uid))
         return (
-            b'{"apiVersion":"v1","kind":"Binding","metadata":{"name":%s,"namespace":%s,"uid":%s%s},'
+            b'{"apiVersion":"v1","kind":"Binding","metadata":{"name":%s,"namespace":%s,"uid":%s%s%s%s},'
             b'"target":{"apiVersion":"v1","kind":"Node","name":%s}}'
-            % (_string(self.name), _string(self.namespace), _string(self.uid), fence, _string(self.node))
+            % (*named, fence, annotations, labels, _encoded(self.node))
         )

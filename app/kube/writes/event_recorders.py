@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from app.domain import model
-from app.kube import backoffs, errors
+from app.kube import backoffs, call_limits, errors
 from app.kube.client import clients
 
 _MAX_MESSAGE = 1024
@@ -31,31 +31,6 @@ class _Posted:
     at: float
 
 
-class Bucket:
-    """A token bucket: ``burst`` tokens at once, ``rate`` tokens a second."""
-
-    def __init__(self, clock: backoffs.Clock, *, burst: float, rate: float) -> None:
-        self._clock = clock
-        self._burst = burst
-        self._rate = rate
-        self._level = burst
-        self._at = clock.monotonic()
-
-    def take(self) -> bool:
-        """Take a token; false if none is left."""
-        if self.wait() > 0:
-            return False
-        self._level -= 1.0
-        return True
-
-    def wait(self) -> float:
-        """Seconds until a token is available."""
-        now = self._clock.monotonic()
-        self._level = min(self._burst, self._level + (now - self._at) * self._rate)
-        self._at = now
-        return max(0.0, (1.0 - self._level) / self._rate)
-
-
 class EventRecorder:
     """Posts Events; used by one thread."""
 
@@ -65,24 +40,33 @@ class EventRecorder:
         clock: backoffs.Clock,
         *,
         now: Callable[[], str],
+        limit: call_limits.CallLimit,
         interval: float = 300.0,
         burst: float = 25.0,
         rate: float = 2.0,
     ) -> None:
-        """``now``: RFC 3339, whole seconds; ``interval``: seconds between two updates of the same Event."""
+        """``now``: RFC 3339, whole seconds; ``interval``: seconds between two updates of the same Event;
+        ``burst`` and ``rate``: Events at once, and Events per second in the long run.
+        """
         self._client = client
         self._clock = clock
         self._now = now
         self._interval = interval
-        self._bucket = Bucket(clock, burst=burst, rate=rate)
+        self._limit = limit
+        self._bucket = call_limits.Bucket(clock, burst=burst, rate=rate)
         self._posted: OrderedDict[tuple[model.Uid, str, str], _Posted] = OrderedDict()
         self.dropped = 0
         """Events beyond the rate, or not accepted by the API server."""
         self.problem = ""
         """Why the API server did not accept the latest Event; empty if it did."""
 
-    def post(self, pod: model.Pod, reason: str, message: str, *, warning: bool = True) -> None:
-        """Post an Event about the pod; ``reason`` is CamelCase, ``message`` a sentence for people."""
+    def post(
+        self, pod: model.Pod, reason: str, message: str, *, warning: bool = True, term: str = ""
+    ) -> None:
+        """Post an Event about the pod; ``reason`` is CamelCase, ``message`` a sentence for people.
+
+        ``term``: the leadership in which it was decided; nothing is sent in another one.
+        """
         key = (pod.uid, reason, message)
         known = self._posted.get(key)
         now = self._clock.monotonic()
@@ -94,30 +78,33 @@ class EventRecorder:
             self.dropped += 1
             return
         try:
-            if known is None or not self._update_count(pod, known):
-                known = self._create(pod, reason, message, warning)
+            if known is None or not self._update_count(pod, known, term):
+                known = self._create(pod, reason, message, warning, term)
             known.at = now
             self._posted[key] = known
             self._posted.move_to_end(key)
             while len(self._posted) > _MAX_REMEMBERED:
                 self._posted.popitem(last=False)
             self.problem = ""
+        except call_limits.NotAdmitted:
+            self.dropped += 1
         except errors.KubeError as problem:
             self.dropped += 1
             self.problem = str(problem)
 
-    def _update_count(self, pod: model.Pod, known: _Posted) -> bool:
+    def _update_count(self, pod: model.Pod, known: _Posted, term: str) -> bool:
         """Write the new count of an Event; false if the Event has expired."""
         body = _encode({"count": known.count, "lastTimestamp": self._now()})
         try:
-            self._client.patch(f"/api/v1/namespaces/{pod.namespace}/events/{known.name}", body)
+            with self._limit.sending(term):
+                self._client.patch(f"/api/v1/namespaces/{pod.namespace}/events/{known.name}", body)
         except errors.ApiError as problem:
             if problem.status != http.HTTPStatus.NOT_FOUND:
                 raise
             return False
         return True
 
-    def _create(self, pod: model.Pod, reason: str, message: str, warning: bool) -> _Posted:
+    def _create(self, pod: model.Pod, reason: str, message: str, warning: bool, term: str) -> _Posted:
         content = f"{pod.uid}\0{reason}\0{message}\0{self._now()}".encode()
         name = f"{pod.name[:200]}.{hashlib.sha256(content).hexdigest()[:16]}"
         at = self._now()
@@ -143,7 +130,8 @@ class EventRecorder:
             "reportingInstance": "topolog",
         }
         try:
-            self._client.post(f"/api/v1/namespaces/{pod.namespace}/events", _encode(body))
+            with self._limit.sending(term):
+                self._client.post(f"/api/v1/namespaces/{pod.namespace}/events", _encode(body))
         except errors.ApiError as problem:
             if problem.reason != "AlreadyExists":
                 raise

@@ -1,14 +1,14 @@
 """The WorkloadPolicy plugin: quotas of pods of a workload per value of a node label."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import msgspec
 
 from app.domain import events, model, node_sets, snapshots, verdicts
-from app.framework import capabilities, cycles
-from app.plugins.workload_policy import advice, limits, logic, ranking, serving, waking
+from app.framework import capabilities, cycles, effects
+from app.plugins.workload_policy import advice, limits, logic, ranking, serving, status, waking
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,7 @@ class WorkloadPolicy:
     """Enforces Required quotas and prefers nodes by Preferred ones; see README.md."""
 
     name: ClassVar[str] = "WorkloadPolicy"
+    statuses: ClassVar[tuple[str, ...]] = (status.KIND,)
     missing_policy: limits.Missing = "reject"
     """Whether a pod whose policy is missing or invalid is refused everywhere, or placed without quotas."""
     enforce: limits.Enforce = "named"
@@ -47,13 +48,15 @@ class WorkloadPolicy:
     def rank(self, cycle: cycles.Cycle, nodes: node_sets.Names) -> Mapping[model.NodeName, int]:
         return ranking.ranks(cycle, nodes) if limits.prefers(cycle.pod, self) else {}
 
-    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Claim:
-        return limits.claim(cycle, node, self)
+    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Plan:
+        return limits.plan(cycle, node, self)
 
-    def announce(
+    def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
-    ) -> capabilities.FreedCapacity | None:
+    ) -> effects.WakePods | None:
         return waking.freed_capacity(before, after, event, rules=self, limit=self.max_woken)
 
-    def endpoints(self) -> tuple[capabilities.Endpoint, ...]:
-        return serving.ENDPOINTS
+    def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterator[effects.Effect]:
+        return status.reconcile(snapshot, changes, rules=self, limit=self.max_woken)
+
+    endpoints = staticmethod(serving.endpoints)

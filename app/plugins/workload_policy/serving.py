@@ -156,4 +156,8 @@ ENDPOINTS = (
     ),
     capabilities.Endpoint("policies/<namespace>/<name>/quotas", "The quotas of one policy", quotas, _QUOTAS),
 )
-"""The views under /apis/v1/plugins/WorkloadPolicy/."""
+
+
+def endpoints() -> tuple[capabilities.Endpoint, ...]:
+    """The views under /apis/v1/plugins/WorkloadPolicy/."""
+    return ENDPOINTS

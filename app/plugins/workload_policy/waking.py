@@ -7,7 +7,7 @@ watches bound pods and nodes itself.
 from collections.abc import Iterable, Iterator
 
 from app.domain import events, model, pod_index, selectors, snapshots
-from app.framework import capabilities
+from app.framework import effects
 from app.plugins.workload_policy import limits, logic
 
 
@@ -18,13 +18,13 @@ def freed_capacity(
     *,
     rules: limits.Rules,
     limit: int,
-) -> capabilities.FreedCapacity | None:
+) -> effects.WakePods | None:
     """The pending pods that may be placed because of the event, at most ``limit`` of them."""
     match event:
         case events.PolicySeen(policy=policy):
-            return _of_policy(before, after, policy.namespace, policy.name, rules=rules, limit=limit)
+            return of_policy(before, after, policy.namespace, policy.name, rules=rules, limit=limit)
         case events.PolicyGone(namespace=namespace, name=name):
-            return _of_policy(before, after, namespace, name, rules=rules, limit=limit)
+            return of_policy(before, after, namespace, name, rules=rules, limit=limit)
         case events.PlacementReleased() | events.PodGone() if event.uid in before.placements:
             return _of_release(before, after, event, rules=rules, limit=limit)
         case _:
@@ -77,7 +77,7 @@ def selected(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Iter
             yield pod
 
 
-def _of_policy(
+def of_policy(
     before: snapshots.Snapshot,
     after: snapshots.Snapshot,
     namespace: str,
@@ -85,7 +85,8 @@ def _of_policy(
     *,
     rules: limits.Rules,
     limit: int,
-) -> capabilities.FreedCapacity | None:
+) -> effects.WakePods | None:
+    """The pending pods for which a policy has capacity, or that its deletion sets free."""
     key = f"{namespace}/{name}"
     former, policy = before.policies.get(key), after.policies.get(key)
     # A pod that does not name the policy gains capacity only if the policy limited it before.
@@ -109,7 +110,7 @@ def _of_release(
     *,
     rules: limits.Rules,
     limit: int,
-) -> capabilities.FreedCapacity | None:
+) -> effects.WakePods | None:
     """The released pod itself is left out: its bind call failed, and kube-scheduler retries it."""
     pods: dict[model.Uid, model.Pod] = {}
     messages: list[str] = []
@@ -154,6 +155,6 @@ def _importance(pod: model.Pod) -> tuple[int, str, model.Uid]:
     return -pod.priority, pod.created, pod.uid
 
 
-def _limited_to(pods: list[model.Pod], message: str, limit: int) -> capabilities.FreedCapacity | None:
+def _limited_to(pods: list[model.Pod], message: str, limit: int) -> effects.WakePods | None:
     chosen = tuple(pods[:limit])
-    return capabilities.FreedCapacity(chosen, message) if chosen else None
+    return effects.WakePods(chosen, message) if chosen else None

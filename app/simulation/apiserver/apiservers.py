@@ -15,10 +15,10 @@ from app.simulation.apiserver import faults, objects, requests, routing, status_
 
 RESOURCES = (
     objects.Resource("namespaces", "Namespace", namespaced=False),
-    objects.Resource("nodes", "Node", namespaced=False),
-    objects.Resource("pods", "Pod"),
+    objects.Resource("nodes", "Node", namespaced=False, status=True),
+    objects.Resource("pods", "Pod", status=True),
     objects.Resource("events", "Event"),
-    objects.Resource("workloadpolicies", "WorkloadPolicy", "kosmos.io/v1alpha1"),
+    objects.Resource("workloadpolicies", "WorkloadPolicy", "kosmos.io/v1alpha1", custom=True, status=True),
     objects.Resource("poddisruptionbudgets", "PodDisruptionBudget", "policy/v1"),
     objects.Resource("leases", "Lease", "coordination.k8s.io/v1"),
 )

@@ -10,7 +10,7 @@ import datetime
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,6 +34,10 @@ class Resource:
     version: str = "v1"
     """apiVersion."""
     namespaced: bool = True
+    custom: bool = False
+    """Defined by a CustomResourceDefinition."""
+    status: bool = False
+    """Has the status subresource: the status is changed by it alone."""
 
     @property
     def prefix(self) -> str:
@@ -94,6 +98,12 @@ class Objects:
             if not served:
                 collection.objects.clear()
             self.changed.notify_all()
+
+    def define_status(self, name: str, status: bool) -> None:
+        """Change the definition of a custom resource: with or without the status subresource."""
+        with self.changed:
+            collection = self._collections[name]
+            collection.resource = replace(collection.resource, status=status)
 
     def get(self, name: str, key: Key) -> Json:
         """A new copy of the object. Raises StatusError."""

@@ -14,9 +14,6 @@ from app.simulation.apiserver import objects, patches, status_replies
 
 Json = dict[str, Any]
 
-WITH_STATUS = frozenset(("pods", "nodes"))
-"""Resources whose status only the status subresource changes."""
-
 PATCHES: dict[str, Callable[[object, object], object]] = {
     "application/merge-patch+json": patches.merge,
     "application/strategic-merge-patch+json": patches.merge_strategically,
@@ -59,6 +56,8 @@ def create(store: objects.Objects, resource: objects.Resource, namespace: str, b
     made.setdefault("kind", resource.kind)
     metadata.pop("resourceVersion", None)
     metadata.pop("uid", None)
+    if resource.custom and resource.status:
+        made.pop("status", None)
     if resource.name == "pods":
         made["spec"] = _POD_SPEC | made.get("spec", {})
         made["status"] = {"phase": "Pending", **made.get("status", {})}
@@ -152,6 +151,10 @@ def bind(store: objects.Objects, key: objects.Key, body: bytes) -> bytes:
         if why:
             raise status_replies.conflict("pods/binding", key[1], why)
         pod["spec"]["nodeName"] = node
+        for field in ("annotations", "labels"):
+            # In the same write as the node; the real server takes labels over from 1.35 on.
+            if metadata.get(field):
+                pod["metadata"][field] = (pod["metadata"].get(field) or {}) | metadata[field]
         status = pod["status"]
         status.pop("nominatedNodeName", None)
         scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": objects.now()}
@@ -214,11 +217,29 @@ def _kept(resource: objects.Resource, current: Json, wanted: Json, *, status: bo
     """Limits a write to the status or to everything else, and never to the identity."""
     if status:
         return current | {"status": wanted.get("status", {})}
-    kept = ("name", "namespace", "uid", "creationTimestamp", "resourceVersion", "deletionTimestamp")
+    kept = (
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "resourceVersion",
+        "deletionTimestamp",
+        "generation",
+    )
     metadata = wanted.get("metadata", {}) | {
         k: current["metadata"][k] for k in kept if k in current["metadata"]
     }
     after = wanted | {"metadata": metadata, "apiVersion": resource.version, "kind": resource.kind}
-    if resource.name in WITH_STATUS and "status" in current:
-        after["status"] = current["status"]
+    if resource.status:
+        after.pop("status", None)
+        if "status" in current:
+            after["status"] = current["status"]
+    if resource.custom and _specified(resource, after) != _specified(resource, current):
+        after["metadata"]["generation"] = current["metadata"].get("generation", 0) + 1
     return after
+
+
+def _specified(resource: objects.Resource, found: Json) -> Json:
+    """What the generation of a custom object counts: everything but its metadata and its subresource."""
+    unspecified = ("metadata", "status") if resource.status else ("metadata",)
+    return {key: value for key, value in found.items() if key not in unspecified}

@@ -51,9 +51,7 @@ class Router:
             namespace, rest = rest[1], rest[2:]
         resource = self.objects.resource(rest[0]) if rest else None
         if resource is None or not path.startswith(f"{resource.prefix}/"):
-            raise status_replies.StatusError(
-                404, "NotFound", "the server could not find the requested resource"
-            )
+            raise _unserved()
         return resource, namespace, rest[1] if len(rest) > 1 else "", rest[2] if len(rest) > 2 else ""
 
     def _act(
@@ -65,6 +63,8 @@ class Router:
         subresource: str,
     ) -> Answer:
         store, key, status = self.objects, (namespace, name), subresource == "status"
+        if status and not resource.status:
+            raise _unserved()
         match request.method, bool(name), subresource:
             case "GET", False, _:
                 return 200, self._page(resource, namespace, request.query)
@@ -118,6 +118,10 @@ class Router:
                     yield _bookmark(resource, upto)
         except status_replies.StatusError as refused:
             yield b'{"type":"ERROR","object":%s}\n' % refused.body
+
+
+def _unserved() -> status_replies.StatusError:
+    return status_replies.StatusError(404, "NotFound", "the server could not find the requested resource")
 
 
 def _bookmark(resource: objects.Resource, version: int) -> bytes:

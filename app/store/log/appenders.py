@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import redis
 
+from app import telemetry
 from app.domain import events
 from app.store import errors, keys
 from app.store.log import batches, codecs, incarnations, readers, sessions
@@ -16,6 +17,7 @@ from app.store.server import connections, fsync, pools, retries
 
 _SESSIONS = 32
 """Threads that can append at the same time; connections are opened when first needed."""
+_SECONDS = telemetry.metrics.STORE_SECONDS.labels("append")
 
 
 class Appender:
@@ -58,13 +60,23 @@ class Appender:
                 *(seen.incarnation, seen.offset, "" if seen.at_ms is None else seen.at_ms, session.sequence),
                 *arguments,
             )
-            reply = _accepted(session.ask(packed, timeout=deadline.left), "OK", "REPEATED")
+            try:
+                with _SECONDS.time():
+                    reply = _accepted(session.ask(packed, timeout=deadline.left), "OK", "REPEATED")
+            except errors.Conflict:
+                telemetry.metrics.CONFLICTS.labels("version").inc()
+                raise
+            except errors.CeilingReached:
+                telemetry.metrics.CONFLICTS.labels("ceiling").inc()
+                raise
             if self._synced and fsync.places(batch.events):
                 fsync.check(session.wire, deadline.left)
         appended = batches.Appended(
             first=int(reply[1]), last=int(reply[2]), repeated=reply[0] == b"REPEATED", at_ms=int(reply[3])
         )
+        telemetry.metrics.APPENDS.inc()
         if appended.last >= appended.first:
+            telemetry.metrics.EVENTS.inc(appended.last - appended.first + 1)
             self._followed.note(incarnations.Watermark(seen.incarnation, appended.last, appended.at_ms))
         return appended
 

@@ -13,6 +13,7 @@ from typing import NamedTuple, NoReturn
 import msgspec
 import redis
 
+from app import telemetry
 from app.domain import events
 from app.store import errors, keys
 from app.store.log import codecs
@@ -20,6 +21,8 @@ from app.store.server import connections
 
 CHUNK = 1000
 """Entries per read: about a millisecond of the server's time."""
+
+_SECONDS = telemetry.metrics.STORE_SECONDS.labels("read")
 
 
 class Entry(NamedTuple):
@@ -95,7 +98,9 @@ class LogReader:
 
         Raises Rewound, Gap, Trimmed, Unreadable, or StoreAway after at most one attempt.
         """
-        return _understood(self._wire.ask(self._request(after, known_ms, limit), timeout=timeout), after)
+        with _SECONDS.time():
+            reply = self._wire.ask(self._request(after, known_ms, limit), timeout=timeout)
+        return _understood(reply, after)
 
     def ask(self, after: int, known_ms: int | None = None) -> bool:
         """Send the first request of ``read_all`` without waiting; false if the connection is not open."""

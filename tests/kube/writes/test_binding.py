@@ -150,7 +150,9 @@ def touched(server: apiservers.ApiServer, pod: model.Pod) -> None:
 
 
 def fenced(client: clients.Client, pod: model.Pod, version: str) -> binding.Outcome:
-    return binding.ApiBinder(client).bind(pod.namespace, pod.name, pod.uid, "n", version=version)
+    return binding.ApiBinder(client).bind(
+        pod.namespace, pod.name, pod.uid, "n", carried=binding.Carried(version)
+    )
 
 
 def test_a_pod_is_bound_for_its_version(client: clients.Client, pod: model.Pod) -> None:
@@ -233,3 +235,69 @@ def test_a_404_of_a_proxy_is_not_a_missing_pod(
     server.faults.add(faults.FaultKind.DROP, faults.calls("GET", "/pods/p"), proxy_status=404)
     with pytest.raises(errors.ApiError):
         binding.ApiBinder(client).get_pod("ns", "p")
+
+
+# -- what else a Binding writes ----------------------------------------------------------------
+
+WRITES = binding.Carried(
+    annotations={"example.org/devices": '{"gpu":[0]}', "example.org/both": "ours"}, labels={"pool": "a"}
+)
+
+
+def carrying(client: clients.Client, pod: model.Pod, carried: binding.Carried = WRITES) -> binding.Outcome:
+    return binding.ApiBinder(client).bind(pod.namespace, pod.name, pod.uid, "n", carried=carried)
+
+
+def metadata(server: apiservers.ApiServer, pod: model.Pod) -> objects.Json:
+    found: objects.Json = server.objects.get("pods", (pod.namespace, pod.name))["metadata"]
+    return found
+
+
+def annotate(server: apiservers.ApiServer, pod: model.Pod, **annotations: str) -> None:
+    def edit(found: objects.Json) -> objects.Json:
+        found["metadata"].setdefault("annotations", {}).update(annotations)
+        return found
+
+    server.objects.change("pods", (pod.namespace, pod.name), edit)
+
+
+def test_annotations_and_labels_are_written_with_the_node(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
+) -> None:
+    annotate(server, pod, **{"example.org/both": "theirs", "example.org/kept": "theirs"})
+    assert carrying(client, pod) == binding.Bound()
+    found = metadata(server, pod)
+    assert found["annotations"] == {**WRITES.annotations, "example.org/kept": "theirs"}
+    assert found["labels"]["pool"] == "a"
+    assert current(client, pod).annotations == found["annotations"]
+
+
+@pytest.mark.parametrize("kind", [faults.FaultKind.LOSE, faults.FaultKind.DROP])
+def test_a_repetition_writes_the_same(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod, kind: faults.FaultKind
+) -> None:
+    server.faults.add(kind, BINDINGS)
+    assert carrying(client, pod) == binding.Bound()
+    assert WRITES.annotations.items() <= metadata(server, pod)["annotations"].items()
+
+
+@pytest.mark.parametrize(
+    "found", [{}, {"example.org/both": "ours"}, {**WRITES.annotations, "example.org/both": ""}]
+)
+def test_a_pod_on_the_node_without_the_annotations_was_bound_by_another_client(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod, found: dict[str, str]
+) -> None:
+    annotate(server, pod, **found)
+    bind(client, pod)
+    outcome = carrying(client, pod)
+    assert isinstance(outcome, binding.BoundByOther)
+    assert "pod ns/p was bound to node n by another client" in outcome.reason
+    assert carrying(client, pod, binding.NOTHING) == binding.Bound()
+
+
+def test_a_pod_with_further_annotations_was_bound_by_us(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
+) -> None:
+    assert carrying(client, pod) == binding.Bound()
+    annotate(server, pod, other="1")
+    assert carrying(client, pod) == binding.Bound()

@@ -28,7 +28,7 @@ def current(client: clients.Client) -> binding.Current:
 @pytest.fixture
 def pod(client: clients.Client) -> binding.Current:
     body = json.dumps(populations.pod("ns", "p")).encode()
-    return binding.Current(*decoding.pod_seen(client.post("/api/v1/namespaces/ns/pods", body)))
+    return binding.Current(*decoding.pod_seen(client.post("/api/v1/namespaces/ns/pods", body)), {})
 
 
 def test_a_pod_is_fenced_once_for_a_version(client: clients.Client, pod: binding.Current) -> None:

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from app.domain import events, model, node_sets, snapshots, verdicts
 from app.domain.fitting import budgets
-from app.framework import advising, capabilities, cycles
+from app.framework import advising, capabilities, cycles, effects
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +116,9 @@ class Ranking(Idle):
 @dataclass(frozen=True, slots=True)
 class Reserving(Idle):
     name: str = "Reserving"
-    made: capabilities.Claim = field(default_factory=capabilities.Claim)
+    made: capabilities.Plan | verdicts.Refusal = field(default_factory=capabilities.Plan)
 
-    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Claim:
+    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Plan | verdicts.Refusal:
         return self.made
 
 
@@ -168,10 +169,19 @@ class Serving(Idle):
 
 
 @dataclass(frozen=True, slots=True)
-class Controlling(Idle):
-    name: str = "Controlling"
+class Waking(Idle):
+    name: str = "Waking"
 
-    def announce(
+    def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
-    ) -> capabilities.FreedCapacity | None:
+    ) -> effects.WakePods | None:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciling(Idle):
+    name: str = "Reconciling"
+    statuses: ClassVar[tuple[str, ...]] = ()
+
+    def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> tuple[effects.Effect, ...]:
+        return ()

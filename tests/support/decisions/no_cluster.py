@@ -14,7 +14,7 @@ class NoCluster:
         uid: model.Uid,
         node: model.NodeName,
         *,
-        version: str = "",
+        carried: binding.Carried = binding.NOTHING,
         timeout: float = 3.0,
     ) -> binding.Outcome:
         raise AssertionError(f"{namespace}/{name} on {node}")

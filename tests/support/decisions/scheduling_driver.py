@@ -8,6 +8,7 @@ import msgspec
 from app import plugins
 from app.domain import events, model, observing, projecting, snapshots, verdicts
 from app.framework import capabilities, cycles, pipeline, registry
+from tests.support.decisions import commitments
 
 Thing = model.Node | model.Pod | model.WorkloadPolicy
 
@@ -96,7 +97,7 @@ class Cluster:
 
     def place(self, pod: model.Pod, node: str) -> None:
         """Place the pod as bind does, under the guard that the store would check."""
-        claim = pipeline.claim(self.plugins, self._cycle(pod, [node]), node)
+        claim = commitments.of(self.plugins, self._cycle(pod, [node]), node)
         self.take(events.placed(pod, node))
         for key, ceiling in claim.ceilings.items():
             assert self.snapshot.counts.get(key, 0) <= ceiling

@@ -20,11 +20,10 @@ import types
 from collections.abc import Iterable, Mapping
 
 import urllib3
-import yaml
 
 from app.store import keys
 from app.store.server import connections, embedded
-from tests.support import child_processes, polling
+from tests.support import child_processes, manifests, polling
 from tests.support.e2e import api_client, clusters, kube_schedulers
 
 DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
@@ -144,9 +143,7 @@ class Installation:
         return Part(process, health, port)
 
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        (settings,) = yaml.safe_load_all((DEPLOY / "base" / "settings.yaml").read_text())
-        data: dict[str, str] = settings["data"]
-        return _bare() | data | {"TOPOLOG_STORE_URL": self.store.url} | dict(more)
+        return _bare() | manifests.settings() | {"TOPOLOG_STORE_URL": self.store.url} | dict(more)
 
     # Clients
 

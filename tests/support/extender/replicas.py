@@ -6,7 +6,8 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -115,8 +116,8 @@ class Replica:
             for entry in self.store.log.read(after, limit=10_000)
         ]
 
-    def settled(self) -> int:
-        """Run the controller over old placements; the number that it released."""
+    def settled(self, after: float = orphaned_placements.OLD) -> int:
+        """Run the controller over placements that are ``after`` seconds old; the number that it released."""
         state, log = self.context.state, self.context.log
 
         def release(uid: str, placement: model.Position, cause: events.Cause, reason: str) -> bool:
@@ -126,7 +127,7 @@ class Replica:
             self.context.binder, self.fencer, self.snapshot, release, self.clock
         )
         settler.run_once()
-        self.clock.ahead += orphaned_placements.OLD
+        self.clock.ahead += after
         return settler.run_once()
 
 
@@ -195,15 +196,17 @@ class Cluster:
         bind: float = 3.5,
         patience: float = 2.0,
         enforce: limits.Enforce = "named",
+        beside: Sequence[type[Any]] = (),
     ) -> Replica:
         """Another extender; its follower catches up on request only, without its thread."""
-        store = self._opened(patience)
+        known = (*plugins.IN_TREE, *beside)
+        store = self._opened(patience, known)
         client = clients.Client(credentials.plain(self.api.url))
         self._stack.callback(client.close)
         clock = Clock()
         chosen = configuring.build(
-            plugins.IN_TREE,
-            enabled=[plugin.name for plugin in plugins.IN_TREE],
+            known,
+            enabled=[plugin().name for plugin in known],
             weights={},
             score_max=10,
             args={"WorkloadPolicy": {"enforce": enforce}},
@@ -223,8 +226,8 @@ class Cluster:
         fencer = fencing.ApiFencer(client, now=lambda: "2026-07-01T10:00:00Z")
         return Replica(context, store, clock, self.api, fencer)
 
-    def _opened(self, patience: float = 2.0) -> stores.Store:
-        chosen = registry.Registry([plugin() for plugin in plugins.IN_TREE])
+    def _opened(self, patience: float = 2.0, known: Sequence[type[Any]] = plugins.IN_TREE) -> stores.Store:
+        chosen = registry.Registry([plugin() for plugin in known])
         options = settings.Store(url=self.url, socket_timeout=patience, placements=self._placements)
         store = stores.open_store(options, cluster=self.name, indexed=chosen.indexed())
         self._stack.callback(store.close)
@@ -266,6 +269,11 @@ class Cluster:
         except status_replies.StatusError:
             return ""
         return found["spec"].get("nodeName", "") if found["metadata"]["uid"] == pod.uid else ""
+
+    def annotations(self, pod: model.Pod) -> dict[str, str]:
+        """The pod's annotations at the API server."""
+        metadata = self.api.objects.get("pods", (pod.namespace, pod.name))["metadata"]
+        return dict(metadata.get("annotations") or {})
 
     def put(self, pod: model.Pod, node: str) -> None:
         """Another client binds the pod."""

@@ -95,13 +95,15 @@ class Caller:
 
 
 class Extender:
-    """One extender process."""
+    """One extender process, or a worker by another ``command``."""
 
-    def __init__(self, name: str, environ: Mapping[str, str], folder: pathlib.Path) -> None:
+    def __init__(
+        self, name: str, environ: Mapping[str, str], folder: pathlib.Path, *, command: str = "extender"
+    ) -> None:
         self.port = int(environ["TOPOLOG_SERVER_PORT"])
         self.health = int(environ["TOPOLOG_SERVER_HEALTH_PORT"])
         self.process = child_processes.Process(
-            name, [extenders.TOPOLOG, "extender"], log=folder / f"{name}.log", env=os.environ | environ
+            name, [extenders.TOPOLOG, command], log=folder / f"{name}.log", env=os.environ | environ
         )
 
     def readiness(self) -> tuple[int, str]:
@@ -147,7 +149,7 @@ class Stage:
         self.kubeconfig = folder / "kubeconfig"
         self.kubeconfig.write_text(json.dumps(_kubeconfig(api.url)))
         self.replicas: list[Extender] = []
-        self._recorder: child_processes.Process | None = None
+        self._workers: list[Extender] = []
         indexed = registry.Registry([plugin() for plugin in plugins.IN_TREE]).indexed()
         self.store = stores.open_store(settings.Store(url=server.url), cluster=CLUSTER, indexed=indexed)
         """A connection of the tests to the store."""
@@ -155,9 +157,8 @@ class Stage:
 
     def close(self) -> None:
         self._stack.close()  # a kept connection would be waited for
-        for process in [*(one.process for one in self.replicas), self._recorder]:
-            if process is not None:
-                process.stop()
+        for one in [*self.replicas, *self._workers]:
+            one.process.stop()
 
     # -- processes -------------------------------------------------------------------------
 
@@ -181,16 +182,12 @@ class Stage:
         self.replicas.append(one)
         return one
 
-    def record(self) -> None:
-        """Start the recorder."""
-        environ = self.environment()
-        self._recorder = child_processes.Process(
-            "recorder",
-            [extenders.TOPOLOG, "record"],
-            log=self.folder / "recorder.log",
-            env=os.environ | environ,
-        )
-        self._recorder.start()
+    def worker(self, command: str, **more: str) -> Extender:
+        """Start a worker: ``record``, ``control``, ``audit`` or ``compact``."""
+        one = Extender(command, self.environment(**more), self.folder, command=command)
+        one.process.start()
+        self._workers.append(one)
+        return one
 
     # -- callers ---------------------------------------------------------------------------
 
@@ -303,7 +300,7 @@ def raised(folder: pathlib.Path) -> Iterator[Stage]:
                 first = stage.extend("extender-1")
                 polling.ready(first.process, lambda: first.readiness()[0] in (200, 503))
                 stage.unready = first.readiness()
-                stage.record()
+                stage.worker("record")
                 stage.extend("extender-2")
                 for one in stage.replicas:
                     one.ready()

@@ -8,7 +8,7 @@ Subclass it and define the fixtures `client` (app.kube.client.clients.Client wit
 import itertools
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -16,9 +16,39 @@ import pytest
 from app.kube import errors
 from app.kube.client import clients
 from app.kube.objects import decoding
-from app.kube.writes import fencing, pod_conditions
+from app.kube.writes import fencing, pod_conditions, status_patches
 
 Json = dict[str, Any]
+
+THING_GROUP = "test.topolog.io"
+THING: Json = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": f"things.{THING_GROUP}"},
+    "spec": {
+        "group": THING_GROUP,
+        "scope": "Namespaced",
+        "names": {"kind": "Thing", "plural": "things"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                },
+            }
+        ],
+    },
+}
+"""A kind without the status subresource."""
+POLICY_SPEC: Json = {
+    "topologyKey": "zone",
+    "labelSelector": {"matchLabels": {"app": "x"}},
+    "allocationPolicy": [{"name": "a", "replicas": 3}],
+    "allocationType": "Required",
+    "allocationMethod": "Fill",
+}
 
 _numbers = itertools.count()
 
@@ -69,6 +99,9 @@ class Watch:
 
 class ApiServerContract:
     """The suite."""
+
+    labels_are_merged = True
+    """Whether the server copies the labels of a Binding to the pod: kube-apiserver from 1.35 on does."""
 
     def forget(self, client: clients.Client) -> bool:
         """Compact the history of pods; returns false if that is not possible."""
@@ -206,8 +239,10 @@ class ApiServerContract:
 
     # -- pods --------------------------------------------------------------------------------
 
-    def binding(self, found: Json, node: str, *, uid: str | None = None, version: str = "") -> bytes:
-        metadata = {"name": found["metadata"]["name"], "uid": uid or found["metadata"]["uid"]}
+    def binding(
+        self, found: Json, node: str, *, uid: str = "", version: str = "", **written: Mapping[str, str]
+    ) -> bytes:
+        metadata = {"name": found["metadata"]["name"], "uid": uid or found["metadata"]["uid"], **written}
         return encoded(
             {
                 "apiVersion": "v1",
@@ -255,6 +290,80 @@ class ApiServerContract:
         assert "nodeName" not in json.loads(client.get(path))["spec"]
         client.post(f"{path}/binding?timeout=3500ms", self.binding(found, "node-1", version=now))
         assert json.loads(client.get(path))["spec"]["nodeName"] == "node-1"
+
+    def test_a_binding_writes_annotations_and_labels_with_the_node(
+        self, client: clients.Client, pods: str
+    ) -> None:
+        """In one change, which a watch shows at once; existing keys are overwritten, others are kept."""
+        found = self.made(client, pods, both="theirs", kept="theirs")
+        path = f"{pods}/{found['metadata']['name']}"
+        annotations = {"a.example/both": "theirs", "a.example/kept": "theirs"}
+        patched = json.loads(client.patch(path, encoded({"metadata": {"annotations": annotations}})))
+        watch = Watch(client, pods, patched["metadata"]["resourceVersion"])
+        body = self.binding(
+            found,
+            "node-1",
+            version=patched["metadata"]["resourceVersion"],
+            annotations={"a.example/both": "ours", "a.example/new": '{"gpu":[0]}'},
+            labels={"both": "ours", "new": "ours"},
+        )
+        client.post(f"{path}/binding", body)
+        ((_, seen),) = watch.objects(1)
+        watch.close()
+        assert seen == json.loads(client.get(path))
+        assert seen["spec"]["nodeName"] == "node-1"
+        expected = {"a.example/both": "ours", "a.example/kept": "theirs", "a.example/new": '{"gpu":[0]}'}
+        assert expected.items() <= seen["metadata"]["annotations"].items()
+        if self.labels_are_merged:
+            labels = {"both": "ours", "kept": "theirs", "new": "ours"}
+        else:
+            labels = {"both": "theirs", "kept": "theirs"}
+        assert {key: seen["metadata"]["labels"].get(key) for key in ("both", "kept", "new")} == {
+            "new": None,
+            **labels,
+        }
+
+    def test_a_refused_binding_writes_nothing(self, client: clients.Client, pods: str) -> None:
+        found = self.made(client, pods)
+        path = f"{pods}/{found['metadata']['name']}"
+        new = {"new": "1"}
+        for uid, version in (("another", ""), ("", "1")):
+            body = self.binding(found, "node-1", uid=uid, version=version, annotations=new, labels=new)
+            with pytest.raises(errors.ApiError) as refused:
+                client.post(f"{path}/binding", body)
+            assert refused.value.status == 409
+            assert json.loads(client.get(path)) == found
+        client.post(f"{path}/binding", self.binding(found, "node-1"))
+        bound = json.loads(client.get(path))
+        for node in ("node-1", "node-2"):
+            with pytest.raises(errors.ApiError):
+                client.post(f"{path}/binding", self.binding(found, node, annotations=new, labels=new))
+        assert json.loads(client.get(path)) == bound
+
+    def test_the_uid_the_version_and_the_node_are_compared_in_this_order(
+        self, client: clients.Client, pods: str
+    ) -> None:
+        """The first that does not match gives the reason of the refusal."""
+        found = self.made(client, pods)
+        path = f"{pods}/{found['metadata']['name']}"
+        client.post(f"{path}/binding", self.binding(found, "node-1"))
+        now = json.loads(client.get(path))["metadata"]["resourceVersion"]
+        for uid, version, why in (
+            ("another", "1", "UID in precondition: another"),
+            (found["metadata"]["uid"], "1", "ResourceVersion in precondition: 1"),
+            (found["metadata"]["uid"], now, 'is already assigned to node "node-1"'),
+        ):
+            with pytest.raises(errors.ApiError) as refused:
+                client.post(f"{path}/binding", self.binding(found, "node-2", uid=uid, version=version))
+            assert refused.value.status == 409
+            assert why in refused.value.message
+
+    def test_a_binding_may_carry_64_kib_of_annotations(self, client: clients.Client, pods: str) -> None:
+        found = self.made(client, pods)
+        path = f"{pods}/{found['metadata']['name']}"
+        written = {"a.example/large": "x" * (64 * 1024 - 15)}
+        client.post(f"{path}/binding", self.binding(found, "node-1", annotations=written))
+        assert written.items() <= json.loads(client.get(path))["metadata"]["annotations"].items()
 
     def test_a_binding_for_one_version_is_carried_out_once(self, client: clients.Client, pods: str) -> None:
         """A repetition is refused, because the first Binding changed the pod."""
@@ -405,3 +514,109 @@ class ApiServerContract:
         client.post(f"/api/v1/namespaces/{namespace}/events", encoded(body))
         kept = json.loads(client.get(f"/api/v1/namespaces/{namespace}/events/{found['name']}.1"))
         assert kept["message"] == "a message"
+
+    # -- custom objects and their status -------------------------------------------------------
+
+    @pytest.fixture
+    def policies(self, namespace: str) -> str:
+        """The path of the namespace's WorkloadPolicies, which have the status subresource."""
+        return f"/apis/kosmos.io/v1alpha1/namespaces/{namespace}/workloadpolicies"
+
+    @pytest.fixture
+    def things(self, namespace: str) -> str:
+        """The path of the namespace's objects of THING, a kind without the status subresource."""
+        return f"/apis/{THING_GROUP}/v1/namespaces/{namespace}/things"
+
+    def custom(self, client: clients.Client, path: str, *, kind: str, **more: object) -> Json:
+        """Create a custom object with a unique name."""
+        group, version = path.split("/")[2:4]
+        body = {
+            "apiVersion": f"{group}/{version}",
+            "kind": kind,
+            "metadata": {"name": f"c{next(_numbers)}-{time.monotonic_ns():x}"},
+            "spec": POLICY_SPEC,
+            **more,
+        }
+        found: Json = json.loads(client.post(path, encoded(body)))
+        return found
+
+    def test_only_the_subresource_changes_a_status(self, client: clients.Client, policies: str) -> None:
+        made = self.custom(client, policies, kind="WorkloadPolicy", status={"placed": 9})
+        path = f"{policies}/{made['metadata']['name']}"
+        assert "status" not in made
+        client.patch(path, encoded({"status": {"placed": 9}}))
+        assert "status" not in json.loads(client.get(path))
+        client.patch(f"{path}/status", encoded({"spec": {"topologyKey": "x"}, "status": {"placed": 9}}))
+        found = json.loads(client.get(path))
+        assert found["status"] == {"placed": 9}
+        assert found["spec"] == made["spec"]
+        replaced = json.loads(client.put(path, encoded({**found, "status": {"placed": 1}})))
+        assert replaced["status"] == {"placed": 9}
+
+    def test_a_generation_counts_specifications(self, client: clients.Client, policies: str) -> None:
+        made = self.custom(client, policies, kind="WorkloadPolicy")
+        path = f"{policies}/{made['metadata']['name']}"
+        assert made["metadata"]["generation"] == 1
+
+        def generation(body: Json, subresource: str = "") -> int:
+            found = json.loads(client.patch(f"{path}{subresource}", encoded(body)))
+            value: int = found["metadata"]["generation"]
+            return value
+
+        assert generation({"status": {"placed": 1}}, "/status") == 1
+        assert generation({"metadata": {"labels": {"a": "1"}, "generation": 7}}) == 1
+        assert generation({"spec": {"topologyKey": "another"}}) == 2
+        assert generation({"spec": {"topologyKey": "another"}}) == 2
+
+    def test_a_status_is_replaced_in_the_version_that_was_read(
+        self, client: clients.Client, policies: str
+    ) -> None:
+        made = self.custom(client, policies, kind="WorkloadPolicy")
+        path = f"{policies}/{made['metadata']['name']}"
+        first = status_patches.read(client, path)
+        assert (first.version, first.generation) == (made["metadata"]["resourceVersion"], 1)
+        domains = [{"name": "a", "desired": 3, "placed": 1}]
+        second = status_patches.patch(client, path, first, {"placed": 1, "domains": domains})
+        assert second.version != first.version
+        third = status_patches.patch(client, path, second, {"desired": 3, "domains": []})
+        assert json.loads(client.get(path))["status"] == {"desired": 3, "domains": []} == third.status
+        with pytest.raises(errors.ApiError) as refused:
+            status_patches.patch(client, path, second, {"placed": 5})
+        assert (refused.value.status, refused.value.reason) == (409, "Conflict")
+        assert status_patches.read(client, path) == third
+
+    def test_the_same_status_is_no_new_version(self, client: clients.Client, policies: str) -> None:
+        made = self.custom(client, policies, kind="WorkloadPolicy")
+        path = f"{policies}/{made['metadata']['name']}"
+        once = status_patches.patch(client, path, status_patches.read(client, path), {"placed": 1})
+        twice = status_patches.patch(client, path, once, {"placed": 1})
+        assert twice.version == once.version
+
+    def test_a_status_is_shown_by_the_watch(self, client: clients.Client, policies: str) -> None:
+        made = self.custom(client, policies, kind="WorkloadPolicy")
+        path = f"{policies}/{made['metadata']['name']}"
+        watch = Watch(client, policies, made["metadata"]["resourceVersion"])
+        written = status_patches.patch(client, path, status_patches.read(client, path), {"placed": 1})
+        ((change, found),) = watch.objects(1)
+        watch.close()
+        assert change == "MODIFIED"
+        assert (found["status"], found["metadata"]["resourceVersion"]) == ({"placed": 1}, written.version)
+
+    def test_a_status_of_a_missing_object_is_not_found(self, client: clients.Client, policies: str) -> None:
+        made = self.custom(client, policies, kind="WorkloadPolicy")
+        path = f"{policies}/{made['metadata']['name']}"
+        read = status_patches.read(client, path)
+        client.delete(path)
+        with pytest.raises(errors.ApiError) as refused:
+            status_patches.patch(client, path, read, {"placed": 1})
+        assert refused.value.status == 404
+
+    def test_a_kind_without_the_subresource_has_no_status(self, client: clients.Client, things: str) -> None:
+        """The object exists, and its status is not found: only a second read distinguishes the two cases."""
+        made = self.custom(client, things, kind="Thing")
+        path = f"{things}/{made['metadata']['name']}"
+        read = status_patches.read(client, path)
+        with pytest.raises(errors.ApiError) as refused:
+            status_patches.patch(client, path, read, {"placed": 1})
+        assert refused.value.status == 404
+        assert status_patches.read(client, path) == read

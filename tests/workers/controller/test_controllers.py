@@ -13,7 +13,8 @@ import structlog
 
 from app import plugins, settings
 from app.domain import events, model, projecting, snapshots
-from app.framework import configuring, registry
+from app.framework import configuring, effects, registry
+from app.kube import call_limits
 from app.kube.writes import event_recorders, pod_conditions
 from app.simulation.apiserver import faults
 from app.store import stores
@@ -204,16 +205,11 @@ class Waking:
         self.clock = fake_clock.VirtualClock()
         seen = [events.PodSeen(pod=pod) for pod in pods]
         self.snapshot = projecting.project_all(snapshots.empty(), seen)
+        limit = call_limits.CallLimit(self.clock, term=lambda: "term", burst=burst, rate=2.0)
         self.waker = wakeups.Waker(
-            cluster.client,
-            registry.Registry(()),
-            lambda: self.snapshot,
-            self.clock,
-            now=lambda: "2026-01-01T00:00:00Z",
-            burst=burst,
-            rate=2.0,
+            cluster.client, lambda: self.snapshot, limit, now=lambda: "2026-01-01T00:00:00Z"
         )
-        self.waker.note(pods, "room", model.Position("i", 7))
+        self.waker.submit(effects.WakePods(pods, "capacity", refused=True), model.Position("i", 7), "term")
 
     def drain(self) -> None:
         while self.waker.run_once(timeout=0.0):
@@ -227,8 +223,8 @@ def test_a_wakeup_is_repeated_if_the_server_was_busy(cluster_side: clusters.Clus
         faults.FaultKind.FAIL, faults.calls("PATCH", "/status"), times=2, status=429
     )
     saying.drain()
-    assert wakeup(cluster_side, "p0") == "room (as of event 7)"
-    assert len(saying.clock.waits) == 3  # one for the bucket, two after refusals
+    assert wakeup(cluster_side, "p0") == "capacity (as of event 7)"
+    assert saying.clock.waits, "the calls after a refusal wait"
 
 
 def test_pods_are_woken_no_faster_than_the_bucket_allows(cluster_side: clusters.Cluster) -> None:
@@ -325,9 +321,26 @@ def clock() -> fake_clock.VirtualClock:
 
 @pytest.fixture
 def poster(cluster_side: clusters.Cluster, clock: fake_clock.VirtualClock) -> event_recorders.EventRecorder:
+    limit = call_limits.CallLimit(clock, term=lambda: "")
     return event_recorders.EventRecorder(
-        cluster_side.client, clock, now=lambda: f"{clock.now}", burst=5.0, rate=1.0
+        cluster_side.client, clock, now=lambda: f"{clock.now}", limit=limit, burst=5.0, rate=1.0
     )
+
+
+class Publishing:
+    """A publisher of the given records, whose Events are posted at once."""
+
+    def __init__(self, found: Records, recorder: event_recorders.EventRecorder) -> None:
+        self._poster = pod_events.PodEventPoster(recorder)
+        self._publisher = pod_events.PodEventPublisher(found, snapshots.empty, self._submit)
+
+    def _submit(self, found: effects.Effect, snapshot: snapshots.Snapshot) -> None:
+        assert isinstance(found, effects.PostEvent)
+        self._poster.submit(found, "")
+
+    def run_once(self) -> None:
+        self._publisher.run_once()
+        self._poster.run_once()
 
 
 FULL = "workload policy ns/p: no capacity (host 3/3, member 1/1)"
@@ -338,7 +351,7 @@ def test_a_refusal_everywhere_is_an_event_with_the_numbers(
 ) -> None:
     pod, records = pending(cluster_side, "p0"), Records()
     records.found = [decision(1, pod, {FULL: 6})]
-    publisher = pod_events.PodEventPublisher(records, poster)
+    publisher = Publishing(records, poster)
     publisher.run_once()
     assert events_of(cluster_side) == []  # what was decided before this process began is old
     records.found += [
@@ -411,7 +424,7 @@ def test_events_that_cannot_be_posted_are_logged_once(
 ) -> None:
     pods, records = [pending(cluster_side, f"p{at}") for at in range(5)], Records()
     records.found = [decision(1, pods[0], {FULL: 6})]
-    publisher = pod_events.PodEventPublisher(records, poster)
+    publisher = Publishing(records, poster)
     publisher.run_once()
     cluster_side.server.faults.add(
         faults.FaultKind.FAIL, lambda asked: asked.path.endswith("/events"), times=3, status=403

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from app.domain import model, snapshots
+from app.framework import effects
 from app.store.decisions import records
 from tests.support.decisions import scheduling_driver, small_clusters
 from workers.controller import stale_refusals
@@ -39,9 +40,11 @@ class Waker:
     noted_names: list[str] = field(default_factory=list)
     before: dict[str, model.Position] = field(default_factory=dict)
 
-    def note(self, pods: tuple[model.Pod, ...], message: str, position: model.Position) -> None:
-        self.noted_names += [pod.name for pod in pods]
-        self.before.update((pod.uid, position) for pod in pods)
+    def submit(self, found: effects.Effect, snapshot: snapshots.Snapshot) -> None:
+        assert isinstance(found, effects.WakePods)
+        assert found.refused
+        self.noted_names += [pod.name for pod in found.pods]
+        self.before.update((pod.uid, snapshot.position) for pod in found.pods)
 
     def noted(self, uid: model.Uid) -> model.Position | None:
         return self.before.get(uid)
@@ -58,7 +61,11 @@ class World:
         self.cluster = scheduling_driver.Cluster(*things)
         self.records, self.waker = Records(), Waker()
         self.refusals = stale_refusals.StaleRefusals(
-            self.records, self.cluster.plugins, lambda: self.cluster.snapshot, self.waker
+            self.records,
+            self.cluster.plugins,
+            lambda: self.cluster.snapshot,
+            self.waker.submit,
+            self.waker.noted,
         )
         self.woken()
 
@@ -163,7 +170,7 @@ def test_a_pod_woken_after_its_refusal_is_not_woken_again() -> None:
     world.cluster.see(pod)
     assert not world.asked(pod)
     world.cluster.see(labelled(N1))
-    world.waker.note((pod,), "by a plugin", world.cluster.snapshot.position)
+    world.waker.submit(effects.WakePods((pod,), "by a plugin", refused=True), world.cluster.snapshot)
     world.waker.names()
     assert world.woken() == []
 
@@ -176,7 +183,11 @@ def test_a_refusal_from_before_the_start_is_decided_over_all_nodes() -> None:
     world.cluster.see(labelled(N1))
     world.records.offered.clear()
     world.refusals = stale_refusals.StaleRefusals(
-        world.records, world.cluster.plugins, lambda: world.cluster.snapshot, world.waker
+        world.records,
+        world.cluster.plugins,
+        lambda: world.cluster.snapshot,
+        world.waker.submit,
+        world.waker.noted,
     )
     assert world.woken() == ["p"]
 
@@ -191,7 +202,7 @@ def test_wakeups_and_attempts_before_a_loss_do_not_count_after_it() -> None:
     assert not world.asked(tried, N2)
     assert world.woken() == []
     world.cluster.snapshot = _moved(world.cluster.snapshot, "019e7053ca40-00000001", 600)
-    world.waker.note((told,), "by a plugin", world.cluster.snapshot.position)
+    world.waker.submit(effects.WakePods((told,), "by a plugin", refused=True), world.cluster.snapshot)
     world.waker.names()
     world.cluster.snapshot = _moved(world.cluster.snapshot, "019e70579676-00000002", 20)
     assert world.woken() == []

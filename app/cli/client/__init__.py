@@ -1,0 +1,1 @@
+"""The connection of `topolog get` and `explain` to an extender."""

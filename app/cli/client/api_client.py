@@ -1,0 +1,174 @@
+"""Client of an extender's REST API, authenticated by a client certificate."""
+
+import http.client
+import json
+import os
+import pathlib
+import ssl
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import click
+import urllib3
+
+from app import exit_codes, settings
+from app.cli import certs, exits
+
+F = TypeVar("F", bound=Callable[..., None])
+_HTTPS_PORT = 443
+
+
+def server_options(command: F) -> F:
+    """Add the options that select the extender and the client certificate."""
+    for option in (
+        click.option(
+            "--server-name",
+            metavar="NAME",
+            help="Name in the extender's certificate, if it is reached by another one, such as through a"
+            " port-forward. [client.server_name]",
+        ),
+        click.option("--ca", metavar="FILE", help="CA certificates that verify the extender. [client.ca]"),
+        click.option("--key", metavar="FILE", help="Private key of the client certificate. [client.key]"),
+        click.option("--cert", metavar="FILE", help="Client certificate. [client.cert]"),
+        click.option("--server", metavar="URL", help="URL of the extender. [client.url]"),
+    ):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderClient:
+    """Sends GET requests to an extender."""
+
+    client: settings.Client
+
+    def get(
+        self, path: str, query: Mapping[str, object] | None = None, *, accept: str = "application/json"
+    ) -> dict[str, Any] | str:
+        """JSON at a path, or text if `accept` allows it. Raises Failed with the exit code of the error."""
+        parameters = {name: str(value) for name, value in (query or {}).items() if value is not None}
+        url = self.client.url.rstrip("/") + urllib.parse.quote(path)
+        if parameters:
+            url += "?" + urllib.parse.urlencode(parameters)
+        try:
+            # Not by the proxies of the environment: they could not present our client certificate.
+            with self._pool() as pool:
+                # A redirection is not followed, and a request that failed is not repeated.
+                reply = pool.request("GET", url, headers={"Accept": accept}, retries=False, redirect=False)
+        except (urllib3.exceptions.HTTPError, OSError, http.client.HTTPException, ValueError) as error:
+            raise exits.Failed(exit_codes.UNREACHABLE, self._unreachable(error)) from error
+        if reply.status != http.HTTPStatus.OK:
+            raise self._failure(reply, path)
+        if reply.headers.get("Content-Type", "").partition(";")[0].strip() != "application/json":
+            return str(reply.data, "utf-8", "replace")
+        try:
+            document: dict[str, Any] = json.loads(reply.data)
+        except ValueError as error:
+            raise exits.Failed(
+                exit_codes.UNREACHABLE, f"{self.client.url} is no extender: its reply to {path} is not JSON"
+            ) from error
+        return document
+
+    def _pool(self) -> urllib3.PoolManager:
+        timeout = urllib3.Timeout(connect=self.client.timeout, read=self.client.timeout)
+        if not self.client.url.startswith("https:"):
+            return urllib3.PoolManager(timeout=timeout)
+        return urllib3.PoolManager(
+            timeout=timeout, ssl_context=self._context(), server_hostname=self.client.server_name or None
+        )
+
+    def _context(self) -> ssl.SSLContext:
+        client = self.client
+        try:
+            context = ssl.create_default_context(cafile=client.ca or None)
+            if client.cert:
+                context.load_cert_chain(client.cert, client.key or None)
+        except (OSError, ssl.SSLError) as error:
+            files = ", ".join(name for name in (client.ca, client.cert, client.key) if name)
+            raise exits.Failed(
+                exit_codes.SETTINGS, f"cannot load the certificates {files}: {error}"
+            ) from error
+        return context
+
+    def _unreachable(self, error: Exception) -> str:
+        # Only a failure needs it, and it imports cryptography.
+        from app.cli.client import tls_hints
+
+        client, url = self.client, urllib.parse.urlsplit(self.client.url)
+        cause = _cause(error)
+        text = f"{client.url} is unreachable: {cause or error}"
+        if url.scheme == "http" and isinstance(cause, ConnectionError | None):
+            return text if isinstance(cause, ConnectionRefusedError) else f"{text} (does it require https?)"
+        if cause is None or url.scheme == "http":
+            return text
+        host = url.hostname or ""
+        connection = tls_hints.Connection(
+            host=host,
+            port=url.port or _HTTPS_PORT,
+            name=client.server_name or host,
+            ca=client.ca,
+            cert=client.cert,
+            key=client.key,
+            timeout=client.timeout,
+        )
+        hint = tls_hints.of(connection, cause)
+        return f"{text} ({hint})" if hint else text
+
+    def _failure(self, reply: urllib3.BaseHTTPResponse, path: str) -> exits.Failed:
+        try:
+            message = str(json.loads(reply.data)["message"])
+        except (ValueError, KeyError, TypeError):
+            message = f"{path}: {reply.status} {reply.reason}"
+        if reply.status == http.HTTPStatus.FORBIDDEN and self.client.cert:
+            message += f" (the client certificate is {self.client.cert})"
+        codes: dict[int, int] = {
+            http.HTTPStatus.BAD_REQUEST: exit_codes.USAGE,
+            http.HTTPStatus.NOT_FOUND: exit_codes.NEGATIVE,
+            http.HTTPStatus.GONE: exit_codes.NEGATIVE,
+            http.HTTPStatus.SERVICE_UNAVAILABLE: exit_codes.STORE,
+        }
+        return exits.Failed(codes.get(reply.status, exit_codes.UNREACHABLE), message)
+
+
+def extender(config: str | None, options: Mapping[str, str | None]) -> ExtenderClient:
+    """Client by the options, then the settings, then the certificates that ``up`` created."""
+    loaded = settings.load(config, os.environ)
+    client = loaded.client
+    client = replace(
+        client,
+        url=options["server"] or client.url,
+        server_name=options["server_name"] or client.server_name,
+        cert=options["cert"] or client.cert,
+        key=options["key"] or client.key,
+        ca=options["ca"] or client.ca,
+    )
+    made = certs.default_directory(loaded.cluster)
+    if not client.cert and _exist(made / "viewer.crt", made / "viewer.key", made / "ca.crt"):
+        client = replace(
+            client,
+            cert=str(made / "viewer.crt"),
+            key=str(made / "viewer.key"),
+            ca=client.ca or str(made / "ca.crt"),
+        )
+    return ExtenderClient(client)
+
+
+def _exist(*files: pathlib.Path) -> bool:
+    return all(file.is_file() for file in files)
+
+
+def _cause(error: BaseException) -> OSError | None:
+    """The error of the socket or of TLS that urllib3's error is about."""
+    for one in _chain(error):
+        if isinstance(one, OSError) and not isinstance(one, urllib3.exceptions.HTTPError):
+            return one
+    return None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    yield error
+    for inner in (*error.args, error.__cause__, error.__context__):
+        if isinstance(inner, BaseException) and inner is not error:
+            yield from _chain(inner)

@@ -1,0 +1,82 @@
+"""What plugins want done in the cluster, as data: the elected controller carries it out.
+
+Effects are idempotent: each is computed from the state of the log, and may be computed again by the next
+leader. The controller limits their rate, and drops those of a leadership that has ended (ADR 0025).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.domain import events as domain_events
+from app.domain import model, snapshots
+
+
+@dataclass(frozen=True, slots=True)
+class WakePods:
+    """Make kube-scheduler try pending pods again, for capacity that it has no event for."""
+
+    pods: tuple[model.Pod, ...]
+    """Pending pods, the most important first, no more than the capacity admits."""
+    message: str
+    """A sentence for the condition of the woken pods."""
+    refused: bool = False
+    """Whether every pod is known to be refused, even if its own condition does not show it yet. A pod that
+    was not refused yet is woken once it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchStatus:
+    """Write the status of an object, if it differs from the present one.
+
+    The plugin owns the whole status: fields that are left out are removed. The controller adds
+    ``observedGeneration``, and ``lastTransitionTime`` to each item of ``conditions``. It writes only if the
+    API server still has the object of the snapshot, and in the version that it has just read.
+    """
+
+    kind: str
+    """The name of the kind, which the plugin declares in ``statuses``."""
+    identity: str
+    """The identity of the object in the snapshot."""
+    status: Mapping[str, object]
+    """JSON-serialisable."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostEvent:
+    """Post a Kubernetes Event about a pod. Equal Events are one with a count."""
+
+    pod: model.Pod
+    reason: str
+    """CamelCase, for programs."""
+    message: str
+    """A sentence for people."""
+    warning: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePlacements:
+    """Look up in-flight placements at once, and release those that can no longer be bound.
+
+    Only the API server is evidence (ADR 0020): the controller fences each Binding first, and a pod that is
+    bound keeps its placement.
+    """
+
+    pods: tuple[model.Uid, ...]
+    """Pods with a placement."""
+    reason: str
+    """A sentence for the log line."""
+
+
+Effect = WakePods | PatchStatus | PostEvent | ReleasePlacements
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What happened since the former call of ``reconcile``."""
+
+    before: snapshots.Snapshot | None = None
+    """The state before the events; None: anything may have changed, and all objects are to be reconciled."""
+    events: tuple[domain_events.AnyEvent, ...] = ()
+    """The events since then, in order; empty without ``before``."""
+    missed: bool = False
+    """Whether events may have passed without a leader: then pods are to be woken for all present capacity."""

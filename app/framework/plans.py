@@ -1,0 +1,253 @@
+"""Merges what the plugins reserve for a pod into one commitment: one append, whole or not at all.
+
+A plugin may place further pods beside the pod that is being bound. All other plugins that such a pod concerns
+filter it and reserve for it, in the state in which the pods before it are placed.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from app.domain import counters, events, model, node_sets, projecting, verdicts
+from app.framework import capabilities, cycles, pipeline, registry
+
+MAX_PLACEMENTS = 1000
+"""Placements of one commitment: the store writes it in one call, which nothing can interrupt."""
+MAX_METADATA = 64 * 1024
+"""Bytes of the annotations and labels of one Binding; all annotations of a pod may have 256 KiB."""
+MAX_DATA = 64 * 1024
+"""Bytes of the data of one placement, as JSON."""
+MAX_TOTAL = 4 * 1024 * 1024
+"""Bytes of all data, annotations and labels of one commitment."""
+
+_KEY = re.compile(
+    r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+)
+_encode = msgspec.json.Encoder().encode
+_LABEL = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+
+class InvalidPlan(Exception):
+    """The plans of the plugins contradict one another, or a plan cannot be written: a defect of a plugin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment:
+    """What one append writes, and the conditions under which it does."""
+
+    placements: tuple[model.Placement, ...]
+    """First that of the pod that is being bound; the others are marked as planned."""
+    subjects: tuple[str, ...]
+    """Subjects whose version must equal that in the cycle's snapshot, sorted."""
+    ceilings: Mapping[counters.CountKey, int]
+    """Count -> maximum that it may have once all pods are counted."""
+
+
+def commitment(
+    plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName
+) -> Commitment | verdicts.Refusal:
+    """What is committed when the pod of the cycle is placed on the node, or why it cannot be placed there.
+
+    The pod itself must have been filtered before. Raises InvalidPlan.
+    """
+    try:
+        return _Merge(plugins, cycle, node).run()
+    except _Refused as refused:
+        return refused.refusal
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A placement that several plugins contribute to."""
+
+    pod: model.Pod
+    node: model.NodeName
+    planners: set[str] = field(default_factory=set)
+    """The plugins that placed it beside another pod."""
+    data: dict[str, Any] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    written_by: dict[str, str] = field(default_factory=dict)
+    """``annotation KEY`` or ``label KEY`` -> the plugin that sets it."""
+
+    def add(self, plugin: str, assigned: capabilities.Assignment) -> None:
+        """Add what one plugin decided. Raises InvalidPlan."""
+        if assigned.node != self.node:
+            raise InvalidPlan(
+                f"plugin {plugin} places pod {self.pod.key} on node {assigned.node}, not {self.node}"
+            )
+        for what, mine, given in (
+            ("annotation", self.annotations, assigned.annotations),
+            ("label", self.labels, assigned.labels),
+        ):
+            for key, value in given.items():
+                _check_pair(plugin, what, key, value)
+                other = self.written_by.setdefault(f"{what} {key}", plugin)
+                if other != plugin:
+                    raise InvalidPlan(
+                        f"plugins {other} and {plugin} both set {what} {key} of pod {self.pod.key}"
+                    )
+                mine[key] = value
+        if assigned.data:
+            if plugin in self.data:
+                raise InvalidPlan(f"plugin {plugin} plans pod {self.pod.key} twice")
+            self.data[plugin] = _as_read_back(plugin, assigned.data)
+
+    def placement(self, *, planned: bool) -> model.Placement:
+        return model.Placement(
+            pod=self.pod,
+            node=self.node,
+            planned=planned,
+            data=self.data,
+            annotations=self.annotations,
+            labels=self.labels,
+        )
+
+
+class _Refused(Exception):
+    """A plugin refuses a pod of the plan."""
+
+    def __init__(self, refusal: verdicts.Refusal) -> None:
+        super().__init__(refusal.reason)
+        self.refusal = refusal
+
+
+class _Merge:
+    """The merge of one commitment."""
+
+    def __init__(self, plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName) -> None:
+        self._plugins = plugins
+        self._cycle = cycle
+        self._node = node
+        self._ahead = cycle.snapshot
+        """The state in which the pods merged so far are placed."""
+        self._drafts = {cycle.pod.uid: _Draft(cycle.pod, node)}
+        self._subjects = {events.RUN}
+        self._ceilings: dict[counters.CountKey, int] = {}
+
+    def run(self) -> Commitment:
+        """See ``commitment``. Raises _Refused and InvalidPlan."""
+        (own,) = self._drafts.values()
+        merged = [own]
+        self._reserve(self._cycle, own)
+        for draft in self._members():
+            if self._is_there(draft):
+                continue
+            before = events.PlacementsCommitted(placements=(merged[-1].placement(planned=False),))
+            self._ahead = projecting.project(self._ahead, before)
+            one = cycles.cycle(
+                draft.pod, frozenset((draft.node,)), self._ahead, score_max=self._cycle.score_max
+            )
+            trace = pipeline.run_filter(self._plugins, one, without=draft.planners)
+            if trace.refusals:
+                raise self._refused(draft, trace.refusals[0])
+            self._reserve(one, draft)
+            merged.append(draft)
+        placements = tuple([draft.placement(planned=draft is not own) for draft in merged])
+        self._check_sizes(placements)
+        return Commitment(placements, tuple(sorted(self._subjects)), self._ceilings)
+
+    def _members(self) -> Iterator[_Draft]:
+        """The placements beside the pod's own, in the order in which they are planned; plans may add some."""
+        done = 1
+        while done < len(self._drafts):
+            found = list(self._drafts.values())[done:]
+            yield from found
+            done += len(found)
+
+    def _is_there(self, draft: _Draft) -> bool:
+        """Whether the pod is already on its node or placed there. Raises _Refused if it cannot be placed."""
+        uid, snapshot = draft.pod.uid, self._cycle.snapshot
+        self._subjects.add(f"pod:{uid}")
+        pod = snapshot.pods.get(uid)
+        if pod is None:
+            raise self._refused(draft, verdicts.Refusal("it does not exist", node_sets.NONE))
+        draft.pod = pod
+        at = snapshot.node_of(uid)
+        if at == draft.node:
+            return True
+        if at or not pod.pending:
+            why = f"it is on node {at}" if at else "it is not waiting for a node"
+            raise self._refused(draft, verdicts.Refusal(why, node_sets.NONE))
+        return False
+
+    def _reserve(self, cycle: cycles.Cycle, draft: _Draft) -> None:
+        """Add what all plugins reserve for one pod. Raises _Refused and InvalidPlan."""
+        self._subjects.update(counters.footprint(draft.pod, draft.node))
+        for plugin in self._plugins.reserves:
+            if plugin.name in draft.planners or not plugin.interested(draft.pod):
+                continue
+            plan = plugin.reserve(cycle, draft.node)
+            if isinstance(plan, verdicts.Refusal):
+                raise self._refused(draft, replace(plan, plugin=plugin.name))
+            self._subjects.update(plan.subjects)
+            for key, ceiling in plan.ceilings.items():
+                self._ceilings[key] = min(ceiling, self._ceilings.get(key, ceiling))
+            self._assign(plugin.name, draft, plan.assignments)
+
+    def _assign(self, plugin: str, asked: _Draft, assignments: Sequence[capabilities.Assignment]) -> None:
+        """Add what one plugin assigns when it is asked about one pod. Raises _Refused and InvalidPlan."""
+        for assigned in assignments:
+            draft = self._drafts.setdefault(assigned.pod.uid, _Draft(assigned.pod, assigned.node))
+            if draft is not asked:
+                draft.planners.add(plugin)
+            draft.add(plugin, assigned)
+        if len(self._drafts) > MAX_PLACEMENTS:
+            text = (
+                f"plugin {plugin} places {len(self._drafts):,} pods at once; the limit is {MAX_PLACEMENTS:,}"
+            )
+            raise _Refused(verdicts.Refusal(text, frozenset((self._node,)), plugin=plugin))
+
+    def _refused(self, draft: _Draft, refusal: verdicts.Refusal) -> _Refused:
+        """The refusal of one pod, as that of the pod that is being bound."""
+        reason = refusal.reason
+        if draft.pod.uid != self._cycle.pod.uid:
+            reason = f"pod {draft.pod.key}, which is placed with it, cannot be placed on its node: {reason}"
+        return _Refused(replace(refusal, reason=reason, nodes=frozenset((self._node,))))
+
+    def _check_sizes(self, placements: Sequence[model.Placement]) -> None:
+        """Raise _Refused if what a Binding or the event would carry is too large."""
+        total = 0
+        for placement in placements:
+            metadata = sum(
+                len(key.encode()) + len(value.encode())
+                for pairs in (placement.annotations, placement.labels)
+                for key, value in pairs.items()
+            )
+            data = len(_encode(placement.data)) if placement.data else 0
+            total += metadata + data
+            for what, size, limit in (
+                ("annotations and labels", metadata, MAX_METADATA),
+                ("data", data, MAX_DATA),
+                ("data, annotations and labels of all pods", total, MAX_TOTAL),
+            ):
+                if size > limit:
+                    text = f"the {what} that plugins set for pod {placement.pod.key} have {size:,} bytes"
+                    text = f"{text}; the limit is {limit:,}"
+                    raise _Refused(verdicts.Refusal(text, frozenset((self._node,))))
+
+
+def _check_pair(plugin: str, what: str, key: object, value: object) -> None:
+    """Raise InvalidPlan for an invalid annotation or label: with it the pod could not be updated later."""
+    valid = isinstance(key, str) and isinstance(value, str) and _KEY.fullmatch(key) and _encodable(value)
+    if not valid or (what == "label" and not _LABEL.fullmatch(str(value))):
+        raise InvalidPlan(f"plugin {plugin} sets an invalid {what}: {key!r}: {value!r:.80}")
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _as_read_back(plugin: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data as a reader of the log gets it, so that every replica holds the same. Raises InvalidPlan."""
+    try:
+        return msgspec.json.decode(_encode(data), type=dict[str, Any])
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as problem:
+        raise InvalidPlan(f"plugin {plugin} has data that is no JSON: {problem}") from problem

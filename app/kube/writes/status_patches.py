@@ -1,0 +1,113 @@
+"""Reads objects, and patches their status by merge patches (RFC 7386), guarded by the resourceVersion."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from app.kube import errors
+from app.kube.client import clients
+
+Json = dict[str, Any]
+
+_encode = msgspec.json.Encoder().encode
+
+
+class CurrentObject(NamedTuple):
+    """An object as the API server has it."""
+
+    version: str
+    """resourceVersion."""
+    generation: int
+    """metadata.generation: of the specification."""
+    status: Mapping[str, Any]
+    """Empty without a status."""
+    body: bytes
+
+
+def read(client: clients.Client, path: str, *, timeout: float = 5.0) -> CurrentObject:
+    """The object at the path. Raises ApiError (404: it is gone), Unreachable or Undecodable."""
+    return _current(client.get(path, timeout=timeout), path)
+
+
+def patch(
+    client: clients.Client,
+    path: str,
+    current: CurrentObject,
+    status: Mapping[str, Any],
+    *,
+    timeout: float = 5.0,
+) -> CurrentObject:
+    """Replace the status of the object that was read; the object as it is then.
+
+    Raises ApiError (404: the object is gone, or its kind has no status subresource; 409: it has another
+    version) or Unreachable.
+    """
+    body = _encode(
+        {
+            "metadata": {"resourceVersion": current.version},
+            "status": difference(current.status, status),
+        }
+    )
+    return _current(client.patch(f"{path}/status", body, timeout=timeout), path)
+
+
+def completed(status: Mapping[str, Any], current: CurrentObject, *, now: str) -> Json:
+    """The status with ``observedGeneration`` and the ``lastTransitionTime`` of each condition.
+
+    A condition keeps its time while its ``status`` stays, as metav1.Condition defines it. Fields without a
+    value are left out, as in all objects of the API. ``now``: RFC 3339, whole seconds.
+    """
+    given = _without_nulls(status)
+    former = {one.get("type"): one for one in _items(current.status.get("conditions"))}
+    conditions = []
+    for one in _items(given.get("conditions")):
+        known = former.get(one.get("type"), {})
+        lasting = known.get("status") == one.get("status")
+        since = known.get("lastTransitionTime") if lasting else None
+        conditions.append({**one, "lastTransitionTime": since or now})
+    return {
+        **given,
+        **({"conditions": conditions} if "conditions" in given else {}),
+        "observedGeneration": current.generation,
+    }
+
+
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
+    """The merge patch that makes ``after`` of ``before``: null removes a field, lists are replaced."""
+    patched: Json = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        held = before.get(key)
+        if isinstance(value, Mapping) and isinstance(held, Mapping):
+            inner = difference(held, value)
+            if inner:
+                patched[key] = inner
+        elif key not in before or held != value:
+            patched[key] = value
+    return patched
+
+
+def _current(body: bytes, path: str) -> CurrentObject:
+    try:
+        found = msgspec.json.decode(body)
+        metadata = found["metadata"]
+        status = found.get("status")
+        return CurrentObject(
+            str(metadata["resourceVersion"]),
+            int(metadata.get("generation") or 0),
+            status if isinstance(status, dict) else {},
+            body,
+        )
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as problem:
+        raise errors.Undecodable("object", path, str(problem)) from problem
+
+
+def _items(value: object) -> list[Json]:
+    """The objects of a list; empty for anything else."""
+    found = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    return [one for one in found if isinstance(one, dict)]
+
+
+def _without_nulls(value: Mapping[str, Any]) -> Json:
+    kept: Json = msgspec.to_builtins({key: inner for key, inner in value.items() if inner is not None})
+    return {key: _without_nulls(inner) if isinstance(inner, dict) else inner for key, inner in kept.items()}

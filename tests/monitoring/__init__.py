@@ -1,0 +1,1 @@
+"""What a Prometheus sees of the five processes, and which alerts it would raise."""

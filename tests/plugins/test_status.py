@@ -1,0 +1,153 @@
+"""The status of policies: what it shows, and after which events it is computed again."""
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.domain import events, model, projecting, snapshots
+from app.framework import effects
+from app.plugins.workload_policy import status
+from app.plugins.workload_policy.plugin import WorkloadPolicy
+from tests.support.decisions import scheduling_driver, small_clusters, strategies
+
+KEY = small_clusters.KEY
+HOSTS = small_clusters.HOSTS
+
+
+def reconciled(
+    cluster: scheduling_driver.Cluster, changes: effects.Changes, *, plugin: WorkloadPolicy | None = None
+) -> list[effects.Effect]:
+    return list((plugin or WorkloadPolicy()).reconcile(cluster.snapshot, changes))
+
+
+def statuses(found: Iterable[effects.Effect]) -> dict[str, dict[str, object]]:
+    """Policy -> status."""
+    patches = [one for one in found if isinstance(one, effects.PatchStatus)]
+    assert all(one.kind == "workloadpolicies" for one in patches)
+    return {one.identity: dict(one.status) for one in patches}
+
+
+def condition(found: dict[str, object]) -> tuple[str, str, str]:
+    conditions = found["conditions"]
+    assert isinstance(conditions, list)
+    (one,) = conditions
+    assert one["type"] == "Enforced"
+    return one["status"], one["reason"], one["message"]
+
+
+def cluster_of(*policies: model.WorkloadPolicy) -> scheduling_driver.Cluster:
+    return scheduling_driver.Cluster(*small_clusters.f6(), *policies)
+
+
+EVERYTHING = effects.Changes()
+
+
+def test_a_status_has_the_counts_of_each_domain_beside_its_quota() -> None:
+    cluster = cluster_of(small_clusters.policy({"host": 3, "member": 1}, required=True))
+    cluster.see(small_clusters.pod("bound", small_clusters.REPLICA, node=HOSTS[0]))
+    cluster.place(small_clusters.pod("in-flight", small_clusters.REPLICA), HOSTS[1])
+    (found,) = statuses(reconciled(cluster, EVERYTHING)).values()
+    assert found == {
+        "desired": 4,
+        "placed": 2,
+        "domains": [
+            {"name": "host", "desired": 3, "placed": 2},
+            {"name": "member", "desired": 1, "placed": 0},
+        ],
+        "moreDomains": 0,
+        "conditions": [
+            {
+                "type": "Enforced",
+                "status": "True",
+                "reason": "Valid",
+                "message": "the quotas limit where pods are placed",
+            }
+        ],
+    }
+
+
+def test_a_preferred_policy_is_valid_too() -> None:
+    (found,) = statuses(reconciled(cluster_of(small_clusters.policy()), EVERYTHING)).values()
+    assert condition(found) == ("True", "Valid", "nodes in domains below their quota are preferred")
+
+
+def test_an_invalid_policy_is_not_enforced_and_has_its_errors() -> None:
+    errors = ("spec.topologyKey is missing", "spec.labelSelector is missing")
+    (found,) = statuses(reconciled(cluster_of(small_clusters.policy(errors=errors)), EVERYTHING)).values()
+    assert found.keys() == {"conditions"}
+    assert condition(found) == (
+        "False",
+        "Invalid",
+        "spec.topologyKey is missing; spec.labelSelector is missing",
+    )
+
+
+def test_warnings_of_a_policy_are_in_its_condition() -> None:
+    cluster = cluster_of(small_clusters.policy({"host": 1, "moon": 2}, required=True))
+    (found,) = statuses(reconciled(cluster, EVERYTHING)).values()
+    assert condition(found) == ("True", "Warning", f"no node has the label {KEY}=moon")
+
+
+def test_a_status_has_a_bound() -> None:
+    quotas = {f"domain-{at:04}": 1 for at in range(1000)}
+    cluster = cluster_of(small_clusters.policy(quotas, required=True))
+    (found,) = statuses(reconciled(cluster, EVERYTHING)).values()
+    domains = found["domains"]
+    assert isinstance(domains, list)
+    assert [one["name"] for one in domains] == sorted(quotas)[: status.MAX_DOMAINS]
+    assert (found["moreDomains"], found["desired"]) == (1000 - status.MAX_DOMAINS, 1000)
+    *_, message = condition(found)
+    assert len(message) <= 2_000
+    assert message.endswith(" ...")
+
+
+def test_pods_are_woken_only_if_events_were_missed() -> None:
+    cluster = cluster_of(small_clusters.policy({"host": 2}, required=True))
+    cluster.see(*(small_clusters.pod(f"p{at}", small_clusters.REPLICA) for at in range(3)))
+    assert not [one for one in reconciled(cluster, EVERYTHING) if isinstance(one, effects.WakePods)]
+    missed = reconciled(cluster, effects.Changes(missed=True))
+    (woken,) = (one for one in missed if isinstance(one, effects.WakePods))
+    assert [pod.name for pod in woken.pods] == ["p0", "p1"]
+    assert "has capacity (host 0/2)" in woken.message
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (events.PodSeen(pod=small_clusters.pod("p", small_clusters.REPLICA, node=HOSTS[0])), {"p", "q"}),
+        (events.PodSeen(pod=small_clusters.pod("p", {}, namespace="empty", node=HOSTS[0])), set()),
+        (events.NodeSeen(node=small_clusters.node("new", {KEY: "host"})), {"p", "elsewhere"}),
+        (events.NodeSeen(node=small_clusters.node(HOSTS[0], {KEY: "host", "x": "y"})), set()),
+        (events.FlagSet(flag=model.Flag(name="v", value="1")), set()),
+        (events.ViewsRepaired(by="auditor", counts={}), {"p", "q", "elsewhere"}),
+    ],
+    ids=["a pod", "a pod without policies", "a node", "another label", "a flag", "repaired counts"],
+)
+def test_only_policies_that_an_event_concerns_are_computed_again(
+    event: events.AnyEvent, expected: set[str]
+) -> None:
+    cluster = cluster_of(
+        small_clusters.policy(name="p"),
+        small_clusters.policy(name="q", key="rack"),
+        small_clusters.policy(name="elsewhere", namespace="elsewhere"),
+    )
+    before = cluster.snapshot
+    cluster.take(event)
+    found = statuses(reconciled(cluster, effects.Changes(before, (event,))))
+    assert {identity.partition("/")[2] for identity in found} == expected
+
+
+@given(strategies.histories, st.integers(0, 60))
+def test_no_status_changes_unnoticed(history: list[events.AnyEvent], at: int) -> None:
+    """Whatever happens: the status of a policy that is not computed again is the one of before."""
+    before = projecting.project_all(snapshots.empty(indexed=WorkloadPolicy().indexed()), history[:at])
+    after = projecting.project_all(before, history[at:])
+    changes = effects.Changes(before, tuple(history[at:]))
+    found = statuses(WorkloadPolicy().reconcile(after, changes))
+    for key, policy in after.policies.items():
+        if key in found:
+            assert found[key] == status.status(after, policy)
+        else:
+            assert status.status(before, before.policies[key]) == status.status(after, policy)

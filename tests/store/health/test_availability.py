@@ -1,0 +1,55 @@
+"""Whether the store answers, on a real server that ends, hangs and returns."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.store.health import availability
+from app.store.server import connections, embedded
+from tests.support import polling
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[embedded.Server]:
+    started = embedded.Server(tmp_path / "server", append_only=True)
+    yield started
+    started.stop()
+
+
+def test_it_is_down_before_the_first_answer_and_while_the_server_is_away(server: embedded.Server) -> None:
+    with connections.connect(server.url, timeout=0.2) as client:
+        measured = availability.Availability(client)
+
+        def up() -> bool:
+            measured.measure()
+            return measured.up
+
+        assert not measured.up
+        assert up()
+        server.kill()
+        assert not up()
+        server.start()
+        assert up()
+        assert server.pid
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            assert not up(), "a server that accepts connections and does not answer"
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+
+
+def test_its_thread_follows_the_server_until_it_is_stopped(server: embedded.Server) -> None:
+    with connections.connect(server.url, timeout=0.2) as client:
+        measured = availability.Availability(client)
+        measured.start()
+        polling.eventually(lambda: measured.up, "it answers")
+        server.kill()
+        polling.eventually(lambda: not measured.up, "it is away")
+        server.start()
+        polling.eventually(lambda: measured.up, "it is back")
+        measured.stop()
+        server.kill()
+        assert measured.up, "nothing measures any more"

@@ -1,0 +1,1 @@
+"""Metrics of real processes, and alerts that are evaluated over them."""

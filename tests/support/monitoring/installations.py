@@ -1,0 +1,70 @@
+"""The five processes, started for real, on a store and a simulated API server over HTTP."""
+
+import contextlib
+import pathlib
+from collections.abc import Iterator
+
+from prometheus_client import core, parser
+
+from app.simulation.apiserver import apiservers
+from app.store.server import embedded
+from app.telemetry import metrics
+from tests.support.extender import stages
+
+COMMANDS = {
+    metrics.RECORDER: "record",
+    metrics.CONTROLLER: "control",
+    metrics.AUDITOR: "audit",
+    metrics.COMPACTOR: "compact",
+}
+
+
+class Installation:
+    """One process of each kind."""
+
+    def __init__(self, stage: stages.Stage) -> None:
+        self.stage = stage
+        self.processes: dict[str, stages.Extender] = {metrics.EXTENDER: stage.extend("extender")}
+        for name, command in COMMANDS.items():
+            self.processes[name] = stage.worker(command)
+
+    @property
+    def server(self) -> embedded.Server:
+        """The server of the store."""
+        return self.stage.server
+
+    def ready(self) -> None:
+        """Wait until every process is ready."""
+        for one in self.processes.values():
+            one.ready()
+
+    def scraped(self, process: str) -> list[core.Metric]:
+        """The metrics of a process, parsed."""
+        return list(parser.text_string_to_metric_families(self.text(process)))
+
+    def text(self, process: str) -> str:
+        """The metrics of a process, as they are served."""
+        return self.processes[process].metrics()
+
+    def value(self, process: str, name: str, /, **labels: str) -> float | None:
+        """The value of a sample; None if there is none."""
+        found = (sample for metric in self.scraped(process) for sample in metric.samples)
+        return next((one.value for one in found if (one.name, one.labels) == (name, labels)), None)
+
+
+@contextlib.contextmanager
+def running(folder: pathlib.Path, *, bookmarks: float = 1.0) -> Iterator[Installation]:
+    """An installation whose processes are ready; ``bookmarks``: seconds between two of a watch."""
+    (folder / "store").mkdir(parents=True)
+    server = embedded.Server(folder / "store", append_only=True)
+    try:
+        with apiservers.ApiServer(bookmarks=bookmarks) as api:
+            stage = stages.Stage(folder, api, server)
+            try:
+                made = Installation(stage)
+                made.ready()
+                yield made
+            finally:
+                stage.close()
+    finally:
+        server.stop()

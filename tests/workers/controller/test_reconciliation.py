@@ -1,0 +1,253 @@
+"""Which plugins are asked for effects, about which changes, and how often."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import prometheus_client
+import pytest
+import structlog
+
+from app.domain import events, model, projecting, snapshots
+from app.framework import effects, registry
+from app.store.log import readers
+from tests.support.decisions import fake_plugins, small_clusters
+from tests.support.kube import fake_clock
+from workers.controller import reconciliation
+
+
+@dataclass(frozen=True)
+class Recording(fake_plugins.Idle):
+    """Records what it is asked, and returns an effect for each question."""
+
+    name: str = "Recording"
+    statuses: ClassVar[tuple[str, ...]] = ()
+    asked: list[effects.Changes] = field(default_factory=list)
+    states: list[snapshots.Snapshot] = field(default_factory=list)
+
+    def wake(
+        self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
+    ) -> effects.WakePods | None:
+        return effects.WakePods((), f"{self.name} at {after.offset}")
+
+    def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[effects.Effect]:
+        self.asked.append(changes)
+        self.states.append(snapshot)
+        return (effects.WakePods((), f"{self.name} of {snapshot.offset}"),)
+
+
+@dataclass(frozen=True)
+class Raising(fake_plugins.Idle):
+    """Raises, in the call or later, while its effects are read."""
+
+    name: str = "Raising"
+    statuses: ClassVar[tuple[str, ...]] = ()
+    broken: list[bool] = field(default_factory=lambda: [True])
+
+    def wake(
+        self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
+    ) -> effects.WakePods | None:
+        raise ValueError("cannot wake")
+
+    def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterator[effects.Effect]:
+        yield effects.WakePods((), "half")
+        if self.broken[0]:
+            raise ValueError("cannot reconcile")
+
+
+@dataclass
+class Executor:
+    """Records effects instead of carrying them out."""
+
+    found: list[tuple[str, model.Position | None]] = field(default_factory=list)
+    verified: int = 0
+
+    def submit(
+        self, found: effects.Effect, snapshot: snapshots.Snapshot, *, position: model.Position | None = None
+    ) -> None:
+        assert isinstance(found, effects.WakePods)
+        self.found.append((found.message, position))
+
+    def verify(self) -> None:
+        self.verified += 1
+
+
+class Following:
+    """A reconciliation on a virtual clock, and the log that it follows."""
+
+    def __init__(self, *plugins: fake_plugins.Idle) -> None:
+        self.clock = fake_clock.VirtualClock()
+        self.executor = Executor()
+        self.snapshot = self.head = snapshots.empty(incarnation="i")
+        self.reconciliation = reconciliation.Reconciliation(
+            registry.Registry(plugins), lambda: self.snapshot, self.executor, self.clock
+        )
+
+    def append(self, event: events.AnyEvent, *, shown: bool = True) -> None:
+        """One event of the log; ``shown``: the follower shows its state already."""
+        before, after = self.head, projecting.project(self.head, event)
+        self.head = after
+        if shown:
+            self.snapshot = after
+        self.reconciliation.on_event(before, after, readers.Entry(after.offset, 0, event))
+
+    def run(self, *, after: float = 1.0) -> list[str]:
+        """The messages of the effects that are submitted."""
+        self.clock.now += after
+        self.executor.found.clear()
+        self.reconciliation.run_once()
+        return [message for message, _ in self.executor.found]
+
+
+def seen(name: str) -> events.NodeSeen:
+    return events.NodeSeen(node=small_clusters.node(name, {}))
+
+
+def failures(method: str) -> float:
+    labels = {"plugin": "Raising", "method": method}
+    return prometheus_client.REGISTRY.get_sample_value("topolog_plugin_failures_total", labels) or 0.0
+
+
+def test_a_plugin_is_asked_to_wake_at_each_event_and_to_reconcile_about_many() -> None:
+    plugin = Recording()
+    following = Following(plugin)
+    first = following.snapshot
+    for name in ("a", "b", "c"):
+        following.append(seen(name))
+    assert following.executor.found == [(f"Recording at {at}", model.Position("i", at)) for at in (1, 2, 3)]
+    assert following.run() == ["Recording of 3"]
+    (changes,) = plugin.asked
+    assert changes.before is first
+    assert changes.events == tuple(seen(name) for name in ("a", "b", "c"))
+    assert not changes.missed
+
+
+def test_nothing_is_asked_without_an_event() -> None:
+    plugin = Recording()
+    following = Following(plugin)
+    assert following.run(after=30.0) == []
+    assert plugin.asked == []
+
+
+def test_a_plugin_is_asked_at_most_once_a_second_and_about_each_event_once() -> None:
+    plugin = Recording()
+    following = Following(plugin)
+    following.append(seen("a"))
+    assert following.run() == ["Recording of 1"]
+    following.append(seen("b"))
+    assert following.run(after=0.5) == []
+    following.append(seen("c"))
+    assert following.run(after=0.5) == ["Recording of 3"]
+    assert [changes.events for changes in plugin.asked] == [(seen("a"),), (seen("b"), seen("c"))]
+    assert plugin.asked[1].before is plugin.states[0]
+
+
+def test_a_state_is_not_earlier_than_its_events() -> None:
+    """A subscriber may be notified of an event before the follower shows its state."""
+    plugin = Recording()
+    following = Following(plugin)
+    following.append(seen("a"), shown=False)
+    assert following.run() == ["Recording of 1"]
+
+
+def test_a_new_leader_reconciles_everything() -> None:
+    plugin = Recording()
+    following = Following(plugin)
+    following.append(seen("a"))
+    following.reconciliation.resume()
+    following.append(seen("b"))
+    assert following.run() == ["Recording of 2"]
+    assert plugin.asked == [effects.Changes(before=None, events=(), missed=True)]
+    following.append(seen("c"))
+    assert following.run() == ["Recording of 3"]
+    assert plugin.asked[1].events == (seen("c"),)
+
+
+def test_more_events_than_are_kept_reconcile_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconciliation, "MAX_EVENTS", 3)
+    plugin = Recording()
+    following = Following(plugin)
+    for name in ("a", "b", "c", "d", "e"):
+        following.append(seen(name))
+    following.run()
+    assert plugin.asked == [effects.Changes()]
+
+
+def test_everything_is_verified_from_time_to_time_without_waking_for_it() -> None:
+    plugin = Recording()
+    following = Following(plugin)
+    assert following.run(after=reconciliation.VERIFIED_EVERY - 1.0) == []
+    assert following.run(after=1.0) == ["Recording of 0"]
+    assert following.executor.verified == 1
+    assert plugin.asked == [effects.Changes(before=None, missed=False)]
+    assert following.run(after=reconciliation.VERIFIED_EVERY - 1.0) == []
+
+
+def test_a_reconciliation_takes_at_most_a_tenth_of_the_time() -> None:
+    @dataclass(frozen=True)
+    class Slow(Recording):
+        clock: list[fake_clock.VirtualClock] = field(default_factory=list)
+
+        def reconcile(
+            self, snapshot: snapshots.Snapshot, changes: effects.Changes
+        ) -> Iterable[effects.Effect]:
+            self.clock[0].now += 2.0
+            return super().reconcile(snapshot, changes)
+
+    plugin = Slow()
+    following = Following(plugin)
+    plugin.clock.append(following.clock)
+    following.append(seen("a"))
+    assert following.run() == ["Recording of 1"]
+    following.append(seen("b"))
+    assert following.run(after=17.9) == []
+    assert following.run(after=0.1) == ["Recording of 2"]
+
+
+def test_a_plugin_that_raises_is_reported_once_and_the_others_go_on() -> None:
+    following = Following(Raising(), Recording())
+    before = failures("wake"), failures("reconcile")
+    with structlog.testing.capture_logs() as lines:
+        for name in ("a", "b", "c"):
+            following.append(seen(name))
+            assert following.executor.found[-1][0].startswith("Recording at ")
+            # Of a plugin that raises, no effect is carried out.
+            assert following.run() == [f"Recording of {following.head.offset}"]
+    assert [(line["event"], line["plugin"], line["method"], line["exc_info"]) for line in lines] == [
+        ("a plugin failed", "Raising", "wake", True),
+        ("a plugin failed", "Raising", "reconcile", True),
+    ]
+    assert (failures("wake") - before[0], failures("reconcile") - before[1]) == (3, 3)
+
+
+def test_a_plugin_that_raised_is_asked_about_everything_next_time() -> None:
+    @dataclass(frozen=True)
+    class Once(Recording):
+        def reconcile(
+            self, snapshot: snapshots.Snapshot, changes: effects.Changes
+        ) -> Iterable[effects.Effect]:
+            found = super().reconcile(snapshot, changes)
+            if len(self.asked) == 1:
+                raise ValueError("only once")
+            return found
+
+    plugin = Once()
+    following = Following(plugin)
+    for name in ("a", "b", "c"):
+        following.append(seen(name))
+        following.run()
+    assert [changes.missed for changes in plugin.asked] == [False, True, False]
+    assert [changes.before is None for changes in plugin.asked] == [False, True, False]
+
+
+def test_a_plugin_that_raises_again_after_a_success_is_reported_again() -> None:
+    broken = [True]
+    following = Following(Raising(broken=broken))
+    reported = []
+    for raises in (True, True, False, True):
+        broken[0] = raises
+        following.reconciliation.resume()
+        with structlog.testing.capture_logs() as lines:
+            following.run()
+        reported.append(len(lines))
+    assert reported == [1, 0, 0, 1]

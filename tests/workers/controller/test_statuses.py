@@ -1,0 +1,378 @@
+"""PatchStatus: which statuses are written, how often, and what follows from refusals of the API server."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import prometheus_client
+import pytest
+import structlog
+
+from app.domain import model, projecting, snapshots
+from app.framework import effects
+from app.kube import call_limits
+from app.kube.watch import kinds
+from app.simulation.apiserver import faults
+from tests.support.kube import fake_clock
+from tests.support.workers import clusters
+from workers.controller import status_targets, statuses
+
+Json = dict[str, Any]
+KIND = "workloadpolicies"
+PATCH = faults.calls("PATCH", "/status")
+NOW = "2026-07-01T10:00:00Z"
+TERM = "term"
+
+
+def path(name: str) -> str:
+    return f"/apis/kosmos.io/v1alpha1/namespaces/ns/workloadpolicies/{name}"
+
+
+def outcomes(kind: str = KIND) -> dict[str, float]:
+    """The metric: outcome -> number."""
+    return {
+        sample.labels["outcome"]: sample.value
+        for metric in prometheus_client.REGISTRY.collect()
+        if metric.name == "topolog_status_patches"
+        for sample in metric.samples
+        if sample.name.endswith("_total") and sample.labels["kind"] == kind
+    }
+
+
+class Writing:
+    """A status writer on a virtual clock, and the snapshot that it is given."""
+
+    def __init__(self, cluster: clusters.Cluster, *, rate: float = 1000.0) -> None:
+        self.cluster = cluster
+        self.clock = fake_clock.VirtualClock()
+        self.term: Callable[[], str | None] = lambda: TERM
+        limit = call_limits.CallLimit(self.clock, term=lambda: self.term(), burst=1000.0, rate=rate)
+        self.now = NOW
+        self.writer = statuses.StatusWriter(
+            cluster.client,
+            {KIND: status_targets.KindTarget(kinds.POLICIES)},
+            limit,
+            self.clock,
+            now=lambda: self.now,
+        )
+        self.snapshot = snapshots.empty()
+        self._before = outcomes()
+
+    def observe(self, *names: str) -> None:
+        """The recorder observes the policies."""
+        for name in names:
+            found, _ = kinds.POLICIES.decode(self.cluster.client.get(path(name)))
+            assert isinstance(found, model.WorkloadPolicy)
+            known = self.snapshot.policies.get(found.key)
+            seen = kinds.POLICIES.observe(known, found)
+            self.snapshot = projecting.project_all(self.snapshot, seen)
+
+    def submit(self, name: str, placed: int, *, enforced: str = "True", term: str = TERM) -> None:
+        condition = {"type": "Enforced", "status": enforced, "reason": "R", "message": "m"}
+        status = {"placed": placed, "conditions": [condition]}
+        self.writer.submit(effects.PatchStatus(KIND, f"ns/{name}", status), self.snapshot, term)
+
+    def write(self, name: str, placed: int, **more: str) -> dict[str, int]:
+        """Submit a status and write what is due; the outcomes since the last call."""
+        self.submit(name, placed, **more)
+        return self.written()
+
+    def written(self, *, after: float = 0.0) -> dict[str, int]:
+        self.clock.now += after
+        self.writer.run_once()
+        before, self._before = self._before, outcomes()
+        found = {name: int(number - before.get(name, 0.0)) for name, number in self._before.items()}
+        return {name: number for name, number in found.items() if number}
+
+    def status(self, name: str) -> Json:
+        found: Json = json.loads(self.cluster.client.get(path(name)))
+        status: Json = found.get("status", {})
+        return status
+
+    def asked(self) -> list[str]:
+        """The methods of the requests about policies since the last call."""
+        found = [one.method for one in self.cluster.server.seen if "/workloadpolicies/" in one.path]
+        self.cluster.server.seen.clear()
+        return found
+
+
+@pytest.fixture
+def writing(cluster_side: clusters.Cluster) -> Writing:
+    cluster_side.policy("p", host=3)
+    made = Writing(cluster_side)
+    made.observe("p")
+    made.asked()
+    return made
+
+
+# -- what is written -------------------------------------------------------------------------
+
+
+def test_a_status_has_the_generation_that_it_is_about_and_the_time_of_each_change(writing: Writing) -> None:
+    assert writing.write("p", 1) == {"patched": 1}
+    condition = {"type": "Enforced", "status": "True", "reason": "R", "message": "m"}
+    first = {"placed": 1, "observedGeneration": 1, "conditions": [{**condition, "lastTransitionTime": NOW}]}
+    assert writing.status("p") == first
+    writing.cluster.edit_policy("p", topologyKey="another")
+    writing.observe("p")
+    writing.now = "2026-07-01T11:00:00Z"
+    writing.clock.now += 1.0
+    assert writing.write("p", 2) == {"patched": 1}
+    assert writing.status("p") == {**first, "placed": 2, "observedGeneration": 2}
+    writing.clock.now += 1.0
+    assert writing.write("p", 2, enforced="False") == {"patched": 1}
+    (changed,) = writing.status("p")["conditions"]
+    assert (changed["status"], changed["lastTransitionTime"]) == ("False", "2026-07-01T11:00:00Z")
+
+
+def test_a_status_that_does_not_differ_is_not_written(writing: Writing) -> None:
+    assert writing.write("p", 1) == {"patched": 1}
+    assert writing.asked() == ["GET", "PATCH"]
+    writing.clock.now += 1.0
+    assert writing.write("p", 1) == {"unchanged": 1}
+    assert writing.asked() == []
+    another = Writing(writing.cluster)  # as the next leader, whose clock is another one
+    another.observe("p")
+    another.now = "2026-07-01T12:00:00Z"
+    writing.asked()
+    assert another.write("p", 1) == {"unchanged": 1}
+    assert writing.asked() == ["GET"]
+
+
+def test_an_object_is_written_at_most_once_a_second_with_the_latest_status(writing: Writing) -> None:
+    writing.cluster.policy("q", host=3)
+    writing.observe("q")
+    assert writing.write("p", 1) == {"patched": 1}
+    for placed in range(2, 9):
+        assert writing.write("p", placed) == {}
+    assert writing.write("q", 1) == {"patched": 1}, "another object does not wait"
+    assert writing.written(after=0.9) == {}
+    assert writing.status("p")["placed"] == 1
+    assert writing.written(after=0.1) == {"patched": 1}
+    assert writing.status("p")["placed"] == 8
+
+
+def test_a_field_that_a_status_no_longer_has_is_removed(writing: Writing) -> None:
+    writing.write("p", 1)
+    writing.clock.now += 1.0
+    writing.writer.submit(effects.PatchStatus(KIND, "ns/p", {"desired": 3}), writing.snapshot, TERM)
+    writing.written()
+    assert writing.status("p") == {"desired": 3, "observedGeneration": 1}
+
+
+def test_calls_are_limited_over_all_objects(cluster_side: clusters.Cluster) -> None:
+    names = [f"p{at}" for at in range(10)]
+    for name in names:
+        cluster_side.policy(name, host=1)
+    writing = Writing(cluster_side, rate=2.0)
+    writing.observe(*names)
+    limit = call_limits.CallLimit(writing.clock, term=lambda: TERM, burst=2.0, rate=2.0)
+    writing.writer = statuses.StatusWriter(
+        cluster_side.client,
+        {KIND: status_targets.KindTarget(kinds.POLICIES)},
+        limit,
+        writing.clock,
+        now=lambda: NOW,
+    )
+    for name in names:
+        writing.submit(name, 1)
+    assert writing.written() == {"patched": 10}
+    # 20 calls: two at once, the others half a second apart.
+    assert writing.clock.now - 1000.0 == pytest.approx(9.0)
+
+
+def test_a_status_of_an_undeclared_kind_is_reported(writing: Writing) -> None:
+    with structlog.testing.capture_logs() as lines:
+        found = effects.PatchStatus("pods", "ns/p", {"placed": 1})
+        writing.writer.submit(found, writing.snapshot, TERM)
+    assert [(line["event"], line["kind"]) for line in lines] == [
+        ("a plugin writes an undeclared status", "pods")
+    ]
+    assert writing.written() == {}
+    assert outcomes("pods")["undeclared"] >= 1
+
+
+# -- what the API server has ----------------------------------------------------------------
+
+
+def test_a_status_is_not_written_about_an_object_that_has_changed(writing: Writing) -> None:
+    writing.cluster.edit_policy("p", topologyKey="another")
+    assert writing.write("p", 1) == {"outdated": 1}
+    assert writing.status("p") == {}
+    writing.observe("p")
+    assert writing.write("p", 1) == {"patched": 1}
+
+
+def test_a_recreated_object_gets_no_status_of_its_predecessor(writing: Writing) -> None:
+    writing.write("p", 1)
+    writing.cluster.client.delete(path("p"))
+    writing.cluster.policy("p", host=3)
+    assert writing.written(after=1.0) == {}
+    assert writing.write("p", 2) == {"conflict": 1}
+    assert writing.written(after=1.0) == {"outdated": 1}
+    assert writing.status("p") == {}
+
+
+def test_after_a_conflict_the_object_is_read_again(writing: Writing) -> None:
+    """A label is not kept in the log: no event, and no status, follows from it."""
+    writing.write("p", 1)
+    writing.cluster.patch(path("p"), {"metadata": {"labels": {"team": "a"}}})
+    writing.asked()
+    writing.clock.now += 1.0
+    assert writing.write("p", 2) == {"conflict": 1}
+    assert writing.asked() == ["PATCH"]
+    assert writing.written(after=1.0) == {"patched": 1}
+    assert writing.asked() == ["GET", "PATCH"]
+    assert writing.status("p")["placed"] == 2
+
+
+def test_a_newer_status_replaces_the_one_that_conflicted(writing: Writing) -> None:
+    writing.write("p", 1)
+    writing.cluster.patch(path("p"), {"metadata": {"labels": {"team": "a"}}})
+    writing.clock.now += 1.0
+    assert writing.write("p", 2) == {"conflict": 1}
+    writing.submit("p", 3)
+    assert writing.written(after=1.0) == {"patched": 1}
+    assert writing.status("p")["placed"] == 3
+    assert writing.written(after=1.0) == {}
+
+
+def test_a_deleted_object_is_left_alone(writing: Writing) -> None:
+    writing.cluster.client.delete(path("p"))
+    with structlog.testing.capture_logs() as lines:
+        assert writing.write("p", 1) == {"gone": 1}
+        assert writing.written(after=5.0) == {}
+    assert lines == []
+
+
+def test_an_object_that_is_deleted_after_it_was_read_is_left_alone(writing: Writing) -> None:
+    writing.write("p", 1)
+    writing.cluster.client.delete(path("p"))
+    writing.clock.now += 1.0
+    with structlog.testing.capture_logs() as lines:
+        assert writing.write("p", 2) == {"gone": 1}
+    assert lines == []
+
+
+def test_an_edited_status_is_restored_when_it_is_verified(writing: Writing) -> None:
+    writing.write("p", 1)
+    before = writing.status("p")
+    writing.cluster.patch(f"{path('p')}/status", {"status": {"placed": 77}})
+    writing.clock.now += 1.0
+    assert writing.write("p", 1) == {"unchanged": 1}
+    assert writing.status("p")["placed"] == 77
+    writing.writer.verify()
+    assert writing.write("p", 1) == {"patched": 1}
+    assert writing.status("p") == before
+
+
+# -- what the API server refuses --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("served", [False, True], ids=["as before", "with the subresource"])
+def test_a_kind_without_status_subresource_is_reported_once_and_tried_again_later(
+    writing: Writing, served: bool
+) -> None:
+    writing.cluster.policy("q", host=3)
+    writing.observe("q")
+    writing.cluster.server.objects.define_status(KIND, False)
+    writing.asked()
+    with structlog.testing.capture_logs() as lines:
+        assert writing.write("p", 1) == {"refused": 1}
+        assert writing.asked() == ["GET", "PATCH", "GET"]
+        for placed in range(5):
+            assert writing.write("q", placed) == {"suspended": 1}
+    assert writing.asked() == []
+    ((level, event, kind, problem),) = (
+        (line["log_level"], line["event"], line["kind"], line["problem"]) for line in lines
+    )
+    assert (level, event, kind) == ("warning", "cannot write a status", KIND)
+    assert "has no status subresource" in problem
+    writing.cluster.server.objects.define_status(KIND, served)
+    writing.writer.verify()
+    assert writing.write("q", 1) == {"patched" if served else "refused": 1}
+
+
+def test_a_missing_right_is_reported_and_the_kind_suspended(writing: Writing) -> None:
+    writing.cluster.server.faults.add(faults.FaultKind.FAIL, PATCH, status=403)
+    with structlog.testing.capture_logs() as lines:
+        assert writing.write("p", 1) == {"refused": 1}
+        assert writing.write("p", 2) == {}
+        assert writing.written(after=1.0) == {"suspended": 1}
+    assert [line["event"] for line in lines] == ["cannot write a status"]
+    assert "403" in lines[0]["problem"]
+
+
+def test_a_status_that_the_schema_rejects_affects_no_other_object(writing: Writing) -> None:
+    writing.cluster.policy("q", host=3)
+    writing.observe("q")
+    writing.cluster.server.faults.add(faults.FaultKind.FAIL, PATCH, status=422)
+    with structlog.testing.capture_logs() as lines:
+        assert writing.write("p", 1) == {"refused": 1}
+        assert writing.written(after=5.0) == {}
+    assert [line["object"] for line in lines] == ["ns/p"]
+    assert writing.write("q", 1) == {"patched": 1}
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_busy_server_delays_all_calls_and_loses_no_status(writing: Writing, status: int) -> None:
+    writing.cluster.policy("q", host=3)
+    writing.observe("q")
+    writing.cluster.server.faults.add(faults.FaultKind.FAIL, PATCH, times=2, status=status, retry_after=3)
+    writing.submit("p", 1)
+    writing.submit("q", 2)
+    waited = len(writing.clock.waits)
+    assert writing.written() == {"failed": 2, "patched": 2}
+    assert sum(writing.clock.waits[waited:]) >= 6.0, "each failure delays all calls as long as requested"
+    assert (writing.status("p")["placed"], writing.status("q")["placed"]) == (1, 2)
+
+
+@pytest.mark.parametrize("kind", [faults.FaultKind.DROP, faults.FaultKind.LOSE])
+def test_a_status_whose_reply_is_lost_is_written_once(writing: Writing, kind: faults.FaultKind) -> None:
+    writing.cluster.server.faults.add(kind, PATCH)
+    assert writing.write("p", 1) == {"failed": 1}
+    again = "patched" if kind is faults.FaultKind.DROP else "unchanged"
+    assert writing.written(after=30.0) == {again: 1}
+    assert writing.status("p")["placed"] == 1
+
+
+# -- leadership ---------------------------------------------------------------------------
+
+
+def test_nothing_is_written_after_the_leadership_has_ended(writing: Writing) -> None:
+    writing.submit("p", 1)
+    writing.term = lambda: None
+    writing.asked()
+    assert writing.written() == {"ended": 1}
+    assert writing.asked() == []
+    writing.term = lambda: "another term of this process"
+    assert writing.write("p", 2) == {"ended": 1}
+    assert writing.asked() == []
+    assert writing.write("p", 3, term="another term of this process") == {"patched": 1}
+
+
+def test_a_leadership_that_ends_between_reading_and_writing_writes_nothing(writing: Writing) -> None:
+    terms = iter([TERM])
+    writing.term = lambda: next(terms, None)
+    assert writing.write("p", 1) == {"ended": 1}
+    assert writing.asked() == ["GET"]
+    assert writing.status("p") == {}
+
+
+def test_a_former_leader_whose_call_was_delayed_overwrites_nothing(writing: Writing) -> None:
+    """Its call was admitted in time and arrives late: the version that it has read is not the present one."""
+    successor = Writing(writing.cluster)
+    successor.observe("p")
+    calls = 0
+
+    def delayed() -> str:
+        nonlocal calls
+        calls += 1
+        if calls == 2:  # admitted, and not sent yet
+            assert successor.write("p", 5) == {"patched": 1}
+        return TERM
+
+    writing.term = delayed
+    writing.submit("p", 1)
+    writing.writer.run_once()
+    assert writing.status("p")["placed"] == 5

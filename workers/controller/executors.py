@@ -1,0 +1,93 @@
+"""Carries out effects: each goes to the one part of the controller that writes its kind of object.
+
+Effects come from the plugins (reconciliation), and from the controller itself. They belong to the
+leadership in which they were submitted: after it has ended, nothing of them is written any more.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from app import telemetry
+from app.domain import model, snapshots
+from app.framework import effects
+
+
+class Waker(Protocol):
+    """Wakes pods (wakeups.Waker)."""
+
+    def submit(self, found: effects.WakePods, position: model.Position, term: str) -> None:
+        """Wake the pods soon."""
+        ...
+
+
+class Poster(Protocol):
+    """Posts Events (pod_events.PodEventPoster)."""
+
+    def submit(self, found: effects.PostEvent, term: str) -> None:
+        """Post the Event soon."""
+        ...
+
+
+class StatusWriter(Protocol):
+    """Writes statuses (statuses.StatusWriter)."""
+
+    def submit(self, found: effects.PatchStatus, snapshot: snapshots.Snapshot, term: str) -> None:
+        """Write the status soon."""
+        ...
+
+    def verify(self) -> None:
+        """Read every object again before its next status is written."""
+        ...
+
+
+class Executor:
+    """The one way from an effect to the API server. Thread-safe."""
+
+    def __init__(
+        self,
+        waker: Waker,
+        poster: Poster,
+        statuses: StatusWriter,
+        look_up: Callable[[model.Uid, model.Position], None],
+        term: Callable[[], str | None],
+    ) -> None:
+        """``look_up`` looks up a placement at once, and releases it on evidence; ``term``: the epoch of the
+        present leadership, None without one.
+        """
+        self._waker = waker
+        self._poster = poster
+        self._statuses = statuses
+        self._look_up = look_up
+        self._term = term
+
+    def submit(
+        self, found: effects.Effect, snapshot: snapshots.Snapshot, *, position: model.Position | None = None
+    ) -> None:
+        """Carry out an effect computed from the snapshot; without a leadership, nothing happens.
+
+        ``position``: that of the event that caused it, by default that of the snapshot.
+        """
+        term = self._term()
+        if term is None:
+            return
+        match found:
+            case effects.WakePods():
+                self._waker.submit(found, position or snapshot.position, term)
+            case effects.PostEvent():
+                self._poster.submit(found, term)
+            case effects.PatchStatus():
+                self._statuses.submit(found, snapshot, term)
+            case effects.ReleasePlacements():
+                self._release(found, snapshot)
+
+    def verify(self) -> None:
+        """Compare the next status of every object with the API server's, even if it was written before."""
+        self._statuses.verify()
+
+    def _release(self, found: effects.ReleasePlacements, snapshot: snapshots.Snapshot) -> None:
+        for uid in found.pods:
+            placed = snapshot.placements.get(uid)
+            position = snapshot.placement_position(uid)
+            if placed is not None and position is not None:
+                telemetry.log.info("looking up a placement", pod=placed.pod.key, reason=found.reason)
+                self._look_up(uid, position)

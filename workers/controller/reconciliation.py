@@ -1,0 +1,146 @@
+"""Asks the plugins for effects: after each event of the log, and for the state once a second.
+
+``Wakes`` is asked by the follower's thread, event by event. ``Reconciles`` is asked by another thread about
+many events at once, so that the effects of a burst are computed once, and only while this process leads.
+"""
+
+import functools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from app.domain import events, model, snapshots
+from app.framework import capabilities, effects, registry
+from app.kube import backoffs
+from app.store.log import readers
+from workers.controller import plugin_calls
+
+EVERY = 1.0
+"""Seconds between two reconciliations, at least."""
+SHARE = 9.0
+"""Pause after a reconciliation in its own lengths: it takes at most a tenth of the time, however large the
+cluster."""
+VERIFIED_EVERY = 600.0
+"""Seconds after which all objects are reconciled again, also without an event: their statuses may have been
+edited, or overwritten by a leader whose last call was delayed."""
+MAX_EVENTS = 10_000
+"""Events that may wait; beyond that everything is reconciled."""
+
+
+class Executor(Protocol):
+    """Carries out effects (executors.Executor)."""
+
+    def submit(
+        self, found: effects.Effect, snapshot: snapshots.Snapshot, *, position: model.Position | None = None
+    ) -> None:
+        """Carry out an effect computed from the snapshot; ``position``: of the event that caused it."""
+        ...
+
+    def verify(self) -> None:
+        """Compare the next status of every object with the API server's, even if it was written before."""
+        ...
+
+
+@dataclass
+class _Pending:
+    """What happened since the former reconciliation."""
+
+    everything: bool = False
+    """All objects are to be reconciled; no events are collected."""
+    missed: bool = False
+    before: snapshots.Snapshot | None = None
+    """The state before the first event."""
+    collected: list[events.AnyEvent] = field(default_factory=list)
+    after: snapshots.Snapshot | None = None
+    """The state after the last event."""
+
+
+class Reconciliation:
+    """Asks all plugins. ``on_event`` is for Follower.subscribe, ``run_once`` for one thread."""
+
+    def __init__(
+        self,
+        plugins: registry.Registry,
+        snapshot: Callable[[], snapshots.Snapshot],
+        executor: Executor,
+        clock: backoffs.Clock,
+    ) -> None:
+        self._plugins = plugins
+        self._snapshot = snapshot
+        self._executor = executor
+        self._clock = clock
+        self._calls = plugin_calls.PluginCalls()
+        self._pending = _Pending()
+        self._lock = threading.Lock()
+        self._verified = clock.monotonic()
+        self._due = float("-inf")
+        self._failed: set[str] = set()
+        """Plugins whose latest call raised: they are asked about everything next time."""
+
+    def on_event(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: readers.Entry) -> None:
+        """Wake pods for the capacity that an event frees, and note it for the next reconciliation."""
+        for plugin in self._plugins.wakes:
+            wake = functools.partial(plugin.wake, before, after, entry.event)
+            found = self._calls.call(plugin.name, "wake", wake)
+            if found is not None:
+                at = model.Position(after.position.incarnation, entry.offset)
+                self._executor.submit(found, after, position=at)
+        with self._lock:
+            pending = self._pending
+            if pending.everything:
+                return
+            pending.before = pending.before or before
+            pending.collected.append(entry.event)
+            pending.after = after
+            if len(pending.collected) > MAX_EVENTS:
+                self._pending = _Pending(everything=True)
+
+    def resume(self) -> None:
+        """Reconcile everything: events may have passed without a leader."""
+        with self._lock:
+            self._pending = _Pending(everything=True, missed=True)
+
+    def run_once(self) -> None:
+        """Reconcile what has changed, if it is time."""
+        started = self._clock.monotonic()
+        if started < self._due:
+            return
+        if started - self._verified >= VERIFIED_EVERY:
+            self._verify(started)
+        with self._lock:
+            pending, self._pending = self._pending, _Pending()
+        snapshot = _later(self._snapshot(), pending.after)
+        if pending.everything or pending.collected:
+            changes = effects.Changes(pending.before, tuple(pending.collected), missed=pending.missed)
+            self._reconcile(snapshot, changes)
+            ended = self._clock.monotonic()
+            self._due = ended + max(EVERY, SHARE * (ended - started))
+
+    def _verify(self, now: float) -> None:
+        self._verified = now
+        self._executor.verify()
+        with self._lock:
+            self._pending = _Pending(everything=True, missed=self._pending.missed)
+
+    def _reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> None:
+        for plugin in self._plugins.reconciles:
+            about = effects.Changes(missed=True) if plugin.name in self._failed else changes
+            reconcile = functools.partial(_all, plugin, snapshot, about)
+            found = self._calls.call(plugin.name, "reconcile", reconcile)
+            (self._failed.add if found is None else self._failed.discard)(plugin.name)
+            for one in found or ():
+                self._executor.submit(one, snapshot)
+
+
+def _all(
+    plugin: capabilities.Reconciles, snapshot: snapshots.Snapshot, changes: effects.Changes
+) -> list[effects.Effect]:
+    return list(plugin.reconcile(snapshot, changes))
+
+
+def _later(one: snapshots.Snapshot, other: snapshots.Snapshot | None) -> snapshots.Snapshot:
+    """The later snapshot: a subscriber may be notified of an event before the follower shows its state."""
+    if other is None or other.position.incarnation != one.position.incarnation:
+        return one
+    return max(one, other, key=lambda snapshot: snapshot.offset)

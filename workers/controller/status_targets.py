@@ -1,0 +1,44 @@
+"""The kinds whose status plugins write: the paths of their objects, and what is kept of them."""
+
+from app.domain import snapshots
+from app.framework import registry
+from app.kube.watch import kinds
+from workers.controller import statuses
+
+
+class UndeclaredKind(ValueError):
+    """A plugin writes the status of a kind that is not watched; the message names both."""
+
+
+class KindTarget:
+    """A watched, namespaced kind."""
+
+    def __init__(self, kind: kinds.Kind) -> None:
+        self._kind = kind
+
+    def path(self, identity: str) -> str:
+        """The path of an object."""
+        group, _, resource = self._kind.path.rpartition("/")
+        namespace, _, name = identity.partition("/")
+        return f"{group}/namespaces/{namespace}/{resource}/{name}"
+
+    def decode(self, body: bytes) -> object:
+        """The part of an object that is kept in the log. Raises Undecodable."""
+        found, _ = self._kind.decode(body)
+        return found
+
+    def find(self, snapshot: snapshots.Snapshot, identity: str) -> object | None:
+        """The kept part of an object in the snapshot."""
+        return self._kind.find(snapshot, identity)
+
+
+def of(plugins: registry.Registry) -> dict[str, statuses.Target]:
+    """The kinds that the plugins declare, by name. Raises UndeclaredKind."""
+    watched = {kind.name: kind for kind in kinds.ALL}
+    found: dict[str, statuses.Target] = {}
+    for plugin in plugins.reconciles:
+        for name in plugin.statuses:
+            if name not in watched:
+                raise UndeclaredKind(f"{plugin.name} writes the status of {name}, which is not watched")
+            found[name] = KindTarget(watched[name])
+    return found

@@ -1,0 +1,223 @@
+"""Carries out PatchStatus: writes the statuses of objects, each object at most once a second, and only if
+it differs.
+
+A status describes the object that its plugin saw in the snapshot. The controller therefore reads the object
+before its first write, and writes nothing if the API server has another one: the recorder then appends the
+change, and the plugin computes the status again. The write itself is guarded by the resourceVersion that
+was read, so that a leader whose leadership has ended in between overwrites nothing (ADR 0025). A status is
+not kept in the log: its own echo in the watch is no event.
+"""
+
+import http
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from app import telemetry
+from app.domain import snapshots
+from app.framework import effects
+from app.kube import backoffs, call_limits, errors
+from app.kube.client import clients
+from app.kube.writes import status_patches
+
+EVERY = 1.0
+"""Seconds between two writes of the status of one object."""
+MAX_KNOWN = 5_000
+"""Objects whose version is remembered; others are read again before each write."""
+
+Key = tuple[str, str]
+"""Kind and identity."""
+
+
+class Target(Protocol):
+    """One kind of objects at the API server."""
+
+    def path(self, identity: str) -> str:
+        """The path of an object."""
+        ...
+
+    def decode(self, body: bytes) -> object:
+        """The part of an object that is kept in the log. Raises Undecodable."""
+        ...
+
+    def find(self, snapshot: snapshots.Snapshot, identity: str) -> object | None:
+        """The kept part of an object in the snapshot."""
+        ...
+
+
+class _Wanted(NamedTuple):
+    found: effects.PatchStatus
+    described: object
+    """The object that the status describes, as in the snapshot."""
+    term: str
+
+
+class _Known(NamedTuple):
+    """An object as it was read or written last, in one leadership."""
+
+    current: status_patches.CurrentObject
+    described: object
+    term: str
+    written: Mapping[str, Any]
+    """The plugin's status that the present one was made of; the API server may keep only a part of it."""
+
+
+class StatusWriter:
+    """Writes statuses. ``submit`` and ``verify`` are thread-safe, ``run_once`` is for one thread."""
+
+    def __init__(
+        self,
+        client: clients.Client,
+        targets: Mapping[str, Target],
+        limit: call_limits.CallLimit,
+        clock: backoffs.Clock,
+        *,
+        now: Callable[[], str],
+    ) -> None:
+        """``targets``: by kind, those whose status a plugin writes."""
+        self._client = client
+        self._targets = targets
+        self._limit = limit
+        self._clock = clock
+        self._now = now
+        self._queue: OrderedDict[Key, _Wanted] = OrderedDict()
+        """The latest status of each object that is not written yet."""
+        self._lock = threading.Lock()
+        self._known: OrderedDict[Key, _Known] = OrderedDict()
+        self._next: dict[Key, float] = {}
+        """When an object may be written again (monotonic); those of the past are removed."""
+        self._suspended: set[str] = set()
+        """Kinds whose status cannot be written, until ``verify``."""
+        self._unverified = False
+
+    def submit(self, found: effects.PatchStatus, snapshot: snapshots.Snapshot, term: str) -> None:
+        """Write the status soon, in place of an earlier one that was not written yet."""
+        target = self._targets.get(found.kind)
+        described = target.find(snapshot, found.identity) if target is not None else None
+        if described is None:
+            self._count(found, "gone" if target is not None else "undeclared")
+            if target is None:
+                telemetry.log.warning("a plugin writes an undeclared status", kind=found.kind)
+            return
+        with self._lock:
+            self._queue[found.kind, found.identity] = _Wanted(found, described, term)
+
+    def verify(self) -> None:
+        """Read every object again before its next status is written, and try suspended kinds again."""
+        with self._lock:
+            self._unverified = True
+
+    def run_once(self) -> int:
+        """Write the statuses that are due; how many were taken from the queue."""
+        taken = 0
+        while (wanted := self._take()) is not None:
+            taken += 1
+            self._count(wanted.found, self._carried_out(wanted))
+        return taken
+
+    def _take(self) -> _Wanted | None:
+        """The first status in the queue whose object may be written; None if there is none now."""
+        now = self._clock.monotonic()
+        self._next = {key: at for key, at in self._next.items() if at > now}
+        with self._lock:
+            if self._unverified:
+                self._unverified = False
+                self._known.clear()
+                self._suspended.clear()
+            key = next((key for key in self._queue if key not in self._next), None)
+            return self._queue.pop(key) if key is not None else None
+
+    def _carried_out(self, wanted: _Wanted) -> str:
+        """Write one status; returns the outcome for the metric."""
+        found = wanted.found
+        if found.kind in self._suspended:
+            return "suspended"
+        key = (found.kind, found.identity)
+        known = self._known.get(key)
+        if known is not None and (known.term, known.described) != (wanted.term, wanted.described):
+            known = None
+        if known is not None and known.written == found.status:
+            return "unchanged"
+        self._known.pop(key, None)
+        try:
+            return self._written(wanted, known.current if known is not None else None)
+        except call_limits.NotAdmitted:
+            return "ended"
+        except errors.Undecodable:
+            return "outdated"
+        except errors.KubeError as problem:
+            return self._failed(wanted, problem)
+
+    def _written(self, wanted: _Wanted, current: status_patches.CurrentObject | None) -> str:
+        """Read the object unless it is known, and write the status if it differs. Raises KubeError."""
+        found, target = wanted.found, self._targets[wanted.found.kind]
+        path = target.path(found.identity)
+        if current is None:
+            with self._limit.sending(wanted.term):
+                current = status_patches.read(self._client, path)
+            if target.decode(current.body) != wanted.described:
+                return "outdated"
+        status = status_patches.completed(found.status, current, now=self._now())
+        outcome = "unchanged"
+        if status != current.status:
+            self._next[found.kind, found.identity] = self._clock.monotonic() + EVERY
+            with self._limit.sending(wanted.term):
+                current = status_patches.patch(self._client, path, current, status)
+            outcome = "patched"
+        self._remember(wanted, current)
+        return outcome
+
+    def _remember(self, wanted: _Wanted, current: status_patches.CurrentObject) -> None:
+        found = wanted.found
+        self._known[found.kind, found.identity] = _Known(
+            current._replace(body=b""), wanted.described, wanted.term, found.status
+        )
+        while len(self._known) > MAX_KNOWN:
+            self._known.popitem(last=False)
+
+    def _failed(self, wanted: _Wanted, problem: errors.KubeError) -> str:
+        """What follows from an error; returns the outcome for the metric."""
+        kind = wanted.found.kind
+        if call_limits.busy(problem):
+            self._again(wanted)
+            return "failed"
+        match problem:
+            case errors.ApiError(status=http.HTTPStatus.CONFLICT):
+                self._again(wanted)
+                return "conflict"
+            case errors.ApiError(status=http.HTTPStatus.NOT_FOUND):
+                if not self._exists(wanted):
+                    return "gone"
+                self._suspended.add(kind)
+                why = "the resource definition has no status subresource; apply the present one"
+            case errors.ApiError(status=http.HTTPStatus.FORBIDDEN):
+                self._suspended.add(kind)
+                why = str(problem)
+            case _:
+                why = str(problem)
+        telemetry.log.warning("cannot write a status", kind=kind, object=wanted.found.identity, problem=why)
+        return "refused"
+
+    def _again(self, wanted: _Wanted) -> None:
+        """Write the status later, unless a newer one is waiting."""
+        key = (wanted.found.kind, wanted.found.identity)
+        self._next[key] = self._clock.monotonic() + EVERY
+        with self._lock:
+            self._queue.setdefault(key, wanted)
+
+    def _exists(self, wanted: _Wanted) -> bool:
+        """Whether the API server has the object; true if that is not known."""
+        path = self._targets[wanted.found.kind].path(wanted.found.identity)
+        try:
+            with self._limit.sending(wanted.term):
+                status_patches.read(self._client, path)
+        except (call_limits.NotAdmitted, errors.Unreachable):
+            return False
+        except errors.ApiError as problem:
+            return problem.status != http.HTTPStatus.NOT_FOUND
+        return True
+
+    @staticmethod
+    def _count(found: effects.PatchStatus, outcome: str) -> None:
+        telemetry.metrics.STATUS_PATCHES.labels(found.kind, outcome).inc()
