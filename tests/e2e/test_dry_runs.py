@@ -2,8 +2,8 @@
 
 50 clusters of 20 nodes are drawn at random: capacities, residents with priorities and start times, disruption
 budgets, and a pod that fits on hardly any node. kube-scheduler, with Topolog as its extender, evicts for it;
-afterwards the dry run at the position at which the pod was first observed must show the same victims and the
-same node. No kubelet and no controller runs: the test sets the status of the residents and of the budgets.
+it must evict the pods and take the node that the dry run shows at the position before that. No kubelet and no
+controller runs: the test sets the status of the residents and of the budgets.
 """
 
 import concurrent.futures
@@ -28,6 +28,7 @@ BUDGETS = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
 PRIORITIES = (-10, 0, 5, 10, 100)
 APPS = ("web", "db", "job")
 PREEMPTOR, PREEMPTOR_PRIORITY = "preemptor", 50
+ASKED = f"/apis/v1/pods/{NAMESPACE}/{PREEMPTOR}/preemption?limit=1000"
 BY_NAME = "name of the node"
 
 Object = api_client.Object
@@ -136,14 +137,6 @@ def recorded(topolog: installations.Installation, residents: set[str]) -> bool:
     return len(nodes) == NODES and sum(node["pods"] for node in nodes) == len(residents)
 
 
-def first_seen(topolog: installations.Installation, uid: str, since: str) -> int:
-    """The offset at which the pod was first observed, behind a position."""
-    path = f"/apis/v1/events?object=pod:{uid}&type=PodSeen&limit=1&from={since}"
-    events = polling.eventually(lambda: topolog.ask(path)["items"], "the pod is recorded")
-    offset: int = events[0]["offset"]
-    return offset
-
-
 def outcome(cluster: clusters.Cluster, before: set[str]) -> tuple[str, set[str]] | None:
     """The node of the preemptor (empty if it waits) and the pods evicted; None while it is not decided."""
     pod = cluster.api().get(f"{PODS}/{PREEMPTOR}")
@@ -184,9 +177,12 @@ def test_dry_runs_predict_what_kube_scheduler_does(
         budgets = number % 2 == 1
         before = populate(cluster, rng, number, budgets=budgets)
         polling.eventually(functools.partial(recorded, topolog, before), "the cluster is recorded", within=60)
-        since = topolog.ask("/apis/v1/nodes?limit=1")["metadata"]["position"]
         pod = drawn_pod(rng, PREEMPTOR, PREEMPTOR_PRIORITY, rng.choice(("600m", "1200m", "1900m")))
-        uid = cluster.api().create(PODS, pod)["metadata"]["uid"]
+        pod["spec"]["schedulingGates"] = [{"name": "example.org/recorded"}]
+        cluster.api().create(PODS, pod)
+        asked = polling.eventually(functools.partial(topolog.find, ASKED), "the dry run knows the preemptor")
+        assert asked is not None
+        cluster.api().patch(f"{PODS}/{PREEMPTOR}", {"spec": {"schedulingGates": []}})
         found = polling.eventually(
             functools.partial(outcome, cluster, before),
             "kube-scheduler has decided",
@@ -195,8 +191,8 @@ def test_dry_runs_predict_what_kube_scheduler_does(
         )
         assert found is not None
         node, evicted = found
-        at = first_seen(topolog, uid, since)
-        answer = topolog.ask(f"/apis/v1/pods/{NAMESPACE}/{PREEMPTOR}/preemption?limit=1000&at={at}")
+        answer = topolog.ask(f"{ASKED}&at={asked['position']}")
+        assert answer == asked
         difference = compared(answer, node, evicted)
         if not difference:
             alike += 1

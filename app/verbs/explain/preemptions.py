@@ -130,11 +130,11 @@ def _filtered(
 
 
 def _not_pending(pod: model.Pod, snapshot: snapshots.Snapshot) -> str:
-    """Why kube-scheduler does not schedule the pod at all; empty if it does."""
+    """Why kube-scheduler does not schedule the pod at all; empty if it does, or will without its gates."""
     node = snapshot.node_of(pod.uid)
     if node:
         return f"not pending: it is on node {node}."
-    return "" if pod.pending else "not pending: it is gated, being deleted or finished."
+    return "not pending: it is being deleted or finished." if pod.terminating or pod.finished else ""
 
 
 def _ineligible(pod: model.Pod, snapshot: snapshots.Snapshot, possible: frozenset[model.NodeName]) -> str:

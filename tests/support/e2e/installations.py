@@ -175,6 +175,12 @@ class Installation:
         answer: api_client.Object = json.loads(reply.data)
         return answer
 
+    def find(self, path: str, *, extender: int = 0) -> api_client.Object | None:
+        """The same; None if it does not exist."""
+        url = f"https://127.0.0.1:{self.extenders[extender].port}{path}"
+        reply = self._viewer.request("GET", url)
+        return None if reply.status == 404 else self.ask(path, extender=extender)
+
     # Counts
 
     def quotas(self, namespace: str, policy: str, *, extender: int = 0) -> dict[str, int]:

@@ -116,7 +116,9 @@ def test_a_preemptor_does_not_wait_at_a_node_that_no_eviction_helps() -> None:
     ("changes", "reason"),
     [
         ({"node": "n1", "phase": "Running"}, "not pending: it is on node n1."),
-        ({"gated": True}, "not pending: it is gated, being deleted or finished."),
+        ({"terminating": True}, "not pending: it is being deleted or finished."),
+        ({"phase": "Failed"}, "not pending: it is being deleted or finished."),
+        ({"gated": True}, ""),
     ],
 )
 def test_only_pending_pods_preempt(changes: dict[str, object], reason: str) -> None:
