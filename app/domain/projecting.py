@@ -230,7 +230,7 @@ class Projection:
                 self._count(before, at, -1)
             if after is not None:
                 self._count(after, to, +1)
-        if before is None or after is None or at != to or not _occupy_alike(before, after):
+        if (at or to) and (before is None or after is None or at != to or not _occupy_alike(before, after)):
             if at and before is not None and node_sums.holding(before):
                 self._used.add(at, before, -1)
             if to and after is not None and node_sums.holding(after):
@@ -360,7 +360,8 @@ def _counts_alike(before: model.Pod, after: model.Pod) -> bool:
 
 def _occupy_alike(before: model.Pod, after: model.Pod) -> bool:
     """Whether both versions of a pod occupy the same on the same node."""
-    return before.phase == after.phase and before.requests == after.requests
+    alike = before.phase == after.phase or node_sums.holding(before) == node_sums.holding(after)
+    return alike and before.requests == after.requests
 
 
 def _enlist(pods: "immutables.MapMutation[model.Uid, None]", uid: model.Uid, belongs: bool) -> None:

@@ -56,14 +56,12 @@ class Sums:
 
 def add_up(amounts: dict[str, int], pod: model.Pod, by: int) -> None:
     """Add the requests of the pod to the amounts, ``by`` times; amounts of zero are left out."""
-    _add(amounts, PODS, by)
+    amounts[PODS] = amounts.get(PODS, 0) + by
     for resource, amount in pod.requests.items():
-        _add(amounts, resource, by * amount)
-
-
-def _add(amounts: dict[str, int], resource: str, amount: int) -> None:
-    total = amounts.get(resource, 0) + amount
-    if total:
-        amounts[resource] = total
-    else:
-        amounts.pop(resource, None)
+        total = amounts.get(resource, 0) + by * amount
+        if total:
+            amounts[resource] = total
+        else:
+            amounts.pop(resource, None)
+    if not amounts[PODS]:
+        amounts.clear()

@@ -100,6 +100,8 @@ class _Port(schema.ApiStruct):
     host_ip: str | None = msgspec.field(default=None, name="hostIP")
 
 
+_NULL = bytes(schema.ABSENT)
+_WITHOUT_RULES = schema.Volume()
 _tolerations = msgspec.json.Decoder(list[_Toleration] | None)
 _strings = msgspec.json.Decoder(dict[str, str] | None)
 _affinity = msgspec.json.Decoder(_Affinity | None)
@@ -113,17 +115,27 @@ def effective(spec: schema.PodSpec) -> model.Constraints:
 
     Raises ValueError for an invalid part, Exceeded for parts that are too large.
     """
-    ports = [bytes(c.ports) for c in spec.containers or () if c.ports is not schema.ABSENT]
+    absent, volumes = schema.ABSENT, spec.volumes
+    ports = [bytes(c.ports) for c in spec.containers or () if c.ports is not absent]
     if spec.init_containers:
         ports += [bytes(c.ports) for c in spec.init_containers if c.restart_policy == "Always"]
+    rules = volumes is not None and volumes.count(_WITHOUT_RULES) != len(volumes)
+    tolerations = bytes(spec.tolerations)
+    if (
+        spec.node_selector is absent
+        and spec.affinity is absent
+        and spec.topology_spread_constraints is absent
+        and spec.resource_claims is absent
+    ):
+        return _shared((tolerations, _NULL, _NULL, _NULL, _NULL, rules, tuple(ports)))
     return _shared(
         (
-            bytes(spec.tolerations),
+            tolerations,
             bytes(spec.node_selector),
             bytes(spec.affinity),
             bytes(spec.topology_spread_constraints),
             bytes(spec.resource_claims),
-            any([volume.has_rules for volume in spec.volumes]) if spec.volumes else False,
+            rules,
             tuple(ports),
         )
     )
@@ -187,7 +199,7 @@ def _pod_term(term: _PodTerm) -> model.PodTerm:
         if selector is not None
         else None,
         namespaces=tuple(term.namespaces or ()),
-        any_namespace=bytes(term.namespace_selector) != bytes(schema.ABSENT),
+        any_namespace=bytes(term.namespace_selector) != _NULL,
     )
 
 

@@ -62,7 +62,7 @@ class Container(ApiStruct):
 
 
 class Volume(ApiStruct):
-    """core/v1 Volume: the sources that kube-scheduler has rules for."""
+    """core/v1 Volume: the sources that kube-scheduler has rules for; no other field is read."""
 
     persistent_volume_claim: msgspec.Raw = ABSENT
     ephemeral: msgspec.Raw = ABSENT
@@ -71,19 +71,6 @@ class Volume(ApiStruct):
     aws_elastic_block_store: msgspec.Raw = ABSENT
     rbd: msgspec.Raw = ABSENT
     iscsi: msgspec.Raw = ABSENT
-
-    @property
-    def has_rules(self) -> bool:
-        """Whether one of these sources is given."""
-        return not (
-            self.persistent_volume_claim is ABSENT
-            and self.ephemeral is ABSENT
-            and self.csi is ABSENT
-            and self.gce_persistent_disk is ABSENT
-            and self.aws_elastic_block_store is ABSENT
-            and self.rbd is ABSENT
-            and self.iscsi is ABSENT
-        )
 
 
 class SchedulingGroup(ApiStruct):
