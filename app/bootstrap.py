@@ -24,6 +24,7 @@ from app import plugins, settings, telemetry
 from app.api import health, routes
 from app.api.extender import mounting, verb_handlers
 from app.api.introspection import services
+from app.api.v1 import plugins as introspection_plugins
 from app.framework import configuring, registry
 from app.kube.client import clients, credentials
 from app.kube.objects import decoding
@@ -46,6 +47,18 @@ def plugins_of(chosen: settings.Settings) -> registry.Registry:
         weights=chosen.plugins.weights,
         score_max=chosen.plugins.score_max,
         args=chosen.plugins.args,
+    )
+
+
+def rules_of(made: registry.Registry) -> tuple[roles.Rule, ...]:
+    """The roles that the plugins' routes require, where they require more than a viewer."""
+    return tuple(
+        rule
+        for name, shown in made.shown.items()
+        for rule in roles.rules_of(
+            f"{introspection_plugins.PREFIX}/{name}",
+            {endpoint.path: endpoint.role for endpoint in shown.endpoints},
+        )
     )
 
 
@@ -216,7 +229,11 @@ def serve(chosen: settings.Settings) -> NoReturn:
     source = None if insecure else keystores.source_from(chosen.tls)
     # A certificate without a SAN still serves clients that ask for none; Go refuses it, so warn only.
     rotating = tls_rotation.RotatingContext(source, hosts_required=False) if source is not None else None
-    roster = roles.RoleBindings(chosen.identities.by_role(), anonymous=roles.ROLES if insecure else ())
+    roster = roles.RoleBindings(
+        chosen.identities.by_role(),
+        anonymous=roles.ROLES if insecure else (),
+        rules=rules_of(made),
+    )
     metrics = telemetry.metrics.registry_of(
         telemetry.metrics.EXTENDER, version=app.__version__, schema=keys.SCHEMA
     )

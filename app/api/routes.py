@@ -10,7 +10,7 @@ import flask
 import flask_smorest
 
 from app.api import errors
-from app.api.introspection import json_responses, moments, openapi, services
+from app.api.introspection import json_responses, moments, openapi, schemas, services
 from app.api.v1 import (
     consistency,
     debug,
@@ -27,10 +27,8 @@ from app.api.v1 import (
     topologies,
 )
 
-BLUEPRINTS = (
-    processes.routes,
-    nodes.routes,
-    pods.routes,
+FIRST = (processes.routes, nodes.routes)
+REST = (
     explanations.routes,
     preemptions.routes,
     pending.routes,
@@ -67,8 +65,16 @@ def register(app: flask.Flask, given: services.Services) -> None:
         },
     )
     api.DEFAULT_ERROR_RESPONSE_NAME = None
-    for blueprint in (*BLUEPRINTS, plugins.blueprint(given.registry)):
+    for blueprint in (
+        *FIRST,
+        pods.blueprint(given.registry),
+        *REST,
+        plugins.blueprint(given.registry),
+    ):
         api.register_blueprint(blueprint)
+    shapes = [field.shape for shown in given.registry.shown.values() for field in shown.pod_fields]
+    for name, component in schemas.components(shapes).items():
+        api.spec.components.schema(name, component)
     app.register_blueprint(openapi.routes)
     openapi.install(app, _document(api))
     errors.register(app, stamp=moments.stamp)

@@ -1,11 +1,13 @@
 """``topolog get``: shows the cluster state known to an extender as tables."""
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
+from app import plugins
 from app.cli import tables
 from app.cli.client import api_client
 
@@ -25,7 +27,7 @@ class Resource:
     """One item can be requested by name."""
 
 
-RESOURCES: Mapping[str, Resource] = {
+_CORE: Mapping[str, Resource] = {
     "nodes": Resource(
         "nodes",
         "nodes and their remaining capacity",
@@ -49,39 +51,6 @@ RESOURCES: Mapping[str, Resource] = {
             "REASON": "reason",
             "SMALLEST CHANGE": "change.0",
         },
-    ),
-    "policies": Resource(
-        "plugins/WorkloadPolicy/policies",
-        "workload policies; with NAMESPACE/NAME the domains of one",
-        {
-            "POLICY": "namespace+name",
-            "VALID": "valid",
-            "TYPE": "allocationType",
-            "METHOD": "allocationMethod",
-            "KEY": "topologyKey",
-            "PLACED": "count",
-            "DESIRED": "desired",
-            "WAITING": "waiting",
-            "ERRORS": "errors",
-        },
-        named=True,
-    ),
-    "groups": Resource(
-        "plugins/JobAffinity/groups",
-        "job groups whose pods are placed together",
-        {
-            "GROUP": "namespace+name",
-            "SIZE": "size",
-            "PLACED": "placed",
-            "IN FLIGHT": "inFlight",
-            "WAITING": "waiting",
-        },
-        named=True,
-    ),
-    "priorities": Resource(
-        "plugins/NodeLabelPriority/nodes",
-        "nodes with their priority label and score",
-        {"NAME": "name", "ELIGIBLE": "eligible", "VALUE": "value", "SCORE": "score"},
     ),
     "topology": Resource(
         "topology",
@@ -119,6 +88,19 @@ RESOURCES: Mapping[str, Resource] = {
     "lag": Resource("lag", "how far the extender lags behind the log", {}),
 }
 
+
+def _of_plugins() -> Iterator[tuple[str, Resource]]:
+    """The tables that plugins declare, by name."""
+    for plugin in plugins.IN_TREE:
+        for table in plugin.tables:
+            path = f"plugins/{plugin.name}/{table.path}"
+            yield table.name, Resource(path, table.about, table.columns, named=table.named)
+
+
+RESOURCES: Mapping[str, Resource] = {
+    **_CORE,
+    **{name: found for name, found in sorted(_of_plugins(), key=operator.itemgetter(0)) if name not in _CORE},
+}
 
 _NAMES = ("domain", "name", "pod", "policy")
 """Fields that identify a row."""

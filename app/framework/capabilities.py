@@ -5,13 +5,13 @@ scored ones, so that a decision costs what it touches, not plugins times nodes. 
 cannot do themselves (serve HTTP, call the API server); other packages mount and run it.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from app.domain import counters, events, model, node_sets, snapshots, verdicts
 from app.domain.fitting import budgets
-from app.framework import advising, cycles, effects
+from app.framework import advising, cycles, effects, views
 
 
 @runtime_checkable
@@ -202,38 +202,15 @@ class Transforms(Plugin, Protocol):
         ...
 
 
-Key = int | str | tuple[str, ...]
-"""Sort key of a list item; all keys of one list have the same type."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A list that an endpoint returns; only the items of the requested page are rendered."""
-
-    keys: Iterable[Any]
-    """A Key for each item, without repetition, in any order."""
-    item: Callable[[Any], object]
-    """Renders the item of a key as a JSON-serialisable value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """A read-only view of a plugin, mounted under ``/apis/v1/plugins/NAME/``."""
-
-    path: str
-    """Flask rule below the plugin's path, such as ``policies/<namespace>/<name>``."""
-    summary: str
-    handle: Callable[[snapshots.Snapshot, Mapping[str, str]], object | None]
-    """(snapshot, path parameters) -> JSON-serialisable value, Listed, or None for 404."""
-    example: object = None
-
-
 @runtime_checkable
-class Serves(Plugin, Protocol):
-    """Exposes views of its state over HTTP."""
+class Shows(Plugin, Protocol):
+    """Shows its state to people: over HTTP, and on the command line."""
 
-    def endpoints(self) -> tuple[Endpoint, ...]:
-        """The views, in the order in which they are listed."""
+    tables: ClassVar[tuple[views.Table, ...]]
+    """Kinds of ``topolog get``; it does not know the plugin's arguments, so they belong to the class."""
+
+    def shown(self) -> views.Shown:
+        """The views."""
         ...
 
 
@@ -279,7 +256,7 @@ KNOWN: tuple[type, ...] = (
     Adjusts,
     Budgets,
     Transforms,
-    Serves,
+    Shows,
     Wakes,
     Reconciles,
 )

@@ -161,13 +161,13 @@ class _Merge:
     def _is_there(self, draft: _Draft) -> bool:
         """Whether the pod is already on its node or placed there. Raises _Refused if it cannot be placed."""
         uid, snapshot = draft.pod.uid, self._cycle.snapshot
-        self._subjects.add(f"pod:{uid}")
         pod = snapshot.pods.get(uid)
         if pod is None:
             raise self._refused(draft, verdicts.Refusal("it does not exist", node_sets.NONE))
         draft.pod = pod
         at = snapshot.node_of(uid)
         if at == draft.node:
+            self._subjects.add(f"pod:{uid}")
             return True
         if at or not pod.pending:
             why = f"it is on node {at}" if at else "it is not waiting for a node"

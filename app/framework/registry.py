@@ -43,7 +43,9 @@ class Registry:
         self.adjusts = tuple(p for p in self.plugins if isinstance(p, capabilities.Adjusts))
         self.budgets = tuple(p for p in self.plugins if isinstance(p, capabilities.Budgets))
         self.transforms = tuple(p for p in self.plugins if isinstance(p, capabilities.Transforms))
-        self.serves = tuple(p for p in self.plugins if isinstance(p, capabilities.Serves))
+        self.shows = tuple(p for p in self.plugins if isinstance(p, capabilities.Shows))
+        self.shown = {p.name: p.shown() for p in self.shows}
+        """Plugin -> its views, in order."""
         self.wakes = tuple(p for p in self.plugins if isinstance(p, capabilities.Wakes))
         self.reconciles = tuple(p for p in self.plugins if isinstance(p, capabilities.Reconciles))
 

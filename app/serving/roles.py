@@ -7,7 +7,7 @@ routes are refused. An operator has all permissions of a viewer.
 
 import dataclasses
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from app.serving import tls_sockets
@@ -56,6 +56,21 @@ TABLE: Final[tuple[Rule, ...]] = (
 )
 
 
+def rules_of(base: str, routes: Mapping[str, str]) -> tuple[Rule, ...]:
+    """Return the rules of routes below `base` that need more than a viewer; none if a viewer may call them
+    all.
+
+    `routes` maps paths to roles; a segment in angle brackets is a parameter. Any other path below `base` then
+    requires an operator, so that no spelling of a path avoids its rule.
+    """
+    if set(routes.values()) <= {VIEWER}:
+        return ()
+    return (
+        *(Rule(READING, f"{base}/{path}", role) for path, role in routes.items()),
+        Rule(READING, f"{base}/*", OPERATOR),
+    )
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Identity:
     """A caller: its name in logs, its roles, and its certificate's serial number."""
@@ -91,10 +106,15 @@ class RoleBindings:
     `names` adds SANs per role to those of `uri`, such as
     `spiffe://cluster.local/ns/kube-system/sa/kube-scheduler` or a DNS name, optionally prefixed with `URI:`
     or `DNS:`. `anonymous` are the roles of callers without TLS, for plain HTTP on the loopback only.
+    `rules` are more specific than those of `TABLE` and take precedence.
     """
 
     def __init__(
-        self, names: Mapping[str, Collection[str]] | None = None, *, anonymous: Collection[str] = ()
+        self,
+        names: Mapping[str, Collection[str]] | None = None,
+        *,
+        anonymous: Collection[str] = (),
+        rules: Collection[Rule] = (),
     ) -> None:
         roles: dict[tuple[str, str], set[str]] = {}
         for role in ROLES:
@@ -103,8 +123,10 @@ class RoleBindings:
         self._roles = roles
         held = frozenset(each for role in anonymous for each in INCLUDED.get(role, {role}))
         self._anonymous = Identity("anonymous", held) if held else None
-        self._exact = {rule.path: rule for rule in TABLE if not rule.path.endswith("/*")}
-        self._below = tuple((rule.path[:-1], rule) for rule in TABLE if rule.path.endswith("/*"))
+        table = (*rules, *TABLE)
+        self._exact = {rule.path: rule for rule in table if not rule.path.endswith("/*")}
+        self._patterns = tuple((rule.path.split("/"), rule) for rule in rules if "<" in rule.path)
+        self._below = tuple((rule.path[:-1], rule) for rule in table if rule.path.endswith("/*"))
 
     def authorize(self, environ: Mapping[str, Any], method: str, path: str) -> Identity | Denied:
         """Return the caller if the call is allowed, else the refusal. `environ` is the WSGI environment."""
@@ -149,9 +171,19 @@ class RoleBindings:
         exact = self._exact.get(path)
         if exact is not None:
             return exact
+        for pattern, rule in self._patterns:
+            if _matches(pattern, path.split("/")):
+                return rule
         return next(
             (rule for prefix, rule in self._below if path.startswith(prefix) and path != prefix), None
         )
+
+
+def _matches(pattern: Sequence[str], segments: Sequence[str]) -> bool:
+    return len(pattern) == len(segments) and all(
+        segment and (expected.startswith("<") or expected == segment)
+        for expected, segment in zip(pattern[1:], segments[1:], strict=True)
+    )
 
 
 def _kind_and_name(name: str) -> tuple[str, str]:

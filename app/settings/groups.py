@@ -156,7 +156,9 @@ class Identities:
 class Plugins:
     """The plugins and their arguments."""
 
-    enabled: tuple[str, ...] = setting(("NodeLabelPriority", "JobAffinity", "WorkloadPolicy", "Preemption"))
+    enabled: tuple[str, ...] = setting(
+        ("NodeLabelPriority", "JobAffinity", "WorkloadPolicy", "PreemptionRules")
+    )
     """The plugins in order: if several refuse a node, the reason of the first one is shown. Must be the same
     in every replica, or they decide differently."""
     weights: Mapping[str, int] = setting({})

@@ -21,6 +21,8 @@ EASY = (
     "a placement is released while its Binding",
     "an old placement is released without a fence",
     "an old placement is released although",
+    "a plan commits a part",
+    "a retried Binding computes its annotations again",
 )
 """Bugs that the default run plants: each is found within a few seeds."""
 

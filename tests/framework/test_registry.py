@@ -24,7 +24,7 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Adjusts: fake_plugins.Adjusting(),
     capabilities.Budgets: fake_plugins.Budgeting(),
     capabilities.Transforms: fake_plugins.Transforming(),
-    capabilities.Serves: fake_plugins.Serving(),
+    capabilities.Shows: fake_plugins.Showing(),
     capabilities.Wakes: fake_plugins.Waking(),
     capabilities.Reconciles: fake_plugins.Reconciling(),
 }
@@ -51,7 +51,7 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
             "adjusts",
             "budgets",
             "transforms",
-            "serves",
+            "shows",
             "wakes",
             "reconciles",
         )

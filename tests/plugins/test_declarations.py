@@ -8,20 +8,21 @@ from pathlib import Path
 import pytest
 
 from app import plugins
+from app.cli import get
 from app.domain import snapshots
-from app.framework import capabilities, configuring
+from app.framework import capabilities, configuring, views
 from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.node_label_priority.plugin import NodeLabelPriority
-from app.plugins.preemption.plugin import Preemption
+from app.plugins.preemption_rules.plugin import PreemptionRules
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 
 KINDS = [pytest.param(kind, id=kind.name) for kind in plugins.IN_TREE]
 
-labels: tuple[capabilities.Filters, capabilities.Advises, capabilities.Scores, capabilities.Serves] = (
+labels: tuple[capabilities.Filters, capabilities.Advises, capabilities.Scores, capabilities.Shows] = (
     NodeLabelPriority(),
 ) * 4
 job = JobAffinity()
-jobs: tuple[capabilities.Indexes, capabilities.Scores, capabilities.Serves] = (job, job, job)
+jobs: tuple[capabilities.Indexes, capabilities.Scores, capabilities.Shows] = (job, job, job)
 policy = WorkloadPolicy()
 deciding: tuple[
     capabilities.Filters,
@@ -31,10 +32,14 @@ deciding: tuple[
     capabilities.Scores,
     capabilities.BreaksTies,
 ] = (policy,) * 6
-acting: tuple[capabilities.Indexes, capabilities.Reserves, capabilities.Wakes, capabilities.Serves] = (
-    policy,
-) * 4
-evicting: capabilities.Adjusts = Preemption()
+acting: tuple[
+    capabilities.Indexes,
+    capabilities.Reserves,
+    capabilities.Wakes,
+    capabilities.Reconciles,
+    capabilities.Shows,
+] = (policy,) * 5
+evicting: capabilities.Adjusts = PreemptionRules()
 
 
 @pytest.mark.parametrize(
@@ -60,7 +65,7 @@ def test_the_readme_names_every_argument_and_endpoint(kind: type[NodeLabelPriori
     assert text.startswith(f"# {kind.name}\n")
     documented = set(re.findall(r"^\| `(\w+)` \|", text, re.M))
     assert documented == {field.name for field in dataclasses.fields(kind)}
-    for endpoint in kind().endpoints():
+    for endpoint in kind().shown().endpoints:
         path = endpoint.path.replace("<", "{").replace(">", "}")
         assert path in text or path.partition("/")[2] in text
     assert {"## Why", "## Arguments", "## Limits"} <= set(text.splitlines())
@@ -68,15 +73,32 @@ def test_the_readme_names_every_argument_and_endpoint(kind: type[NodeLabelPriori
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_endpoints_answer_on_an_empty_cluster(kind: type[NodeLabelPriority]) -> None:
-    for endpoint in kind().endpoints():
+    for endpoint in kind().shown().endpoints:
         answer = endpoint.handle(snapshots.empty(), {"namespace": "ns", "name": "none"})
         assert endpoint.summary
         assert endpoint.example
         if "<" in endpoint.path:
             assert answer is None
         else:
-            assert isinstance(answer, capabilities.Listed)
+            assert isinstance(answer, views.Listed)
             assert list(answer.keys) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_shows_what_its_endpoint_returns(kind: type[NodeLabelPriority]) -> None:
+    endpoints = {endpoint.path: endpoint for endpoint in kind().shown().endpoints}
+    for table in kind.tables:
+        example = endpoints[table.path].example
+        assert isinstance(example, list)
+        for path in table.columns.values():
+            assert set(path.split("+")) <= example[0].keys(), path
+        assert table.named == any(path.startswith(f"{table.path}/<") for path in endpoints)
+        assert get.RESOURCES[table.name].path == f"plugins/{kind.name}/{table.path}"
+
+
+def test_no_two_kinds_of_the_command_line_share_a_name() -> None:
+    names = [table.name for kind in plugins.IN_TREE for table in kind.tables]
+    assert len(names) == len(set(names)) >= 3
 
 
 def test_all_plugins_work_together_as_configured() -> None:
@@ -89,14 +111,14 @@ def test_all_plugins_work_together_as_configured() -> None:
             "WorkloadPolicy": {"missing_policy": "ignore"},
             "NodeLabelPriority": {"scheduler_names": ["a", "b"], "label": "x"},
             "JobAffinity": {"grades": [["zone", 3]], "all_namespaces": True},
-            "Preemption": {"co_dependents": "ignore"},
+            "PreemptionRules": {"co_dependents": "ignore"},
         },
     )
     assert registry.plugins == (
         NodeLabelPriority(scheduler_names=("a", "b"), label="x"),
         JobAffinity(grades=(("zone", 3),), all_namespaces=True),
         WorkloadPolicy(missing_policy="ignore"),
-        Preemption(co_dependents="ignore"),
+        PreemptionRules(co_dependents="ignore"),
     )
     assert registry.indexed() == {"rl-job-group", "workload-policy/kosmos.io", "workload-policy.kosmos.io"}
 
@@ -110,7 +132,7 @@ def test_all_plugins_work_together_as_configured() -> None:
         {"JobAffinity": {"grades": [["zone", 10]]}},
         {"JobAffinity": {"grades": [["", 3]]}},
         {"NodeLabelPriority": {"scheduler_names": "a"}},
-        {"Preemption": {"co_dependents": "evict"}},
+        {"PreemptionRules": {"co_dependents": "evict"}},
     ],
 )
 def test_invalid_arguments_are_refused(args: dict[str, dict[str, object]]) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.framework import capabilities
+from app.framework import capabilities, views
 from app.plugins.job_affinity import serving
 from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.node_label_priority.plugin import NodeLabelPriority
@@ -13,28 +13,28 @@ HOSTS = small_clusters.HOSTS
 
 
 def answered(
-    cluster: scheduling_driver.Cluster, plugin: capabilities.Serves, path: str, **parameters: str
+    cluster: scheduling_driver.Cluster, plugin: capabilities.Shows, path: str, **parameters: str
 ) -> object:
-    endpoint = next(endpoint for endpoint in plugin.endpoints() if endpoint.path == path)
+    endpoint = next(endpoint for endpoint in plugin.shown().endpoints if endpoint.path == path)
     shape(endpoint.handle(cluster.snapshot, parameters), endpoint.example)
     return endpoint.handle(cluster.snapshot, parameters)
 
 
-def rendered(answer: capabilities.Listed) -> list[object]:
+def rendered(answer: views.Listed) -> list[object]:
     """All items of a list in order, as its pages show them."""
     return [answer.item(key) for key in sorted(answer.keys)]
 
 
 def lines(
-    cluster: scheduling_driver.Cluster, plugin: capabilities.Serves, path: str, **parameters: str
+    cluster: scheduling_driver.Cluster, plugin: capabilities.Shows, path: str, **parameters: str
 ) -> list[dict[str, Any]]:
     answer = answered(cluster, plugin, path, **parameters)
-    assert isinstance(answer, capabilities.Listed)
+    assert isinstance(answer, views.Listed)
     return [line for line in rendered(answer) if isinstance(line, dict)]
 
 
 def one(
-    cluster: scheduling_driver.Cluster, plugin: capabilities.Serves, path: str, name: str
+    cluster: scheduling_driver.Cluster, plugin: capabilities.Shows, path: str, name: str
 ) -> dict[str, Any]:
     answer = answered(cluster, plugin, path, namespace=small_clusters.NAMESPACE, name=name)
     assert isinstance(answer, dict)
@@ -44,7 +44,7 @@ def one(
 def shape(answer: object, example: object) -> None:
     """Assert that the documented example has the fields of real answers."""
     match answer, example:
-        case capabilities.Listed(), list():
+        case views.Listed(), list():
             for item in rendered(answer):
                 shape(item, example[0])
         case dict(), dict():

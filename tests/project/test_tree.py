@@ -11,6 +11,7 @@ import pytest
 from packaging import requirements, utils
 
 import app
+from app import plugins
 from tests.project import reference_pages
 
 ROOT = reference_pages.ROOT
@@ -80,6 +81,22 @@ def test_no_module_imports_a_test_module_or_a_conftest(tracked: list[pathlib.Pat
         if path.suffix == ".py"
         for statement in imports.findall(path.read_text())
         for name in re.findall(r"\b(?:conftest|test_\w+)", statement)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("folder", ["app/api", "app/cli", "app/verbs", "workers/controller"])
+def test_plugins_are_not_known_by_name(tracked: list[pathlib.Path], folder: str) -> None:
+    """What the core shows of a plugin, and does for it, follows from the declarations of the plugin."""
+    names = {plugin.name.lower() for plugin in plugins.IN_TREE}
+    names |= {plugin.__module__.split(".")[-2] for plugin in plugins.IN_TREE}
+    names |= {"workloadpolic"}
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in tracked
+        if path.suffix == ".py" and path.is_relative_to(ROOT / folder)
+        for name in names
+        if name in path.read_text().lower()
     ]
     assert found == []
 

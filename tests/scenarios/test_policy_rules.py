@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from app.domain import model, verdicts
-from app.framework import capabilities
+from app.framework import capabilities, views
 from app.plugins.workload_policy import plugin
 from tests.support.decisions import scheduling_driver, small_clusters
 
@@ -156,7 +156,7 @@ def test_the_view_warns_of_a_rolling_update_that_full_quotas_block() -> None:
 
 def warnings(cluster: scheduling_driver.Cluster) -> list[str]:
     """The warnings in the policy's view."""
-    (served,) = (served for served in cluster.plugins.serves if served.name == "WorkloadPolicy")
+    (served,) = (served for served in cluster.plugins.shows if served.name == "WorkloadPolicy")
     view = _endpoint(served, "policies/<namespace>/<name>").handle(
         cluster.snapshot, {"namespace": small_clusters.NAMESPACE, "name": small_clusters.POLICY}
     )
@@ -166,5 +166,5 @@ def warnings(cluster: scheduling_driver.Cluster) -> list[str]:
     return found
 
 
-def _endpoint(served: capabilities.Serves, path: str) -> capabilities.Endpoint:
-    return next(endpoint for endpoint in served.endpoints() if endpoint.path == path)
+def _endpoint(served: capabilities.Shows, path: str) -> views.Endpoint:
+    return next(endpoint for endpoint in served.shown().endpoints if endpoint.path == path)

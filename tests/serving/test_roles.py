@@ -141,3 +141,37 @@ def test_a_refusal_names_the_missing_role() -> None:
     refused = bindings.authorize({}, "PUT", "/debug/flags/s")
     assert isinstance(refused, roles.Denied)
     assert refused.message == "PUT /debug/flags/s requires the role operator; anonymous has: viewer"
+
+
+ROUTES = {"seats": "viewer", "seats/<hall>/<name>": "viewer", "keys/<hall>": "operator"}
+
+
+@pytest.mark.parametrize(
+    ("path", "role"),
+    [
+        ("seats", "viewer"),
+        ("seats/north/1", "viewer"),
+        ("keys/north", "operator"),
+        ("keys/north/", "operator"),
+        ("keys//north", "operator"),
+        ("seats//1", "operator"),
+        ("seats/north", "operator"),
+        ("unknown", "operator"),
+    ],
+)
+def test_a_route_of_a_plugin_has_its_own_role_and_no_other_spelling(path: str, role: str) -> None:
+    rules = roles.rules_of("/apis/v1/plugins/Seating", ROUTES)
+    for held in ("viewer", "operator", "scheduler"):
+        bindings = roles.RoleBindings(anonymous=[held], rules=rules)
+        found = bindings.authorize({}, "GET", f"/apis/v1/plugins/Seating/{path}")
+        allowed = held == "operator" or held == role
+        assert isinstance(found, roles.Identity) == allowed, (held, path)
+    viewer = roles.RoleBindings(anonymous=["viewer"], rules=rules)
+    assert isinstance(viewer.authorize({}, "GET", "/apis/v1/plugins/Another/seats"), roles.Identity)
+    refused = viewer.authorize({}, "POST", "/apis/v1/plugins/Seating/seats")
+    assert isinstance(refused, roles.Denied)
+    assert refused.status == 405
+
+
+def test_routes_for_viewers_need_no_rules() -> None:
+    assert roles.rules_of("/apis/v1/plugins/Seating", {"seats": "viewer"}) == ()

@@ -16,8 +16,8 @@ NO_OBJECTS = ("Kustomization", "KubeSchedulerConfiguration")  # not read by the 
 
 
 def files() -> list[pathlib.Path]:
-    """All YAML files."""
-    return sorted(DEPLOY.rglob("*.yaml"))
+    """All YAML files of Kubernetes; the rules in monitoring/ are read by Prometheus."""
+    return sorted(each for each in DEPLOY.rglob("*.yaml") if each.parent.name != "monitoring")
 
 
 def documents(path: pathlib.Path) -> list[Object]:

@@ -277,12 +277,13 @@ class Play(bind_plays.Play):
 
     def check_log(self) -> None:
         """Each convoy was placed whole, each pod decided about once; the Bindings carry just that."""
-        law, fold = convoy_law.ConvoyLaw(), plain_fold.Fold()
+        decided, fold = convoy_law.Decided(), plain_fold.Fold()
         for entry in self.replicas[0].store.log.read(0, limit=100_000):
-            assert law.check(entry.event, fold) == ""
+            assert convoy_law.problem(entry.event, fold) == ""
+            decided.note(entry.event)
             fold.apply(entry.event)
         for made in sent(self.shop):
-            assert law.decided[made["uid"], made["resourceVersion"]] == made["annotations"]
+            assert decided.problem(made["uid"], made["resourceVersion"], made["annotations"]) == ""
 
 
 RETRIED: list[bind_plays.Step] = [

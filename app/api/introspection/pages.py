@@ -17,7 +17,7 @@ import msgspec
 
 from app.api import errors
 from app.api.introspection import moments
-from app.framework import capabilities
+from app.framework import views
 
 Query = Mapping[str, Any]
 """A validated query."""
@@ -37,7 +37,7 @@ class Cursor(msgspec.Struct, array_like=True, frozen=True):
     """For the log: the offset at which the next page begins."""
     before: str = ""
     """For lists that grow at their end: the id of the last item on the page before."""
-    after: capabilities.Key | None = None
+    after: views.Key | None = None
     """For lists of a snapshot: the key of the last item on the page before."""
 
 
@@ -101,11 +101,11 @@ def first(keys: Iterable[K], query: Query, shown: moments.Moment) -> tuple[list[
     return page, metadata(shown, _behind(page[-1], shown) if more else None, None if more else 0)
 
 
-def _behind(key: capabilities.Key, shown: moments.Moment) -> Cursor:
+def _behind(key: views.Key, shown: moments.Moment) -> Cursor:
     return Cursor(flask.request.path, shown.position.incarnation, shown.position.offset, after=key)
 
 
-def _follows(key: capabilities.Key, after: capabilities.Key | None) -> bool:
+def _follows(key: views.Key, after: views.Key | None) -> bool:
     if isinstance(key, str) and isinstance(after, str):
         return key > after
     if isinstance(key, int) and isinstance(after, int):

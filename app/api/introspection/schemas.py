@@ -1,6 +1,11 @@
 """Schemas that many answers share: the error, list metadata, and typed fields."""
 
+from collections.abc import Mapping, Sequence
+
+import msgspec
 from marshmallow import Schema, fields
+
+_REFERENCE = "#/components/schemas/{name}"
 
 
 class Problem(Schema):
@@ -97,6 +102,18 @@ def nested(
     return fields.Nested(
         schema, many=many, required=True, allow_none=null, metadata={"description": description}
     )
+
+
+def declared(item: type, description: str) -> fields.Raw:
+    """A list of a msgspec.Struct, as JSON; ``components`` has its schema."""
+    items = {"$ref": _REFERENCE.format(name=item.__name__)}
+    return fields.Raw(required=True, metadata={"type": "array", "items": items, "description": description})
+
+
+def components(items: Sequence[type]) -> Mapping[str, Mapping[str, object]]:
+    """Name -> JSON schema of msgspec.Structs, for the components of the OpenAPI document."""
+    _, found = msgspec.json.schema_components(items, ref_template=_REFERENCE)
+    return found
 
 
 def anything(description: str) -> fields.Raw:

@@ -56,6 +56,13 @@ class Refusal(Schema):
     moreDetails = schemas.number("Details that are not shown.")
 
 
+class Remark(Schema):
+    """A sentence of a plugin that helps to understand the decision."""
+
+    plugin = schemas.text("The plugin.")
+    text = schemas.text("The sentence.")
+
+
 class RawAndWeighted(Schema):
     """A score."""
 
@@ -119,6 +126,7 @@ class Explanation(Schema):
     )
     moreInFlight = schemas.number("In-flight placements that are not shown.")
     nominated = schemas.texts("Nominated pods that were counted as placed.")
+    remarks = schemas.nested(Remark, "What the plugins add about the state of that moment.", many=True)
 
 
 @blueprints.get(

@@ -11,7 +11,9 @@ from marshmallow import Schema, fields
 
 from app.api import errors
 from app.api.introspection import blueprints, moments, pages, queries, schemas
-from app.framework import capabilities, registry
+from app.framework import registry, views
+
+PREFIX = "/apis/v1/plugins"
 
 
 class PluginView(Schema):
@@ -32,16 +34,14 @@ class PluginList(Schema):
 
 def blueprint(plugins: registry.Registry) -> blueprints.Blueprint:
     """The routes of all plugins that have views."""
-    routes = blueprints.create("plugins", "/apis/v1/plugins", "Views of the plugins on their state.")
-    for plugin in plugins.serves:
-        for at, endpoint in enumerate(plugin.endpoints()):
-            _mount(routes, plugin.name, endpoint, f"{plugin.name}-{at}")
+    routes = blueprints.create("plugins", PREFIX, "Views of the plugins on their state.")
+    for name, shown in plugins.shown.items():
+        for at, endpoint in enumerate(shown.endpoints):
+            _mount(routes, name, endpoint, f"{name}-{at}")
     return routes
 
 
-def _mount(
-    routes: blueprints.Blueprint, plugin: str, endpoint: capabilities.Endpoint, identifier: str
-) -> None:
+def _mount(routes: blueprints.Blueprint, plugin: str, endpoint: views.Endpoint, identifier: str) -> None:
     listed = isinstance(endpoint.example, list)
     view = _view(endpoint)
     view.__doc__ = endpoint.summary
@@ -57,13 +57,13 @@ def _mount(
     )(view)
 
 
-def _view(endpoint: capabilities.Endpoint) -> Callable[..., object]:
+def _view(endpoint: views.Endpoint) -> Callable[..., object]:
     def view(query: pages.Query, **parameters: str) -> object:
         shown = pages.moment(query) if "limit" in query else moments.take(query.get("at") or moments.NOW)
         answer = endpoint.handle(shown.snapshot, parameters)
         if answer is None:
             raise errors.missing(endpoint.path.partition("/")[0], "/".join(parameters.values()))
-        if isinstance(answer, capabilities.Listed):
+        if isinstance(answer, views.Listed):
             paged = query if "limit" in query else {**query, "limit": pages.MAX_LIMIT}
             keys, metadata = pages.cut(answer.keys, paged, shown)
             return {"items": [msgspec.to_builtins(answer.item(key)) for key in keys], "metadata": metadata}

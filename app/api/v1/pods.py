@@ -3,13 +3,15 @@
 Only fields that scheduling depends on are recorded, so that no environment variable or argument can leak.
 """
 
+from collections.abc import Iterable
+
+import msgspec
 from marshmallow import Schema
 
 from app.api import errors
 from app.api.introspection import blueprints, moments, pages, quantities, schemas, services
-from app.domain import counters, model, selectors, snapshots
-
-routes = blueprints.create("pods", "/apis/v1", "Pods and their nodes.")
+from app.domain import model, snapshots
+from app.framework import registry, views
 
 
 class Pod(Schema):
@@ -40,41 +42,51 @@ class Placement(Schema):
     labels = schemas.mapping("Labels that its Binding sets, where the API server takes them over.")
 
 
-class PolicyOfPod(Schema):
-    """A WorkloadPolicy that selects the pod."""
-
-    policy = schemas.text("NAMESPACE/NAME.")
-    valid = schemas.truth("Whether the policy is valid.")
-    count = schemas.optional("The count that the pod increments, POLICY|DOMAIN, or null.")
-
-
 class PodDetail(Pod):
-    """A pod with its placement, policies and plugins."""
+    """A pod with its placement and plugins, and what the plugins show of it."""
 
     placement = schemas.nested(Placement, "The in-flight placement, or null.", null=True)
-    policies = schemas.nested(PolicyOfPod, "The policies that select it.", many=True)
     plugins = schemas.texts("The plugins that it concerns.")
     message = schemas.text("The reason that kube-scheduler gives in the condition PodScheduled.")
     generation = schemas.number("The offset of the latest event about the pod.")
     explain = schemas.text("The path that explains it.")
 
 
-@blueprints.get(routes, "/pods/<namespace>/<name>", PodDetail)
-def pod(query: pages.Query, namespace: str, name: str) -> pages.Body:
-    """One pod."""
-    snapshot = moments.take(query.get("at") or moments.NOW).snapshot
-    found = snapshot.pod_named(namespace, name)
-    if found is None:
-        raise errors.missing("pod", f"{namespace}/{name}")
-    placement = snapshot.placements.get(found.uid)
+def blueprint(plugins: registry.Registry) -> blueprints.Blueprint:
+    """The routes of pods, with the fields of all plugins."""
+    routes = blueprints.create("pods", "/apis/v1", "Pods and their nodes.")
+    fields = [field for shown in plugins.shown.values() for field in shown.pod_fields]
+    more = {field.name: schemas.declared(field.shape, field.about) for field in fields}
+    detail = PodDetail.from_dict({**more}, name=PodDetail.__name__)
+
+    @blueprints.get(routes, "/pods/<namespace>/<name>", detail)
+    def pod(query: pages.Query, namespace: str, name: str) -> pages.Body:
+        """One pod."""
+        snapshot = moments.take(query.get("at") or moments.NOW).snapshot
+        found = snapshot.pod_named(namespace, name)
+        if found is None:
+            raise errors.missing("pod", f"{namespace}/{name}")
+        return {**_detail(snapshot, found), **_fields(fields, snapshot, found)}
+
+    return routes
+
+
+def _detail(snapshot: snapshots.Snapshot, pod: model.Pod) -> pages.Body:
+    placement = snapshot.placements.get(pod.uid)
     return {
-        **shown(snapshot, found),
+        **shown(snapshot, pod),
         "placement": _placement(placement) if placement is not None else None,
-        "policies": _policies(snapshot, found),
-        "plugins": services.current().registry.concerned(found, snapshot),
-        "message": found.unscheduled,
-        "generation": snapshot.version(f"pod:{found.uid}"),
-        "explain": f"/apis/v1/pods/{namespace}/{name}/explain",
+        "plugins": services.current().registry.concerned(pod, snapshot),
+        "message": pod.unscheduled,
+        "generation": snapshot.version(f"pod:{pod.uid}"),
+        "explain": f"/apis/v1/pods/{pod.namespace}/{pod.name}/explain",
+    }
+
+
+def _fields(fields: Iterable[views.PodField], snapshot: snapshots.Snapshot, pod: model.Pod) -> pages.Body:
+    """What the plugins show of the pod."""
+    return {
+        field.name: [msgspec.to_builtins(item) for item in field.items(snapshot, pod)] for field in fields
     }
 
 
@@ -118,20 +130,3 @@ def _state(snapshot: snapshots.Snapshot, pod: model.Pod) -> str:
     if pod.uid in snapshot.placements:
         return "placed"
     return "gated" if pod.gated else "pending"
-
-
-def _policies(snapshot: snapshots.Snapshot, pod: model.Pod) -> list[pages.Body]:
-    node = snapshot.nodes.get(snapshot.node_of(pod.uid))
-    selected = [
-        policy
-        for policy in snapshot.policies_of(pod.namespace)
-        if selectors.matches(policy.selector, pod.labels)
-    ]
-    return [
-        {
-            "policy": policy.key,
-            "valid": not policy.errors,
-            "count": next(iter(counters.contributions(pod, node, (policy,))), None),
-        }
-        for policy in sorted(selected, key=lambda policy: policy.key)
-    ]

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from marshmallow import Schema, fields
 
-from app.api.introspection import blueprints, pages, queries, schemas
-from app.domain import model, node_sets, snapshots
+from app.api.introspection import blueprints, pages, queries, schemas, services
+from app.domain import node_sets, snapshots
 
 routes = blueprints.create("topology", "/apis/v1", "The domains that nodes form, with counts.")
 USUAL = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.kubernetes.io/rack")
@@ -57,11 +57,10 @@ class _Tree:
 
     def __init__(self, snapshot: snapshots.Snapshot, levels: str | None) -> None:
         self._snapshot = snapshot
-        self._trails = _trails(snapshot, levels)
-        self._policies: dict[str, list[model.WorkloadPolicy]] = {}
-        for _, policy in sorted(snapshot.policies.items()):
-            if not policy.errors:
-                self._policies.setdefault(policy.topology_key, []).append(policy)
+        plugins = services.current().registry
+        self._counted = [shown.domain_counts(snapshot) for shown in plugins.shown.values()]
+        """For each plugin: label key -> (value -> counts of the domain)."""
+        self._trails = _trails(snapshot, levels, {key for counts in self._counted for key in counts})
 
     def paths(self) -> Iterator[Path]:
         """All domains in order, each before those inside it."""
@@ -112,15 +111,13 @@ class _Tree:
         }
 
     def _counts(self, key: str, value: str) -> Iterator[pages.Body]:
-        for policy in self._policies.get(key, ()):
-            placed, desired = self._snapshot.count(policy, value), policy.desired(value)
-            if placed or desired is not None:
-                yield {"policy": policy.key, "placed": placed, "desired": desired}
+        for counts in self._counted:
+            for one in counts[key](value) if key in counts else ():
+                yield {"policy": one.of, "placed": one.placed, "desired": one.desired}
 
 
-def _trails(snapshot: snapshots.Snapshot, levels: str | None) -> list[tuple[str, ...]]:
+def _trails(snapshot: snapshots.Snapshot, levels: str | None, counted: set[str]) -> list[tuple[str, ...]]:
     if levels:
         return [tuple(dict.fromkeys(levels.split(",")))]
     usual = tuple(key for key in USUAL if list(snapshot.topology[key]))
-    keys = sorted({policy.topology_key for policy in snapshot.policies.values()} - set(usual))
-    return [*([usual] if usual else []), *((key,) for key in keys)]
+    return [*([usual] if usual else []), *((key,) for key in sorted(counted - set(usual)))]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from app.domain import model, verdicts
-from app.framework import capabilities, cycles
+from app.framework import cycles, views
 from app.plugins.job_affinity import logic, serving
 
 
@@ -13,6 +13,7 @@ class JobAffinity:
     """Scores nodes by their distance to pods of the same group and refuses no node; see README.md."""
 
     name: ClassVar[str] = "JobAffinity"
+    tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
     label: str = "rl-job-group"
     """Pod label whose value is the group; a pod with an empty value belongs to no group."""
     all_namespaces: bool = False
@@ -37,9 +38,5 @@ class JobAffinity:
         everywhere = tuple(cycle.snapshot.namespaces) if self.all_namespaces else (cycle.pod.namespace,)
         return logic.rating(cycle, self.label, self.grades, everywhere)
 
-    def endpoints(self) -> tuple[capabilities.Endpoint, ...]:
-        many, one = serving.groups(self.label), serving.group(self.label)
-        return (
-            capabilities.Endpoint("groups", "All groups", many, serving.EXAMPLES[0]),
-            capabilities.Endpoint("groups/<namespace>/<name>", "One group", one, serving.EXAMPLES[1]),
-        )
+    def shown(self) -> views.Shown:
+        return serving.shown(self.label)

@@ -5,19 +5,19 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from app.domain import model, snapshots
-from app.framework import capabilities
+from app.framework import views
 
 Parameters = Mapping[str, str]
 SHOWN = 1000
 """Pods and nodes that a view of a group names at most; ``size`` and the other counts include all of them."""
 
 
-def groups(label: str) -> Callable[[snapshots.Snapshot, Parameters], capabilities.Listed]:
+def groups(label: str) -> Callable[[snapshots.Snapshot, Parameters], views.Listed]:
     """The groups of all namespaces, one summary each."""
 
-    def handle(snapshot: snapshots.Snapshot, _: Parameters) -> capabilities.Listed:
+    def handle(snapshot: snapshots.Snapshot, _: Parameters) -> views.Listed:
         keys = ((space, value) for space, key, value in snapshot.labelled if key == label and value)
-        return capabilities.Listed(keys, lambda key: _summary(snapshot, label, *key))
+        return views.Listed(keys, lambda key: _summary(snapshot, label, *key))
 
     return handle
 
@@ -84,3 +84,28 @@ EXAMPLES: tuple[object, object] = (
     [_SUMMARY],
     {**_SUMMARY, "pods": [{"name": "rl-worker-1", "uid": "6f0c", "node": "node-2", "state": "placed"}]},
 )
+TABLES = (
+    views.Table(
+        "groups",
+        "groups",
+        "job groups whose pods are placed together",
+        {
+            "GROUP": "namespace+name",
+            "SIZE": "size",
+            "PLACED": "placed",
+            "IN FLIGHT": "inFlight",
+            "WAITING": "waiting",
+        },
+        named=True,
+    ),
+)
+
+
+def shown(label: str) -> views.Shown:
+    """The views of the groups."""
+    return views.Shown(
+        endpoints=(
+            views.Endpoint("groups", "All groups", groups(label), EXAMPLES[0]),
+            views.Endpoint("groups/<namespace>/<name>", "One group", group(label), EXAMPLES[1]),
+        )
+    )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from app.domain import model, verdicts
-from app.framework import advising, capabilities, cycles
+from app.framework import advising, cycles, views
 from app.plugins.node_label_priority import logic, serving
 
 
@@ -14,6 +14,7 @@ class NodeLabelPriority:
     """Refuses nodes without the label and scores the others by its value; see README.md."""
 
     name: ClassVar[str] = "NodeLabelPriority"
+    tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
     scheduler_names: tuple[str, ...] = ("i-scheduler-extender",)
     """The plugin concerns only pods of these schedulers (spec.schedulerName)."""
     label: str = "priority.lixueduan.com"
@@ -34,10 +35,5 @@ class NodeLabelPriority:
     def score(self, cycle: cycles.Cycle) -> verdicts.Rating:
         return logic.rating(cycle, self.label)
 
-    def endpoints(self) -> tuple[capabilities.Endpoint, ...]:
-        view = serving.nodes(self.label)
-        return (
-            capabilities.Endpoint(
-                "nodes", "All nodes with their label value and score", view, serving.EXAMPLE
-            ),
-        )
+    def shown(self) -> views.Shown:
+        return serving.shown(self.label)

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from app.domain import events, model, node_sets, snapshots, verdicts
-from app.framework import capabilities, cycles, effects
+from app.framework import capabilities, cycles, effects, views
 from app.plugins.workload_policy import advice, limits, logic, ranking, serving, status, waking
 
 
@@ -17,6 +17,7 @@ class WorkloadPolicy:
 
     name: ClassVar[str] = "WorkloadPolicy"
     statuses: ClassVar[tuple[str, ...]] = (status.KIND,)
+    tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
     missing_policy: limits.Missing = "reject"
     """Whether a pod whose policy is missing or invalid is refused everywhere, or placed without quotas."""
     enforce: limits.Enforce = "named"
@@ -59,4 +60,5 @@ class WorkloadPolicy:
     def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterator[effects.Effect]:
         return status.reconcile(snapshot, changes, rules=self, limit=self.max_woken)
 
-    endpoints = staticmethod(serving.endpoints)
+    def shown(self) -> views.Shown:
+        return serving.shown(self)

@@ -2,19 +2,23 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Annotated
 
-from app.domain import counters, model, snapshots
-from app.framework import capabilities
-from app.plugins.workload_policy import logic, policy_warnings, unnamed_pods, waking
+import msgspec
+
+from app.domain import counters, model, selectors, snapshots
+from app.framework import cycles, views
+from app.plugins.workload_policy import limits, logic, policy_warnings, unnamed_pods, waking
 
 UNLISTED = 1000
 """Unlisted domains that a view shows at most: there may be as many domains as nodes."""
 
 
-def policies(snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> capabilities.Listed:
+def policies(snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> views.Listed:
     """The policies, one summary each."""
-    return capabilities.Listed(snapshot.policies, lambda key: _summary(snapshot, snapshot.policies[key]))
+    return views.Listed(snapshot.policies, lambda key: _summary(snapshot, snapshot.policies[key]))
 
 
 def policy(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> dict[str, object] | None:
@@ -35,13 +39,13 @@ def policy(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> dict[
     }
 
 
-def quotas(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> capabilities.Listed | None:
+def quotas(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> views.Listed | None:
     """The domains of one policy; None if it does not exist."""
     found = _found(snapshot, parameters)
     if found is None:
         return None
     listed, in_flight = logic.quotas(snapshot, found), _in_flight(snapshot, found)
-    return capabilities.Listed(range(len(listed)), lambda at: _domain(snapshot, found, listed[at], in_flight))
+    return views.Listed(range(len(listed)), lambda at: _domain(snapshot, found, listed[at], in_flight))
 
 
 def _found(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> model.WorkloadPolicy | None:
@@ -135,9 +139,9 @@ _QUOTAS: list[dict[str, object]] = [
     {"domain": "host", "desired": 3, "placed": 1, "inFlight": 1, "free": 1, "percent": 66, "nodes": 4},
 ]
 
-ENDPOINTS = (
-    capabilities.Endpoint("policies", "All workload policies", policies, [_SUMMARY]),
-    capabilities.Endpoint(
+_ENDPOINTS = (
+    views.Endpoint("policies", "All workload policies", policies, [_SUMMARY]),
+    views.Endpoint(
         "policies/<namespace>/<name>",
         "One policy: desired, placed, in-flight and free places per domain; errors and warnings",
         policy,
@@ -154,10 +158,91 @@ ENDPOINTS = (
             "warnings": [],
         },
     ),
-    capabilities.Endpoint("policies/<namespace>/<name>/quotas", "The quotas of one policy", quotas, _QUOTAS),
+    views.Endpoint("policies/<namespace>/<name>/quotas", "The quotas of one policy", quotas, _QUOTAS),
+)
+
+TABLES = (
+    views.Table(
+        "policies",
+        "policies",
+        "workload policies; with NAMESPACE/NAME the domains of one",
+        {
+            "POLICY": "namespace+name",
+            "VALID": "valid",
+            "TYPE": "allocationType",
+            "METHOD": "allocationMethod",
+            "KEY": "topologyKey",
+            "PLACED": "count",
+            "DESIRED": "desired",
+            "WAITING": "waiting",
+            "ERRORS": "errors",
+        },
+        named=True,
+    ),
 )
 
 
-def endpoints() -> tuple[capabilities.Endpoint, ...]:
-    """The views under /apis/v1/plugins/WorkloadPolicy/."""
-    return ENDPOINTS
+class PolicyOfPod(msgspec.Struct, frozen=True):
+    """A WorkloadPolicy that selects the pod."""
+
+    policy: Annotated[str, msgspec.Meta(description="NAMESPACE/NAME.")]
+    valid: Annotated[bool, msgspec.Meta(description="Whether the policy is valid.")]
+    count: Annotated[
+        str | None, msgspec.Meta(description="The count that the pod increments, POLICY|DOMAIN, or null.")
+    ]
+
+
+def of_pod(snapshot: snapshots.Snapshot, pod: model.Pod) -> list[PolicyOfPod]:
+    """The policies that select the pod, by name."""
+    node = snapshot.nodes.get(snapshot.node_of(pod.uid))
+    selected = [
+        policy
+        for policy in snapshot.policies_of(pod.namespace)
+        if selectors.matches(policy.selector, pod.labels)
+    ]
+    return [
+        PolicyOfPod(
+            policy.key, not policy.errors, next(iter(counters.contributions(pod, node, (policy,))), None)
+        )
+        for policy in sorted(selected, key=lambda policy: policy.key)
+    ]
+
+
+def domain_counts(snapshot: snapshots.Snapshot) -> Mapping[str, Callable[[str], Iterator[views.DomainCount]]]:
+    """For each topology key, the counts of its valid policies in a domain."""
+    over: dict[str, list[model.WorkloadPolicy]] = {}
+    for _, policy in sorted(snapshot.policies.items()):
+        held = over.setdefault(policy.topology_key, [])
+        if not policy.errors:
+            held.append(policy)
+    return {key: partial(_counts, snapshot, held) for key, held in over.items()}
+
+
+def _counts(
+    snapshot: snapshots.Snapshot, policies: Iterable[model.WorkloadPolicy], value: str
+) -> Iterator[views.DomainCount]:
+    for policy in policies:
+        placed, desired = snapshot.count(policy, value), policy.desired(value)
+        if placed or desired is not None:
+            yield views.DomainCount(policy.key, placed, desired)
+
+
+def shown(rules: limits.Rules) -> views.Shown:
+    """All views."""
+    return views.Shown(
+        endpoints=_ENDPOINTS,
+        pod_fields=(views.PodField("policies", "The policies that select it.", PolicyOfPod, of_pod),),
+        domain_counts=domain_counts,
+        remarks=partial(_remarks, rules),
+    )
+
+
+def _remarks(rules: limits.Rules, cycle: cycles.Cycle) -> Iterator[str]:
+    """The warnings of the policies that limit or prefer nodes for the pod."""
+    snapshot = cycle.snapshot
+    named = logic.followed(snapshot, cycle.pod) if logic.concerned(cycle.pod) else None
+    policies = [named] if isinstance(named, model.WorkloadPolicy) else []
+    policies += [policy for policy in limits.required(snapshot, cycle.pod, rules) if policy not in policies]
+    for policy in policies:
+        for warning in policy_warnings.warnings(snapshot, policy):
+            yield f"workload policy {policy.key}: {warning}"

@@ -8,6 +8,7 @@ that differs from the recorded outcome (other configuration, store away at the t
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
 from app.domain import counters, model, node_sets, snapshots, verdicts
@@ -27,6 +28,8 @@ UNDIAGNOSED = (
     "not computed: the pods of this page wait for too many different reasons; request a smaller page,"
     " or explain this pod"
 )
+MAX_REMARKS = 100
+"""Remarks of one plugin that are shown."""
 MAX_PLACEMENTS = 1000
 """In-flight placements shown of one namespace."""
 
@@ -40,6 +43,13 @@ class PlacementSummary:
     at: str
     counts: tuple[counters.CountKey, ...]
     """The counts that it increments."""
+
+
+class Remark(NamedTuple):
+    """A sentence of a plugin."""
+
+    plugin: str
+    text: str
 
 
 class _InFlight(NamedTuple):
@@ -64,6 +74,8 @@ class Explanation:
     """The first in-flight placements of the namespace, by pod."""
     in_flight: int = 0
     """The number of in-flight placements of the namespace."""
+    remarks: tuple[Remark, ...] = ()
+    """What the plugins add about the state that the decision was based on."""
     difference: str = ""
     """Why this differs from the recorded answer; empty if it does not."""
 
@@ -99,6 +111,7 @@ def explain(
         changes=advice.smallest(plugins, cycle, trace.refusals) if advised else (),
         placements=placements,
         in_flight=in_flight,
+        remarks=_remarks(plugins, cycle),
         difference=_difference(decision, trace, plugins),
     )
 
@@ -108,8 +121,13 @@ def presently(pod: model.Pod, snapshot: snapshots.Snapshot, plugins: registry.Re
     cycle = cycles.cycle(pod, frozenset(snapshot.nodes), snapshot, score_max=plugins.score_max)
     trace = pipeline.run(plugins, cycle)
     placements, in_flight = _in_flight(cycle)
-    changes = _advice(plugins, cycle, trace)
-    return Explanation(trace=trace, changes=changes, placements=placements, in_flight=in_flight)
+    return Explanation(
+        trace=trace,
+        changes=_advice(plugins, cycle, trace),
+        placements=placements,
+        in_flight=in_flight,
+        remarks=_remarks(plugins, cycle),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +181,17 @@ def _advice(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Tra
     if not trace.candidates:
         return ("there is no node in the cluster",)
     return () if trace.kept else advice.smallest(plugins, cycle, trace.refusals)
+
+
+def _remarks(plugins: registry.Registry, cycle: cycles.Cycle) -> tuple[Remark, ...]:
+    """The remarks of the plugins that the pod concerns, the first ones of each."""
+    concerned = plugins.concerned(cycle.pod, cycle.snapshot)
+    return tuple(
+        Remark(name, text)
+        for name, shown in plugins.shown.items()
+        if name in concerned
+        for text in islice(shown.remarks(cycle), MAX_REMARKS)
+    )
 
 
 def _in_flight(cycle: cycles.Cycle) -> _InFlight:

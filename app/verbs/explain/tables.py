@@ -138,6 +138,7 @@ def structure(explanation: explanations.Explanation, *, limit: int = 100) -> dic
         ],
         "moreInFlight": max(0, explanation.in_flight - limit),
         "nominated": list(trace.assumed),
+        "remarks": [{"plugin": one.plugin, "text": one.text} for one in explanation.remarks],
     }
 
 
@@ -291,6 +292,11 @@ def _rest(explanation: explanations.Explanation, limit: int) -> Iterator[str]:
         yield "## What would let it fit"
         yield ""
         yield from (f"- {change}" for change in explanation.changes)
+        yield ""
+    if explanation.remarks:
+        yield "## Remarks"
+        yield ""
+        yield from (f"- {one.plugin}: {one.text}" for one in explanation.remarks)
         yield ""
     if explanation.placements or explanation.trace.assumed:
         yield "## In flight in the namespace, counted like bound pods"

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from app.domain import events, model, node_sets, snapshots, verdicts
 from app.domain.fitting import budgets
-from app.framework import advising, capabilities, cycles, effects
+from app.framework import advising, capabilities, cycles, effects, views
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +161,12 @@ class Transforming(Idle):
 
 
 @dataclass(frozen=True, slots=True)
-class Serving(Idle):
-    name: str = "Serving"
+class Showing(Idle):
+    name: str = "Showing"
+    tables: ClassVar[tuple[views.Table, ...]] = ()
 
-    def endpoints(self) -> tuple[capabilities.Endpoint, ...]:
-        return (capabilities.Endpoint("things", "All things", lambda snapshot, _: snapshot.offset),)
+    def shown(self) -> views.Shown:
+        return views.Shown((views.Endpoint("things", "All things", lambda snapshot, _: snapshot.offset),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,9 +116,9 @@ def plugins_of_the_seeds() -> registry.Registry:
     return registry.Registry([plugin() for plugin in plugins.IN_TREE], weights={"JobAffinity": 2})
 
 
-def world(store: stores.Store) -> World:
-    """The API of one process on an opened store."""
-    chosen, now = plugins_of_the_seeds(), [START]
+def world(store: stores.Store, chosen: registry.Registry | None = None) -> World:
+    """The API of one process on an opened store, by default with the plugins of the seeds."""
+    chosen, now = chosen or plugins_of_the_seeds(), [START]
     app = flask.Flask("topolog", static_folder=None)
     given = services.Services(
         follower=store.follower,

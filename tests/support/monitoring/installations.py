@@ -2,7 +2,7 @@
 
 import contextlib
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from prometheus_client import core, parser
 
@@ -22,11 +22,11 @@ COMMANDS = {
 class Installation:
     """One process of each kind."""
 
-    def __init__(self, stage: stages.Stage) -> None:
+    def __init__(self, stage: stages.Stage, environ: Mapping[str, str]) -> None:
         self.stage = stage
-        self.processes: dict[str, stages.Extender] = {metrics.EXTENDER: stage.extend("extender")}
+        self.processes: dict[str, stages.Extender] = {metrics.EXTENDER: stage.extend("extender", **environ)}
         for name, command in COMMANDS.items():
-            self.processes[name] = stage.worker(command)
+            self.processes[name] = stage.worker(command, **environ)
 
     @property
     def server(self) -> embedded.Server:
@@ -53,15 +53,18 @@ class Installation:
 
 
 @contextlib.contextmanager
-def running(folder: pathlib.Path, *, bookmarks: float = 1.0) -> Iterator[Installation]:
-    """An installation whose processes are ready; ``bookmarks``: seconds between two of a watch."""
+def running(folder: pathlib.Path, *, bookmarks: float = 1.0, **environ: str) -> Iterator[Installation]:
+    """An installation whose processes are ready; ``bookmarks``: seconds between two of a watch.
+
+    ``environ``: variables of all processes.
+    """
     (folder / "store").mkdir(parents=True)
     server = embedded.Server(folder / "store", append_only=True)
     try:
         with apiservers.ApiServer(bookmarks=bookmarks) as api:
             stage = stages.Stage(folder, api, server)
             try:
-                made = Installation(stage)
+                made = Installation(stage, environ)
                 made.ready()
                 yield made
             finally:

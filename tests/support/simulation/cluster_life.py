@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 
+from tests.support.decisions import convoys
 from tests.support.simulation import cluster_objects
 
 
@@ -17,15 +18,18 @@ class Life:
         *,
         steady: bool,
         selected: bool = False,
+        planning: bool = False,
     ) -> None:
         """``steady``: nothing but pods ever changes. ``selected``: some pods are counted by policies that
-        they do not name, there are two policies, and others bind pods too.
+        they do not name, there are two policies, and others bind pods too. ``planning``: most pods are of a
+        convoy, whose pods are placed together.
         """
         self._cluster = cluster
         self._die = die
         self._narrate = narrate
         self._steady = steady
         self._selected = selected
+        self._planning = planning
 
     def begin(self) -> None:
         """Nodes, a policy, some pods."""
@@ -93,6 +97,10 @@ class Life:
             self._narrate(f"people create {made['metadata']['name']}")
 
     def _labels(self) -> dict[str, str]:
+        if self._planning and self._die.random() < 0.8:
+            seat = self._die.choice(sorted(cluster_objects.NODES))
+            convoy = self._die.choice(("red", "blue"))
+            return {**cluster_objects.WEB, convoys.CONVOY: convoy, convoys.SEAT: seat}
         if not self._selected:
             return cluster_objects.WEB
         overlapping = {**cluster_objects.WEB, "workload-policy/kosmos.io": cluster_objects.OVERLAPPING}

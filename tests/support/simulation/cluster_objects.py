@@ -4,6 +4,7 @@ A client of it is scripted: lists and watches end, fail, repeat themselves or ge
 Bindings are lost, and Bindings take effect late. All of it is drawn from one die.
 """
 
+import json
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -67,6 +68,8 @@ class Cluster:
         """uids of pods that others bound, such as those of a DaemonSet under another scheduler."""
         self.sent: list[sent_bindings.Sent] = []
         """Bindings that may yet be carried out."""
+        self.written: list[tuple[str, str, Json]] = []
+        """uid, version and annotations of the recorded Bindings that were carried out lately."""
         self._uids = 0
 
     def uid(self) -> str:
@@ -124,6 +127,10 @@ class Cluster:
             name = request.path.split("/")[-2]
             pod = self.objects.get("pods", (request.path.split("/")[-4], name))
             self.bound.setdefault(pod["metadata"]["uid"], set()).add(pod["spec"]["nodeName"])
+            asked = json.loads(request.body)["metadata"]
+            version, annotations = asked.get("resourceVersion", ""), asked.get("annotations", {})
+            if version or annotations:
+                self.written.append((asked["uid"], version, annotations))
         return answer
 
     def feasible(self, uid: str, node: str, now: float) -> bool:

@@ -5,52 +5,45 @@ from tests.support.decisions import convoys
 from tests.support.simulation import plain_fold
 
 
-class ConvoyLaw:
-    """Checks each event before it is applied to the fold."""
+class Decided:
+    """What the Bindings for each version of a pod may carry: there are several if one was refused."""
 
     def __init__(self) -> None:
-        self.decided: dict[tuple[str, str], dict[str, str]] = {}
-        """(uid, resourceVersion of a placement) -> the annotations that its Binding may carry."""
-        self._tickets: dict[str, str] = {}
-        """uid -> the ticket of the pod's placement."""
+        self._written: dict[tuple[str, str], list[dict[str, str]]] = {}
 
-    def check(self, event: events.AnyEvent, fold: plain_fold.Fold) -> str:
-        """How the event breaks the law; empty if it does not."""
-        match event:
-            case events.PlacementReleased(uid=uid) | events.PodGone(uid=uid):
-                self._tickets.pop(uid, None)
-            case events.PlacementsCommitted(placements=placements):
-                problem = self._committed(placements, fold)
-                for one in placements:
-                    self._tickets[one.pod.uid] = one.annotations.get(convoys.TICKET, "")
-                    if not one.planned:
-                        self.decided[one.pod.uid, one.resource_version] = dict(one.annotations)
-                return problem
-            case _:
-                pass
-        return ""
+    def note(self, event: events.AnyEvent) -> None:
+        """Note what was decided."""
+        for one in event.placements if isinstance(event, events.PlacementsCommitted) else ():
+            if not one.planned:
+                self._written.setdefault((one.pod.uid, one.resource_version), []).append(one.annotations)
 
-    def _committed(self, placements: tuple[model.Placement, ...], fold: plain_fold.Fold) -> str:
-        first, *others = placements
-        name = first.pod.labels.get(convoys.CONVOY)
-        if name is None:
-            return f"{first.pod.uid} is of no convoy and has company" if others else ""
-        if first.planned or not all(one.planned for one in others):
-            return f"{first.pod.uid} and {len(others)} others: all but the first are planned"
-        if any(one.node != one.pod.labels[convoys.SEAT] for one in placements):
-            return f"{first.pod.uid} or a pod beside it is placed on another node than its seat"
-        ticket = first.annotations.get(convoys.TICKET, "")
-        if first.pod.uid in fold.placements:
-            known = self._tickets[first.pod.uid]
-            return "" if known == ticket and not others else f"{first.pod.uid}: {known} became {ticket}"
-        waiting = {
-            pod.uid
-            for pod in fold.pods.values()
-            if (pod.namespace, pod.labels.get(convoys.CONVOY)) == (first.pod.namespace, name)
-            and not (pod.node or pod.terminating or pod.gated or pod.phase in ("Succeeded", "Failed"))
-            and pod.uid not in fold.placements
-        }
-        placed = {one.pod.uid for one in placements}
-        if placed != waiting | {first.pod.uid}:
-            return f"the convoy {name} is placed in part: {sorted(placed)}, waiting were {sorted(waiting)}"
+    def problem(self, uid: str, version: str, annotations: dict[str, str]) -> str:
+        """How a Binding differs from what was decided; empty if it does not."""
+        decided = self._written.get((uid, version), [])
+        return "" if annotations in decided else f"{uid}: {decided} was decided, {annotations} is written"
+
+
+def problem(event: events.AnyEvent, fold: plain_fold.Fold) -> str:
+    """How the event, which follows on the fold, breaks the law; empty if it does not."""
+    if not isinstance(event, events.PlacementsCommitted):
         return ""
+    first, *others = event.placements
+    if convoys.CONVOY not in first.pod.labels:
+        return f"{first.pod.uid} is of no convoy, and others are placed with it" if others else ""
+    if first.planned or not all(one.planned for one in others):
+        return f"{first.pod.uid} and {len(others)} others: all but the first are planned"
+    if any(one.node != one.pod.labels[convoys.SEAT] for one in event.placements):
+        return f"{first.pod.uid}, or a pod beside it, is placed on another node than its seat"
+    if first.pod.uid in fold.placements:
+        was = fold.written[first.pod.uid]
+        return "" if was == first.annotations and not others else f"{was} became {first.annotations}"
+    known = [fold.pods.get(one.pod.uid) for one in others]
+    if any(pod is None or not _waits(pod, fold) for pod in known):
+        return f"{first.pod.uid} is placed with one of {[one.pod.uid for one in others]} that did not wait"
+    decided = first.data["Convoy"]["decided"]["with"]
+    return "" if decided == len(others) else f"{first.pod.uid}: {len(others)} of {decided} others are placed"
+
+
+def _waits(pod: model.Pod, fold: plain_fold.Fold) -> bool:
+    held = pod.node or pod.terminating or pod.gated or pod.phase in ("Succeeded", "Failed")
+    return not held and pod.uid not in fold.placements

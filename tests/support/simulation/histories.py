@@ -15,10 +15,12 @@ from unittest import mock
 
 from structlog import testing
 
+from app.framework import registry
 from app.kube.election import leases
 from app.store import errors, keys, stores
 from app.store.log import incarnations
 from app.store.server import connections
+from tests.support.decisions import convoys
 from tests.support.simulation import (
     cluster_life,
     cluster_objects,
@@ -61,8 +63,14 @@ class Simulation:
         """Nothing but pods ever changes."""
         # Not drawn: the histories of the other seeds stay what they are.
         self._selected = seed % 4 == 3
+        self._planning = seed % 8 == 5
         self.life = cluster_life.Life(
-            self.cluster, self.die, self.narrate, steady=steady, selected=self._selected
+            self.cluster,
+            self.die,
+            self.narrate,
+            steady=steady,
+            selected=self._selected,
+            planning=self._planning,
         )
         self._client = connections.connect(url)
         """With this one's connections nothing ever goes wrong."""
@@ -168,6 +176,9 @@ class Simulation:
         # A little longer than it takes: sums of floats may fall short of it.
         self.clock.advance(orphaned_placements.OLD + 0.001)
         settler.run_once()
+        if self._planning:
+            self.clock.advance(orphaned_placements.PLANNED)
+            settler.run_once()
         # Every Binding that was under way arrives, and changes nothing of what was released.
         self.clock.advance(cluster_objects.LATE)
         self._drain()
@@ -357,10 +368,15 @@ class Simulation:
                 self._way(),
                 self.clock,
                 f"extender-{which}",
-                configured=processes.SELECTED if self._selected else processes.PLUGINS,
+                configured=self._configured(),
             )
         if which == 0 and self.extenders[0] is not None:
             self._settler = processes.settler(self.extenders[0], self.clock)
+
+    def _configured(self) -> registry.Registry:
+        if self._planning:
+            return processes.PLANNING
+        return processes.SELECTED if self._selected else processes.PLUGINS
 
     def _restart_extender(self) -> None:
         which = self.die.randrange(len(self.extenders))
@@ -439,6 +455,8 @@ class Simulation:
             self._start_extender(which)
             return
         meta = pod["metadata"]
+        if self._planning and self.die.random() < 0.9:
+            node = meta["labels"].get(convoys.SEAT, node)  # elsewhere its plugin refuses it
         if self.die.random() < 0.75:
             extender.offer(pod)  # else another replica was asked for filter
         self.narrate(f"extender {which}: bind {meta['name']} ({meta['uid'][-4:]}) to {node}")

@@ -8,7 +8,7 @@
 | P4 | after a failover nothing is decided before a recorder has recorded what is lost, or may be |
 | P5 | along the log no epoch is lower than one before it |
 | P6 | no placement exceeds a hard quota; none is made beside a lost one, or released, that may yet be bound |
-| P7 | a pod gets one node, and a successful bind is true |
+| P7 | a pod gets one node, a plan is placed whole and decided once, and a successful bind is true |
 | P8 | once faults are over, the log matches the cluster, within a minute and a half |
 | P9 | who was deleted stays so, and who has the name now is another |
 | P10 | no process repeats a failing call to the API server or the store without end |
@@ -29,7 +29,7 @@ from app.kube.objects import decoding
 from app.kube.writes import binding
 from app.store import keys
 from app.store.log import codecs, incarnations
-from tests.support.simulation import cluster_objects, plain_fold
+from tests.support.simulation import cluster_objects, convoy_law, plain_fold
 
 Raw = tuple[bytes, dict[bytes, bytes]]
 
@@ -118,6 +118,7 @@ class Watchdog:
         self._noted = False
         """What is lost stood in the Lease: it has to be named."""
         self._strays: list[Stray] = []
+        self._decided = convoy_law.Decided()
         self._carried: dict[str, tuple[str, float]] = {}
         """uid -> the version that the Binding of its placement carries, and when the placement was read."""
 
@@ -146,6 +147,10 @@ class Watchdog:
         if not self._excused:
             self._bound_is_recorded()
         self._quotas_hold()
+        for binding_sent in self._cluster.written:
+            problem = self._decided.problem(*binding_sent)
+            demand(not problem, "P7", problem)
+        self._cluster.written.clear()
 
     def quotas(self) -> dict[str, int]:
         """What the policies allow: each selects the same pods, so the smallest number holds."""
@@ -250,6 +255,9 @@ class Watchdog:
             doubtful = self._doubtful and not entry.epoch
             demand(not doubtful, "P4", f"{event} was appended before the failover was examined")
             self._check(event)
+            problem = convoy_law.problem(event, self.fold)
+            demand(not problem, "P7", problem)
+            self._decided.note(event)
             self.entries.append(entry)
             self.fold.apply(event)
             if not self._doubtful and not self._unseen and not self.fold.unlisted:

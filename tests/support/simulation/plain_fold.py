@@ -17,6 +17,8 @@ class Fold:
         self.pods: dict[str, model.Pod] = {}
         self.policies: dict[str, model.WorkloadPolicy] = {}
         self.placements: dict[str, tuple[model.Pod, str]] = {}
+        self.written: dict[str, dict[str, str]] = {}
+        """uid -> the annotations of the pod's latest placement."""
         self.versions: dict[str, int] = {}
         self.gone: set[str] = set()
         """uids of pods that are no more."""
@@ -39,6 +41,7 @@ class Fold:
             case events.PlacementsCommitted(placements=placements):
                 for placement in placements:
                     self.placements[placement.pod.uid] = placement.pod, placement.node
+                    self.written[placement.pod.uid] = placement.annotations
                     self.versions[f"pod:{placement.pod.uid}"] = self.offset
             case events.PlacementReleased(uid=uid):
                 self.placements.pop(uid, None)

@@ -228,9 +228,9 @@ BUGS = (
     ),
     Bug(
         "what was decided before a restart is appended after it",
-        "app.framework.pipeline:claim",
-        "{*counters.footprint(cycle.pod, node), events.RUN}",
-        "{*counters.footprint(cycle.pod, node)}",
+        "app.framework.plans:_Merge.__init__",
+        "{events.RUN}",
+        "set()",
     ),
     Bug(
         "verbs do not wait for the first lists",
@@ -254,7 +254,7 @@ BUGS = (
     Bug(
         "a placement expects no versions",
         "app.verbs.placing:_guard",
-        "versions={subject: snapshot.version(subject) for subject in claim.subjects}",
+        "versions={subject: snapshot.version(subject) for subject in subjects}",
         "versions={}",
     ),
     Bug(
@@ -271,7 +271,7 @@ BUGS = (
     ),
     Bug(
         "only the policy that a pod names sets a ceiling",
-        "app.plugins.workload_policy.limits:claim",
+        "app.plugins.workload_policy.limits:plan",
         "if policy.required]",
         "if policy.required and policy.name == logic.named(cycle.pod)]",
     ),
@@ -284,7 +284,7 @@ BUGS = (
     Bug(
         "two calls send a Binding for one placement",
         "app.verbs.placing:Placing._find_or_place",
-        "elif existing.position == self._void:",
+        "elif existing.placement.planned or existing.position == self._void:",
         "elif True:",
     ),
     Bug(
@@ -320,20 +320,73 @@ BUGS = (
     Bug(
         "a Binding names neither uid nor version",
         "app.kube.writes.binding:_Wanted.body",
-        "_string(self.uid), fence,",
-        "b'\"\"', b'',",
+        "_encoded(self.uid))",
+        "b'\"\"'); fence = b''",
     ),
     Bug(
         "a Binding does not carry the pod's version",
         "app.kube.writes.binding:_Wanted.body",
-        "if self.version else",
+        "if carried.version else",
         "if False else",
     ),
     Bug(
         "a Binding carries a later version than the log names",
         "app.verbs.placing:Placing._find_or_place",
-        "return self._append_placement(snapshot, pod)",
-        "return Placed(snapshot, existing.position, self._version)",
+        "return self._place_again(snapshot, pod, existing.placement)",
+        "return Placed(snapshot, existing.position, msgspec.structs.replace("
+        "existing.placement, resource_version=self._version))",
+    ),
+    # Plans.
+    Bug(
+        "a plan commits a part",
+        "app.framework.plans:_Merge.run",
+        "Commitment(placements,",
+        "Commitment(placements[:2],",
+    ),
+    Bug(
+        "a plan places a pod that changed after it was planned",
+        "app.framework.plans:_Merge._reserve",
+        "counters.footprint(draft.pod, draft.node)",
+        "counters.footprint(self._cycle.pod, self._node)",
+    ),
+    Bug(
+        "the quotas of others do not hold for a planned pod",
+        "app.framework.plans:_Merge.run",
+        "if trace.refusals:",
+        "if False:",
+    ),
+    Bug(
+        "a repeated placement is decided again",
+        "app.verbs.placing:Placing._find_or_place",
+        "return self._place_again(snapshot, pod, existing.placement)",
+        "return self._place(snapshot, pod)",
+    ),
+    Bug(
+        "a retried Binding computes its annotations again",
+        "app.verbs.placing:Placing._place_again",
+        "again = msgspec.structs.replace(placement, pod=pod,",
+        "made = plans.commitment(self._context.plugins, self._cycle(snapshot, pod), placement.node);"
+        " again = msgspec.structs.replace(getattr(made, 'placements', (placement,))[0], pod=pod,",
+    ),
+    Bug(
+        "a Binding does not carry its annotations",
+        "app.kube.writes.binding:_Wanted.body",
+        "if carried.annotations else",
+        "if False else",
+    ),
+    Bug(
+        "a pod that was planned is bound without a placement of its own",
+        "app.verbs.placing:Placing._find_or_place",
+        "elif existing.placement.planned or existing.position == self._void:",
+        "elif existing.placement.planned:\n"
+        "                return Placed(snapshot, existing.position, existing.placement)\n"
+        "            elif existing.position == self._void:",
+    ),
+    Bug(
+        "all placements of a commitment are ready to be bound",
+        "app.framework.plans:_Merge.run",
+        "planned=draft is not own",
+        "planned=False",
     ),
     Bug(
         "an old placement is released although the pod runs",

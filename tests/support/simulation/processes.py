@@ -17,6 +17,7 @@ from app.store import errors, stores
 from app.verbs import binding as bind_verb
 from app.verbs import contexts, placing, pod_memo, releasing
 from app.verbs import errors as verb_errors
+from tests.support.decisions import convoys
 from tests.support.simulation import cluster_objects, virtual_time
 from workers.compactor import compactors
 from workers.controller import orphaned_placements
@@ -24,6 +25,8 @@ from workers.recorder import batch_builder, leadership, recorders
 
 PAGE = 3
 PLUGINS = registry.Registry([plugin() for plugin in plugins.IN_TREE])
+PLANNING = registry.Registry([*(plugin() for plugin in plugins.IN_TREE), convoys.Convoy()])
+"""Those of histories in which pods are placed together."""
 SELECTED = configuring.build(
     plugins.IN_TREE,
     enabled=[plugin.name for plugin in plugins.IN_TREE],
@@ -39,7 +42,7 @@ _PATIENCE = 30
 def opened(url: str, cluster: str, *, emptied: bool = False) -> stores.Store:
     """The store as a process of its own opens it."""
     return stores.open_store(
-        settings.Store(url=url), cluster=cluster, indexed=PLUGINS.indexed(), emptied=emptied
+        settings.Store(url=url), cluster=cluster, indexed=PLANNING.indexed(), emptied=emptied
     )
 
 

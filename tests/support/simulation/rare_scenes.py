@@ -46,10 +46,13 @@ class Coincidences:
         if nodes and of.die.random() < BESIDE:
             with of.meanwhile():
                 self._bind_beside(nodes)
-        for pod in self._relabelled(batch):
+        for pod in (*self._relabelled(batch), *self._planned(batch)[:1]):
             if of.die.random() < BESIDE:
                 with of.meanwhile():
                     of.bound(of.die.randrange(len(of.extenders)), pod, self._node())
+        for pod in self._planned(batch)[:1]:
+            if of.die.random() < BESIDE:
+                self._record_without(pod)
         if placed and of.fails_over and of.die.random() < RESTARTED:
             with of.meanwhile():
                 of.replica.follow()
@@ -60,6 +63,17 @@ class Coincidences:
         )
         if not decided and len(of.busy) == 1 and of.die.random() < OVERTAKEN:
             self._overtake(*of.busy)
+
+    def _record_without(self, pod: cluster_objects.Json) -> None:
+        """People delete the pod, and a recorder records that."""
+        of = self._of
+        leading = [recorder for recorder in of.idle() if recorder.leads]
+        with of.meanwhile(of.deep):
+            of.narrate(f"people delete {pod['metadata']['name']}, which is planned")
+            of.cluster.objects.remove("pods", (pod["metadata"]["namespace"], pod["metadata"]["name"]))
+            for recorder in leading[:1]:
+                with of.at_work(recorder):
+                    of.on_event(recorder)
 
     def _overtake(self, frozen: processes.Recorder) -> None:
         """Another recorder leads before the first one goes on, and has recorded none of its facts."""
@@ -111,6 +125,17 @@ class Coincidences:
         }
         pods = self._of.cluster.all("pods")
         return [pod for pod in pods if pod["metadata"]["uid"] in uids and not pod["spec"].get("nodeName")]
+
+    def _planned(self, batch: Sequence[events.AnyEvent]) -> list[cluster_objects.Json]:
+        """The pods that are to be placed beside another one."""
+        uids = {
+            placement.pod.uid
+            for event in batch
+            if isinstance(event, events.PlacementsCommitted)
+            for placement in event.placements
+            if placement.planned
+        }
+        return [pod for pod in self._of.cluster.all("pods") if pod["metadata"]["uid"] in uids]
 
     def _moved(self, batch: Sequence[events.AnyEvent]) -> tuple[str, ...]:
         """The nodes whose pods are to count elsewhere after this."""

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import prometheus_client
 import pytest
 import structlog
 
@@ -13,6 +12,7 @@ from app.framework import effects, registry
 from app.store.log import readers
 from tests.support.decisions import fake_plugins, small_clusters
 from tests.support.kube import fake_clock
+from tests.support.monitoring import samples
 from workers.controller import reconciliation
 
 
@@ -104,8 +104,7 @@ def seen(name: str) -> events.NodeSeen:
 
 
 def failures(method: str) -> float:
-    labels = {"plugin": "Raising", "method": method}
-    return prometheus_client.REGISTRY.get_sample_value("topolog_plugin_failures_total", labels) or 0.0
+    return samples.value("topolog_plugin_failures_total", plugin="Raising", method=method)
 
 
 def test_a_plugin_is_asked_to_wake_at_each_event_and_to_reconcile_about_many() -> None:

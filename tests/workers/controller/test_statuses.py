@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import prometheus_client
 import pytest
 import structlog
 
+from app import telemetry
 from app.domain import model, projecting, snapshots
 from app.framework import effects
 from app.kube import call_limits
@@ -32,8 +32,7 @@ def outcomes(kind: str = KIND) -> dict[str, float]:
     """The metric: outcome -> number."""
     return {
         sample.labels["outcome"]: sample.value
-        for metric in prometheus_client.REGISTRY.collect()
-        if metric.name == "topolog_status_patches"
+        for metric in telemetry.metrics.STATUS_PATCHES.collect()
         for sample in metric.samples
         if sample.name.endswith("_total") and sample.labels["kind"] == kind
     }

@@ -4,12 +4,12 @@ import pytest
 
 from app.domain import model, snapshots
 from app.domain.fitting import budgets
-from app.framework import cycles, registry
-from app.plugins.preemption import plugin
+from app.framework import cycles, registry, views
+from app.plugins.preemption_rules import plugin
 from app.verbs import preempting
 from tests.support.decisions import crowded_nodes, fake_plugins
 
-PLUGINS = registry.Registry([plugin.Preemption()])
+PLUGINS = registry.Registry([plugin.PreemptionRules()])
 HERE = crowded_nodes.node("n1", labels={"zone": "a"})
 NEAR = crowded_nodes.node("n2", labels={"zone": "a"})
 DATABASE = crowded_nodes.pod("database", 10, node="n1", start=2, labels={"app": "db"})
@@ -83,7 +83,7 @@ def test_pods_that_were_stranded_before_stay() -> None:
 
 
 def test_dependents_may_be_ignored() -> None:
-    ignoring = registry.Registry([plugin.Preemption(co_dependents="ignore")])
+    ignoring = registry.Registry([plugin.PreemptionRules(co_dependents="ignore")])
     snapshot = crowded_nodes.world(HERE, DATABASE, server())
     assert judged(snapshot, "database", plugins=ignoring) == ["database"]
 
@@ -108,10 +108,24 @@ SERVERS = budgets.DisruptionBudget(
 
 @pytest.mark.scenario("PR-17", "PR-34")
 def test_violations_are_counted_again_where_victims_were_added() -> None:
-    plugins = registry.Registry([plugin.Preemption(), fake_plugins.Budgeting(known=(SERVERS,))])
+    plugins = registry.Registry([plugin.PreemptionRules(), fake_plugins.Budgeting(known=(SERVERS,))])
     base = cycles.cycle(
         crowded_nodes.pod("p", 50), frozenset(("n1",)), crowded_nodes.world(HERE, DATABASE, server())
     )
     kept = preempting.judge(plugins, base, {"n1": ["database"]}).kept["n1"]
     assert (kept.violations, [pod.name for pod in kept.added]) == (1, ["server"])
     assert preempting.judge(plugins, base, {"n1": ["server"]}).kept["n1"].violations is None
+
+
+def test_nominations_are_listed() -> None:
+    waiting = crowded_nodes.pod("waiting", 50, nominated="n1")
+    lost = crowded_nodes.pod("lost", 50, nominated="gone")
+    bound = crowded_nodes.pod("bound", 50, node="n1", nominated="n1")
+    snapshot = crowded_nodes.world(HERE, waiting, lost, bound)
+    (endpoint,) = plugin.PreemptionRules().shown().endpoints
+    listed = endpoint.handle(snapshot, {})
+    assert isinstance(listed, views.Listed)
+    assert [listed.item(key) for key in sorted(listed.keys)] == [
+        {"node": "gone", "known": False, "pod": "ns/lost", "uid": "lost", "priority": 50},
+        {"node": "n1", "known": True, "pod": "ns/waiting", "uid": "waiting", "priority": 50},
+    ]

@@ -1,19 +1,20 @@
-"""The Preemption plugin: what kube-scheduler's own preemption lacks."""
+"""The PreemptionRules plugin: what kube-scheduler's own preemption lacks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from app.domain import model
-from app.framework import capabilities, cycles
-from app.plugins.preemption import logic
+from app.framework import cycles, views
+from app.plugins.preemption_rules import logic, serving
 
 
 @dataclass(frozen=True, slots=True)
-class Preemption:
+class PreemptionRules:
     """Adds to the victims of a node the pods there that depend on one of them; see README.md."""
 
-    name: ClassVar[str] = "Preemption"
+    name: ClassVar[str] = "PreemptionRules"
+    tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
     co_dependents: Literal["add", "ignore"] = "add"
     """``ignore`` leaves pods running that require a victim near them."""
 
@@ -26,5 +27,5 @@ class Preemption:
     ) -> Sequence[model.Pod] | str:
         return logic.dependents(cycle, node, victims) if self.co_dependents == "add" else ()
 
-    def endpoints(self) -> tuple[capabilities.Endpoint, ...]:
-        return ()
+    def shown(self) -> views.Shown:
+        return serving.shown()

@@ -1,0 +1,103 @@
+"""What a plugin shows, as data: REST endpoints, tables of ``topolog get``, fields of pods and domains.
+
+Views are pure functions of a snapshot. Moments, pages, errors, roles and the OpenAPI document are added by
+app.api, the same for all plugins.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from app.domain import model, snapshots
+from app.framework import cycles
+
+Key = int | str | tuple[str, ...]
+"""Sort key of a list item; all keys of one list have the same type."""
+
+Role = Literal["viewer", "operator"]
+"""Who may call a route; an operator has all permissions of a viewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A list that an endpoint returns; only the items of the requested page are rendered."""
+
+    keys: Iterable[Any]
+    """A Key for each item, without repetition, in any order."""
+    item: Callable[[Any], object]
+    """Renders the item of a key as a JSON-serialisable value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A read-only view of a plugin, mounted under ``/apis/v1/plugins/NAME/``."""
+
+    path: str
+    """Flask rule below the plugin's path, such as ``policies/<namespace>/<name>``."""
+    summary: str
+    handle: Callable[[snapshots.Snapshot, Mapping[str, str]], object | None]
+    """(snapshot, path parameters) -> JSON-serialisable value, Listed, or None for 404."""
+    example: object = None
+    role: Role = "viewer"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A list of an endpoint as a kind of ``topolog get``."""
+
+    name: str
+    """The kind on the command line, such as ``policies``."""
+    path: str
+    """The path of the endpoint."""
+    about: str
+    """A phrase for the help text."""
+    columns: Mapping[str, str]
+    """Heading -> path of the value (app.cli.tables.pick)."""
+    named: bool = False
+    """One item can be requested by name: an endpoint of this path, followed by the name, exists."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodField:
+    """A list in the view of a pod, ``/apis/v1/pods/NAMESPACE/NAME``."""
+
+    name: str
+    about: str
+    """A sentence for the OpenAPI document."""
+    shape: type
+    """The msgspec.Struct of an item, which documents its fields."""
+    items: Callable[[snapshots.Snapshot, model.Pod], Iterable[object]]
+
+
+class DomainCount(NamedTuple):
+    """A count in the view of a domain, ``/apis/v1/topology``."""
+
+    of: str
+    """The object that counts: ``NAMESPACE/NAME``."""
+    placed: int
+    desired: int | None
+    """The quota; None if the object has none for the domain."""
+
+
+DomainCounts = Callable[[snapshots.Snapshot], Mapping[str, Callable[[str], Iterable[DomainCount]]]]
+"""snapshot -> node label key -> (value -> counts of that domain). Every key is shown as a tree of domains."""
+
+
+def _no_counts(_: snapshots.Snapshot) -> Mapping[str, Callable[[str], Iterable[DomainCount]]]:
+    return {}
+
+
+def _no_remarks(_: cycles.Cycle) -> Iterable[str]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The views of one plugin."""
+
+    endpoints: tuple[Endpoint, ...] = ()
+    """In the order in which they are listed."""
+    pod_fields: tuple[PodField, ...] = ()
+    domain_counts: DomainCounts = field(default=_no_counts)
+    remarks: Callable[[cycles.Cycle], Iterable[str]] = field(default=_no_remarks)
+    """Sentences that help to understand a decision about the pod, for ``topolog explain``."""

@@ -1,0 +1,281 @@
+"""The shipped alerts: none fires for healthy processes, and each fires for its fault, on real processes."""
+
+import os
+import pathlib
+import re
+import shutil
+import sys
+
+import pytest
+
+from app.serving import issuing
+from app.store import keys
+from app.store.server import connections
+from app.telemetry import metrics
+from tests.support import child_processes, polling
+from tests.support.extender import stages
+from tests.support.monitoring import alerts, installations, promql, promtool
+
+ROOT = pathlib.Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "how-to" / "monitoring.md"
+WITHIN = 60.0
+PROGRESS = "topolog_watch_last_progress_timestamp_seconds"
+CHECKED = "topolog_consistency_last_check_timestamp_seconds"
+STATUS = "topolog_leader_election_master_status"
+Installation = installations.Installation
+
+
+def judged(first: promql.Scrape, last: promql.Scrape, folder: pathlib.Path) -> set[str]:
+    """The alerts that fire if it goes on as it did between the scrapes."""
+    points = alerts.continued(first, last)
+    found = alerts.firing(points)
+    if promtool.PATH is not None:
+        assert alerts.firing_by_promtool(points, folder, found) == ""
+    return found
+
+
+def moved(one: Installation, since: promql.Scrape) -> promql.Scrape:
+    """A scrape after every watch and the auditor have made progress."""
+
+    def times(scraped: promql.Scrape) -> dict[alerts.Series, float]:
+        wanted = (PROGRESS, CHECKED)
+        return {
+            (name, frozenset(labels.items())): value
+            for name, labels, value in scraped.samples
+            if name in wanted
+        }
+
+    def later() -> promql.Scrape | None:
+        scraped = alerts.scrape(one)
+        before, after = times(since), times(scraped)
+        assert len(before) == 4
+        return scraped if all(after.get(key, 0) > value for key, value in before.items()) else None
+
+    found = polling.eventually(later, "all of them move", within=WITHIN)
+    assert found is not None
+    return found
+
+
+# -- healthy -----------------------------------------------------------------------------------
+
+
+def test_no_alert_fires_for_healthy_processes(healthy: Installation, tmp_path: pathlib.Path) -> None:
+    first = alerts.scrape(healthy)
+    assert judged(first, moved(healthy, first), tmp_path) == set()
+
+
+def test_every_alert_is_brought_about_by_a_test_of_this_file() -> None:
+    source = pathlib.Path(__file__).read_text()
+    for rule in alerts.rules():
+        assert f'"{rule.name}"' in source, rule.name
+
+
+# -- faults ------------------------------------------------------------------------------------
+
+
+def test_a_store_that_is_away(tmp_path: pathlib.Path) -> None:
+    with installations.running(tmp_path / "own") as own:
+        stage = own.stage
+        stage.node("n1", role="host")
+        stage.policy("shop", "spread", stages.spec(host=1))
+        pod = stage.pod("shop", "web", {"app": "web", stages.POLICY_LABEL: "spread"})
+        stage.seen()
+        caller = stage.caller()
+        assert caller.post("/filter", stages.request(pod, "n1")).json["Error"] == ""
+        first = alerts.scrape(own)
+        own.server.kill()
+        for _ in range(3):
+            assert caller.post("/filter", stages.request(pod, "n1")).json["Error"]
+
+        def failed() -> bool:
+            lag = own.value(metrics.EXTENDER, "topolog_snapshot_lag_seconds") or 0
+            failures = own.value(metrics.COMPACTOR, "topolog_failed_compactions_total", step="store") or 0
+            return lag > 5 and failures > 0
+
+        polling.eventually(failed, "the processes notice", within=WITHIN)
+        found = judged(first, alerts.scrape(own), tmp_path)
+    assert found == {
+        "TopologStoreAway",
+        "TopologSnapshotBehind",
+        "TopologCompactionFails",
+        "TopologVerbErrors",
+        "TopologVerbSlow",
+        "TopologAuditStale",
+    }
+
+
+def test_a_store_that_was_emptied(tmp_path: pathlib.Path) -> None:
+    with installations.running(tmp_path / "own", TOPOLOG_BUDGETS_BIND="0.5") as own:
+        first = alerts.scrape(own)
+        with connections.connect(own.server.url) as client:
+            client.flushall()
+        polling.eventually(
+            lambda: own.value(metrics.RECORDER, "topolog_rewinds_total"), "a new incarnation", within=WITHIN
+        )
+        assert "TopologStoreLostEvents" in judged(first, alerts.scrape(own), tmp_path)
+
+
+def test_a_count_that_is_wrong(tmp_path: pathlib.Path) -> None:
+    with installations.running(tmp_path / "own", TOPOLOG_AUDIT_REPAIR="false") as own:
+        first = alerts.scrape(own)
+        with connections.connect(own.server.url) as client:
+            client.hset(keys.Keys(stages.CLUSTER).counts, "shop/spread|zone=a", 7)
+        name = "topolog_consistency_differences"
+        polling.eventually(
+            lambda: own.value(metrics.AUDITOR, name, kind="count"), "it is found", within=WITHIN
+        )
+        last = moved(own, alerts.scrape(own))
+        assert judged(first, last, tmp_path) == {"TopologInconsistent"}
+
+
+def test_processes_that_have_ended(tmp_path: pathlib.Path) -> None:
+    with installations.running(tmp_path / "own") as own:
+        first = alerts.scrape(own)
+        for process in own.processes.values():
+            process.process.kill()
+        found = judged(first, alerts.scrape(own), tmp_path)
+    assert found == {"TopologExtenderDown", "TopologAuditStale", "TopologNoLeader"}
+
+
+def test_an_api_server_that_is_away(tmp_path: pathlib.Path) -> None:
+    with installations.running(
+        tmp_path / "own", TOPOLOG_ELECTION_LEASE="3", TOPOLOG_ELECTION_RENEW="2", TOPOLOG_ELECTION_RETRY="0.1"
+    ) as own:
+        first = alerts.scrape(own)
+        own.stage.api.stop()
+
+        def leading() -> list[float | None]:
+            return [own.value(process, STATUS, name=f"topolog-{process}") for process in metrics.ELECTED]
+
+        polling.eventually(lambda: leading() == [0, 0], "both give up", within=WITHIN, seen=leading)
+        assert "TopologNoLeader" in judged(first, alerts.scrape(own), tmp_path)
+
+
+def test_two_recorders_with_leases_in_two_namespaces(tmp_path: pathlib.Path) -> None:
+    with installations.running(tmp_path / "own") as own:
+        first = alerts.scrape(own)
+        another = own.stage.worker("record", TOPOLOG_ELECTION_NAMESPACE="elsewhere")
+        own.processes["another"] = another
+        polling.ready(
+            another.process, lambda: own.value("another", STATUS, name="topolog-recorder") == 1, within=WITHIN
+        )
+        assert "TopologTwoLeaders" in judged(first, alerts.scrape(own), tmp_path)
+
+
+def test_an_api_server_that_sends_nothing_on_its_watches(tmp_path: pathlib.Path) -> None:
+    with installations.running(tmp_path / "own", bookmarks=3600.0) as own:
+        first = alerts.scrape(own)
+        at = own.value(metrics.AUDITOR, CHECKED) or 0
+        polling.eventually(
+            lambda: (own.value(metrics.AUDITOR, CHECKED) or 0) > at, "the rest works", within=WITHIN
+        )
+        assert judged(first, alerts.scrape(own), tmp_path) == {"TopologWatchStale"}
+
+
+def test_certificates_that_expire_and_a_damaged_file(tmp_path: pathlib.Path) -> None:
+    with installations.running(tmp_path / "own") as own:
+        tls = own.stage.folder / "tls"
+        first = alerts.scrape(own)
+        issuing.issue(tls, ["127.0.0.1", "localhost"], days=3, replace=issuing.Replace.SIGNED)
+        polling.eventually(
+            lambda: own.value(metrics.EXTENDER, "topolog_certificate_renewals_total"),
+            "they are served",
+            within=WITHIN,
+        )
+        assert judged(first, moved(own, first), tmp_path) == {"TopologCertificateExpiresSoon"}
+        (tls / "server.crt").write_text("damaged")
+        polling.eventually(
+            lambda: own.value(metrics.EXTENDER, "topolog_certificate_files_bad") == 1,
+            "it is noticed",
+            within=WITHIN,
+        )
+        found = judged(first, moved(own, first), tmp_path)
+    assert found == {"TopologCertificateExpiresSoon", "TopologCertificateFilesBad"}
+
+
+def test_a_store_that_is_nearly_full(tmp_path: pathlib.Path) -> None:
+    with installations.running(tmp_path / "own") as own:
+        first = alerts.scrape(own)
+        used = own.value(metrics.COMPACTOR, "topolog_store_memory_used_bytes")
+        assert used
+        with connections.connect(own.server.url) as client:
+            client.config_set("maxmemory", int(used * 1.1))
+        polling.eventually(
+            lambda: own.value(metrics.COMPACTOR, "topolog_store_memory_limit_bytes"),
+            "it is measured",
+            within=WITHIN,
+        )
+        found = judged(first, alerts.scrape(own), tmp_path)
+        with connections.connect(own.server.url) as client:
+            client.config_set("maxmemory", 0)
+    assert "TopologStoreMemory" in found
+
+
+def test_half_an_upgrade(tmp_path: pathlib.Path) -> None:
+    later = tmp_path / "later"
+    for folder in ("app", "workers", "migrations"):
+        shutil.copytree(ROOT / folder, later / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    version = later / "app" / "__init__.py"
+    changed = re.sub(r'__version__ = "[^"]+"', '__version__ = "9.9.9"', version.read_text())
+    assert changed != version.read_text()
+    version.write_text(changed)
+    with installations.running(tmp_path / "own") as own:
+        first = alerts.scrape(own)
+        environ = own.stage.environment()
+        one = stages.Extender("later", environ, tmp_path, command="compact")
+        one.process = child_processes.Process(
+            "later",
+            [sys.executable, "-m", "workers", "compact"],
+            log=tmp_path / "later.log",
+            env=os.environ | environ | {"PYTHONPATH": str(later)},
+            cwd=later,
+        )
+        one.process.start()
+        try:
+            own.processes["later"] = one
+            one.ready()
+            assert judged(first, moved(own, first), tmp_path) == {"TopologMixedVersions"}
+        finally:
+            one.process.stop()
+
+
+def test_a_process_with_other_plugin_settings(tmp_path: pathlib.Path) -> None:
+    with installations.running(tmp_path / "own") as own:
+        first = alerts.scrape(own)
+        other = own.stage.extend("other", TOPOLOG_PLUGINS_SCORE_MAX="50")
+        own.processes["other"] = other
+        other.ready()
+        assert judged(first, moved(own, first), tmp_path) == {"TopologMixedConfiguration"}
+
+
+# -- the rules themselves ----------------------------------------------------------------------
+
+
+@pytest.mark.skipif(promtool.PATH is None, reason=promtool.MISSING)
+def test_promtool_accepts_the_rules() -> None:
+    code, output = promtool.run("check", "rules", "--lint=all", str(alerts.RULES))
+    assert code == 0, output
+
+
+def test_every_alert_has_a_severity_a_text_and_a_section_in_the_guide() -> None:
+    sections = {
+        name: text
+        for name, text in re.findall(r"^### (Topolog\w+)\n(.*?)(?=^##|\Z)", PAGE.read_text(), re.M | re.S)
+    }
+    assert sections.keys() == {rule.name for rule in alerts.rules()}
+    for rule in alerts.rules():
+        document = rule.document
+        assert document["labels"]["severity"] in ("critical", "warning")
+        assert document["annotations"]["summary"].endswith(".")
+        assert document["annotations"]["description"].endswith(".")
+        assert document["annotations"]["runbook"] == f"docs/how-to/monitoring.md#{rule.name.lower()}"
+        assert re.search(r"`(topolog|kubectl) ", sections[rule.name]), f"{rule.name} has no command to run"
+
+
+def test_every_metric_of_a_rule_is_in_the_reference() -> None:
+    page = (ROOT / "docs" / "reference" / "metrics.md").read_text()
+    exist = set(re.findall(r"^\| `(topolog_\w+)`", page, re.MULTILINE))
+    for rule in alerts.rules():
+        named = set(re.findall(r"topolog_\w+", rule.expression))
+        assert named, rule.name
+        assert {re.sub(r"_(bucket|count|sum)$", "", name) for name in named} <= exist, rule.name
