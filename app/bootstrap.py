@@ -26,12 +26,12 @@ from app.api.extender import mounting, verb_handlers
 from app.api.introspection import services
 from app.api.v1 import plugins as introspection_plugins
 from app.framework import configuring, registry
-from app.kube.client import clients, credentials
+from app.kube.client import clients, cluster_identity, credentials
 from app.kube.objects import decoding
 from app.kube.writes import binding
 from app.serving import authorization, conn_metrics, introspection, keystores, roles, servers, tls_rotation
 from app.store import audit_reports, keys, stores
-from app.store.health import audit_verdicts, availability, readiness
+from app.store.health import audit_verdicts, availability, identity, readiness
 from app.verbs import contexts as verb_contexts
 
 _SETTLED_WITHIN = 600.0
@@ -132,16 +132,20 @@ class Service(Following):
         self._verdict = audit_verdicts.AuditVerdict(self._reports, self._store.log)
         self._availability = availability.Availability(self._store.client)
         self._client = clients.Client(_access(chosen))
+        uid = cluster_identity.Identity(self._client).uid_if_known
+        self._identity = identity.IdentityCheck(self._store.log, uid)
         self.application = self._application(roster, introspection.ForwardingApplication(view))
 
     def start(self) -> None:
-        """Start following the log, and measuring whether the store answers."""
+        """Start following the log, and checking whether the store answers and is this cluster's."""
         super().start()
+        self._identity.start()
         self._availability.start()
 
     def stop(self) -> None:
         """Stop the threads, and close the connections to the API server."""
         self._availability.stop()
+        self._identity.stop()
         super().stop()
         self._client.close()
 
@@ -152,6 +156,7 @@ class Service(Following):
         missing = sorted(snapshot.unlisted)
         return {
             "store": str(follower.error) if follower.error is not None else None,
+            "identity": self._identity.problem,
             "keeping": self._store.durability.problem(),
             "views": self._verdict.problem(),
             "appends": self._acceptance.problem(),

@@ -13,12 +13,13 @@ from functools import partial
 from typing import NamedTuple, NoReturn, Protocol
 
 import click
+from prometheus_client import registry as prometheus_registry
 
 import app
 from app import exit_codes, plugins, settings, telemetry
 from app.framework import configuring, registry
 from app.kube import errors as kube_errors
-from app.kube.client import clients, credentials
+from app.kube.client import clients, cluster_identity, credentials
 from app.kube.election import electors
 from app.kube.objects import decoding
 from app.kube.watch import kinds
@@ -26,11 +27,11 @@ from app.serving import errors as serving_errors
 from app.serving import ports
 from app.store import errors as store_errors
 from app.store import keys, stores
-from app.store.health import availability
+from app.store.health import availability, identity
 from workers import probe_server, signals
 from workers.auditor import auditors
 from workers.compactor import compactors
-from workers.controller import controllers
+from workers.controller import controllers, object_metrics
 from workers.recorder import recorders, settle_time
 
 
@@ -59,6 +60,7 @@ class Resources(NamedTuple):
     plugins: registry.Registry
     namespace: str
     """Namespace of the Leases."""
+    metrics: prometheus_registry.CollectorRegistry
 
     def elector(self, name: str) -> electors.Elector:
         """A candidate for the Lease of this name."""
@@ -69,6 +71,19 @@ class Resources(NamedTuple):
         )
         telemetry.metrics.LEADER.labels(name).set_function(lambda: float(made.tenure is not None))
         return made
+
+
+class _Identified:
+    """A worker that is ready only if the store holds the log of its own cluster."""
+
+    def __init__(self, worker: Worker, check: identity.IdentityCheck) -> None:
+        self.run, self.stop = worker.run, worker.stop
+        self._worker = worker
+        self._check = check
+
+    def checks(self) -> Mapping[str, str | None]:
+        """See Worker."""
+        return {**self._worker.checks(), "identity": self._check.problem}
 
 
 Factory = Callable[[Resources], Worker]
@@ -118,7 +133,21 @@ def _controller(given: Resources) -> controllers.Controller:
     follower = given.store.follower
     telemetry.metrics.SNAPSHOT_LAG.set_function(lambda: follower.lag_seconds)
     telemetry.metrics.SNAPSHOT_OFFSET.set_function(lambda: follower.snapshot.offset)
+    reconciling = given.plugins.reconciles
+    telemetry.metrics.statuses(kind for plugin in reconciling for kind in plugin.statuses)
+    telemetry.metrics.plugins(
+        wake=[plugin.name for plugin in given.plugins.wakes],
+        reconcile=[plugin.name for plugin in reconciling],
+    )
     elector = given.elector(given.settings.election.controller)
+    given.metrics.register(
+        object_metrics.ObjectMetrics(
+            given.plugins,
+            lambda: follower.snapshot,
+            lambda: elector.tenure is not None,
+            limit=given.settings.metrics.object_series,
+        )
+    )
     return controllers.Controller(
         given.store,
         given.client,
@@ -174,8 +203,13 @@ def _work(process: str, config: str | None, make: Factory, *, emptied: bool = Fa
             _opened(chosen, built.indexed(), health, emptied=emptied) as store,
         ):
             namespace = chosen.election.namespace or access.namespace
-            worker = make(Resources(chosen, store, client, built, namespace))
-            _run(chosen, store, worker, health, server=client.host)
+            worker = make(Resources(chosen, store, client, built, namespace, health.metrics))
+            check = identity.IdentityCheck(store.log, cluster_identity.Identity(client).uid_if_known)
+            check.start()
+            try:
+                _run(chosen, store, _Identified(worker, check), health, server=client.host)
+            finally:
+                check.stop()
 
 
 def _report_election(problem: str) -> None:
@@ -206,9 +240,10 @@ def _settings(process: str, config: str | None) -> Iterator[settings.Settings]:
 
 
 class _Health:
-    """The checks of the health port: the problem of the store, then those of the worker."""
+    """The metrics and the checks of the health port: the problem of the store, then those of the worker."""
 
-    def __init__(self) -> None:
+    def __init__(self, process: str) -> None:
+        self.metrics = telemetry.metrics.registry_of(process, version=app.__version__, schema=keys.SCHEMA)
         self.checks: probe_server.Checks = lambda: {"store": "not reached yet"}
 
     def without_store(self, problem: str) -> None:
@@ -220,8 +255,7 @@ class _Health:
 @contextlib.contextmanager
 def _healthy(chosen: settings.Settings, process: str) -> Iterator[_Health]:
     """Serve the health port and handle signals, before the store is connected."""
-    health = _Health()
-    metrics = telemetry.metrics.registry_of(process, version=app.__version__, schema=keys.SCHEMA)
+    health = _Health(process)
     for number in signals.ENDING:
         signal.signal(number, lambda *_: sys.exit(0))
     host, port = chosen.server.bind, chosen.server.health_port
@@ -230,7 +264,7 @@ def _healthy(chosen: settings.Settings, process: str) -> Iterator[_Health]:
         try:
             ports.open_port(
                 lambda: stack.enter_context(
-                    probe_server.serving(host, port, lambda: health.checks(), metrics)
+                    probe_server.serving(host, port, lambda: health.checks(), health.metrics)
                 ),
                 place,
             )

@@ -7,7 +7,7 @@ cannot do themselves (serve HTTP, call the API server); other packages mount and
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from app.domain import counters, events, model, node_sets, snapshots, verdicts
 from app.domain.fitting import budgets
@@ -214,6 +214,35 @@ class Shows(Plugin, Protocol):
         ...
 
 
+class Measured(NamedTuple):
+    """An object of the plugin and one of its domains."""
+
+    namespace: str
+    name: str
+    domain: str
+
+
+class Measure(NamedTuple):
+    """Pods in a domain of an object."""
+
+    pods: int
+    """Counted there."""
+    desired: int
+
+
+@runtime_checkable
+class Measures(Plugin, Protocol):
+    """Exposes pods by object and domain as metrics."""
+
+    def measured(self, snapshot: snapshots.Snapshot) -> Sequence[Measured]:
+        """All objects with their domains, without repetition, in any order."""
+        ...
+
+    def measure(self, snapshot: snapshots.Snapshot, key: Measured) -> Measure:
+        """The pods of one of them; computed only for those that are exposed."""
+        ...
+
+
 @runtime_checkable
 class Wakes(Plugin, Protocol):
     """Reports which pending pods to wake after an event of the log."""
@@ -257,6 +286,7 @@ KNOWN: tuple[type, ...] = (
     Budgets,
     Transforms,
     Shows,
+    Measures,
     Wakes,
     Reconciles,
 )

@@ -46,6 +46,7 @@ class Registry:
         self.shows = tuple(p for p in self.plugins if isinstance(p, capabilities.Shows))
         self.shown = {p.name: p.shown() for p in self.shows}
         """Plugin -> its views, in order."""
+        self.measures = tuple(p for p in self.plugins if isinstance(p, capabilities.Measures))
         self.wakes = tuple(p for p in self.plugins if isinstance(p, capabilities.Wakes))
         self.reconciles = tuple(p for p in self.plugins if isinstance(p, capabilities.Reconciles))
 

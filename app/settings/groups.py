@@ -268,6 +268,15 @@ class Logging:
 
 
 @dataclass(frozen=True, slots=True)
+class Metrics:
+    """Metrics of the controller about single objects."""
+
+    object_series: int = setting(2_000, at_least=0, at_most=100_000)
+    """Maximum number of series about the domains of objects, such as WorkloadPolicies: two for each domain.
+    ``topolog_object_series_omitted`` is the number left out. 0: none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Client:
     """How ``topolog get`` and ``topolog explain`` reach an extender."""
 
@@ -312,4 +321,5 @@ class Settings:
     audit: Audit = field(default_factory=Audit)
     debug: Debug = field(default_factory=Debug)
     logging: Logging = field(default_factory=Logging)
+    metrics: Metrics = field(default_factory=Metrics)
     client: Client = field(default_factory=Client)

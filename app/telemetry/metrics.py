@@ -1,18 +1,20 @@
 """Prometheus metrics by process; names, labels and processes are an interface for alerts and dashboards.
 
 A metric belongs to some of the processes, and only these expose it (``registry_of``): a gauge at 0 in a
-process that never sets it would be indistinguishable from a fault. For the same reason a Reading is absent
+process that never sets it would be indistinguishable from a fault. For the same reason a reading is absent
 until its value is known. A counter whose labels have a closed set of values has every series from the start,
 because ``increase`` misses the first event of a series that did not exist before it.
 """
 
 import itertools
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
 import prometheus_client
-from prometheus_client import core, metrics, registry
+from prometheus_client import metrics, registry
+
+from app.telemetry import readings
 
 # A series `..._created` for each counter and histogram doubles the number of series; nothing reads it.
 prometheus_client.disable_created_metrics()
@@ -33,8 +35,6 @@ OTHER = "other"
 """The label value of everything outside a closed set."""
 
 _T = TypeVar("_T", bound=registry.Collector)
-Labels = Mapping[str, tuple[str, ...]]
-"""Label -> its possible values; empty if they are not known in advance."""
 
 
 class Declared(NamedTuple):
@@ -42,35 +42,6 @@ class Declared(NamedTuple):
 
     collector: registry.Collector
     processes: tuple[str, ...]
-
-
-class Reading(registry.Collector):
-    """A gauge or counter without labels; absent until its value is known."""
-
-    def __init__(self, name: str, documentation: str, *, counter: bool = False) -> None:
-        self._name, self._documentation = name, documentation
-        self._family = core.CounterMetricFamily if counter else core.GaugeMetricFamily
-        self._read: Callable[[], float | None] = lambda: None
-
-    def set(self, value: float) -> None:
-        """Set the value."""
-        self._read = lambda: value
-
-    def set_function(self, read: Callable[[], float | None]) -> None:
-        """Read the value at each scrape; ``read`` must answer at once, with None if it is not known."""
-        self._read = read
-
-    def forget(self) -> None:
-        """Make the metric absent again."""
-        self._read = lambda: None
-
-    def collect(self) -> Iterator[core.Metric]:
-        """Yield the metric, without a sample while the value is unknown."""
-        family = self._family(self._name, self._documentation)
-        value = self._read()
-        if value is not None:
-            family.add_metric([], value)
-        yield family
 
 
 DECLARED: list[Declared] = []
@@ -95,8 +66,8 @@ def _gauge(name: str, documentation: str, /, *processes: str, **labels: tuple[st
     return _declared(gauge, *processes)
 
 
-def _reading(name: str, documentation: str, *processes: str, counter: bool = False) -> Reading:
-    return _declared(Reading(name, documentation, counter=counter), *processes)
+def _reading(name: str, documentation: str, *processes: str, counter: bool = False) -> readings.Reading:
+    return _declared(readings.Reading(name, documentation, counter=counter), *processes)
 
 
 def preset(metric: metrics.MetricWrapperBase, *values: Iterable[str]) -> None:
@@ -128,7 +99,7 @@ STORE_SECONDS = _declared(
         "topolog_store_request_duration_seconds",
         "Duration of an append to the log, repetitions included, or of one read of it.",
         ["operation"],
-        buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
+        buckets=(0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5),
         registry=None,
     ),
     *WRITERS,
@@ -211,7 +182,7 @@ VERB_SECONDS = _declared(
         "topolog_verb_duration_seconds",
         "Duration of a call, from request to response.",
         ["verb", "outcome"],
-        buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10),
+        buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10),
         registry=None,
     ),
     EXTENDER,
@@ -315,6 +286,22 @@ PLUGIN_FAILURES = _counter(
     plugin=(),
     method=(),
 )
+
+STATUS_OUTCOMES = (
+    *("patched", "unchanged", "outdated", "conflict", "gone", "refused", "failed", "suspended", "ended"),
+)
+
+
+def statuses(kinds: Iterable[str]) -> None:
+    """Create the series of the kinds whose status this controller writes."""
+    preset(STATUS_PATCHES, tuple(kinds), STATUS_OUTCOMES)
+
+
+def plugins(**names: Iterable[str]) -> None:
+    """Create the series of the methods that this controller calls: method -> names of the plugins."""
+    for method, called in names.items():
+        preset(PLUGIN_FAILURES, called, (method,))
+
 
 # -- auditor -----------------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ ALLOWED = {
         (["", "events.k8s.io"], ["events"], ["create", "patch"]),
         (["kosmos.io"], ["workloadpolicies"], ["get"]),
         (["kosmos.io"], ["workloadpolicies/status"], ["patch"]),
+        ([""], ["namespaces"], ["get"], ["kube-system"]),
     ],
     ("Role", "topolog-controller"): [
         (["coordination.k8s.io"], ["leases"], ["create"]),
@@ -51,10 +52,12 @@ ALLOWED = {
     ("ClusterRole", "topolog-auditor"): [
         ([""], ["nodes", "pods"], ["get", "list"]),
         (["kosmos.io"], ["workloadpolicies"], ["get", "list"]),
+        ([""], ["namespaces"], ["get"], ["kube-system"]),
     ],
     ("ClusterRole", "topolog-extender"): [
         ([""], ["pods"], ["get"]),
         ([""], ["pods/binding"], ["create"]),
+        ([""], ["namespaces"], ["get"], ["kube-system"]),
     ],
     ("Role", "topolog-scheduler"): [
         (["coordination.k8s.io"], ["leases"], ["create"]),

@@ -25,6 +25,7 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Budgets: fake_plugins.Budgeting(),
     capabilities.Transforms: fake_plugins.Transforming(),
     capabilities.Shows: fake_plugins.Showing(),
+    capabilities.Measures: fake_plugins.Measuring(),
     capabilities.Wakes: fake_plugins.Waking(),
     capabilities.Reconciles: fake_plugins.Reconciling(),
 }
@@ -52,6 +53,7 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
             "budgets",
             "transforms",
             "shows",
+            "measures",
             "wakes",
             "reconciles",
         )

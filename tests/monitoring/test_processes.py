@@ -8,6 +8,7 @@ from prometheus_client import core
 
 from app.telemetry import metrics
 from tests.support import polling
+from tests.support.extender import stages
 from tests.support.monitoring import installations, promtool
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
@@ -156,6 +157,33 @@ def test_a_bookmark_counts_as_progress_of_a_watch(healthy: installations.Install
     before = progress()
     assert before
     polling.eventually(lambda: progress() > before, "the time moves", within=30)
+
+
+def test_the_leading_controller_shows_the_pods_of_policies_by_domain(
+    healthy: installations.Installation,
+) -> None:
+    stage = healthy.stage
+    stage.node("n1", role="host")
+    stage.policy("shop", "spread", stages.spec(host=3, member=2))
+    for name in ("one", "two"):
+        stage.pod("shop", name, {"app": "web", stages.POLICY_LABEL: "spread"}, nodeName="n1")
+
+    def shown() -> dict[tuple[str, str], float]:
+        return {
+            (sample.name, sample.labels["domain"]): sample.value
+            for metric in healthy.scraped(metrics.CONTROLLER)
+            for sample in metric.samples
+            if sample.labels.get("name") == "spread"
+        }
+
+    expected = {
+        ("topolog_object_domain_pods", "host"): 2.0,
+        ("topolog_object_domain_pods", "member"): 0.0,
+        ("topolog_object_domain_desired_pods", "host"): 3.0,
+        ("topolog_object_domain_desired_pods", "member"): 2.0,
+    }
+    polling.eventually(lambda: shown() == expected, "the counts are shown", within=30, seen=shown)
+    assert healthy.value(metrics.CONTROLLER, "topolog_object_series_omitted") == 0
 
 
 def test_store_up_follows_the_store_in_every_process(tmp_path: pathlib.Path) -> None:

@@ -8,9 +8,12 @@ import click
 from prometheus_client import core
 
 from app import cli, exit_codes, settings, telemetry
+from app.domain import snapshots
+from app.framework import registry
 from app.serving import conn_metrics, issuing, keystores, tls_rotation
 from app.store.server import acl
 from tests.project import doctor_findings, store_page
+from workers.controller import object_metrics
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -112,6 +115,8 @@ def _collectors() -> Iterator[telemetry.metrics.Declared]:
         )
         connections = conn_metrics.ConnectionMetrics(tls_rotation.RotatingContext(source))
         yield telemetry.metrics.Declared(connections, (telemetry.metrics.EXTENDER,))
+    objects = object_metrics.ObjectMetrics(registry.Registry(()), snapshots.empty, lambda: True, limit=0)
+    yield telemetry.metrics.Declared(objects, (telemetry.metrics.CONTROLLER,))
 
 
 def _metrics() -> Iterator[tuple[str, str]]:
@@ -126,7 +131,8 @@ def _metrics() -> Iterator[tuple[str, str]]:
 
 
 def _labels_of(metric: core.Metric) -> tuple[str, ...]:
-    return tuple(sorted({label for sample in metric.samples for label in sample.labels}))
+    labels = getattr(metric, "_labelnames", ()) or {label for one in metric.samples for label in one.labels}
+    return tuple(labels if isinstance(labels, tuple) else sorted(labels))
 
 
 def doctor_page() -> str:

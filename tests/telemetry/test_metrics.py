@@ -9,7 +9,7 @@ from app import telemetry
 from app.api.extender import verb_handlers
 from app.domain import events
 from app.domain.audit import findings
-from app.telemetry import metrics
+from app.telemetry import metrics, readings
 from tests.support.monitoring import samples
 
 
@@ -49,7 +49,7 @@ def test_the_reasons_of_lists_are_a_closed_set(reason: str, value: str) -> None:
 def test_a_reading_is_absent_until_its_value_is_known() -> None:
     for counter in (False, True):
         name = "tested_total" if counter else "tested"
-        reading, shown = metrics.Reading(name, "Tested.", counter=counter), registry.CollectorRegistry()
+        reading, shown = readings.Reading(name, "Tested.", counter=counter), registry.CollectorRegistry()
         shown.register(reading)
         assert shown.get_sample_value(name) is None
         reading.set(0)

@@ -195,6 +195,23 @@ def test_a_configuration_error_ends_a_worker_with_one_message(
     assert "Traceback" not in stderr
 
 
+@pytest.mark.parametrize("command", ["control", "audit"])
+def test_a_worker_is_not_ready_with_the_log_of_another_cluster(
+    start: Start, store: stores.Store, cluster_side: clusters.Cluster, command: str
+) -> None:
+    cluster_side.server.objects.create("namespaces", {"metadata": {"name": "kube-system", "uid": "second"}})
+    port = child_processes.free_port()
+    process = start(command, TOPOLOG_SERVER_HEALTH_PORT=str(port))
+    recordings.eventually(lambda: "[+] identity: ok" in ask(port, "/readyz")[1], "nobody has claimed it")
+    store.log.append(logs.Batch(events=(), kubernetes="first"), logs.NO_GUARD)
+    recordings.eventually(
+        lambda: "UID first, here it has second" in ask(port, "/readyz")[1], "readiness names both"
+    )
+    assert ask(port, "/readyz")[0] == 503
+    assert ask(port, "/livez")[0] == 200
+    assert process.poll() is None
+
+
 def test_a_store_of_another_schema_ends_a_worker(start: Start, store: stores.Store) -> None:
     store.client.hset(store.keys.meta, "schema", 1)
     code, stderr = ended(start("control", TOPOLOG_SERVER_HEALTH_PORT=str(child_processes.free_port())))

@@ -32,6 +32,13 @@ class Identity:
             self._uid = self._request()
         return self._uid
 
+    def uid_if_known(self) -> str | None:
+        """As ``uid``, but None if a retry may help."""
+        try:
+            return self.uid()
+        except errors.KubeError:
+            return None
+
     def _request(self) -> str:
         try:
             return _decoder.decode(self._client.get(PATH, timeout=5.0)).metadata.uid

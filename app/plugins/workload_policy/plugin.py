@@ -60,5 +60,8 @@ class WorkloadPolicy:
     def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterator[effects.Effect]:
         return status.reconcile(snapshot, changes, rules=self, limit=self.max_woken)
 
+    measured = staticmethod(serving.measured)
+    measure = staticmethod(serving.measure)
+
     def shown(self) -> views.Shown:
         return serving.shown(self)

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from app.domain import counters, model, selectors, snapshots
-from app.framework import cycles, views
+from app.framework import capabilities, cycles, views
 from app.plugins.workload_policy import limits, logic, policy_warnings, unnamed_pods, waking
 
 UNLISTED = 1000
@@ -46,6 +46,23 @@ def quotas(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> views
         return None
     listed, in_flight = logic.quotas(snapshot, found), _in_flight(snapshot, found)
     return views.Listed(range(len(listed)), lambda at: _domain(snapshot, found, listed[at], in_flight))
+
+
+def measured(snapshot: snapshots.Snapshot) -> list[capabilities.Measured]:
+    """The listed domains of all policies."""
+    keys = (
+        capabilities.Measured(policy.namespace, policy.name, allocation.name)
+        for policy in snapshot.policies.values()
+        for allocation in policy.allocations
+    )
+    return list(dict.fromkeys(keys))  # An invalid policy may list a domain twice.
+
+
+def measure(snapshot: snapshots.Snapshot, key: capabilities.Measured) -> capabilities.Measure:
+    """The pods that the policy counts in the domain, and its quota there."""
+    policy = snapshot.policies[f"{key.namespace}/{key.name}"]
+    quota = next(one for one in logic.quotas(snapshot, policy) if one.domain == key.domain)
+    return capabilities.Measure(quota.count, quota.desired)
 
 
 def _found(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> model.WorkloadPolicy | None:

@@ -170,6 +170,18 @@ class Showing(Idle):
 
 
 @dataclass(frozen=True, slots=True)
+class Measuring(Idle):
+    name: str = "Measuring"
+    keys: tuple[capabilities.Measured, ...] = ()
+
+    def measured(self, snapshot: snapshots.Snapshot) -> tuple[capabilities.Measured, ...]:
+        return self.keys
+
+    def measure(self, snapshot: snapshots.Snapshot, key: capabilities.Measured) -> capabilities.Measure:
+        return capabilities.Measure(len(key.name), len(key.domain))
+
+
+@dataclass(frozen=True, slots=True)
 class Waking(Idle):
     name: str = "Waking"
 

@@ -467,6 +467,29 @@ def test_another_cluster_of_the_same_name_is_refused_with_its_own_message(own: O
     assert "foreign" not in own.extender.follower.catch_up().nodes
 
 
+def test_a_cluster_whose_etcd_was_restored_keeps_its_store(own: Own) -> None:
+    named(own.cluster, "uid-of-the-first")
+    filled(own).stop()
+    with (
+        apiservers.ApiServer(bookmarks=0.2) as server,
+        contextlib.closing(clients.Client(credentials.plain(server.url))) as client,
+    ):
+        restored = clusters.Cluster(server, client)
+        named(restored, "uid-of-the-first")
+        restored.node("after-the-restore")
+        state = own.log.state()
+        adopted = events.EpochAdopted("me", state.epoch, incarnations.next_era(state.epoch))
+        own.log.append(logs.Batch(events=(adopted,)), logs.Guard(epoch=adopted.to_epoch, writer="me"))
+        again = recordings.Recording(own.open(), restored)
+        again.ready()
+        recordings.eventually(
+            lambda: set(own.extender.follower.catch_up().nodes) == {"after-the-restore"},
+            "what the restored cluster has is recorded",
+        )
+        assert own.log.state().kubernetes == "uid-of-the-first"
+        again.stop()
+
+
 def test_a_store_that_names_no_cluster_adopts_the_first_one(own: Own) -> None:
     filled(own).stop()
     assert own.log.state().kubernetes == ""

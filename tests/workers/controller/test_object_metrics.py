@@ -1,0 +1,96 @@
+"""Metrics of objects stop at a number of series and expose how many are left out."""
+
+from collections.abc import Sequence
+
+import pytest
+from prometheus_client import registry as prometheus_registry
+from prometheus_client import samples
+
+from app.domain import events, model, projecting, snapshots
+from app.framework import capabilities, registry
+from app.plugins.workload_policy import plugin as workload_policy
+from tests.support.decisions import fake_plugins
+from workers.controller import object_metrics
+
+PODS, DESIRED, OMITTED = (
+    "topolog_object_domain_pods",
+    "topolog_object_domain_desired_pods",
+    "topolog_object_series_omitted",
+)
+
+
+def collected(
+    plugins: Sequence[capabilities.Plugin], snapshot: snapshots.Snapshot, limit: int, *, leads: bool = True
+) -> dict[str, list[samples.Sample]]:
+    """Name -> samples, through a registry of Prometheus."""
+    shown = prometheus_registry.CollectorRegistry()
+    shown.register(
+        object_metrics.ObjectMetrics(
+            registry.Registry(list(plugins)), lambda: snapshot, lambda: leads, limit=limit
+        )
+    )
+    return {metric.name: metric.samples for metric in shown.collect()}
+
+
+def policies(count: int) -> snapshots.Snapshot:
+    """So many policies, each with three domains."""
+    projection = projecting.Projection(snapshots.empty())
+    projection.apply_all(
+        [
+            events.PolicySeen(
+                policy=model.WorkloadPolicy(
+                    uid=f"u{number}",
+                    namespace=f"ns{number % 100}",
+                    name=f"p{number:05}",
+                    topology_key="zone",
+                    selector=model.Selector(labels={"app": f"a{number}"}),
+                    allocations=tuple(model.Allocation(zone, number % 7) for zone in "abc"),
+                )
+            )
+            for number in range(count)
+        ]
+    )
+    return projection.finish()
+
+
+@pytest.mark.parametrize("limit", [2_000, 1_999, 1])
+def test_with_10000_policies_the_series_stop_at_the_limit_and_the_rest_is_counted(limit: int) -> None:
+    found = collected([workload_policy.WorkloadPolicy()], policies(10_000), limit)
+    assert len(found[PODS]) == len(found[DESIRED]) == limit // 2
+    (omitted,) = found[OMITTED]
+    assert omitted.value == 10_000 * 3 * 2 - limit // 2 * 2
+
+
+def test_the_same_objects_are_shown_at_every_scrape() -> None:
+    plugins = [workload_policy.WorkloadPolicy()]
+    first = [sample.labels for sample in collected(plugins, policies(300), 100)[PODS]]
+    again = [sample.labels for sample in collected(plugins, policies(300), 100)[PODS]]
+    assert first == again
+    assert len({tuple(labels.items()) for labels in first}) == 50
+
+
+def test_the_limit_holds_for_all_plugins_together() -> None:
+    keys = tuple(capabilities.Measured("ns", f"n{number}", "d") for number in range(3))
+    plugins = [fake_plugins.Measuring("A", keys=keys), fake_plugins.Measuring("B", keys=keys)]
+    found = collected(plugins, snapshots.empty(), 8)
+    shown = [(sample.labels["plugin"], sample.labels["name"]) for sample in found[PODS]]
+    assert shown == [("A", "n0"), ("A", "n1"), ("A", "n2"), ("B", "n0")]
+    assert [sample.value for sample in found[OMITTED]] == [4]
+
+
+def test_a_domain_that_is_listed_twice_is_one_series() -> None:
+    twice = model.WorkloadPolicy(
+        uid="u",
+        namespace="ns",
+        name="p",
+        topology_key="zone",
+        selector=model.Selector(labels={"app": "a"}),
+        allocations=(model.Allocation("a", 1), model.Allocation("a", 2)),
+    )
+    snapshot = projecting.project(snapshots.empty(), events.PolicySeen(policy=twice))
+    assert len(collected([workload_policy.WorkloadPolicy()], snapshot, 100)[PODS]) == 1
+
+
+def test_a_standby_exposes_none() -> None:
+    found = collected([workload_policy.WorkloadPolicy()], policies(3), 100, leads=False)
+    assert found == {PODS: [], DESIRED: [], OMITTED: []}
