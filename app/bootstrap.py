@@ -42,8 +42,8 @@ _LAG_LIMIT = 5.0
 def plugins_of(chosen: settings.Settings) -> registry.Registry:
     """The configured plugins. Raises ConfigurationRefused."""
     return configuring.build(
-        plugins.IN_TREE,
-        enabled=chosen.plugins.enabled,
+        plugins.catalog().classes,
+        enabled=plugins.names(chosen.plugins.enabled),
         weights=chosen.plugins.weights,
         score_max=chosen.plugins.score_max,
         args=chosen.plugins.args,
@@ -76,6 +76,7 @@ class Following:
         self._store = stores.await_store(
             chosen.store,
             cluster=chosen.cluster,
+            schema=plugins.catalog().schema,
             indexed=self._plugins.indexed(),
             archive=chosen.compaction.archive,
             # The master reached the store a second ago; it may be away by now.
@@ -177,7 +178,7 @@ class Service(Following):
         metrics.DECISIONS_DROPPED.set_function(lambda: decisions.dropped)
         metrics.DECISIONS_SHORTENED.set_function(lambda: decisions.shortened)
         metrics.CONFIGURATION.labels(self._plugins.digest).set(1)
-        metrics.preset(metrics.REFUSALS, self._settings.plugins.enabled)
+        metrics.preset(metrics.REFUSALS, [plugin.name for plugin in self._plugins.filters])
         return health.application(self.checks, registered, alone=self._settings.server.workers == 1)
 
     def _application(
@@ -245,7 +246,11 @@ def serve(chosen: settings.Settings) -> NoReturn:
     with _Standby(chosen.server, metrics) as standby:
         store = chosen.store
         stores.await_store(
-            store, cluster=chosen.cluster, indexed=made.indexed(), notify=standby.without_store
+            store,
+            cluster=chosen.cluster,
+            schema=plugins.catalog().schema,
+            indexed=made.indexed(),
+            notify=standby.without_store,
         ).close()
     port, meter = introspection.Endpoint(), conn_metrics.ConnectionMetrics(rotating)
     worker = _Worker(chosen, roster, port.path, metrics)

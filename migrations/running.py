@@ -40,7 +40,7 @@ class Status:
     @property
     def ready(self) -> bool:
         """This version can work with the store."""
-        return self.schema == self.latest and self.library == "current"
+        return self.schema == self.latest and self.library == "current" and not self.pending
 
     @property
     def advice(self) -> str:

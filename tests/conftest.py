@@ -14,6 +14,7 @@ from app import settings
 from app.store import keys, schemas, stores
 from app.store.server import connections, embedded
 from app.telemetry import calls
+from tests.support import declared
 
 # How long one example takes is a matter of what else the machine does. A profile that was chosen stays.
 hypothesis.settings.register_profile("unhurried", deadline=None)
@@ -61,10 +62,13 @@ def cluster() -> str:
 def store(store_server: embedded.Server, cluster: str) -> Iterator[stores.Store]:
     """A fresh store, migrated and opened; its threads are not started."""
     client = connections.connect(store_server.url)
-    schemas.migrate(client, keys.Keys(cluster))
+    schemas.migrate(client, keys.Keys(cluster), declared.SCHEMA)
     client.close()
     opened = stores.open_store(
-        settings.Store(url=store_server.url), cluster=cluster, indexed=("app", "rl-job-group")
+        settings.Store(url=store_server.url),
+        schema=declared.SCHEMA,
+        cluster=cluster,
+        indexed=("app", "rl-job-group"),
     )
     yield opened
     opened.close()

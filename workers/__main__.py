@@ -118,7 +118,7 @@ def control_command(outer: str | None, config: str | None) -> None:
 
 
 def _recorder(given: Resources) -> recorders.Recorder:
-    telemetry.metrics.watched(kind.name for kind in kinds.ALL)
+    telemetry.metrics.watched(kind.name for kind in kinds.watched(given.store.checkpoints.schema))
     return recorders.Recorder(
         given.store.log,
         given.store.follower,
@@ -188,8 +188,8 @@ def _work(process: str, config: str | None, make: Factory, *, emptied: bool = Fa
     """Run a worker that needs the API server and the plugins."""
     with _settings(process, config) as chosen:
         built = configuring.build(
-            plugins.IN_TREE,
-            enabled=chosen.plugins.enabled,
+            plugins.catalog().classes,
+            enabled=plugins.names(chosen.plugins.enabled),
             weights=chosen.plugins.weights,
             score_max=chosen.plugins.score_max,
             args=chosen.plugins.args,
@@ -282,6 +282,7 @@ def _opened(
     store = stores.await_store(
         chosen.store,
         cluster=chosen.cluster,
+        schema=plugins.catalog().schema,
         indexed=indexed,
         archive=chosen.compaction.archive,
         emptied=emptied,

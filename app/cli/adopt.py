@@ -11,7 +11,7 @@ import typing
 
 import click
 
-from app import exit_codes, settings
+from app import exit_codes, plugins, settings
 from app.cli import exits, tables
 
 if typing.TYPE_CHECKING:
@@ -50,7 +50,7 @@ def adopt_command(config: str | None, yes: bool, force: bool, by: str, output: s
     loaded = settings.load(config, os.environ)
     if not loaded.store.url:
         raise exits.Failed(exit_codes.SETTINGS, "store.url is not set: adopt needs the store of the cluster")
-    names = keys.Keys(loaded.cluster)
+    names = keys.Keys(loaded.cluster, plugins.catalog().schema.forms)
     try:
         client = connections.connect(loaded.store.url, timeout=loaded.store.socket_timeout, names=names)
         with connections.translated():

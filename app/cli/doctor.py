@@ -6,7 +6,7 @@ import typing
 
 import click
 
-from app import exit_codes, settings
+from app import exit_codes, plugins, settings
 from app.cli import exits, tables
 
 if typing.TYPE_CHECKING:
@@ -51,7 +51,7 @@ def store_command(config: str | None, repair_tail: bool, yes: bool, output: str)
         _repair_tail(loaded, yes=yes, output=output)
         return
     try:
-        found = doctor.examine(loaded.store, keys.Keys(loaded.cluster))
+        found = doctor.examine(loaded.store, keys.Keys(loaded.cluster, plugins.catalog().schema.forms))
     except errors.StoreError as error:
         raise exits.Failed(exit_codes.STORE, str(error)) from error
     if output == tables.JSON:
@@ -83,7 +83,7 @@ def _repair_tail(loaded: settings.Settings, *, yes: bool, output: str) -> None:
     from app.store import errors, keys, schemas
     from app.store.log import tail_repair
 
-    names = keys.Keys(loaded.cluster)
+    names = keys.Keys(loaded.cluster, plugins.catalog().schema.forms)
     try:
         with schemas.connect(loaded.store, names) as client:
             seen = tail_repair.inspect(client, names)

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from app import exit_codes, settings
+from app import exit_codes, plugins, settings
 from app.cli import exits, tables
 
 
@@ -37,10 +37,11 @@ def _report(config: str | None, output: str, *, upgrade: bool) -> None:
         raise exits.Failed(
             exit_codes.SETTINGS, "store.url is not set: migrate needs the store of the cluster"
         )
-    names = keys.Keys(loaded.cluster)
+    schema = plugins.catalog().schema
+    names = keys.Keys(loaded.cluster, schema.forms)
     try:
         client = schemas.connect(loaded.store, names)
-        found = schemas.migrate(client, names) if upgrade else schemas.status(client, names)
+        found = schemas.migrate(client, names, schema) if upgrade else schemas.status(client, names)
     except errors.StoreError as error:
         raise exits.Failed(exit_codes.STORE, str(error)) from error
     if output == tables.JSON:

@@ -16,10 +16,11 @@ from typing import Any
 import msgspec
 
 from app.domain import events, model, projecting, snapshots
+from app.domain import schema as schemas
 from app.kube import errors as kube_errors
 from app.kube.objects import decoding
 
-_KEYS = ("pod", "nodes", "pods", "policies")
+_KEYS = ("pod", "nodes", "pods")
 _SHORT = ("name", "namespace", "uid", "labels", "annotations")
 
 
@@ -40,23 +41,25 @@ class Scenario:
         return frozenset(self.snapshot.nodes)
 
 
-def read(content: bytes, *, indexed: Iterable[str] = ()) -> Scenario:
+def read(content: bytes, *, schema: schemas.Schema, indexed: Iterable[str] = ()) -> Scenario:
     """Parse a scenario file. Raises Unreadable."""
     try:
         document = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Unreadable(f"not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise Unreadable("must be an object with the keys pod and nodes, and optionally pods and policies")
-    unknown = [str(key) for key in document if key not in _KEYS]
+        optional = " and ".join(("pods", *_declared(schema)))
+        raise Unreadable(f"must be an object with the keys pod and nodes, and optionally {optional}")
+    keys = (*_KEYS, *_declared(schema))
+    unknown = [str(key) for key in document if key not in keys]
     if unknown:
-        raise Unreadable(f"unknown key {unknown[0]}; allowed keys: {', '.join(_KEYS)}")
+        raise Unreadable(f"unknown key {unknown[0]}; allowed keys: {', '.join(keys)}")
     if "pod" not in document:
         raise Unreadable("pod is missing: it is the pod to be placed")
     pod = _pod(_full(document["pod"], "pod"))
     try:
         snapshot = projecting.project_all(
-            snapshots.empty(indexed=indexed), [*_events(document, skip=pod.uid)]
+            snapshots.empty(schema=schema, indexed=indexed), [*_events(document, schema, skip=pod.uid)]
         )
     except kube_errors.Undecodable as error:
         raise Unreadable(str(error)) from error
@@ -72,15 +75,24 @@ def _pod(raw: bytes, node: str = "") -> model.Pod:
     return msgspec.structs.replace(pod, node=node) if node else pod
 
 
-def _events(document: dict[str, Any], *, skip: model.Uid) -> Iterator[events.AnyEvent]:
+def _declared(schema: schemas.Schema) -> dict[str, schemas.Kind[Any]]:
+    """Key of the file -> declared kind."""
+    return {kind.alias or kind.name: kind for kind in schema.kinds}
+
+
+def _events(
+    document: dict[str, Any], schema: schemas.Schema, *, skip: model.Uid
+) -> Iterator[events.AnyEvent]:
     for item in _items(document, "nodes"):
         raw = _full(item, "nodes", namespaced=False, ready=True)
         node = decoding.node(raw)
         yield events.NodeSeen(node=node)
         for resident in _list(item.get("podsOnNode"), f"podsOnNode of {node.name}"):
             yield events.PodSeen(pod=_pod(_full(resident, "podsOnNode"), node.name))
-    for item in _items(document, "policies"):
-        yield events.PolicySeen(policy=decoding.policy(_full(item, "policies")))
+    for key, kind in _declared(schema).items():
+        for item in _items(document, key):
+            found, _ = decoding.declared_seen(kind, _full(item, key, namespaced=kind.namespaced))
+            yield kind.observed(found)
     for item in _items(document, "pods"):
         pod = _pod(_full(item, "pods"))
         if pod.uid != skip:  # a list of all pods contains the pod itself

@@ -32,15 +32,15 @@ def score_command(config: str | None, file: IO[bytes], output: str) -> None:
     """
     configured = settings.load(config, os.environ).plugins
     rules = configuring.build(
-        plugins.IN_TREE,
-        enabled=configured.enabled,
+        plugins.catalog().classes,
+        enabled=plugins.names(configured.enabled),
         weights=configured.weights,
         score_max=configured.score_max,
         args=configured.args,
     )
     decoding.keep(rules.annotations())
     try:
-        parsed = scenario.read(file.read(), indexed=rules.indexed())
+        parsed = scenario.read(file.read(), schema=plugins.catalog().schema, indexed=rules.indexed())
     except scenario.Unreadable as error:
         raise click.BadParameter(str(error), param_hint="FILE") from error
     trace = decide(rules, parsed)

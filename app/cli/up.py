@@ -86,8 +86,8 @@ def _children(shared: settings.Settings, environ: dict[str, str]) -> list[superv
 def _check_plugins(loaded: settings.Settings) -> None:
     """Raises ConfigurationRefused."""
     configuring.build(
-        plugins.IN_TREE,
-        enabled=loaded.plugins.enabled,
+        plugins.catalog().classes,
+        enabled=plugins.names(loaded.plugins.enabled),
         weights=loaded.plugins.weights,
         score_max=loaded.plugins.score_max,
         args=loaded.plugins.args,
@@ -146,10 +146,11 @@ def _store(loaded: settings.Settings) -> Iterator[str]:
         server = None if loaded.store.url else embedded.Server(directory, append_only=True)
         with _stopped_at_exit(server):
             url = server.url if server is not None else loaded.store.url
-            names = keys.Keys(loaded.cluster)
+            schema = plugins.catalog().schema
+            names = keys.Keys(loaded.cluster, schema.forms)
             client = connections.connect(url, timeout=loaded.store.socket_timeout, names=names)
             if server is not None:
-                schemas.migrate(client, names)
+                schemas.migrate(client, names, schema)
             elif not schemas.status(client, names).ready:
                 raise exits.Failed(
                     exit_codes.STORE, "the store has a different schema: run `topolog migrate up`"

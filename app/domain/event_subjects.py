@@ -1,24 +1,19 @@
 """The subjects of an event: which versions it moves on, and which of them it ends.
 
-A subject is what a guard can expect a version of: ``pod:UID``, ``node:NAME``, ``policy:NS/NAME``,
-``policies:NAMESPACE`` and those that events.Event.subject lists.
+A subject is what a guard can expect a version of: ``pod:UID``, ``node:NAME``,
+those that a declared kind moves on (``policies:NAMESPACE``) and those that events.Event.subject lists.
 """
 
 from app.domain import events, model
 
 
 def touched(event: events.AnyEvent) -> tuple[str, ...]:
-    """The subjects whose version the event moves on.
-
-    A policy also moves ``policies:NAMESPACE``, whose version the guard of every placement there expects.
-    """
+    """The subjects whose version the event moves on."""
     match event:
         case events.ViewsRepaired():
             return event.subject, *event.moved, *event.ended
-        case events.PolicySeen():
-            return event.subject, f"policies:{event.policy.namespace}"
-        case events.PolicyGone():
-            return event.subject, f"policies:{event.namespace}"
+        case events.ObjectObserved() | events.ObjectGone():
+            return event.subjects or (event.subject,)
         case events.PlacementsCommitted():
             return tuple([f"pod:{placement.pod.uid}" for placement in event.placements])
         case _:
@@ -28,7 +23,7 @@ def touched(event: events.AnyEvent) -> tuple[str, ...]:
 def ends(event: events.AnyEvent, subject: str) -> bool:
     """Whether the subject, which the event touches, no longer exists after the event."""
     match event:
-        case events.PodGone() | events.NodeGone() | events.PolicyGone():
+        case events.PodGone() | events.NodeGone() | events.ObjectGone():
             return subject == event.subject
         case events.ViewsRepaired():
             return subject in event.ended

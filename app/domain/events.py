@@ -16,8 +16,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", g
 
     @property
     def subject(self) -> str:
-        """The object of the event: ``pod:UID``, ``node:NAME``, ``policy:NS/NAME``, ``flag:NAME``,
-        ``kind:NAME``, ``relist:KIND`` or ``store:ASPECT``.
+        """The object of the event: ``pod:UID``, ``node:NAME``, ``flag:NAME``, ``kind:NAME``,
+        ``relist:KIND``, ``store:ASPECT``, or that of a declared kind (``policy:NS/NAME``).
         """
         raise NotImplementedError
 
@@ -67,27 +67,37 @@ class NodeGone(Event, frozen=True, tag="NodeGone"):
         return f"node:{self.name}"
 
 
-class PolicySeen(Event, frozen=True, tag="PolicySeen"):
-    """A WorkloadPolicy, valid or not, was observed in the state ``policy``."""
+class ObjectObserved(Event, frozen=True, tag="ObjectObserved"):
+    """An object of a kind that a plugin declares was observed."""
 
-    policy: model.WorkloadPolicy
+    kind: str
+    identity: str
+    """``namespace/name``, or the name of a cluster-scoped object."""
+    uid: model.Uid
+    data: msgspec.Raw
+    """The kept part of the object as JSON. It contains uid, namespace and name."""
+    subjects: tuple[str, ...] = ()
+    """The object's own subject, then those that its changes move on; empty for ``KIND:IDENTITY`` alone. They
+    are part of the event so that a process that does not know the kind keeps the same versions."""
 
     @property
     def subject(self) -> str:
-        return f"policy:{self.policy.key}"
+        return self.subjects[0] if self.subjects else f"{self.kind}:{self.identity}"
 
 
-class PolicyGone(Event, frozen=True, tag="PolicyGone"):
-    """A WorkloadPolicy was deleted."""
+class ObjectGone(Event, frozen=True, tag="ObjectGone"):
+    """An object of a kind that a plugin declares was deleted."""
 
-    namespace: str
-    name: str
+    kind: str
+    identity: str
     uid: model.Uid
     assumed: bool = False
+    subjects: tuple[str, ...] = ()
+    """As in ObjectObserved."""
 
     @property
     def subject(self) -> str:
-        return f"policy:{self.namespace}/{self.name}"
+        return self.subjects[0] if self.subjects else f"{self.kind}:{self.identity}"
 
 
 class Relisted(Event, frozen=True, tag="Relisted"):
@@ -277,8 +287,8 @@ AnyEvent = (
     | PodGone
     | NodeSeen
     | NodeGone
-    | PolicySeen
-    | PolicyGone
+    | ObjectObserved
+    | ObjectGone
     | Relisted
     | Quarantined
     | PlacementsCommitted

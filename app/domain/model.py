@@ -1,4 +1,4 @@
-"""Frozen structs for nodes, pods, policies and placements, with the fields that scheduling depends on.
+"""Frozen structs for nodes, pods and placements, with the fields that scheduling depends on.
 
 Field names follow the Kubernetes API in snake case. Quantities are integers: milli-units for
 cpu, bytes for memory, plain numbers for everything else. Times are RFC 3339 strings as the API
@@ -14,8 +14,10 @@ NodeName = str
 NamespacedName = str
 """``namespace/name`` of an object."""
 
-KINDS = frozenset(("nodes", "pods", "workloadpolicies"))
-"""The kinds that are watched. Nothing is decided until each of them has been listed completely."""
+
+def key(namespace: str, name: str) -> str:
+    """The identity of an object by its names; that of a cluster-scoped object is its name."""
+    return f"{namespace}/{name}" if namespace else name
 
 
 class Frozen(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -203,45 +205,25 @@ class Pod(Frozen, frozen=True):
         return bool(self.nominated) and not self.node and self.counted
 
 
-class Allocation(Frozen, frozen=True):
-    """One entry of spec.allocationPolicy: a value of the topology key and its quota."""
-
-    name: str
-    replicas: int
-
-
-class WorkloadPolicy(Frozen, frozen=True):
-    """A kosmos.io/v1alpha1 WorkloadPolicy: quotas of one workload over the values of a node label."""
+class DeclaredObject(Frozen, frozen=True):
+    """An object of a kind that a plugin declares (schema.Kind): the base of what the plugin keeps of it."""
 
     uid: Uid
     namespace: str
+    """Empty for a cluster-scoped object."""
     name: str
-    topology_key: str = ""
-    selector: Selector = Selector()
-    allocations: tuple[Allocation, ...] = ()
-    type: str = "Preferred"
-    """Preferred or Required."""
-    method: str = "Balance"
-    """Balance or Fill."""
-    strict_domains: bool = False
-    """Annotation topolog.io/strict-domains: a Preferred policy refuses unlisted nodes, as Kosmos does."""
-    errors: tuple[str, ...] = ()
-    """Why the policy is invalid; empty if it is valid."""
-    created: str = ""
 
     @property
-    def key(self) -> NamespacedName:
-        """The policy's ``namespace/name``."""
-        return f"{self.namespace}/{self.name}"
+    def key(self) -> str:
+        """The object's identity: ``namespace/name``, or the name of a cluster-scoped object."""
+        return key(self.namespace, self.name)
 
-    @property
-    def required(self) -> bool:
-        """The quotas are hard limits."""
-        return self.type == "Required"
 
-    def desired(self, domain: str) -> int | None:
-        """The quota of a domain, or None if the policy does not list it."""
-        return next((a.replicas for a in self.allocations if a.name == domain), None)
+class UnknownObject(DeclaredObject, frozen=True):
+    """An object of a kind that this version does not know. It is kept and counts nothing."""
+
+    data: bytes
+    """Its kept part as JSON, as it was recorded."""
 
 
 class Placement(Frozen, frozen=True):

@@ -4,7 +4,11 @@ Only fields that the model holds are compared, so the echo of a status that Topo
 What a complete list lacks is the concern of workers.recorder.batch_builder.
 """
 
-from app.domain import events, model
+from typing import TypeVar
+
+from app.domain import events, model, schema
+
+T = TypeVar("T", bound=model.DeclaredObject)
 
 
 def pod(before: model.Pod | None, after: model.Pod) -> tuple[events.AnyEvent, ...]:
@@ -21,18 +25,15 @@ def node(before: model.Node | None, after: model.Node) -> tuple[events.AnyEvent,
     return (events.NodeSeen(node=after),)
 
 
-def policy(before: model.WorkloadPolicy | None, after: model.WorkloadPolicy) -> tuple[events.AnyEvent, ...]:
-    """Events implied by a newly observed policy; another uid under its name ends the former one first."""
+def declared(kind: schema.Kind[T], before: T | None, after: T) -> tuple[events.AnyEvent, ...]:
+    """Events implied by a newly observed object; another uid of its identity ends the former one first."""
     if before == after:
         return ()
     if before is not None and before.uid != after.uid:
-        return _policy_gone(before, assumed=True), events.PolicySeen(policy=after)
-    return (events.PolicySeen(policy=after),)
+        gone = kind.gone(before.namespace, before.name, before.uid, assumed=True)
+        return gone, kind.observed(after)
+    return (kind.observed(after),)
 
 
 def _node_gone(node: model.Node, *, assumed: bool) -> events.NodeGone:
     return events.NodeGone(name=node.name, uid=node.uid, assumed=assumed)
-
-
-def _policy_gone(policy: model.WorkloadPolicy, *, assumed: bool) -> events.PolicyGone:
-    return events.PolicyGone(namespace=policy.namespace, name=policy.name, uid=policy.uid, assumed=assumed)

@@ -48,6 +48,11 @@ class Index(Generic[K]):
         found = self._closed.get(key)
         return self._start.get(key, NO_PODS) if found is None else found
 
+    def everything(self) -> Iterable[str]:
+        """The pods of all keys now."""
+        keys = {*self._start, *self._open, *self._closed}
+        return [uid for key in keys for uid in self.pods(key)]
+
     def finish(self) -> "immutables.Map[K, Pods]":
         """The index after all changes, sharing every set that did not change."""
         if not (self._open or self._closed):

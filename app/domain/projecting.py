@@ -10,7 +10,8 @@ from collections.abc import Iterable
 import immutables
 import msgspec
 
-from app.domain import counters, event_subjects, events, memos, model, pod_index, snapshots
+from app.domain import event_subjects, events, memos, model, pod_index, snapshots
+from app.domain import schema as schemas
 from app.domain.fitting import node_sums
 
 _NOWHERE: tuple[str, str | None] = ("", None)
@@ -37,13 +38,14 @@ class Projection:
 
     def __init__(self, snapshot: snapshots.Snapshot) -> None:
         self._start = snapshot
+        self._schema = snapshot.schema
         self.offset = snapshot.position.offset
-        self.increments: dict[counters.CountKey, int] = {}
+        self.increments: dict[schemas.CountKey, int] = {}
         """Count -> change since the start; may be zero."""
         self._nodes = snapshot.nodes.mutate()
         self._nodes_changed = False
         self._pods = snapshot.pods.mutate()
-        self._policies = snapshot.policies.mutate()
+        self._objects = snapshot.objects
         self._placements = snapshot.placements.mutate()
         self._flags = snapshot.flags
         self._listed = snapshot.listed
@@ -58,7 +60,6 @@ class Projection:
         self._waiting = snapshot.waiting.mutate()
         self._nominated = snapshot.nominated.mutate()
         self._namespaces = pod_index.Index(snapshot.namespaces)
-        self._policies_in = snapshot.policies_in
         self._topology = snapshot.topology
 
     def apply_all(self, batch: Iterable[events.AnyEvent]) -> None:
@@ -115,16 +116,16 @@ class Projection:
                 self._node_changed(self._nodes.get(event.node.name), event.node)
             case events.NodeGone():
                 self._node_changed(self._nodes.get(event.name), None)
-            case events.PolicySeen():
-                self._policy_changed(self._policies.get(event.policy.key), event.policy)
-            case events.PolicyGone():
-                self._policy_changed(self._policies.get(f"{event.namespace}/{event.name}"), None)
+            case events.ObjectObserved():
+                self._object_changed(event.kind, event.identity, self._schema.read(event.kind, event.data))
+            case events.ObjectGone():
+                self._object_changed(event.kind, event.identity, None)
             case events.Relisted():
                 self._listed = self._listed.set(event.kind, event.until)
                 self._unlisted = self._unlisted.difference((event.kind,))
             case events.StoreRewound() | events.StoreRestarted():
                 self._listed = immutables.Map()
-                self._unlisted = model.KINDS
+                self._unlisted = self._schema.names
             case events.FlagSet():
                 self._flags = self._flags.set(event.flag.name, event.flag)
             case (
@@ -141,13 +142,14 @@ class Projection:
 
     def finish(self) -> snapshots.Snapshot:
         """The snapshot after all applied events; the projection must not be used afterwards."""
-        recounted = bool(self.increments) or self._policies_in is not self._start.policies_in
+        recounted = bool(self.increments) or self._objects is not self._start.objects
         return snapshots.Snapshot(
+            schema=self._schema,
             position=model.Position(self._start.position.incarnation, self.offset),
             # The same map if no node changed, so that caches keyed by its identity stay valid.
             nodes=self._nodes.finish() if self._nodes_changed else self._start.nodes,
             pods=self._pods.finish(),
-            policies=self._policies.finish(),
+            objects=self._objects,
             placements=self._placements.finish(),
             flags=self._flags,
             listed=self._listed,
@@ -162,7 +164,6 @@ class Projection:
             waiting=self._waiting.finish(),
             nominated=self._nominated.finish(),
             namespaces=self._namespaces.finish(),
-            policies_in=self._policies_in,
             indexed=self._start.indexed,
             derivations=memos.Memo() if recounted else self._start.derivations,
         )
@@ -225,7 +226,7 @@ class Projection:
         to: model.NodeName,
     ) -> None:
         """Update every index and count for one pod that changed, moved, or both; most stay the same."""
-        if before is None or after is None or at != to or not _counts_alike(before, after):
+        if before is None or after is None or at != to or self._counted_apart(before, after):
             if before is not None:
                 self._count(before, at, -1)
             if after is not None:
@@ -246,6 +247,11 @@ class Projection:
             self._relabelled(uid, before, after)
         _enlist(self._waiting, uid, after is not None and not to and after.pending)
         _enlist(self._nominated, uid, after is not None and after.holds_nomination)
+
+    def _counted_apart(self, before: model.Pod, after: model.Pod) -> bool:
+        """Whether the two versions of a pod may contribute to different counts on one node."""
+        read = self._schema.read_of_pod
+        return read(before) != read(after)
 
     def _renamed(self, uid: model.Uid, before: model.Pod | None, after: model.Pod | None) -> None:
         """Update the indexes by name for a pod that is new or gone; a name belongs to its latest pod."""
@@ -268,13 +274,14 @@ class Projection:
             if new[1] is not None:
                 self._labelled.add((new[0], label, new[1]), uid)
 
-    # -- nodes and policies ----------------------------------------------------------------
+    # -- nodes and declared objects --------------------------------------------------------
 
     def _node_changed(self, before: model.Node | None, after: model.Node | None) -> None:
         node = after or before
         if node is None:
             return
-        moved = (before.labels if before else None) != (after.labels if after else None)
+        read = self._schema.read_of_node
+        moved = before is None or after is None or read(before) != read(after)
         residents = self._residents.pods(node.name) if moved else ()
         for uid in residents:
             self._recount(uid, -1)
@@ -287,34 +294,44 @@ class Projection:
         for uid in residents:
             self._recount(uid, +1)
 
-    def _policy_changed(
-        self, before: model.WorkloadPolicy | None, after: model.WorkloadPolicy | None
-    ) -> None:
-        policy = after or before
-        if policy is None:
-            return
-        recount = before is None or after is None or _counting(before) != _counting(after)
-        if before is not None and recount:
-            self._recount_policy(before, -1)
-        mine = self._policies_in.get(policy.namespace, immutables.Map())
-        if after is None:
-            del self._policies[policy.key]
-            mine = mine.delete(policy.key)
-        else:
-            self._policies[policy.key] = after
-            mine = mine.set(policy.key, after)
-        if mine:
-            self._policies_in = self._policies_in.set(policy.namespace, mine)
-        else:
-            self._policies_in = self._policies_in.delete(policy.namespace)
-        if after is not None and recount:
-            self._recount_policy(after, +1)
+    def _object_changed(self, kind: str, identity: str, after: model.DeclaredObject | None) -> None:
+        before = self._objects.named(kind).get(identity)
+        held = self._objects
+        if after is not None:
+            self._objects = held.set(kind, after)
+        elif before is not None:
+            self._objects = held.without(kind, before)
+        for counter, needed in self._schema.dependents(kind):
+            if before is None or after is None or needed.reads(before) != needed.reads(after):
+                former, present = held, self._objects
+                if needed.additive:
+                    former, present = held.only(kind, before), held.only(kind, after)
+                self._recount_all(counter, needed, before or after, former, present)
 
-    def _recount_policy(self, policy: model.WorkloadPolicy, by: int) -> None:
-        for uid in self._namespaces.pods(policy.namespace):
-            pod, node = self._pod_and_node(uid)
-            if pod is not None:
-                self._add_up(counters.contributions(pod, self._nodes.get(node), (policy,)), by)
+    def _recount_all(
+        self,
+        counter: schemas.Counter,
+        needed: schemas.Dependency[model.DeclaredObject],
+        changed: model.DeclaredObject | None,
+        former: schemas.Objects,
+        present: schemas.Objects,
+    ) -> None:
+        """Count again what an object contributes to, for the pods that it reaches."""
+        if changed is None:
+            return
+        for uid in self._reached(needed, changed):
+            pod, name = self._pod_and_node(uid)
+            node = self._nodes.get(name) if name else None
+            if pod is not None and node is not None:
+                self._add_up(counter.contributions(pod, node, former), -1)
+                self._add_up(counter.contributions(pod, node, present), +1)
+
+    def _reached(
+        self, needed: schemas.Dependency[model.DeclaredObject], changed: model.DeclaredObject
+    ) -> Iterable[model.Uid]:
+        if needed.reach == "namespace":
+            return self._namespaces.pods(changed.namespace)
+        return self._namespaces.everything()
 
     # -- counts ----------------------------------------------------------------------------
 
@@ -323,15 +340,27 @@ class Projection:
         if pod is not None:
             self._count(pod, node, by)
 
-    def _count(self, pod: model.Pod, node: model.NodeName, by: int) -> None:
-        policies = self._policies_in.get(pod.namespace)
-        if node and policies:
-            self._add_up(counters.contributions(pod, self._nodes.get(node), policies.values()), by)
+    def _count(self, pod: model.Pod, name: model.NodeName, by: int) -> None:
+        if not name:
+            return
+        gates = self._schema.gates
+        if gates is not None:
+            spaces, namespace = self._objects.namespaces, pod.namespace
+            for kind in gates:
+                space = spaces.get(kind)
+                if space is not None and namespace in space:
+                    break
+            else:
+                return  # Most pods are in namespaces without objects that counters read.
+        node = self._nodes.get(name)
+        if node is not None:
+            self._add_up(self._schema.contributions(pod, node, self._objects), by)
 
-    def _add_up(self, keys: Iterable[counters.CountKey], by: int) -> None:
-        for key in keys:
-            self.increments[key] = self.increments.get(key, 0) + by
-            count = self._counts.get(key, 0) + by
+    def _add_up(self, contributed: Iterable[tuple[schemas.CountKey, int]], by: int) -> None:
+        for key, amount in contributed:
+            change = amount * by
+            self.increments[key] = self.increments.get(key, 0) + change
+            count = self._counts.get(key, 0) + change
             if count:
                 self._counts[key] = count
             else:
@@ -341,21 +370,6 @@ class Projection:
 def settles(pod: model.Pod) -> bool:
     """Whether the observed pod ends its placement: it is bound or finished."""
     return bool(pod.node) or pod.finished
-
-
-def _counting(policy: model.WorkloadPolicy) -> tuple[object, ...]:
-    """The fields of a policy on which its counts depend."""
-    return policy.topology_key, policy.selector, bool(policy.errors)
-
-
-def _counts_alike(before: model.Pod, after: model.Pod) -> bool:
-    """Whether both versions of a pod contribute to the same counts on the same node."""
-    return (
-        before.phase == after.phase
-        and before.terminating == after.terminating
-        and before.namespace == after.namespace
-        and before.labels == after.labels
-    )
 
 
 def _occupy_alike(before: model.Pod, after: model.Pod) -> bool:

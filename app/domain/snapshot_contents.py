@@ -13,6 +13,7 @@ from typing import TypeVar
 import immutables
 
 from app.domain import model, pod_index, snapshots
+from app.domain import schema as schemas
 from app.domain import topology as topologies
 from app.domain.fitting import node_sums
 
@@ -25,13 +26,15 @@ class Contents:
 
     nodes: Sequence[model.Node] = ()
     pods: Sequence[model.Pod] = ()
-    policies: Sequence[model.WorkloadPolicy] = ()
+    objects: Mapping[str, Sequence[model.DeclaredObject]] = field(default_factory=dict)
+    """Kind -> its objects."""
     placements: Sequence[model.Placement] = ()
     flags: Sequence[model.Flag] = ()
     listed: Mapping[str, str] = field(default_factory=dict)
     unlisted: Sequence[str] = ()
     versions: Mapping[str, int] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] | None = field(default_factory=dict)
+    """None: counts of another form were left out, and are computed again."""
     displaced: Sequence[model.Uid] = ()
     """Pods to which their name does not refer: it refers to another pod, or to no pod."""
 
@@ -42,7 +45,7 @@ def extract(snapshot: snapshots.Snapshot) -> Contents:
     return Contents(
         nodes=list(snapshot.nodes.values()),
         pods=list(snapshot.pods.values()),
-        policies=list(snapshot.policies.values()),
+        objects={kind: list(held.values()) for kind, held in snapshot.objects.kinds.items()},
         placements=list(snapshot.placements.values()),
         flags=list(snapshot.flags.values()),
         listed=dict(snapshot.listed),
@@ -54,33 +57,36 @@ def extract(snapshot: snapshots.Snapshot) -> Contents:
 
 
 def build(
-    contents: Contents, position: model.Position, *, indexed: frozenset[str] = frozenset()
+    contents: Contents,
+    position: model.Position,
+    *,
+    schema: schemas.Schema,
+    indexed: frozenset[str] = frozenset(),
 ) -> snapshots.Snapshot:
     """The snapshot of these contents; ``indexed`` may differ from that of the snapshot they came from."""
     bare = snapshots.Snapshot(
+        schema=schema,
         position=position,
         nodes=immutables.Map({node.name: node for node in contents.nodes}),
         pods=immutables.Map({pod.uid: pod for pod in contents.pods}),
-        policies=immutables.Map({policy.key: policy for policy in contents.policies}),
         placements=immutables.Map({placement.pod.uid: placement for placement in contents.placements}),
     )
     indexes = _Indexes(indexed, frozenset(contents.displaced))
     indexes.enter(_pods_and_nodes(bare))
-    policies_in: defaultdict[str, dict[model.NamespacedName, model.WorkloadPolicy]] = defaultdict(dict)
-    for policy in contents.policies:
-        policies_in[policy.namespace][policy.key] = policy
+    objects = schemas.objects(contents.objects)
     return snapshots.Snapshot(
+        schema=schema,
         position=position,
         nodes=bare.nodes,
         pods=bare.pods,
-        policies=bare.policies,
+        objects=objects,
         placements=bare.placements,
         flags=immutables.Map({flag.name: flag for flag in contents.flags}),
         listed=immutables.Map(contents.listed),
         # Not as stored: earlier versions required lists only after a loss.
-        unlisted=model.KINDS.difference(contents.listed),
+        unlisted=schema.names.difference(contents.listed),
         versions=immutables.Map(contents.versions),
-        counts=immutables.Map(contents.counts),
+        counts=immutables.Map(_counted(bare, objects) if contents.counts is None else contents.counts),
         topology=topologies.of(contents.nodes),
         names=immutables.Map(indexes.names),
         residents=_closed(indexes.residents),
@@ -89,9 +95,18 @@ def build(
         waiting=immutables.Map(indexes.waiting),
         nominated=immutables.Map(indexes.nominated),
         namespaces=_closed(indexes.namespaces),
-        policies_in=immutables.Map({key: immutables.Map(held) for key, held in policies_in.items()}),
         indexed=indexed,
     )
+
+
+def _counted(bare: snapshots.Snapshot, objects: schemas.Objects) -> dict[schemas.CountKey, int]:
+    found: defaultdict[schemas.CountKey, int] = defaultdict(int)
+    for pod, name in _pods_and_nodes(bare):
+        node = bare.nodes.get(name) if name else None
+        if node is not None:
+            for key, amount in bare.schema.contributions(pod, node, objects):
+                found[key] += amount
+    return {key: count for key, count in found.items() if count}
 
 
 def _pods_and_nodes(snapshot: snapshots.Snapshot) -> Iterator[tuple[model.Pod, model.NodeName]]:

@@ -5,39 +5,42 @@ events between them touched. Keeping thousands of past snapshots is therefore ch
 one (victims gone, nominated pods placed) costs only what it changes.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import immutables
 
-from app.domain import counters, memos, model, pod_index
+from app.domain import memos, model, pod_index
+from app.domain import schema as schemas
 from app.domain import topology as topologies
 from app.domain.fitting import node_sums
 
 T = TypeVar("T")
+D = TypeVar("D", bound=model.DeclaredObject)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Facts and placements up to ``position``, and the indexes over them."""
 
+    schema: schemas.Schema = field(repr=False)
+    """The kinds and counters by which the log was folded."""
     position: model.Position = field(default_factory=model.Position)
     nodes: immutables.Map[model.NodeName, model.Node] = field(default_factory=immutables.Map)
     pods: immutables.Map[model.Uid, model.Pod] = field(default_factory=immutables.Map)
-    policies: immutables.Map[model.NamespacedName, model.WorkloadPolicy] = field(
-        default_factory=immutables.Map
-    )
+    objects: schemas.Objects = field(default_factory=schemas.Objects)
+    """The objects of the kinds that plugins declare."""
     placements: immutables.Map[model.Uid, model.Placement] = field(default_factory=immutables.Map)
     flags: immutables.Map[str, model.Flag] = field(default_factory=immutables.Map)
     listed: immutables.Map[str, str] = field(default_factory=immutables.Map)
     """Kind -> resourceVersion of its latest list."""
-    unlisted: frozenset[str] = model.KINDS
+    unlisted: frozenset[str] = frozenset()
     """Kinds that must be listed before anything is decided: never listed, or the log may have lost events."""
     versions: immutables.Map[str, int] = field(default_factory=immutables.Map)
     """Subject (``pod:UID`` ...) that exists -> offset of its latest event, which guards expect."""
-    counts: immutables.Map[counters.CountKey, int] = field(default_factory=immutables.Map)
-    """Count of pods per policy and domain; counts of zero are left out."""
+    counts: immutables.Map[schemas.CountKey, int] = field(default_factory=immutables.Map)
+    """The counts of all counters; those of zero are left out."""
     topology: topologies.Topology = topologies.EMPTY
     names: immutables.Map[model.NamespacedName, model.Uid] = field(default_factory=immutables.Map)
     """``namespace/name`` -> uid of the pod that has the name now."""
@@ -52,14 +55,10 @@ class Snapshot:
     nominated: pod_index.Pods = pod_index.NO_PODS
     """Unbound pods with a nominated node."""
     namespaces: immutables.Map[str, pod_index.Pods] = field(default_factory=immutables.Map)
-    policies_in: immutables.Map[str, immutables.Map[model.NamespacedName, model.WorkloadPolicy]] = field(
-        default_factory=immutables.Map
-    )
-    """Namespace -> its policies."""
     indexed: frozenset[str] = frozenset()
     """Pod label keys in ``labelled``: those that the configured plugins need."""
     derivations: memos.Memo = field(default_factory=memos.Memo, compare=False, repr=False)
-    """Values computed from ``policies`` and ``counts``; shared with the next snapshot if neither changed."""
+    """Values computed from ``objects`` and ``counts``; shared with the next snapshot if neither changed."""
 
     @property
     def offset(self) -> int:
@@ -111,19 +110,30 @@ class Snapshot:
             if pod is not None:
                 yield pod
 
-    def policies_of(self, namespace: str) -> Iterable[model.WorkloadPolicy]:
-        """The policies of a namespace, valid or not."""
-        found = self.policies_in.get(namespace)
-        return found.values() if found is not None else ()
+    def all(self, kind: schemas.Kind[D]) -> "immutables.Map[str, D]":
+        """Identity -> object of a declared kind."""
+        return self.objects.all(kind)
 
-    def count(self, policy: model.WorkloadPolicy, domain: str) -> int:
-        """The number of pods that the policy counts in the domain."""
-        return self.counts.get(counters.key(policy, domain), 0)
+    def get(self, kind: schemas.Kind[D], identity: str) -> D | None:
+        """The object of a declared kind: by ``namespace/name``, or by name if the kind is cluster-scoped."""
+        return self.objects.get(kind, identity)
+
+    def within(self, kind: schemas.Kind[D], namespace: str) -> "immutables.Map[str, D]":
+        """Identity -> object of a declared kind, of one namespace."""
+        return self.objects.within(kind, namespace)
+
+    def contributions(self, pod: model.Pod, node: model.NodeName) -> Mapping[schemas.CountKey, int]:
+        """The counts that the pod raises on the node, each with its amount; none on an unknown node."""
+        known = self.nodes.get(node)
+        raised: dict[schemas.CountKey, int] = {}
+        for key, amount in self.schema.contributions(pod, known, self.objects) if known is not None else ():
+            raised[key] = raised.get(key, 0) + amount
+        return raised
 
     def derived(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """The value that ``compute`` derives from ``policies`` and ``counts`` alone.
+        """The value that ``compute`` derives from ``objects`` and ``counts`` alone.
 
-        It is computed once and shared with later snapshots until a policy or a count changes, so ``compute``
+        It is computed once and shared with later snapshots until an object or a count changes, so ``compute``
         must read nothing else of the snapshot. What follows from nodes alone is kept by topology.Column.
         """
         return self.derivations.get(key, compute)
@@ -133,6 +143,11 @@ class Snapshot:
         return self.versions.get(subject, 0)
 
 
-def empty(*, indexed: Iterable[str] = (), incarnation: str = "") -> Snapshot:
+def empty(*, schema: schemas.Schema, indexed: Iterable[str] = (), incarnation: str = "") -> Snapshot:
     """The snapshot before the first event."""
-    return Snapshot(position=model.Position(incarnation, 0), indexed=frozenset(indexed))
+    return Snapshot(
+        schema=schema,
+        position=model.Position(incarnation, 0),
+        unlisted=schema.names,
+        indexed=frozenset(indexed),
+    )

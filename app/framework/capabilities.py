@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from app.domain import counters, events, model, node_sets, snapshots, verdicts
+from app.domain import events, model, node_sets, schema, snapshots, verdicts
 from app.domain.fitting import budgets
 from app.framework import advising, cycles, effects, views
 
@@ -25,6 +25,24 @@ class Plugin(Protocol):
 
     def interested(self, pod: model.Pod) -> bool:
         """Whether the pod concerns the plugin, decided from the pod alone."""
+        ...
+
+
+@runtime_checkable
+class Owns(Plugin, Protocol):
+    """Reads objects of kinds of its own, which the recorder watches whether or not the plugin is enabled."""
+
+    def kinds(self) -> tuple[schema.Kind[Any], ...]:
+        """The kinds; independent of the plugin's arguments."""
+        ...
+
+
+@runtime_checkable
+class Counts(Plugin, Protocol):
+    """Keeps counts over the pods on nodes, written with the events, whether or not the plugin is enabled."""
+
+    def counters(self) -> tuple[schema.Counter, ...]:
+        """The families of counts; independent of the plugin's arguments."""
         ...
 
 
@@ -62,11 +80,8 @@ class Classifies(Plugin, Protocol):
     For a filtering plugin without this capability, pods are compared by all fields but identity and age.
     """
 
-    def pod_class(self, pod: model.Pod) -> Hashable:
-        """A key that is equal for pods to which ``filter`` refuses the same nodes in every cluster.
-
-        It may leave out labels that selectors of policies in the pod's namespace mention.
-        """
+    def pod_class(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> Hashable:
+        """A key, equal for pods of a namespace to which ``filter`` refuses the same nodes of the snapshot."""
         ...
 
 
@@ -144,7 +159,7 @@ class Plan:
     """
     subjects: tuple[str, ...] = ()
     """Subjects whose version must equal that in the cycle's snapshot."""
-    ceilings: Mapping[counters.CountKey, int] = field(default_factory=dict)
+    ceilings: Mapping[schema.CountKey, int] = field(default_factory=dict)
     """Count -> maximum that it may have once all pods of the plan are counted; any integer below 2**53."""
 
 
@@ -271,6 +286,8 @@ class Reconciles(Plugin, Protocol):
 
 
 KNOWN: tuple[type, ...] = (
+    Owns,
+    Counts,
     Indexes,
     Keeps,
     Filters,

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from app.domain import schema
 from app.framework import capabilities, registry
 
 
@@ -30,6 +31,31 @@ def build(
         )
     plugins = tuple(_made(classes[name], args.get(name, {})) for name in enabled)
     return registry.Registry(plugins, weights=weights, score_max=score_max)
+
+
+class PluginUnusable(registry.ConfigurationRefused):
+    """A plugin of a distribution cannot be used; the message names the distribution and what to do."""
+
+    def __init__(self, source: str, reason: str) -> None:
+        super().__init__(
+            f"the plugin of the distribution {source} cannot be loaded: {reason}; install a version of it"
+            " that fits this Topolog, or uninstall it"
+        )
+
+
+def schema_of(classes: Sequence[type[Any]]) -> schema.Schema:
+    """The kinds and counters that plugins declare, each with its default arguments.
+
+    Raises ConfigurationRefused if a plugin cannot be made without arguments, or if declarations contradict
+    each other.
+    """
+    plugins = [_made(kind, {}) for kind in classes]
+    kinds = [kind for one in plugins if isinstance(one, capabilities.Owns) for kind in one.kinds()]
+    counters = [each for one in plugins if isinstance(one, capabilities.Counts) for each in one.counters()]
+    try:
+        return schema.Schema(kinds, counters)
+    except schema.InvalidSchema as invalid:
+        raise registry.ConfigurationRefused(str(invalid)) from invalid
 
 
 def _made(kind: type[Any], args: Mapping[str, Any]) -> capabilities.Plugin:

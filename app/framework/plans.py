@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from app.domain import counters, events, model, node_sets, projecting, verdicts
+from app.domain import events, model, node_sets, projecting, schema, verdicts
 from app.framework import capabilities, cycles, pipeline, registry
 
 MAX_PLACEMENTS = 1000
@@ -42,7 +42,7 @@ class Commitment:
     """First that of the pod that is being bound; the others are marked as planned."""
     subjects: tuple[str, ...]
     """Subjects whose version must equal that in the cycle's snapshot, sorted."""
-    ceilings: Mapping[counters.CountKey, int]
+    ceilings: Mapping[schema.CountKey, int]
     """Count -> maximum that it may have once all pods are counted."""
 
 
@@ -126,7 +126,7 @@ class _Merge:
         """The state in which the pods merged so far are placed."""
         self._drafts = {cycle.pod.uid: _Draft(cycle.pod, node)}
         self._subjects = {events.RUN}
-        self._ceilings: dict[counters.CountKey, int] = {}
+        self._ceilings: dict[schema.CountKey, int] = {}
 
     def run(self) -> Commitment:
         """See ``commitment``. Raises _Refused and InvalidPlan."""
@@ -176,7 +176,7 @@ class _Merge:
 
     def _reserve(self, cycle: cycles.Cycle, draft: _Draft) -> None:
         """Add what all plugins reserve for one pod. Raises _Refused and InvalidPlan."""
-        self._subjects.update(counters.footprint(draft.pod, draft.node))
+        self._subjects.update(cycle.snapshot.schema.footprint(draft.pod, draft.node))
         for plugin in self._plugins.reserves:
             if plugin.name in draft.planners or not plugin.interested(draft.pod):
                 continue

@@ -1,8 +1,15 @@
-"""The in-tree plugins: pure, and independent of one another.
+"""The plugins of this version: those in the tree, and those of installed distributions.
 
 Each plugin is a folder: plugin.py declares its capabilities, logic.py computes, README.md documents it.
+Plugins are pure, and independent of one another.
 """
 
+from collections.abc import Iterable
+from importlib import metadata
+from typing import Any, NamedTuple
+
+from app.domain import schema
+from app.framework import configuring
 from app.plugins.job_affinity import plugin as job_affinity
 from app.plugins.node_label_priority import plugin as node_label_priority
 from app.plugins.preemption_rules import plugin as preemption_rules
@@ -15,3 +22,45 @@ IN_TREE = (
     preemption_rules.PreemptionRules,
 )
 """In plugin order: the first plugin that refuses a node gives the reason."""
+
+GROUP = "topolog.plugins"
+"""The group of entry points under which a distribution offers plugins: each names a plugin's class."""
+
+
+class Catalog(NamedTuple):
+    """What this process is made of, whatever its settings enable."""
+
+    classes: tuple[type[Any], ...]
+    """All plugins: those in the tree in plugin order, then those of distributions by the name of their entry
+    point."""
+    schema: schema.Schema
+    """The kinds and counters that they declare."""
+
+
+def catalog() -> Catalog:
+    """The plugins that this process can use. Raises ConfigurationRefused, such as PluginUnusable."""
+    classes = (*IN_TREE, *map(_loaded, sorted(metadata.entry_points(group=GROUP), key=_place)))
+    return Catalog(classes, configuring.schema_of(classes))
+
+
+def names(enabled: Iterable[str]) -> tuple[str, ...]:
+    """The plugins that ``plugins.enabled`` names, in order; ``*`` stands for those in the tree."""
+    usual = tuple(plugin.name for plugin in IN_TREE)
+    return tuple(name for one in enabled for name in (usual if one == "*" else (one,)))
+
+
+def _place(entry: metadata.EntryPoint) -> tuple[str, str]:
+    return entry.name, entry.value
+
+
+def _loaded(entry: metadata.EntryPoint) -> type[Any]:
+    source = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "(unknown)"
+    try:
+        found = entry.load()
+    except Exception as problem:  # Whatever the module of another distribution raises.
+        raise configuring.PluginUnusable(
+            source, f"{entry.value}: {type(problem).__name__}: {problem}"
+        ) from problem
+    if not isinstance(found, type):
+        raise configuring.PluginUnusable(source, f"{entry.value} is not a class")
+    return found

@@ -78,7 +78,7 @@ class Setting:
     @property
     def doc(self) -> str:
         """The description under the field; empty where the source code is not installed."""
-        return _docs(self.group).get(self.path[-1], "")
+        return docs(self.group).get(self.path[-1], "")
 
     @property
     def allowed(self) -> str:
@@ -125,7 +125,7 @@ def describe(root: type, path: tuple[str, ...] = ()) -> Iterator[Setting]:
 
 
 @functools.cache
-def _docs(group: type) -> Mapping[str, str]:
+def docs(group: type) -> Mapping[str, str]:
     """Field -> the string under it in the source, as Sphinx and pydantic read attribute docstrings.
 
     Read only for display: a process loads its settings without it.
@@ -134,9 +134,9 @@ def _docs(group: type) -> Mapping[str, str]:
         (parsed,) = ast.parse(inspect.getsource(group)).body
     except OSError:
         return {}
-    docs: dict[str, str] = {}
+    found: dict[str, str] = {}
     for declared, below in itertools.pairwise(parsed.body if isinstance(parsed, ast.ClassDef) else ()):
         match declared, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                docs[name] = " ".join(text.split())
-    return docs
+                found[name] = " ".join(text.split())
+    return found

@@ -156,20 +156,18 @@ class Identities:
 class Plugins:
     """The plugins and their arguments."""
 
-    enabled: tuple[str, ...] = setting(
-        ("NodeLabelPriority", "JobAffinity", "WorkloadPolicy", "PreemptionRules")
-    )
-    """The plugins in order: if several refuse a node, the reason of the first one is shown. Must be the same
-    in every replica, or they decide differently."""
+    enabled: tuple[str, ...] = setting(("*",))
+    """The plugins in order: if several refuse a node, the reason of the first one is shown. ``*`` stands for
+    all plugins that come with this version, in their usual order; a plugin of another distribution is enabled
+    by its name. Must be the same in every replica, or they decide differently."""
     weights: Mapping[str, int] = setting({})
     """Plugin -> weight of its scores; 1 for a plugin that is not listed."""
     score_max: int = setting(10, at_least=1, at_most=1_000_000)
     """Maximum score of a plugin that computes percentages. kube-scheduler expects 0 to 10; 100 has a finer
     resolution and ten times the weight relative to the scheduler's in-tree plugins."""
     args: Mapping[str, Mapping[str, Any]] = setting({})
-    """Plugin -> its arguments, described on the plugin's page. ``{WorkloadPolicy: {enforce: selected}}``
-    limits every pod that a Required policy counts; ``named``, the default, limits only pods that name the
-    policy. Must be the same in every replica and in the controller."""
+    """Plugin -> its arguments, which are listed below. Must be the same in every replica and in the
+    controller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +237,7 @@ class Audit:
     """Log entries that each check reads again: the whole log is verified every ``compaction.keep`` /
     ``page`` checks."""
     listing: float = setting(300.0, at_least=0.05, at_most=86_400)
-    """Seconds between comparisons of all nodes, pods and policies with the API server: one paginated list
-    per kind."""
+    """Seconds between comparisons of all objects with the API server: one paginated list per kind."""
     repair: bool = setting(True)
     """Repair counts and versions that differ from the log, by an event. false: only report."""
     relist: bool = setting(True)
@@ -272,7 +269,7 @@ class Metrics:
     """Metrics of the controller about single objects."""
 
     object_series: int = setting(2_000, at_least=0, at_most=100_000)
-    """Maximum number of series about the domains of objects, such as WorkloadPolicies: two for each domain.
+    """Maximum number of series about the domains of the objects of plugins: two for each domain.
     ``topolog_object_series_omitted`` is the number left out. 0: none."""
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from app.plugins.workload_policy import samples
 from app.simulation import populations, scenes, stages, traces
 
 Json = dict[str, Any]
@@ -78,13 +79,13 @@ def _outcomes(
     services = Counter(
         f"{service}|{zones[node]}"
         for pod, node in placed
-        if (service := pod["metadata"]["labels"].get("workload-policy/kosmos.io"))
+        if (service := pod["metadata"]["labels"].get(samples.LABEL))
     )
     quota = {
-        f"{made['metadata']['name']}|{one['name']}": one["replicas"]
-        for made in stage.server.objects.all("workloadpolicies")
+        f"{made['metadata']['name']}|{domain}": replicas
+        for made in stage.server.objects.all(samples.COLLECTION)
         if made["metadata"]["namespace"] == _NAMESPACE
-        for one in made["spec"]["allocationPolicy"]
+        for domain, replicas in samples.quotas(made).items()
     }
     over = sum(count > quota.get(key, 0) for key, count in services.items())
     yield scenes.Outcome(_TITLE, "quotas exceeded", "0", str(over))
@@ -94,7 +95,7 @@ def _outcomes(
         "0",
         str(sum(services[key] < replicas for key, replicas in quota.items())),
     )
-    others = sum("workload-policy/kosmos.io" not in pod["metadata"]["labels"] for pod in pending)
+    others = sum(samples.LABEL not in pod["metadata"]["labels"] for pod in pending)
     yield scenes.Outcome(_TITLE, "pods pending for a reason other than a quota", "0", str(others))
     jobs: dict[str, set[str]] = {}
     for pod, node in placed:
@@ -112,17 +113,9 @@ def _policies(stage: stages.Stage, pods: int) -> None:
     """Create hard quotas that leave a tenth of the replicas of each service pending."""
     replicas = len(range(1, pods, 3)) // _SERVICES
     for number in range(_SERVICES):
-        quotas = [int(0.9 * replicas * share) for _, share in traces.ZONES]
-        spec: Json = {
-            "topologyKey": _ZONE,
-            "labelSelector": {"matchLabels": {"app": f"service-{number}"}},
-            "allocationType": "Required",
-            "allocationPolicy": [
-                {"name": zone, "replicas": quota}
-                for (zone, _), quota in zip(traces.ZONES, quotas, strict=True)
-            ],
-        }
-        stage.create("workloadpolicies", populations.policy(_NAMESPACE, f"service-{number}", spec))
+        quotas = {zone: int(0.9 * replicas * share) for zone, share in traces.ZONES}
+        spec = samples.spec(_ZONE, f"service-{number}", quotas, kind="Required")
+        stage.create(samples.COLLECTION, samples.policy(_NAMESPACE, f"service-{number}", spec))
 
 
 def _pods(stage: stages.Stage, trace: traces.Trace, count: int) -> Iterator[Json]:
@@ -133,7 +126,7 @@ def _pods(stage: stages.Stage, trace: traces.Trace, count: int) -> Iterator[Json
             labels = {"rl-job-group": f"job-{number // 3 // _JOB_SIZE:03}"}
         elif kind == 1:
             service = f"service-{number // 3 % _SERVICES}"
-            labels = {"app": service, "workload-policy/kosmos.io": service}
+            labels = {"app": service, samples.LABEL: service}
         pod = populations.pod(_NAMESPACE, f"{shape.name}-{number}", labels)
         pod["spec"]["containers"][0]["resources"] = {"requests": traces.requests(shape)}
         yield stage.create("pods", msgspec.to_builtins(pod))

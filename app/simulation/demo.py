@@ -8,6 +8,7 @@ from pathlib import Path
 from rich import box, console, markdown, progress, table
 
 from app import settings
+from app.plugins.workload_policy import samples
 from app.simulation import crowds, scenes, stages, traces
 
 _POLL_SECONDS = 0.2
@@ -126,7 +127,7 @@ def _next_steps(out: console.Console, stage: stages.Stage, crowd: crowds.Crowd, 
         out.print(f"  A='{options}'", soft_wrap=True, highlight=False)
     for path in (
         f"pods/{name}/explain?format=markdown",
-        "plugins/WorkloadPolicy/policies",
+        samples.VIEWS,
         "pending?limit=5",
         "decisions?outcome=refused&limit=3",
         "events?type=PlacementsCommitted&limit=3",

@@ -51,12 +51,6 @@ def pod(
     }
 
 
-def policy(namespace: str, name: str, spec: Json | None) -> Json:
-    """A WorkloadPolicy; invalid if it has no specification."""
-    made: Json = {"metadata": {"namespace": namespace, "name": name}}
-    return made if spec is None else {**made, "spec": spec}
-
-
 def nodes(count: int, *, zones: int = 3) -> Iterator[Canned]:
     """Many nodes, distributed evenly over the zones."""
     for number in range(count):

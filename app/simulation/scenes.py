@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from app.plugins.workload_policy import samples
 from app.simulation import populations, schedulers, stages
 
 Json = dict[str, Any]
@@ -142,26 +143,16 @@ def _shop_nodes(stage: stages.Stage) -> list[Json]:
     return made
 
 
-def _policy(
-    stage: stages.Stage, quotas: dict[str, int], *, kind: str | None = None, method: str | None = None
-) -> None:
+def _policy(stage: stages.Stage, quotas: dict[str, int], *, kind: str = "", method: str = "") -> None:
     """Create or edit the policy, and wait until the extender applies it."""
-    spec: Json = {
-        "topologyKey": "workload-test",
-        "labelSelector": {"matchLabels": {"app": _APP}},
-        "allocationPolicy": [{"name": name, "replicas": replicas} for name, replicas in quotas.items()],
-    }
-    if kind:
-        spec["allocationType"] = kind
-    if method:
-        spec["allocationMethod"] = method
-    held = {made["metadata"]["name"] for made in stage.server.objects.all("workloadpolicies")}
+    spec = samples.spec("workload-test", _APP, quotas, kind=kind, method=method)
+    held = {made["metadata"]["name"] for made in stage.server.objects.all(samples.COLLECTION)}
     if _POLICY in held:
-        stage.change("workloadpolicies", (_SHOP, _POLICY), lambda found: {**found, "spec": spec})
+        stage.change(samples.COLLECTION, (_SHOP, _POLICY), lambda found: {**found, "spec": spec})
     else:
-        stage.create("workloadpolicies", populations.policy(_SHOP, _POLICY, spec))
+        stage.create(samples.COLLECTION, samples.policy(_SHOP, _POLICY, spec))
     stage.wait_for(
-        f"/apis/v1/plugins/WorkloadPolicy/policies/{_SHOP}/{_POLICY}",
+        f"/apis/v1/{samples.VIEWS}/{_SHOP}/{_POLICY}",
         lambda found: (
             found["desired"] == sum(quotas.values()) and found["allocationType"] == (kind or "Preferred")
         ),
@@ -173,7 +164,7 @@ def _replicas(stage: stages.Stage, count: int) -> list[Json]:
     """The pods of a Deployment with at most one pod per node."""
     pods = []
     for number in range(count):
-        pod = populations.pod(_SHOP, f"{_APP}-{number}", {"app": _APP, "workload-policy/kosmos.io": _POLICY})
+        pod = populations.pod(_SHOP, f"{_APP}-{number}", {"app": _APP, samples.LABEL: _POLICY})
         pod["spec"]["affinity"] = {
             "podAntiAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": [

@@ -20,6 +20,7 @@ from typing import Any
 
 import urllib3
 
+from app import plugins
 from app.simulation import kubelets, schedulers
 from app.simulation.apiserver import apiservers, objects
 
@@ -27,7 +28,7 @@ Json = dict[str, Any]
 
 _START_SECONDS = 60.0
 _LOG = "topolog.log"
-_PODS, _NODES, _POLICIES = "pods", "nodes", "workloadpolicies"
+_PODS, _NODES = "pods", "nodes"
 _TOPOLOG = (sys.executable, "-m", "app.cli")
 
 
@@ -165,7 +166,7 @@ def open_stage() -> Iterator[Stage]:
     """A running stage; all its processes and files are removed with the block."""
     folder = Path(tempfile.mkdtemp(prefix="topolog-demo-"))
     try:
-        with apiservers.ApiServer() as server:
+        with apiservers.ApiServer(plugins.catalog().schema) as server:
             running = kubelets.Kubelets(server.objects).start()
             try:
                 with _topolog(folder, server.url) as (url, process):

@@ -106,6 +106,14 @@ def mismatch(found: int, needed: int) -> SchemaMismatch:
     return SchemaMismatch(f"the store has schema {found}, this version needs {needed}: {todo}")
 
 
+def other_counts(live: str, wanted: str) -> SchemaMismatch:
+    """The error for a store whose live counts are not in the form that this version and its plugins keep."""
+    return SchemaMismatch(
+        f"the store keeps {live}, this version with its plugins keeps {wanted}: install the same version and"
+        " the same plugins everywhere; if this is the one to be used, run `topolog migrate up`"
+    )
+
+
 class Denied(StoreError):
     """The user in store.url lacks a permission."""
 

@@ -7,7 +7,7 @@ That gives the log one order, and lets many clusters share a Redis Cluster.
 import re
 from collections.abc import Mapping
 
-from app.domain import counters
+from app.domain import schema
 from app.store import errors
 
 SCHEMA = 2
@@ -53,7 +53,8 @@ _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 class Keys:
     """The keys of one Kubernetes cluster."""
 
-    def __init__(self, cluster: str) -> None:
+    def __init__(self, cluster: str, forms: str = schema.FIRST_FORMS) -> None:
+        """``forms``: the form of the counts (Schema.forms), for processes that read or write counts."""
         if not _CLUSTER.fullmatch(cluster):
             raise errors.StoreError(
                 f"cluster name {cluster!r} cannot be part of a key: use at most 63 letters, digits and . _ -"
@@ -70,9 +71,9 @@ class Keys:
         the functions of schema 1 from writing."""
         self.versions = self.prefix + "versions"
         """Hash: subject -> offset of its latest event; absent if the subject does not exist."""
-        self.counts = f"{self.prefix}counts:{counters.FORM}"
-        """Hash: ``NAMESPACE/POLICY|LABEL=DOMAIN`` -> pods counted there; absent if 0. The number is that of
-        the form: another form is built beside it, then meta names that key."""
+        self.counts = f"{self.prefix}counts:{forms}"
+        """Hash: key of a count -> its value, an integer; absent if 0. The name ends with the form of the
+        counts: those of another form are built beside it, then meta names that key."""
         self.decisions = self.prefix + "decisions"
         """Stream of decision records, capped."""
         self.checkpoints = self.prefix + "checkpoints"

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import redis
 
-from app.domain import counters, projecting, snapshots
+from app.domain import projecting, snapshots
+from app.domain import schema as schemas
 from app.store import errors, keys
 from app.store.checkpoints import checkpoints
 from app.store.log import codecs
@@ -14,7 +15,7 @@ from migrations import folds
 class Fold:
     """The state of a log at one offset (migrations.folds.Fold)."""
 
-    form = counters.FORM
+    form = int(schemas.FIRST_FORMS)
 
     def __init__(self, snapshot: snapshots.Snapshot) -> None:
         self.snapshot = snapshot
@@ -38,9 +39,10 @@ class Fold:
         return {name: self.snapshot.counts.get(name, 0) for name in projection.increments}
 
 
-def begin(client: redis.Redis, names: keys.Keys, holds: folds.Holds) -> Fold:
+def begin(client: redis.Redis, names: keys.Keys, schema: schemas.Schema, holds: folds.Holds) -> Fold:
     """The state at the newest checkpoint that the log continues, else the empty state."""
-    return Fold(next(_usable(checkpoints.Checkpoints(client, names), holds), snapshots.empty()))
+    kept = checkpoints.Checkpoints(client, names, schema)
+    return Fold(next(_usable(kept, holds), snapshots.empty(schema=schema)))
 
 
 def _usable(kept: checkpoints.Checkpoints, holds: folds.Holds) -> Iterator[snapshots.Snapshot]:

@@ -7,7 +7,8 @@ from importlib import resources
 import redis
 
 from app import settings
-from app.store import errors, keys, migration_fold
+from app.domain import schema as kinds
+from app.store import count_rebuild, errors, keys, migration_fold
 from app.store.log import incarnations
 from app.store.server import connections
 from migrations import running
@@ -20,11 +21,16 @@ def library() -> str:
     return resources.files("app.store.log").joinpath("functions", "topolog.lua").read_text()
 
 
-def migrate(client: redis.Redis, names: keys.Keys, *, incarnation: str = "") -> running.Status:
-    """Bring the store to this version's schema; raises SchemaMismatch if that is refused."""
+def migrate(
+    client: redis.Redis, names: keys.Keys, schema: kinds.Schema, *, incarnation: str = ""
+) -> running.Status:
+    """Bring the store to this version's schema, and its counts to their present form.
+
+    Raises SchemaMismatch if that is refused.
+    """
     context = running.Context(
         incarnation=incarnation or incarnations.new(),
-        begin=functools.partial(migration_fold.begin, client, names),
+        begin=functools.partial(migration_fold.begin, client, names, schema),
     )
     with connections.translated():
         try:
@@ -33,6 +39,7 @@ def migrate(client: redis.Redis, names: keys.Keys, *, incarnation: str = "") -> 
             for node in connections.primaries(client):
                 running.load(node, library())
             running.up(client, names.prefix, context)
+            count_rebuild.rebuild(client, names, schema, patience=context.patience)
         except running.Refused as refused:
             raise errors.SchemaMismatch(str(refused)) from refused
     return status(client, names)
@@ -44,7 +51,14 @@ def status(client: redis.Redis, names: keys.Keys) -> running.Status:
         found = running.status(client, names.prefix, library())
         states = [running.loaded(node, library()) for node in connections.primaries(client)]
     # The worst state of any node: a slot may move to each of them.
-    return dataclasses.replace(found, library=max(states, key=_LIBRARIES.index))
+    pending = found.pending
+    if found.schema == found.latest and found.counts not in ("", wanted := _ending(names)):
+        pending = (*pending, f"{found.counts} to {wanted}")
+    return dataclasses.replace(found, library=max(states, key=_LIBRARIES.index), pending=pending)
+
+
+def _ending(names: keys.Keys) -> str:
+    return names.counts.removeprefix(names.prefix)
 
 
 def connect(options: settings.Store, names: keys.Keys) -> redis.Redis:
@@ -55,8 +69,10 @@ def connect(options: settings.Store, names: keys.Keys) -> redis.Redis:
 def check(client: redis.Redis, names: keys.Keys, *, emptied: bool = False) -> None:
     """Return if the store has this version's schema, or is empty and ``emptied``. Raises SchemaMismatch."""
     with connections.translated():
-        schema, incarnation = client.hmget(names.meta, ["schema", "incarnation"])
+        schema, incarnation, live = client.hmget(names.meta, ["schema", "incarnation", "counts"])
     found, needed = int(schema or 0), running.latest()
     empty = emptied and not incarnation
     if not empty and (found != needed or not incarnation):
         raise errors.mismatch(found, needed)
+    if live is not None and connections.text(live) != names.counts:
+        raise errors.other_counts(connections.text(live).removeprefix(names.prefix), _ending(names))

@@ -18,14 +18,17 @@ from typing import Any, TypeVar
 import msgspec
 
 from app.domain import model, snapshot_contents, snapshots
+from app.domain import schema as schemas
 from app.store import errors
 from migrations import forms
 
 T = TypeVar("T")
 
-VERSION = 4
+VERSION = 5
 """Of the form; a reader knows every form up to its own. 1: counts that do not name their label. 2: placements
-without data, annotations and labels. 3: pods without constraints."""
+without data, annotations and labels. 3: the objects of one kind are in lines of their own (migrations.forms).
+4: pods without constraints.
+"""
 KIND = "topolog.checkpoint"
 ITEMS = 4000
 """Items a line: about 2 MB of pods, 250 kB compressed."""
@@ -48,11 +51,13 @@ class Header(msgspec.Struct, frozen=True):
     """SHA-256 over the lines, each with its newline."""
     lines: int
     items: int
-    """Nodes, pods, policies and placements: what reading it costs."""
+    """Nodes, pods, objects and placements: what reading it costs."""
     size: int
     """Bytes, compressed."""
     parts: str = ""
     """Suffix of the keys of its values in the store: two writers of one offset share none."""
+    forms: str = schemas.FIRST_FORMS
+    """The form of its counts (Schema.forms); counts of another form are computed again."""
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
@@ -62,7 +67,7 @@ class _Line(msgspec.Struct, omit_defaults=True):
     listed: dict[str, str] = {}
     unlisted: list[str] = []
     nodes: list[model.Node] = []
-    policies: list[model.WorkloadPolicy] = []
+    objects: dict[str, list[msgspec.Raw]] = {}
     pods: list[model.Pod] = []
     placements: list[model.Placement] = []
     displaced: list[str] = []
@@ -102,8 +107,8 @@ def serialize(snapshot: snapshots.Snapshot, *, cluster: str, at_ms: int) -> Seri
     for line in _lines(snapshot):
         summed.update(line)
         members.append(compressed(line))
-    held = (snapshot.nodes, snapshot.pods, snapshot.policies, snapshot.placements)
     header = Header(
+        forms=snapshot.schema.forms,
         kind=KIND,
         version=VERSION,
         cluster=cluster,
@@ -112,14 +117,19 @@ def serialize(snapshot: snapshots.Snapshot, *, cluster: str, at_ms: int) -> Seri
         at_ms=at_ms,
         digest=summed.hexdigest(),
         lines=len(members),
-        items=sum(map(len, held)),
+        items=len(snapshot.nodes) + len(snapshot.pods) + len(snapshot.objects) + len(snapshot.placements),
         size=sum(map(len, members)),
     )
     return SerializedSnapshot(header, members)
 
 
 def deserialize(
-    header: Header, members: Iterable[bytes], *, incarnation: str, indexed: frozenset[str] = frozenset()
+    header: Header,
+    members: Iterable[bytes],
+    *,
+    schema: schemas.Schema,
+    incarnation: str,
+    indexed: frozenset[str] = frozenset(),
 ) -> snapshots.Snapshot:
     """Restore the snapshot in the given incarnation; raises Damaged if one bit differs."""
     summed = hashlib.sha256()
@@ -128,11 +138,18 @@ def deserialize(
         line = decompressed(member, f"the checkpoint at offset {header.offset}")
         summed.update(line)
         lines.append(line)
-    return parse(header, lines, summed.hexdigest(), incarnation=incarnation, indexed=indexed)
+    found = summed.hexdigest()
+    return parse(header, lines, found, schema=schema, incarnation=incarnation, indexed=indexed)
 
 
 def parse(
-    header: Header, lines: Sequence[bytes], found: str, *, incarnation: str, indexed: frozenset[str]
+    header: Header,
+    lines: Sequence[bytes],
+    found: str,
+    *,
+    schema: schemas.Schema,
+    incarnation: str,
+    indexed: frozenset[str],
 ) -> snapshots.Snapshot:
     """The snapshot of lines whose digest is ``found``; raises Damaged."""
     where = f"the checkpoint at offset {header.offset}"
@@ -143,18 +160,26 @@ def parse(
     if found != header.digest or len(lines) != header.lines:
         raise errors.Damaged(f"{where} is damaged: its digest is {found}, not {header.digest}")
     try:
-        read = [_decoder.decode(line) for line in lines]
-    except msgspec.MsgspecError as error:
+        read = [_decoder.decode(line) for line in forms.present(lines, header.version)]
+        if not read or read[0].offset != header.offset:
+            raise errors.Damaged(f"{where} holds another offset")
+        contents = _joined(read, schema, counted=header.forms == schema.forms)
+    except (msgspec.MsgspecError, schemas.UnreadableObject) as error:
         raise errors.Damaged(f"{where} cannot be read: {error}") from error
-    if not read or read[0].offset != header.offset:
-        raise errors.Damaged(f"{where} holds another offset")
-    contents = _joined(read)
-    if header.version == 1:
-        contents = dataclasses.replace(contents, counts=_labelled(contents, where))
-    if header.version < 4:
+    except LookupError as error:
+        raise errors.Damaged(f"{where} has counts of a policy that it does not have: {error}") from error
+    if header.version < 5:
         contents = _unconstrained(contents)
     position = model.Position(incarnation, header.offset)
-    return snapshot_contents.build(contents, position, indexed=indexed)
+    return snapshot_contents.build(contents, position, schema=schema, indexed=indexed)
+
+
+def same(header: Header, snapshot: snapshots.Snapshot, stored: Callable[[], snapshots.Snapshot]) -> bool:
+    """Whether a checkpoint is that of the snapshot; ``stored`` reads it, and is called for other forms."""
+    wanted = digest(snapshot)
+    if header.version == VERSION and header.forms == snapshot.schema.forms:
+        return wanted == header.digest
+    return wanted == digest(stored())
 
 
 def prove(header: Header, members: Iterable[bytes]) -> None:
@@ -198,22 +223,18 @@ def _lines(snapshot: snapshots.Snapshot) -> Iterator[bytes]:
     for line in (
         _Line(offset=snapshot.offset, flags=flags, listed=dict(held.listed), unlisted=list(held.unlisted)),
         *(_Line(nodes=part) for part in _parts(held.nodes, operator.attrgetter("name"))),
-        *(_Line(policies=part) for part in _parts(held.policies, operator.attrgetter("key"))),
+        *(
+            _Line(objects={kind: list(map(schemas.encode, part))})
+            for kind, found in sorted(held.objects.items())
+            for part in _parts(found, operator.attrgetter("key"))
+        ),
         *(_Line(pods=part) for part in _parts(held.pods, operator.attrgetter("uid"))),
         *(_Line(placements=part) for part in _parts(held.placements, operator.attrgetter("pod.uid"))),
         *(_Line(displaced=part) for part in _parts(held.displaced, str)),
         *(_Line(versions=part) for part in _dicts(held.versions)),
-        *(_Line(counts=part) for part in _dicts(held.counts)),
+        *(_Line(counts=part) for part in _dicts(snapshot.counts)),
     ):
         yield _encoder.encode(line) + b"\n"
-
-
-def _labelled(contents: snapshot_contents.Contents, where: str) -> Mapping[str, int]:
-    labels = {policy.key: policy.topology_key for policy in contents.policies}
-    try:
-        return forms.labelled(contents.counts, labels)
-    except LookupError as error:
-        raise errors.Damaged(f"{where} has counts of a policy that it does not have: {error}") from error
 
 
 def _unconstrained(contents: snapshot_contents.Contents) -> snapshot_contents.Contents:
@@ -235,16 +256,20 @@ def _dicts(mapping: Mapping[str, int]) -> Iterator[dict[str, int]]:
     return (dict(part) for part in _parts(list(mapping.items()), operator.itemgetter(0)))
 
 
-def _joined(lines: Sequence[_Line]) -> snapshot_contents.Contents:
+def _joined(lines: Sequence[_Line], schema: schemas.Schema, *, counted: bool) -> snapshot_contents.Contents:
+    objects: dict[str, list[model.DeclaredObject]] = {}
+    for line in lines:
+        for kind, found in line.objects.items():
+            objects.setdefault(kind, []).extend(schema.read(kind, one) for one in found)
     return snapshot_contents.Contents(
         nodes=[one for line in lines for one in line.nodes],
         pods=[one for line in lines for one in line.pods],
-        policies=[one for line in lines for one in line.policies],
+        objects=objects,
         placements=[one for line in lines for one in line.placements],
         flags=[one for line in lines for one in line.flags],
         listed={key: value for line in lines for key, value in line.listed.items()},
         unlisted=[one for line in lines for one in line.unlisted],
         versions={key: value for line in lines for key, value in line.versions.items()},
-        counts={key: value for line in lines for key, value in line.counts.items()},
+        counts={key: value for line in lines for key, value in line.counts.items()} if counted else None,
         displaced=[one for line in lines for one in line.displaced],
     )

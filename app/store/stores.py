@@ -10,6 +10,7 @@ from pathlib import Path
 import redis
 
 from app import settings
+from app.domain import schema as kinds
 from app.store import errors, keys, schemas
 from app.store.checkpoints import archives, checkpoints, recovery_points
 from app.store.decisions import decision_log
@@ -60,6 +61,7 @@ def open_store(
     options: settings.Store,
     *,
     cluster: str,
+    schema: kinds.Schema,
     indexed: Iterable[str] = (),
     embedded_dir: Path | None = None,
     archive: str = "",
@@ -67,12 +69,14 @@ def open_store(
 ) -> Store:
     """Open the cluster's store; ``archive`` is the directory of its archive, empty for none.
 
+    ``schema``: the kinds and counters by which the log is folded.
+
     Without a URL a server is started in ``embedded_dir`` (temporary if None) and migrated to
     this version's schema; any other server must have been migrated before. ``emptied``: also open a store
     that holds only the functions, for a recorder that recovers a lost log. Raises
     SchemaMismatch, StoreAway or NoServer.
     """
-    names = keys.Keys(cluster)
+    names = keys.Keys(cluster, schema.forms)
     server = None
     if not options.url:
         server = embedded.Server(embedded_dir, append_only=embedded_dir is not None)
@@ -80,9 +84,9 @@ def open_store(
         chosen = dataclasses.replace(options, url=server.url) if server is not None else options
         client = schemas.connect(chosen, names)
         if server is not None:
-            schemas.migrate(client, names)
+            schemas.migrate(client, names, schema)
         schemas.check(client, names, emptied=emptied)
-        return _opened(client, names, options, indexed, server, archive)
+        return _opened(client, names, options, schema, indexed, server, archive)
     except BaseException:
         if server is not None:
             server.stop()
@@ -93,6 +97,7 @@ def await_store(
     options: settings.Store,
     *,
     cluster: str,
+    schema: kinds.Schema,
     notify: Callable[[str], None],
     indexed: Iterable[str] = (),
     archive: str = "",
@@ -106,7 +111,9 @@ def await_store(
     pause, reported = _PAUSE_SECONDS, ""
     while True:
         try:
-            return open_store(options, cluster=cluster, indexed=indexed, archive=archive, emptied=emptied)
+            return open_store(
+                options, cluster=cluster, schema=schema, indexed=indexed, archive=archive, emptied=emptied
+            )
         except errors.StoreAway as away:
             if str(away) != reported:
                 reported = str(away)
@@ -119,6 +126,7 @@ def _opened(
     client: redis.Redis,
     names: keys.Keys,
     options: settings.Store,
+    schema: kinds.Schema,
     indexed: Iterable[str],
     server: embedded.Server | None,
     directory: str,
@@ -137,11 +145,15 @@ def _opened(
         # Verifies that the functions are loaded. The follower reports a loss, and continues once a recorder
         # has begun another incarnation.
         log.read(log.head().offset, limit=1)
-    kept = checkpoints.Checkpoints(client, names)
+    kept = checkpoints.Checkpoints(client, names, schema)
     archive = archives.Archive(Path(directory), names.cluster, lambda: log.incarnation) if directory else None
     recovery = recovery_points.RecoveryPoints(log, kept, archive)
     follower = followers.Follower(
-        log, indexed=frozenset(indexed), recovery=recovery, consumer=consumers.Consumer(client, names)
+        log,
+        schema=schema,
+        indexed=frozenset(indexed),
+        recovery=recovery,
+        consumer=consumers.Consumer(client, names),
     )
     past = histories.Histories(log, follower, recovery, archive)
     return Store(

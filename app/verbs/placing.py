@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from app import telemetry
-from app.domain import counters, events, model, projecting, snapshots, verdicts
+from app.domain import events, model, projecting, schema, snapshots, verdicts
 from app.framework import cycles, pipeline, plans
 from app.kube import errors as kube_errors
 from app.kube.writes import binding
@@ -174,7 +174,7 @@ class Placing:
         """
         self._ensure_version()
         again = msgspec.structs.replace(placement, pod=pod, at="", offset=0, planned=False)
-        subjects = (*counters.footprint(pod, placement.node), events.RUN)
+        subjects = (*snapshot.schema.footprint(pod, placement.node), events.RUN)
         return self._commit(snapshot, (again,), subjects, {})
 
     def _commit(
@@ -182,7 +182,7 @@ class Placing:
         snapshot: snapshots.Snapshot,
         placements: Sequence[model.Placement],
         subjects: Sequence[str],
-        ceilings: Mapping[counters.CountKey, int],
+        ceilings: Mapping[schema.CountKey, int],
     ) -> Placed:
         """The state after the placements were appended; only this call may bind the first one."""
         context, request = self._context, self._request
@@ -319,22 +319,20 @@ class Placing:
         return max(MIN_LEFT, min(most, self._deadline - self._context.monotonic()))
 
     def _needs_no_record(self) -> bool:
-        """Whether the pod may be bound without a placement: no plugin or policy concerns it (ADR 0001)."""
+        """Whether the pod may be bound without a placement: no plugin or counter concerns it (ADR 0001)."""
         context = self._context
         if not context.state.caught_up:
-            return False  # This process has never seen the policies.
+            return False  # This process has never seen the cluster.
         snapshot = context.state.snapshot
         if snapshot.unlisted:
-            return False  # The policies may have changed since they were listed.
+            return False  # What concerns the pod may have changed since it was listed.
         pod = self._pod(snapshot)
         if context.plugins.concerned(pod, snapshot):
             return False
-        policies = snapshot.policies_of(pod.namespace)
-        node = snapshot.nodes.get(self._request.node)
-        if node is None:
-            # The node's domains are unknown: any policy that selects the pod may count it there.
-            return not any(counters.selects(policy, pod) for policy in policies)
-        return not any(True for _ in counters.contributions(pod, node, policies))
+        if self._request.node not in snapshot.nodes:
+            # Nothing is known of the node: any counter that selects the pod may count it there.
+            return not snapshot.schema.selects(pod, snapshot.objects)
+        return not snapshot.contributions(pod, self._request.node)
 
 
 def _existing(snapshot: snapshots.Snapshot, uid: model.Uid) -> _Existing | None:
@@ -350,7 +348,7 @@ def _refuse_bound(pod: model.Pod) -> None:
 def _guard(
     snapshot: snapshots.Snapshot,
     subjects: Sequence[str],
-    ceilings: Mapping[counters.CountKey, int],
+    ceilings: Mapping[schema.CountKey, int],
     projection: projecting.Projection,
 ) -> logs.Guard:
     """What must still be true when the placements are appended."""

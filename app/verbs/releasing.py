@@ -1,7 +1,7 @@
 """Releases a placement, on evidence that its pod is not bound by it."""
 
 from app import telemetry
-from app.domain import counters, events, model, projecting
+from app.domain import events, model, projecting
 from app.store import errors as store_errors
 from app.store.log import logs
 from app.verbs import contexts
@@ -46,7 +46,7 @@ def release(
             )
             projection = projecting.Projection(snapshot)
             projection.apply(event)
-            subjects = counters.footprint(found.pod, found.node)
+            subjects = snapshot.schema.footprint(found.pod, found.node)
             log.append(
                 logs.Batch(events=(event,), increments=projection.increments),
                 logs.Guard(

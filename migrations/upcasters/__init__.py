@@ -8,7 +8,7 @@ tests/migrations/golden and are never edited.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from migrations.upcasters import placement_released, pod_placed, pods, steps
+from migrations.upcasters import placement_released, pod_placed, pods, policies, steps
 
 Fields = steps.Fields
 Step = steps.Step
@@ -20,11 +20,13 @@ STEPS: Mapping[tuple[str, int], Step] = MappingProxyType(
         ("PlacementsCommitted", 1): pods.unconstrained_placements,
         ("PodPlaced", 2): pod_placed.committed,
         ("PodSeen", 1): pods.unconstrained,
+        ("PolicyGone", 1): policies.gone,
+        ("PolicySeen", 1): policies.observed,
     },
 )
 """(tag, version) -> the step to version + 1. A step that changes ``type`` leads to version 1 of that type."""
 
-RETIRED: Mapping[str, int] = MappingProxyType({"PodPlaced": 2})
+RETIRED: Mapping[str, int] = MappingProxyType({"PodPlaced": 2, "PolicyGone": 1, "PolicySeen": 1})
 """Tag that is read and not written -> its last version, whose step leads to another type."""
 
 

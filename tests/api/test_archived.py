@@ -8,6 +8,7 @@ import pytest
 from app import settings
 from app.store import keys, schemas, stores
 from app.store.server import connections, embedded
+from tests.support import declared
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, body, items
 from workers.compactor import compactors
@@ -30,6 +31,7 @@ PATHS = [
 def opened(server: embedded.Server, cluster: str, archive: str) -> stores.Store:
     return stores.open_store(
         settings.Store(url=server.url),
+        schema=declared.SCHEMA,
         cluster=cluster,
         indexed=api_worlds.plugins_of_the_seeds().indexed(),
         archive=archive,
@@ -46,7 +48,7 @@ def archive(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> str:
 def world(store_server: embedded.Server, cluster: str, archive: str) -> Iterator[api_worlds.World]:
     """A cluster with a history, which ``compacted`` trims."""
     client = connections.connect(store_server.url)
-    schemas.migrate(client, keys.Keys(cluster))
+    schemas.migrate(client, keys.Keys(cluster), declared.SCHEMA)
     client.close()
     store = opened(store_server, cluster, archive)
     store.decisions.start()

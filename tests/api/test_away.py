@@ -7,6 +7,7 @@ import pytest
 from app import settings
 from app.store import keys, schemas, stores
 from app.store.server import connections, embedded
+from tests.support import declared
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, assert_stamped
 
@@ -17,10 +18,11 @@ def orphan() -> Iterator[api_worlds.World]:
     server = embedded.Server()
     client = connections.connect(server.url)
     names = keys.Keys("orphan")
-    schemas.migrate(client, names)
+    schemas.migrate(client, names, declared.SCHEMA)
     client.close()
     store = stores.open_store(
         settings.Store(url=server.url, socket_timeout=0.2),
+        schema=declared.SCHEMA,
         cluster="orphan",
         indexed=api_worlds.plugins_of_the_seeds().indexed(),
     )

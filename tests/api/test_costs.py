@@ -11,8 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from app.domain import events, model
+from app.plugins.workload_policy import policy_model
 from app.store.server import embedded
 from tests.bench import filling
+from tests.support import declared
 from tests.support.extender import api_worlds
 
 LABELS = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
@@ -34,10 +36,10 @@ def cluster_of(nodes: int, pending: int) -> Iterator[events.AnyEvent]:
         node = model.Node(name=f"node-{number}", uid=f"n{number}", labels=labels, ready=True)
         yield events.NodeSeen(node=node)
     for number in range(nodes // 3):
-        quotas = tuple(model.Allocation(f"role-{at}", 0) for at in range(nodes if number == 0 else 1))
+        quotas = tuple(policy_model.Allocation(f"role-{at}", 0) for at in range(nodes if number == 0 else 1))
         name = f"policy-{number}"
-        yield events.PolicySeen(
-            policy=model.WorkloadPolicy(
+        yield declared.observed(
+            policy_model.WorkloadPolicy(
                 uid=name,
                 namespace=f"space-{number}",
                 name=name,

@@ -22,6 +22,7 @@ from app.simulation import populations
 from app.simulation.apiserver import apiservers
 from app.store import keys, schemas, stores
 from app.store.server import connections, embedded
+from tests.support import declared
 from workers.recorder import recorders
 
 NODES, PODS = 5_000, 150_000
@@ -36,7 +37,7 @@ def measure_cold_start(nodes: int = NODES, pods: int = PODS) -> float:
         server = embedded.Server(pathlib.Path(folder), append_only=True)
         stack.callback(server.stop)
         client = connections.connect(server.url)
-        schemas.migrate(client, keys.Keys(CLUSTER))
+        schemas.migrate(client, keys.Keys(CLUSTER), declared.SCHEMA)
         client.close()
         serving = stack.enter_context(_process("serve", str(nodes), str(pods)))
         following = stack.enter_context(_process("follow", server.url, str(nodes), str(pods)))
@@ -51,7 +52,7 @@ def measure_cold_start(nodes: int = NODES, pods: int = PODS) -> float:
 
 @contextlib.contextmanager
 def _recorder(store_url: str, api_url: str) -> Iterator[recorders.Recorder]:
-    store = stores.open_store(settings.Store(url=store_url), cluster=CLUSTER)
+    store = stores.open_store(settings.Store(url=store_url), schema=declared.SCHEMA, cluster=CLUSTER)
     client = clients.Client(credentials.plain(api_url))
     recorder = recorders.Recorder(store.log, store.follower, client)
     thread = threading.Thread(target=recorder.run, daemon=True)
@@ -95,7 +96,7 @@ def _expect(process: subprocess.Popen[str], line: str) -> None:
 
 
 def _serve(nodes: int, pods: int) -> None:
-    with apiservers.ApiServer() as server:
+    with apiservers.ApiServer(declared.SCHEMA) as server:
         server.objects.load("nodes", populations.nodes(nodes))
         server.objects.load("pods", populations.pods(pods, on=nodes))
         gc.freeze()
@@ -104,13 +105,18 @@ def _serve(nodes: int, pods: int) -> None:
 
 
 def _follow(url: str, nodes: int, pods: int) -> None:
-    store = stores.open_store(settings.Store(url=url), cluster=CLUSTER, indexed=("app",))
+    store = stores.open_store(
+        settings.Store(url=url),
+        schema=declared.SCHEMA,
+        cluster=CLUSTER,
+        indexed=("app",),
+    )
     store.follower.catch_up()
     print("following", flush=True)
     end, tail = time.monotonic() + _LIMIT, store.log.reader()
     while time.monotonic() < end:
         snapshot = store.follower.catch_up(timeout=30.0)
-        if len(snapshot.listed) == len(kinds.ALL):
+        if len(snapshot.listed) == len(kinds.watched(declared.SCHEMA)):
             break
         tail.wait_for_entries(snapshot.offset, milliseconds=1000)
     whole = (len(snapshot.nodes), len(snapshot.pods)) == (nodes, pods)

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from functools import partial
 
 from app import plugins
-from app.domain import events, model, projecting, snapshots, verdicts
+from app.domain import model, projecting, snapshots, verdicts
 from app.framework import cycles, pipeline, registry
+from app.plugins.workload_policy import policy_model
 from tests.bench import populating
+from tests.support import declared
 
 NODES, PODS = 5_000, 50_000
 ZONE = "topology.kubernetes.io/zone"
@@ -20,9 +22,9 @@ ZONES = ("eu-central-1a", "eu-central-1b", "eu-central-1c")
 
 def world(registered: registry.Registry) -> snapshots.Snapshot:
     """The bench's cluster, with a policy of three large domains beside those of a hundred small ones."""
-    empty = snapshots.empty(indexed=registered.indexed())
+    empty = snapshots.empty(schema=declared.SCHEMA, indexed=registered.indexed())
     snapshot = projecting.project_all(empty, populating.facts(NODES, PODS))
-    return projecting.project_all(snapshot, [events.PolicySeen(policy=_zones(full)) for full in (0, 1, 3)])
+    return projecting.project_all(snapshot, [declared.observed(_zones(full)) for full in (0, 1, 3)])
 
 
 def measure(rounds: int = 200) -> dict[str, float]:
@@ -51,15 +53,17 @@ def _pod(policy: str) -> model.Pod:
     return model.Pod(uid=f"uid-{policy}", namespace=populating.NAMESPACE, name=policy, labels=labels)
 
 
-def _zones(full: int) -> model.WorkloadPolicy:
+def _zones(full: int) -> policy_model.WorkloadPolicy:
     """Three zones, so many of them without room."""
-    return model.WorkloadPolicy(
+    return policy_model.WorkloadPolicy(
         uid=f"uid-{full}",
         namespace=populating.NAMESPACE,
         name=f"zones-{full}",
         topology_key=ZONE,
         selector=model.Selector(labels={populating.POLICY_LABEL: f"zones-{full}"}),
-        allocations=tuple(model.Allocation(zone, 0 if n < full else 9) for n, zone in enumerate(ZONES)),
+        allocations=tuple(
+            policy_model.Allocation(zone, 0 if n < full else 9) for n, zone in enumerate(ZONES)
+        ),
         type="Required",
     )
 

@@ -8,14 +8,15 @@ from app.domain import events, projecting, snapshots
 from app.store import keys, schemas, stores
 from app.store.log import logs
 from app.store.server import connections
+from tests.support import declared
 
 
 def fill(url: str, cluster: str, facts: Iterable[events.AnyEvent]) -> snapshots.Snapshot:
     """Bring a cluster's part of the store to the current schema and append the facts; return the result."""
     prepare(url, cluster)
-    store = stores.open_store(settings.Store(url=url), cluster=cluster)
+    store = stores.open_store(settings.Store(url=url), schema=declared.SCHEMA, cluster=cluster)
     try:
-        snapshot = snapshots.empty(incarnation=store.log.incarnation)
+        snapshot = snapshots.empty(schema=declared.SCHEMA, incarnation=store.log.incarnation)
         for batch in _batches(facts):
             projection = projecting.Projection(snapshot)
             for event in batch:
@@ -30,7 +31,7 @@ def fill(url: str, cluster: str, facts: Iterable[events.AnyEvent]) -> snapshots.
 def prepare(url: str, cluster: str) -> None:
     """Bring a cluster's part of the store to the current schema."""
     client = connections.connect(url)
-    schemas.migrate(client, keys.Keys(cluster))
+    schemas.migrate(client, keys.Keys(cluster), declared.SCHEMA)
     client.close()
 
 

@@ -17,12 +17,18 @@ from app.store import stores
 from app.store.log import logs
 from app.store.state import followers
 from tests.bench import living
+from tests.support import declared
 
 
 def measure_ingest(count: int = 100_000) -> float:
     """Events per second into the log, guarded; the events are prepared before the clock starts."""
     with TemporaryDirectory(prefix="topolog-") as directory:
-        store = stores.open_store(settings.Store(), cluster="bench", embedded_dir=Path(directory))
+        store = stores.open_store(
+            settings.Store(),
+            schema=declared.SCHEMA,
+            cluster="bench",
+            embedded_dir=Path(directory),
+        )
         try:
             batches = list(_batches(count))
             begun = time.perf_counter()
@@ -36,7 +42,12 @@ def measure_ingest(count: int = 100_000) -> float:
 def measure_replay(count: int = 150_000, times: int = 5) -> float:
     """Events a second out of the log, through a follower that starts from nothing: the median of several."""
     with TemporaryDirectory(prefix="topolog-") as directory:
-        store = stores.open_store(settings.Store(), cluster="bench", embedded_dir=Path(directory))
+        store = stores.open_store(
+            settings.Store(),
+            schema=declared.SCHEMA,
+            cluster="bench",
+            embedded_dir=Path(directory),
+        )
         try:
             for guard, batch in _batches(count):
                 store.log.append(batch, guard)
@@ -47,7 +58,7 @@ def measure_replay(count: int = 150_000, times: int = 5) -> float:
 
 def _replay(log: logs.Log) -> float:
     """Seconds for all of it."""
-    follower = followers.Follower(log)
+    follower = followers.Follower(log, schema=declared.SCHEMA)
     begun = time.perf_counter()
     follower.catch_up(timeout=600)
     took = time.perf_counter() - begun
@@ -57,7 +68,7 @@ def _replay(log: logs.Log) -> float:
 
 def _batches(count: int) -> Iterator[tuple[logs.Guard, logs.Batch]]:
     """What holds before it, and a batch: nodes and policies, then pods that come, run, and some that go."""
-    before = snapshots.empty()
+    before = snapshots.empty(schema=declared.SCHEMA)
     pending: list[events.AnyEvent] = []
     for number, event in zip(range(count), living.history(), strict=False):
         pending.append(event)

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 
 from app.domain import events, model
+from app.plugins.workload_policy import policy_model
+from tests.support import declared
 
 POLICIES = 10
 NAMESPACES = 50
@@ -18,7 +20,7 @@ def history(nodes: int = 500, gone: Callable[[int], int] = _third) -> Iterator[e
     for number in range(nodes):
         yield events.NodeSeen(node=_node(number))
     for number in range(POLICIES):
-        yield events.PolicySeen(policy=_policy(number))
+        yield declared.observed(_policy(number))
     number = 0
     while True:
         node = _node_name(number % nodes)
@@ -41,14 +43,14 @@ def _node(number: int) -> model.Node:
     return model.Node(name=name, uid=f"n{number}", labels=labels, allocatable={"cpu": 64_000}, ready=True)
 
 
-def _policy(number: int) -> model.WorkloadPolicy:
-    return model.WorkloadPolicy(
+def _policy(number: int) -> policy_model.WorkloadPolicy:
+    return policy_model.WorkloadPolicy(
         uid=f"p{number}",
         namespace=f"ns{number}",
         name="quota",
         topology_key="zone",
         selector=model.Selector(labels={"app": f"a{number % 7}"}),
-        allocations=(model.Allocation("z0", 100),),
+        allocations=(policy_model.Allocation("z0", 100),),
     )
 
 

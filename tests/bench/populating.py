@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import msgspec
 
 from app.domain import events, model
+from app.plugins.workload_policy import policy_model
+from tests.support import declared
 
 NAMESPACE = "bench"
 RACK = "topology.example.com/rack"
@@ -58,7 +60,7 @@ def facts(nodes: int, pods: int) -> Iterator[events.AnyEvent]:
     """Everything that is to be in the log, in the order of a recorder's first lists."""
     yield from (events.NodeSeen(node=_node(number)) for number in range(nodes))
     yield _relisted("nodes")
-    yield from (events.PolicySeen(policy=_policy(name)) for name in POLICIES)
+    yield from (declared.observed(_policy(name)) for name in POLICIES)
     yield _relisted("workloadpolicies")
     yield from (events.PodSeen(pod=_pod(number, nodes)) for number in range(pods))
     yield _relisted("pods")
@@ -79,16 +81,18 @@ def _node(number: int) -> model.Node:
     )
 
 
-def _policy(name: str) -> model.WorkloadPolicy:
+def _policy(name: str) -> policy_model.WorkloadPolicy:
     full = {number for number in range(RACKS) if name == HALF and number % 2 == 0}
     quotas = [MEMBERS if number in full else MEMBERS * (2 + number % 3) for number in range(RACKS)]
-    return model.WorkloadPolicy(
+    return policy_model.WorkloadPolicy(
         uid=uid(name, 0),
         namespace=NAMESPACE,
         name=name,
         topology_key=RACK,
         selector=model.Selector(labels={POLICY_LABEL: name}),
-        allocations=tuple(model.Allocation(rack(number), quota) for number, quota in enumerate(quotas)),
+        allocations=tuple(
+            policy_model.Allocation(rack(number), quota) for number, quota in enumerate(quotas)
+        ),
         type="Required",
         method="Balance",
         created="2026-11-02T08:30:00Z",

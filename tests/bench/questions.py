@@ -18,9 +18,11 @@ from tempfile import TemporaryDirectory
 import urllib3
 
 from app.domain import events, model
+from app.plugins.workload_policy import policy_model
 from app.serving import issuing
 from app.store.server import embedded
 from tests.bench import extenders, filling, populating
+from tests.support import declared
 
 NODES, PENDING = 5_000, 20_000
 AT_ONCE, TURNS = 8, 3
@@ -70,9 +72,9 @@ def measure_questions(paths: tuple[str, ...] = PATHS) -> dict[str, Memory]:
 def facts(nodes: int, pending: int) -> Iterator[events.AnyEvent]:
     """The bench's nodes and policies, and pods that wait for a policy without capacity."""
     yield from populating.facts(nodes, 2_000)
-    full = tuple(model.Allocation(populating.rack(number), 0) for number in range(populating.RACKS))
-    yield events.PolicySeen(
-        policy=model.WorkloadPolicy(
+    full = tuple(policy_model.Allocation(populating.rack(number), 0) for number in range(populating.RACKS))
+    yield declared.observed(
+        policy_model.WorkloadPolicy(
             uid="full",
             namespace=populating.NAMESPACE,
             name="full",

@@ -15,6 +15,7 @@ from app.store import stores
 from app.store.log import logs
 from app.store.server import embedded
 from tests.bench import filling, populating
+from tests.support import declared
 
 CLUSTER = "bench"
 TAIL = 5_000
@@ -29,7 +30,10 @@ def measure_restart(nodes: int = 5_000, pods: int = 150_000, tail: int = TAIL) -
             gc.collect()
             begun = time.perf_counter()
             store = stores.open_store(
-                settings.Store(url=server.url), cluster=CLUSTER, indexed=("app.kubernetes.io/name",)
+                settings.Store(url=server.url),
+                schema=declared.SCHEMA,
+                cluster=CLUSTER,
+                indexed=("app.kubernetes.io/name",),
             )
             snapshot = store.follower.catch_up(timeout=60)
             took = time.perf_counter() - begun
@@ -45,7 +49,7 @@ def keep(url: str, nodes: int, pods: int, tail: int) -> None:
     """Fill the store and keep a checkpoint ``tail`` events before the end."""
     facts = list(populating.facts(nodes, pods))
     snapshot = filling.fill(url, CLUSTER, facts[: len(facts) - tail])
-    store = stores.open_store(settings.Store(url=url), cluster=CLUSTER)
+    store = stores.open_store(settings.Store(url=url), schema=declared.SCHEMA, cluster=CLUSTER)
     at_ms = store.histories.appended_ms(snapshot.offset)
     assert at_ms is not None
     store.checkpoints.write(snapshot, at_ms)

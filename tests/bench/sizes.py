@@ -14,6 +14,7 @@ from app.domain import snapshots
 from app.store import snapshot_format, stores
 from app.store.server import embedded
 from tests.bench import filling, living, populating, restart
+from tests.support import declared
 
 NODES, PODS, EVENTS = 1_000, 50_000, 100_000
 _ROOT = Path(__file__).parent.parent.parent
@@ -31,10 +32,17 @@ def _events(folder: Path, count: int) -> Mapping[str, float]:
     archive = folder / "archive"
     try:
         filling.prepare(server.url, "sizes")
-        store = stores.open_store(settings.Store(url=server.url), cluster="sizes", archive=str(archive))
+        store = stores.open_store(
+            settings.Store(url=server.url),
+            schema=declared.SCHEMA,
+            cluster="sizes",
+            archive=str(archive),
+        )
         history = [event for _, event in zip(range(count), living.history(), strict=False)]
         before = _used(store)
-        restart.append(store.log, snapshots.empty(incarnation=store.log.incarnation), history)
+        restart.append(
+            store.log, snapshots.empty(schema=declared.SCHEMA, incarnation=store.log.incarnation), history
+        )
         subjects = len(store.log.versions())
         in_log = int(store.client.memory_usage(store.keys.log, samples=0) or 0)
         views = _used(store) - before - in_log
@@ -89,7 +97,12 @@ def _held(nodes: int, pods: int) -> tuple[int, int]:
 
 
 def _follow(url: str, cluster: str) -> None:
-    store = stores.open_store(settings.Store(url=url), cluster=cluster, indexed=("app.kubernetes.io/name",))
+    store = stores.open_store(
+        settings.Store(url=url),
+        schema=declared.SCHEMA,
+        cluster=cluster,
+        indexed=("app.kubernetes.io/name",),
+    )
     snapshot = store.follower.catch_up(timeout=60)
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])

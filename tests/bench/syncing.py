@@ -12,6 +12,7 @@ from app.domain import events, model
 from app.store import keys, schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
+from tests.support import declared
 
 _CLUSTER = "bench"
 
@@ -37,8 +38,12 @@ def _opened(policy: str, placements: str) -> Iterator[stores.Store]:
         try:
             with connections.connect(server.url) as client:
                 client.config_set("appendfsync", policy)
-                schemas.migrate(client, keys.Keys(_CLUSTER))
-            store = stores.open_store(settings.Store(url=server.url, placements=placements), cluster=_CLUSTER)
+                schemas.migrate(client, keys.Keys(_CLUSTER), declared.SCHEMA)
+            store = stores.open_store(
+                settings.Store(url=server.url, placements=placements),
+                schema=declared.SCHEMA,
+                cluster=_CLUSTER,
+            )
             yield store
             store.close()
         finally:

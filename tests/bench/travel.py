@@ -21,6 +21,7 @@ from app.store.log import logs
 from app.store.server import connections, embedded
 from app.store.state import histories
 from tests.bench import living
+from tests.support import declared
 from workers.compactor import compactors
 
 NODES, PODS, EVENTS = 1_000, 20_000, 1_000_000
@@ -46,7 +47,7 @@ def measure_travel(
         archive = Path(directory) / "archive"
         try:
             with connections.connect(server.url) as client:
-                schemas.migrate(client, keys.Keys(CLUSTER))
+                schemas.migrate(client, keys.Keys(CLUSTER), declared.SCHEMA)
             _write(server.url, archive, count, nodes, pods)
             chosen = random.Random(seed)
             offsets = [chosen.randrange(count) for _ in range(probes)]
@@ -58,10 +59,15 @@ def measure_travel(
 
 
 def _write(url: str, archive: Path, count: int, nodes: int, pods: int) -> None:
-    store = stores.open_store(settings.Store(url=url), cluster=CLUSTER, archive=str(archive))
+    store = stores.open_store(
+        settings.Store(url=url),
+        schema=declared.SCHEMA,
+        cluster=CLUSTER,
+        archive=str(archive),
+    )
     options = settings.Compaction(keep=10 * count, checkpoints=1000, archive=str(archive))
     compactor = compactors.Compactor(store, options)
-    snapshot = snapshots.empty(incarnation=store.log.incarnation)
+    snapshot = snapshots.empty(schema=declared.SCHEMA, incarnation=store.log.incarnation)
     batch: list[events.AnyEvent] = []
     for number, event in zip(range(count), living.history(nodes, lambda one: one - pods), strict=False):
         batch.append(event)
@@ -78,13 +84,23 @@ def _write(url: str, archive: Path, count: int, nodes: int, pods: int) -> None:
 
 
 def _compacted(url: str, archive: Path, *, keep: int) -> None:
-    store = stores.open_store(settings.Store(url=url), cluster=CLUSTER, archive=str(archive))
+    store = stores.open_store(
+        settings.Store(url=url),
+        schema=declared.SCHEMA,
+        cluster=CLUSTER,
+        archive=str(archive),
+    )
     compactors.Compactor(store, settings.Compaction(keep=keep, checkpoints=3)).run_once()
     store.close()
 
 
 def _probed(url: str, archive: str, offsets: list[int]) -> Travel:
-    store = stores.open_store(settings.Store(url=url), cluster=CLUSTER, archive=archive)
+    store = stores.open_store(
+        settings.Store(url=url),
+        schema=declared.SCHEMA,
+        cluster=CLUSTER,
+        archive=archive,
+    )
     store.follower.catch_up(timeout=60)
     cold: list[float] = []
     cached: list[float] = []

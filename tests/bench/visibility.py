@@ -24,6 +24,7 @@ from app.store.log import logs, readers
 from app.store.server import embedded
 from app.store.server.connections import connect
 from tests.bench import living
+from tests.support import declared
 
 CLUSTER = "visible"
 FOLLOWERS = 3
@@ -37,7 +38,7 @@ def measure_visibility(seconds: float = 10.0, *, rate: int = RATE, followers: in
         server = embedded.Server(pathlib.Path(folder), append_only=True)
         stack.callback(server.stop)
         with connect(server.url) as client:
-            schemas.migrate(client, keys.Keys(CLUSTER))
+            schemas.migrate(client, keys.Keys(CLUSTER), declared.SCHEMA)
         reading = [stack.enter_context(_follower(server.url)) for _ in range(followers)]
         begun = _written(server.url, round((1 + seconds) * rate), rate)
         seen = [_answered(reader, len(begun)) for reader in reading]
@@ -48,7 +49,7 @@ def measure_visibility(seconds: float = 10.0, *, rate: int = RATE, followers: in
 
 def _written(url: str, count: int, rate: int) -> list[int]:
     """Append events one by one at an even rate; when the call of each began (nanoseconds)."""
-    store = stores.open_store(settings.Store(url=url), cluster=CLUSTER)
+    store = stores.open_store(settings.Store(url=url), schema=declared.SCHEMA, cluster=CLUSTER)
     begun = []
     first = time.monotonic_ns()
     for number, event in zip(range(count), living.history(), strict=False):
@@ -88,7 +89,7 @@ def _answered(process: subprocess.Popen[bytes], count: int) -> list[int]:
 
 
 def _follow(url: str) -> None:
-    store = stores.open_store(settings.Store(url=url), cluster=CLUSTER)
+    store = stores.open_store(settings.Store(url=url), schema=declared.SCHEMA, cluster=CLUSTER)
     times: list[int] = []
 
     def seen(_: snapshots.Snapshot, __: snapshots.Snapshot, ___: readers.Entry) -> None:

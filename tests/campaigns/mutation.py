@@ -21,15 +21,16 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from types import ModuleType
+from collections.abc import Callable, Iterator
+from types import FunctionType, ModuleType
 from typing import NamedTuple
 
 import pytest
 import redis
 from hypothesis import settings as hypothesis_settings
 
-from app.domain import counters, event_subjects, projecting
+from app.domain import event_subjects, projecting, schema
+from app.plugins.workload_policy import counting
 from app.store import errors, schemas
 from app.store.server import connections, embedded
 from tests.support.campaigns import mutants
@@ -70,7 +71,7 @@ def _plant_function(text: str) -> None:
 
 def _in_fold() -> list[tuple[mutants.Mutant, Callable[[str], None]]]:
     found: list[tuple[mutants.Mutant, Callable[[str], None]]] = []
-    for module in (projecting, event_subjects, counters):
+    for module in (projecting, event_subjects, schema, counting):
         assert module.__file__ is not None
         text = pathlib.Path(module.__file__).read_text()
         name = module.__name__.rpartition(".")[2]
@@ -83,10 +84,23 @@ def _in_fold() -> list[tuple[mutants.Mutant, Callable[[str], None]]]:
 
 def _planted_in(module: ModuleType) -> Callable[[str], None]:
     def plant(text: str) -> None:
-        # All callers look the function up in the module, so all of them get this one.
+        # Most callers look the function up in the module, so they get this one.
+        former = dict(_functions(module))
         exec(compile(text, f"<mutant of {module.__name__}>", "exec"), vars(module))
+        # Declarations hold functions, and instances have methods: these become the mutant in place.
+        for name, function in _functions(module):
+            if name in former and former[name].__code__.co_freevars == function.__code__.co_freevars:
+                former[name].__code__ = function.__code__
 
     return plant
+
+
+def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
+    """The functions of a module and the methods of its classes, by qualified name."""
+    for owner in (module, *(one for one in vars(module).values() if isinstance(one, type))):
+        for function in vars(owner).values():
+            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+                yield function.__qualname__, function
 
 
 SUBJECTS = {

@@ -16,9 +16,8 @@ END;
 CREATE TRIGGER node_gone AFTER INSERT ON lines WHEN NEW.event ->> '$.type' = 'NodeGone' BEGIN
   DELETE FROM nodes WHERE name = NEW.event ->> '$.name';
 END;
-CREATE TRIGGER policy_seen AFTER INSERT ON lines WHEN NEW.event ->> '$.type' = 'PolicySeen' BEGIN
-  INSERT OR REPLACE INTO policies VALUES (
-    (NEW.event ->> '$.policy.namespace') || '/' || (NEW.event ->> '$.policy.name'), NEW.event -> '$.policy');
+CREATE TRIGGER policy_seen AFTER INSERT ON lines WHEN NEW.event ->> '$.type' = 'ObjectObserved' BEGIN
+  INSERT OR REPLACE INTO policies VALUES (NEW.event ->> '$.identity', NEW.event -> '$.data');
 END;
 CREATE TRIGGER pod_seen AFTER INSERT ON lines WHEN NEW.event ->> '$.type' = 'PodSeen' BEGIN
   INSERT OR REPLACE INTO pods VALUES (

@@ -7,6 +7,7 @@ import pytest
 
 from app.kube.client import clients, credentials
 from app.simulation.apiserver import apiservers
+from tests.support import declared
 from tests.support.campaigns import cut_files, sizes
 from tests.support.simulation import oracle
 from tests.support.workers import clusters
@@ -17,7 +18,7 @@ SHARE = 20
 
 @pytest.fixture
 def cluster_side() -> Iterator[clusters.Cluster]:
-    with apiservers.ApiServer(bookmarks=0.2) as server:
+    with apiservers.ApiServer(declared.SCHEMA, bookmarks=0.2) as server:
         client = clients.Client(credentials.plain(server.url))
         yield clusters.Cluster(server, client)
         client.close()

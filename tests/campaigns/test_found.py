@@ -19,6 +19,7 @@ from app.store import errors as store_errors
 from app.store import keys, schemas, stores
 from app.store.log import codecs, incarnations, logs
 from app.store.server import connections, embedded
+from tests.support import declared
 from tests.support.simulation import (
     cluster_objects,
     lagging_replica,
@@ -43,7 +44,7 @@ class World:
         self.direct = connections.connect(server.url)
         self.direct.flushdb()
         names = keys.Keys("found")
-        schemas.migrate(self.direct, names)
+        schemas.migrate(self.direct, names, declared.SCHEMA)
         self.watchdog = oracle.Watchdog(self.direct, names, self.cluster)
         self._stores: list[stores.Store] = []
 

@@ -13,9 +13,11 @@ import pytest
 
 from app import settings
 from app.domain import events, model, snapshots
+from app.plugins.workload_policy import policy_model
 from app.store import errors, keys, schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
+from tests.support import declared
 from tests.support.campaigns import sizes
 from tests.support.simulation import plain_fold
 from tests.support.store import writers
@@ -100,16 +102,19 @@ def checked(url: str, seed: int, operations: int) -> int:
     """Play one history and check it; how many appends there were."""
     name = f"h{secrets.token_hex(6)}"
     client = connections.connect(url)
-    schemas.migrate(client, keys.Keys(name))
-    opened = [stores.open_store(settings.Store(url=url), cluster=name) for _ in range(CLIENTS + 1)]
+    schemas.migrate(client, keys.Keys(name), declared.SCHEMA)
+    opened = [
+        stores.open_store(settings.Store(url=url), schema=declared.SCHEMA, cluster=name)
+        for _ in range(CLIENTS + 1)
+    ]
     log = opened[-1].log
     world: list[events.AnyEvent] = [
         events.NodeSeen(node=model.Node(name=node, uid=node, labels={"zone": zone}))
         for node, zone in NODES.items()
     ]
     world.append(
-        events.PolicySeen(
-            policy=model.WorkloadPolicy(uid="p", namespace="blue", name="all", topology_key="zone")
+        declared.observed(
+            policy_model.WorkloadPolicy(uid="p", namespace="blue", name="all", topology_key="zone")
         )
     )
     writers.facts(log, opened[-1].follower.snapshot, world)

@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from app.domain import events, model, projecting
+from app.plugins.workload_policy import policy_model
 from app.simulation import traces
 from app.store import stores
 from app.store.checkpoints import archives
 from app.store.log import logs
+from tests.support import declared
 from tests.support.campaigns import sizes
 
 EVERY = 1000
@@ -61,14 +63,14 @@ def history(folder: Path, most: int) -> Iterator[events.AnyEvent]:
     for at, key in enumerate(_KEYS):
         for number in range(3):
             labels = {"qos": ("LS", "BE", "Burstable", "Guaranteed")[at]} if number else {}
-            policy = model.WorkloadPolicy(
+            policy = policy_model.WorkloadPolicy(
                 uid=f"{at}-{number}",
                 namespace=f"team-{number}",
                 name=f"p{at}",
                 topology_key=key,
                 selector=model.Selector(labels=labels),
             )
-            yield events.PolicySeen(policy=policy)
+            yield declared.observed(policy)
     names = sorted(machines)
     found = pods(folder, most)
     moments = [(came, 0, at) for at, (_, came, _, _) in enumerate(found)]

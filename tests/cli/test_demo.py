@@ -14,6 +14,7 @@ import pytest
 from app import cli
 from app.simulation import demo, scenes, stages, traces
 from app.simulation.apiserver import apiservers
+from tests.support import declared
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_with_keep_the_demo_ends_when_topolog_exits_and_shows_its_log(tmp_path: 
     (tmp_path / "topolog.log").write_text("topolog up: stopped\n")
     for name in ("ca.crt", "viewer.crt", "viewer.key"):
         (tmp_path / name).touch()
-    with apiservers.ApiServer() as server:
+    with apiservers.ApiServer(declared.SCHEMA) as server:
         up = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
         stage = stages.Stage(tmp_path, server, "https://127.0.0.1:1", up)
         with pytest.raises(stages.StageFailed, match=r"ended with exit code 3(.|\n)*topolog up: stopped"):

@@ -16,13 +16,13 @@ from typing import IO
 import pytest
 
 from app.simulation.apiserver import apiservers
-from tests.support import child_processes, commands
+from tests.support import child_processes, commands, declared
 
 
 @pytest.fixture
 def kubeconfig(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
     """A kubeconfig of a cluster with one node."""
-    with apiservers.ApiServer() as server:
+    with apiservers.ApiServer(declared.SCHEMA) as server:
         node = {"metadata": {"name": "n1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
         server.objects.create("nodes", node)
         yield pathlib.Path(commands.kubeconfig(tmp_path, server.url))

@@ -1,9 +1,12 @@
 """Attribution of differences to events, over hand-made logs. With real stores: tests/workers/auditor."""
 
+import msgspec
 import pytest
 
 from app.domain import events, model, projecting, snapshots
 from app.domain.audit import attribution, findings
+from app.plugins.workload_policy import policy_model
+from tests.support import declared
 
 KEY_A, KEY_B = "ns/p|zone=a", "ns/p|zone=b"
 
@@ -22,13 +25,13 @@ def placed(uid: str, on: str, by: str = "") -> events.PlacementsCommitted:
 
 def ledger(*since: tuple[events.AnyEvent, int, str]) -> attribution.Ledger:
     """Two zones and a policy, one pod in each; then the events to attribute: (event, ms, epoch)."""
-    empty = snapshots.empty()
+    empty = snapshots.empty(schema=declared.SCHEMA)
     made = attribution.Ledger(empty, empty, recorders={"7": "r-1"})
-    policy = model.WorkloadPolicy(uid="p", namespace="ns", name="p", topology_key="zone")
+    policy = policy_model.WorkloadPolicy(uid="p", namespace="ns", name="p", topology_key="zone")
     before: tuple[events.AnyEvent, ...] = (
         node("n1", "a"),
         node("n2", "b"),
-        events.PolicySeen(policy=policy),
+        declared.observed(policy),
         placed("x", "n1"),
         placed("y", "n2"),
     )
@@ -115,25 +118,30 @@ def test_a_growing_difference_keeps_its_first_offset() -> None:
 
 
 def test_each_kind_has_its_own_objects_and_subjects() -> None:
-    policy = model.WorkloadPolicy(uid="u", namespace="ns", name="p")
+    policy = policy_model.WorkloadPolicy(uid="u", namespace="ns", name="p")
     found: list[events.AnyEvent] = [
         events.PodSeen(pod=model.Pod(uid="x", namespace="ns", name="x")),
         events.NodeSeen(node=model.Node(name="n", uid="un")),
-        events.PolicySeen(policy=policy),
+        declared.observed(policy),
     ]
-    after = projecting.project_all(snapshots.empty(), found)
+    after = projecting.project_all(snapshots.empty(schema=declared.SCHEMA), found)
     subjects = {
-        attribution.subject(kind, identity)
-        for kind in model.KINDS
+        declared.SCHEMA.subject(kind, identity)
+        for kind in declared.SCHEMA.names
         for identity in attribution.held(after, kind)
     }
     assert subjects == {event.subject for event in found}
-    apart = attribution.subjects_apart(snapshots.empty(), after)
+    apart = attribution.subjects_apart(snapshots.empty(schema=declared.SCHEMA), after)
     assert apart == sorted({*subjects, "policies:ns"})
 
 
-def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match="unknown kind 'podgroups'; known kinds: nodes, pods"):
-        attribution.subject("podgroups", "ns/g")
-    with pytest.raises(ValueError, match="unknown kind 'podgroups'; known kinds: nodes, pods"):
-        attribution.held(snapshots.empty(), "podgroups")
+def test_an_object_of_an_unknown_kind_is_compared_as_it_was_recorded() -> None:
+    start = snapshots.empty(schema=declared.SCHEMA)
+    data = msgspec.Raw(b'{"uid":"u","namespace":"ns","name":"g","size":3}')
+    seen = events.ObjectObserved(kind="podgroups", identity="ns/g", uid="u", data=data)
+    one = projecting.project(start, seen)
+    assert list(attribution.held(one, "podgroups")) == ["ns/g"]
+    other = projecting.project(
+        start, msgspec.structs.replace(seen, data=msgspec.Raw(bytes(data)[:-2] + b"4}"))
+    )
+    assert attribution.subjects_apart(one, other) == ["podgroups:ns/g"]

@@ -4,20 +4,22 @@ import msgspec
 import pytest
 
 from app.domain import events, model, projecting, selectors, snapshots
+from app.plugins.workload_policy import policy_model
+from tests.support import declared
 
 HOST = model.Node(name="h1", uid="h1", labels={"zone": "host"})
 OTHER = model.Node(name="h2", uid="h2", labels={"zone": "host"})
 MEMBER = model.Node(name="m1", uid="m1", labels={"zone": "member"})
 
 
-def policy(name: str = "p", namespace: str = "test", **changes: object) -> model.WorkloadPolicy:
-    made = model.WorkloadPolicy(
+def policy(name: str = "p", namespace: str = "test", **changes: object) -> policy_model.WorkloadPolicy:
+    made = policy_model.WorkloadPolicy(
         uid=f"{namespace}-{name}",
         namespace=namespace,
         name=name,
         topology_key="zone",
         selector=model.Selector(labels={"app": "mix"}),
-        allocations=(model.Allocation("host", 3), model.Allocation("member", 1)),
+        allocations=(policy_model.Allocation("host", 3), policy_model.Allocation("member", 1)),
     )
     return msgspec.structs.replace(made, **changes)
 
@@ -29,7 +31,7 @@ def pod(uid: str, node: str = "", **changes: object) -> model.Pod:
 
 def after(*history: events.AnyEvent) -> snapshots.Snapshot:
     start: tuple[events.AnyEvent, ...] = tuple(events.NodeSeen(node=node) for node in (HOST, OTHER, MEMBER))
-    return projecting.project_all(snapshots.empty(), (*start, *history))
+    return projecting.project_all(snapshots.empty(schema=declared.SCHEMA), (*start, *history))
 
 
 def seen(uid: str, node: str = "", **changes: object) -> events.PodSeen:
@@ -38,7 +40,7 @@ def seen(uid: str, node: str = "", **changes: object) -> events.PodSeen:
 
 @pytest.mark.scenario("WP-5")
 def test_pods_without_a_node_do_not_count() -> None:
-    snapshot = after(events.PolicySeen(policy=policy()), *(seen(f"u{i}") for i in range(6)))
+    snapshot = after(declared.observed(policy()), *(seen(f"u{i}") for i in range(6)))
     assert dict(snapshot.counts) == {}
     assert len(snapshot.waiting) == 6
 
@@ -46,7 +48,7 @@ def test_pods_without_a_node_do_not_count() -> None:
 @pytest.mark.scenario("WP-6")
 def test_only_the_policys_namespace_counts_and_no_policy_label_is_needed() -> None:
     snapshot = after(
-        events.PolicySeen(policy=policy()),
+        declared.observed(policy()),
         seen("u1", "h1", namespace="elsewhere"),
         seen("u2", "h1", labels={"app": "mix", "workload-policy/kosmos.io": "p"}),
         seen("u3", "h2", labels={"app": "mix"}),
@@ -58,14 +60,14 @@ def test_only_the_policys_namespace_counts_and_no_policy_label_is_needed() -> No
 @pytest.mark.scenario("WP-11")
 def test_pods_of_a_daemon_set_count() -> None:
     owner = model.Owner(kind="DaemonSet", name="d", uid="d", controller=True)
-    snapshot = after(events.PolicySeen(policy=policy()), seen("u1", "m1", owners=(owner,)))
+    snapshot = after(declared.observed(policy()), seen("u1", "m1", owners=(owner,)))
     assert dict(snapshot.counts) == {"test/p|zone=member": 1}
 
 
 @pytest.mark.scenario("WP-12")
 def test_a_relabelled_node_takes_its_pods_to_the_other_domain() -> None:
     start = after(
-        events.PolicySeen(policy=policy()),
+        declared.observed(policy()),
         *(seen("u1", "h1"), seen("u2", "h2"), seen("u3", "h2"), seen("u4", "m1")),
     )
     assert dict(start.counts) == {"test/p|zone=host": 3, "test/p|zone=member": 1}
@@ -78,7 +80,7 @@ def test_a_relabelled_node_takes_its_pods_to_the_other_domain() -> None:
 
 @pytest.mark.scenario("WP-12")
 def test_the_pods_of_a_deleted_node_leave_the_count_and_return_with_it() -> None:
-    start = after(events.PolicySeen(policy=policy()), seen("u1", "h1"), seen("u2", "h2"))
+    start = after(declared.observed(policy()), seen("u1", "h1"), seen("u2", "h2"))
     gone = projecting.project(start, events.NodeGone(name="h2", uid="h2"))
     assert dict(gone.counts) == {"test/p|zone=host": 1}
     again = projecting.project(gone, events.NodeSeen(node=OTHER))
@@ -87,7 +89,8 @@ def test_the_pods_of_a_deleted_node_leave_the_count_and_return_with_it() -> None
 
 def test_a_pod_observed_before_its_node_counts_once_the_node_is_observed() -> None:
     early = projecting.project_all(
-        snapshots.empty(), [events.PolicySeen(policy=policy()), seen("u1", "h1"), seen("u2", "h1")]
+        snapshots.empty(schema=declared.SCHEMA),
+        [declared.observed(policy()), seen("u1", "h1"), seen("u2", "h1")],
     )
     assert dict(early.counts) == {}
     assert dict(projecting.project(early, events.NodeSeen(node=HOST)).counts) == {"test/p|zone=host": 2}
@@ -97,8 +100,8 @@ def test_a_pod_observed_before_its_node_counts_once_the_node_is_observed() -> No
 def test_policies_with_overlapping_selectors_count_each_by_its_own() -> None:
     wide = policy("wide", selector=model.Selector())
     snapshot = after(
-        events.PolicySeen(policy=policy()),
-        events.PolicySeen(policy=wide),
+        declared.observed(policy()),
+        declared.observed(wide),
         seen("u1", "h1"),
         seen("u2", "h1", labels={"app": "other"}),
     )
@@ -107,7 +110,7 @@ def test_policies_with_overlapping_selectors_count_each_by_its_own() -> None:
 
 @pytest.mark.scenario("WP-7")
 def test_a_policy_counts_the_pods_that_ran_before_it() -> None:
-    snapshot = after(seen("u1", "h1"), seen("u2", "m1"), events.PolicySeen(policy=policy()))
+    snapshot = after(seen("u1", "h1"), seen("u2", "m1"), declared.observed(policy()))
     assert dict(snapshot.counts) == {"test/p|zone=host": 1, "test/p|zone=member": 1}
 
 
@@ -121,26 +124,26 @@ def test_a_policy_counts_the_pods_that_ran_before_it() -> None:
     ],
 )
 def test_a_pod_stops_counting(change: dict[str, object]) -> None:
-    start = after(events.PolicySeen(policy=policy()), seen("u1", "h1"))
+    start = after(declared.observed(policy()), seen("u1", "h1"))
     assert dict(start.counts) == {"test/p|zone=host": 1}
     assert dict(projecting.project(start, seen("u1", "h1", **change)).counts) == {}
 
 
 def test_an_invalid_policy_counts_nothing_until_it_is_corrected() -> None:
-    broken = after(events.PolicySeen(policy=policy(errors=("no allocation",))), seen("u1", "h1"))
+    broken = after(declared.observed(policy(errors=("no allocation",))), seen("u1", "h1"))
     assert dict(broken.counts) == {}
-    mended = projecting.project(broken, events.PolicySeen(policy=policy()))
+    mended = projecting.project(broken, declared.observed(policy()))
     assert dict(mended.counts) == {"test/p|zone=host": 1}
 
 
 @pytest.mark.scenario("WP-13")
 def test_an_edited_policy_counts_by_its_new_key_and_selector() -> None:
-    start = after(events.PolicySeen(policy=policy()), seen("u1", "h1"), seen("u2", "m1"))
-    other_key = projecting.project(start, events.PolicySeen(policy=policy(topology_key="rack")))
+    start = after(declared.observed(policy()), seen("u1", "h1"), seen("u2", "m1"))
+    other_key = projecting.project(start, declared.observed(policy(topology_key="rack")))
     assert dict(other_key.counts) == {}
     unmatched = model.Selector(labels={"app": "unmatched"})
-    assert dict(projecting.project(start, events.PolicySeen(policy=policy(selector=unmatched))).counts) == {}
-    gone = events.PolicyGone(namespace="test", name="p", uid="test-p")
+    assert dict(projecting.project(start, declared.observed(policy(selector=unmatched))).counts) == {}
+    gone = declared.POLICIES.gone(namespace="test", name="p", uid="test-p")
     assert dict(projecting.project(start, gone).counts) == {}
 
 
@@ -179,7 +182,7 @@ def test_a_requirement_matches_as_in_kubernetes(requirement: model.Requirement, 
 def test_an_expression_decides_what_is_counted() -> None:
     selector = model.Selector(expressions=(model.Requirement("app", "NotIn", ("other",)),))
     snapshot = after(
-        events.PolicySeen(policy=policy(selector=selector)),
+        declared.observed(policy(selector=selector)),
         *(seen("u1", "h1"), seen("u2", "h1", labels={"app": "other"}), seen("u3", "h1", labels={})),
     )
     assert dict(snapshot.counts) == {"test/p|zone=host": 2}

@@ -2,14 +2,18 @@
 
 import pytest
 
-from app.domain import counters, event_subjects, events, model, projecting, snapshots
+from app.domain import event_subjects, events, model, projecting, snapshots
 from app.kube.watch import kinds
+from app.plugins.workload_policy import policy_model
+from tests.support import declared
 
 POD = model.Pod(uid="u1", namespace="blue", name="one", labels={"app": "a"})
 
 
 def after(*batch: events.AnyEvent) -> snapshots.Snapshot:
-    return projecting.project_all(snapshots.empty(indexed=("app",), incarnation="i"), batch)
+    return projecting.project_all(
+        snapshots.empty(schema=declared.SCHEMA, indexed=("app",), incarnation="i"), batch
+    )
 
 
 def listed(kind: str, until: str) -> events.Relisted:
@@ -31,15 +35,19 @@ def test_a_snapshot_holds_the_last_list_of_each_kind() -> None:
 def test_after_a_loss_every_kind_is_unlisted_until_it_is_listed(doubt: events.AnyEvent) -> None:
     before = after(listed("pods", "5"), doubt)
     assert dict(before.listed) == {}
-    assert before.unlisted == model.KINDS
+    assert before.unlisted == declared.SCHEMA.names
     snapshot = projecting.project(before, listed("pods", "7"))
     assert dict(snapshot.listed) == {"pods": "7"}
     assert snapshot.unlisted == {"nodes", "workloadpolicies"}
 
 
 def test_in_a_new_log_every_watched_kind_is_unlisted() -> None:
-    assert snapshots.empty().unlisted == {kind.name for kind in kinds.ALL} == model.KINDS
-    assert after(*(listed(kind, "1") for kind in model.KINDS)).unlisted == frozenset()
+    assert (
+        snapshots.empty(schema=declared.SCHEMA).unlisted
+        == {kind.name for kind in kinds.watched(declared.SCHEMA)}
+        == declared.SCHEMA.names
+    )
+    assert after(*(listed(kind, "1") for kind in declared.SCHEMA.names)).unlisted == frozenset()
 
 
 def test_the_last_setting_of_a_flag_applies() -> None:
@@ -49,10 +57,13 @@ def test_the_last_setting_of_a_flag_applies() -> None:
 
 
 def test_versions_are_offsets_of_the_last_event_and_end_with_their_subject() -> None:
-    node, policy = model.Node(name="n", uid="1"), model.WorkloadPolicy(uid="1", namespace="blue", name="p")
+    node, policy = (
+        model.Node(name="n", uid="1"),
+        policy_model.WorkloadPolicy(uid="1", namespace="blue", name="p"),
+    )
     seen: list[events.AnyEvent] = [
         events.NodeSeen(node=node),
-        events.PolicySeen(policy=policy),
+        declared.observed(policy),
         events.PodSeen(pod=POD),
         events.placed(POD, "n"),
         events.Quarantined("pods", "blue/odd", "no uid"),
@@ -66,7 +77,7 @@ def test_versions_are_offsets_of_the_last_event_and_end_with_their_subject() -> 
     }
     gone: list[events.AnyEvent] = [
         events.NodeGone(name="n", uid="1"),
-        events.PolicyGone("blue", "p", "1"),
+        declared.POLICIES.gone("blue", "p", "1"),
         events.PodGone(uid="u1", namespace="blue", name="one"),
     ]
     assert dict(after(*seen, *gone).versions) == {"policies:blue": 7, "kind:pods": 5}
@@ -93,4 +104,4 @@ def test_a_repair_of_views_moves_or_ends_the_subjects_it_names() -> None:
 
 
 def test_a_placement_depends_on_the_pod_the_node_and_the_policies() -> None:
-    assert counters.footprint(POD, "n") == ("pod:u1", "node:n", "policies:blue")
+    assert declared.SCHEMA.footprint(POD, "n") == ("pod:u1", "node:n", "policies:blue")

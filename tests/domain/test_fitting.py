@@ -8,6 +8,7 @@ import pytest
 
 from app.domain import events, model, projecting, snapshots
 from app.domain.fitting import node_fit
+from tests.support import declared
 
 ROOM = {"cpu": 4000, "memory": 8 << 30, "pods": 10}
 
@@ -33,7 +34,7 @@ def pod(name: str = "p", *, node: str = "", phase: str = "", **wanted: object) -
 
 def world(found: model.Node, *pods: model.Pod) -> snapshots.Snapshot:
     seen: list[events.AnyEvent] = [events.NodeSeen(node=found), *(events.PodSeen(pod=one) for one in pods)]
-    return projecting.project_all(snapshots.empty(), seen)
+    return projecting.project_all(snapshots.empty(schema=declared.SCHEMA), seen)
 
 
 def reasons(asked: model.Pod, found: model.Node, *pods: model.Pod) -> list[str]:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain import events, memos, model, projecting, snapshots
-from app.plugins.workload_policy import logic
+from app.plugins.workload_policy import logic, policy_model
+from tests.support import declared
 
 
 @given(limit=st.integers(1, 4), asked=st.lists(st.integers(0, 6), max_size=60))
@@ -54,8 +55,8 @@ def test_threads_that_miss_at_once_get_the_same_value() -> None:
 
 # -- of a snapshot -------------------------------------------------------------------------
 
-POLICY = model.WorkloadPolicy(
-    uid="u", namespace="ns", name="p", topology_key="zone", allocations=(model.Allocation("a", 2),)
+POLICY = policy_model.WorkloadPolicy(
+    uid="u", namespace="ns", name="p", topology_key="zone", allocations=(policy_model.Allocation("a", 2),)
 )
 NODE = model.Node(name="n1", uid="un", labels={"zone": "a"})
 
@@ -65,8 +66,8 @@ def pod(uid: str, namespace: str = "ns") -> model.Pod:
 
 
 def world() -> snapshots.Snapshot:
-    first: list[events.AnyEvent] = [events.NodeSeen(node=NODE), events.PolicySeen(policy=POLICY)]
-    return projecting.project_all(snapshots.empty(), first)
+    first: list[events.AnyEvent] = [events.NodeSeen(node=NODE), declared.observed(POLICY)]
+    return projecting.project_all(snapshots.empty(schema=declared.SCHEMA), first)
 
 
 def test_snapshots_used_alternately_both_keep_their_values() -> None:
@@ -87,11 +88,11 @@ def test_values_are_shared_with_the_next_snapshot_if_no_policy_and_no_count_chan
 
 def test_a_policy_that_changed_has_its_own_values() -> None:
     one = world()
-    wider = model.WorkloadPolicy(
-        uid="u", namespace="ns", name="p", topology_key="zone", allocations=(model.Allocation("a", 5),)
+    wider = policy_model.WorkloadPolicy(
+        uid="u", namespace="ns", name="p", topology_key="zone", allocations=(policy_model.Allocation("a", 5),)
     )
     assert [quota.desired for quota in logic.quotas(one, POLICY)] == [2]
-    other = projecting.project(one, events.PolicySeen(policy=wider))
+    other = projecting.project(one, declared.observed(wider))
     assert [quota.desired for quota in logic.quotas(other, wider)] == [5]
     # A policy that is not the snapshot's own is computed from its own content.
     assert [quota.desired for quota in logic.quotas(one, wider)] == [5]

@@ -8,13 +8,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.domain import events, model, projecting, snapshots
+from tests.support import declared
 from tests.support.decisions import recomputation, strategies
 
 POD = model.Pod(uid="u1", namespace="blue", name="one", labels={"app": "a"})
 
 
 def empty() -> snapshots.Snapshot:
-    return snapshots.empty(indexed=("app", "job"), incarnation="i")
+    return snapshots.empty(schema=declared.SCHEMA, indexed=("app", "job"), incarnation="i")
 
 
 @given(strategies.histories)

@@ -19,11 +19,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 def bare(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
     """A cluster without other clients; history older than a second is compacted."""
     with clusters.Cluster(binary, flags=["--etcd-compaction-interval=1s"]) as cluster:
-        cluster.add_namespace("contract")
-        cluster.kubectl("apply", "-k", installations.DEPLOY / "crds")
-        cluster.apply(api_server_contract.THING)
-        for name in ("workloadpolicies.kosmos.io", api_server_contract.THING["metadata"]["name"]):
-            cluster.kubectl("wait", "--for=condition=established", f"crd/{name}")
+        prepare(cluster)
         yield cluster
 
 
@@ -31,8 +27,17 @@ def bare(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
 def former(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
     """A cluster whose API server behaves as one of the oldest supported version."""
     with clusters.Cluster(binary, flags=["--emulated-version=kube=1.34"]) as cluster:
-        cluster.add_namespace("contract")
+        prepare(cluster)
         yield cluster
+
+
+def prepare(cluster: clusters.Cluster) -> None:
+    """Make the namespace and the kinds of the contract."""
+    cluster.add_namespace("contract")
+    cluster.kubectl("apply", "-k", installations.DEPLOY / "crds")
+    cluster.apply(api_server_contract.THING)
+    for name in ("workloadpolicies.kosmos.io", api_server_contract.THING["metadata"]["name"]):
+        cluster.kubectl("wait", "--for=condition=established", f"crd/{name}")
 
 
 class TestRealApiServer(api_server_contract.ApiServerContract):

@@ -13,7 +13,7 @@ from app.framework import registry
 from app.kube.writes import pod_conditions
 from app.store import stores
 from app.store.log import logs
-from tests.support import polling
+from tests.support import declared, polling
 from tests.support.e2e import api_client, clusters, installations, workloads
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
@@ -36,6 +36,7 @@ def orphan(cluster: clusters.Cluster, topolog: installations.Installation) -> It
     )
     store = stores.open_store(
         settings.Store(url=topolog.store.url),
+        schema=declared.SCHEMA,
         cluster="default",
         indexed=registry.Registry([plugin() for plugin in plugins.IN_TREE]).indexed(),
     )

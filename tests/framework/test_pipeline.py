@@ -8,6 +8,7 @@ import pytest
 from app.domain import model, node_sets, projecting, snapshots, verdicts
 from app.domain.events import NodeSeen, PodSeen, placed
 from app.framework import cycles, pipeline, registry
+from tests.support import declared
 from tests.support.decisions import fake_plugins
 
 NODES = ("a", "b", "c", "d")
@@ -20,7 +21,9 @@ def names(text: str) -> node_sets.Names:
 
 def cycle(*pods: model.Pod, pod: model.Pod = POD, over: str = "abcd") -> cycles.Cycle:
     nodes = [NodeSeen(node=model.Node(name=name, uid=f"uid-{name}")) for name in NODES]
-    snapshot = projecting.project_all(snapshots.empty(), [*nodes, *(PodSeen(pod=other) for other in pods)])
+    snapshot = projecting.project_all(
+        snapshots.empty(schema=declared.SCHEMA), [*nodes, *(PodSeen(pod=other) for other in pods)]
+    )
     return cycles.cycle(pod, names(over), snapshot)
 
 

@@ -8,7 +8,9 @@ import pytest
 
 from app.domain import events, model, node_sets, projecting, snapshots, verdicts
 from app.framework import capabilities, cycles, pipeline, plans, registry
+from app.plugins.workload_policy import policy_model
 from app.plugins.workload_policy.plugin import WorkloadPolicy
+from tests.support import declared
 from tests.support.decisions import commitments, convoys, fake_plugins
 
 POD = model.Pod(uid="uid-p", namespace="ns", name="p")
@@ -18,7 +20,9 @@ Plan, Assignment = capabilities.Plan, capabilities.Assignment
 
 def snapshot(*happened: events.AnyEvent, nodes: str = "abcd") -> snapshots.Snapshot:
     seen = [events.NodeSeen(node=model.Node(n, f"uid-{n}", labels={"role": "host"})) for n in nodes]
-    return projecting.project_all(snapshots.empty(indexed=(convoys.CONVOY,)), [*seen, *happened])
+    return projecting.project_all(
+        snapshots.empty(schema=declared.SCHEMA, indexed=(convoys.CONVOY,)), [*seen, *happened]
+    )
 
 
 def cycle(*happened: events.AnyEvent, pod: model.Pod = POD) -> cycles.Cycle:
@@ -158,11 +162,11 @@ def test_the_store_may_take_a_thousand_at_once_and_refuses_more() -> None:
     assert reason == "plugin Convoy places 1,001 pods at once; the limit is 1,000"
 
 
-def policy(quota: int) -> events.PolicySeen:
+def policy(quota: int) -> events.ObjectObserved:
     selector = model.Selector({convoys.CONVOY: "c"})
-    allocations = (model.Allocation("host", quota),)
-    return events.PolicySeen(
-        policy=model.WorkloadPolicy("uid", "ns", "quota", "role", selector, allocations, type="Required")
+    allocations = (policy_model.Allocation("host", quota),)
+    return declared.observed(
+        policy_model.WorkloadPolicy("uid", "ns", "quota", "role", selector, allocations, type="Required")
     )
 
 

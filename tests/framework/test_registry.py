@@ -7,9 +7,12 @@ import pytest
 
 from app.domain import events, model, projecting, snapshots
 from app.framework import capabilities, configuring, registry
+from tests.support import declared
 from tests.support.decisions import fake_plugins
 
 BY_CAPABILITY: dict[type, capabilities.Plugin] = {
+    capabilities.Owns: fake_plugins.Owning(),
+    capabilities.Counts: fake_plugins.Counting(),
     capabilities.Indexes: fake_plugins.Indexing(),
     capabilities.Keeps: fake_plugins.Keeping(),
     capabilities.Filters: fake_plugins.Filtering(),
@@ -64,6 +67,9 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
         capabilities.Classifies: {"filters"},
         capabilities.Advises: {"filters"},
         capabilities.Narrows: set(),
+        # By class, whether or not the plugin is enabled: configuring.schema_of.
+        capabilities.Owns: set(),
+        capabilities.Counts: set(),
         capabilities.BreaksTies: {"ranks"},
     }
     assert sorted_in == by_name.get(kind, {kind.__name__.lower()})
@@ -96,8 +102,8 @@ def test_a_narrowing_plugin_is_consulted_with_the_state() -> None:
         [fake_plugins.Idle("A"), fake_plugins.Narrowing(), fake_plugins.Idle("C", label="other")]
     )
     pod = model.Pod(uid="u", namespace="ns", name="p")
-    known = projecting.project(snapshots.empty(), events.PodSeen(pod=pod))
-    assert plugins.concerned(pod, snapshots.empty()) == ("A",)
+    known = projecting.project(snapshots.empty(schema=declared.SCHEMA), events.PodSeen(pod=pod))
+    assert plugins.concerned(pod, snapshots.empty(schema=declared.SCHEMA)) == ("A",)
     assert plugins.concerned(pod, known) == ("A", "Narrowing")
 
 

@@ -6,11 +6,12 @@ import pytest
 
 from app.kube.client import clients, credentials
 from app.simulation.apiserver import apiservers
+from tests.support import declared
 
 
 @pytest.fixture
 def server() -> Iterator[apiservers.ApiServer]:
-    with apiservers.ApiServer(bookmarks=0.05) as started:
+    with apiservers.ApiServer(declared.SCHEMA, bookmarks=0.05) as started:
         yield started
 
 

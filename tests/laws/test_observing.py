@@ -14,18 +14,23 @@ from hypothesis import strategies as st
 from app.domain import events, model, observing, projecting, snapshots
 from app.kube.objects import decoding
 from app.kube.watch import kinds, reflectors
+from app.plugins.workload_policy import policy_model
+from tests.support import declared
 from tests.support.decisions import recomputation, strategies
 from tests.support.workers import listings
 from workers.recorder import batch_builder
 
 worlds = st.builds(
-    lambda history: projecting.project_all(snapshots.empty(indexed=("app",)), history), strategies.histories
+    lambda history: projecting.project_all(
+        snapshots.empty(schema=declared.SCHEMA, indexed=("app",)), history
+    ),
+    strategies.histories,
 )
-JOBS = dataclasses.replace(kinds.POLICIES, name="jobs", path="/apis/batch/v1/jobs")
+JOBS = dataclasses.replace(kinds.declared(declared.POLICIES), name="jobs", paths=("/apis/batch/v1/jobs",))
 
 
 def facts(snapshot: snapshots.Snapshot) -> tuple[object, ...]:
-    return dict(snapshot.nodes), dict(snapshot.pods), dict(snapshot.policies)
+    return dict(snapshot.nodes), dict(snapshot.pods), dict(snapshot.all(declared.POLICIES))
 
 
 @given(worlds, worlds, st.integers(0, 8))
@@ -93,7 +98,7 @@ def test_a_recreated_node_ends_before_it_begins() -> None:
 def test_a_pod_that_has_taken_the_name_of_another_is_found_by_it() -> None:
     old = model.Pod(uid="1", namespace="blue", name="x")
     new = model.Pod(uid="2", namespace="blue", name="x")
-    before = projecting.project(snapshots.empty(), events.PodSeen(pod=old))
+    before = projecting.project(snapshots.empty(schema=declared.SCHEMA), events.PodSeen(pod=old))
     found = listings.facts(before, {kinds.PODS: [new]})
     assert found == [
         events.PodSeen(pod=new),
@@ -105,26 +110,30 @@ def test_a_pod_that_has_taken_the_name_of_another_is_found_by_it() -> None:
 OBJECTS: list[decoding.Object] = [
     model.Pod(uid="1", namespace="blue", name="x"),
     model.Node(name="x", uid="1"),
-    model.WorkloadPolicy(uid="1", namespace="blue", name="x", topology_key="zone"),
+    policy_model.WorkloadPolicy(uid="1", namespace="blue", name="x", topology_key="zone"),
 ]
 
 
 @pytest.mark.parametrize("one", OBJECTS)
 def test_an_object_that_ends_and_is_shown_again_is_an_event_again(one: decoding.Object) -> None:
-    kind = kinds.of(one)
-    before = projecting.project_all(snapshots.empty(), listings.facts(snapshots.empty(), {kind: [one]}))
+    kind = kinds.of(declared.SCHEMA, one)
+    before = projecting.project_all(
+        snapshots.empty(schema=declared.SCHEMA),
+        listings.facts(snapshots.empty(schema=declared.SCHEMA), {kind: [one]}),
+    )
     builder = batch_builder.BatchBuilder(before)
     builder.fill([listings.gone(kind, one), reflectors.Seen(kind, one, "2")], 0)
-    assert [type(event).__name__[-4:] for event in builder.facts] == ["Gone", "Seen"]
+    names = [type(event).__name__ for event in builder.facts]
+    assert [name.endswith("Gone") for name in names] == [True, False]
     assert facts(projecting.project_all(before, builder.facts)) == facts(before)
 
 
 @pytest.mark.parametrize("one", OBJECTS[1:])
 def test_the_late_end_of_a_former_node_or_policy_leaves_its_successor(one: decoding.Object) -> None:
-    kind, former = kinds.of(one), msgspec.structs.replace(one, uid="0")
-    builder = batch_builder.BatchBuilder(snapshots.empty())
+    kind, former = kinds.of(declared.SCHEMA, one), msgspec.structs.replace(one, uid="0")
+    builder = batch_builder.BatchBuilder(snapshots.empty(schema=declared.SCHEMA))
     builder.fill([one, listings.gone(kind, former)], 0)
-    assert [type(event).__name__[-4:] for event in builder.facts] == ["Seen"]
+    assert [type(event).__name__.endswith("Gone") for event in builder.facts] == [False]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +146,10 @@ def test_the_late_end_of_a_former_node_or_policy_leaves_its_successor(one: decod
 )
 def test_an_unknown_kind_is_refused_and_not_taken_for_a_policy(step: batch_builder.Step) -> None:
     before = projecting.project_all(
-        snapshots.empty(), listings.facts(snapshots.empty(), {kinds.POLICIES: OBJECTS[2:]})
+        snapshots.empty(schema=declared.SCHEMA),
+        listings.facts(
+            snapshots.empty(schema=declared.SCHEMA), {kinds.declared(declared.POLICIES): OBJECTS[2:]}
+        ),
     )
     builder = batch_builder.BatchBuilder(before)
     with pytest.raises(batch_builder.UnknownKind, match="unknown kind 'jobs'; known kinds: nodes, "):

@@ -8,22 +8,25 @@ import redis
 from click import testing
 
 from app import cli
-from app.domain import counters, model
+from app.plugins.workload_policy import counting, policy_model
 from app.store import errors, keys, schemas, snapshot_format
 from app.store.server import embedded
 from migrations import forms, running
+from tests.support import declared
 from tests.support.store import past_stores
 
 
 def test_counts_of_the_present_form_are_those_of_the_first_without_their_labels() -> None:
-    policy = model.WorkloadPolicy(uid="p", namespace="blue", name="web", topology_key="example.org/zone")
-    present = {counters.key(policy, "a"): 3, counters.key(policy, ""): 1}
+    policy = policy_model.WorkloadPolicy(
+        uid="p", namespace="blue", name="web", topology_key="example.org/zone"
+    )
+    present = {counting.key(policy, "a"): 3, counting.key(policy, ""): 1}
     assert present == {"blue/web|example.org/zone=a": 3, "blue/web|example.org/zone=": 1}
-    first = forms.counts_in(1, present, counters.FORM)
+    first = forms.counts_in(1, present, int(declared.SCHEMA.forms))
     assert first == {"blue/web|a": 3, "blue/web|": 1}
     assert forms.labelled(first, {"blue/web": "example.org/zone"}) == present
-    assert forms.counts_in(counters.FORM, present, counters.FORM) == present
-    assert set(forms.COUNTS) == set(range(2, counters.FORM + 1))
+    assert forms.counts_in(int(declared.SCHEMA.forms), present, int(declared.SCHEMA.forms)) == present
+    assert set(forms.COUNTS) == set(range(2, int(declared.SCHEMA.forms) + 1))
 
 
 def test_a_checkpoint_of_the_first_form_without_the_policy_of_a_count_is_damaged() -> None:
@@ -41,7 +44,9 @@ def test_a_checkpoint_of_the_first_form_without_the_policy_of_a_count_is_damaged
         size=len(gzip.compress(line)),
     )
     with pytest.raises(errors.Damaged, match="policy that it does not have"):
-        snapshot_format.parse(image, [line], "d", incarnation="i", indexed=frozenset())
+        snapshot_format.parse(
+            image, [line], "d", schema=declared.SCHEMA, incarnation="i", indexed=frozenset()
+        )
 
 
 @pytest.mark.parametrize(
@@ -55,7 +60,7 @@ def test_the_command_names_what_to_do(
     client: Any = redis.Redis.from_url(store_server.url)
     past_stores.restore(client, names)
     if schema == "2":
-        schemas.migrate(client, names)
+        schemas.migrate(client, names, declared.SCHEMA)
     client.hset(names.meta, "schema", schema)
     running.load(client, schemas.library())
     before = past_stores.contents(client, names)

@@ -16,6 +16,7 @@ import redis
 from app import settings
 from app.store import keys, schemas, stores
 from app.store.server import connections, embedded
+from tests.support import declared
 from tests.support.campaigns import sizes
 from tests.support.store import past_stores
 
@@ -103,7 +104,7 @@ def kill(url: str, mortals: Mortals, name: str, seed: int) -> int:
         stopped.set()
         thread.join()
     assert mortals.run(name) == 0
-    store = stores.open_store(settings.Store(url=url), cluster=name)
+    store = stores.open_store(settings.Store(url=url), schema=declared.SCHEMA, cluster=name)
     assert past_stores.lawful(store).offset == past_stores.HEAD + len(writer.accepted)
     assert [entry.event for entry in store.log.read(past_stores.HEAD, limit=10**6)] == writer.accepted
     store.close()

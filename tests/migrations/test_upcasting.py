@@ -8,13 +8,17 @@ from typing import get_args
 import msgspec
 import pytest
 
-from app.domain import events, model
+from app.domain import event_subjects, events, model
 from app.store import errors
 from app.store.log import codecs
 from migrations import upcasters
 
 GOLDEN = Path(__file__).parent / "golden"
-SUCCESSORS = {"PodPlaced": "PlacementsCommitted"}
+SUCCESSORS = {
+    "PodPlaced": "PlacementsCommitted",
+    "PolicyGone": "ObjectGone",
+    "PolicySeen": "ObjectObserved",
+}
 """Retired type -> the type as which its events are read."""
 
 
@@ -76,6 +80,24 @@ def test_every_version_of_every_event_has_its_file_and_its_step() -> None:
         f"{tag}.v{number}.json" for tag, number in versions
     }
     assert set(upcasters.STEPS) == {one for one in versions if one[1] != codecs.VERSIONS.get(one[0])}
+
+
+def test_the_events_of_policies_are_those_of_objects() -> None:
+    seen = codecs.decode(
+        b'{"v":1,"type":"PolicySeen","policy":{"uid":"3","namespace":"blue","name":"p","type":"x"}}'
+    )
+    assert isinstance(seen, events.ObjectObserved)
+    assert (seen.kind, seen.identity, seen.uid) == ("workloadpolicies", "blue/p", "3")
+    assert json.loads(bytes(seen.data)) == {"uid": "3", "namespace": "blue", "name": "p", "type": "x"}
+    assert event_subjects.touched(seen) == ("policy:blue/p", "policies:blue")
+    gone = codecs.decode(
+        b'{"v":1,"type":"PolicyGone","namespace":"blue","name":"p","uid":"3","assumed":true}'
+    )
+    assert isinstance(gone, events.ObjectGone)
+    assert (gone.kind, gone.identity, gone.uid, gone.assumed) == ("workloadpolicies", "blue/p", "3", True)
+    assert event_subjects.touched(gone) == ("policy:blue/p", "policies:blue")
+    assert event_subjects.ends(gone, "policy:blue/p")
+    assert not event_subjects.ends(gone, "policies:blue")
 
 
 def test_a_file_of_a_version_is_never_edited() -> None:

@@ -6,6 +6,7 @@ from app.domain import snapshots
 from app.framework import cycles
 from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.workload_policy.plugin import WorkloadPolicy
+from tests.support import declared
 from tests.support.decisions import scheduling_driver, small_clusters
 
 NEXT = small_clusters.pod("next", small_clusters.REPLICA)
@@ -116,4 +117,4 @@ def test_only_pods_under_known_preferences_pass_without_the_store() -> None:
     assert not soft(small_clusters.policy(strict=True))
     assert not soft(small_clusters.policy(errors=("broken",)))
     assert not soft()
-    assert not plugin.soft(NEXT, snapshots.empty())
+    assert not plugin.soft(NEXT, snapshots.empty(schema=declared.SCHEMA))

@@ -15,6 +15,7 @@ from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.node_label_priority.plugin import NodeLabelPriority
 from app.plugins.preemption_rules.plugin import PreemptionRules
 from app.plugins.workload_policy.plugin import WorkloadPolicy
+from tests.support import declared
 
 KINDS = [pytest.param(kind, id=kind.name) for kind in plugins.IN_TREE]
 
@@ -74,7 +75,7 @@ def test_the_readme_names_every_argument_and_endpoint(kind: type[NodeLabelPriori
 @pytest.mark.parametrize("kind", KINDS)
 def test_endpoints_answer_on_an_empty_cluster(kind: type[NodeLabelPriority]) -> None:
     for endpoint in kind().shown().endpoints:
-        answer = endpoint.handle(snapshots.empty(), {"namespace": "ns", "name": "none"})
+        answer = endpoint.handle(snapshots.empty(schema=declared.SCHEMA), {"namespace": "ns", "name": "none"})
         assert endpoint.summary
         assert endpoint.example
         if "<" in endpoint.path:

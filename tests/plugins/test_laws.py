@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from app.domain import events, model, projecting, snapshots, verdicts
 from app.framework import cycles, pipeline, registry
 from app.plugins.job_affinity.plugin import JobAffinity
+from app.plugins.workload_policy import counting, policy_model
 from app.plugins.workload_policy.plugin import WorkloadPolicy
+from tests.support import declared
 from tests.support.decisions import commitments, small_clusters
 from tests.support.decisions.cluster_strategies import (
     ASKING,
@@ -138,7 +140,7 @@ def test_the_order_of_candidates_has_no_effect(
 @unhurried
 @given(world=worlds(), offered=candidates)
 def test_a_full_required_domain_is_always_refused(world: snapshots.Snapshot, offered: frozenset[str]) -> None:
-    policy = world.policies.get(f"{small_clusters.NAMESPACE}/{small_clusters.POLICY}")
+    policy = world.get(declared.POLICIES, f"{small_clusters.NAMESPACE}/{small_clusters.POLICY}")
     kept = offered - filtered(world, offered).keys()
     if policy is None or policy.errors:
         assert not kept
@@ -146,18 +148,18 @@ def test_a_full_required_domain_is_always_refused(world: snapshots.Snapshot, off
     for name in offered:
         domain = world.nodes[name].labels.get(small_clusters.KEY) if name in world.nodes else None
         desired = None if domain is None else policy.desired(domain)
-        count = 0 if domain is None else world.count(policy, domain)
+        count = 0 if domain is None else counting.count(world, policy, domain)
         if policy.required and (desired is None or count >= desired):
             assert name not in kept
         if not policy.required:
             assert (name in kept) is (desired is not None or not policy.strict_domains)
 
 
-def refuses(policy: model.WorkloadPolicy, world: snapshots.Snapshot, name: str) -> bool:
+def refuses(policy: policy_model.WorkloadPolicy, world: snapshots.Snapshot, name: str) -> bool:
     """Whether a Required policy refuses a node, computed from the counts alone."""
     labels = world.nodes[name].labels if name in world.nodes else {}
     desired = policy.desired(labels.get(policy.topology_key, ""))
-    return desired is None or world.count(policy, labels[policy.topology_key]) >= desired
+    return desired is None or counting.count(world, policy, labels[policy.topology_key]) >= desired
 
 
 @unhurried
@@ -171,7 +173,9 @@ def test_a_pod_that_names_no_policy_is_limited_by_selection_alone(
 ) -> None:
     assert not filtered(world, offered, PLUGINS, asking)
     # Each of the selectors drawn selects the pod. Nominated pods are counted first, so more may be refused.
-    hard = [policy for policy in world.policies.values() if policy.required and not policy.errors]
+    hard = [
+        policy for policy in world.all(declared.POLICIES).values() if policy.required and not policy.errors
+    ]
     must = {name for name in offered if any(refuses(policy, world, name) for policy in hard)}
     refused = filtered(world, offered, SELECTED, asking).keys()
     assert refused >= must
@@ -198,12 +202,12 @@ def test_every_required_count_that_a_placement_raises_has_its_ceiling(
     raised = {key for key, by in projection.increments.items() if by > 0}
     hard = {
         f"{policy.key}|{policy.topology_key}={domain}": policy.desired(domain) or 0
-        for policy in world.policies.values()
+        for policy in world.all(declared.POLICIES).values()
         if policy.required and not policy.errors
         for domain in ("a", "b", "c", "r-a", "r-b", "r-c")
     }
     own = f"{small_clusters.NAMESPACE}/{small_clusters.POLICY}"
-    named = world.policies.get(own)
+    named = world.get(declared.POLICIES, own)
     followed = asking is ASKING and named is not None and not named.errors
     expected = {key: hard[key] for key in raised & hard.keys()}
     of_own = {key: top for key, top in expected.items() if followed and key.partition("|")[0] == own}

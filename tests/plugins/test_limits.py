@@ -3,7 +3,9 @@
 import pytest
 
 from app.domain import events, model
+from app.plugins.workload_policy import policy_model
 from app.plugins.workload_policy.plugin import WorkloadPolicy
+from tests.support import declared
 from tests.support.decisions import commitments, scheduling_driver, small_clusters
 
 NS, HOSTS, MEMBERS = small_clusters.NAMESPACE, small_clusters.HOSTS, small_clusters.MEMBERS
@@ -62,7 +64,7 @@ def test_with_selected_every_counted_pod_is_limited(which: str) -> None:
     ],
     ids=["preferred", "strict", "invalid", "elsewhere", "not selecting"],
 )
-def test_policies_that_limit_no_pod_by_selection(policy: model.WorkloadPolicy) -> None:
+def test_policies_that_limit_no_pod_by_selection(policy: policy_model.WorkloadPolicy) -> None:
     small = cluster(policy)
     assert not small.filter(small_clusters.pod("next", PLAIN)).refused
     assert small.plugins.concerned(small_clusters.pod("next", PLAIN), small.snapshot) == ()
@@ -144,7 +146,9 @@ def test_an_eviction_is_dropped_if_another_quota_still_refuses_the_pod() -> None
 def test_without_the_store_pods_of_a_known_required_policy_do_not_pass() -> None:
     small = cluster(small_clusters.policy({"host": 9}, required=True), small_clusters.policy(name="soft"))
     assert not SELECTED.soft(small_clusters.pod("next"), small.snapshot)  # an unlisted policy may select it
-    small.take(*(events.Relisted(kind, since="", until="1", reason="first list") for kind in model.KINDS))
+    small.take(
+        *(events.Relisted(kind, since="", until="1", reason="first list") for kind in declared.SCHEMA.names)
+    )
     soft = small_clusters.pod("next", {small_clusters.LABEL: "soft", "app": "x"})
     assert not SELECTED.soft(small_clusters.pod("next", PLAIN), small.snapshot)
     assert SELECTED.soft(small_clusters.pod("next"), small.snapshot)

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from app.domain import events, model, projecting, snapshots
 from app.framework import effects
-from app.plugins.workload_policy import status
+from app.plugins.workload_policy import policy_model, status
 from app.plugins.workload_policy.plugin import WorkloadPolicy
+from tests.support import declared
 from tests.support.decisions import scheduling_driver, small_clusters, strategies
 
 KEY = small_clusters.KEY
@@ -37,7 +38,7 @@ def condition(found: dict[str, object]) -> tuple[str, str, str]:
     return one["status"], one["reason"], one["message"]
 
 
-def cluster_of(*policies: model.WorkloadPolicy) -> scheduling_driver.Cluster:
+def cluster_of(*policies: policy_model.WorkloadPolicy) -> scheduling_driver.Cluster:
     return scheduling_driver.Cluster(*small_clusters.f6(), *policies)
 
 
@@ -142,12 +143,14 @@ def test_only_policies_that_an_event_concerns_are_computed_again(
 @given(strategies.histories, st.integers(0, 60))
 def test_no_status_changes_unnoticed(history: list[events.AnyEvent], at: int) -> None:
     """Whatever happens: the status of a policy that is not computed again is the one of before."""
-    before = projecting.project_all(snapshots.empty(indexed=WorkloadPolicy().indexed()), history[:at])
+    before = projecting.project_all(
+        snapshots.empty(schema=declared.SCHEMA, indexed=WorkloadPolicy().indexed()), history[:at]
+    )
     after = projecting.project_all(before, history[at:])
     changes = effects.Changes(before, tuple(history[at:]))
     found = statuses(WorkloadPolicy().reconcile(after, changes))
-    for key, policy in after.policies.items():
+    for key, policy in after.all(declared.POLICIES).items():
         if key in found:
             assert found[key] == status.status(after, policy)
         else:
-            assert status.status(before, before.policies[key]) == status.status(after, policy)
+            assert status.status(before, before.all(declared.POLICIES)[key]) == status.status(after, policy)

@@ -5,7 +5,9 @@ import pytest
 
 from app.domain import events, model, observing
 from app.framework import effects
+from app.plugins.workload_policy import policy_model
 from app.plugins.workload_policy.plugin import WorkloadPolicy
+from tests.support import declared
 from tests.support.decisions import scheduling_driver, small_clusters
 
 HOSTS = small_clusters.HOSTS
@@ -31,8 +33,10 @@ def announced(
     return room
 
 
-def edited(cluster: scheduling_driver.Cluster, policy: model.WorkloadPolicy) -> tuple[events.AnyEvent, ...]:
-    return observing.policy(cluster.snapshot.policies.get(policy.key), policy)
+def edited(
+    cluster: scheduling_driver.Cluster, policy: policy_model.WorkloadPolicy
+) -> tuple[events.AnyEvent, ...]:
+    return observing.declared(declared.POLICIES, cluster.snapshot.get(declared.POLICIES, policy.key), policy)
 
 
 def released(pod: model.Pod, node: str) -> events.PlacementReleased:
@@ -120,7 +124,7 @@ def test_a_missing_policy_wakes_pods_only_if_it_is_ignored(
         *small_clusters.f6(), small_clusters.policy({"host": 0}, required=True), *pending(0)
     )
     plugin = WorkloadPolicy(missing_policy="ignore" if missing == "ignore" else "reject")
-    gone = events.PolicyGone(namespace=small_clusters.NAMESPACE, name=small_clusters.POLICY, uid="u")
+    gone = declared.POLICIES.gone(namespace=small_clusters.NAMESPACE, name=small_clusters.POLICY, uid="u")
     batch = edited(cluster, small_clusters.policy(errors=("broken",))) if broken else (gone,)
     assert names(announced(cluster, *batch, plugin=plugin)) == woken
 
@@ -210,7 +214,9 @@ def test_a_pod_that_a_policy_stops_limiting_is_woken(how: str) -> None:
     cluster.see(small_clusters.pod("plain", PLAIN), *pending(0))
     narrowed = small_clusters.policy({"host": 0}, required=True, selector=model.Selector(labels={"app": "x"}))
     batch: dict[str, tuple[events.AnyEvent, ...]] = {
-        "gone": (events.PolicyGone(namespace=small_clusters.NAMESPACE, name=small_clusters.POLICY, uid="u"),),
+        "gone": (
+            declared.POLICIES.gone(namespace=small_clusters.NAMESPACE, name=small_clusters.POLICY, uid="u"),
+        ),
         "invalid": edited(cluster, small_clusters.policy(errors=("broken",), required=True)),
         "preferred": edited(cluster, small_clusters.policy({"host": 0})),
         "narrowed": edited(cluster, narrowed),

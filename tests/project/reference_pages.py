@@ -1,16 +1,19 @@
 """The reference pages that are made from the code; ``make docs`` writes them, a test keeps them current."""
 
+import dataclasses
 import pathlib
 import tempfile
+import typing
 from collections.abc import Callable, Iterator, Mapping
 
 import click
 from prometheus_client import core
 
-from app import cli, exit_codes, settings, telemetry
+from app import cli, exit_codes, plugins, settings, telemetry
 from app.domain import snapshots
 from app.framework import registry
 from app.serving import conn_metrics, issuing, keystores, tls_rotation
+from app.settings import declarations
 from app.store.server import acl
 from tests.project import doctor_findings, store_page
 from workers.controller import object_metrics
@@ -47,7 +50,23 @@ def settings_page() -> str:
         facts += [setting.allowed, f"default {_default(setting)}"]
         lines.append(f"{'; '.join(facts)}.\n")
         lines.append(setting.doc.replace("``", "`") + "\n")
+        if setting.name == "plugins.args":
+            lines += _arguments()
     return "\n".join(lines)
+
+
+def _arguments() -> Iterator[str]:
+    """The arguments of the plugins in the tree, as their classes declare them."""
+    spelled = {"int": "a whole number", "str": "text", "bool": "true or false", "tuple": "a list"}
+    for plugin in plugins.IN_TREE:
+        kinds, docs = typing.get_type_hints(plugin), declarations.docs(plugin)
+        for field in dataclasses.fields(plugin):
+            kind = kinds[field.name]
+            words = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else (kind.__name__,)
+            allowed = " or ".join(spelled.get(word, word) for word in words)
+            default = list(field.default) if isinstance(field.default, tuple) else field.default
+            doc = docs[field.name].replace("``", "`")
+            yield f"- `{plugin.name}.{field.name}`: {allowed}; default `{default}`. {doc}\n"
 
 
 def _default(setting: settings.Setting) -> str:
@@ -115,7 +134,8 @@ def _collectors() -> Iterator[telemetry.metrics.Declared]:
         )
         connections = conn_metrics.ConnectionMetrics(tls_rotation.RotatingContext(source))
         yield telemetry.metrics.Declared(connections, (telemetry.metrics.EXTENDER,))
-    objects = object_metrics.ObjectMetrics(registry.Registry(()), snapshots.empty, lambda: True, limit=0)
+    empty = snapshots.empty(schema=plugins.catalog().schema)
+    objects = object_metrics.ObjectMetrics(registry.Registry(()), lambda: empty, lambda: True, limit=0)
     yield telemetry.metrics.Declared(objects, (telemetry.metrics.CONTROLLER,))
 
 

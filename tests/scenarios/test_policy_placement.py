@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from app.domain import model
+from app.plugins.workload_policy import policy_model
 from tests.support.decisions import scheduling_driver, small_clusters
 
 SEEDS = range(60)
@@ -24,7 +25,7 @@ def domains(cluster: scheduling_driver.Cluster, nodes: list[str | None]) -> Coun
 
 
 def deployed(
-    seed: int, policy: model.WorkloadPolicy, *extra: model.Node, pods: int = 6, alone: bool = True
+    seed: int, policy: policy_model.WorkloadPolicy, *extra: model.Node, pods: int = 6, alone: bool = True
 ) -> tuple[scheduling_driver.Cluster, list[str | None]]:
     """The Deployment scheduled pod by pod on F6 and the extra nodes."""
     cluster, dice = scheduling_driver.Cluster(*small_clusters.f6(), *extra, policy), random.Random(seed)

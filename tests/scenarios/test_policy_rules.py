@@ -7,7 +7,7 @@ import pytest
 
 from app.domain import model, verdicts
 from app.framework import capabilities, views
-from app.plugins.workload_policy import plugin
+from app.plugins.workload_policy import plugin, policy_model
 from tests.support.decisions import scheduling_driver, small_clusters
 
 ODD = (small_clusters.node("unlisted", {small_clusters.KEY: "cloud"}), small_clusters.node("unlabelled"))
@@ -82,7 +82,7 @@ def test_an_invalid_policy_refuses_and_gives_the_reason(errors: tuple[str, ...])
 @pytest.mark.parametrize(
     "policy", [None, small_clusters.policy(errors=("broken",))], ids=["absent", "invalid"]
 )
-def test_missing_policies_may_be_ignored(policy: model.WorkloadPolicy | None) -> None:
+def test_missing_policies_may_be_ignored(policy: policy_model.WorkloadPolicy | None) -> None:
     lenient = plugin.WorkloadPolicy(missing_policy="ignore")
     cluster = scheduling_driver.Cluster(
         *small_clusters.f6(), *([policy] if policy else []), configured=[lenient]

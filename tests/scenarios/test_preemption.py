@@ -10,7 +10,7 @@ import pytest
 
 from app.domain import events, model, projecting, snapshots, verdicts
 from app.framework import capabilities, cycles, registry
-from app.plugins.workload_policy import plugin
+from app.plugins.workload_policy import counting, plugin
 from tests.support.decisions import commitments, scheduling_driver, small_clusters
 
 N1, N2, N3, N4 = small_clusters.HOSTS
@@ -87,7 +87,7 @@ def test_a_terminating_victim_is_not_subtracted_twice() -> None:
     assert cluster.veto(preemptor(), N4, ending) is not None
     cluster.see(*(msgspec.structs.replace(pod, terminating=True) for pod in host_pods(3)))
     cycle = cycles.cycle(preemptor(), frozenset((N1,)), cluster.snapshot)
-    assert cycles.without(cycle, [*host_pods(3), ending]).snapshot.count(POLICY, "host") == 0
+    assert counting.count(cycles.without(cycle, [*host_pods(3), ending]).snapshot, POLICY, "host") == 0
 
 
 @pytest.mark.parametrize(
@@ -254,12 +254,13 @@ def test_a_dry_run_keeps_its_position() -> None:
 
 def dump(snapshot: snapshots.Snapshot) -> Mapping[str, object]:
     """All contents of the snapshot."""
-    maps = ("nodes", "pods", "policies", "placements", "versions", "counts", "names", "waiting", "nominated")
+    maps = ("nodes", "pods", "placements", "versions", "counts", "names", "waiting", "nominated")
     spelled = {
         name: sorted((key, repr(value)) for key, value in getattr(snapshot, name).items()) for name in maps
     }
     residents = {node: sorted(pods) for node, pods in snapshot.residents.items()}
-    return {**spelled, "residents": residents, "position": str(snapshot.position)}
+    objects = {kind: repr(sorted(held.items())) for kind, held in snapshot.objects.kinds.items()}
+    return {**spelled, "objects": objects, "residents": residents, "position": str(snapshot.position)}
 
 
 def test_a_plugin_may_veto_to_protect_a_victim() -> None:

@@ -318,13 +318,13 @@ def test_settings_load_where_no_source_code_is_installed(monkeypatch: pytest.Mon
     def missing(group: type) -> str:
         raise OSError("could not get source code")
 
-    declarations._docs.cache_clear()
+    declarations.docs.cache_clear()
     monkeypatch.setattr(inspect, "getsource", missing)
     try:
         assert settings.load(None, {"TOPOLOG_SERVER_PORT": "7443"}).server.port == 7443
         assert {setting.doc for setting in settings.describe()} == {""}
     finally:
-        declarations._docs.cache_clear()
+        declarations.docs.cache_clear()
 
 
 def test_every_default_is_allowed(write: Write) -> None:

@@ -13,12 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain import events, model, projecting, snapshot_contents, snapshots
+from app.plugins.workload_policy import policy_model
 from app.store import errors, snapshot_format
+from tests.support import declared
 from tests.support.decisions import recomputation, strategies
 
 T = TypeVar("T")
 
-START = snapshots.empty(indexed=("app", "job"), incarnation="here")
+START = snapshots.empty(schema=declared.SCHEMA, indexed=("app", "job"), incarnation="here")
 
 
 def image_of(snapshot: snapshots.Snapshot) -> snapshot_format.SerializedSnapshot:
@@ -27,7 +29,7 @@ def image_of(snapshot: snapshots.Snapshot) -> snapshot_format.SerializedSnapshot
 
 def again(image: snapshot_format.SerializedSnapshot, snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
     return snapshot_format.deserialize(
-        image.header, image.members, incarnation="here", indexed=snapshot.indexed
+        image.header, image.members, schema=declared.SCHEMA, incarnation="here", indexed=snapshot.indexed
     )
 
 
@@ -63,16 +65,18 @@ def test_the_digest_does_not_depend_on_the_way(
     mixed = snapshot_contents.Contents(
         nodes=shuffled(held.nodes, shuffler),
         pods=shuffled(held.pods, shuffler),
-        policies=shuffled(held.policies, shuffler),
+        objects={kind: shuffled(found, shuffler) for kind, found in held.objects.items()},
         placements=shuffled(held.placements, shuffler),
         flags=shuffled(held.flags, shuffler),
         listed=dict(shuffled(list(held.listed.items()), shuffler)),
         unlisted=shuffled(held.unlisted, shuffler),
         versions=dict(shuffled(list(held.versions.items()), shuffler)),
-        counts=dict(shuffled(list(held.counts.items()), shuffler)),
+        counts=dict(shuffled(list(snapshot.counts.items()), shuffler)),
         displaced=shuffled(held.displaced, shuffler),
     )
-    other = snapshot_contents.build(mixed, model.Position("elsewhere", snapshot.offset))
+    other = snapshot_contents.build(
+        mixed, model.Position("elsewhere", snapshot.offset), schema=declared.SCHEMA
+    )
     assert snapshot_format.digest(other) == snapshot_format.digest(snapshot)
 
 
@@ -87,7 +91,7 @@ def test_another_state_has_another_digest(history: list[events.AnyEvent], event:
 def world(pods: int = 0) -> snapshots.Snapshot:
     seen: list[events.AnyEvent] = [
         events.NodeSeen(node=model.Node(name="n", uid="n", labels={"zone": "a", "app": "x"})),
-        events.PolicySeen(policy=model.WorkloadPolicy(uid="p", namespace="s", name="p", topology_key="zone")),
+        declared.observed(policy_model.WorkloadPolicy(uid="p", namespace="s", name="p", topology_key="zone")),
         *(
             events.PodSeen(pod=model.Pod(uid=f"u{i}", namespace="s", name=f"p{i}", node="n"))
             for i in range(pods)
@@ -124,7 +128,7 @@ def test_every_flipped_byte_is_found() -> None:
             if gzip_says_the_same(bytes(broken), member):
                 continue  # the gzip header has bytes that mean nothing
             with pytest.raises(errors.Damaged):
-                snapshot_format.deserialize(image.header, members, incarnation="here")
+                snapshot_format.deserialize(image.header, members, schema=declared.SCHEMA, incarnation="here")
             with pytest.raises(errors.Damaged):
                 snapshot_format.prove(image.header, members)
 
@@ -146,21 +150,25 @@ def of_form(header: snapshot_format.Header, version: int) -> snapshot_format.Hea
 def test_pods_of_a_form_without_constraints_have_unknown_ones() -> None:
     placed = events.placed(model.Pod(uid="placed", namespace="n", name="placed"), "n1")
     image = image_of(projecting.project(world(pods=2), placed))
-    old = of_form(image.header, 3)
-    found = snapshot_format.deserialize(old, image.members, incarnation="here")
+    old = of_form(image.header, 4)
+    found = snapshot_format.deserialize(old, image.members, schema=declared.SCHEMA, incarnation="here")
     assert {pod.constraints for pod in found.pods.values()} == {None}
     assert found.placements["placed"].pod.constraints is None
-    found = snapshot_format.deserialize(image.header, image.members, incarnation="here")
+    found = snapshot_format.deserialize(
+        image.header, image.members, schema=declared.SCHEMA, incarnation="here"
+    )
     assert [pod.constraints for pod in found.pods.values()] == [model.STANDARD] * 2
 
 
 def test_a_missing_piece_and_a_newer_form_are_refused() -> None:
     image = image_of(world(pods=2))
     with pytest.raises(errors.Damaged, match="digest"):
-        snapshot_format.deserialize(image.header, image.members[:-1], incarnation="here")
+        snapshot_format.deserialize(
+            image.header, image.members[:-1], schema=declared.SCHEMA, incarnation="here"
+        )
     newer = of_form(image.header, snapshot_format.VERSION + 1)
     with pytest.raises(errors.Damaged, match=f"reads up to {snapshot_format.VERSION}"):
-        snapshot_format.deserialize(newer, image.members, incarnation="here")
+        snapshot_format.deserialize(newer, image.members, schema=declared.SCHEMA, incarnation="here")
     with pytest.raises(errors.Damaged):
         snapshot_format.header_of(b"{}")
 
@@ -168,8 +176,8 @@ def test_a_missing_piece_and_a_newer_form_are_refused() -> None:
 def test_what_a_snapshot_holds_is_either_kept_or_derived() -> None:
     """A new field needs a decision here: is it stored or rebuilt?"""
     derived = {
-        *("position", "indexed", "topology", "names", "residents", "labelled", "used"),
-        *("waiting", "nominated", "namespaces", "policies_in", "derivations"),
+        *("schema", "position", "indexed", "topology", "names", "residents", "labelled", "used"),
+        *("waiting", "nominated", "namespaces", "derivations"),
     }
     kept = {field.name for field in dataclasses.fields(snapshot_contents.Contents)} - {"displaced"}
     assert {field.name for field in dataclasses.fields(snapshots.Snapshot)} == kept | derived

@@ -6,16 +6,18 @@ import pytest
 
 from app.domain import events, model, projecting, snapshots
 from app.domain.audit import attribution, findings
+from app.plugins.workload_policy import policy_model
 from app.store import raw_access, stores
 from app.store.log import logs
 from app.store.state import followers
+from tests.support import declared
 from tests.support.store import view_oracle, writers
 from workers.auditor import repairs
 
 
-def policy(name: str) -> events.PolicySeen:
-    return events.PolicySeen(
-        policy=model.WorkloadPolicy(uid=name, namespace="blue", name=name, topology_key="zone")
+def policy(name: str) -> events.ObjectObserved:
+    return declared.observed(
+        policy_model.WorkloadPolicy(uid=name, namespace="blue", name=name, topology_key="zone")
     )
 
 
@@ -85,7 +87,7 @@ def test_wiped_views_are_restored_by_the_repair(store: stores.Store) -> None:
 @pytest.mark.scenario("WP-15")
 def test_a_replay_of_the_log_restores_nodes_pods_and_placements(store: stores.Store) -> None:
     expected = write_history(store)
-    replayed = followers.Follower(store.log).catch_up()
+    replayed = followers.Follower(store.log, schema=declared.SCHEMA).catch_up()
     assert replayed.position == expected.position
     assert replayed.nodes == expected.nodes
     assert replayed.pods == expected.pods

@@ -128,6 +128,32 @@ def test_a_member_that_changed_before_the_append_is_decided_about_again(
     assert len(event.placements) == (1 if what == "bound elsewhere" else 2)
 
 
+def test_a_thousand_pods_are_placed_in_one_append(store_server: embedded.Server, cluster: str) -> None:
+    with replicas.cluster(store_server.url, cluster) as shop:
+        nodes = [f"n{number}" for number in range(20)]
+        for node in nodes:
+            shop.node(node, role="host")
+        shop.policy({"host": 1000})
+        pods = []
+        for number in range(1000):
+            pods.append(member(shop, number, nodes[number % 20]))
+            if number % 200 == 0:
+                shop.see()  # a call appends 256 facts at most
+        before = shop.see()
+        one = shop.replica(bind=60.0, state=60.0, beside=(convoys.Convoy,))
+        assert one.bind(pods[0], "n0") == ""
+        (entry,) = one.store.log.read(before)
+        assert isinstance(entry.event, events.PlacementsCommitted)
+        assert {placement.pod.uid for placement in entry.event.placements} == {pod.uid for pod in pods}
+        other = shop.replica()
+        assert other.count("host") == 1000
+        snapshot = other.snapshot()
+        assert {uid: snapshot.version(f"pod:{uid}") for uid in snapshot.placements} == {
+            pod.uid: entry.offset for pod in pods
+        }
+        assert other.store.log.versions() == dict(snapshot.versions)
+
+
 def test_two_replicas_that_bind_two_members_at_once_commit_one_plan(
     shop: replicas.Cluster, members: list[model.Pod]
 ) -> None:

@@ -116,7 +116,7 @@ def test_the_state_does_not_depend_on_the_setting(shop: replicas.Cluster) -> Non
         (by_name, by_selection)[number % 2].bind(pod, f"h{number + 1}")
     shop.see()
     one, other = by_name.snapshot(), by_selection.snapshot()
-    for part in ("position", "pods", "policies", "placements", "counts", "versions", "labelled", "waiting"):
+    for part in ("position", "pods", "objects", "placements", "counts", "versions", "labelled", "waiting"):
         assert getattr(one, part) == getattr(other, part), part
     assert dict(by_name.snapshot().counts) == by_name.store.log.counts()
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.domain import model
 from app.store.server import embedded
 from app.verbs import candidates, errors, filtering
+from tests.support import declared
 from tests.support.extender import replicas
 
 
@@ -21,9 +21,9 @@ def starting(store_server: embedded.Server, cluster: str) -> Iterator[replicas.C
         yield made
 
 
-@pytest.mark.parametrize("missing", sorted(model.KINDS))
+@pytest.mark.parametrize("missing", sorted(declared.SCHEMA.names))
 def test_nothing_is_given_away_before_every_kind_was_listed(starting: replicas.Cluster, missing: str) -> None:
-    starting.see(model.KINDS - {missing})
+    starting.see(declared.SCHEMA.names - {missing})
     replica, pods = starting.replica(), [starting.pod(f"web-{number}") for number in range(2)]
     for pod in pods:
         assert f"still listing: {missing}" in replica.bind(pod, "h1")

@@ -9,12 +9,13 @@ from app.kube.client import clients, credentials
 from app.simulation.apiserver import apiservers
 from app.store import stores
 from app.store.server import embedded
+from tests.support import declared
 from tests.support.workers import clusters, recordings
 
 
 @pytest.fixture
 def server() -> Iterator[apiservers.ApiServer]:
-    with apiservers.ApiServer(bookmarks=0.2) as started:
+    with apiservers.ApiServer(declared.SCHEMA, bookmarks=0.2) as started:
         yield started
 
 
@@ -51,7 +52,7 @@ def again(
 
     def reopen(indexed: frozenset[str] = frozenset()) -> stores.Store:
         chosen = settings.Store(url=store_server.url)
-        opened.append(stores.open_store(chosen, cluster=cluster, indexed=indexed))
+        opened.append(stores.open_store(chosen, schema=declared.SCHEMA, cluster=cluster, indexed=indexed))
         return opened[-1]
 
     yield reopen

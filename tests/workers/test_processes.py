@@ -17,7 +17,7 @@ from app.simulation.apiserver import faults
 from app.store import keys, schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
-from tests.support import child_processes
+from tests.support import child_processes, declared
 from tests.support.kube import odd_replies
 from tests.support.store import crash_safe_server
 from tests.support.workers import clusters, recordings
@@ -90,7 +90,7 @@ def away(tmp_path: pathlib.Path, cluster: str) -> Iterator[embedded.Server]:
     """A stopped server with a store of this schema."""
     server = crash_safe_server.CrashSafeServer(tmp_path / "server", append_only=True)
     with connections.connect(server.url) as client:
-        schemas.migrate(client, keys.Keys(cluster))
+        schemas.migrate(client, keys.Keys(cluster), declared.SCHEMA)
     server.kill()
     yield server
     server.stop()

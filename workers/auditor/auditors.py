@@ -37,9 +37,10 @@ class Auditor:
         client: clients.Client,
         options: settings.Audit,
         *,
-        watched: tuple[kinds.Kind, ...] = kinds.ALL,
+        watched: tuple[kinds.Kind, ...] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        watched = kinds.watched(store.checkpoints.schema) if watched is None else watched
         self._store = store
         self._options = options
         self._kinds = watched

@@ -6,6 +6,7 @@ replayed from a snapshot that was kept.
 """
 
 import contextlib
+import functools
 from collections import deque
 from collections.abc import Sequence
 
@@ -93,12 +94,13 @@ class CheckpointChecks:
     def compare(self, header: snapshot_format.Header, snapshot: snapshots.Snapshot) -> None:
         """Compare a checkpoint with the replay at its offset. Raises StoreAway."""
         previous, self._stop = self._stop, header.offset
-        if snapshot_format.digest(snapshot) == header.digest:
-            self._verified(header)
-            self._resolve_doubts()
-            return
+        read = functools.partial(self._kept.read, header, incarnation=snapshot.position.incarnation)
         try:
-            stored = self._kept.read(header, incarnation=snapshot.position.incarnation)
+            if snapshot_format.same(header, snapshot, read):
+                self._verified(header)
+                self._resolve_doubts()
+                return
+            stored = read()
         except errors.Damaged as damaged:
             self._damaged(str(header.offset), str(damaged), header.offset)
             return
@@ -222,10 +224,11 @@ class CheckpointChecks:
             return True
         snapshot = self._at(header.offset)
         if snapshot is not None:
-            if snapshot_format.digest(snapshot) == header.digest:
+            read = functools.partial(self._kept.read, header, incarnation=self._incarnation)
+            if snapshot_format.same(header, snapshot, read):
                 self._verified(header)
             else:
-                self._differs(header, snapshot, self._kept.read(header, incarnation=self._incarnation), 0)
+                self._differs(header, snapshot, read(), 0)
         elif known is not None:
             self._damaged(str(header.offset), f"its digest was {known} and is {header.digest}", header.offset)
         return True

@@ -52,11 +52,13 @@ class ClusterDiff:
     """Compares the kinds one after another; used by one thread."""
 
     def __init__(
-        self, client: clients.Client, board: findings.Board, *, watched: tuple[kinds.Kind, ...] = kinds.ALL
+        self, client: clients.Client, board: findings.Board, *, watched: tuple[kinds.Kind, ...]
     ) -> None:
         self._client = client
         self._board = board
         self._kinds = watched
+        self._paths: dict[str, str] = {}
+        """Kind -> the path of the version that is served."""
         self._comparison: Comparison | None = None
         self._orphaned: frozenset[str] = frozenset()
         """Placements of pods that the last list of pods lacked."""
@@ -120,11 +122,8 @@ class ClusterDiff:
         parameters = {"limit": str(kinds.PAGE)}
         if underway.continuation:
             parameters["continue"] = underway.continuation
-        try:
-            page = kind.page(self._client.get(kind.path, parameters))
-        except errors.ApiError as problem:
-            if problem.status != http.HTTPStatus.NOT_FOUND or underway.began:
-                raise
+        page = self._page(underway, parameters)
+        if page is None:
             underway.complete = True  # The API server does not serve the kind: it has no objects.
             return
         underway.began = True
@@ -138,6 +137,22 @@ class ClusterDiff:
                 underway.suspects[identity] = objects[identity]
         underway.continuation = page.continuation
         underway.complete = not page.continuation
+
+    def _page(self, underway: Comparison, parameters: Mapping[str, str]) -> kinds.Page | None:
+        """The next page of the version that is served; None if no version is."""
+        kind = underway.kind
+        if underway.began:
+            return kind.page(self._client.get(self._paths[kind.name], parameters))
+        for path in kind.paths:
+            try:
+                page = kind.page(self._client.get(path, parameters))
+            except errors.ApiError as problem:
+                if problem.status != http.HTTPStatus.NOT_FOUND:
+                    raise
+            else:
+                self._paths[kind.name] = path
+                return page
+        return None
 
     def _suspicious(self, underway: Comparison, snapshot: snapshots.Snapshot) -> bool:
         """Whether any object still differs: changes that were under way may have arrived."""
@@ -206,10 +221,7 @@ class ClusterDiff:
         return found is None or found.object.uid != known.uid
 
     def _found(self, kind: kinds.Kind, wanted: attribution.Object) -> decoding.Observed | None:
-        collection, _, resource = kind.path.rpartition("/")
-        path = f"{collection}/{resource}/{wanted.name}"
-        if not isinstance(wanted, model.Node):
-            path = f"{collection}/namespaces/{wanted.namespace}/{resource}/{wanted.name}"
+        path = kind.path_of(self._paths.get(kind.name, kind.paths[0]), wanted)
         try:
             return decoding.Observed(*kind.decode(self._client.get(path)))
         except errors.ApiError as problem:

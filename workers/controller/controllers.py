@@ -74,7 +74,7 @@ class Controller:
             old=old,
         )
         self.statuses = statuses.StatusWriter(
-            client, status_targets.of(plugins), limit, self._clock, now=_second
+            client, status_targets.of(store.checkpoints.schema, plugins), limit, self._clock, now=_second
         )
         recorder = event_recorders.EventRecorder(client, self._clock, now=_second, limit=limit)
         self.poster = pod_events.PodEventPoster(recorder)

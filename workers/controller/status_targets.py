@@ -1,5 +1,6 @@
 """The kinds whose status plugins write: the paths of their objects, and what is kept of them."""
 
+from app.domain import schema as schemas
 from app.domain import snapshots
 from app.framework import registry
 from app.kube.watch import kinds
@@ -18,7 +19,7 @@ class KindTarget:
 
     def path(self, identity: str) -> str:
         """The path of an object."""
-        group, _, resource = self._kind.path.rpartition("/")
+        group, _, resource = self._kind.paths[0].rpartition("/")
         namespace, _, name = identity.partition("/")
         return f"{group}/namespaces/{namespace}/{resource}/{name}"
 
@@ -32,9 +33,9 @@ class KindTarget:
         return self._kind.find(snapshot, identity)
 
 
-def of(plugins: registry.Registry) -> dict[str, statuses.Target]:
+def of(schema: schemas.Schema, plugins: registry.Registry) -> dict[str, statuses.Target]:
     """The kinds that the plugins declare, by name. Raises UndeclaredKind."""
-    watched = {kind.name: kind for kind in kinds.ALL}
+    watched = {kind.name: kind for kind in kinds.watched(schema)}
     found: dict[str, statuses.Target] = {}
     for plugin in plugins.reconciles:
         for name in plugin.statuses:

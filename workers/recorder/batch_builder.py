@@ -4,7 +4,7 @@ A batch is built on one snapshot; if another writer appends first, it is rebuilt
 from the same steps.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -25,10 +25,8 @@ snapshot's offset to be the head, which is one comparison."""
 class UnknownKind(ValueError):
     """A change of a kind that the log has no events for."""
 
-    def __init__(self, kind: kinds.Kind) -> None:
-        super().__init__(
-            f"unknown kind {kind.name!r}; known kinds: {', '.join(one.name for one in kinds.ALL)}"
-        )
+    def __init__(self, kind: kinds.Kind, known: Iterable[str]) -> None:
+        super().__init__(f"unknown kind {kind.name!r}; known kinds: {', '.join(sorted(known))}")
 
 
 class Missing(NamedTuple):
@@ -78,7 +76,10 @@ class BatchBuilder:
         """Kinds that are complete once this batch is appended."""
         self._shared = False
         """The batch moves counts that many pods depend on."""
-        self._changed: dict[str, dict[str, decoding.Object | None]] = {kind.name: {} for kind in kinds.ALL}
+        self._schema = snapshot.schema
+        self._changed: dict[str, dict[str, decoding.Object | None]] = {
+            name: {} for name in snapshot.schema.names
+        }
         """Kind -> identity -> the object as this batch leaves it; None if it is gone."""
 
     def fill(self, waiting: Sequence[Step], start: int) -> int:
@@ -112,8 +113,10 @@ class BatchBuilder:
 
     def _add(self, step: Step) -> None:
         match step:
-            case model.Pod() | model.Node() | model.WorkloadPolicy():
-                self._observe(kinds.of(step), step)
+            case model.Pod():
+                self._observe(kinds.PODS, step)
+            case model.Node() | model.DeclaredObject():
+                self._observe(kinds.of(self._schema, step), step)
             case reflectors.Seen():
                 self._observe(step.kind, step.object)
                 self.marks[mark(step.kind)] = step.version
@@ -142,7 +145,7 @@ class BatchBuilder:
         identity, changed = kind.identity(seen), self._changed_of(kind)
         before = changed[identity] if identity in changed else kind.listed(self.snapshot).get(identity)
         self.facts.extend(kind.observe(before, seen))
-        self._shared |= kind.shared(before, seen)
+        self._shared |= kind.shared(self._schema, before, seen)
         changed[identity] = seen
 
     def _delete(self, gone: reflectors.Gone) -> None:
@@ -155,7 +158,7 @@ class BatchBuilder:
     def _end(self, kind: kinds.Kind, identity: str, known: decoding.Object, *, assumed: bool) -> None:
         namespace = "" if isinstance(known, model.Node) else known.namespace
         self.facts.append(kind.gone(namespace, known.name, known.uid, assumed))
-        self._shared |= kind.shared(known, None)
+        self._shared |= kind.shared(self._schema, known, None)
         self._changed_of(kind)[identity] = None
 
     def _known(self, kind: kinds.Kind, identity: str) -> decoding.Object | None:
@@ -166,7 +169,7 @@ class BatchBuilder:
         try:
             return self._changed[kind.name]
         except KeyError:
-            raise UnknownKind(kind) from None
+            raise UnknownKind(kind, self._schema.names) from None
 
 
 def mark(kind: kinds.Kind) -> str:

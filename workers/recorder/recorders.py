@@ -44,19 +44,20 @@ class Recorder:
         follower: followers.Follower,
         client: clients.Client,
         *,
-        watched: Iterable[kinds.Kind] = kinds.ALL,
+        watched: Iterable[kinds.Kind] | None = None,
         silence: float = 150.0,
         elector: election.Leadership | None = None,
         settle: float = settle_time.SETTLE,
     ) -> None:
-        """``follower`` is caught up and kept current here; its thread need not run.
+        """``follower`` is caught up and kept current here; its thread need not run. ``watched``: by default
+        all kinds of its schema.
 
         Without an ``elector`` there must never be another recorder; ``settle``: see settle_time.
         """
         self._log = log
         self._follower = follower
         self._client = client
-        self._kinds = tuple(watched)
+        self._kinds = tuple(kinds.watched(follower.snapshot.schema) if watched is None else watched)
         self._silence = silence
         self._inbox = inboxes.Inbox()
         self._watches: inboxes.WatchThreads | None = None

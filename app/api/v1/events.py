@@ -87,7 +87,7 @@ def _offset(at: moments.At, shown: moments.Moment) -> int:
 
 
 def _row(entry: readers.Entry) -> pages.Body:
-    data = msgspec.to_builtins(entry.event)
+    data = msgspec.json.decode(msgspec.json.encode(entry.event))  # Raw parts are JSON already.
     kind = data.pop("type")
     return {
         "offset": entry.offset,
@@ -105,7 +105,7 @@ def _names(event: events.AnyEvent) -> list[model.NamespacedName]:
             return [event.pod.key]
         case events.PlacementsCommitted():
             return [placement.pod.key for placement in event.placements]
-        case events.PodGone() | events.PlacementReleased() | events.PolicyGone():
+        case events.PodGone() | events.PlacementReleased():
             return [f"{event.namespace}/{event.name}"]
         case _:
             return [event.subject.partition(":")[2]]

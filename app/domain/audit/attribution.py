@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.domain import counters, event_subjects, events, model, projecting, snapshots
+from app.domain import event_subjects, events, model, projecting, schema, snapshots
 
 STEPS = 20_000
 """Events kept since the previous comparison; if there were more, no difference is attributed."""
@@ -22,14 +22,14 @@ FACTS = (
     | events.PodGone
     | events.NodeSeen
     | events.NodeGone
-    | events.PolicySeen
-    | events.PolicyGone
+    | events.ObjectObserved
+    | events.ObjectGone
     | events.Relisted
     | events.Quarantined
 )
 """Events that only the elected recorder writes."""
 
-Object = model.Pod | model.Node | model.WorkloadPolicy
+Object = model.Pod | model.Node | model.DeclaredObject
 
 
 class Step(NamedTuple):
@@ -130,8 +130,8 @@ def changed(now: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]
 
 
 def attribute_counts(
-    ledger: Ledger, delta: Mapping[counters.CountKey, int]
-) -> dict[counters.CountKey, Attribution]:
+    ledger: Ledger, delta: Mapping[schema.CountKey, int]
+) -> dict[schema.CountKey, Attribution]:
     """Attribute each count whose difference changed since the previous comparison.
 
     One append that explains all of the changes is preferred; otherwise one event is sought for each key.
@@ -149,10 +149,10 @@ def attribute_counts(
 
 class _Contribution(NamedTuple):
     steps: tuple[Step, ...]
-    by: Mapping[counters.CountKey, int]
+    by: Mapping[schema.CountKey, int]
 
 
-def _contributions(ledger: Ledger, keys: frozenset[counters.CountKey]) -> list[_Contribution]:
+def _contributions(ledger: Ledger, keys: frozenset[schema.CountKey]) -> list[_Contribution]:
     """The events since the previous comparison that changed the counts of the keys, and by how much."""
     projection = projecting.Projection(ledger.before)
     found = []
@@ -263,39 +263,14 @@ def attribute_version(
 
 
 def held(snapshot: snapshots.Snapshot, kind: str) -> Mapping[str, Object]:
-    """The objects of a kind by identity: uid, name, or namespace/name.
-
-    Raises ValueError for a kind that is not in model.KINDS.
-    """
+    """The objects of a kind by identity: uid, name, or namespace/name."""
     match kind:
         case "pods":
             return snapshot.pods
         case "nodes":
             return snapshot.nodes
-        case "workloadpolicies":
-            return snapshot.policies
         case _:
-            raise _unknown(kind)
-
-
-def subject(kind: str, identity: str) -> str:
-    """The subject of an object's events.
-
-    Raises ValueError for a kind that is not in model.KINDS.
-    """
-    match kind:
-        case "pods":
-            return f"pod:{identity}"
-        case "nodes":
-            return f"node:{identity}"
-        case "workloadpolicies":
-            return f"policy:{identity}"
-        case _:
-            raise _unknown(kind)
-
-
-def _unknown(kind: str) -> ValueError:
-    return ValueError(f"unknown kind {kind!r}; known kinds: {', '.join(sorted(model.KINDS))}")
+            return snapshot.objects.named(kind)
 
 
 def differing(snapshot: snapshots.Snapshot, kind: str, listed: Iterable[tuple[str, Object]]) -> list[str]:
@@ -312,10 +287,10 @@ def fields_apart(one: Object, other: Object) -> list[str]:
 def subjects_apart(one: snapshots.Snapshot, other: snapshots.Snapshot) -> list[str]:
     """The subjects whose state or version differs between two snapshots, sorted."""
     found: set[str] = set()
-    for kind in model.KINDS:
+    for kind in {*schema.CORE, *one.objects.kinds, *other.objects.kinds}:
         mine, theirs = held(one, kind), held(other, kind)
         found.update(
-            subject(kind, identity)
+            one.schema.subject(kind, identity)
             for identity in {*mine, *theirs}
             if mine.get(identity) != theirs.get(identity)
         )

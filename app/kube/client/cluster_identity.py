@@ -5,15 +5,15 @@ import http
 import msgspec
 
 from app import telemetry
+from app.framework import manifests
 from app.kube import errors
 from app.kube.client import clients
-from app.kube.objects import schema
 
 PATH = "/api/v1/namespaces/kube-system"
 
 
-class _Object(schema.ApiStruct):
-    metadata: schema.Metadata
+class _Object(manifests.ApiStruct):
+    metadata: manifests.Metadata
 
 
 _decoder = msgspec.json.Decoder(_Object)

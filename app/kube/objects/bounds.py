@@ -37,8 +37,3 @@ def check(what: str, texts: Iterable[str], limit: int) -> None:
     size = sum(map(len, texts))
     if size > limit:
         raise Exceeded(f"its {what} have {size} characters; the limit is {limit}")
-
-
-def shortened(text: str, limit: int) -> str:
-    """The text, cut to ``limit`` characters."""
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -6,23 +6,25 @@ source. Objects share equal label sets, owners and requests.
 
 import sys
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from app.domain import model
+from app.domain import schema as schemas
+from app.framework import manifests
 from app.kube import errors
-from app.kube.objects import bounds, interning, pod_constraints, pod_requests, policies, schema
+from app.kube.objects import bounds, interning, pod_constraints, pod_requests, schema
 
 Json = bytes | msgspec.Raw
-Object = model.Pod | model.Node | model.WorkloadPolicy
+Object = model.Pod | model.Node | model.DeclaredObject
+T = TypeVar("T", bound=model.DeclaredObject)
 
 _kept: tuple[str, ...] = ()
 """The annotations that are kept, for all objects that this process decodes."""
 
 _pod = msgspec.json.Decoder(schema.Pod)
 _node = msgspec.json.Decoder(schema.Node)
-_policy = msgspec.json.Decoder(schema.Policy)
 _identity = msgspec.json.Decoder(schema.AnyIdentity)
 
 
@@ -50,11 +52,6 @@ def node(raw: Json) -> model.Node:
     return node_seen(raw)[0]
 
 
-def policy(raw: Json) -> model.WorkloadPolicy:
-    """A kosmos.io/v1alpha1 WorkloadPolicy, with its ``errors``; raises Undecodable if it has no name."""
-    return policy_seen(raw)[0]
-
-
 def pod_seen(raw: Json) -> tuple[model.Pod, str]:
     """A pod and its version; raises Undecodable."""
     try:
@@ -71,13 +68,12 @@ def node_seen(raw: Json) -> tuple[model.Node, str]:
         raise undecodable("nodes", raw, problem) from problem
 
 
-def policy_seen(raw: Json) -> tuple[model.WorkloadPolicy, str]:
-    """A policy and its version; raises Undecodable only if the policy cannot be identified."""
+def declared_seen(kind: schemas.Kind[T], raw: Json) -> tuple[T, str]:
+    """An object of a declared kind and its version; raises Undecodable if it cannot be identified."""
     try:
-        seen = _policy.decode(raw)
-        return policies.policy(seen), seen.metadata.resource_version
+        return kind.decode(raw), version(raw)
     except (ValueError, RecursionError) as problem:
-        raise undecodable("workloadpolicies", raw, problem) from problem
+        raise undecodable(kind.name, raw, problem) from problem
 
 
 def pods_seen(items: Iterable[schema.Pod]) -> list[Observed]:
@@ -89,7 +85,7 @@ def undecodable(kind: str, raw: Json, problem: Exception) -> errors.Undecodable:
     """The error for an object, with its name as far as it is readable."""
     namespace, name, _ = identity(raw)
     meaning = errors.Oversized if isinstance(problem, bounds.Exceeded) else errors.Undecodable
-    reason = bounds.shortened(str(problem), bounds.REASON)
+    reason = manifests.shortened(str(problem), bounds.REASON)
     return meaning(kind, f"{namespace}/{name}" if namespace else name, reason)
 
 
@@ -119,7 +115,7 @@ def _pod_of(seen: schema.Pod) -> tuple[model.Pod, str]:
     message, disrupted, preempted = "", False, False
     for condition in status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
-            message = bounds.shortened(condition.message or "", bounds.MESSAGE)
+            message = manifests.shortened(condition.message or "", bounds.MESSAGE)
         elif condition.type == "DisruptionTarget" and condition.status == "True":
             disrupted, preempted = True, condition.reason == "PreemptionByScheduler"
     owners = metadata.owner_references

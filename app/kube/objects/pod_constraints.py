@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from app.domain import model
+from app.framework import manifests
 from app.kube.objects import bounds, interning, schema
 
 _ANY_ADDRESS = frozenset((None, "", "0.0.0.0"))
@@ -16,7 +17,7 @@ _Spelled = tuple[bytes, bytes, bytes, bytes, bytes, bool, tuple[bytes, ...]]
 """Tolerations, node selector, affinity, spread, claims; whether there are volumes with rules; ports."""
 
 
-class _Toleration(schema.ApiStruct):
+class _Toleration(manifests.ApiStruct):
     """core/v1 Toleration."""
 
     key: str | None = None
@@ -25,7 +26,7 @@ class _Toleration(schema.ApiStruct):
     effect: str | None = None
 
 
-class _Requirement(schema.ApiStruct):
+class _Requirement(manifests.ApiStruct):
     """core/v1 NodeSelectorRequirement, metav1 LabelSelectorRequirement."""
 
     key: str = ""
@@ -33,20 +34,20 @@ class _Requirement(schema.ApiStruct):
     values: list[str] | None = None
 
 
-class _NodeTerm(schema.ApiStruct):
+class _NodeTerm(manifests.ApiStruct):
     """core/v1 NodeSelectorTerm."""
 
     match_expressions: list[_Requirement] | None = None
     match_fields: list[_Requirement] | None = None
 
 
-class _NodeSelector(schema.ApiStruct):
+class _NodeSelector(manifests.ApiStruct):
     """core/v1 NodeSelector."""
 
     node_selector_terms: list[_NodeTerm] | None = None
 
 
-class _NodeAffinity(schema.ApiStruct):
+class _NodeAffinity(manifests.ApiStruct):
     """core/v1 NodeAffinity; preferences refuse no node."""
 
     required: _NodeSelector | None = msgspec.field(
@@ -54,14 +55,14 @@ class _NodeAffinity(schema.ApiStruct):
     )
 
 
-class _LabelSelector(schema.ApiStruct):
+class _LabelSelector(manifests.ApiStruct):
     """metav1 LabelSelector."""
 
     match_labels: dict[str, str] | None = None
     match_expressions: list[_Requirement] | None = None
 
 
-class _PodTerm(schema.ApiStruct):
+class _PodTerm(manifests.ApiStruct):
     """core/v1 PodAffinityTerm."""
 
     topology_key: str = ""
@@ -70,7 +71,7 @@ class _PodTerm(schema.ApiStruct):
     namespace_selector: msgspec.Raw = schema.ABSENT
 
 
-class _PodAffinity(schema.ApiStruct):
+class _PodAffinity(manifests.ApiStruct):
     """core/v1 PodAffinity and PodAntiAffinity; preferences refuse no node."""
 
     required: list[_PodTerm] | None = msgspec.field(
@@ -78,7 +79,7 @@ class _PodAffinity(schema.ApiStruct):
     )
 
 
-class _Affinity(schema.ApiStruct):
+class _Affinity(manifests.ApiStruct):
     """core/v1 Affinity."""
 
     node_affinity: _NodeAffinity | None = None
@@ -86,13 +87,13 @@ class _Affinity(schema.ApiStruct):
     pod_anti_affinity: _PodAffinity | None = None
 
 
-class _Spread(schema.ApiStruct):
+class _Spread(manifests.ApiStruct):
     """core/v1 TopologySpreadConstraint."""
 
     when_unsatisfiable: str | None = None
 
 
-class _Port(schema.ApiStruct):
+class _Port(manifests.ApiStruct):
     """core/v1 ContainerPort."""
 
     host_port: int | None = None

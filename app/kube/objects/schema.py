@@ -1,18 +1,13 @@
 """The fields of Kubernetes objects that Topolog reads.
 
-msgspec decodes them in one pass: unknown fields are skipped, and ``null`` means absent, as in Go. Names and
-uids are checked here because they become parts of keys and log lines.
+msgspec decodes them in one pass (framework.manifests).
 """
 
 from typing import Annotated
 
 import msgspec
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=253, pattern=r"\A[-A-Za-z0-9._:]+\Z")]
-"""An object name or uid; as DNS-1123, but upper case, ``_`` and ``:`` are allowed too."""
-
-Word = Annotated[str, msgspec.Meta(max_length=253)]
-"""A short text that the API server has checked."""
+from app.framework import manifests
 
 Quantities = dict[str, str | int | float]
 
@@ -20,40 +15,13 @@ ABSENT = msgspec.Raw(b"null")
 """A part that is decoded elsewhere, and is missing."""
 
 
-class ApiStruct(msgspec.Struct, rename="camel", gc=False):
-    """A part of an object in its JSON form; exists only while the object is decoded."""
-
-
-class Owner(ApiStruct):
-    """metav1.OwnerReference."""
-
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool | None = None
-
-
-class Metadata(ApiStruct):
-    """metav1.ObjectMeta."""
-
-    name: Name
-    uid: Name
-    namespace: Annotated[str, msgspec.Meta(max_length=63, pattern=r"\A[-A-Za-z0-9._]*\Z")] = ""
-    resource_version: Word = ""
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: list[Owner] | None = None
-    creation_timestamp: Word | None = None
-    deletion_timestamp: Word | None = None
-
-
-class Requirements(ApiStruct):
+class Requirements(manifests.ApiStruct):
     """core/v1 ResourceRequirements."""
 
     requests: Quantities | None = None
 
 
-class Container(ApiStruct):
+class Container(manifests.ApiStruct):
     """core/v1 Container."""
 
     resources: Requirements | None = None
@@ -61,7 +29,7 @@ class Container(ApiStruct):
     ports: msgspec.Raw = ABSENT
 
 
-class Volume(ApiStruct):
+class Volume(manifests.ApiStruct):
     """core/v1 Volume: the sources that kube-scheduler has rules for; no other field is read."""
 
     persistent_volume_claim: msgspec.Raw = ABSENT
@@ -73,23 +41,23 @@ class Volume(ApiStruct):
     iscsi: msgspec.Raw = ABSENT
 
 
-class SchedulingGroup(ApiStruct):
+class SchedulingGroup(manifests.ApiStruct):
     """core/v1 PodSchedulingGroup."""
 
-    pod_group_name: Word | None = None
+    pod_group_name: manifests.Word | None = None
 
 
-class PodSpec(ApiStruct):
+class PodSpec(manifests.ApiStruct):
     """core/v1 PodSpec."""
 
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     overhead: Quantities | None = None
     resources: Requirements | None = None
-    node_name: Word | None = None
+    node_name: manifests.Word | None = None
     priority: int | None = None
-    preemption_policy: Word | None = None
-    scheduler_name: Word | None = None
+    preemption_policy: manifests.Word | None = None
+    scheduler_name: manifests.Word | None = None
     scheduling_gates: list[msgspec.Raw] | None = None
     scheduling_group: SchedulingGroup | None = None
     tolerations: msgspec.Raw = ABSENT
@@ -100,7 +68,7 @@ class PodSpec(ApiStruct):
     volumes: list[Volume] | None = None
 
 
-class Condition(ApiStruct):
+class Condition(manifests.ApiStruct):
     """A condition of a pod or a node."""
 
     type: str = ""
@@ -109,24 +77,24 @@ class Condition(ApiStruct):
     message: str | None = None
 
 
-class PodStatus(ApiStruct):
+class PodStatus(manifests.ApiStruct):
     """core/v1 PodStatus."""
 
-    phase: Word | None = None
-    nominated_node_name: Word | None = None
-    start_time: Word | None = None
+    phase: manifests.Word | None = None
+    nominated_node_name: manifests.Word | None = None
+    start_time: manifests.Word | None = None
     conditions: list[Condition] | None = None
 
 
-class Pod(ApiStruct):
+class Pod(manifests.ApiStruct):
     """core/v1 Pod."""
 
-    metadata: Metadata
+    metadata: manifests.Metadata
     spec: PodSpec | None = None
     status: PodStatus | None = None
 
 
-class Taint(ApiStruct):
+class Taint(manifests.ApiStruct):
     """core/v1 Taint."""
 
     key: str = ""
@@ -134,71 +102,64 @@ class Taint(ApiStruct):
     value: str | None = None
 
 
-class NodeSpec(ApiStruct):
+class NodeSpec(manifests.ApiStruct):
     """core/v1 NodeSpec."""
 
     unschedulable: bool | None = None
     taints: list[Taint] | None = None
 
 
-class NodeStatus(ApiStruct):
+class NodeStatus(manifests.ApiStruct):
     """core/v1 NodeStatus."""
 
     allocatable: Quantities | None = None
     conditions: list[Condition] | None = None
 
 
-class Node(ApiStruct):
+class Node(manifests.ApiStruct):
     """core/v1 Node."""
 
-    metadata: Metadata
+    metadata: manifests.Metadata
     spec: NodeSpec | None = None
     status: NodeStatus | None = None
 
 
-class Policy(ApiStruct):
-    """kosmos.io/v1alpha1 WorkloadPolicy; its specification is validated separately (policies)."""
-
-    metadata: Metadata
-    spec: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class ListMeta(ApiStruct):
+class ListMeta(manifests.ApiStruct):
     """metav1.ListMeta."""
 
     resource_version: str = ""
     continue_: str | None = msgspec.field(default=None, name="continue")
 
 
-class PodList(ApiStruct):
+class PodList(manifests.ApiStruct):
     """A page of pods."""
 
     metadata: ListMeta
     items: list[Pod] | None = None
 
 
-class RawList(ApiStruct):
+class RawList(manifests.ApiStruct):
     """A page of objects of any kind."""
 
     metadata: ListMeta
     items: list[msgspec.Raw] | None = None
 
 
-class Change(ApiStruct):
+class Change(manifests.ApiStruct):
     """One line of a watch."""
 
     type: str
     object: msgspec.Raw
 
 
-class LeaseMetadata(ApiStruct):
+class LeaseMetadata(manifests.ApiStruct):
     """metav1.ObjectMeta, the fields that an election reads."""
 
     resource_version: Annotated[str, msgspec.Meta(min_length=1)]
     annotations: dict[str, str] | None = None
 
 
-class LeaseSpec(ApiStruct):
+class LeaseSpec(manifests.ApiStruct):
     """coordination/v1 LeaseSpec."""
 
     holder_identity: str | None = None
@@ -206,20 +167,20 @@ class LeaseSpec(ApiStruct):
     lease_transitions: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | None = None
 
 
-class Lease(ApiStruct):
+class Lease(manifests.ApiStruct):
     """coordination/v1 Lease."""
 
     metadata: LeaseMetadata
     spec: LeaseSpec | None = None
 
 
-class AnyIdentity(ApiStruct):
+class AnyIdentity(manifests.ApiStruct):
     """The metadata of an object that may be undecodable otherwise."""
 
     metadata: dict[str, object] | None = None
 
 
-class Status(ApiStruct):
+class Status(manifests.ApiStruct):
     """metav1.Status: the result of a request that returns no object."""
 
     kind: str = ""

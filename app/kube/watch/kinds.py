@@ -1,12 +1,14 @@
-"""The kinds of objects that Topolog watches: path, decoding, identity and events of each."""
+"""The kinds of objects that Topolog watches: paths, decoding, identity and events of each."""
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from app.domain import events, model, observing, snapshots
+from app.domain import schema as schemas
 from app.kube import errors
 from app.kube.objects import decoding, schema
 
@@ -14,7 +16,7 @@ PAGE = 500
 """Objects in one page of a list, as client-go requests them."""
 
 Events = tuple[events.AnyEvent, ...]
-_T = TypeVar("_T", model.Pod, model.Node, model.WorkloadPolicy)
+_T = TypeVar("_T", model.Pod, model.Node)
 
 
 class UndecodableObject(NamedTuple):
@@ -44,8 +46,8 @@ class Kind:
     """One resource of the API, and what its objects mean to the log. Pure: nothing here does I/O."""
 
     name: str
-    path: str
-    """Of the collection over all namespaces."""
+    paths: tuple[str, ...]
+    """Of the collection over all namespaces, one for each version: the first that is served is watched."""
     subject_prefix: str
     """Of the subjects of its events: ``pod`` in ``pod:UID``."""
     decode: Callable[[decoding.Json], tuple[decoding.Object, str]]
@@ -59,8 +61,9 @@ class Kind:
     """Identity -> object, as observed: a complete list replaces exactly these."""
     find: Callable[[snapshots.Snapshot, str], decoding.Object | None]
     """The object of an identity, observed or known otherwise."""
-    shared: Callable[[decoding.Object | None, decoding.Object | None], bool]
-    """(before, after) -> whether the change moves counts that many pods depend on; None: does not exist."""
+    shared: Callable[[schemas.Schema, decoding.Object | None, decoding.Object | None], bool]
+    """(schema, before, after) -> whether the change moves counts of many pods; None: does not exist."""
+    namespaced: bool = True
 
     def identity(self, seen: decoding.Object) -> str:
         """The key of the object in a snapshot: uid of pods, name of nodes, namespace/name of policies."""
@@ -69,6 +72,13 @@ class Kind:
     def subject(self, identity: str) -> str:
         """The subject of the object's events."""
         return f"{self.subject_prefix}:{identity}"
+
+    def path_of(self, collection: str, found: decoding.Object) -> str:
+        """The path of an object, below one of ``paths``."""
+        if isinstance(found, model.Node) or not self.namespaced:
+            return f"{collection}/{found.name}"
+        root, _, resource = collection.rpartition("/")
+        return f"{root}/namespaces/{found.namespace}/{resource}/{found.name}"
 
     def page(self, body: bytes) -> Page:
         """Decode a page and set undecodable objects aside. Raises Undecodable if the page is not a list."""
@@ -116,20 +126,18 @@ def _only(
     return checked
 
 
-def _relabelled(before: decoding.Object | None, after: decoding.Object | None) -> bool:
-    """Counts depend on a node's labels, and on which node has the name."""
+def _relabelled(
+    schema: schemas.Schema, before: decoding.Object | None, after: decoding.Object | None
+) -> bool:
+    """Counts depend on what counters read of a node, and on which node has the name."""
     if before is None or after is None:
         return True
-    return before.uid != after.uid or _labels(before) != _labels(after)
-
-
-def _labels(found: decoding.Object) -> Mapping[str, str]:
-    return found.labels if isinstance(found, model.Node) else {}
+    return before.uid != after.uid or schema.read_of_node(before) != schema.read_of_node(after)
 
 
 PODS = Kind(
     name="pods",
-    path="/api/v1/pods",
+    paths=("/api/v1/pods",),
     subject_prefix="pod",
     decode=decoding.pod_seen,
     identify=lambda _namespace, _name, uid: uid,
@@ -139,11 +147,11 @@ PODS = Kind(
     ),
     listed=lambda snapshot: snapshot.pods,
     find=lambda snapshot, uid: snapshot.pod(uid),
-    shared=lambda _before, _after: False,
+    shared=lambda _schema, _before, _after: False,
 )
 NODES = Kind(
     name="nodes",
-    path="/api/v1/nodes",
+    paths=("/api/v1/nodes",),
     subject_prefix="node",
     decode=decoding.node_seen,
     identify=lambda _namespace, name, _uid: name,
@@ -152,27 +160,42 @@ NODES = Kind(
     listed=lambda snapshot: snapshot.nodes,
     find=lambda snapshot, name: snapshot.nodes.get(name),
     shared=_relabelled,
+    namespaced=False,
 )
-POLICIES = Kind(
-    name="workloadpolicies",
-    path="/apis/kosmos.io/v1alpha1/workloadpolicies",
-    subject_prefix="policy",
-    decode=decoding.policy_seen,
-    identify=lambda namespace, name, _uid: f"{namespace}/{name}",
-    observe=_only(model.WorkloadPolicy, observing.policy),
-    gone=lambda namespace, name, uid, assumed: events.PolicyGone(
-        namespace=namespace, name=name, uid=uid, assumed=assumed
-    ),
-    listed=lambda snapshot: snapshot.policies,
-    find=lambda snapshot, key: snapshot.policies.get(key),
-    shared=lambda before, after: before != after,
-)
-ALL = (NODES, POLICIES, PODS)
-"""Nodes and policies first: pods then count as soon as they are observed."""
-
-_OF_TYPE: dict[type, Kind] = {model.Pod: PODS, model.Node: NODES, model.WorkloadPolicy: POLICIES}
 
 
-def of(found: decoding.Object) -> Kind:
-    """The kind of an object."""
-    return _OF_TYPE[type(found)]
+@functools.cache
+def declared(kind: schemas.Kind[Any]) -> Kind:
+    """A kind that a plugin declares."""
+    prefix = f"/apis/{kind.group}" if kind.group else "/api"
+
+    def observe(before: decoding.Object | None, after: decoding.Object) -> Events:
+        if not isinstance(after, kind.type) or not (before is None or isinstance(before, kind.type)):
+            raise TypeError(f"not a {kind.type.__name__}: {type(before).__name__}, {type(after).__name__}")
+        return observing.declared(kind, before, after)
+
+    return Kind(
+        name=kind.name,
+        paths=tuple(f"{prefix}/{version}/{kind.resource}" for version in kind.versions),
+        subject_prefix=kind.prefix or kind.name,
+        decode=functools.partial(decoding.declared_seen, kind),
+        identify=lambda namespace, name, _uid: model.key(namespace, name),
+        observe=observe,
+        gone=lambda namespace, name, uid, assumed: kind.gone(namespace, name, uid, assumed=assumed),
+        listed=lambda snapshot: snapshot.all(kind),
+        find=lambda snapshot, identity: snapshot.get(kind, identity),
+        shared=lambda schema, before, after: before != after and bool(schema.dependents(kind.name)),
+        namespaced=kind.namespaced,
+    )
+
+
+def watched(schema: schemas.Schema) -> tuple[Kind, ...]:
+    """All kinds. Pods are the last: they then count as soon as they are observed."""
+    return NODES, *map(declared, schema.kinds), PODS
+
+
+def of(schema: schemas.Schema, found: decoding.Object) -> Kind:
+    """The kind of an object. Raises KeyError for an object of no kind of the schema."""
+    if isinstance(found, model.Pod):
+        return PODS
+    return NODES if isinstance(found, model.Node) else declared(schema.of(found))

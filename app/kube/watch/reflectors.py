@@ -3,8 +3,9 @@
 The rules are those of client-go (tools/cache/reflector.go): lists in pages, watches with bookmarks and a
 random timeout of 5 to 10 minutes, a new list after 410, growing pauses after errors. Two rules are
 stricter. After any other error the watch resumes at its last version instead of listing again, because a
-resumed watch misses nothing. A kind that the API server does not serve counts as empty and is requested
-again, because its definition may be created later.
+resumed watch misses nothing. Of several versions of a kind, the first that the API server serves is listed
+and watched. A kind that it does not serve counts as empty and is requested again, because its definition may
+be created later.
 
 A list arrives in parts, each true when it was read, followed by ``Listed`` with the identities of all its
 objects: an object that is known and not among them is gone.
@@ -106,6 +107,8 @@ class Reflector:
         self._die = die or random.Random()
         self._silence = silence
         self._page = page
+        self._path = kind.paths[0]
+        """Of the version that is served, as far as it is known."""
         self._version = since
         """Version at which the watch resumes; empty if a list is due."""
         self._reason = reason
@@ -178,7 +181,8 @@ class Reflector:
         identities: set[str] = set()
         parameters = {"limit": str(self._page)}
         while True:
-            page = self._read_page(parameters)
+            first = "continue" not in parameters
+            page = self._first_page(parameters) if first else self._read_page(parameters)
             if page is None:
                 yield from self._not_served()
                 return
@@ -199,10 +203,19 @@ class Reflector:
         self._absent, self._version, self._floor, self.problem = False, page.version, page.version, ""
         yield Listed(self.kind, frozenset(identities), page.version, self._since, reason)
 
+    def _first_page(self, parameters: dict[str, str]) -> kinds.Page | None:
+        """The first page of the first version that is served; None if none of them is."""
+        for path in self.kind.paths:
+            self._path = path
+            page = self._read_page(parameters)
+            if page is not None:
+                return page
+        return None
+
     def _read_page(self, parameters: dict[str, str]) -> kinds.Page | None:
-        """The next page; None if the API server does not serve the kind."""
+        """The next page; None if the API server does not serve the version."""
         try:
-            return self.kind.page(self._client.get(self.kind.path, parameters, timeout=60.0))
+            return self.kind.page(self._client.get(self._path, parameters, timeout=60.0))
         except errors.ApiError as problem:
             if problem.status == http.HTTPStatus.NOT_FOUND:
                 return None
@@ -230,7 +243,7 @@ class Reflector:
         # The server sends only newer versions from here on, and without bookmarks nothing else confirms it.
         self._floor = self._version
         self._yielded.clear()
-        with self._client.stream(self.kind.path, parameters, silence=self._silence) as stream:
+        with self._client.stream(self._path, parameters, silence=self._silence) as stream:
             self._stream = stream
             if self._stopped.is_set() or self._requested:
                 return

@@ -17,9 +17,10 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from app.domain import model
+from app.framework import manifests
 from app.kube import errors
 from app.kube.client import clients, fast_client
-from app.kube.objects import decoding, schema
+from app.kube.objects import decoding
 
 UNFENCED = 75.0
 """Seconds after which even an unfenced Binding can no longer be carried out: the API server's default request
@@ -35,10 +36,10 @@ _AMBIGUOUS = frozenset((409, 500, 502, 504))
 _encoded = msgspec.json.Encoder().encode
 
 
-class _Described(schema.ApiStruct):
+class _Described(manifests.ApiStruct):
     """An object's metadata, with all of its annotations."""
 
-    metadata: schema.Metadata
+    metadata: manifests.Metadata
 
 
 _described = msgspec.json.Decoder(_Described)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from app.domain import model, verdicts
+from app.domain import model, snapshots, verdicts
 from app.framework import advising, cycles, views
 from app.plugins.node_label_priority import logic, serving
 
@@ -29,7 +29,7 @@ class NodeLabelPriority:
     def hypotheses(self, cycle: cycles.Cycle, refusal: verdicts.Refusal) -> Iterable[advising.Hypothesis]:
         return (logic.labelled(cycle, refusal, self.label),)
 
-    def pod_class(self, pod: model.Pod) -> bool:
+    def pod_class(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         return self.interested(pod)
 
     def score(self, cycle: cycles.Cycle) -> verdicts.Rating:

@@ -7,7 +7,7 @@ import msgspec
 
 from app.domain import events, model, selectors, verdicts
 from app.framework import advising, cycles
-from app.plugins.workload_policy import logic
+from app.plugins.workload_policy import counting, kinds, logic, policy_model
 
 LABEL_COST, POLICY_COST, VALID_COST, SELECTED_COST, NODE_COST, LISTED_COST = 20, 20, 30, 40, 50, 100
 """What a change costs, beside one for each replica or label that it adds."""
@@ -19,7 +19,7 @@ def hypotheses(cycle: cycles.Cycle, refusal: verdicts.Refusal) -> Iterator[advis
     Every policy of the namespace is considered, whichever of them ``refusal`` is about: a change of the pod's
     labels can bring it under another one.
     """
-    for policy in cycle.snapshot.policies_of(cycle.pod.namespace):
+    for policy in cycle.snapshot.within(kinds.POLICIES, cycle.pod.namespace).values():
         if policy.errors:
             yield _valid(policy)
         else:
@@ -29,10 +29,10 @@ def hypotheses(cycle: cycles.Cycle, refusal: verdicts.Refusal) -> Iterator[advis
     yield from _named(cycle)
 
 
-def _more_replicas(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> Iterator[advising.Hypothesis]:
+def _more_replicas(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> Iterator[advising.Hypothesis]:
     """Raise the quota of a full domain that has candidates, or remove counted pods there."""
     for allocation in policy.allocations:
-        count = cycle.snapshot.count(policy, allocation.name)
+        count = counting.count(cycle.snapshot, policy, allocation.name)
         missing = count + 1 - allocation.replicas
         column = cycle.snapshot.topology[policy.topology_key]
         if missing < 1 or cycle.candidates.isdisjoint(column[allocation.name]):
@@ -43,7 +43,7 @@ def _more_replicas(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> Iterato
         yield advising.Hypothesis(message, missing, (_quota(policy, allocation.name, count + 1),))
 
 
-def _more_domains(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> Iterator[advising.Hypothesis]:
+def _more_domains(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> Iterator[advising.Hypothesis]:
     """List a domain that the policy does not list, or label a node that is in no domain."""
     column = cycle.snapshot.topology[policy.topology_key]
     labelled: set[model.NodeName] = set()
@@ -51,18 +51,18 @@ def _more_domains(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> Iterator
         nodes = column[domain] & cycle.candidates
         labelled |= nodes
         if nodes and policy.desired(domain) is None:
-            count = cycle.snapshot.count(policy, domain)
+            count = counting.count(cycle.snapshot, policy, domain)
             message = f"policy {policy.key} would have to list {domain} with {_many(count + 1, 'replica')}"
             yield advising.Hypothesis(message, LISTED_COST + count, (_quota(policy, domain, count + 1),))
     bare = min(cycle.candidates - labelled, default=None)
     for allocation in policy.allocations if bare is not None else ():
-        if cycle.snapshot.count(policy, allocation.name) < allocation.replicas:
+        if counting.count(cycle.snapshot, policy, allocation.name) < allocation.replicas:
             change = advising.node_labelled(cycle, str(bare), policy.topology_key, allocation.name)
             message = f"a node would need the label {policy.topology_key}={allocation.name}, such as {bare}"
             yield advising.Hypothesis(message, NODE_COST, (change,))
 
 
-def _selected(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> Iterator[advising.Hypothesis]:
+def _selected(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> Iterator[advising.Hypothesis]:
     """Add the labels that the policy's selector requires and the pod lacks."""
     missing = sorted(policy.selector.labels.items() - cycle.pod.labels.items())
     labels = {**cycle.pod.labels, **policy.selector.labels}
@@ -73,11 +73,11 @@ def _selected(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> Iterator[adv
         yield advising.Hypothesis(message, SELECTED_COST + len(missing), pod=pod)
 
 
-def _valid(policy: model.WorkloadPolicy) -> advising.Hypothesis:
+def _valid(policy: policy_model.WorkloadPolicy) -> advising.Hypothesis:
     """Correct an invalid policy. Its quotas are unknown: assume one that refuses nothing."""
     corrected = msgspec.structs.replace(policy, errors=(), type="Preferred", strict_domains=False)
     message = f"policy {policy.key} would have to be valid: {'; '.join(policy.errors)}"
-    return advising.Hypothesis(message, VALID_COST, (partial(events.PolicySeen, policy=corrected),))
+    return advising.Hypothesis(message, VALID_COST, (partial(kinds.POLICIES.observed, corrected),))
 
 
 def _named(cycle: cycles.Cycle) -> Iterator[advising.Hypothesis]:
@@ -85,16 +85,16 @@ def _named(cycle: cycles.Cycle) -> Iterator[advising.Hypothesis]:
     namespace, labels = cycle.pod.namespace, cycle.pod.labels
     for key in (logic.LABEL, logic.ALIAS):
         name = labels.get(key)
-        if name is None or f"{namespace}/{name}" in cycle.snapshot.policies:
+        if name is None or f"{namespace}/{name}" in cycle.snapshot.all(kinds.POLICIES):
             continue
         if name:
-            policy = model.WorkloadPolicy(
+            policy = policy_model.WorkloadPolicy(
                 uid="", namespace=namespace, name=name, selector=model.Selector(labels={key: name})
             )
             message = (
                 f"workload policy {policy.key}, which the pod's label {key} names, would have to be created"
             )
-            change = partial(events.PolicySeen, policy=policy)
+            change = partial(kinds.POLICIES.observed, policy)
             yield advising.Hypothesis(message, POLICY_COST, (change,))
         else:
             others = {other: value for other, value in labels.items() if other != key}
@@ -103,13 +103,13 @@ def _named(cycle: cycles.Cycle) -> Iterator[advising.Hypothesis]:
             yield advising.Hypothesis(message, LABEL_COST, pod=pod)
 
 
-def _quota(policy: model.WorkloadPolicy, domain: str, replicas: int) -> advising.Change:
+def _quota(policy: policy_model.WorkloadPolicy, domain: str, replicas: int) -> advising.Change:
     """The policy with that many replicas in the domain: copied only if the hypothesis is evaluated."""
 
-    def change() -> events.PolicySeen:
+    def change() -> events.ObjectObserved:
         others = tuple(a for a in policy.allocations if a.name != domain)
-        wider = (*others, model.Allocation(name=domain, replicas=replicas))
-        return events.PolicySeen(policy=msgspec.structs.replace(policy, allocations=wider))
+        wider = (*others, policy_model.Allocation(name=domain, replicas=replicas))
+        return kinds.POLICIES.observed(msgspec.structs.replace(policy, allocations=wider))
 
     return change
 

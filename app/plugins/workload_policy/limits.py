@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal, Protocol
 
-from app.domain import counters, model, node_sets, selectors, snapshots, verdicts
+from app.domain import model, node_sets, selectors, snapshots, verdicts
 from app.framework import capabilities, cycles, lazy
-from app.plugins.workload_policy import logic
+from app.plugins.workload_policy import counting, kinds, logic, policy_model
 
 Enforce = Literal["named", "selected"]
 Missing = Literal["reject", "ignore"]
@@ -34,7 +34,7 @@ class Rules(Protocol):
         ...
 
 
-Limiting = tuple[model.WorkloadPolicy, ...]
+Limiting = tuple[policy_model.WorkloadPolicy, ...]
 
 
 def limiting(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Limiting | logic.Objection:
@@ -43,7 +43,7 @@ def limiting(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Limi
     named: Limiting = ()
     if by_name or logic.concerned(pod):  # Under ``named``, every pod that gets here is concerned.
         policy = logic.followed(snapshot, pod)
-        if isinstance(policy, model.WorkloadPolicy):
+        if isinstance(policy, policy_model.WorkloadPolicy):
             named = (policy,) if logic.limits(policy) else ()
         elif rules.missing_policy == "reject" or not policy.ignorable:
             return policy
@@ -58,7 +58,7 @@ def required(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Limi
         return ()
     found = [
         policy
-        for policy in snapshot.policies_of(pod.namespace)
+        for policy in snapshot.within(kinds.POLICIES, pod.namespace).values()
         if policy.required and not policy.errors and selectors.matches(policy.selector, pod.labels)
     ]
     return tuple(sorted(found, key=lambda policy: policy.name))
@@ -81,7 +81,7 @@ def refusal(cycle: cycles.Cycle, rules: Rules) -> verdicts.Refusal | None:
     return verdicts.Refusal(sentence(cycle.snapshot, policies), nodes, details)
 
 
-def sentence(snapshot: snapshots.Snapshot, policies: Sequence[model.WorkloadPolicy]) -> str:
+def sentence(snapshot: snapshots.Snapshot, policies: Sequence[policy_model.WorkloadPolicy]) -> str:
     """The reason of several policies: the same for every node and every set of candidates.
 
     A policy without a free place refuses every node: if such policies exist, only they are named.
@@ -112,7 +112,7 @@ def plan(cycle: cycles.Cycle, node: model.NodeName, rules: Rules) -> capabilitie
     domains = [(policy, known.labels.get(policy.topology_key, "")) for policy in hard]
     return capabilities.Plan(
         subjects=tuple(f"policy:{policy.key}" for policy in hard),
-        ceilings={counters.key(policy, domain): policy.desired(domain) or 0 for policy, domain in domains},
+        ceilings={counting.key(policy, domain): policy.desired(domain) or 0 for policy, domain in domains},
     )
 
 
@@ -125,7 +125,7 @@ def soft(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> bool:
     if not logic.concerned(pod):
         return True
     policy = logic.followed(snapshot, pod)
-    return isinstance(policy, model.WorkloadPolicy) and not logic.limits(policy)
+    return isinstance(policy, policy_model.WorkloadPolicy) and not logic.limits(policy)
 
 
 def prefers(pod: model.Pod, rules: Rules) -> bool:

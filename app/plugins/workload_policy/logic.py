@@ -14,6 +14,7 @@ import msgspec
 
 from app.domain import model, node_sets, selectors, snapshots, topology, verdicts
 from app.framework import cycles, lazy
+from app.plugins.workload_policy import counting, kinds, policy_model
 
 LABEL = "workload-policy/kosmos.io"
 """Pod label that names the policy in the pod's namespace, as in Kosmos' code."""
@@ -64,6 +65,11 @@ class Objection:
     """Whether ``missing_policy: ignore`` applies: the policy is missing or invalid."""
 
 
+def indexed() -> tuple[str, ...]:
+    """The labels by which pods are found that name a policy."""
+    return LABEL, ALIAS
+
+
 def named(pod: model.Pod) -> str | None:
     """The name of the policy in the pod's label; None without a label."""
     label = pod.labels.get(LABEL)
@@ -75,19 +81,32 @@ def concerned(pod: model.Pod) -> bool:
     return named(pod) is not None and not _of_daemon_set(pod)
 
 
-def pod_class(pod: model.Pod) -> tuple[object, ...]:
-    """The properties of a pod on which refusals depend, besides namespace and labels in selectors."""
-    return pod.labels.get(LABEL), pod.labels.get(ALIAS), _of_daemon_set(pod)
+def pod_class(pod: model.Pod, snapshot: snapshots.Snapshot) -> tuple[object, ...]:
+    """The properties of a pod on which refusals depend, besides its namespace."""
+    keys = snapshot.derived(
+        (__name__, "selecting", pod.namespace), lambda: _selecting(snapshot, pod.namespace)
+    )
+    labels = tuple(map(pod.labels.get, keys))
+    return pod.labels.get(LABEL), pod.labels.get(ALIAS), _of_daemon_set(pod), labels
+
+
+def _selecting(snapshot: snapshots.Snapshot, namespace: str) -> tuple[str, ...]:
+    """The label keys that selectors of the namespace's policies mention."""
+    found: set[str] = set()
+    for policy in snapshot.within(kinds.POLICIES, namespace).values():
+        found.update(policy.selector.labels)
+        found.update(requirement.key for requirement in policy.selector.expressions)
+    return tuple(sorted(found))
 
 
 def _of_daemon_set(pod: model.Pod) -> bool:
     return any(owner.kind == "DaemonSet" for owner in pod.owners)
 
 
-def followed(snapshot: snapshots.Snapshot, pod: model.Pod) -> model.WorkloadPolicy | Objection:
+def followed(snapshot: snapshots.Snapshot, pod: model.Pod) -> policy_model.WorkloadPolicy | Objection:
     """The policy that the pod names, or why it cannot be applied."""
     name = named(pod) or ""
-    policy = snapshot.policies.get(f"{pod.namespace}/{name}")
+    policy = snapshot.get(kinds.POLICIES, f"{pod.namespace}/{name}")
     prefix = f"workload policy {pod.namespace}/{name}:"
     if not name:
         return Objection(f"{prefix} not found (the pod's label is empty)")
@@ -100,20 +119,22 @@ def followed(snapshot: snapshots.Snapshot, pod: model.Pod) -> model.WorkloadPoli
     return policy
 
 
-def quotas(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> tuple[Quota, ...]:
+def quotas(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> tuple[Quota, ...]:
     """The listed domains in the policy's order; the same tuple until a policy or a count changes."""
     return _of_state(snapshot, policy, "quotas", _quotas)
 
 
-def _quotas(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> tuple[Quota, ...]:
-    return tuple(Quota(a.name, a.replicas, snapshot.count(policy, a.name)) for a in policy.allocations)
+def _quotas(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> tuple[Quota, ...]:
+    return tuple(
+        Quota(a.name, a.replicas, counting.count(snapshot, policy, a.name)) for a in policy.allocations
+    )
 
 
 def _of_state(
     snapshot: snapshots.Snapshot,
-    policy: model.WorkloadPolicy,
+    policy: policy_model.WorkloadPolicy,
     what: Hashable,
-    compute: Callable[[snapshots.Snapshot, model.WorkloadPolicy], T],
+    compute: Callable[[snapshots.Snapshot, policy_model.WorkloadPolicy], T],
 ) -> T:
     """The result of ``compute`` for a policy and its counts, computed once per state (Snapshot.derived).
 
@@ -124,17 +145,17 @@ def _of_state(
     return value if known is policy else compute(snapshot, policy)
 
 
-def free(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> int:
+def free(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> int:
     """Free places in all listed domains."""
     return sum(quota.free for quota in quotas(snapshot, policy))
 
 
-def limits(policy: model.WorkloadPolicy) -> bool:
+def limits(policy: policy_model.WorkloadPolicy) -> bool:
     """Whether the policy can refuse a node; a Preferred policy does so only with strict domains."""
     return policy.required or policy.strict_domains
 
 
-def refusal(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> verdicts.Refusal | None:
+def refusal(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> verdicts.Refusal | None:
     """The candidates that a limiting policy refuses to the pod; None if it refuses none of them."""
     column = cycle.snapshot.topology[policy.topology_key]
     open_to = _of_state(cycle.snapshot, policy, "open", _open)
@@ -146,18 +167,18 @@ def refusal(cycle: cycles.Cycle, policy: model.WorkloadPolicy) -> verdicts.Refus
     return verdicts.Refusal(sentence(cycle.snapshot, policy), refused, lazy.Details(details))
 
 
-def _open(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> tuple[str, ...]:
+def _open(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> tuple[str, ...]:
     """The listed domains that admit another pod."""
     listed = quotas(snapshot, policy)
     return tuple(quota.domain for quota in listed if not (policy.required and quota.reached))
 
 
-def sentence(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> str:
+def sentence(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> str:
     """Why the policy refuses nodes: the same for every node and every set of candidates."""
     return _of_state(snapshot, policy, "sentence", _sentence)
 
 
-def _sentence(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> str:
+def _sentence(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> str:
     listed = quotas(snapshot, policy)
     if not policy.required:
         names = shortened([quota.domain for quota in listed])
@@ -211,14 +232,14 @@ def rating(cycle: cycles.Cycle) -> verdicts.Rating:
 
 
 def graded(
-    snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy, top: int
+    snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, top: int
 ) -> tuple[tuple[int, tuple[str, ...]], ...]:
     """The domains below their quota, in groups of equal score; ``top`` is the largest score."""
     return _of_state(snapshot, policy, ("graded", top), partial(_graded, top=top))
 
 
 def _graded(
-    snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy, *, top: int
+    snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, *, top: int
 ) -> tuple[tuple[int, tuple[str, ...]], ...]:
     scored: dict[int, list[str]] = {}
     for quota in quotas(snapshot, policy):

@@ -8,7 +8,17 @@ import msgspec
 
 from app.domain import events, model, node_sets, snapshots, verdicts
 from app.framework import capabilities, cycles, effects, views
-from app.plugins.workload_policy import advice, limits, logic, ranking, serving, status, waking
+from app.plugins.workload_policy import (
+    advice,
+    counting,
+    kinds,
+    limits,
+    logic,
+    ranking,
+    serving,
+    status,
+    waking,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +41,12 @@ class WorkloadPolicy:
     def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         return logic.concerned(pod) or bool(limits.required(snapshot, pod, self))
 
-    def indexed(self) -> tuple[str, ...]:
-        return logic.LABEL, logic.ALIAS
-
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
         return limits.refusal(cycle, self)
 
+    indexed = staticmethod(logic.indexed)
+    kinds = staticmethod(kinds.declared)
+    counters = staticmethod(counting.declared)
     pod_class = staticmethod(logic.pod_class)
     hypotheses = staticmethod(advice.hypotheses)
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from app.domain import model, node_sets, pod_index, selectors, snapshots
 from app.framework import cycles
-from app.plugins.workload_policy import logic
+from app.plugins.workload_policy import logic, policy_model
 
 STEP = 1 << 20
 """More than the pods of any node, so that the rank of the domain prevails over the pods of the node."""
@@ -46,7 +46,7 @@ def _place(quota: logic.Quota, method: str) -> tuple[int, Fraction]:
 
 
 def _held(
-    snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy, nodes: node_sets.Names
+    snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, nodes: node_sets.Names
 ) -> dict[model.NodeName, int]:
     """Node -> number of pods that the policy counts there, for nodes with such pods."""
     held: dict[model.NodeName, int] = {}

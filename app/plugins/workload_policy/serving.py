@@ -1,24 +1,27 @@
 """Views of the policies: for each domain the desired, placed and in-flight number of pods."""
 
-import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from heapq import nsmallest
 from typing import Annotated
 
 import msgspec
 
-from app.domain import counters, model, selectors, snapshots
+from app.domain import model, pod_index, schema, selectors, snapshots
 from app.framework import capabilities, cycles, views
-from app.plugins.workload_policy import limits, logic, policy_warnings, unnamed_pods, waking
+from app.plugins.workload_policy import counting, kinds, limits, logic, policy_model, status, waking
 
+SHOWN = 20
+"""Pods that a view names at most."""
 UNLISTED = 1000
 """Unlisted domains that a view shows at most: there may be as many domains as nodes."""
 
 
 def policies(snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> views.Listed:
     """The policies, one summary each."""
-    return views.Listed(snapshot.policies, lambda key: _summary(snapshot, snapshot.policies[key]))
+    held = snapshot.all(kinds.POLICIES)
+    return views.Listed(held, lambda key: _summary(snapshot, held[key]))
 
 
 def policy(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> dict[str, object] | None:
@@ -34,8 +37,8 @@ def policy(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> dict[
         "labelSelector": _selector(found.selector),
         "domains": _domains(snapshot, found),
         "unlisted": _unlisted(snapshot, found),
-        **unnamed_pods.view(snapshot, found),
-        "warnings": policy_warnings.warnings(snapshot, found),
+        **_unnamed(snapshot, found),
+        "warnings": status.warnings(snapshot, found),
     }
 
 
@@ -52,7 +55,7 @@ def measured(snapshot: snapshots.Snapshot) -> list[capabilities.Measured]:
     """The listed domains of all policies."""
     keys = (
         capabilities.Measured(policy.namespace, policy.name, allocation.name)
-        for policy in snapshot.policies.values()
+        for policy in snapshot.all(kinds.POLICIES).values()
         for allocation in policy.allocations
     )
     return list(dict.fromkeys(keys))  # An invalid policy may list a domain twice.
@@ -60,16 +63,16 @@ def measured(snapshot: snapshots.Snapshot) -> list[capabilities.Measured]:
 
 def measure(snapshot: snapshots.Snapshot, key: capabilities.Measured) -> capabilities.Measure:
     """The pods that the policy counts in the domain, and its quota there."""
-    policy = snapshot.policies[f"{key.namespace}/{key.name}"]
+    policy = snapshot.all(kinds.POLICIES)[f"{key.namespace}/{key.name}"]
     quota = next(one for one in logic.quotas(snapshot, policy) if one.domain == key.domain)
     return capabilities.Measure(quota.count, quota.desired)
 
 
-def _found(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> model.WorkloadPolicy | None:
-    return snapshot.policies.get(f"{parameters['namespace']}/{parameters['name']}")
+def _found(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> policy_model.WorkloadPolicy | None:
+    return snapshot.get(kinds.POLICIES, f"{parameters['namespace']}/{parameters['name']}")
 
 
-def _summary(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> dict[str, object]:
+def _summary(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> dict[str, object]:
     listed = logic.quotas(snapshot, policy)
     return {
         "namespace": policy.namespace,
@@ -85,18 +88,18 @@ def _summary(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> dict
     }
 
 
-def _domains(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> list[dict[str, object]]:
+def _domains(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> list[dict[str, object]]:
     in_flight = _in_flight(snapshot, policy)
     return [_domain(snapshot, policy, quota, in_flight) for quota in logic.quotas(snapshot, policy)]
 
 
 def _domain(
     snapshot: snapshots.Snapshot,
-    policy: model.WorkloadPolicy,
+    policy: policy_model.WorkloadPolicy,
     quota: logic.Quota,
-    in_flight: Counter[counters.CountKey],
+    in_flight: Counter[schema.CountKey],
 ) -> dict[str, object]:
-    flying = in_flight[counters.key(policy, quota.domain)]
+    flying = in_flight[counting.key(policy, quota.domain)]
     return {
         "domain": quota.domain,
         "desired": quota.desired,
@@ -108,25 +111,59 @@ def _domain(
     }
 
 
-def _in_flight(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Counter[counters.CountKey]:
+def _in_flight(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> Counter[schema.CountKey]:
     """Count key -> number of pods that are placed and not yet observed as bound."""
-    found: Counter[counters.CountKey] = Counter()
+    found: Counter[schema.CountKey] = Counter()
     for uid, placement in snapshot.placements.items():
-        pod = snapshot.pod(uid)
-        if pod is not None and pod.namespace == policy.namespace:
-            found.update(counters.contributions(pod, snapshot.nodes.get(placement.node), (policy,)))
+        pod, node = snapshot.pod(uid), snapshot.nodes.get(placement.node)
+        if pod is not None and node is not None and pod.namespace == policy.namespace:
+            raised = counting.counted_by(policy, pod, node)
+            if raised is not None:
+                found[raised] += 1
     return found
 
 
-def _unlisted(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> list[dict[str, object]]:
+def _unlisted(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> list[dict[str, object]]:
     """Domains with counted pods that the policy does not list."""
     listed = {allocation.name for allocation in policy.allocations}
     found = (value for value in snapshot.topology[policy.topology_key] if value not in listed)
-    counted = (value for value in found if snapshot.count(policy, value))
+    counted = (value for value in found if counting.count(snapshot, policy, value))
     return [
-        {"domain": value, "count": snapshot.count(policy, value)}
-        for value in heapq.nsmallest(UNLISTED, counted)
+        {"domain": value, "count": counting.count(snapshot, policy, value)}
+        for value in nsmallest(UNLISTED, counted)
     ]
+
+
+def _unnamed(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> dict[str, object]:
+    """The number of counted pods that do not name the policy, and the first of them by name."""
+    found = list(_counted(snapshot, policy))
+    return {
+        "notNamingCount": len(found),
+        "notNaming": [
+            {
+                "pod": pod.name,
+                "node": snapshot.node_of(pod.uid),
+                "names": logic.named(pod),
+                "owners": sorted({owner.kind for owner in pod.owners}),
+            }
+            for pod in nsmallest(SHOWN, found, key=lambda pod: (pod.name, pod.uid))
+        ],
+    }
+
+
+def _counted(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> Iterator[model.Pod]:
+    for uid in snapshot.namespaces.get(policy.namespace, pod_index.NO_PODS):
+        pod = snapshot.pod(uid)
+        if pod is None or _names(policy, pod) or not selectors.matches(policy.selector, pod.labels):
+            continue
+        node = snapshot.nodes.get(snapshot.node_of(uid))
+        if node is not None and counting.counted_by(policy, pod, node) is not None:
+            yield pod
+
+
+def _names(policy: policy_model.WorkloadPolicy, pod: model.Pod) -> bool:
+    """Whether the pod names the policy; the label of a DaemonSet's pod is ignored (WP-11)."""
+    return logic.concerned(pod) and logic.named(pod) == policy.name
 
 
 def _selector(selector: model.Selector) -> dict[str, object]:
@@ -214,12 +251,14 @@ def of_pod(snapshot: snapshots.Snapshot, pod: model.Pod) -> list[PolicyOfPod]:
     node = snapshot.nodes.get(snapshot.node_of(pod.uid))
     selected = [
         policy
-        for policy in snapshot.policies_of(pod.namespace)
+        for policy in snapshot.within(kinds.POLICIES, pod.namespace).values()
         if selectors.matches(policy.selector, pod.labels)
     ]
     return [
         PolicyOfPod(
-            policy.key, not policy.errors, next(iter(counters.contributions(pod, node, (policy,))), None)
+            policy.key,
+            not policy.errors,
+            counting.counted_by(policy, pod, node) if node is not None else None,
         )
         for policy in sorted(selected, key=lambda policy: policy.key)
     ]
@@ -227,8 +266,8 @@ def of_pod(snapshot: snapshots.Snapshot, pod: model.Pod) -> list[PolicyOfPod]:
 
 def domain_counts(snapshot: snapshots.Snapshot) -> Mapping[str, Callable[[str], Iterator[views.DomainCount]]]:
     """For each topology key, the counts of its valid policies in a domain."""
-    over: dict[str, list[model.WorkloadPolicy]] = {}
-    for _, policy in sorted(snapshot.policies.items()):
+    over: dict[str, list[policy_model.WorkloadPolicy]] = {}
+    for _, policy in sorted(snapshot.all(kinds.POLICIES).items()):
         held = over.setdefault(policy.topology_key, [])
         if not policy.errors:
             held.append(policy)
@@ -236,10 +275,10 @@ def domain_counts(snapshot: snapshots.Snapshot) -> Mapping[str, Callable[[str], 
 
 
 def _counts(
-    snapshot: snapshots.Snapshot, policies: Iterable[model.WorkloadPolicy], value: str
+    snapshot: snapshots.Snapshot, policies: Iterable[policy_model.WorkloadPolicy], value: str
 ) -> Iterator[views.DomainCount]:
     for policy in policies:
-        placed, desired = snapshot.count(policy, value), policy.desired(value)
+        placed, desired = counting.count(snapshot, policy, value), policy.desired(value)
         if placed or desired is not None:
             yield views.DomainCount(policy.key, placed, desired)
 
@@ -258,8 +297,8 @@ def _remarks(rules: limits.Rules, cycle: cycles.Cycle) -> Iterator[str]:
     """The warnings of the policies that limit or prefer nodes for the pod."""
     snapshot = cycle.snapshot
     named = logic.followed(snapshot, cycle.pod) if logic.concerned(cycle.pod) else None
-    policies = [named] if isinstance(named, model.WorkloadPolicy) else []
+    policies = [named] if isinstance(named, policy_model.WorkloadPolicy) else []
     policies += [policy for policy in limits.required(snapshot, cycle.pod, rules) if policy not in policies]
     for policy in policies:
-        for warning in policy_warnings.warnings(snapshot, policy):
+        for warning in status.warnings(snapshot, policy):
             yield f"workload policy {policy.key}: {warning}"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from app.domain import events, model, pod_index, selectors, snapshots
 from app.framework import effects
-from app.plugins.workload_policy import limits, logic
+from app.plugins.workload_policy import counting, kinds, limits, logic, policy_model
 
 
 def freed_capacity(
@@ -21,10 +21,8 @@ def freed_capacity(
 ) -> effects.WakePods | None:
     """The pending pods that may be placed because of the event, at most ``limit`` of them."""
     match event:
-        case events.PolicySeen(policy=policy):
-            return of_policy(before, after, policy.namespace, policy.name, rules=rules, limit=limit)
-        case events.PolicyGone(namespace=namespace, name=name):
-            return of_policy(before, after, namespace, name, rules=rules, limit=limit)
+        case events.ObjectObserved() | events.ObjectGone() if event.kind == kinds.POLICIES.name:
+            return of_policy(before, after, event.identity, rules=rules, limit=limit)
         case events.PlacementReleased() | events.PodGone() if event.uid in before.placements:
             return _of_release(before, after, event, rules=rules, limit=limit)
         case _:
@@ -52,7 +50,7 @@ def naming(snapshot: snapshots.Snapshot, namespace: str, name: str) -> Iterator[
 
 
 def limited(
-    snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy, rules: limits.Rules
+    snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, rules: limits.Rules
 ) -> list[model.Pod]:
     """The pending pods that the policy limits, in any order; a pod may occur twice."""
     found = following(snapshot, policy)
@@ -61,13 +59,13 @@ def limited(
     return found
 
 
-def following(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> list[model.Pod]:
+def following(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> list[model.Pod]:
     """The pending pods that name the policy and are selected by it."""
     found = naming(snapshot, policy.namespace, policy.name)
     return [pod for pod in found if selectors.matches(policy.selector, pod.labels)]
 
 
-def selected(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Iterator[model.Pod]:
+def selected(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> Iterator[model.Pod]:
     """The pending pods of the policy's namespace that its selector selects, whether or not they name it."""
     held = snapshot.namespaces.get(policy.namespace, pod_index.NO_PODS)
     few, many = sorted((snapshot.waiting, held), key=len)
@@ -80,22 +78,20 @@ def selected(snapshot: snapshots.Snapshot, policy: model.WorkloadPolicy) -> Iter
 def of_policy(
     before: snapshots.Snapshot,
     after: snapshots.Snapshot,
-    namespace: str,
-    name: str,
+    key: model.NamespacedName,
     *,
     rules: limits.Rules,
     limit: int,
 ) -> effects.WakePods | None:
     """The pending pods for which a policy has capacity, or that its deletion sets free."""
-    key = f"{namespace}/{name}"
-    former, policy = before.policies.get(key), after.policies.get(key)
+    former, policy = before.get(kinds.POLICIES, key), after.get(kinds.POLICIES, key)
     # A pod that does not name the policy gains capacity only if the policy limited it before.
     pods = [] if former is None else limited(before, former, rules)
     if policy is None or policy.errors:
         message = f"workload policy {key} {'was deleted' if policy is None else 'is invalid'}"
         if rules.missing_policy == "ignore":
             message += " and ignored"
-            pods += waiting(after, namespace, name)
+            pods += waiting(after, *key.split("/"))
     else:
         pods += following(after, policy)
         now = logic.spelled(logic.quotas(after, policy)) if policy.required else "Preferred"
@@ -114,7 +110,7 @@ def _of_release(
     """The released pod itself is left out: its bind call failed, and kube-scheduler retries it."""
     pods: dict[model.Uid, model.Pod] = {}
     messages: list[str] = []
-    for policy in after.policies_of(event.namespace):
+    for policy in after.within(kinds.POLICIES, event.namespace).values():
         if policy.errors or not policy.required or not any(_freed(before, after, policy)):
             continue
         pending = [pod for pod in limited(after, policy, rules) if pod.uid != event.uid]
@@ -126,10 +122,10 @@ def _of_release(
 
 
 def _freed(
-    before: snapshots.Snapshot, after: snapshots.Snapshot, policy: model.WorkloadPolicy
+    before: snapshots.Snapshot, after: snapshots.Snapshot, policy: policy_model.WorkloadPolicy
 ) -> Iterator[bool]:
     for quota in logic.quotas(after, policy):
-        yield quota.free > 0 and quota.count < before.count(policy, quota.domain)
+        yield quota.free > 0 and quota.count < counting.count(before, policy, quota.domain)
 
 
 def _fitting(snapshot: snapshots.Snapshot, pods: Iterable[model.Pod], rules: limits.Rules) -> list[model.Pod]:

@@ -1,7 +1,7 @@
 """A simulated API server: real HTTP and real watches, without a cluster.
 
-It serves pods, nodes, WorkloadPolicies and the other resources that Topolog uses, with the semantics that
-clients of the real one rely on. Both pass the contract in tests/support/kube/api_server_contract.py.
+It serves pods, nodes, the kinds of a schema and the other resources that Topolog uses, with the semantics
+that clients of the real one rely on. Both pass the contract in tests/support/kube/api_server_contract.py.
 """
 
 import contextlib
@@ -10,7 +10,9 @@ import ssl
 import threading
 from collections.abc import Iterable
 from types import TracebackType
+from typing import Any
 
+from app.domain import schema as schemas
 from app.simulation.apiserver import faults, objects, requests, routing, status_replies
 
 RESOURCES = (
@@ -18,10 +20,22 @@ RESOURCES = (
     objects.Resource("nodes", "Node", namespaced=False, status=True),
     objects.Resource("pods", "Pod", status=True),
     objects.Resource("events", "Event"),
-    objects.Resource("workloadpolicies", "WorkloadPolicy", "kosmos.io/v1alpha1", custom=True, status=True),
     objects.Resource("poddisruptionbudgets", "PodDisruptionBudget", "policy/v1"),
     objects.Resource("leases", "Lease", "coordination.k8s.io/v1"),
 )
+
+
+def resources(schema: schemas.Schema) -> tuple[objects.Resource, ...]:
+    """What is served: the built-in resources, and each kind of the schema in its first version."""
+    return *RESOURCES, *map(_resource, schema.kinds)
+
+
+def _resource(kind: schemas.Kind[Any]) -> objects.Resource:
+    version = f"{kind.group}/{kind.versions[0]}" if kind.group else kind.versions[0]
+    custom = "." in kind.group  # The groups of built-in kinds have no domain, with few exceptions.
+    return objects.Resource(
+        kind.resource, kind.manifest, version, kind.namespaced, custom=custom, status=True
+    )
 
 
 class ApiServer:
@@ -29,14 +43,16 @@ class ApiServer:
 
     def __init__(
         self,
+        schema: schemas.Schema,
         *,
-        resources: Iterable[objects.Resource] = RESOURCES,
+        further: Iterable[objects.Resource] = (),
         bookmarks: float = 60.0,
         tokens: Iterable[str] = (),
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """``bookmarks``: seconds between them; ``tokens``: accepted bearer tokens, empty: every request."""
-        self.objects = objects.Objects(resources)
+        """``schema``: each of its kinds is served in its first version, beside ``further`` resources;
+        ``bookmarks``: seconds between them; ``tokens``: accepted bearer tokens, empty: every request."""
+        self.objects = objects.Objects((*resources(schema), *further))
         self.router = routing.Router(self.objects, tokens=tokens, bookmarks=bookmarks)
         self.faults = faults.Faults()
         self.seen: list[requests.Request] = []

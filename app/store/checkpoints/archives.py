@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from app.domain import schema as schemas
 from app.domain import snapshots
 from app.store import errors, snapshot_format
 from app.store.log import codecs, readers
@@ -206,12 +207,19 @@ class Archive:
         return snapshot_format.header_of(_first_line(file.path))
 
     def checkpoint(
-        self, header: snapshot_format.Header, *, incarnation: str, indexed: frozenset[str] = frozenset()
+        self,
+        header: snapshot_format.Header,
+        *,
+        schema: schemas.Schema,
+        incarnation: str,
+        indexed: frozenset[str] = frozenset(),
     ) -> snapshots.Snapshot:
         """The snapshot of an archived checkpoint; raises Damaged."""
         path = self.folder / f"checkpoint.{header.incarnation}.{header.offset:016d}.jsonl.gz"
         lines = list(_lines(path))[1:]
-        return snapshot_format.parse(header, lines, _sum(lines), incarnation=incarnation, indexed=indexed)
+        return snapshot_format.parse(
+            header, lines, _sum(lines), schema=schema, incarnation=incarnation, indexed=indexed
+        )
 
     def header(self, path: Path) -> Segment:
         """The header of a segment; raises Damaged."""

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import redis
 
+from app.domain import schema as schemas
 from app.domain import snapshots
 from app.store import errors, keys, snapshot_format
 from app.store.server import connections
@@ -27,7 +28,9 @@ _NEWEST = 2
 class Checkpoints:
     """The checkpoints of one cluster; thread-safe."""
 
-    def __init__(self, client: redis.Redis, names: keys.Keys) -> None:
+    def __init__(self, client: redis.Redis, names: keys.Keys, schema: schemas.Schema) -> None:
+        self.schema = schema
+        """By which checkpoints are read."""
         self._client = client
         self._names = names
 
@@ -82,7 +85,7 @@ class Checkpoints:
     ) -> snapshots.Snapshot:
         """The snapshot of a checkpoint; raises Damaged or StoreAway."""
         return snapshot_format.deserialize(
-            header, self._members(header), incarnation=incarnation, indexed=indexed
+            header, self._members(header), schema=self.schema, incarnation=incarnation, indexed=indexed
         )
 
     def image(self, header: snapshot_format.Header) -> snapshot_format.SerializedSnapshot:

@@ -110,7 +110,9 @@ class RecoveryPoints:
             return
 
         def load(header: snapshot_format.Header) -> snapshots.Snapshot:
-            return archive.checkpoint(header, incarnation=incarnation, indexed=indexed)
+            return archive.checkpoint(
+                header, schema=self._kept.schema, incarnation=incarnation, indexed=indexed
+            )
 
         try:
             files = archive.history("checkpoint")
@@ -129,7 +131,10 @@ class RecoveryPoints:
         return self.follows(header)
 
     def _empty(self, indexed: frozenset[str]) -> RecoveryPoint:
-        return RecoveryPoint(snapshots.empty(indexed=indexed, incarnation=self._log.incarnation), None)
+        return RecoveryPoint(
+            snapshots.empty(schema=self._kept.schema, indexed=indexed, incarnation=self._log.incarnation),
+            None,
+        )
 
 
 def _same(header: snapshot_format.Header) -> snapshot_format.Header:

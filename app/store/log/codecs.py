@@ -48,7 +48,7 @@ def decode(payload: bytes) -> events.AnyEvent:
         if payload[: payload.find(b'"', _TAG_FROM)] in _CURRENT:
             event: events.AnyEvent = _decoder.decode(payload)
             return event
-        upcast: events.AnyEvent = msgspec.convert(_upcast(payload), events.AnyEvent)
+        upcast: events.AnyEvent = _decoder.decode(msgspec.json.encode(_upcast(payload)))
         return upcast
     except msgspec.MsgspecError as error:
         raise errors.Unreadable(f"event cannot be read: {error}; it begins with {payload[:80]!r}") from error

@@ -57,7 +57,8 @@ class StoredLog:
         with connections.translated():
             live = connections.text(self._client.hget(self._names.meta, "counts") or b"")
         if live not in ("", self._names.counts):
-            raise errors.SchemaMismatch(f"the counts are in {live}: use a newer Topolog")
+            ending = len(self._names.prefix)
+            raise errors.other_counts(live[ending:], self._names.counts[ending:])
         return {key: int(count) for key, count in self._hash(self._names.counts).items()}
 
     def versions(self) -> dict[str, int]:

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 
 from app import telemetry
 from app.domain import model, snapshots
+from app.domain import schema as schemas
 from app.store import errors
 from app.store.checkpoints import recovery_points
 from app.store.log import batches, consumers, logs, readers
@@ -36,11 +37,13 @@ class Follower:
         self,
         log: logs.Log,
         *,
+        schema: schemas.Schema,
         indexed: frozenset[str] = frozenset(),
         recovery: recovery_points.RecoveryPoints | None = None,
         consumer: consumers.Consumer | None = None,
     ) -> None:
-        """``indexed``: label keys of pods that Snapshot.siblings must work for.
+        """``schema``: the kinds and counters by which the log is folded; ``indexed``: label keys of pods that
+        Snapshot.siblings must work for.
 
         With ``recovery`` the first snapshot is read from a checkpoint. ``consumer`` reports the position
         to the store, so that nothing is trimmed before it is read.
@@ -48,7 +51,9 @@ class Follower:
         self._log = log
         self._consumer = consumer
         self._subscribers = subscribers.Subscribers()
-        self._cursor = log_cursors.LogCursor(log, self._subscribers, indexed=indexed, recovery=recovery)
+        self._cursor = log_cursors.LogCursor(
+            log, self._subscribers, schema=schema, indexed=indexed, recovery=recovery
+        )
         self._head = catch_up.CatchUp(
             self._cursor, self._subscribers, on_caught_up=self._heartbeat_without_thread
         )

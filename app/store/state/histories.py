@@ -219,7 +219,10 @@ class Histories:
                     raise
         if better is None:
             now = self._follower.snapshot
-            better = _Kept(snapshots.empty(indexed=now.indexed, incarnation=now.position.incarnation), 0)
+            better = _Kept(
+                snapshots.empty(schema=now.schema, indexed=now.indexed, incarnation=now.position.incarnation),
+                0,
+            )
         return self._folded(better, offset)
 
     def _checkpoint(self, offset: int, better_than: int | None) -> _Kept | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from app.domain import model, projecting, snapshots
+from app.domain import schema as schemas
 from app.store import errors
 from app.store.checkpoints import recovery_points
 from app.store.log import batches, incarnations, logs, loss_detection, readers
@@ -44,10 +45,12 @@ class LogCursor:
         log: logs.Log,
         audience: subscribers.Subscribers,
         *,
+        schema: schemas.Schema,
         indexed: frozenset[str],
         recovery: recovery_points.RecoveryPoints | None,
     ) -> None:
-        """``audience`` gets each event if there are subscribers; ``indexed``: see ``followers.Follower``.
+        """``audience`` gets each event if there are subscribers; ``schema``, ``indexed``: see
+        ``followers.Follower``.
 
         With ``recovery`` the first snapshot is read from a checkpoint.
         """
@@ -55,7 +58,7 @@ class LogCursor:
         self._audience = audience
         self._recovery = recovery
         self._reader = log.reader()
-        self.snapshot = snapshots.empty(indexed=indexed, incarnation=log.incarnation)
+        self.snapshot = snapshots.empty(schema=schema, indexed=indexed, incarnation=log.incarnation)
         """The latest snapshot; may be behind the log."""
         self.appended_ms: int | None = None
         """When the last event of the snapshot was appended (milliseconds), if known."""
@@ -163,7 +166,8 @@ class LogCursor:
             return False
         self._log.follow(found)
         self._reader.incarnation = found
-        self._move(snapshots.empty(indexed=self.snapshot.indexed, incarnation=found), None)
+        former = self.snapshot
+        self._move(snapshots.empty(schema=former.schema, indexed=former.indexed, incarnation=found), None)
         self._times = loss_detection.TimestampHistory()
         self._audience.forget()
         self.head_seen = 0

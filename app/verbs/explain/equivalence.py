@@ -2,8 +2,7 @@
 
 Twenty thousand pending pods usually wait for a handful of reasons. Two pods are of one class if they agree in
 everything that a filter or its advice may depend on: the namespace, the ``pod_class`` of each filtering
-plugin, the labels that selectors of the namespace's policies mention, and the nominations that count for the
-pod.
+plugin, and the nominations that count for the pod.
 """
 
 from bisect import bisect_left
@@ -23,28 +22,19 @@ class Classes:
     def __init__(self, plugins: registry.Registry, snapshot: snapshots.Snapshot) -> None:
         self._plugins = plugins
         self._snapshot = snapshot
-        self._selecting: dict[str, tuple[str, ...]] = {}
         self._nominated = sorted(pod.priority for pod in _nominated(snapshot))
 
     def of(self, pod: model.Pod) -> PodClass:
         """The class of the pod: equal for pods that are filtered and advised alike in the snapshot."""
-        return pod.namespace, self._read(pod), self._labels(pod), self._nominations(pod)
+        return pod.namespace, self._read(pod), self._nominations(pod)
 
     def _read(self, pod: model.Pod) -> Hashable:
         """What the filters read of the pod; everything but its identity and age if one does not classify."""
         known, deciding = self._plugins.classifies, (*self._plugins.filters, *self._plugins.transforms)
         if all(plugin.name in known for plugin in deciding):
-            return tuple(known[plugin.name].pod_class(pod) for plugin in deciding)
+            return tuple(known[plugin.name].pod_class(pod, self._snapshot) for plugin in deciding)
         alike = msgspec.structs.replace(pod, uid="", name="", created="", unscheduled="")
         return msgspec.json.encode(alike, order="sorted")
-
-    def _labels(self, pod: model.Pod) -> tuple[str | None, ...]:
-        keys = self._selecting.get(pod.namespace)
-        if keys is None:
-            policies = self._snapshot.policies_of(pod.namespace)
-            keys = tuple(sorted({key for policy in policies for key in _mentioned(policy.selector)}))
-            self._selecting[pod.namespace] = keys
-        return tuple(map(pod.labels.get, keys))
 
     def _nominations(self, pod: model.Pod) -> tuple[int, model.Uid]:
         """How many nominations count at the pod's priority; a nominated or placed pod is a class alone."""
@@ -58,9 +48,3 @@ def _nominated(snapshot: snapshots.Snapshot) -> Iterator[model.Pod]:
         pod = snapshot.pods.get(uid)
         if pod is not None and uid not in snapshot.placements:
             yield pod
-
-
-def _mentioned(selector: model.Selector) -> Iterator[str]:
-    yield from selector.labels
-    for requirement in selector.expressions:
-        yield requirement.key

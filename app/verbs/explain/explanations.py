@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
-from app.domain import counters, model, node_sets, snapshots, verdicts
+from app.domain import model, node_sets, schema, snapshots, verdicts
 from app.framework import cycles, pipeline, registry
 from app.store import errors
 from app.store.decisions import decision_log, records
@@ -41,7 +41,7 @@ class PlacementSummary:
     pod: model.NamespacedName
     node: model.NodeName
     at: str
-    counts: tuple[counters.CountKey, ...]
+    counts: tuple[schema.CountKey, ...]
     """The counts that it increments."""
 
 
@@ -198,16 +198,13 @@ def _in_flight(cycle: cycles.Cycle) -> _InFlight:
     """The first in-flight placements of the pod's namespace, by pod, and their number."""
     namespace = cycle.pod.namespace
     found = [one for one in cycle.snapshot.placements.values() if one.pod.namespace == namespace]
-    policies = tuple(cycle.snapshot.policies_of(namespace))
     first = heapq.nsmallest(MAX_PLACEMENTS, found, key=lambda placement: placement.pod.key)
     placements = tuple(
         PlacementSummary(
             pod=placement.pod.key,
             node=placement.node,
             at=placement.at,
-            counts=tuple(
-                counters.contributions(placement.pod, cycle.snapshot.nodes.get(placement.node), policies)
-            ),
+            counts=tuple(cycle.snapshot.contributions(placement.pod, placement.node)),
         )
         for placement in first
     )

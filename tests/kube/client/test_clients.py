@@ -14,6 +14,7 @@ from app.kube import errors
 from app.kube.client import clients, credentials
 from app.serving import issuing
 from app.simulation.apiserver import apiservers, faults
+from tests.support import declared
 
 TOKEN = "abc.def"
 
@@ -35,13 +36,15 @@ def context(folder: pathlib.Path, *, mutual: bool) -> ssl.SSLContext:
 
 @pytest.fixture
 def secured(folder: pathlib.Path) -> Iterator[apiservers.ApiServer]:
-    with apiservers.ApiServer(tls=context(folder, mutual=False), tokens=(TOKEN, "new")) as started:
+    with apiservers.ApiServer(
+        declared.SCHEMA, tls=context(folder, mutual=False), tokens=(TOKEN, "new")
+    ) as started:
         yield started
 
 
 @pytest.fixture
 def mutual(folder: pathlib.Path) -> Iterator[apiservers.ApiServer]:
-    with apiservers.ApiServer(tls=context(folder, mutual=True)) as started:
+    with apiservers.ApiServer(declared.SCHEMA, tls=context(folder, mutual=True)) as started:
         yield started
 
 

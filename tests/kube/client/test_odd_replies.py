@@ -17,6 +17,7 @@ from app.kube.election import electors
 from app.kube.watch import kinds, reflectors
 from app.simulation import populations
 from app.simulation.apiserver import apiservers, faults
+from tests.support import declared
 from tests.support.kube import fake_clock, odd_replies
 
 LEASE = ("ns", "topolog-recorder")
@@ -25,7 +26,7 @@ LEASE = ("ns", "topolog-recorder")
 @contextlib.contextmanager
 def cluster() -> Iterator[tuple[apiservers.ApiServer, clients.Client]]:
     """A server and a client for one example."""
-    with apiservers.ApiServer(bookmarks=0.05) as server:
+    with apiservers.ApiServer(declared.SCHEMA, bookmarks=0.05) as server:
         client = clients.Client(credentials.plain(server.url))
         with contextlib.closing(client):
             yield server, client

@@ -4,6 +4,7 @@ Time is virtual, so that pauses cost nothing and can be checked. The effects of 
 tests/workers.
 """
 
+import dataclasses
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -12,11 +13,13 @@ from typing import TypeVar
 import pytest
 
 from app.domain import model
-from app.kube.client import clients
+from app.kube.client import clients, credentials
 from app.kube.objects import decoding
 from app.kube.watch import kinds, reflectors
+from app.plugins.workload_policy import samples
 from app.simulation import populations
-from app.simulation.apiserver import apiservers, faults
+from app.simulation.apiserver import apiservers, faults, objects
+from tests.support import declared, gadgets
 from tests.support.kube import fake_clock
 
 C = TypeVar("C")
@@ -396,10 +399,10 @@ def test_a_kind_that_is_not_served_is_empty_until_it_is(cluster: Cluster, client
     def meanwhile(waits: int) -> None:
         if waits == 3:
             store.serve("workloadpolicies", True)
-            store.create("workloadpolicies", populations.policy("ns", "p", {}))
+            store.create("workloadpolicies", samples.policy("ns", "p", {}))
 
     store.serve("workloadpolicies", False)
-    reading = Reading(client, kinds.POLICIES, meanwhile=meanwhile)
+    reading = Reading(client, kinds.declared(declared.POLICIES), meanwhile=meanwhile)
     listed = reading.until(reflectors.Listed)
     assert (listed.identities, listed.version) == (frozenset(), "")
     assert listed.reason.startswith("not served")
@@ -410,9 +413,59 @@ def test_a_kind_that_is_not_served_is_empty_until_it_is(cluster: Cluster, client
 
 def test_a_kind_whose_definition_is_deleted_is_empty_again(cluster: Cluster, client: clients.Client) -> None:
     store = cluster.server.objects
-    store.create("workloadpolicies", populations.policy("ns", "p", {}))
-    reading = Reading(client, kinds.POLICIES)
+    store.create("workloadpolicies", samples.policy("ns", "p", {}))
+    reading = Reading(client, kinds.declared(declared.POLICIES))
     assert reading.until(reflectors.Listed).identities == {"ns/p"}
     reading.until(reflectors.Bookmark)
     store.serve("workloadpolicies", False)
     assert reading.until(reflectors.Listed).identities == frozenset()
+
+
+# -- kinds in several versions ----------------------------------------------------------------
+
+
+def gadget(name: str) -> dict[str, object]:
+    return {"metadata": {"namespace": "ns", "name": name}, "spec": {"size": 2}}
+
+
+def test_the_first_version_that_is_served_is_watched() -> None:
+    only = objects.Resource("gadgets", "Gadget", "example.org/v1")
+    with apiservers.ApiServer(declared.SCHEMA, further=[only], bookmarks=0.05) as server:
+        client = clients.Client(credentials.plain(server.url))
+        reading = Reading(client, kinds.declared(gadgets.GADGETS))
+        try:
+            server.objects.create("gadgets", gadget("a"))
+            assert reading.until(reflectors.Listed).identities == {"ns/a"}
+            server.objects.create("gadgets", gadget("b"))
+            seen = reading.until(reflectors.Seen)
+            assert seen.object == gadgets.Gadget(seen.object.uid, "ns", "b", size=2)
+            paths = [request.path for request in server.seen]
+            assert paths[:2] == ["/apis/example.org/v2/gadgets", "/apis/example.org/v1/gadgets"]
+            assert set(paths[2:]) == {"/apis/example.org/v1/gadgets"}
+        finally:
+            reading.reflector.stop()
+            client.close()
+
+
+def test_a_version_that_ends_is_replaced_by_another() -> None:
+    both = [
+        objects.Resource("gadgets", "Gadget", "example.org/v2"),
+        objects.Resource("gadgets-v1", "Gadget", "example.org/v1"),
+    ]
+    kind = dataclasses.replace(
+        kinds.declared(gadgets.GADGETS),
+        paths=("/apis/example.org/v2/gadgets", "/apis/example.org/v1/gadgets-v1"),
+    )
+    with apiservers.ApiServer(declared.SCHEMA, further=both, bookmarks=0.05) as server:
+        client = clients.Client(credentials.plain(server.url))
+        reading = Reading(client, kind)
+        try:
+            server.objects.create("gadgets", gadget("a"))
+            assert reading.until(reflectors.Listed).identities == {"ns/a"}
+            reading.until(reflectors.Bookmark)
+            server.objects.create("gadgets-v1", gadget("b"))
+            server.objects.serve("gadgets", False)
+            assert reading.until(reflectors.Listed).identities == {"ns/b"}
+        finally:
+            reading.reflector.stop()
+            client.close()

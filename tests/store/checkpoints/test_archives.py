@@ -12,6 +12,7 @@ from app.domain import events, snapshots
 from app.store import errors, snapshot_format, stores
 from app.store.checkpoints import archives
 from app.store.log import codecs
+from tests.support import declared
 from tests.support.store import writers
 
 
@@ -69,7 +70,9 @@ def test_a_checkpoint_is_a_file_too(store: stores.Store, tmp_path: pathlib.Path)
     path = archive.keep_checkpoint(image)
     (header,) = archive.checkpoints()
     assert header == image.header
-    back = archive.checkpoint(header, incarnation=store.log.incarnation, indexed=snapshot.indexed)
+    back = archive.checkpoint(
+        header, schema=declared.SCHEMA, incarnation=store.log.incarnation, indexed=snapshot.indexed
+    )
     assert snapshot_format.digest(back) == header.digest
     lines = gzip.decompress(path.read_bytes()).splitlines()
     assert json.loads(lines[0])["digest"] == header.digest
@@ -88,7 +91,8 @@ def test_every_flipped_byte_is_found(store: stores.Store, tmp_path: pathlib.Path
     good = path.read_bytes()
     text = gzip.decompress(good)
     header = next(
-        iter(archive.checkpoints()), snapshot_format.serialize(snapshots.empty(), cluster="c", at_ms=0).header
+        iter(archive.checkpoints()),
+        snapshot_format.serialize(snapshots.empty(schema=declared.SCHEMA), cluster="c", at_ms=0).header,
     )
     found = 0
     for place in range(len(good)):
@@ -98,7 +102,9 @@ def test_every_flipped_byte_is_found(store: stores.Store, tmp_path: pathlib.Path
             continue  # a byte of a gzip header that means nothing
         path.write_bytes(bytes(broken))
         with pytest.raises(errors.Damaged):
-            archive.raws(path) if kind == "segment" else archive.checkpoint(header, incarnation="i")
+            archive.raws(path) if kind == "segment" else archive.checkpoint(
+                header, schema=declared.SCHEMA, incarnation="i"
+            )
         found += 1
     assert found > len(good) / 2
 

@@ -10,6 +10,7 @@ from app.domain import events, model, projecting, snapshots
 from app.store import errors, keys, snapshot_format, stores
 from app.store.checkpoints import checkpoints, recovery_points
 from app.store.state import followers, histories
+from tests.support import declared
 from tests.support.decisions import recomputation, strategies
 from tests.support.store import servers, writers
 
@@ -76,7 +77,12 @@ def begin_of(store: stores.Store) -> recovery_points.RecoveryPoints:
 
 
 def follower_of(store: stores.Store) -> followers.Follower:
-    return followers.Follower(store.log, indexed=frozenset(("app", "rl-job-group")), recovery=begin_of(store))
+    return followers.Follower(
+        store.log,
+        schema=declared.SCHEMA,
+        indexed=frozenset(("app", "rl-job-group")),
+        recovery=begin_of(store),
+    )
 
 
 def test_a_follower_begins_at_the_newest_checkpoint(store: stores.Store) -> None:

@@ -15,6 +15,7 @@ from app.store.decisions import bitmaps, decision_log, records
 from app.store.log import logs
 from app.store.server import connections, embedded
 from app.store.state import followers
+from tests.support import declared
 
 names = st.sets(st.integers(0, 60).map(lambda i: f"n{i}"))
 
@@ -204,9 +205,9 @@ def test_a_store_that_is_away_is_counted_not_raised() -> None:
     server = embedded.Server()
     client = connections.connect(server.url, timeout=0.2)
     names = keys.Keys("gone")
-    schemas.migrate(client, names, incarnation="i")
+    schemas.migrate(client, names, declared.SCHEMA, incarnation="i")
     log = logs.Log(client, names, "i")
-    follower = followers.Follower(log)
+    follower = followers.Follower(log, schema=declared.SCHEMA)
     recording = decision_log.DecisionLog(client, names, follower)
     server.stop()
     for _ in range(3):

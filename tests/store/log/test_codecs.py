@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from app.domain import events, model, projecting, snapshots
 from app.store import errors
 from app.store.log import codecs
+from tests.support import declared
 from tests.support.decisions import recomputation, strategies
 
 PENDING = model.Pod(uid="u1", namespace="blue", name="one", labels={"app": "a"})
@@ -65,11 +66,13 @@ def test_an_unreadable_payload_is_refused(payload: bytes, message: str) -> None:
 @settings(max_examples=300, deadline=None)
 def test_a_run_comes_to_the_same_as_its_events(history: list[events.AnyEvent]) -> None:
     history = [strategies.namesake(event) for event in history]
-    one_by_one = snapshots.empty(indexed=frozenset(("app",)))
+    one_by_one = snapshots.empty(schema=declared.SCHEMA, indexed=frozenset(("app",)))
     for event in history:
         one_by_one = projecting.project(one_by_one, event)
     run = codecs.decode_run([codecs.encode(event) for event in history])
-    at_once = projecting.project_all(snapshots.empty(indexed=frozenset(("app",))), run)
+    at_once = projecting.project_all(
+        snapshots.empty(schema=declared.SCHEMA, indexed=frozenset(("app",))), run
+    )
     assert recomputation.kept(at_once) == recomputation.kept(one_by_one)
     assert at_once.offset == one_by_one.offset
     assert {**at_once.versions} == {**one_by_one.versions}

@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from app import settings as configuration
-from app.domain import counters, events, model, projecting, snapshots
+from app.domain import events, model, projecting, snapshots
 from app.domain.audit import attribution, findings
+from app.plugins.workload_policy import policy_model
 from app.store import errors, keys, raw_access, schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
 from app.store.state import followers
+from tests.support import declared
 from tests.support.campaigns import sizes
 from tests.support.decisions import recomputation, strategies
 from tests.support.store import reply_loss, writers
@@ -33,8 +35,8 @@ WORLD: list[events.AnyEvent] = [
         for i, name in enumerate(strategies.NODES)
     ),
     *(
-        events.PolicySeen(
-            policy=model.WorkloadPolicy(uid=namespace, namespace=namespace, name="all", topology_key="zone")
+        declared.observed(
+            policy_model.WorkloadPolicy(uid=namespace, namespace=namespace, name="all", topology_key="zone")
         )
         for namespace in strategies.NAMESPACES
     ),
@@ -58,20 +60,26 @@ class Writers(RuleBasedStateMachine):
     def open(self) -> None:
         self.names = keys.Keys(f"m{secrets.token_hex(6)}")
         client = connections.connect(self.proxy.url)
-        schemas.migrate(client, self.names)
+        schemas.migrate(client, self.names, declared.SCHEMA)
         client.close()
         cluster = self.names.prefix.split("{")[1].split("}")[0]
         self.store = stores.open_store(
-            configuration.Store(url=self.proxy.url), cluster=cluster, indexed=INDEXED
+            configuration.Store(url=self.proxy.url),
+            schema=declared.SCHEMA,
+            cluster=cluster,
+            indexed=INDEXED,
         )
         self.log = self.store.log
-        self.expected = snapshots.empty(indexed=INDEXED, incarnation=self.log.incarnation)
+        self.expected = snapshots.empty(
+            schema=declared.SCHEMA, indexed=INDEXED, incarnation=self.log.incarnation
+        )
         self.history: list[events.AnyEvent] = []
         self.epoch, self.holder = 0, 0
         writers.facts(self.log, self.expected, WORLD)
         self._happened(WORLD)
         self.writers = [
-            Writer(followers.Follower(self.log, indexed=INDEXED), self.expected) for _ in range(WRITERS)
+            Writer(followers.Follower(self.log, schema=declared.SCHEMA, indexed=INDEXED), self.expected)
+            for _ in range(WRITERS)
         ]
 
     @rule(which=st.integers(0, WRITERS - 1))
@@ -132,7 +140,7 @@ class Writers(RuleBasedStateMachine):
     def place(self, which: int, pod: model.Pod, node: str, ceiling: int, lost: bool) -> None:
         """A placement, under versions and ceilings, from the snapshot that the writer has."""
         writer = self.writers[which]
-        subjects = counters.footprint(pod, node)
+        subjects = declared.SCHEMA.footprint(pod, node)
         stale = any(writer.snapshot.version(name) != self.expected.version(name) for name in subjects)
         after = projecting.project(self.expected, events.placed(pod, node))
         raised = [key for key, count in after.counts.items() if count > self.expected.counts.get(key, 0)]

@@ -16,6 +16,7 @@ from app.store import audit_reports, errors, raw_access, schemas, stores
 from app.store.log import incarnations, logs, tail_repair
 from app.store.server import acl, connections
 from tests.project import reference_pages
+from tests.support import declared
 from tests.support.store import guarded_server, writers
 from workers.compactor import compactors
 
@@ -136,13 +137,17 @@ def test_a_role_can_do_its_work_without_a_refusal_by_the_server(guarded: guarded
     for role in (*WORK, "migrator", "doctor"):
         guarded.admin.acl_log_reset()
         if role in WORK:
-            store = stores.open_store(guarded.options(role), cluster=guarded_server.CLUSTER)
+            store = stores.open_store(
+                guarded.options(role),
+                schema=declared.SCHEMA,
+                cluster=guarded_server.CLUSTER,
+            )
             WORK[role](store)
             assert store.durability.problem() is None
             store.close()
         elif role == "migrator":
             with schemas.connect(guarded.options(role), guarded_server.NAMES) as client:
-                assert schemas.migrate(client, guarded_server.NAMES).ready
+                assert schemas.migrate(client, guarded_server.NAMES, declared.SCHEMA).ready
         else:
             assert guarded_server.examined(guarded, role)
         # CONFIG GET is asked for, and done without.
@@ -193,4 +198,8 @@ def test_clients_without_a_password_are_refused(guarded: guarded_server.Guarded)
         f"redis://topolog-prod-recorder:x@{guarded.server.address}",
     ):
         with pytest.raises(errors.StoreError, match="credentials"):
-            stores.open_store(settings.Store(url=url), cluster=guarded_server.CLUSTER)
+            stores.open_store(
+                settings.Store(url=url),
+                schema=declared.SCHEMA,
+                cluster=guarded_server.CLUSTER,
+            )

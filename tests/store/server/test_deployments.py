@@ -15,7 +15,7 @@ from app.store.health import checks, doctor, readiness
 from app.store.log import logs
 from app.store.server import connections, discovery, urls
 from migrations import running
-from tests.support import child_processes
+from tests.support import child_processes, declared
 from tests.support.store import servers, view_oracle, writers
 
 FAILOVERS = 50
@@ -40,8 +40,8 @@ def opened(url: str, cluster: str, *, timeout: float = 1.0) -> stores.Store:
     options = settings.Store(url=url, socket_timeout=timeout)
     names = keys.Keys(cluster)
     with schemas.connect(options, names) as client:
-        assert schemas.migrate(client, names).ready
-    return stores.open_store(options, cluster=cluster)
+        assert schemas.migrate(client, names, declared.SCHEMA).ready
+    return stores.open_store(options, schema=declared.SCHEMA, cluster=cluster)
 
 
 def append(store: stores.Store, *uids: str) -> logs.Appended:
@@ -352,7 +352,7 @@ def test_the_doctor_looks_at_every_node(sharded: servers.Sharded) -> None:
     sharded.nodes[1].ask("FUNCTION", "FLUSH")
     assert examined(sharded.url, "doctored")["functions"].found == "missing"
     with schemas.connect(settings.Store(url=sharded.url), store.keys) as client:
-        assert schemas.migrate(client, store.keys).ready
+        assert schemas.migrate(client, store.keys, declared.SCHEMA).ready
     assert examined(sharded.url, "doctored")["functions"].grade == "good"
     # Asked as one server it would answer only for some of the keys.
     one = f"redis://{sharded.nodes[0].address}"

@@ -10,6 +10,7 @@ from app import settings
 from app.store import errors, keys, schemas, stores
 from app.store.server import connections, embedded
 from migrations import running
+from tests.support import declared
 from tests.support.store import crash_safe_server
 
 
@@ -92,4 +93,8 @@ def test_all_keys_of_a_cluster_share_one_hash_tag() -> None:
 
 def test_a_store_that_is_not_there_is_away(tmp_path: Path) -> None:
     with pytest.raises(errors.StoreAway):
-        stores.open_store(settings.Store(url=f"unix://{tmp_path}/none.sock"), cluster="x")
+        stores.open_store(
+            settings.Store(url=f"unix://{tmp_path}/none.sock"),
+            schema=declared.SCHEMA,
+            cluster="x",
+        )

@@ -11,6 +11,7 @@ from app.domain import events, model
 from app.store import errors, keys, schemas, stores
 from app.store.log import logs
 from app.store.server import acl, connections, embedded
+from tests.support import declared
 
 PLACED = events.placed(model.Pod(uid="u", namespace="ns", name="p"), "n")
 NAMES = keys.Keys("synced")
@@ -20,7 +21,7 @@ NAMES = keys.Keys("synced")
 def server(tmp_path: Path) -> Iterator[embedded.Server]:
     made = embedded.Server(tmp_path, append_only=True)
     with connections.connect(made.url) as client:
-        schemas.migrate(client, NAMES)
+        schemas.migrate(client, NAMES, declared.SCHEMA)
     yield made
     made.stop()
 
@@ -28,7 +29,7 @@ def server(tmp_path: Path) -> Iterator[embedded.Server]:
 @pytest.fixture
 def store(server: embedded.Server) -> Iterator[stores.Store]:
     chosen = settings.Store(url=server.url, placements="fsync", socket_timeout=1.0)
-    made = stores.open_store(chosen, cluster=NAMES.cluster)
+    made = stores.open_store(chosen, schema=declared.SCHEMA, cluster=NAMES.cluster)
     yield made
     made.close()
 

@@ -17,6 +17,7 @@ from app.store.decisions import records
 from app.store.health import durability, readiness
 from app.store.log import logs, readers
 from app.store.state import subscribers
+from tests.support import declared
 from tests.support.store import crash_safe_server, servers, writers
 from workers.compactor import compactors
 
@@ -30,8 +31,8 @@ def served(
     server = servers.Server(directory / "s", ["appendonly yes", *lines])
     options = settings.Store(url=f"redis://{server.address}", socket_timeout=timeout)
     with schemas.connect(options, NAMES) as client:
-        schemas.migrate(client, NAMES)
-    store = stores.open_store(options, cluster="c")
+        schemas.migrate(client, NAMES, declared.SCHEMA)
+    store = stores.open_store(options, schema=declared.SCHEMA, cluster="c")
     try:
         yield server, store
     finally:

@@ -13,7 +13,7 @@ from app.store import errors, keys, schemas, stores
 from app.store.health import doctor
 from app.store.log import logs
 from app.store.server import connections
-from tests.support import child_processes
+from tests.support import child_processes, declared
 from tests.support.store import servers, tls_terminator, writers
 
 NAMES = keys.Keys("c")
@@ -58,8 +58,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 def test_everything_works_over_tls(secured: Secured) -> None:
     options = settings.Store(url=secured.url(user="someone:secret@"))
     with schemas.connect(options, NAMES) as client:
-        assert schemas.migrate(client, NAMES).ready
-    store = stores.open_store(options, cluster="c")
+        assert schemas.migrate(client, NAMES, declared.SCHEMA).ready
+    store = stores.open_store(options, schema=declared.SCHEMA, cluster="c")
     store.start()
     appended = store.log.append(logs.Batch(events=[writers.seen("a")]))
     servers.eventually(lambda: store.follower.snapshot.offset == appended.last, "it is followed")

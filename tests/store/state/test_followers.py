@@ -17,6 +17,7 @@ from app.domain import events, projecting, snapshots
 from app.store import errors, keys, schemas, stores
 from app.store.log import codecs, logs, readers
 from app.store.state import followers
+from tests.support import declared
 from tests.support.decisions import recomputation
 from tests.support.store import crash_safe_server, writers
 
@@ -31,7 +32,12 @@ def follower(store: stores.Store) -> Iterator[followers.Follower]:
 @pytest.fixture
 def durable(tmp_path: Path) -> Iterator[stores.Store]:
     """A store on a separate server with an append-only file."""
-    opened = stores.open_store(settings.Store(socket_timeout=0.5), cluster="own", embedded_dir=tmp_path)
+    opened = stores.open_store(
+        settings.Store(socket_timeout=0.5),
+        schema=declared.SCHEMA,
+        cluster="own",
+        embedded_dir=tmp_path,
+    )
     yield opened
     opened.close()
 
@@ -355,7 +361,7 @@ def test_a_follower_notices_a_flush(store: stores.Store) -> None:
     with pytest.raises(errors.Rewound):
         store.follower.catch_up()
     # An operator may begin a later history: it is followed, from its beginning.
-    schemas.migrate(store.client, store.keys)
+    schemas.migrate(store.client, store.keys, declared.SCHEMA)
     assert store.follower.catch_up().offset == 0
 
 
@@ -379,7 +385,9 @@ def test_a_follower_notices_a_tail_that_was_cut_and_has_grown_again(
     else:
         store.follower.catch_up()
     cut(store, 0)
-    other = stores.open_store(settings.Store(url=store_url(store)), cluster=cluster_of(store))
+    other = stores.open_store(
+        settings.Store(url=store_url(store)), schema=declared.SCHEMA, cluster=cluster_of(store)
+    )
     while store.client.time()[0] * 1000 + store.client.time()[1] // 1000 <= appended.at_ms:
         pass  # the same millisecond would be the same moment
     other.log.append(logs.Batch(events=[writers.seen(f"other-{i}") for i in range(grown)]))

@@ -12,6 +12,7 @@ from app.domain import events, model, projecting, snapshots
 from app.store import errors, stores
 from app.store.log import logs, readers
 from app.store.state import followers, histories
+from tests.support import declared
 from tests.support.decisions import recomputation, strategies
 from tests.support.store import writers
 
@@ -32,7 +33,7 @@ def test_the_snapshot_at_every_offset_is_the_fold_up_to_it(
 ) -> None:
     start = store.follower.catch_up()
     states = fill(store, history)
-    fresh = followers.Follower(store.log, indexed=store.follower.snapshot.indexed)
+    fresh = followers.Follower(store.log, schema=declared.SCHEMA, indexed=store.follower.snapshot.indexed)
     past = histories.Histories(store.log, fresh, kept=4)
     for state in (*reversed(states), *states):
         found = past.at(state.offset)
@@ -47,7 +48,7 @@ def test_a_moment_between_two_events_shows_the_first(store: stores.Store) -> Non
     fill(store, [writers.seen(f"u{i}") for i in range(6)])
     for offset, at_ms in ((1, 1000), (2, 2000), (3, 2000), (4, 3000), (5, 3001), (6, 9000)):
         rewrite(store, offset, at_ms)
-    past = histories.Histories(store.log, followers.Follower(store.log))
+    past = histories.Histories(store.log, followers.Follower(store.log, schema=declared.SCHEMA))
     wanted = {0: 0, 999: 0, 1000: 1, 1999: 1, 2000: 3, 2999: 3, 3000: 4, 3001: 5, 8999: 5, 9000: 6, 99_999: 6}
     assert {at: past.offset_at(at) for at in wanted} == wanted
     assert past.at(time_ms=2500).offset == 3
@@ -113,7 +114,9 @@ class Held:
 
 def past_of(store: stores.Store, *, patience: float = 30.0) -> histories.Histories:
     """A past of which nothing is at hand."""
-    return histories.Histories(store.log, followers.Follower(store.log), patience=patience)
+    return histories.Histories(
+        store.log, followers.Follower(store.log, schema=declared.SCHEMA), patience=patience
+    )
 
 
 def test_callers_of_one_position_share_its_fold(store: stores.Store, monkeypatch: pytest.MonkeyPatch) -> None:

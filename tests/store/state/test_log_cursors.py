@@ -6,6 +6,7 @@ from app.domain import projecting
 from app.store import stores
 from app.store.log import logs
 from app.store.state import log_cursors, subscribers
+from tests.support import declared
 from tests.support.store import writers
 
 
@@ -16,7 +17,9 @@ def audience() -> subscribers.Subscribers:
 
 @pytest.fixture
 def cursor(store: stores.Store, audience: subscribers.Subscribers) -> log_cursors.LogCursor:
-    return log_cursors.LogCursor(store.log, audience, indexed=frozenset(), recovery=None)
+    return log_cursors.LogCursor(
+        store.log, audience, schema=declared.SCHEMA, indexed=frozenset(), recovery=None
+    )
 
 
 def append(store: stores.Store, *uids: str) -> logs.Appended:

@@ -27,6 +27,7 @@ from app.kube.client import fast_client
 from app.store import errors, keys, schemas, stores
 from app.store.log import logs
 from app.store.server import connections
+from tests.support import declared
 from tests.support.simulation import (
     cluster_objects,
     lagging_replica,
@@ -184,7 +185,7 @@ class Story(Matrix):
     def _run(self) -> dict[str, object]:
         with connections.connect(self._url) as client:
             client.flushdb()
-            schemas.migrate(client, keys.Keys(self._name))
+            schemas.migrate(client, keys.Keys(self._name), declared.SCHEMA)
             self._replica = lagging_replica.Replica(client)
             self._watchdog = oracle.Watchdog(client, keys.Keys(self._name), self.cluster)
             self.sheltered = False
@@ -374,6 +375,7 @@ class Story(Matrix):
         with self.shelter():
             store = stores.open_store(
                 settings.Store(url=self._url),
+                schema=declared.SCHEMA,
                 cluster=self._name,
                 indexed=processes.PLUGINS.indexed(),
                 archive=str(self._folder),

@@ -14,6 +14,7 @@ from app.domain import events, model
 from app.store import errors, keys, schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
+from tests.support import declared
 from tests.support.simulation import oracle
 from tests.support.workers import clusters, recordings
 
@@ -36,7 +37,7 @@ class Run:
         self._directory = directory
         self._server = embedded.Server(directory, append_only=True)
         client = connections.connect(self._server.url)
-        schemas.migrate(client, keys.Keys(NAME))
+        schemas.migrate(client, keys.Keys(NAME), declared.SCHEMA)
         client.close()
         self._stores: list[stores.Store] = []
         self._extender = self._open()
@@ -197,7 +198,7 @@ class Run:
 
     def _open(self) -> stores.Store:
         chosen = settings.Store(url=self._server.url, socket_timeout=1.0)
-        self._stores.append(stores.open_store(chosen, cluster=NAME, emptied=True))
+        self._stores.append(stores.open_store(chosen, schema=declared.SCHEMA, cluster=NAME, emptied=True))
         return self._stores[-1]
 
     @property

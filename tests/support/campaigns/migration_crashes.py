@@ -15,6 +15,7 @@ from structlog import testing
 from app import settings
 from app.store import errors, keys, schemas, stores
 from app.store.server import connections
+from tests.support import declared
 from tests.support.campaigns import crash_matrix
 from tests.support.simulation import lossy_calls, oracle
 
@@ -48,7 +49,7 @@ class Migration(crash_matrix.Matrix):
     def _migrate(self, client: redis.Redis) -> None:
         for _ in range(3):
             with contextlib.suppress(lossy_calls.Crashed, errors.StoreAway):
-                if schemas.migrate(client, keys.Keys(NAME), incarnation="begun").ready:
+                if schemas.migrate(client, keys.Keys(NAME), declared.SCHEMA, incarnation="begun").ready:
                     return
         raise oracle.Broken("end: the store cannot be migrated any more")
 
@@ -72,7 +73,9 @@ def _digest(client: redis.Redis, url: str) -> dict[str, object]:
     """All that readers and writers see; except what is no longer used and will expire."""
     names = keys.Keys(NAME)
     meta = {connections.text(key): connections.text(one) for key, one in client.hgetall(names.meta).items()}
-    with contextlib.closing(stores.open_store(settings.Store(url=url), cluster=NAME)) as store:
+    with contextlib.closing(
+        stores.open_store(settings.Store(url=url), schema=declared.SCHEMA, cluster=NAME)
+    ) as store:
         snapshot = store.follower.catch_up()
         stored = store.log.counts(), store.log.versions()
     lasting = [key for key in client.keys("*") if client.ttl(key) == -1 and b"checkpoint:" not in key]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from urllib import parse
 
 from app.simulation.apiserver import apiservers
+from tests.support import declared
 from tests.support.campaigns import split_replicas, tcp_proxies
 from tests.support.store import servers
 
@@ -32,7 +33,7 @@ class Ground:
         self._stack = contextlib.ExitStack()
         self.server = servers.Server(folder / "store", ["appendonly yes"])
         self._stack.callback(self.server.kill)
-        api = self._stack.enter_context(apiservers.ApiServer(bookmarks=0.5))
+        api = self._stack.enter_context(apiservers.ApiServer(declared.SCHEMA, bookmarks=0.5))
         self._api_port = parse.urlsplit(api.url).port or 0
         self._ways: dict[str, tcp_proxies.Proxy] = {}
         self.field = split_replicas.Field(

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from app.simulation.apiserver import apiservers
+from tests.support import declared
 from tests.support.campaigns import split_replicas, tcp_proxies
 from tests.support.store import servers
 
@@ -89,7 +90,7 @@ class Ground:
         folder.mkdir(exist_ok=True)
         self.guarded = Guarded(folder)
         self._stack.callback(self.guarded.close)
-        api = self._stack.enter_context(apiservers.ApiServer(bookmarks=0.5))
+        api = self._stack.enter_context(apiservers.ApiServer(declared.SCHEMA, bookmarks=0.5))
         self.field = split_replicas.Field(api, lambda _: self.guarded.url, lambda _: api.url, seed)
         self._stack.callback(self.field.close)
         self.die = random.Random(seed)

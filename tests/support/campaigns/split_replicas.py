@@ -21,7 +21,7 @@ from app.store import errors, keys, schemas, stores
 from app.verbs import binding as bind_verb
 from app.verbs import contexts, placing, releasing
 from app.verbs import errors as verb_errors
-from tests.support import polling
+from tests.support import declared, polling
 from tests.support.campaigns import loads
 from tests.support.simulation import cluster_objects, processes
 from workers.controller import orphaned_placements
@@ -114,7 +114,7 @@ class Field:
         self.side.policy({"host": 4, "member": 5})
         names = keys.Keys(CLUSTER)
         with schemas.connect(settings.Store(url=store_of("judge")), names) as client:
-            schemas.migrate(client, names)
+            schemas.migrate(client, names, declared.SCHEMA)
         self.recorders = [Recorder(*self._ways(name), name) for name in ("recorder-0", "recorder-1")]
         self.extenders = [Extender(*self._ways(name), name) for name in ("extender-0", "extender-1")]
         self.judge = self._opened("judge")
@@ -186,7 +186,13 @@ class Field:
 
     def _opened(self, name: str) -> stores.Store:
         chosen = settings.Store(url=self._where(name), socket_timeout=0.5)
-        store = stores.open_store(chosen, cluster=CLUSTER, indexed=processes.PLUGINS.indexed(), emptied=True)
+        store = stores.open_store(
+            chosen,
+            schema=declared.SCHEMA,
+            cluster=CLUSTER,
+            indexed=processes.PLUGINS.indexed(),
+            emptied=True,
+        )
         self._stack.callback(store.close)
         self._stores.append(store)
         return store

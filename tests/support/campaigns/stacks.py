@@ -18,7 +18,7 @@ from app.simulation.apiserver import apiservers
 from app.store import errors, stores
 from app.store.server import embedded
 from tests.bench import extenders
-from tests.support import child_processes, polling
+from tests.support import child_processes, declared, polling
 from tests.support.campaigns import loads
 from tests.support.extender import stages
 from tests.support.simulation import cluster_objects
@@ -51,7 +51,11 @@ class Stack(stages.Stage):
 
     def opened(self) -> stores.Store:
         """The store, as one more process opens it."""
-        return stores.open_store(settings.Store(url=self.server.url), cluster=stages.CLUSTER)
+        return stores.open_store(
+            settings.Store(url=self.server.url),
+            schema=declared.SCHEMA,
+            cluster=stages.CLUSTER,
+        )
 
     def close(self) -> None:
         super().close()
@@ -80,7 +84,7 @@ def raised(folder: pathlib.Path, *, each: int = 2) -> Iterator[Stack]:
     (folder / "store").mkdir()
     server = embedded.Server(folder / "store", append_only=True)
     try:
-        with apiservers.ApiServer(bookmarks=1.0) as api:
+        with apiservers.ApiServer(declared.SCHEMA, bookmarks=1.0) as api:
             stack = Stack(folder, api, server)
             try:
                 for name, role in cluster_objects.NODES.items():

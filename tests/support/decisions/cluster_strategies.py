@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from app.domain import events, model, projecting, snapshots
 from app.framework import registry
 from app.plugins.job_affinity.plugin import JobAffinity
-from app.plugins.workload_policy import limits
+from app.plugins.workload_policy import limits, policy_model
 from app.plugins.workload_policy.plugin import WorkloadPolicy
+from tests.support import declared
 from tests.support.decisions import small_clusters
 
 DOMAINS = ("a", "b", "c", None)
@@ -31,7 +32,7 @@ def nodes(draw: st.DrawFn) -> list[model.Node]:
 
 
 @st.composite
-def policies(draw: st.DrawFn, name: str = small_clusters.POLICY) -> model.WorkloadPolicy:
+def policies(draw: st.DrawFn, name: str = small_clusters.POLICY) -> policy_model.WorkloadPolicy:
     listed = draw(st.lists(st.sampled_from(["a", "b", "d"]), unique=True, min_size=1))
     return small_clusters.policy(
         {domain: draw(st.integers(0, 4)) for domain in listed},
@@ -71,10 +72,12 @@ def pods(draw: st.DrawFn) -> list[model.Pod]:
 def worlds(draw: st.DrawFn) -> snapshots.Snapshot:
     facts: list[events.AnyEvent] = [events.NodeSeen(node=node) for node in draw(nodes())]
     if draw(st.integers(0, 5)):
-        facts.append(events.PolicySeen(policy=draw(policies())))
-    facts += [events.PolicySeen(policy=draw(policies(name))) for name in draw(st.sampled_from(OTHERS))]
+        facts.append(declared.observed(draw(policies())))
+    facts += [declared.observed(draw(policies(name))) for name in draw(st.sampled_from(OTHERS))]
     facts += [events.PodSeen(pod=pod) for pod in draw(pods())]
-    return projecting.project_all(snapshots.empty(indexed=PLUGINS[10].indexed()), facts)
+    return projecting.project_all(
+        snapshots.empty(schema=declared.SCHEMA, indexed=PLUGINS[10].indexed()), facts
+    )
 
 
 def plugins(score_max: int, enforce: limits.Enforce = "named") -> registry.Registry:

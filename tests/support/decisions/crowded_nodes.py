@@ -3,6 +3,7 @@
 import msgspec
 
 from app.domain import events, model, projecting, snapshots
+from tests.support import declared
 
 
 def node(
@@ -46,7 +47,7 @@ def pod(
 
 def world(*objects: model.Node | model.Pod) -> snapshots.Snapshot:
     """The cluster of these objects."""
-    return projecting.project_all(snapshots.empty(incarnation="i"), seen(*objects))
+    return projecting.project_all(snapshots.empty(schema=declared.SCHEMA, incarnation="i"), seen(*objects))
 
 
 def seen(*objects: model.Node | model.Pod) -> list[events.AnyEvent]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from app.domain import events, model, node_sets, snapshots, verdicts
+from app.domain import events, model, node_sets, schema, snapshots, verdicts
 from app.domain.fitting import budgets
 from app.framework import advising, capabilities, cycles, effects, views
+from tests.support import gadgets
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,22 @@ class Idle:
 
     def interested(self, pod: model.Pod) -> bool:
         return not self.label or self.label in pod.labels
+
+
+@dataclass(frozen=True, slots=True)
+class Owning(Idle):
+    name: str = "Owning"
+
+    def kinds(self) -> tuple[schema.Kind[Any], ...]:
+        return (gadgets.GADGETS,)
+
+
+@dataclass(frozen=True, slots=True)
+class Counting(Idle):
+    name: str = "Counting"
+
+    def counters(self) -> tuple[schema.Counter, ...]:
+        return gadgets.SIZES, gadgets.SHARES
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +79,7 @@ class Classifying(Filtering):
 
     name: str = "Classifying"
 
-    def pod_class(self, pod: model.Pod) -> bool:
+    def pod_class(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         return self.interested(pod)
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 
 from app.domain import model, snapshots
+from app.plugins.workload_policy import policy_model
+from tests.support import declared
 
 
 def pods_and_nodes(snapshot: snapshots.Snapshot) -> dict[str, tuple[model.Pod, str]]:
@@ -22,7 +24,7 @@ def counts(snapshot: snapshots.Snapshot) -> dict[str, int]:
         node = snapshot.nodes.get(name)
         if node is None or pod.terminating or pod.phase in ("Succeeded", "Failed"):
             continue
-        for policy in snapshot.policies.values():
+        for policy in snapshot.all(declared.POLICIES).values():
             if policy.namespace != pod.namespace or policy.errors or policy.topology_key not in node.labels:
                 continue
             if _selects(policy.selector, pod.labels):
@@ -67,8 +69,8 @@ def derived(snapshot: snapshots.Snapshot) -> dict[str, object]:
         namespaces.setdefault(pod.namespace, set()).add(uid)
         for label in snapshot.indexed & pod.labels.keys():
             labelled.setdefault((pod.namespace, label, pod.labels[label]), set()).add(uid)
-    policies_in: dict[str, dict[str, model.WorkloadPolicy]] = {}
-    for key, policy in snapshot.policies.items():
+    policies_in: dict[str, dict[str, policy_model.WorkloadPolicy]] = {}
+    for key, policy in snapshot.all(declared.POLICIES).items():
         policies_in.setdefault(policy.namespace, {})[key] = policy
     return {
         "counts": counts(snapshot),
@@ -98,7 +100,10 @@ def kept(snapshot: snapshots.Snapshot) -> dict[str, object]:
         "used": {node: dict(amounts) for node, amounts in snapshot.used.items()},
         "labelled": {key: set(pods) for key, pods in snapshot.labelled.items()},
         "namespaces": {key: set(pods) for key, pods in snapshot.namespaces.items()},
-        "policies_in": {key: dict(policies) for key, policies in snapshot.policies_in.items()},
+        "policies_in": {
+            key: dict(policies)
+            for key, policies in snapshot.objects.namespaces.get("workloadpolicies", {}).items()
+        },
         "names": dict(snapshot.names),
         "waiting": set(snapshot.waiting),
         "nominated": set(snapshot.nominated),

@@ -8,9 +8,11 @@ import msgspec
 from app import plugins
 from app.domain import events, model, observing, projecting, snapshots, verdicts
 from app.framework import capabilities, cycles, pipeline, registry
+from app.plugins.workload_policy import counting, policy_model
+from tests.support import declared
 from tests.support.decisions import commitments
 
-Thing = model.Node | model.Pod | model.WorkloadPolicy
+Thing = model.Node | model.Pod | policy_model.WorkloadPolicy
 
 
 class Cluster:
@@ -21,7 +23,9 @@ class Cluster:
     ) -> None:
         chosen = [kind() for kind in plugins.IN_TREE] if configured is None else configured
         self.plugins = registry.Registry(chosen, score_max=score_max)
-        self.snapshot = snapshots.empty(indexed=self.plugins.indexed(), incarnation="test")
+        self.snapshot = snapshots.empty(
+            schema=declared.SCHEMA, indexed=self.plugins.indexed(), incarnation="test"
+        )
         self.see(*things)
 
     def see(self, *things: Thing) -> None:
@@ -37,10 +41,10 @@ class Cluster:
         """Delete a pod."""
         self.take(events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name))
 
-    def count(self, policy: model.WorkloadPolicy, domain: str) -> int:
+    def count(self, policy: policy_model.WorkloadPolicy, domain: str) -> int:
         """The count, which must equal a recount from the pods."""
-        count = self.snapshot.count(policy, domain)
-        assert count == recounted(self.snapshot).count(policy, domain)
+        count = counting.count(self.snapshot, policy, domain)
+        assert count == counting.count(recounted(self.snapshot), policy, domain)
         return count
 
     # -- calls of kube-scheduler -----------------------------------------------------------
@@ -115,17 +119,19 @@ class Cluster:
                 return observing.node(self.snapshot.nodes.get(thing.name), thing)
             case model.Pod():
                 return observing.pod(self.snapshot.pods.get(thing.uid), thing)
-            case model.WorkloadPolicy():
-                return observing.policy(self.snapshot.policies.get(thing.key), thing)
+            case policy_model.WorkloadPolicy():
+                return observing.declared(
+                    declared.POLICIES, self.snapshot.get(declared.POLICIES, thing.key), thing
+                )
 
 
 def recounted(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
     """A snapshot of the same facts and placements, counted from scratch."""
-    fresh = snapshots.empty(indexed=snapshot.indexed)
+    fresh = snapshots.empty(schema=declared.SCHEMA, indexed=snapshot.indexed)
     placed = [events.placed(placement.pod, placement.node) for placement in snapshot.placements.values()]
     observed: list[events.AnyEvent] = [
         *(events.NodeSeen(node=node) for node in snapshot.nodes.values()),
-        *(events.PolicySeen(policy=policy) for policy in snapshot.policies.values()),
+        *(declared.observed(policy) for policy in snapshot.all(declared.POLICIES).values()),
         *(events.PodSeen(pod=pod) for pod in snapshot.pods.values()),
     ]
     return projecting.project_all(fresh, [*observed, *placed])

@@ -1,6 +1,7 @@
 """Small clusters: nodes, pods and policies as the API server would return them."""
 
 from app.domain import model
+from app.plugins.workload_policy import policy_model
 
 NAMESPACE = "workload-test"
 POLICY = "workload-policy-test"
@@ -66,16 +67,18 @@ def policy(
     selector: model.Selector | None = None,
     strict: bool = False,
     errors: tuple[str, ...] = (),
-) -> model.WorkloadPolicy:
+) -> policy_model.WorkloadPolicy:
     """A policy, by default of member 1 and host 3; other fields have their API defaults."""
     quotas = {"member": 1, "host": 3} if quotas is None else quotas
-    return model.WorkloadPolicy(
+    return policy_model.WorkloadPolicy(
         uid=f"uid-{namespace}-{name}",
         namespace=namespace,
         name=name,
         topology_key=key,
         selector=model.Selector(labels={"app": APP}) if selector is None else selector,
-        allocations=tuple(model.Allocation(name=domain, replicas=count) for domain, count in quotas.items()),
+        allocations=tuple(
+            policy_model.Allocation(name=domain, replicas=count) for domain, count in quotas.items()
+        ),
         type="Required" if required else "Preferred",
         method=method,
         strict_domains=strict,

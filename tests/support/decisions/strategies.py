@@ -6,6 +6,8 @@ import msgspec
 from hypothesis import strategies as st
 
 from app.domain import events, model
+from app.plugins.workload_policy import policy_model
+from tests.support import declared
 
 NAMESPACES = ("blue", "green")
 NODES = tuple(f"n{i}" for i in range(4))
@@ -61,16 +63,16 @@ selectors = st.builds(
 
 
 @st.composite
-def policies(draw: st.DrawFn, key: str | None = None) -> model.WorkloadPolicy:
+def policies(draw: st.DrawFn, key: str | None = None) -> policy_model.WorkloadPolicy:
     key = f"{draw(st.sampled_from(NAMESPACES))}/{draw(st.sampled_from(('p', 'q')))}" if key is None else key
     namespace, _, name = key.partition("/")
-    return model.WorkloadPolicy(
+    return policy_model.WorkloadPolicy(
         uid=f"{key}-{draw(st.integers(0, 1))}",
         namespace=namespace,
         name=name,
         topology_key=draw(st.sampled_from(KEYS)),
         selector=draw(selectors),
-        allocations=(model.Allocation("a", draw(st.integers(0, 3))),),
+        allocations=(policy_model.Allocation("a", draw(st.integers(0, 3))),),
         errors=draw(st.sampled_from(((), (), ("allocationPolicy is empty",)))),
     )
 
@@ -124,8 +126,8 @@ any_event: st.SearchStrategy[events.AnyEvent] = st.one_of(
     st.builds(_released, pods()),
     st.builds(events.NodeSeen, node=nodes()),
     st.builds(events.NodeGone, name=st.sampled_from(NODES), uid=st.just("n")),
-    st.builds(events.PolicySeen, policy=policies()),
-    st.builds(lambda policy: events.PolicyGone(policy.namespace, policy.name, policy.uid), policies()),
+    st.builds(declared.observed, policies()),
+    st.builds(lambda policy: declared.POLICIES.gone(policy.namespace, policy.name, policy.uid), policies()),
     st.builds(events.Relisted, kind=st.just("pods"), since=st.just("1"), until=values, reason=st.just("410")),
     st.builds(events.Quarantined, kind=st.just("pods"), object=values, reason=st.just("no uid")),
     st.builds(events.RecorderElected, by=st.just("one"), epoch=st.sampled_from(("1", "2"))),
@@ -176,10 +178,10 @@ def _world() -> list[events.AnyEvent]:
     ]
     for key, topology, selector in (("blue/p", "zone", everything), ("green/q", "rack", some)):
         namespace, _, name = key.partition("/")
-        policy = model.WorkloadPolicy(
+        policy = policy_model.WorkloadPolicy(
             uid=f"{key}-0", namespace=namespace, name=name, topology_key=topology, selector=selector
         )
-        found.append(events.PolicySeen(policy=policy))
+        found.append(declared.observed(policy))
     for at, uid in enumerate(UIDS[:6]):
         pod = model.Pod(
             uid=uid, namespace=NAMESPACES[int(uid[1:]) % 2], name=f"pod-{uid}", labels={"app": "a"}
@@ -199,13 +201,13 @@ def life() -> list[events.AnyEvent]:
     bound = events.PodSeen(pod=msgspec.structs.replace(one, node="n0", phase="Running"))
     elsewhere = events.PodSeen(pod=msgspec.structs.replace(two, node="n1", phase="Running"))
     moved = model.Node(name="n0", uid="n0-0", labels={"zone": "b", "rack": "b"})
-    policy = model.WorkloadPolicy(
+    policy = policy_model.WorkloadPolicy(
         uid="blue/p-0", namespace="blue", name="p", topology_key="rack", selector=model.Selector({"app": "a"})
     )
     return [
         *_world(),
         events.NodeGone(name="missing", uid="missing-0"),
-        events.PolicyGone(namespace="blue", name="missing", uid="missing-0"),
+        declared.POLICIES.gone(namespace="blue", name="missing", uid="missing-0"),
         events.PodSeen(pod=one),
         events.PodSeen(pod=msgspec.structs.replace(one, nominated="n0")),
         events.placed(one, "n0"),
@@ -219,7 +221,7 @@ def life() -> list[events.AnyEvent]:
         events.PlacementsCommitted(placements=(model.Placement(one, "n1"), model.Placement(two, "n2"))),
         elsewhere,
         events.NodeSeen(node=moved),
-        events.PolicySeen(policy=policy),
+        declared.observed(policy),
         events.NodeGone(name="n1", uid="n1-0"),
         events.PodSeen(pod=msgspec.structs.replace(bound.pod, labels={})),
         bound,
@@ -227,7 +229,7 @@ def life() -> list[events.AnyEvent]:
         bound,
         events.PodSeen(pod=msgspec.structs.replace(bound.pod, phase="Succeeded")),
         _gone(one),
-        events.PolicyGone(namespace="blue", name="p", uid="blue/p-0"),
+        declared.POLICIES.gone(namespace="blue", name="p", uid="blue/p-0"),
         events.NodeSeen(node=msgspec.structs.replace(moved, name="n1", uid="n1-1")),
         _gone(two),
     ]

@@ -12,10 +12,12 @@ from app.api import routes
 from app.api.introspection import services
 from app.domain import events, model, projecting
 from app.framework import registry
+from app.plugins.workload_policy import policy_model
 from app.store import audit_reports, keys, schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
 from app.verbs import candidates, contexts, decision_reports, filtering, prioritizing
+from tests.support import declared
 from tests.support.decisions import no_cluster
 
 POLICY_LABEL = "workload-policy/kosmos.io"
@@ -55,16 +57,16 @@ def pod_seen(name: str, node: str = "", **labels: str) -> events.PodSeen:
     return events.PodSeen(pod=pod(name, node, **labels))
 
 
-def policy(host: int = 1, member: int = 1) -> events.PolicySeen:
+def policy(host: int = 1, member: int = 1) -> events.ObjectObserved:
     """shop/spread: Required, Fill, over the node label ``role``."""
-    return events.PolicySeen(
-        policy=model.WorkloadPolicy(
+    return declared.observed(
+        policy_model.WorkloadPolicy(
             uid="uid-spread",
             namespace="shop",
             name="spread",
             topology_key="role",
             selector=model.Selector(labels={"app": "web"}),
-            allocations=(model.Allocation("host", host), model.Allocation("member", member)),
+            allocations=(policy_model.Allocation("host", host), policy_model.Allocation("member", member)),
             type="Required",
             method="Fill",
         )
@@ -83,7 +85,10 @@ def history() -> list[events.AnyEvent]:
         ),
         events.PodSeen(pod=pod("web-3")),
         events.PodSeen(pod=pod("job-1", "host-2", rl_job_group="job")),
-        *(events.Relisted(kind, since="", until="77", reason="start") for kind in sorted(model.KINDS)),
+        *(
+            events.Relisted(kind, since="", until="77", reason="start")
+            for kind in sorted(declared.SCHEMA.names)
+        ),
     ]
 
 
@@ -143,13 +148,14 @@ Process = Callable[[], stores.Store]
 def processes(server: embedded.Server, cluster: str) -> Iterator[Process]:
     """Opens the cluster's store as often as there are processes; their threads run."""
     client = connections.connect(server.url)
-    schemas.migrate(client, keys.Keys(cluster))
+    schemas.migrate(client, keys.Keys(cluster), declared.SCHEMA)
     client.close()
     with contextlib.ExitStack() as opened:
 
         def start() -> stores.Store:
             one = stores.open_store(
                 settings.Store(url=server.url),
+                schema=declared.SCHEMA,
                 cluster=cluster,
                 indexed=plugins_of_the_seeds().indexed(),
             )

@@ -18,7 +18,8 @@ from app.kube.client import clients, credentials
 from app.kube.objects import decoding
 from app.kube.watch import kinds as watched
 from app.kube.writes import binding, fencing
-from app.plugins.workload_policy import limits
+from app.plugins.workload_policy import decoding as policy_decoding
+from app.plugins.workload_policy import limits, samples
 from app.simulation import populations
 from app.simulation.apiserver import apiservers, objects, status_replies
 from app.store import errors, keys, schemas, stores
@@ -28,6 +29,7 @@ from app.store.state import followers
 from app.verbs import binding as bind_verb
 from app.verbs import candidates, contexts, filtering, placing, pod_memo, releasing
 from app.verbs import errors as verb_errors
+from tests.support import declared
 from tests.support.workers import listings
 from workers.controller import orphaned_placements
 
@@ -182,7 +184,7 @@ class Cluster:
         self._stack = contextlib.ExitStack()
         self._touches = 0
         client = connections.connect(url)
-        schemas.migrate(client, keys.Keys(name))
+        schemas.migrate(client, keys.Keys(name), declared.SCHEMA)
         client.close()
         self._recorder = self._opened()
 
@@ -229,7 +231,12 @@ class Cluster:
     def _opened(self, patience: float = 2.0, known: Sequence[type[Any]] = plugins.IN_TREE) -> stores.Store:
         chosen = registry.Registry([plugin() for plugin in known])
         options = settings.Store(url=self.url, socket_timeout=patience, placements=self._placements)
-        store = stores.open_store(options, cluster=self.name, indexed=chosen.indexed())
+        store = stores.open_store(
+            options,
+            schema=declared.SCHEMA,
+            cluster=self.name,
+            indexed=chosen.indexed(),
+        )
         self._stack.callback(store.close)
         return store
 
@@ -246,7 +253,7 @@ class Cluster:
             "allocationType": kind,
             "allocationMethod": "Fill",
         }
-        self.api.objects.create("workloadpolicies", populations.policy(NAMESPACE, name, spec))
+        self.api.objects.create("workloadpolicies", samples.policy(NAMESPACE, name, spec))
 
     def pod(
         self, name: str, labels: Mapping[str, str] | None = None, *, owner: str = "", **spec: object
@@ -315,17 +322,22 @@ class Cluster:
 
     # -- the recorder's side ---------------------------------------------------------------
 
-    def see(self, kinds: Collection[str] = model.KINDS) -> int:
+    def see(self, kinds: Collection[str] = declared.SCHEMA.names) -> int:
         """Record a new list of all kinds of the API server in the log; returns the head."""
         follower, log = self._recorder.follower, self._recorder.log
         while True:
             before = follower.catch_up()
             nodes = [decoding.node(msgspec.json.encode(n)) for n in self.api.objects.all("nodes")]
             policies = [
-                decoding.policy(msgspec.json.encode(p)) for p in self.api.objects.all("workloadpolicies")
+                policy_decoding.policy(msgspec.json.encode(p))
+                for p in self.api.objects.all("workloadpolicies")
             ]
             pods = [decoding.pod(msgspec.json.encode(p)) for p in self.api.objects.all("pods")]
-            lists: listings.Lists = {watched.NODES: nodes, watched.POLICIES: policies, watched.PODS: pods}
+            lists: listings.Lists = {
+                watched.NODES: nodes,
+                watched.declared(declared.POLICIES): policies,
+                watched.PODS: pods,
+            }
             happened = [
                 *listings.facts(before, {kind: lists[kind] for kind in lists if kind.name in kinds}),
                 *(
@@ -343,7 +355,7 @@ class Cluster:
 
     def most(self, domain: str) -> int:
         """The highest count at any offset of the log, recounted event by event."""
-        follower = followers.Follower(self._recorder.log)
+        follower = followers.Follower(self._recorder.log, schema=declared.SCHEMA)
         key, highest = f"{NAMESPACE}/{POLICY}|{KEY}={domain}", 0
         snapshot = follower.snapshot
         for entry in self._recorder.log.read(0, limit=100_000):
@@ -355,7 +367,7 @@ class Cluster:
 @contextlib.contextmanager
 def cluster(url: str, name: str, *, placements: str = "acknowledged") -> Iterator[Cluster]:
     """A cluster with a host and a member node and no policy yet."""
-    with apiservers.ApiServer() as api:
+    with apiservers.ApiServer(declared.SCHEMA) as api:
         made = Cluster(api, url, name, placements=placements)
         try:
             yield made

@@ -12,7 +12,7 @@ import os
 import pathlib
 import ssl
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,13 +21,15 @@ from app import plugins, settings
 from app.domain import model, snapshots
 from app.framework import registry
 from app.kube.objects import decoding
+from app.plugins.workload_policy import decoding as policy_decoding
+from app.plugins.workload_policy import samples
 from app.serving import issuing
 from app.simulation import populations
 from app.simulation.apiserver import apiservers
 from app.store import keys, schemas, stores
 from app.store.server import connections, embedded
 from tests.bench import extenders
-from tests.support import child_processes, polling
+from tests.support import child_processes, declared, polling
 from tests.support.store import crash_safe_server
 
 Json = dict[str, Any]
@@ -98,12 +100,18 @@ class Extender:
     """One extender process, or a worker by another ``command``."""
 
     def __init__(
-        self, name: str, environ: Mapping[str, str], folder: pathlib.Path, *, command: str = "extender"
+        self,
+        name: str,
+        environ: Mapping[str, str],
+        folder: pathlib.Path,
+        *,
+        command: str = "extender",
+        program: Sequence[str | pathlib.Path] = (extenders.TOPOLOG,),
     ) -> None:
         self.port = int(environ["TOPOLOG_SERVER_PORT"])
         self.health = int(environ["TOPOLOG_SERVER_HEALTH_PORT"])
         self.process = child_processes.Process(
-            name, [extenders.TOPOLOG, command], log=folder / f"{name}.log", env=os.environ | environ
+            name, [*program, command], log=folder / f"{name}.log", env=os.environ | environ
         )
 
     def readiness(self) -> tuple[int, str]:
@@ -144,14 +152,19 @@ class Stage:
         self._stack = contextlib.ExitStack()
         issuing.issue(folder / "tls", ["127.0.0.1", "localhost"])
         client = connections.connect(server.url)
-        schemas.migrate(client, keys.Keys(CLUSTER))
+        schemas.migrate(client, keys.Keys(CLUSTER), declared.SCHEMA)
         client.close()
         self.kubeconfig = folder / "kubeconfig"
         self.kubeconfig.write_text(json.dumps(_kubeconfig(api.url)))
         self.replicas: list[Extender] = []
         self._workers: list[Extender] = []
         indexed = registry.Registry([plugin() for plugin in plugins.IN_TREE]).indexed()
-        self.store = stores.open_store(settings.Store(url=server.url), cluster=CLUSTER, indexed=indexed)
+        self.store = stores.open_store(
+            settings.Store(url=server.url),
+            schema=declared.SCHEMA,
+            cluster=CLUSTER,
+            indexed=indexed,
+        )
         """A connection of the tests to the store."""
         self._stack.callback(self.store.close)
 
@@ -175,9 +188,11 @@ class Stage:
         )
         return {**made, **more}
 
-    def extend(self, name: str, **more: str) -> Extender:
-        """Start another extender."""
-        one = Extender(name, self.environment(**more), self.folder)
+    def extend(
+        self, name: str, *, program: Sequence[str | pathlib.Path] = (extenders.TOPOLOG,), **more: str
+    ) -> Extender:
+        """Start another extender. ``program``: run instead of ``topolog``, with the same arguments."""
+        one = Extender(name, self.environment(**more), self.folder, program=program)
         one.process.start()
         self.replicas.append(one)
         return one
@@ -224,7 +239,7 @@ class Stage:
         return created
 
     def policy(self, namespace: str, name: str, spec: Json | None) -> None:
-        self.api.objects.create("workloadpolicies", populations.policy(namespace, name, spec))
+        self.api.objects.create("workloadpolicies", samples.policy(namespace, name, spec))
 
     def bound(self, pod: Json) -> str:
         meta = pod["metadata"]
@@ -243,8 +258,8 @@ class Stage:
             return None
         pods = {pod.uid: pod for pod in self._read("pods", decoding.pod)}
         nodes = {node.name: node for node in self._read("nodes", decoding.node)}
-        policies = {one.key: one for one in self._read("workloadpolicies", decoding.policy)}
-        same = (dict(snapshot.pods), dict(snapshot.nodes), dict(snapshot.policies))
+        policies = {one.key: one for one in self._read("workloadpolicies", policy_decoding.policy)}
+        same = (dict(snapshot.pods), dict(snapshot.nodes), dict(snapshot.all(declared.POLICIES)))
         return snapshot if same == (pods, nodes, policies) else None
 
     def _read(self, name: str, decode: Callable[[bytes], model.Frozen]) -> list[Any]:
@@ -294,7 +309,7 @@ def raised(folder: pathlib.Path) -> Iterator[Stage]:
     (folder / "store").mkdir()
     server = crash_safe_server.CrashSafeServer(folder / "store", append_only=True)
     try:
-        with apiservers.ApiServer() as api:
+        with apiservers.ApiServer(declared.SCHEMA) as api:
             stage = Stage(folder, api, server)
             try:
                 first = stage.extend("extender-1")

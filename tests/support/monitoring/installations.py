@@ -9,6 +9,7 @@ from prometheus_client import core, parser
 from app.simulation.apiserver import apiservers
 from app.store.server import embedded
 from app.telemetry import metrics
+from tests.support import declared
 from tests.support.extender import stages
 
 COMMANDS = {
@@ -61,7 +62,7 @@ def running(folder: pathlib.Path, *, bookmarks: float = 1.0, **environ: str) -> 
     (folder / "store").mkdir(parents=True)
     server = embedded.Server(folder / "store", append_only=True)
     try:
-        with apiservers.ApiServer(bookmarks=bookmarks) as api:
+        with apiservers.ApiServer(declared.SCHEMA, bookmarks=bookmarks) as api:
             stage = stages.Stage(folder, api, server)
             try:
                 made = Installation(stage, environ)

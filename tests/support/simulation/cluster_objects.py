@@ -13,8 +13,10 @@ from typing import Any
 
 from app.kube import errors
 from app.kube.client import clients
+from app.plugins.workload_policy import samples
 from app.simulation import populations
 from app.simulation.apiserver import apiservers, objects, requests, routing, status_replies
+from tests.support import declared
 from tests.support.simulation import api_connections, sent_bindings, virtual_time
 
 Json = dict[str, Any]
@@ -57,7 +59,7 @@ class Cluster:
     """What the API server holds, and everything that people and kubelets do to it."""
 
     def __init__(self) -> None:
-        self.objects = objects.Objects(apiservers.RESOURCES)
+        self.objects = objects.Objects(apiservers.resources(declared.SCHEMA))
         self.server = routing.Router(self.objects, tokens=(), bookmarks=60.0)
         self.bound: dict[str, set[str]] = {}
         """uid -> every node that the pod was ever bound to."""
@@ -83,7 +85,7 @@ class Cluster:
 
     def policy(self, quotas: Mapping[str, int], name: str = POLICY) -> None:
         spec = self.spec(quotas)
-        made = populations.policy(NAMESPACE, name, spec)
+        made = samples.policy(NAMESPACE, name, spec)
         made["metadata"]["uid"] = self.uid()
         self.objects.create("workloadpolicies", made)
 

@@ -6,6 +6,7 @@ from typing import Any
 import redis
 
 from app.store import keys, schemas
+from tests.support import declared
 from tests.support.simulation import virtual_time
 
 Held = dict[bytes, bytes]
@@ -39,7 +40,7 @@ def emptied(client: redis.Redis, names: keys.Keys) -> None:
     if _MIGRATED.get("server") != made:
         # Under names of its own: what follows must not depend on whether this was the first history.
         with virtual_time.installed(virtual_time.Clock()):
-            schemas.migrate(client, names)
+            schemas.migrate(client, names, declared.SCHEMA)
         _MIGRATED.update(server=made, held=held(client))
     else:
         hold(client, _MIGRATED["held"])

@@ -2,12 +2,13 @@
 
 from app.domain import model
 from app.kube.watch import reflectors
+from app.plugins.workload_policy import policy_model
 
 
 def change(change: reflectors.Change) -> str:
     """A change as a recorder observes it."""
     match change:
-        case reflectors.Seen(_, model.Node() | model.WorkloadPolicy() as found, version):
+        case reflectors.Seen(_, model.Node() | policy_model.WorkloadPolicy() as found, version):
             return f"{type(found).__name__} {found.name} at {version}"
         case reflectors.Seen(_, model.Pod() as pod, version):
             return f"Pod {pod.name} ({pod.uid[-4:]}) on {pod.node or 'no node'}, {pod.phase}, at {version}"

@@ -27,8 +27,11 @@ import redis
 from app.domain import events, model, snapshots
 from app.kube.objects import decoding
 from app.kube.writes import binding
+from app.plugins.workload_policy import decoding as policy_decoding
+from app.plugins.workload_policy import policy_model
 from app.store import keys
 from app.store.log import codecs, incarnations
+from tests.support import declared
 from tests.support.simulation import cluster_objects, convoy_law, plain_fold
 
 Raw = tuple[bytes, dict[bytes, bytes]]
@@ -308,9 +311,11 @@ class Watchdog:
                 demand(known_node != node, "P3", f"node {node.name} is recorded again as it was")
                 same = known_node is None or known_node.uid == node.uid
                 demand(same, "P9", f"node {node.name} became another without an end of the former")
-            case events.PolicySeen(policy=policy):
-                known_policy = fold.policies.get(policy.key)
-                demand(known_policy != policy, "P3", f"policy {policy.key} is recorded again as it was")
+            case events.ObjectObserved(identity=key, data=data):
+                policy = msgspec.json.decode(data, type=policy_model.WorkloadPolicy)
+                known_policy = fold.policies.get(key)
+                demand(policy.key == key, "P3", f"policy {policy.key} is recorded as {key}")
+                demand(known_policy != policy, "P3", f"policy {key} is recorded again as it was")
             case events.PlacementsCommitted(placements=placements):
                 for at, one in enumerate(placements):
                     self._placed(one.pod, one.node, placements[:at])
@@ -354,7 +359,7 @@ class Watchdog:
             taken = fold.counts().get(key, 0) + sum(key in fold.keys(one.pod, one.node) for one in beside)
             demand(taken < most, "P6", f"{key} has {taken} of {most}, gets one more")
 
-    def _limiting(self, pod: model.Pod, name: str) -> list[model.WorkloadPolicy]:
+    def _limiting(self, pod: model.Pod, name: str) -> list[policy_model.WorkloadPolicy]:
         """The policies whose numbers the pod must not exceed."""
         policies = self.fold.policies
         found = [policy for policy in policies.values() if self._selected and plain_fold.limits(policy, pod)]
@@ -427,7 +432,7 @@ class Watchdog:
         nodes = {node.name: node for node in (decoding.node(_bytes(made)) for made in cluster.all("nodes"))}
         policies = {
             policy.key: policy
-            for policy in (decoding.policy(_bytes(made)) for made in cluster.all("workloadpolicies"))
+            for policy in (policy_decoding.policy(_bytes(made)) for made in cluster.all("workloadpolicies"))
         }
         demand(fold.pods == pods, "P8", f"pods differ: {_difference(fold.pods, pods)}")
         demand(fold.nodes == nodes, "P8", f"nodes differ: {_difference(fold.nodes, nodes)}")
@@ -450,7 +455,7 @@ class Watchdog:
         demand(snapshot.offset == fold.offset, "P1", f"{at}, the log ends at {fold.offset}")
         demand(dict(snapshot.pods) == fold.pods, "P14", f"{at}: pods differ")
         demand(dict(snapshot.nodes) == fold.nodes, "P14", f"{at}: nodes differ")
-        demand(dict(snapshot.policies) == fold.policies, "P14", f"{at}: policies differ")
+        demand(declared.policies(snapshot) == fold.policies, "P14", f"{at}: policies differ")
         demand(not snapshot.placements, "P14", f"{at}: placements differ")
         demand(dict(snapshot.counts) == fold.counts(), "P14", f"{at}: counts differ")
         demand(dict(snapshot.versions) == fold.versions, "P14", f"{at}: versions differ")
@@ -478,8 +483,8 @@ def _bytes(made: cluster_objects.Json) -> bytes:
 
 
 def _difference(
-    have: dict[str, model.Pod] | dict[str, model.Node] | dict[str, model.WorkloadPolicy],
-    want: dict[str, model.Pod] | dict[str, model.Node] | dict[str, model.WorkloadPolicy],
+    have: dict[str, model.Pod] | dict[str, model.Node] | dict[str, policy_model.WorkloadPolicy],
+    want: dict[str, model.Pod] | dict[str, model.Node] | dict[str, policy_model.WorkloadPolicy],
 ) -> str:
     named = sorted(key for key in have.keys() | want.keys() if have.get(key) != want.get(key))
     return "; ".join(f"{key}: log {have.get(key)}, cluster {want.get(key)}" for key in named[:3])

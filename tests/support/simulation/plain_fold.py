@@ -1,9 +1,12 @@
 """A second fold of the log, slow and plain: dicts, and every count computed from scratch.
 
-It shares no code with app.domain.projecting and app.domain.counters, so that a mistake there shows.
+It shares no code with app.domain.projecting and the counters of plugins, so that a mistake there shows.
 """
 
+import msgspec
+
 from app.domain import events, model
+from app.plugins.workload_policy import policy_model
 
 KINDS = ("nodes", "pods", "workloadpolicies")
 
@@ -15,7 +18,7 @@ class Fold:
         self.offset = 0
         self.nodes: dict[str, model.Node] = {}
         self.pods: dict[str, model.Pod] = {}
-        self.policies: dict[str, model.WorkloadPolicy] = {}
+        self.policies: dict[str, policy_model.WorkloadPolicy] = {}
         self.placements: dict[str, tuple[model.Pod, str]] = {}
         self.written: dict[str, dict[str, str]] = {}
         """uid -> the annotations of the pod's latest placement."""
@@ -52,14 +55,14 @@ class Fold:
             case events.NodeGone(name=name):
                 self.nodes.pop(name, None)
                 self.versions.pop(f"node:{name}", None)
-            case events.PolicySeen(policy=policy):
-                self.policies[policy.key] = policy
-                self.versions[f"policy:{policy.key}"] = self.offset
-                self.versions[f"policies:{policy.namespace}"] = self.offset
-            case events.PolicyGone(namespace=namespace, name=name):
-                self.policies.pop(f"{namespace}/{name}", None)
-                self.versions.pop(f"policy:{namespace}/{name}", None)
-                self.versions[f"policies:{namespace}"] = self.offset
+            case events.ObjectObserved(kind="workloadpolicies", identity=key, data=data):
+                self.policies[key] = msgspec.json.decode(data, type=policy_model.WorkloadPolicy)
+                self.versions[f"policy:{key}"] = self.offset
+                self.versions[f"policies:{key.partition('/')[0]}"] = self.offset
+            case events.ObjectGone(kind="workloadpolicies", identity=key):
+                self.policies.pop(key, None)
+                self.versions.pop(f"policy:{key}", None)
+                self.versions[f"policies:{key.partition('/')[0]}"] = self.offset
             case events.ViewsRepaired(moved=moved, ended=ended):
                 self.versions |= dict.fromkeys(("store:views", *moved), self.offset)
                 for subject in ended:
@@ -103,7 +106,7 @@ class Fold:
         ]
 
 
-def limits(policy: model.WorkloadPolicy, pod: model.Pod) -> bool:
+def limits(policy: policy_model.WorkloadPolicy, pod: model.Pod) -> bool:
     """Whether the policy is hard and counts the pod, wherever that is."""
     valid = policy.type == "Required" and not policy.errors
     return valid and policy.namespace == pod.namespace and _selected(policy.selector, pod)

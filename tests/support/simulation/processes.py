@@ -17,6 +17,7 @@ from app.store import errors, stores
 from app.verbs import binding as bind_verb
 from app.verbs import contexts, placing, pod_memo, releasing
 from app.verbs import errors as verb_errors
+from tests.support import declared
 from tests.support.decisions import convoys
 from tests.support.simulation import cluster_objects, virtual_time
 from workers.compactor import compactors
@@ -42,7 +43,11 @@ _PATIENCE = 30
 def opened(url: str, cluster: str, *, emptied: bool = False) -> stores.Store:
     """The store as a process of its own opens it."""
     return stores.open_store(
-        settings.Store(url=url), cluster=cluster, indexed=PLANNING.indexed(), emptied=emptied
+        settings.Store(url=url),
+        schema=declared.SCHEMA,
+        cluster=cluster,
+        indexed=PLANNING.indexed(),
+        emptied=emptied,
     )
 
 
@@ -153,7 +158,7 @@ class Recorder:
             return False
         assert term is not None
         self._core._begin(term)
-        for kind in kinds.ALL:
+        for kind in kinds.watched(declared.SCHEMA):
             reflector = reflectors.Reflector(
                 self._client,
                 kind,

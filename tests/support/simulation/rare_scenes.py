@@ -147,7 +147,7 @@ class Coincidences:
                         return (node.name,)
                 case events.NodeGone(name=name):
                     return (name,)
-                case events.PolicySeen() | events.PolicyGone():
+                case events.ObjectObserved() | events.ObjectGone():
                     return tuple(sorted(nodes))
                 case _:
                     pass

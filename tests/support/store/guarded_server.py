@@ -12,6 +12,7 @@ from app import settings
 from app.store import keys, schemas
 from app.store.health import checks, doctor
 from app.store.server import acl
+from tests.support import declared
 from tests.support.store import past_stores, servers
 
 CLUSTER = "prod"
@@ -61,9 +62,9 @@ class Guarded:
         with schemas.connect(self.options("extender"), NAMES) as theirs:
             past_stores.Writer(theirs, NAMES).append(*past_stores.counted())
         with schemas.connect(self.options("migrator"), NAMES) as client:
-            schemas.migrate(client, NAMES)
+            schemas.migrate(client, NAMES, declared.SCHEMA)
         # Another cluster on the same server.
-        schemas.migrate(self.admin, OTHER)
+        schemas.migrate(self.admin, OTHER, declared.SCHEMA)
 
     def options(self, role: str) -> settings.Store:
         user = next(one for one in acl.ROLES if one.name == role).user(CLUSTER)

@@ -1,7 +1,7 @@
 """Stores as earlier versions left them, and writers as they were.
 
-``schemas/1.json`` holds the keys of a store of schema 1, ``schemas/1.lua`` the functions that wrote it.
-Both are kept as they are.
+``schemas/1.json`` holds the keys of a store of schema 1, ``schemas/1.lua`` the functions that wrote it, and
+``schemas/2.json`` the keys of a store of schema 2. All are kept as they are.
 """
 
 import base64
@@ -14,10 +14,12 @@ from typing import Any
 import redis
 
 from app.domain import event_subjects, events, model, projecting, snapshots
+from app.plugins.workload_policy import policy_model
 from app.store import keys, migration_fold, stores
 from app.store.log import codecs
 from migrations import forms
 from migrations.schema import m0001_log
+from tests.support import declared
 from tests.support.decisions import recomputation
 
 SCHEMAS = Path(__file__).parents[2] / "migrations" / "schemas"
@@ -29,11 +31,11 @@ _OTHERS = ("session:", "readers", "decisions", "counts:2:")
 """What is no part of a store: of one writer, of one reader, or of a run that did not come to its end."""
 
 
-def restore(client: redis.Redis, names: keys.Keys) -> None:
-    """A store of schema 1 with data, and its functions beside whatever others there are."""
+def restore(client: redis.Redis, names: keys.Keys, schema: str = "1") -> None:
+    """A store of that schema with data, and the functions of schema 1 beside whatever others there are."""
     client.function_load(FUNCTIONS, replace=True)
     anything: Any = client
-    for name, found in json.loads((SCHEMAS / "1.json").read_text()).items():
+    for name, found in json.loads((SCHEMAS / f"{schema}.json").read_text()).items():
         key, value = names.prefix + name, found["value"]
         match found["type"]:
             case "hash":
@@ -73,7 +75,7 @@ class Writer:
         self._session = names.session(secrets.token_hex(4))
         self._sequence = 0
         self._incarnation = client.hget(names.meta, "incarnation")
-        self._snapshot = snapshots.empty()
+        self._snapshot = snapshots.empty(schema=declared.SCHEMA)
         self.accepted: list[events.AnyEvent] = []
         """What was acknowledged."""
 
@@ -119,10 +121,10 @@ def pod(number: int) -> events.PodSeen:
 
 def counted() -> Sequence[events.AnyEvent]:
     """A pod, and all that it takes for it to count."""
-    policy = model.WorkloadPolicy(uid="p", namespace="blue", name="web", topology_key="zone")
+    policy = policy_model.WorkloadPolicy(uid="p", namespace="blue", name="web", topology_key="zone")
     return (
         events.NodeSeen(node=model.Node(name="n1", uid="n1", labels={"zone": "a"})),
-        events.PolicySeen(policy=policy),
+        declared.observed(policy),
         pod(1),
     )
 
@@ -134,7 +136,7 @@ def rewound() -> events.StoreRewound:
 
 def snapshot_of(client: redis.Redis, names: keys.Keys) -> snapshots.Snapshot:
     """The fold of a store of schema 1."""
-    fold = migration_fold.begin(client, names, lambda offset, _: offset == CHECKPOINT)
+    fold = migration_fold.begin(client, names, declared.SCHEMA, lambda offset, _: offset == CHECKPOINT)
     entries: Any = client.xrange(names.log, f"{CHECKPOINT + 1}-0")
     fold.apply([fields[b"e"] for _, fields in entries])
     return fold.snapshot

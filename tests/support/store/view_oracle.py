@@ -7,6 +7,7 @@ from typing import Any
 from app.domain import projecting, snapshots
 from app.store import keys, stores
 from app.store.server import connections
+from tests.support import declared
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Difference:
 
 def folded(store: stores.Store, until: int) -> snapshots.Snapshot:
     """The fold of the log from its first entry, event by event."""
-    snapshot = snapshots.empty(incarnation=store.log.incarnation)
+    snapshot = snapshots.empty(schema=declared.SCHEMA, incarnation=store.log.incarnation)
     while snapshot.offset < until:
         for entry in store.log.read(snapshot.offset, limit=min(1000, until - snapshot.offset)):
             snapshot = projecting.project(snapshot, entry.event)

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from app.domain import counters, events, model, projecting, snapshots
+from app.domain import events, model, projecting, snapshots
 from app.store.log import logs
+from tests.support import declared
 
 
 def pod(uid: str, node: str = "", **labels: str) -> model.Pod:
@@ -46,7 +47,7 @@ def placement(
     return log.append(
         logs.Batch(events=(events.placed(subject, node),), increments=projection.increments),
         logs.Guard(
-            versions={name: snapshot.version(name) for name in counters.footprint(subject, node)},
+            versions={name: snapshot.version(name) for name in declared.SCHEMA.footprint(subject, node)},
             ceilings={} if ceiling is None else dict.fromkeys(raised, ceiling),
         ),
     )
@@ -57,7 +58,7 @@ def release(log: logs.Log, snapshot: snapshots.Snapshot, released: events.Placem
     placed = snapshot.placements[released.uid]
     projection = projecting.Projection(snapshot)
     projection.apply(released)
-    subjects = counters.footprint(placed.pod, placed.node)
+    subjects = declared.SCHEMA.footprint(placed.pod, placed.node)
     return log.append(
         logs.Batch(events=(released,), increments=projection.increments),
         logs.Guard(versions={name: snapshot.version(name) for name in subjects}),

@@ -6,6 +6,7 @@ from typing import Any
 from app.domain import model
 from app.kube.client import clients
 from app.kube.objects import decoding
+from app.plugins.workload_policy import samples
 from app.simulation import populations
 from app.simulation.apiserver import apiservers
 
@@ -45,7 +46,7 @@ class Cluster:
             "allocationType": "Required",
         }
         path = f"/apis/kosmos.io/v1alpha1/namespaces/{namespace}/workloadpolicies"
-        self.client.post(path, json.dumps(populations.policy(namespace, name, spec)).encode())
+        self.client.post(path, json.dumps(samples.policy(namespace, name, spec)).encode())
 
     def patch(self, path: str, change: Json) -> None:
         self.client.patch(path, json.dumps(change).encode())

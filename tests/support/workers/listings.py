@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from app.domain import events, model, projecting, snapshots
 from app.kube.objects import decoding
 from app.kube.watch import kinds, reflectors
+from tests.support import declared
 from workers.recorder import batch_builder
 
 Lists = Mapping[kinds.Kind, Iterable[decoding.Object]]
@@ -14,10 +15,10 @@ def of(snapshot: snapshots.Snapshot) -> Lists:
     """The lists that the API server would return if the cluster were as in the snapshot."""
     found: dict[kinds.Kind, Iterable[decoding.Object]] = {
         kinds.NODES: snapshot.nodes.values(),
-        kinds.POLICIES: snapshot.policies.values(),
+        kinds.declared(declared.POLICIES): snapshot.all(declared.POLICIES).values(),
         kinds.PODS: snapshot.pods.values(),
     }
-    assert {kind.name for kind in found} == model.KINDS
+    assert {kind.name for kind in found} == declared.SCHEMA.names
     return found
 
 

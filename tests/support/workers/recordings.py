@@ -7,6 +7,7 @@ from collections.abc import Callable
 from app.domain import projecting, snapshots
 from app.kube.election import electors
 from app.store import stores
+from tests.support import declared
 from tests.support.workers import clusters
 from workers.recorder import recorders
 
@@ -64,7 +65,9 @@ class Recording:
     def counts(self) -> dict[str, int]:
         """The counts in the store, proven equal to the fold of the whole log."""
         entries = self.store.log.read(0, limit=100_000)
-        fold = projecting.project_all(snapshots.empty(), (entry.event for entry in entries))
+        fold = projecting.project_all(
+            snapshots.empty(schema=declared.SCHEMA), (entry.event for entry in entries)
+        )
         counts = self.store.log.counts()
         assert counts == dict(fold.counts)
         return counts

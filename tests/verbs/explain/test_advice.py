@@ -9,21 +9,23 @@ from app import plugins
 from app.domain import events, model, projecting, snapshots
 from app.framework import advising, capabilities, registry
 from app.plugins.workload_policy import plugin as workload_policy
+from app.plugins.workload_policy import policy_model
 from app.verbs.explain import explanations
+from tests.support import declared
 from tests.support.decisions import fake_plugins
 
 POLICY = "workload-policy/kosmos.io"
 PLUGINS = registry.Registry([plugin() for plugin in plugins.IN_TREE])
 
 
-def policy(**changed: object) -> model.WorkloadPolicy:
-    whole = model.WorkloadPolicy(
+def policy(**changed: object) -> policy_model.WorkloadPolicy:
+    whole = policy_model.WorkloadPolicy(
         uid="p",
         namespace="ns",
         name="p",
         topology_key="role",
         selector=model.Selector(labels={"app": "web"}),
-        allocations=(model.Allocation("host", 2), model.Allocation("member", 1)),
+        allocations=(policy_model.Allocation("host", 2), policy_model.Allocation("member", 1)),
         type="Required",
     )
     return msgspec.structs.replace(whole, **changed)
@@ -41,12 +43,14 @@ def snapshot(*happened: events.AnyEvent) -> snapshots.Snapshot:
         events.NodeSeen(node=model.Node(name=name, uid=name, labels=labels))
         for name, labels in {"h1": {"role": "host"}, "h2": {"role": "host"}, "m1": {"role": "member"}}.items()
     ]
-    return projecting.project_all(snapshots.empty(indexed=PLUGINS.indexed()), [*nodes, *happened])
+    return projecting.project_all(
+        snapshots.empty(schema=declared.SCHEMA, indexed=PLUGINS.indexed()), [*nodes, *happened]
+    )
 
 
 def full(**changed: object) -> tuple[events.AnyEvent, ...]:
     seen = [events.PodSeen(pod=pod(f"on-{node}", node)) for node in ("h1", "h2", "m1")]
-    return (events.PolicySeen(policy=policy(**changed)), *seen)
+    return (declared.observed(policy(**changed)), *seen)
 
 
 CASES = {
@@ -59,25 +63,25 @@ CASES = {
         },
     ),
     "the smaller of two": (
-        full(allocations=(model.Allocation("host", 0), model.Allocation("member", 1))),
+        full(allocations=(policy_model.Allocation("host", 0), policy_model.Allocation("member", 1))),
         pod("w"),
         {"member needs 1 more replica in policy ns/p, or 1 counted pod less"},
     ),
     "nothing to take away": (
-        (events.PolicySeen(policy=policy(allocations=(model.Allocation("host", 0),))),),
+        (declared.observed(policy(allocations=(policy_model.Allocation("host", 0),))),),
         pod("w"),
         {"host needs 1 more replica in policy ns/p"},
     ),
     "a nominated pod counts": (
         (
-            events.PolicySeen(policy=policy(allocations=(model.Allocation("host", 1),))),
+            declared.observed(policy(allocations=(policy_model.Allocation("host", 1),))),
             events.PodSeen(pod=pod("soon", nominated="h1", priority=9)),
         ),
         pod("w"),
         {"host needs 1 more replica in policy ns/p, or 1 counted pod less"},
     ),
     "unlisted": (
-        (events.PolicySeen(policy=policy(allocations=(model.Allocation("rack", 1),))),),
+        (declared.observed(policy(allocations=(policy_model.Allocation("rack", 1),))),),
         pod("w"),
         None,
     ),
@@ -87,7 +91,7 @@ CASES = {
         {f"workload policy ns/p, which the pod's label {POLICY} names, would have to be created"},
     ),
     "invalid": (
-        (events.PolicySeen(policy=policy(errors=("replicas must not be negative",))),),
+        (declared.observed(policy(errors=("replicas must not be negative",))),),
         pod("w"),
         {"policy ns/p would have to be valid: replicas must not be negative"},
     ),
@@ -97,12 +101,12 @@ CASES = {
         {f"the pod's label {POLICY} is empty: it would have to name a policy, or to go"},
     ),
     "not selected": (
-        (events.PolicySeen(policy=policy()),),
+        (declared.observed(policy()),),
         pod("w", labels={POLICY: "p"}),
         {"the pod would need the label app=web to be selected by policy ns/p"},
     ),
     "not selected and full": (
-        full(allocations=(model.Allocation("member", 1),)),
+        full(allocations=(policy_model.Allocation("member", 1),)),
         pod("w", labels={POLICY: "p"}),
         {
             "member needs 1 more replica in policy ns/p, or 1 counted pod less;"
@@ -130,20 +134,18 @@ def test_the_smallest_change_is_shown(case: str) -> None:
 
 def test_the_change_that_is_shown_helps() -> None:
     before = snapshot(*full())
-    raised = policy(allocations=(model.Allocation("host", 3), model.Allocation("member", 1)))
-    after = projecting.project(before, events.PolicySeen(policy=raised))
+    raised = policy(allocations=(policy_model.Allocation("host", 3), policy_model.Allocation("member", 1)))
+    after = projecting.project(before, declared.observed(raised))
     assert not explanations.presently(pod("w"), before, PLUGINS).fits
     assert explanations.presently(pod("w"), after, PLUGINS).fits
 
 
 def test_a_pod_that_fits_needs_no_change() -> None:
-    assert (
-        explanations.presently(pod("w"), snapshot(events.PolicySeen(policy=policy())), PLUGINS).changes == ()
-    )
+    assert explanations.presently(pod("w"), snapshot(declared.observed(policy())), PLUGINS).changes == ()
 
 
 def test_a_cluster_without_nodes_is_shown_as_such() -> None:
-    nowhere = snapshots.empty(indexed=PLUGINS.indexed())
+    nowhere = snapshots.empty(schema=declared.SCHEMA, indexed=PLUGINS.indexed())
     assert explanations.presently(pod("w"), nowhere, PLUGINS).changes == ("there is no node in the cluster",)
 
 
@@ -164,11 +166,9 @@ def test_a_pod_that_is_only_selected_is_shown_the_quota_to_raise() -> None:
 
 
 def test_a_pod_under_two_full_policies_is_shown_both_quotas_together() -> None:
-    second = policy(uid="q", name="q", allocations=(model.Allocation("host", 2),))
-    first = full(allocations=(model.Allocation("host", 2),))
-    explanation = explanations.presently(
-        pod("w"), snapshot(*first, events.PolicySeen(policy=second)), SELECTED
-    )
+    second = policy(uid="q", name="q", allocations=(policy_model.Allocation("host", 2),))
+    first = full(allocations=(policy_model.Allocation("host", 2),))
+    explanation = explanations.presently(pod("w"), snapshot(*first, declared.observed(second)), SELECTED)
     assert explanation.changes == (
         "host needs 1 more replica in policy ns/p, or 1 counted pod less;"
         " and host needs 1 more replica in policy ns/q, or 1 counted pod less",

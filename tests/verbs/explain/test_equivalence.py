@@ -8,7 +8,9 @@ from app import plugins
 from app.domain import events, model, projecting, snapshots, verdicts
 from app.framework import registry
 from app.plugins.workload_policy import plugin as workload_policy
+from app.plugins.workload_policy import policy_model
 from app.verbs.explain import equivalence, explanations, tables
+from tests.support import declared
 from tests.support.decisions import fake_plugins
 
 POLICY, ALIAS = "workload-policy/kosmos.io", "workload-policy.kosmos.io"
@@ -45,16 +47,16 @@ selectors = st.builds(
 
 
 @st.composite
-def policies(draw: st.DrawFn, name: str) -> model.WorkloadPolicy:
-    return model.WorkloadPolicy(
+def policies(draw: st.DrawFn, name: str) -> policy_model.WorkloadPolicy:
+    return policy_model.WorkloadPolicy(
         uid=name,
         namespace=draw(st.sampled_from(("blue", "green"))),
         name=name,
         topology_key=draw(st.sampled_from(("zone", "rack"))),
         selector=draw(selectors),
         allocations=(
-            model.Allocation("a", draw(st.integers(0, 2))),
-            model.Allocation("b", draw(st.integers(0, 1))),
+            policy_model.Allocation("a", draw(st.integers(0, 2))),
+            policy_model.Allocation("b", draw(st.integers(0, 1))),
         ),
         type=draw(st.sampled_from(("Required", "Required", "Preferred"))),
         strict_domains=draw(st.booleans()),
@@ -86,9 +88,11 @@ def clusters(draw: st.DrawFn) -> snapshots.Snapshot:
     happened: list[events.AnyEvent] = [
         events.NodeSeen(node=model.Node(name=name, uid=name, labels=draw(nodes))) for name in NODES
     ]
-    happened += [events.PolicySeen(policy=draw(policies(name))) for name in ("p", "q")]
+    happened += [declared.observed(draw(policies(name))) for name in ("p", "q")]
     happened += [events.PodSeen(pod=draw(pods(number))) for number in range(draw(st.integers(0, 8)))]
-    return projecting.project_all(snapshots.empty(indexed=PLUGINS.indexed()), happened)
+    return projecting.project_all(
+        snapshots.empty(schema=declared.SCHEMA, indexed=PLUGINS.indexed()), happened
+    )
 
 
 @given(clusters(), st.sampled_from((PLUGINS, SELECTING)))
@@ -120,9 +124,9 @@ def test_pods_are_compared_as_a_whole_if_a_filter_does_not_classify() -> None:
     one = model.Pod(uid="1", namespace="ns", name="one", created="2026", labels={"unread": "a"})
     alike = model.Pod(uid="2", namespace="ns", name="two", created="2027", labels={"unread": "a"})
     other = model.Pod(uid="3", namespace="ns", name="three", labels={"unread": "b"})
-    classes = equivalence.Classes(plain, snapshots.empty())
+    classes = equivalence.Classes(plain, snapshots.empty(schema=declared.SCHEMA))
     assert classes.of(one) == classes.of(alike) != classes.of(other)
-    shared = equivalence.Classes(PLUGINS, snapshots.empty())
+    shared = equivalence.Classes(PLUGINS, snapshots.empty(schema=declared.SCHEMA))
     assert shared.of(one) == shared.of(other)
 
 
@@ -133,7 +137,8 @@ def test_a_page_of_too_many_classes_marks_pods_without_advice() -> None:
     ]
     node = events.NodeSeen(node=model.Node(name="n", uid="n"))
     snapshot = projecting.project_all(
-        snapshots.empty(indexed=PLUGINS.indexed()), [node, *(events.PodSeen(pod=pod) for pod in pending)]
+        snapshots.empty(schema=declared.SCHEMA, indexed=PLUGINS.indexed()),
+        [node, *(events.PodSeen(pod=pod) for pod in pending)],
     )
     waits = explanations.Waits(snapshot, PLUGINS)
     answers = [waits.of(pod) for pod in pending]

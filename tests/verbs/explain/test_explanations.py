@@ -12,11 +12,13 @@ import pytest
 from app import plugins
 from app.domain import events, model, projecting, verdicts
 from app.framework import registry
+from app.plugins.workload_policy import policy_model
 from app.store import errors, stores
 from app.store.decisions import records
 from app.store.log import logs
 from app.verbs import candidates, contexts, decision_reports, filtering, preempting, prioritizing
 from app.verbs.explain import explanations
+from tests.support import declared
 from tests.support.decisions import no_cluster
 
 POLICY = "workload-policy/kosmos.io"
@@ -41,7 +43,7 @@ class Recorded:
             digest=self.plugins.digest,
         )
         self.answers: list[filtering.Answer | preempting.Answer] = []
-        self.append(*(events.Relisted(kind, "", "1", "first list") for kind in sorted(model.KINDS)))
+        self.append(*(events.Relisted(kind, "", "1", "first list") for kind in sorted(declared.SCHEMA.names)))
 
     def append(self, *happened: events.AnyEvent) -> None:
         projection = projecting.Projection(self.store.follower.catch_up())
@@ -72,8 +74,8 @@ class Recorded:
             "priority.lixueduan.com": str(chance.randrange(30)),
         }
         kept = {key: value for key, value in labels.items() if chance.random() < 0.8}
-        allocations = tuple(model.Allocation(name, chance.randrange(4)) for name in ("host", "member"))
-        policy = model.WorkloadPolicy(
+        allocations = tuple(policy_model.Allocation(name, chance.randrange(4)) for name in ("host", "member"))
+        policy = policy_model.WorkloadPolicy(
             uid="p",
             namespace="ns",
             name="p",
@@ -88,7 +90,7 @@ class Recorded:
             events.NodeSeen(node=model.Node(name=host, uid=host, labels=kept)),
             events.PodSeen(pod=msgspec.structs.replace(pod, node=chance.choice(["", host]))),
             events.placed(pod, host),
-            events.PolicySeen(policy=policy),
+            declared.observed(policy),
             events.PodGone(uid=pod.uid, namespace="ns", name=pod.name),
         ]
         self.append(chance.choice(possible))

@@ -18,6 +18,7 @@ from app.store import audit_reports, errors, keys, stores
 from app.store.health import audit_verdicts
 from app.store.log import logs, tail_repair
 from app.store.server import connections, embedded
+from tests.support import declared
 from tests.support.workers import audits, clusters, recordings
 from workers.auditor import auditors
 from workers.compactor import compactors
@@ -301,7 +302,7 @@ def world(
 
     def again(*, emptied: bool = False) -> stores.Store:
         chosen = settings.Store(url=store_server.url, socket_timeout=0.5)
-        opened.append(stores.open_store(chosen, cluster=cluster, emptied=emptied))
+        opened.append(stores.open_store(chosen, schema=declared.SCHEMA, cluster=cluster, emptied=emptied))
         return opened[-1]
 
     for name, zone in (("n1", "a"), ("n2", "b")):

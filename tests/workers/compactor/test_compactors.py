@@ -11,6 +11,7 @@ from app import settings
 from app.domain import events, model, projecting, snapshots
 from app.store import errors, keys, schemas, snapshot_format, stores
 from app.store.server import connections, embedded
+from tests.support import declared
 from tests.support.store import crash_safe_server, writers
 from workers.compactor import compactors
 
@@ -32,6 +33,7 @@ def reopened(
     """The same store as another process sees it, perhaps with an archive."""
     opened = stores.open_store(
         settings.Store(url=server.url),
+        schema=declared.SCHEMA,
         cluster=store.keys.cluster,
         indexed=("app", "rl-job-group"),
         archive=str(archive or ""),
@@ -209,8 +211,12 @@ def test_it_waits_while_the_store_is_away(tmp_path: pathlib.Path) -> None:
     server = crash_safe_server.CrashSafeServer(tmp_path / "s", append_only=True)
     try:
         client = connections.connect(server.url)
-        schemas.migrate(client, keys.Keys("c"))
-        store = stores.open_store(settings.Store(url=server.url, socket_timeout=0.2), cluster="c")
+        schemas.migrate(client, keys.Keys("c"), declared.SCHEMA)
+        store = stores.open_store(
+            settings.Store(url=server.url, socket_timeout=0.2),
+            schema=declared.SCHEMA,
+            cluster="c",
+        )
         compactor = compactors.Compactor(store, settings.Compaction(events=20, keep=0, checkpoints=3))
         past = History(store)
         past.go_on(30)

@@ -20,6 +20,7 @@ from app.simulation.apiserver import faults
 from app.store import stores
 from app.store.decisions import records
 from app.store.log import logs, readers
+from tests.support import declared
 from tests.support.kube import fake_clock
 from tests.support.workers import clusters, recordings
 from workers.compactor import compactors
@@ -204,7 +205,7 @@ class Waking:
     ) -> None:
         self.clock = fake_clock.VirtualClock()
         seen = [events.PodSeen(pod=pod) for pod in pods]
-        self.snapshot = projecting.project_all(snapshots.empty(), seen)
+        self.snapshot = projecting.project_all(snapshots.empty(schema=declared.SCHEMA), seen)
         limit = call_limits.CallLimit(self.clock, term=lambda: "term", burst=burst, rate=2.0)
         self.waker = wakeups.Waker(
             cluster.client, lambda: self.snapshot, limit, now=lambda: "2026-01-01T00:00:00Z"
@@ -332,7 +333,9 @@ class Publishing:
 
     def __init__(self, found: Records, recorder: event_recorders.EventRecorder) -> None:
         self._poster = pod_events.PodEventPoster(recorder)
-        self._publisher = pod_events.PodEventPublisher(found, snapshots.empty, self._submit)
+        self._publisher = pod_events.PodEventPublisher(
+            found, lambda: snapshots.empty(schema=declared.SCHEMA), self._submit
+        )
 
     def _submit(self, found: effects.Effect, snapshot: snapshots.Snapshot) -> None:
         assert isinstance(found, effects.PostEvent)

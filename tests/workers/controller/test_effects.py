@@ -104,8 +104,8 @@ def test_a_policy_shows_its_counts_and_its_own_status_is_no_event(
     cluster_side.policy("marker", host=1)
     recordings.eventually(lambda: reason(cluster_side, "marker") == "Valid", "the marker has a status")
     entries = recording.store.log.read(0, limit=100_000)
-    seen = [one.event.policy.name for one in entries if isinstance(one.event, events.PolicySeen)]
-    assert seen == ["p", "p", "marker"]
+    seen = [one.event.identity for one in entries if isinstance(one.event, events.ObjectObserved)]
+    assert seen == ["ns/p", "ns/p", "ns/marker"]
     assert len(patches(cluster_side)) <= 4, "one for each change"
 
 

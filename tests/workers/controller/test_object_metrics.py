@@ -6,9 +6,11 @@ import pytest
 from prometheus_client import registry as prometheus_registry
 from prometheus_client import samples
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import model, projecting, snapshots
 from app.framework import capabilities, registry
 from app.plugins.workload_policy import plugin as workload_policy
+from app.plugins.workload_policy import policy_model
+from tests.support import declared
 from tests.support.decisions import fake_plugins
 from workers.controller import object_metrics
 
@@ -34,17 +36,17 @@ def collected(
 
 def policies(count: int) -> snapshots.Snapshot:
     """So many policies, each with three domains."""
-    projection = projecting.Projection(snapshots.empty())
+    projection = projecting.Projection(snapshots.empty(schema=declared.SCHEMA))
     projection.apply_all(
         [
-            events.PolicySeen(
-                policy=model.WorkloadPolicy(
+            declared.observed(
+                policy_model.WorkloadPolicy(
                     uid=f"u{number}",
                     namespace=f"ns{number % 100}",
                     name=f"p{number:05}",
                     topology_key="zone",
                     selector=model.Selector(labels={"app": f"a{number}"}),
-                    allocations=tuple(model.Allocation(zone, number % 7) for zone in "abc"),
+                    allocations=tuple(policy_model.Allocation(zone, number % 7) for zone in "abc"),
                 )
             )
             for number in range(count)
@@ -72,22 +74,22 @@ def test_the_same_objects_are_shown_at_every_scrape() -> None:
 def test_the_limit_holds_for_all_plugins_together() -> None:
     keys = tuple(capabilities.Measured("ns", f"n{number}", "d") for number in range(3))
     plugins = [fake_plugins.Measuring("A", keys=keys), fake_plugins.Measuring("B", keys=keys)]
-    found = collected(plugins, snapshots.empty(), 8)
+    found = collected(plugins, snapshots.empty(schema=declared.SCHEMA), 8)
     shown = [(sample.labels["plugin"], sample.labels["name"]) for sample in found[PODS]]
     assert shown == [("A", "n0"), ("A", "n1"), ("A", "n2"), ("B", "n0")]
     assert [sample.value for sample in found[OMITTED]] == [4]
 
 
 def test_a_domain_that_is_listed_twice_is_one_series() -> None:
-    twice = model.WorkloadPolicy(
+    twice = policy_model.WorkloadPolicy(
         uid="u",
         namespace="ns",
         name="p",
         topology_key="zone",
         selector=model.Selector(labels={"app": "a"}),
-        allocations=(model.Allocation("a", 1), model.Allocation("a", 2)),
+        allocations=(policy_model.Allocation("a", 1), policy_model.Allocation("a", 2)),
     )
-    snapshot = projecting.project(snapshots.empty(), events.PolicySeen(policy=twice))
+    snapshot = projecting.project(snapshots.empty(schema=declared.SCHEMA), declared.observed(twice))
     assert len(collected([workload_policy.WorkloadPolicy()], snapshot, 100)[PODS]) == 1
 
 

@@ -11,6 +11,7 @@ from app.kube import errors
 from app.kube.client import clients
 from app.kube.writes import binding, fencing, pod_conditions
 from app.simulation.apiserver import faults
+from tests.support import declared
 from tests.support.kube import fake_clock
 from tests.support.workers import clusters
 from workers.controller import orphaned_placements
@@ -30,7 +31,7 @@ class Settling:
     def __init__(self, cluster: clusters.Cluster, pod: model.Pod, version: str = "") -> None:
         self.clock = fake_clock.VirtualClock()
         placed = committed(pod, version)
-        self.snapshot = projecting.project(snapshots.empty(), placed)
+        self.snapshot = projecting.project(snapshots.empty(schema=declared.SCHEMA), placed)
         self.released: list[tuple[str, str]] = []
         self.settler = orphaned_placements.OrphanedPlacements(
             binding.ApiBinder(cluster.client),
@@ -260,7 +261,7 @@ def test_a_placement_at_the_same_offset_of_another_incarnation_is_new(
     settler = Settling(cluster_side, pod)
     assert settler.after(OLD, OLD) == []
     placed = committed(pod, before)
-    settler.snapshot = projecting.project(snapshots.empty(incarnation="new"), placed)
+    settler.snapshot = projecting.project(snapshots.empty(schema=declared.SCHEMA, incarnation="new"), placed)
     assert settler.after(OLD - 1.0) == []
     assert version(cluster_side, pod) == before
     assert settler.after(1.0) == [(pod.uid, "unbound")]

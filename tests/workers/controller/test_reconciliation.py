@@ -10,6 +10,7 @@ import structlog
 from app.domain import events, model, projecting, snapshots
 from app.framework import effects, registry
 from app.store.log import readers
+from tests.support import declared
 from tests.support.decisions import fake_plugins, small_clusters
 from tests.support.kube import fake_clock
 from tests.support.monitoring import samples
@@ -78,7 +79,7 @@ class Following:
     def __init__(self, *plugins: fake_plugins.Idle) -> None:
         self.clock = fake_clock.VirtualClock()
         self.executor = Executor()
-        self.snapshot = self.head = snapshots.empty(incarnation="i")
+        self.snapshot = self.head = snapshots.empty(schema=declared.SCHEMA, incarnation="i")
         self.reconciliation = reconciliation.Reconciliation(
             registry.Registry(plugins), lambda: self.snapshot, self.executor, self.clock
         )

@@ -8,11 +8,13 @@ import pytest
 import structlog
 
 from app import telemetry
-from app.domain import model, projecting, snapshots
+from app.domain import projecting, snapshots
 from app.framework import effects
 from app.kube import call_limits
 from app.kube.watch import kinds
+from app.plugins.workload_policy import policy_model
 from app.simulation.apiserver import faults
+from tests.support import declared
 from tests.support.kube import fake_clock
 from tests.support.workers import clusters
 from workers.controller import status_targets, statuses
@@ -49,21 +51,21 @@ class Writing:
         self.now = NOW
         self.writer = statuses.StatusWriter(
             cluster.client,
-            {KIND: status_targets.KindTarget(kinds.POLICIES)},
+            {KIND: status_targets.KindTarget(kinds.declared(declared.POLICIES))},
             limit,
             self.clock,
             now=lambda: self.now,
         )
-        self.snapshot = snapshots.empty()
+        self.snapshot = snapshots.empty(schema=declared.SCHEMA)
         self._before = outcomes()
 
     def observe(self, *names: str) -> None:
         """The recorder observes the policies."""
         for name in names:
-            found, _ = kinds.POLICIES.decode(self.cluster.client.get(path(name)))
-            assert isinstance(found, model.WorkloadPolicy)
-            known = self.snapshot.policies.get(found.key)
-            seen = kinds.POLICIES.observe(known, found)
+            found, _ = kinds.declared(declared.POLICIES).decode(self.cluster.client.get(path(name)))
+            assert isinstance(found, policy_model.WorkloadPolicy)
+            known = self.snapshot.get(declared.POLICIES, found.key)
+            seen = kinds.declared(declared.POLICIES).observe(known, found)
             self.snapshot = projecting.project_all(self.snapshot, seen)
 
     def submit(self, name: str, placed: int, *, enforced: str = "True", term: str = TERM) -> None:
@@ -168,7 +170,7 @@ def test_calls_are_limited_over_all_objects(cluster_side: clusters.Cluster) -> N
     limit = call_limits.CallLimit(writing.clock, term=lambda: TERM, burst=2.0, rate=2.0)
     writing.writer = statuses.StatusWriter(
         cluster_side.client,
-        {KIND: status_targets.KindTarget(kinds.POLICIES)},
+        {KIND: status_targets.KindTarget(kinds.declared(declared.POLICIES))},
         limit,
         writing.clock,
         now=lambda: NOW,

@@ -23,7 +23,7 @@ from app.simulation import populations
 from app.simulation.apiserver import apiservers, faults, objects
 from app.store import stores
 from app.store.server import embedded
-from tests.support import child_processes
+from tests.support import child_processes, declared
 from tests.support.campaigns import sizes
 from tests.support.workers import recordings
 
@@ -205,7 +205,8 @@ def test_a_flood_of_changes_is_recorded_without_loss_and_in_bounded_memory(
     server.objects.create("nodes", populations.node("n"))
     with recording(server, store_server, cluster, tmp_path) as process:
         recordings.eventually(
-            lambda: tally(store).get("Relisted", 0) == len(kinds.ALL), "everything is listed"
+            lambda: tally(store).get("Relisted", 0) == len(kinds.watched(declared.SCHEMA)),
+            "everything is listed",
         )
         first, before = store.log.head().offset, process.memory()
         flood = Flood(server, pods)
@@ -244,9 +245,9 @@ def test_a_list_of_very_many_pods_takes_little_more_memory_than_the_pods(
     server.objects.load("pods", populations.pods(count, on=count // 20))
     with recording(server, store_server, cluster, tmp_path) as process:
         # Every pod and node, a list of each kind, and who was elected.
-        first = count + count // 20 + len(kinds.ALL) + 1
+        first = count + count // 20 + len(kinds.watched(declared.SCHEMA)) + 1
         eventually_recorded(store, process, first)
-        assert tally(store)["Relisted"] == len(kinds.ALL)
+        assert tally(store)["Relisted"] == len(kinds.watched(declared.SCHEMA))
         listed = process.memory("VmHWM")
         held = process.memory()
         # The watch cannot be resumed, and a tenth of the pods ended unobserved.
@@ -264,7 +265,7 @@ def test_a_list_of_very_many_pods_takes_little_more_memory_than_the_pods(
         assert (found["PodSeen"], found["PodGone"], found["Relisted"]) == (
             count,
             len(gone),
-            len(kinds.ALL) + 1,
+            len(kinds.watched(declared.SCHEMA)) + 1,
         )
         again = process.memory("VmHWM")
         # A part of the list, what may wait of it, and the identities of all of it.

@@ -12,7 +12,7 @@ POD = crowded_nodes.pod("p")
 
 def resumed(*pods: model.Pod, unlisted: frozenset[str] = frozenset()) -> dict[str, str]:
     world = crowded_nodes.world(*pods)
-    listed = snapshots.Snapshot(pods=world.pods, unlisted=unlisted)
+    listed = snapshots.Snapshot(world.schema, pods=world.pods, unlisted=unlisted)
     return leader_terms.resumed(MARKS, listed)
 
 

@@ -18,6 +18,7 @@ from app.simulation.apiserver import apiservers
 from app.store import errors, keys, schemas, stores
 from app.store.log import incarnations, logs
 from app.store.server import connections
+from tests.support import declared
 from tests.support.store import crash_safe_server, writers
 from tests.support.workers import clusters, recordings
 
@@ -173,7 +174,7 @@ class Own:
         self.cluster = cluster
         self.server = crash_safe_server.CrashSafeServer(directory, append_only=True)
         client = connections.connect(self.server.url)
-        schemas.migrate(client, keys.Keys("own"))
+        schemas.migrate(client, keys.Keys("own"), declared.SCHEMA)
         client.close()
         self.stores: list[stores.Store] = []
         self.recordings: list[recordings.Recording] = []
@@ -183,7 +184,7 @@ class Own:
     def open(self) -> stores.Store:
         url = self.server.url
         chosen = settings.Store(url=url, socket_timeout=1.0)
-        self.stores.append(stores.open_store(chosen, cluster="own", emptied=True))
+        self.stores.append(stores.open_store(chosen, schema=declared.SCHEMA, cluster="own", emptied=True))
         return self.stores[-1]
 
     def record(self, *, settle: float = 0.05) -> recordings.Recording:
@@ -448,7 +449,7 @@ def test_another_cluster_of_the_same_name_is_refused_with_its_own_message(own: O
     assert own.log.state().kubernetes == "uid-of-the-first"
     head = own.log.head()
     with (
-        apiservers.ApiServer() as server,
+        apiservers.ApiServer(declared.SCHEMA) as server,
         contextlib.closing(clients.Client(credentials.plain(server.url))) as client,
     ):
         other = clusters.Cluster(server, client)
@@ -471,7 +472,7 @@ def test_a_cluster_whose_etcd_was_restored_keeps_its_store(own: Own) -> None:
     named(own.cluster, "uid-of-the-first")
     filled(own).stop()
     with (
-        apiservers.ApiServer(bookmarks=0.2) as server,
+        apiservers.ApiServer(declared.SCHEMA, bookmarks=0.2) as server,
         contextlib.closing(clients.Client(credentials.plain(server.url))) as client,
     ):
         restored = clusters.Cluster(server, client)
@@ -515,7 +516,7 @@ def test_a_store_emptied_while_no_process_ran_is_filled_again(own: Own) -> None:
     third = second.store.log.incarnation
     second.stop()
     own.extender.client.flushall()
-    schemas.migrate(own.extender.client, own.extender.keys)
+    schemas.migrate(own.extender.client, own.extender.keys, declared.SCHEMA)
     ((_, rewound),) = rewinds(own.record().ready().store.log)
     assert rewound.from_incarnation == third
 

@@ -10,13 +10,14 @@ from collections.abc import Callable
 import pytest
 
 from app import settings
-from app.domain import counters, events, model, projecting
+from app.domain import events, model, projecting
 from app.kube.watch import kinds
 from app.simulation import populations
 from app.simulation.apiserver import faults
 from app.store import errors, keys, schemas, stores
 from app.store.log import logs
 from app.store.server import connections
+from tests.support import declared
 from tests.support.store import crash_safe_server
 from tests.support.workers import clusters, recordings
 
@@ -44,7 +45,7 @@ def place(store: stores.Store, pod: model.Pod, node: str) -> None:
     event = events.placed(pod, node)
     projection = projecting.Projection(snapshot)
     projection.apply(event)
-    subjects = counters.footprint(pod, node)
+    subjects = declared.SCHEMA.footprint(pod, node)
     guard = logs.Guard(versions={subject: snapshot.version(subject) for subject in subjects})
     store.log.append(logs.Batch(events=(event,), increments=projection.increments), guard)
 
@@ -57,7 +58,7 @@ def test_everything_is_recorded_before_it_is_ready(recorded: Start, cluster_side
     cluster_side.server.objects.load("pods", populations.pods(1_700, on=40))
     cluster_side.policy("p", namespace="team-000", key=populations.ZONE, app="app-0", **{"zone-0": 1})
     snapshot = recorded().ready().snapshot
-    assert (len(snapshot.nodes), len(snapshot.pods), len(snapshot.policies)) == (40, 1_700, 1)
+    assert (len(snapshot.nodes), len(snapshot.pods), len(snapshot.all(declared.POLICIES))) == (40, 1_700, 1)
     assert set(snapshot.listed) == {"nodes", "pods", "workloadpolicies"}
     assert sum(snapshot.counts.values()) == populations.PODS_PER_WORKLOAD
 
@@ -111,7 +112,7 @@ def test_a_cluster_without_the_definition_and_with_it_later(
     cluster_side.policy("p", host=3)
     recording.until_counts(host=2)
     cluster_side.server.objects.serve("workloadpolicies", False)
-    recording.until(lambda one: not one.policies, "the policies are gone with their definition")
+    recording.until(lambda one: not one.all(declared.POLICIES), "the policies are gone with their definition")
     recording.until_counts()
 
 
@@ -190,7 +191,7 @@ def test_a_policy_that_is_edited_is_counted_again(recorded: Start, cluster_side:
     recording = recorded().ready()
     recording.until_counts(host=3, member=1)
     cluster_side.edit_policy("p", allocationPolicy=[{"name": "host", "replicas": 2}])
-    recording.until(lambda one: one.policies["ns/p"].desired("host") == 2, "the quota")
+    recording.until(lambda one: one.all(declared.POLICIES)["ns/p"].desired("host") == 2, "the quota")
     recording.until_counts(host=3, member=1)  # no pod is evicted
     cluster_side.edit_policy("p", topologyKey="rack")
     recording.until_counts("rack", r0=2, r1=2)
@@ -198,7 +199,7 @@ def test_a_policy_that_is_edited_is_counted_again(recorded: Start, cluster_side:
     recording.until_counts("rack", r0=2)
     cluster_side.edit_policy("p", topologyKey="")
     recording.until_counts()
-    assert recording.snapshot.policies["ns/p"].errors == ("spec.topologyKey is empty",)
+    assert recording.snapshot.all(declared.POLICIES)["ns/p"].errors == ("spec.topologyKey is empty",)
 
 
 # -- together with extenders ------------------------------------------------------------------
@@ -288,7 +289,7 @@ def test_missed_changes_are_found_by_the_next_list(recorded: Start, cluster_side
     first.stop()
     cluster_side.end_pod("p0")
     cluster_side.client.delete("/api/v1/nodes/host-2")
-    for kind in kinds.ALL:
+    for kind in kinds.watched(declared.SCHEMA):
         cluster_side.server.objects.compact(kind.name)
     second = recorded().ready()
     second.until_counts(host=1)
@@ -319,9 +320,13 @@ def test_a_store_that_goes_away_and_comes_back(
     server = crash_safe_server.CrashSafeServer(tmp_path_factory.mktemp("store"), append_only=True)
     try:
         client = connections.connect(server.url)
-        schemas.migrate(client, keys.Keys("c"))
+        schemas.migrate(client, keys.Keys("c"), declared.SCHEMA)
         client.close()
-        store = stores.open_store(settings.Store(url=server.url, socket_timeout=0.5), cluster="c")
+        store = stores.open_store(
+            settings.Store(url=server.url, socket_timeout=0.5),
+            schema=declared.SCHEMA,
+            cluster="c",
+        )
         recording = recordings.Recording(store, cluster_side).ready()
         server.kill()
         cluster_side.node("n")

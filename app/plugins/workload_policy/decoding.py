@@ -1,4 +1,4 @@
-"""Validates WorkloadPolicies.
+"""Decodes and validates WorkloadPolicies.
 
 The custom resource definition of a cluster may be loose, so every field is validated here. An invalid policy
 is kept and shown with its errors, as far as it is readable; its pods are refused with the reason, never
@@ -14,7 +14,8 @@ import msgspec
 from marshmallow import fields, validate
 
 from app.domain import model, selectors
-from app.kube.objects import bounds, schema
+from app.framework import manifests
+from app.plugins.workload_policy import policy_model
 
 STRICT_DOMAINS = "topolog.io/strict-domains"
 """Annotation: ``"true"`` makes a Preferred policy refuse unlisted and unlabelled nodes, as Kosmos does."""
@@ -23,6 +24,12 @@ ENTRIES = 1_000
 """Maximum entries of spec.allocationPolicy, as in the custom resource definition."""
 _SELECTOR = 16 * 1024
 """Maximum bytes of the JSON of a selector."""
+_EXPRESSIONS = 64
+"""Maximum requirements of a selector, as in the custom resource definition."""
+_VALUES = 256
+"""Maximum values of a requirement, as in the custom resource definition."""
+_REASON = 512
+"""Maximum characters of an error; the rest is cut."""
 _ERRORS = 10
 """Maximum errors kept per policy; each of its entries may have one."""
 _KEY = 317
@@ -33,6 +40,11 @@ _VALUE = 63
 _LONG = "is longer than {max} characters"
 _ONE_OF = "must be one of {choices}, not {input!r}"
 _NEEDED: dict[str, str | list[Any] | dict[Any, Any]] = {"required": "is missing", "null": "is missing"}
+
+
+def _few_enough(items: Sequence[object] | None, most: int) -> None:
+    if items is not None and len(items) > most:
+        raise marshmallow.ValidationError(f"has {len(items)} entries; at most {most} are allowed")
 
 
 class _Lax(marshmallow.Schema):
@@ -47,7 +59,12 @@ class _Requirement(_Lax):
     operator = fields.String(
         required=True, validate=validate.OneOf(selectors.OPERATORS, error=_ONE_OF), error_messages=_NEEDED
     )
-    values = fields.List(fields.String(), allow_none=True, load_default=list)
+    values = fields.List(
+        fields.String(),
+        allow_none=True,
+        load_default=list,
+        validate=lambda values: _few_enough(values, _VALUES),
+    )
 
     @marshmallow.validates_schema
     def _values_fit(self, data: dict[str, Any], **_: object) -> None:
@@ -60,7 +77,12 @@ class _Requirement(_Lax):
 
 class _Selector(_Lax):
     matchLabels = fields.Dict(fields.String(), fields.String(), allow_none=True, load_default=dict)
-    matchExpressions = fields.List(fields.Nested(_Requirement), allow_none=True, load_default=list)
+    matchExpressions = fields.List(
+        fields.Nested(_Requirement),
+        allow_none=True,
+        load_default=list,
+        validate=lambda expressions: _few_enough(expressions, _EXPRESSIONS),
+    )
 
 
 class _Allocation(_Lax):
@@ -115,13 +137,25 @@ class _Spec(_Lax):
 _SCHEMA = _Spec()
 
 
-def policy(seen: schema.Policy) -> model.WorkloadPolicy:
-    """The policy; if it is invalid, ``errors`` name each field and the reason."""
+class _Manifest(manifests.ApiStruct):
+    metadata: manifests.Metadata
+    spec: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_manifest = msgspec.json.Decoder(_Manifest)
+
+
+def policy(raw: bytes | msgspec.Raw) -> policy_model.WorkloadPolicy:
+    """The policy of its JSON; if it is invalid, ``errors`` name each field and the reason.
+
+    Raises ValueError only if the policy cannot be identified.
+    """
+    seen = _manifest.decode(raw)
     metadata = seen.metadata
     spec, errors = _validated(seen.spec)
     selector = _mapping(spec.get("labelSelector"))
     annotations = metadata.annotations or {}
-    return model.WorkloadPolicy(
+    return policy_model.WorkloadPolicy(
         uid=metadata.uid,
         namespace=metadata.namespace,
         name=metadata.name,
@@ -170,7 +204,7 @@ def _excess(spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _few(errors: Sequence[str]) -> Iterator[str]:
     """The first errors, shortened, and the number of the others."""
     for error in errors[:_ERRORS]:
-        yield bounds.shortened(error, bounds.REASON)
+        yield manifests.shortened(error, _REASON)
     if len(errors) > _ERRORS:
         yield f"spec has {len(errors) - _ERRORS} more errors"
 
@@ -191,11 +225,11 @@ def _lowered(message: str) -> str:
     return f"is {message[0].lower()}{message[1:-1]}" if message.startswith("Not ") else message
 
 
-def _allocations(found: object) -> Iterator[model.Allocation]:
+def _allocations(found: object) -> Iterator[policy_model.Allocation]:
     for one in found if isinstance(found, list) else ():
         name, replicas = _mapping(one).get("name"), _mapping(one).get("replicas")
         if isinstance(name, str) and isinstance(replicas, int):
-            yield model.Allocation(name, replicas)
+            yield policy_model.Allocation(name, replicas)
 
 
 def _requirements(found: object) -> Iterator[model.Requirement]:

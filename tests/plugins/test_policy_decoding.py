@@ -9,11 +9,14 @@ import msgspec
 import pytest
 import yaml
 
-from app.domain import model
+from app.domain import model, selectors
 from app.kube import errors
-from app.kube.objects import decoding, policies
+from app.kube.objects import decoding
+from app.plugins.workload_policy import decoding as policy_decoding
+from app.plugins.workload_policy import policy_model
+from tests.support import declared
 
-ROOT = pathlib.Path(__file__).parents[3]
+ROOT = pathlib.Path(__file__).parents[2]
 Json = dict[str, Any]
 
 GOOD: Json = {
@@ -25,19 +28,19 @@ GOOD: Json = {
 }
 
 
-def policy(spec: object, **metadata: object) -> model.WorkloadPolicy:
+def policy(spec: object, **metadata: object) -> policy_model.WorkloadPolicy:
     body = {"metadata": {"name": "p", "namespace": "ns", "uid": "u", **metadata}, "spec": spec}
-    return decoding.policy(json.dumps(body).encode())
+    return policy_decoding.policy(json.dumps(body).encode())
 
 
 def test_a_valid_policy() -> None:
-    assert policy(GOOD) == model.WorkloadPolicy(
+    assert policy(GOOD) == policy_model.WorkloadPolicy(
         uid="u",
         namespace="ns",
         name="p",
         topology_key="zone",
         selector=model.Selector(labels={"app": "x"}),
-        allocations=(model.Allocation("host", 3), model.Allocation("member", 0)),
+        allocations=(policy_model.Allocation("host", 3), policy_model.Allocation("member", 0)),
         type="Required",
         method="Fill",
     )
@@ -139,8 +142,8 @@ def numbered(count: int) -> Json:
 
 
 def test_a_policy_has_a_maximum_number_of_entries() -> None:
-    assert len(policy(numbered(policies.ENTRIES)).allocations) == policies.ENTRIES
-    found = policy(numbered(policies.ENTRIES + 1))
+    assert len(policy(numbered(policy_decoding.ENTRIES)).allocations) == policy_decoding.ENTRIES
+    found = policy(numbered(policy_decoding.ENTRIES + 1))
     assert found.errors == ("spec.allocationPolicy has 1001 entries; at most 1000 are allowed",)
     assert (found.allocations, found.topology_key, found.type) == ((), "zone", "Required")
 
@@ -148,7 +151,30 @@ def test_a_policy_has_a_maximum_number_of_entries() -> None:
 def test_the_definition_of_the_resource_has_the_same_bound() -> None:
     crd = yaml.safe_load((ROOT / "deploy" / "crds" / "kosmos.io_workloadpolicies.yaml").read_text())
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
-    assert schema["allocationPolicy"]["maxItems"] == policies.ENTRIES
+    assert schema["allocationPolicy"]["maxItems"] == policy_decoding.ENTRIES
+    expressions = schema["labelSelector"]["properties"]["matchExpressions"]
+    assert expressions["maxItems"] == 64
+    requirement = expressions["items"]["properties"]
+    assert requirement["values"]["maxItems"] == 256
+    assert tuple(requirement["operator"]["enum"]) == selectors.OPERATORS
+    assert [rule["fieldPath"] for rule in expressions["items"]["x-kubernetes-validations"]] == [".values"] * 2
+
+
+@pytest.mark.parametrize(("count", "refused"), [(64, False), (65, True)])
+def test_a_selector_has_a_maximum_number_of_requirements(count: int, refused: bool) -> None:
+    found = policy(
+        GOOD | {"labelSelector": {"matchExpressions": [{"key": "k", "operator": "Exists"}] * count}}
+    )
+    sentence = "spec.labelSelector.matchExpressions has 65 entries; at most 64 are allowed"
+    assert found.errors == ((sentence,) if refused else ())
+
+
+@pytest.mark.parametrize(("count", "refused"), [(256, False), (257, True)])
+def test_a_requirement_has_a_maximum_number_of_values(count: int, refused: bool) -> None:
+    one = {"key": "k", "operator": "In", "values": [f"v{number}" for number in range(count)]}
+    found = policy(GOOD | {"labelSelector": {"matchExpressions": [one]}})
+    sentence = "spec.labelSelector.matchExpressions[0].values has 257 entries; at most 256 are allowed"
+    assert found.errors == ((sentence,) if refused else ())
 
 
 def test_a_policy_of_16000_entries_is_validated_at_once() -> None:
@@ -182,5 +208,5 @@ def test_what_is_kept_of_an_oversized_policy_is_bounded(spec: Json, error: str) 
 
 
 def test_only_a_policy_without_a_name_is_undecodable() -> None:
-    with pytest.raises(errors.Undecodable):
-        decoding.policy(b'{"metadata":{},"spec":{}}')
+    with pytest.raises(errors.Undecodable, match=r"workloadpolicies .unnamed. cannot be decoded"):
+        decoding.declared_seen(declared.POLICIES, b'{"metadata":{},"spec":{}}')

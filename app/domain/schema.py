@@ -1,0 +1,395 @@
+"""What a cluster consists of beside pods and nodes: the kinds and counters that plugins declare.
+
+A schema is an immutable value. It follows from the code of a version and from the distributions installed
+beside it, never from settings: processes with different plugins enabled fold one log alike. It is passed to
+every fold (``snapshots.empty``), and nothing looks it up globally.
+"""
+
+import itertools
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+
+import immutables
+import msgspec
+
+from app.domain import events, model
+
+T = TypeVar("T", bound=model.DeclaredObject)
+
+CountKey = str
+"""The name of one count: also the field of the counts hash in Redis."""
+
+CORE = ("nodes", "pods")
+"""The kinds that every schema has."""
+
+FIRST_FORMS = "2"
+"""``Schema.forms`` of the stores and checkpoints that do not name it."""
+
+_SUBJECTS = frozenset(("pod", "node", "flag", "kind", "relist", "store"))
+"""Prefixes of the subjects that no kind may use."""
+_KIND_NAME = re.compile(r"[a-z][a-z0-9]{0,62}")
+_FAMILY_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}|")
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+class InvalidSchema(ValueError):
+    """Two declarations contradict each other; the message names them."""
+
+
+class UnreadableObject(ValueError):
+    """The data of an event does not have the shape that this version's kind declares."""
+
+
+def _none(_: str) -> tuple[str, ...]:
+    return ()
+
+
+@dataclass(frozen=True, eq=False)
+class Kind(Generic[T]):
+    """A kind of objects that a plugin reads. It is also the token by which snapshots are asked for them."""
+
+    name: str
+    """Unique, in lower case: the name in the log, in settings and in the metrics."""
+    group: str
+    """The API group; empty for the core group."""
+    versions: tuple[str, ...]
+    """Versions of the group that ``decode`` understands; the first that the API server serves is watched."""
+    resource: str
+    """The plural in the paths of the API."""
+    manifest: str
+    """The kind in manifests: ``PodGroup``."""
+    type: type[T]
+    """The kept part of an object: its fields are what the log holds."""
+    decode: Callable[[bytes | msgspec.Raw], T]
+    """The object of its JSON at the API server. Raises ValueError if it cannot be identified; an object that
+    is only invalid is kept with its errors."""
+    namespaced: bool = True
+    alias: str = ""
+    """A shorter name for people, such as the key in scenario files; empty: the name."""
+    prefix: str = ""
+    """Prefix of the subjects, ``policy`` in ``policy:NAMESPACE/NAME``; empty: the name."""
+    moves: Callable[[str], tuple[str, ...]] = _none
+    """(namespace) -> further subjects that a change of an object there moves on."""
+
+    def subject(self, identity: str) -> str:
+        """The subject of the events about an object."""
+        return f"{self.prefix or self.name}:{identity}"
+
+    def observed(self, found: T) -> events.ObjectObserved:
+        """The event of an observation."""
+        return events.ObjectObserved(
+            kind=self.name,
+            identity=found.key,
+            uid=found.uid,
+            data=self.encode(found),
+            subjects=self._subjects(found.namespace, found.key),
+        )
+
+    def gone(self, namespace: str, name: str, uid: model.Uid, *, assumed: bool = False) -> events.ObjectGone:
+        """The event of a deletion."""
+        identity = model.key(namespace, name)
+        subjects = self._subjects(namespace, identity)
+        return events.ObjectGone(
+            kind=self.name, identity=identity, uid=uid, assumed=assumed, subjects=subjects
+        )
+
+    def encode(self, found: T) -> msgspec.Raw:
+        """The kept part as JSON, in one canonical form."""
+        return msgspec.Raw(_encoder.encode(found))
+
+    def load(self, data: bytes | msgspec.Raw) -> T:
+        """The object of its kept part. Raises UnreadableObject."""
+        try:
+            return msgspec.json.decode(data, type=self.type)
+        except msgspec.MsgspecError as error:
+            raise UnreadableObject(
+                f"the data of a {self.name} object cannot be read: {error}; upgrade this process"
+            ) from error
+
+    def _subjects(self, namespace: str, identity: str) -> tuple[str, ...]:
+        """All subjects; empty if there is only the usual one."""
+        first, further = self.subject(identity), self.moves(namespace)
+        return () if not further and first == f"{self.name}:{identity}" else (first, *further)
+
+
+def unknown(data: bytes | msgspec.Raw) -> model.UnknownObject:
+    """The object of a kind that the schema does not have, kept as it is."""
+    named = msgspec.json.decode(data, type=model.DeclaredObject)
+    return model.UnknownObject(uid=named.uid, namespace=named.namespace, name=named.name, data=bytes(data))
+
+
+_Held = immutables.Map[str, Any]
+"""Identity -> object; typed by the token with which it is asked for."""
+_NONE: _Held = immutables.Map()
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """The objects of all declared kinds. Immutable; a change shares everything that it does not touch."""
+
+    kinds: immutables.Map[str, _Held] = field(default_factory=immutables.Map)
+    """Kind -> identity -> object; a kind without objects is left out."""
+    namespaces: immutables.Map[str, immutables.Map[str, _Held]] = field(default_factory=immutables.Map)
+    """Kind -> namespace -> identity -> object."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self.kinds.values()))
+
+    def all(self, kind: Kind[T]) -> "immutables.Map[str, T]":
+        """Identity -> object."""
+        found: immutables.Map[str, T] = self.kinds.get(kind.name, _NONE)
+        return found
+
+    def get(self, kind: Kind[T], identity: str) -> T | None:
+        """The object of an identity."""
+        found: T | None = self.kinds.get(kind.name, _NONE).get(identity)
+        return found
+
+    def within(self, kind: Kind[T], namespace: str) -> "immutables.Map[str, T]":
+        """Identity -> object, of one namespace."""
+        spaces = self.namespaces.get(kind.name)
+        found: immutables.Map[str, T] = _NONE if spaces is None else spaces.get(namespace, _NONE)
+        return found
+
+    def named(self, kind: str) -> _Held:
+        """Identity -> object, of the kind of a name, which the schema may not have."""
+        return self.kinds.get(kind, _NONE)
+
+    def set(self, kind: str, found: model.DeclaredObject) -> "Objects":
+        """The objects with this one, in place of an earlier one of its identity."""
+        identity = found.key
+        spaces = self.namespaces.get(kind, immutables.Map())
+        space = spaces.get(found.namespace, _NONE).set(identity, found)
+        return Objects(
+            self.kinds.set(kind, self.named(kind).set(identity, found)),
+            self.namespaces.set(kind, spaces.set(found.namespace, space)),
+        )
+
+    def without(self, kind: str, found: model.DeclaredObject) -> "Objects":
+        """The objects without this one, which is among them."""
+        identity = found.key
+        held, spaces = self.named(kind).delete(identity), self.namespaces[kind]
+        space = spaces[found.namespace].delete(identity)
+        spaces = spaces.set(found.namespace, space) if space else spaces.delete(found.namespace)
+        return Objects(
+            self.kinds.set(kind, held) if held else self.kinds.delete(kind),
+            self.namespaces.set(kind, spaces) if spaces else self.namespaces.delete(kind),
+        )
+
+    def only(self, kind: str, found: model.DeclaredObject | None) -> "Objects":
+        """The objects of all other kinds, and of this kind at most this one."""
+        bare = Objects(
+            self.kinds.delete(kind) if kind in self.kinds else self.kinds,
+            self.namespaces.delete(kind) if kind in self.namespaces else self.namespaces,
+        )
+        return bare if found is None else bare.set(kind, found)
+
+
+def objects(held: Mapping[str, Iterable[model.DeclaredObject]]) -> Objects:
+    """The objects of each kind, built in bulk."""
+    kinds: dict[str, _Held] = {}
+    namespaces: dict[str, immutables.Map[str, _Held]] = {}
+    for name, found in held.items():
+        spaces: dict[str, dict[str, model.DeclaredObject]] = {}
+        for one in found:
+            spaces.setdefault(one.namespace, {})[one.key] = one
+        if spaces:
+            kinds[name] = immutables.Map(
+                {key: one for space in spaces.values() for key, one in space.items()}
+            )
+            namespaces[name] = immutables.Map({key: immutables.Map(space) for key, space in spaces.items()})
+    return Objects(immutables.Map(kinds), immutables.Map(namespaces))
+
+
+Contributions = Callable[[model.Pod, model.Node, Objects], Iterable[tuple[CountKey, int]]]
+"""(pod, its node, objects) -> the counts that the pod raises there, each with its amount."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dependency(Generic[T]):
+    """A kind whose objects a counter reads."""
+
+    kind: Kind[T]
+    reads: Callable[[T], object]
+    """The part of an object on which contributions depend: while it is equal, nothing is counted again."""
+    expects: Callable[[model.Pod], tuple[str, ...]]
+    """Subjects that every change moves on that may alter the contributions of the pod (``Kind.moves``)."""
+    reach: Literal["namespace", "cluster"] = "namespace"
+    """Whose contributions an object may alter: those of the pods of its namespace, or of all pods."""
+    additive: bool = False
+    """The contributions are the sum of what each object adds alone, so a change of one object counts that one
+    only."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counter:
+    """A family of counts that a plugin keeps over the pods on nodes.
+
+    The increments of an append are sums of contributions, so amounts are integers, and a count stays below
+    2^53: memory is counted in KiB.
+    """
+
+    family: str
+    """Unique. Every key of the family begins with ``FAMILY|``; one family may have the empty name, and its
+    keys have a ``/`` before the first ``|``."""
+    form: int
+    """The version of the family's keys and amounts. Stored counts of another form are not used: ``topolog
+    migrate up`` builds the present ones beside them (ADR 0005)."""
+    contributions: Contributions
+    selects: Callable[[model.Pod, Objects], bool]
+    """Whether some node may exist on which the pod raises a count."""
+    pod_fields: tuple[str, ...]
+    """Fields of a pod on which contributions depend; dots lead into a field's fields."""
+    node_fields: tuple[str, ...] = ("labels",)
+    """Fields of a node on which contributions depend."""
+    depends_on: tuple[Dependency[Any], ...] = ()
+
+
+class Schema:
+    """The kinds and counters of one version; equal if it consists of the same declarations."""
+
+    def __init__(self, kinds: Iterable[Kind[Any]] = (), counters: Iterable[Counter] = ()) -> None:
+        """Raises InvalidSchema."""
+        self.kinds = tuple(kinds)
+        self.counters = tuple(counters)
+        _check(self.kinds, self.counters)
+        self.names = frozenset((*CORE, *(kind.name for kind in self.kinds)))
+        """All kinds that are watched. Nothing is decided until each of them has been listed completely."""
+        self.forms = ",".join(
+            f"{counter.family}.{counter.form}" if counter.family else str(counter.form)
+            for counter in sorted(self.counters, key=operator.attrgetter("family"))
+        )
+        """The form of all counts together: counts are comparable if it is equal."""
+        self.contributions: Contributions = _compiled(self.counters)
+        self.read_of_pod = _getter(name for one in self.counters for name in one.pod_fields)
+        """The part of a pod that counters read: while it is equal, the pod contributes alike on its node."""
+        self.read_of_node = _getter(name for one in self.counters for name in one.node_fields)
+        """The part of a node that counters read."""
+        self.gates = _gates(self.counters)
+        """Kinds of which a pod's namespace must have an object for it to contribute to a count. None if some
+        counter counts pods regardless of objects."""
+        self._kinds = {kind.name: kind for kind in self.kinds}
+        self._types = {kind.type: kind for kind in self.kinds}
+        self._dependents: dict[str, tuple[tuple[Counter, Dependency[Any]], ...]] = {
+            kind.name: tuple(
+                (one, needed) for one in self.counters for needed in one.depends_on if needed.kind is kind
+            )
+            for kind in self.kinds
+        }
+        self._expects = tuple(needed.expects for one in self.counters for needed in one.depends_on)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and (self.kinds, self.counters) == (other.kinds, other.counters)
+
+    def __hash__(self) -> int:
+        return hash((self.kinds, self.counters))
+
+    def kind(self, name: str) -> Kind[Any] | None:
+        """The declared kind of the name; None for pods, nodes and a kind that this version does not know."""
+        return self._kinds.get(name)
+
+    def of(self, found: model.DeclaredObject) -> Kind[Any]:
+        """The kind of an object. Raises KeyError for an object of no declared kind."""
+        return self._types[type(found)]
+
+    def dependents(self, kind: str) -> tuple[tuple[Counter, Dependency[Any]], ...]:
+        """The counters that read objects of the kind."""
+        return self._dependents.get(kind, ())
+
+    def footprint(self, pod: model.Pod, node: model.NodeName) -> tuple[str, ...]:
+        """The subjects on which the counts of the pod on the node depend.
+
+        The guard of every placement and release expects their versions; otherwise its increments could miss
+        an object or a label that another writer has just recorded.
+        """
+        further = (subject for expects in self._expects for subject in expects(pod))
+        return tuple(dict.fromkeys((f"pod:{pod.uid}", f"node:{node}", *further)))
+
+    def selects(self, pod: model.Pod, held: Objects) -> bool:
+        """Whether the pod may raise a count on a node of which nothing is known."""
+        return any(counter.selects(pod, held) for counter in self.counters)
+
+    def subject(self, kind: str, identity: str) -> str:
+        """The subject of an object of any kind."""
+        if kind in CORE:
+            return f"{kind[:-1]}:{identity}"
+        known = self.kind(kind)
+        return known.subject(identity) if known is not None else f"{kind}:{identity}"
+
+    def read(self, kind: str, data: bytes | msgspec.Raw) -> model.DeclaredObject:
+        """The object of its kept part; one of an unknown kind is kept as it is. Raises UnreadableObject."""
+        known = self.kind(kind)
+        return known.load(data) if known is not None else unknown(data)
+
+
+def encode(found: model.DeclaredObject) -> msgspec.Raw:
+    """The kept part of an object of any kind, in one canonical form."""
+    return msgspec.Raw(found.data if isinstance(found, model.UnknownObject) else _encoder.encode(found))
+
+
+def _compiled(counters: tuple[Counter, ...]) -> Contributions:
+    """One function for the contributions to all counters: the fold of pods calls it."""
+    if not counters:
+        return lambda _pod, _node, _objects: ()
+    if len(counters) == 1:
+        return counters[0].contributions
+    each = tuple(counter.contributions for counter in counters)
+    return lambda pod, node, held: itertools.chain.from_iterable(one(pod, node, held) for one in each)
+
+
+def _gates(counters: tuple[Counter, ...]) -> tuple[str, ...] | None:
+    gates: dict[str, None] = {}
+    for counter in counters:
+        # A sum over the objects of the pod's namespace is nothing without them.
+        sums = (one.kind.name for one in counter.depends_on if one.additive and one.reach == "namespace")
+        gate = next(sums, None)
+        if gate is None:
+            return None
+        gates[gate] = None
+    return tuple(gates)
+
+
+def _getter(names: Iterable[str]) -> Callable[[object], object]:
+    ordered = tuple(sorted(set(names)))
+    return operator.attrgetter(*ordered) if ordered else (lambda _: None)
+
+
+def _check(kinds: tuple[Kind[Any], ...], counters: tuple[Counter, ...]) -> None:
+    for kind in kinds:
+        if not _KIND_NAME.fullmatch(kind.name) or kind.name in CORE:
+            raise InvalidSchema(
+                f"a kind cannot be called {kind.name!r}: use other lower-case letters and digits"
+            )
+        if not kind.versions:
+            raise InvalidSchema(f"kind {kind.name} has no version that could be watched")
+        if (kind.prefix or kind.name) in _SUBJECTS:
+            raise InvalidSchema(
+                f"kind {kind.name}: subjects with the prefix {kind.prefix} have another meaning"
+            )
+    for counter in counters:
+        if not _FAMILY_NAME.fullmatch(counter.family) or counter.form < 1:
+            raise InvalidSchema(
+                f"counter {counter.family!r} of form {counter.form}: a family consists of lower-case letters,"
+                " digits and -, and forms count from 1"
+            )
+        for needed in counter.depends_on:
+            if needed.kind not in kinds:
+                raise InvalidSchema(
+                    f"counter {counter.family!r} depends on {needed.kind.name}, which no plugin declares"
+                )
+    _differ("kind", (kind.name for kind in kinds))
+    _differ("type of objects", (kind.type.__qualname__ for kind in kinds))
+    _differ("prefix of subjects", (kind.prefix or kind.name for kind in kinds))
+    _differ("family of counts", (counter.family for counter in counters))
+
+
+def _differ(what: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InvalidSchema(f"two plugins declare the same {what}: {name or '(unnamed)'}")
+        seen.add(name)

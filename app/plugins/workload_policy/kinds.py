@@ -1,0 +1,28 @@
+"""The kind that the plugin declares: Kosmos' WorkloadPolicy."""
+
+from app.domain import schema
+from app.plugins.workload_policy import decoding, policy_model
+
+
+def moves(namespace: str) -> tuple[str, ...]:
+    """Every change of a policy moves on ``policies:NAMESPACE``, whose version all placements there expect."""
+    return (f"policies:{namespace}",)
+
+
+POLICIES = schema.Kind(
+    name="workloadpolicies",
+    group="kosmos.io",
+    versions=("v1alpha1",),
+    resource="workloadpolicies",
+    manifest="WorkloadPolicy",
+    type=policy_model.WorkloadPolicy,
+    decode=decoding.policy,
+    alias="policies",
+    prefix="policy",
+    moves=moves,
+)
+
+
+def declared() -> tuple[schema.Kind[policy_model.WorkloadPolicy], ...]:
+    """All kinds of the plugin."""
+    return (POLICIES,)

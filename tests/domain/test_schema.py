@@ -1,0 +1,222 @@
+"""Declared kinds and counters: what the fold keeps of objects, and counts of any amount.
+
+The kind and its counters are those of tests.support.gadgets; the oracle counts everything from scratch.
+"""
+
+import dataclasses
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.domain import event_subjects, events, model, observing, projecting, schema, snapshots
+from app.store import snapshot_format
+from tests.support import declared, gadgets
+
+NAMES = st.sampled_from(("a", "b", "c"))
+SPACES = st.sampled_from(("blue", "green"))
+NODES = st.builds(
+    lambda name, zone: model.Node(name=f"n-{name}", uid=name, labels={"zone": zone} if zone else {}),
+    NAMES,
+    st.sampled_from(("east", "west", "")),
+)
+PODS = st.builds(
+    lambda name, space, node, kib, phase: model.Pod(
+        uid=f"{space}-{name}",
+        namespace=space,
+        name=name,
+        node=f"n-{node}" if node else "",
+        requests={"memory": kib * 1024 - 7} if kib else {},
+        phase=phase,
+    ),
+    NAMES,
+    SPACES,
+    st.sampled_from(("a", "b", "")),
+    st.sampled_from((0, 1, 2**31, 2**42)),
+    st.sampled_from(("Running", "Succeeded")),
+)
+GADGETS = st.builds(
+    lambda name, space, size, uid: gadgets.Gadget(uid=uid, namespace=space, name=name, size=size),
+    NAMES,
+    SPACES,
+    st.integers(0, 3),
+    st.sampled_from(("1", "2")),
+)
+HAPPENED: st.SearchStrategy[list[events.AnyEvent]] = st.lists(
+    st.one_of(
+        st.builds(events.NodeSeen, node=NODES),
+        st.builds(lambda node: events.NodeGone(name=node.name, uid=node.uid), NODES),
+        st.builds(events.PodSeen, pod=PODS),
+        st.builds(lambda pod: events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name), PODS),
+        st.builds(events.placed, PODS, st.sampled_from(("n-a", "n-b"))),
+        st.builds(gadgets.GADGETS.observed, GADGETS),
+        st.builds(lambda one: gadgets.GADGETS.gone(one.namespace, one.name, one.uid), GADGETS),
+    ),
+    max_size=25,
+)
+START = snapshots.empty(schema=gadgets.SCHEMA)
+SIZES_ALONE = schema.Schema(gadgets.SCHEMA.kinds, (*declared.SCHEMA.counters, gadgets.SIZES))
+"""Under which a pod contributes nothing in a namespace without objects."""
+
+
+def counted(snapshot: snapshots.Snapshot) -> dict[str, int]:
+    """All counts of gadgets, from the facts alone."""
+    held = snapshot.objects.named("gadgets")
+    found: dict[str, int] = {}
+    for uid in {*snapshot.pods, *snapshot.placements}:
+        pod = snapshot.pods.get(uid)
+        name = pod.node if pod is not None else ""
+        if not name and uid in snapshot.placements:
+            name = snapshot.placements[uid].node
+            pod = pod or snapshot.placements[uid].pod
+        node = snapshot.nodes.get(name)
+        if pod is None or node is None or pod.phase == "Succeeded":
+            continue
+        kib = (pod.requests.get("memory", 0) + 1023) // 1024
+        zone = f"shares|{node.labels.get('zone', '')}"
+        found[zone] = found.get(zone, 0) + kib * len(held) + 1
+        for key, gadget in held.items():
+            if isinstance(gadget, gadgets.Gadget) and gadget.namespace == pod.namespace:
+                size = f"sizes|{key}|{node.name}"
+                found[size] = found.get(size, 0) + gadget.size * kib
+    families = {counter.family for counter in snapshot.schema.counters}
+    return {key: count for key, count in found.items() if count and key.partition("|")[0] in families}
+
+
+@pytest.mark.parametrize("known", [gadgets.SCHEMA, SIZES_ALONE], ids=["all", "sizes"])
+@given(happened=HAPPENED)
+@settings(max_examples=200, deadline=None)
+def test_counts_of_any_amount_are_those_of_the_facts(
+    known: schema.Schema, happened: list[events.AnyEvent]
+) -> None:
+    snapshot = start = snapshots.empty(schema=known)
+    for event in happened:
+        projection = projecting.Projection(snapshot)
+        projection.apply(event)
+        before, snapshot = snapshot, projection.finish()
+        assert dict(snapshot.counts) == counted(snapshot)
+        changed = {key: by for key, by in projection.increments.items() if by}
+        keys = {*before.counts, *snapshot.counts}
+        assert changed == {
+            key: by for key in keys if (by := snapshot.counts.get(key, 0) - before.counts.get(key, 0))
+        }
+    assert dict(projecting.project_all(start, happened).counts) == counted(snapshot)
+
+
+@given(HAPPENED, PODS, st.sampled_from(("n-a", "n-b")), GADGETS)
+@settings(max_examples=200, deadline=None)
+def test_what_alters_the_counts_of_a_pod_moves_its_footprint(
+    happened: list[events.AnyEvent], pod: model.Pod, node: str, gadget: gadgets.Gadget
+) -> None:
+    before = projecting.project_all(START, happened)
+    event = gadgets.GADGETS.observed(gadget)
+    after = projecting.project(before, event)
+    if before.contributions(pod, node) != after.contributions(pod, node):
+        assert {*event_subjects.touched(event)} & {*gadgets.SCHEMA.footprint(pod, node)}
+        assert gadgets.SCHEMA.selects(pod, after.objects) or gadgets.SCHEMA.selects(pod, before.objects)
+
+
+@given(HAPPENED, GADGETS)
+@settings(max_examples=100, deadline=None)
+def test_observing_inverts_projecting(happened: list[events.AnyEvent], gadget: gadgets.Gadget) -> None:
+    before = projecting.project_all(START, happened)
+    known = before.get(gadgets.GADGETS, gadget.key)
+    batch = observing.declared(gadgets.GADGETS, known, gadget)
+    after = projecting.project_all(before, batch)
+    assert dict(after.all(gadgets.GADGETS)) == {**before.all(gadgets.GADGETS), gadget.key: gadget}
+    assert after.within(gadgets.GADGETS, gadget.namespace)[gadget.key] == gadget
+    assert len(batch) == (0 if known == gadget else 1 if known is None or known.uid == gadget.uid else 2)
+
+
+@given(HAPPENED)
+@settings(max_examples=100, deadline=None)
+def test_a_version_that_does_not_know_a_kind_keeps_objects_and_versions(
+    happened: list[events.AnyEvent],
+) -> None:
+    newer = projecting.project_all(START, happened)
+    older = projecting.project_all(snapshots.empty(schema=declared.SCHEMA), happened)
+    assert dict(older.versions) == dict(newer.versions)
+    assert dict(older.counts) == {}
+    held = older.objects.named("gadgets")
+    assert {*held} == {*newer.objects.named("gadgets")}
+    # What the older one wrote into a checkpoint, the newer one reads as if it had folded the log.
+    image = snapshot_format.serialize(older, cluster="c", at_ms=1)
+    read = snapshot_format.deserialize(
+        image.header, image.members, schema=gadgets.SCHEMA, incarnation=newer.position.incarnation
+    )
+    assert dict(read.all(gadgets.GADGETS)) == dict(newer.all(gadgets.GADGETS))
+    assert dict(read.counts) == dict(newer.counts)
+    assert snapshot_format.digest(read) == snapshot_format.digest(newer)
+    assert snapshot_format.same(image.header, newer, lambda: read)
+
+
+def test_an_object_is_kept_with_the_fields_of_its_type_only() -> None:
+    seen = events.ObjectObserved(
+        kind="gadgets",
+        identity="blue/a",
+        uid="1",
+        data=msgspec.Raw(b'{"uid":"1","namespace":"blue","name":"a","size":2,"later":[1]}'),
+    )
+    snapshot = projecting.project(START, seen)
+    assert snapshot.get(gadgets.GADGETS, "blue/a") == gadgets.Gadget("1", "blue", "a", size=2)
+    assert snapshot.get(gadgets.GADGETS, "blue/b") is None
+    assert snapshot.version("gadgets:blue/a") == 1
+
+
+def test_data_that_the_kind_cannot_read_is_an_error_that_names_it() -> None:
+    seen = events.ObjectObserved("gadgets", "blue/a", "1", msgspec.Raw(b'{"uid":"1"}'))
+    with pytest.raises(schema.UnreadableObject, match="gadgets object cannot be read"):
+        projecting.project(START, seen)
+
+
+def test_a_kind_without_subjects_of_its_own_says_so_in_no_field() -> None:
+    plain = dataclasses.replace(gadgets.GADGETS, name="things", moves=lambda _: ())
+    event = plain.observed(gadgets.Gadget("1", "", "a"))
+    assert event.subjects == ()
+    assert event_subjects.touched(event) == ("things:a",)
+    assert plain.gone("", "a", "1").subject == "things:a"
+
+
+def test_every_kind_must_be_listed() -> None:
+    assert START.unlisted == {"nodes", "pods", "workloadpolicies", "gadgets"}
+    listed: list[events.AnyEvent] = [
+        events.Relisted(kind, since="", until="1", reason="first list") for kind in sorted(START.unlisted)
+    ]
+    whole = projecting.project_all(START, listed)
+    assert not whole.unlisted
+    assert projecting.project(whole, events.StoreRestarted("x", "1", "2")).unlisted == START.unlisted
+
+
+def test_the_form_of_the_counts_names_every_family() -> None:
+    assert schema.Schema().forms == ""
+    assert declared.SCHEMA.forms == schema.FIRST_FORMS == "2"
+    assert gadgets.SCHEMA.forms == "2,shares.1,sizes.1"
+    later = dataclasses.replace(gadgets.SIZES, form=3)
+    assert schema.Schema(gadgets.SCHEMA.kinds, (later, gadgets.SHARES)).forms == "shares.1,sizes.3"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "counters", "message"),
+    [
+        ((gadgets.GADGETS, gadgets.GADGETS), (), "the same kind: gadgets"),
+        ((dataclasses.replace(gadgets.GADGETS, name="pods"),), (), "a kind cannot be called 'pods'"),
+        ((dataclasses.replace(gadgets.GADGETS, name="Gadgets"),), (), "a kind cannot be called 'Gadgets'"),
+        ((dataclasses.replace(gadgets.GADGETS, versions=()),), (), "gadgets has no version"),
+        ((dataclasses.replace(gadgets.GADGETS, prefix="pod"),), (), "prefix pod have another meaning"),
+        (
+            (gadgets.GADGETS, dataclasses.replace(gadgets.GADGETS, name="others")),
+            (),
+            "the same type of objects: Gadget",
+        ),
+        ((), (gadgets.SIZES,), "depends on gadgets, which no plugin declares"),
+        ((gadgets.GADGETS,), (gadgets.SIZES, gadgets.SIZES), "the same family of counts: sizes"),
+        ((gadgets.GADGETS,), (dataclasses.replace(gadgets.SIZES, family="A|b"),), "lower-case letters"),
+        ((gadgets.GADGETS,), (dataclasses.replace(gadgets.SIZES, form=0),), "forms count from 1"),
+    ],
+)
+def test_declarations_that_contradict_each_other_are_refused(
+    kinds: tuple[schema.Kind[gadgets.Gadget], ...], counters: tuple[schema.Counter, ...], message: str
+) -> None:
+    with pytest.raises(schema.InvalidSchema, match=message):
+        schema.Schema(kinds, counters)

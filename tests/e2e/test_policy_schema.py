@@ -1,0 +1,148 @@
+"""The API server and Topolog accept and refuse the same WorkloadPolicies, and name the same field.
+
+A cluster may have another definition of the kind, so Topolog validates every field itself.
+"""
+
+import copy
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from app.plugins.workload_policy import decoding
+from tests.support.e2e import api_client, clusters, installations
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+
+PATH = "/apis/kosmos.io/v1alpha1/namespaces/default/workloadpolicies"
+SPEC: dict[str, Any] = {
+    "topologyKey": "topology.kubernetes.io/zone",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+    "allocationPolicy": [{"name": "a", "replicas": 1}, {"name": "b", "replicas": 0}],
+}
+
+
+def expressions(*requirements: dict[str, object]) -> dict[str, Any]:
+    return {"labelSelector": {"matchExpressions": list(requirements)}}
+
+
+def requirement(operator: str, *values: str) -> dict[str, object]:
+    return {"key": "app", "operator": operator, **({"values": list(values)} if values else {})}
+
+
+ACCEPTED: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "required": {"allocationType": "Required", "allocationMethod": "Fill"},
+    "in": expressions(requirement("In", "web", "db")),
+    "not-in": expressions(requirement("NotIn", "web")),
+    "exists": expressions(requirement("Exists")),
+    "does-not-exist": expressions(requirement("DoesNotExist")),
+    "exists-with-no-values": expressions({"key": "app", "operator": "Exists", "values": []}),
+    "everything": {"labelSelector": {}},
+    "most-expressions": expressions(*[requirement("Exists")] * 64),
+    "most-values": expressions(requirement("In", *(f"v{number}" for number in range(256)))),
+    "long-name": {"allocationPolicy": [{"name": "a" * 63, "replicas": 1}]},
+}
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "no-key": ({"topologyKey": None}, "spec.topologyKey"),
+    "empty-key": ({"topologyKey": ""}, "spec.topologyKey"),
+    "long-key": ({"topologyKey": "k" * 318}, "spec.topologyKey"),
+    "no-selector": ({"labelSelector": None}, "spec.labelSelector"),
+    "no-domains": ({"allocationPolicy": []}, "spec.allocationPolicy"),
+    "domain-twice": (
+        {"allocationPolicy": [{"name": "a", "replicas": 1}, {"name": "a", "replicas": 2}]},
+        "spec.allocationPolicy",
+    ),
+    "too-many-domains": (
+        {"allocationPolicy": [{"name": f"d{number}", "replicas": 1} for number in range(1001)]},
+        "spec.allocationPolicy",
+    ),
+    "long-domain": (
+        {"allocationPolicy": [{"name": "a" * 64, "replicas": 1}]},
+        "spec.allocationPolicy[0].name",
+    ),
+    "negative": ({"allocationPolicy": [{"name": "a", "replicas": -1}]}, "spec.allocationPolicy[0].replicas"),
+    "too-large": (
+        {"allocationPolicy": [{"name": "a", "replicas": 2**31}]},
+        "spec.allocationPolicy[0].replicas",
+    ),
+    "no-replicas": ({"allocationPolicy": [{"name": "a"}]}, "spec.allocationPolicy[0].replicas"),
+    "other-type": ({"allocationType": "Maybe"}, "spec.allocationType"),
+    "other-method": ({"allocationMethod": "Random"}, "spec.allocationMethod"),
+    "other-operator": (
+        expressions(requirement("Is", "web")),
+        "spec.labelSelector.matchExpressions[0].operator",
+    ),
+    "operator-in-small-letters": (
+        expressions(requirement("in", "web")),
+        "spec.labelSelector.matchExpressions[0].operator",
+    ),
+    "in-without-values": (
+        expressions(requirement("Exists"), requirement("In")),
+        "spec.labelSelector.matchExpressions[1].values",
+    ),
+    "not-in-without-values": (
+        expressions({"key": "app", "operator": "NotIn", "values": []}),
+        "spec.labelSelector.matchExpressions[0].values",
+    ),
+    "exists-with-values": (
+        expressions(requirement("Exists", "web")),
+        "spec.labelSelector.matchExpressions[0].values",
+    ),
+    "empty-expression-key": (
+        expressions({"key": "", "operator": "Exists"}),
+        "spec.labelSelector.matchExpressions[0].key",
+    ),
+    "too-many-expressions": (
+        expressions(*[requirement("Exists")] * 65),
+        "spec.labelSelector.matchExpressions",
+    ),
+    "too-many-values": (
+        expressions(requirement("In", *(f"v{number}" for number in range(257)))),
+        "spec.labelSelector.matchExpressions[0].values",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def defined(cluster: clusters.Cluster) -> clusters.Cluster:
+    """A cluster with the custom resource definition of deploy/."""
+    cluster.kubectl("apply", "-k", installations.DEPLOY / "crds")
+    cluster.kubectl("wait", "--for=condition=established", "crd/workloadpolicies.kosmos.io")
+    return cluster
+
+
+def policy(name: str, change: dict[str, Any]) -> api_client.Object:
+    spec = {key: value for key, value in (copy.deepcopy(SPEC) | change).items() if value is not None}
+    return {
+        "apiVersion": "kosmos.io/v1alpha1",
+        "kind": "WorkloadPolicy",
+        "metadata": {"name": name, "namespace": "default", "uid": "u"},
+        "spec": spec,
+    }
+
+
+def errors(found: api_client.Object) -> tuple[str, ...]:
+    """What Topolog has against it."""
+    return decoding.policy(msgspec.json.encode(found)).errors
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_both_accept(defined: clusters.Cluster, name: str) -> None:
+    made = policy(name, ACCEPTED[name])
+    assert errors(made) == ()
+    assert errors(defined.api().create(PATH, made)) == ()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_both_refuse_and_name_the_same_field(defined: clusters.Cluster, name: str) -> None:
+    change, field = REFUSED[name]
+    made = policy(name, change)
+    (error,) = errors(made)
+    assert error.startswith(f"{field} "), error
+    with pytest.raises(api_client.ApiError) as refused:
+        defined.api().create(PATH, made)
+    assert refused.value.status == 422
+    # A list of domains is a map for the API server, which names the second one of a pair.
+    assert re.search(rf"{re.escape(field)}(\[1\])?(:|$)", refused.value.message), refused.value.message

@@ -1,0 +1,187 @@
+"""Counts in another form are built beside the live ones, while others append; then only they are used."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+import redis
+
+from app import settings
+from app.domain import events, model, projecting, schema
+from app.plugins.workload_policy import policy_model
+from app.store import count_rebuild, errors, keys, schemas, stores
+from app.store.log import logs
+from app.store.server import embedded
+from tests.support import declared, gadgets
+from tests.support.store import writers
+
+POLICY = policy_model.WorkloadPolicy(uid="p", namespace="blue", name="web", topology_key="zone")
+
+
+def pod(number: int) -> events.PodSeen:
+    return events.PodSeen(
+        pod=model.Pod(
+            uid=f"u{number}",
+            namespace="blue",
+            name=f"p{number}",
+            node="n",
+            requests={"memory": 5 * 2**40 + number},
+        )
+    )
+
+
+HISTORY: list[events.AnyEvent] = [
+    events.NodeSeen(node=model.Node(name="n", uid="n", labels={"zone": "a"})),
+    declared.observed(POLICY),
+    gadgets.GADGETS.observed(gadgets.Gadget("g", "blue", "g", size=3)),
+    *(pod(number) for number in range(3)),
+]
+KIB = 5 * 2**30
+
+
+@pytest.fixture
+def older(store_server: embedded.Server, cluster: str) -> Iterator[stores.Store]:
+    """A store whose writers do not know gadgets; its history begins with a checkpoint."""
+    with contextlib.closing(redis.Redis.from_url(store_server.url)) as client:
+        schemas.migrate(client, keys.Keys(cluster), declared.SCHEMA)
+    opened = stores.open_store(settings.Store(url=store_server.url), schema=declared.SCHEMA, cluster=cluster)
+    writers.facts(opened.log, opened.follower.catch_up(), HISTORY[:4])
+    opened.checkpoints.write(opened.follower.catch_up(), opened.log.read(3, limit=1)[0].at_ms)
+    writers.facts(opened.log, opened.follower.catch_up(), HISTORY[4:])
+    opened.follower.catch_up()
+    yield opened
+    opened.close()
+
+
+def newer(store: stores.Store, url: str, known: schema.Schema = gadgets.SCHEMA) -> stores.Store:
+    return stores.open_store(settings.Store(url=url), schema=known, cluster=store.keys.cluster)
+
+
+def names(store: stores.Store, known: schema.Schema = gadgets.SCHEMA) -> keys.Keys:
+    return keys.Keys(store.keys.cluster, known.forms)
+
+
+def keys_of(store: stores.Store) -> set[str]:
+    anything: Any = store.client
+    found = anything.scan_iter(store.keys.prefix.replace("{", "[{]") + "counts*")
+    return {key.decode().removeprefix(store.keys.prefix) for key in found}
+
+
+def test_counts_of_another_form_are_not_used(older: stores.Store, store_server: embedded.Server) -> None:
+    with pytest.raises(errors.SchemaMismatch, match=r"keeps counts:2, .* keeps counts:2,shares.1,sizes.1"):
+        newer(older, store_server.url)
+    status = schemas.status(older.client, names(older))
+    assert (status.ready, status.pending) == (False, ("counts:2 to counts:2,shares.1,sizes.1",))
+    assert "topolog migrate up" in status.advice
+
+
+def test_the_new_counts_are_those_of_the_log(older: stores.Store, store_server: embedded.Server) -> None:
+    before = older.log.counts()
+    assert schemas.migrate(older.client, names(older), gadgets.SCHEMA).ready
+    opened = newer(older, store_server.url)
+    try:
+        snapshot = opened.follower.catch_up()
+        wanted = {
+            "blue/web|zone=a": 3,
+            "sizes|blue/g|n": 3 * (3 * KIB + 2),
+            "shares|a": 3 * KIB + 2 + 3,
+        }
+        assert before == {"blue/web|zone=a": 3}
+        assert opened.log.counts() == dict(snapshot.counts) == wanted
+        # Both the checkpoint and the log were written by a version that knows no gadgets.
+        (header,) = opened.checkpoints.headers()
+        read = opened.checkpoints.read(header, incarnation=snapshot.position.incarnation)
+        assert dict(read.counts) == {"blue/web|zone=a": 1, "sizes|blue/g|n": 3 * KIB, "shares|a": KIB + 1}
+        writers.facts(opened.log, snapshot, [pod(9)])
+        assert opened.log.counts()["sizes|blue/g|n"] == 3 * (4 * KIB + 3)
+    finally:
+        opened.close()
+
+
+def test_a_writer_of_the_former_counts_is_rejected_afterwards(older: stores.Store) -> None:
+    schemas.migrate(older.client, names(older), gadgets.SCHEMA)
+    before = older.log.head()
+    with pytest.raises(errors.StoreError):
+        older.log.append(logs.Batch(events=[pod(7)], increments={"blue/web|zone=a": 1}))
+    assert older.log.head() == before
+    with pytest.raises(errors.SchemaMismatch, match=r"counts:2,shares.1,sizes.1"):
+        older.log.counts()
+
+
+def test_what_is_appended_meanwhile_counts(
+    older: stores.Store, store_server: embedded.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    appended = iter(range(20, 24))
+    swapped = count_rebuild._Rebuild._swapped
+
+    def late(self: count_rebuild._Rebuild) -> bool:
+        # Another writer is quicker than the swap, several times.
+        with contextlib.suppress(StopIteration):
+            writers.facts(older.log, older.follower.catch_up(), [pod(next(appended))])
+        return swapped(self)
+
+    monkeypatch.setattr(count_rebuild._Rebuild, "_swapped", late)
+    schemas.migrate(older.client, names(older), gadgets.SCHEMA)
+    opened = newer(older, store_server.url)
+    try:
+        snapshot = opened.follower.catch_up()
+        assert opened.log.counts() == dict(snapshot.counts)
+        assert snapshot.counts["blue/web|zone=a"] == 7
+    finally:
+        opened.close()
+
+
+def test_a_run_that_was_killed_leaves_a_key_that_expires(
+    older: stores.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(self: count_rebuild._Rebuild) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(count_rebuild._Rebuild, "_swapped", killed)
+        with pytest.raises(KeyboardInterrupt):
+            schemas.migrate(older.client, names(older), gadgets.SCHEMA)
+    (left,) = keys_of(older) - {"counts:2"}
+    anything: Any = older.client
+    assert 0 < anything.ttl(older.keys.prefix + left) <= 3600
+    assert older.log.counts() == {"blue/web|zone=a": 3}
+    assert schemas.migrate(older.client, names(older), gadgets.SCHEMA).ready
+    assert anything.ttl(names(older).counts) == -1
+    assert anything.ttl(older.keys.counts) > 3600
+
+
+def test_there_and_back(older: stores.Store) -> None:
+    before = older.log.counts()
+    schemas.migrate(older.client, names(older), gadgets.SCHEMA)
+    schemas.migrate(older.client, older.keys, declared.SCHEMA)
+    assert older.log.counts() == before
+    writers.facts(older.log, older.follower.catch_up(), [pod(8)])
+    snapshot = older.follower.catch_up()
+    assert older.log.counts() == dict(snapshot.counts) == {"blue/web|zone=a": 4}
+
+
+def test_a_log_with_a_gap_is_not_counted(older: stores.Store) -> None:
+    anything: Any = older.client
+    anything.delete(older.keys.checkpoints)
+    anything.xdel(older.keys.log, "2-0")
+    with pytest.raises(errors.SchemaMismatch, match="does not continue from offset"):
+        schemas.migrate(older.client, names(older), gadgets.SCHEMA)
+    assert older.log.counts() == {"blue/web|zone=a": 3}
+
+
+def test_an_empty_store_needs_no_counts(store_server: embedded.Server, cluster: str) -> None:
+    with contextlib.closing(redis.Redis.from_url(store_server.url)) as client:
+        schemas.migrate(client, keys.Keys(cluster), declared.SCHEMA)
+        assert schemas.migrate(client, keys.Keys(cluster, gadgets.SCHEMA.forms), gadgets.SCHEMA).ready
+    opened = stores.open_store(settings.Store(url=store_server.url), schema=gadgets.SCHEMA, cluster=cluster)
+    try:
+        batch = [*HISTORY]
+        projection = projecting.Projection(opened.follower.catch_up())
+        projection.apply_all(batch)
+        opened.log.append(logs.Batch(events=batch, increments=projection.increments))
+        assert opened.log.counts() == dict(projection.finish().counts)
+        assert msgspec.json.encode(opened.log.counts())
+    finally:
+        opened.close()

@@ -1,0 +1,10 @@
+"""``python -m tests.support.extender.planning_topolog``: the command ``topolog`` with one more plugin."""
+
+from unittest import mock
+
+from app import cli, plugins
+from tests.support.decisions import convoys
+
+if __name__ == "__main__":
+    with mock.patch.object(plugins, "IN_TREE", (*plugins.IN_TREE, convoys.Convoy)):
+        cli.main()
