@@ -26,6 +26,7 @@ from app.api.v1 import (
     processes,
     topologies,
 )
+from app.api.v1.questions import bisections, diffs, documents, fits, replays, simulations
 
 FIRST = (processes.routes, nodes.routes)
 REST = (
@@ -38,6 +39,11 @@ REST = (
     flags.routes,
     consistency.routes,
     debug.routes,
+    simulations.routes,
+    fits.routes,
+    diffs.routes,
+    replays.routes,
+    bisections.routes,
 )
 _DESCRIPTION = (
     "The cluster state at any moment that the log still covers, and the reasons of every decision."
@@ -65,6 +71,8 @@ def register(app: flask.Flask, given: services.Services) -> None:
         },
     )
     api.DEFAULT_ERROR_RESPONSE_NAME = None
+    for name, shape in documents.components(given.registry).items():
+        api.spec.components.schema(name, shape)
     for blueprint in (
         *FIRST,
         pods.blueprint(given.registry),

@@ -26,11 +26,18 @@ _COMMANDS = (
     "doctor",
     "explain",
     "get",
+    "simulate",
+    "fit",
+    "diff",
+    "replay",
+    "bisect",
     "score",
     "settings",
     "version",
 )
 """In the order of first use. Module COMMAND defines ``COMMAND_command``."""
+_QUESTIONS = frozenset(("simulate", "fit", "diff", "replay", "bisect"))
+"""The commands whose modules are in the folder ``questions``."""
 
 
 class Commands(click.Group):
@@ -44,7 +51,8 @@ class Commands(click.Group):
         """Return a command, or None if it does not exist."""
         if cmd_name not in _COMMANDS:
             return None
-        command = getattr(importlib.import_module(f"{__name__}.{cmd_name}"), f"{cmd_name}_command")
+        folder = f"{__name__}.questions" if cmd_name in _QUESTIONS else __name__
+        command = getattr(importlib.import_module(f"{folder}.{cmd_name}"), f"{cmd_name}_command")
         return command if isinstance(command, click.Command) else None
 
 
@@ -66,7 +74,9 @@ def topolog(context: click.Context, config: str | None) -> None:
 
     In a cluster:     topolog record, control, compact, audit and extender, as separate processes
 
-    Inspect:          topolog get, topolog explain
+    Inspect:          topolog get, topolog explain, topolog diff, topolog bisect
+
+    What if:          topolog simulate, topolog fit, topolog replay
     """
     context.obj = config
 

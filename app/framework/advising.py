@@ -25,6 +25,13 @@ class Hypothesis:
     changes: tuple[Change, ...] = ()
     pod: model.Pod | None = None
     """The pod as it would have to be; None if it can stay as it is."""
+    alternative: str = ""
+    """Another change with the same effect, in words; ``changes`` do not contain it."""
+
+    @property
+    def sentence(self) -> str:
+        """The message, with the alternative."""
+        return f"{self.message}, or {self.alternative}" if self.alternative else self.message
 
 
 def node_labelled(cycle: cycles.Cycle, name: model.NodeName, key: str, value: str) -> Change:

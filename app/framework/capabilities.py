@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from app.domain import events, model, node_sets, schema, snapshots, verdicts
 from app.domain.fitting import budgets
-from app.framework import advising, cycles, effects, views
+from app.framework import advising, cycles, effects, supposing, views
 
 
 @runtime_checkable
@@ -285,6 +285,15 @@ class Reconciles(Plugin, Protocol):
         ...
 
 
+@runtime_checkable
+class Supposes(Plugin, Protocol):
+    """Declares operations on its own objects that a hypothetical question may name as overrides."""
+
+    def operations(self) -> tuple[type[supposing.Operation], ...]:
+        """The operations; their names must differ from those of other plugins."""
+        ...
+
+
 KNOWN: tuple[type, ...] = (
     Owns,
     Counts,
@@ -305,6 +314,7 @@ KNOWN: tuple[type, ...] = (
     Shows,
     Measures,
     Wakes,
+    Supposes,
     Reconciles,
 )
 """Every capability beyond Plugin."""

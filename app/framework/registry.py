@@ -48,6 +48,7 @@ class Registry:
         """Plugin -> its views, in order."""
         self.measures = tuple(p for p in self.plugins if isinstance(p, capabilities.Measures))
         self.wakes = tuple(p for p in self.plugins if isinstance(p, capabilities.Wakes))
+        self.supposes = tuple(p for p in self.plugins if isinstance(p, capabilities.Supposes))
         self.reconciles = tuple(p for p in self.plugins if isinstance(p, capabilities.Reconciles))
 
     def interested(self, pod: model.Pod) -> tuple[str, ...]:

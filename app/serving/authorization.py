@@ -60,7 +60,10 @@ class Middleware:
             return bodies.RequestRefusal(found.status, found.reason_code, found.message, allow)
         environ[IDENTITY] = found
         verb = path in roles.VERB_PATHS
-        length = bodies.of_json(environ, self._limit(path)) if verb else bodies.of_any(environ)
+        if verb:
+            length = bodies.of_json(environ, self._limit(path))
+        else:
+            length = bodies.of_any(environ, bodies.QUESTION if path in roles.QUESTIONS else bodies.SMALL)
         if not isinstance(length, int):
             return length
         if verb:

@@ -12,7 +12,9 @@ from typing import Any, Final
 JSON = "application/json"
 CHARSETS = frozenset({"utf-8", "utf8"})
 SMALL: Final = 64 * 1024
-"""Maximum body size in bytes of requests other than verbs."""
+"""Maximum body size in bytes of requests other than verbs and hypothetical questions."""
+QUESTION: Final = 1024 * 1024
+"""Maximum body size in bytes of a hypothetical question."""
 RETRY_SECONDS: Final = 1
 
 
@@ -66,13 +68,13 @@ def of_json(environ: Mapping[str, Any], limit: int) -> int | RequestRefusal:
     return length
 
 
-def of_any(environ: Mapping[str, Any]) -> int | RequestRefusal:
+def of_any(environ: Mapping[str, Any], limit: int = SMALL) -> int | RequestRefusal:
     """Return the size of a small body of any type, 0 without one, or why it is refused."""
-    length = _content_length(environ, SMALL)
+    length = _content_length(environ, limit)
     if isinstance(length, RequestRefusal):
         return length
-    if length is not None and length > SMALL:
-        return RequestRefusal(413, "BodyTooLarge", f"the body is larger than {SMALL} bytes")
+    if length is not None and length > limit:
+        return RequestRefusal(413, "BodyTooLarge", f"the body is larger than {limit} bytes")
     return length or 0
 
 

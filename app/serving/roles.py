@@ -40,10 +40,12 @@ VERBS: Final = ("filter", "filter_onlyone", "prioritize", "priority", "bind", "p
 
 VERB_PATHS: Final = frozenset(f"{prefix}/{verb}" for prefix in ("", "/api") for verb in VERBS)
 
+QUESTIONS: Final = frozenset(f"/apis/v1/{question}" for question in ("simulate", "fit", "replay", "bisect"))
+"""Hypothetical questions: POST because they have a body; none of them writes."""
+
 TABLE: Final[tuple[Rule, ...]] = (
     *(Rule(POSTING, path, SCHEDULER) for path in sorted(VERB_PATHS)),
-    Rule(POSTING, "/apis/v1/simulate", VIEWER),
-    Rule(POSTING, "/apis/v1/replay", VIEWER),
+    *(Rule(POSTING, path, VIEWER) for path in sorted(QUESTIONS)),
     Rule(READING, "/apis/v1/*", VIEWER),
     Rule(READING, "/openapi.json", VIEWER),
     Rule(READING, "/docs", VIEWER),

@@ -27,6 +27,7 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Adjusts: fake_plugins.Adjusting(),
     capabilities.Budgets: fake_plugins.Budgeting(),
     capabilities.Transforms: fake_plugins.Transforming(),
+    capabilities.Supposes: fake_plugins.Supposing(),
     capabilities.Shows: fake_plugins.Showing(),
     capabilities.Measures: fake_plugins.Measuring(),
     capabilities.Wakes: fake_plugins.Waking(),
@@ -58,6 +59,7 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
             "shows",
             "measures",
             "wakes",
+            "supposes",
             "reconciles",
         )
         if plugin in getattr(plugins, name)

@@ -21,7 +21,7 @@ VIEWS = [
     "/dashboard",
     "/",
 ]
-SIMULATIONS = ["/apis/v1/simulate", "/apis/v1/replay"]
+SIMULATIONS = ["/apis/v1/simulate", "/apis/v1/fit", "/apis/v1/replay", "/apis/v1/bisect"]
 FLAGS = ["/debug/flags/s", "/debug/flags/f", "/debug/flags/v", "/debug/flags/d"]
 UNKNOWN = [
     "/filterx",

@@ -76,11 +76,12 @@ def get(
     example: object = None,
     endpoint: str | None = None,
     dumped: bool = True,
+    also_status: Sequence[int] = (),
 ) -> Callable[[View], View]:
     """Mount ``view(query, **path_parameters)`` at GET.
 
-    ``also``: other content types of the answer. ``dumped``: serialise by the schema; otherwise the answer is
-    sent as it is, for views whose fields are declared elsewhere.
+    ``also``: other content types of the answer; ``also_status``: further errors. ``dumped``: serialise by the
+    schema; otherwise the answer is sent as it is, for views whose fields are declared elsewhere.
     """
 
     def decorate(view: View) -> View:
@@ -90,10 +91,30 @@ def get(
             documented = blueprint.alt_response(
                 200, schema={"type": "string"}, content_type=kind, success=True
             )(documented)
-        for status in ERRORS:
+        for status in (*ERRORS, *also_status):
             documented = blueprint.alt_response(status, schema=schemas.Problem)(documented)
         parsed = blueprint.arguments(query, location="query")(documented)
         blueprint.add_url_rule(path, endpoint, parsed, methods=["GET"])
+        return view
+
+    return decorate
+
+
+def ask(
+    blueprint: Blueprint, path: str, answers: SchemaClass, *, question: str, dumped: bool = True
+) -> Callable[[View], View]:
+    """Mount ``view(query)`` at POST: a question as a JSON body, whose schema ``question`` names."""
+    shape = {"$ref": f"#/components/schemas/{question}"}
+
+    def decorate(view: View) -> View:
+        documented = blueprint.response(200, answers)(view if dumped else _json(view))
+        for status in (*ERRORS, 413, 415, 429):
+            documented = blueprint.alt_response(status, schema=schemas.Problem)(documented)
+        described = blueprint.doc(
+            requestBody={"required": True, "content": {"application/json": {"schema": shape}}}
+        )(documented)
+        parsed = blueprint.arguments(queries.Empty, location="query")(described)
+        blueprint.add_url_rule(path, None, parsed, methods=["POST"])
         return view
 
     return decorate

@@ -51,14 +51,16 @@ def page_of(item: type[Schema]) -> type[Schema]:
     )
 
 
-def text(description: str) -> fields.String:
-    """A required text."""
-    return fields.String(required=True, metadata={"description": description})
+def text(description: str, *, data_key: str | None = None) -> fields.String:
+    """A required text; ``data_key``: its name in JSON, if Python reserves it."""
+    return fields.String(required=True, data_key=data_key, metadata={"description": description})
 
 
-def optional(description: str) -> fields.String:
+def optional(description: str, *, data_key: str | None = None) -> fields.String:
     """A required text or null."""
-    return fields.String(required=True, allow_none=True, metadata={"description": description})
+    return fields.String(
+        required=True, allow_none=True, data_key=data_key, metadata={"description": description}
+    )
 
 
 def number(description: str) -> fields.Integer:

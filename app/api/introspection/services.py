@@ -6,6 +6,7 @@ from typing import cast
 
 import flask
 
+from app.api.introspection import heavy
 from app.framework import registry
 from app.store import audit_reports
 from app.store.decisions import decision_log
@@ -34,6 +35,7 @@ class Services:
     flags: Mapping[str, str] = field(default_factory=dict)
     """Debug flags as set at start: letter -> value."""
     version: str = "0"
+    turns: heavy.OneAtATime = field(default_factory=heavy.OneAtATime)
 
 
 def install(app: flask.Flask, services: Services) -> None:

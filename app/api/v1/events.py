@@ -28,10 +28,10 @@ class Event(Schema):
 @blueprints.get(routes, "/events", schemas.page_of(Event), query=queries.Events)
 def listing(query: pages.Query) -> pages.Body:
     """The events from one moment to another, oldest first."""
-    shown = moments.take(query.get("at") or moments.NOW)
-    last = min(shown.snapshot.offset, _end(query.get("to"), shown))
+    moment = moments.take(query.get("at") or moments.NOW)
+    last = min(moment.snapshot.offset, _end(query.get("to"), moment))
     cursor = pages.read(query)
-    since = cursor.index if cursor is not None else _begin(query.get("from_"), shown)
+    since = cursor.index if cursor is not None else _begin(query.get("from_"), moment)
     try:
         found, behind = _window(query, since, last)
     except store_errors.Trimmed as trimmed:
@@ -39,10 +39,10 @@ def listing(query: pages.Query) -> pages.Body:
             raise
         found, behind = _window(query, trimmed.oldest, last)
     following = pages.Cursor(
-        flask.request.path, shown.position.incarnation, shown.position.offset, index=behind
+        flask.request.path, moment.position.incarnation, moment.position.offset, index=behind
     )
-    metadata = pages.metadata(shown, following if behind <= last else None, 0 if behind > last else None)
-    return {"items": [_row(entry) for entry in found], "metadata": metadata}
+    metadata = pages.metadata(moment, following if behind <= last else None, 0 if behind > last else None)
+    return {"items": [shown(entry) for entry in found], "metadata": metadata}
 
 
 def _window(query: pages.Query, since: int, last: int) -> tuple[list[readers.Entry], int]:
@@ -86,7 +86,8 @@ def _offset(at: moments.At, shown: moments.Moment) -> int:
     return at.offset or 0
 
 
-def _row(entry: readers.Entry) -> pages.Body:
+def shown(entry: readers.Entry) -> pages.Body:
+    """An entry of the log as every role may see it."""
     data = msgspec.json.decode(msgspec.json.encode(entry.event))  # Raw parts are JSON already.
     kind = data.pop("type")
     return {

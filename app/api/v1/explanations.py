@@ -94,17 +94,12 @@ class InFlightPlacement(Schema):
     counts = schemas.texts("The counts that it increments.")
 
 
-class Explanation(Schema):
-    """One decision with its reasons, scores and advice."""
+class Explained(Schema):
+    """Reasons, scores and advice."""
 
     pod = schemas.nested(schemas.PodReference, "The pod.")
     source = schemas.text("decision; or computed: none is recorded, all nodes were evaluated now.")
     decision = schemas.nested(ExplainedDecision, "The decision, or null if computed.", null=True)
-    attempt = schemas.anything("The number of this attempt, from 1, or null.")
-    attempts = schemas.number("Scheduling attempts that were found.")
-    attemptsComplete = schemas.truth(
-        "False if there are older decisions than the 20,000 scanned, or than 1,000 of this pod."
-    )
     position = schemas.text("The log position that it was computed at.")
     summary = schemas.text("One sentence.")
     fits = schemas.truth("Whether at least one node was kept.")
@@ -127,6 +122,16 @@ class Explanation(Schema):
     moreInFlight = schemas.number("In-flight placements that are not shown.")
     nominated = schemas.texts("Nominated pods that were counted as placed.")
     remarks = schemas.nested(Remark, "What the plugins add about the state of that moment.", many=True)
+
+
+class Explanation(Explained):
+    """One decision with its reasons, scores and advice."""
+
+    attempt = schemas.anything("The number of this attempt, from 1, or null.")
+    attempts = schemas.number("Scheduling attempts that were found.")
+    attemptsComplete = schemas.truth(
+        "False if there are older decisions than the 20,000 scanned, or than 1,000 of this pod."
+    )
 
 
 @blueprints.get(

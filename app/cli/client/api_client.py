@@ -40,7 +40,7 @@ def server_options(command: F) -> F:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderClient:
-    """Sends GET requests to an extender."""
+    """Sends requests to an extender."""
 
     client: settings.Client
 
@@ -49,14 +49,29 @@ class ExtenderClient:
     ) -> dict[str, Any] | str:
         """JSON at a path, or text if `accept` allows it. Raises Failed with the exit code of the error."""
         parameters = {name: str(value) for name, value in (query or {}).items() if value is not None}
-        url = self.client.url.rstrip("/") + urllib.parse.quote(path)
-        if parameters:
-            url += "?" + urllib.parse.urlencode(parameters)
+        query_text = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
+        return self._sent("GET", path, query_text, accept)
+
+    def post(self, path: str, question: Mapping[str, object], *, timeout: float) -> dict[str, Any]:
+        """The JSON answer to a JSON body, waiting for at least ``timeout`` seconds. Raises Failed."""
+        patient = replace(self, client=replace(self.client, timeout=max(timeout, self.client.timeout)))
+        answer = patient._sent("POST", path, "", "application/json", json.dumps(question).encode())
+        if isinstance(answer, str):
+            raise exits.Failed(
+                exit_codes.UNREACHABLE, f"{self.client.url} is no extender: its reply to {path} is not JSON"
+            )
+        return answer
+
+    def _sent(
+        self, method: str, path: str, query: str, accept: str, body: bytes | None = None
+    ) -> dict[str, Any] | str:
+        url = self.client.url.rstrip("/") + urllib.parse.quote(path) + query
+        headers = {"Accept": accept, **({"Content-Type": "application/json"} if body is not None else {})}
         try:
             # Not by the proxies of the environment: they could not present our client certificate.
             with self._pool() as pool:
                 # A redirection is not followed, and a request that failed is not repeated.
-                reply = pool.request("GET", url, headers={"Accept": accept}, retries=False, redirect=False)
+                reply = pool.request(method, url, body=body, headers=headers, retries=False, redirect=False)
         except (urllib3.exceptions.HTTPError, OSError, http.client.HTTPException, ValueError) as error:
             raise exits.Failed(exit_codes.UNREACHABLE, self._unreachable(error)) from error
         if reply.status != http.HTTPStatus.OK:

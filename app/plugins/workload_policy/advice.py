@@ -1,16 +1,24 @@
-"""Changes of policies, nodes and pods that may let a pod fit that a workload policy refuses."""
+"""Changes of policies, nodes and pods that may let a pod fit that a workload policy refuses.
 
-from collections.abc import Iterator
+Also the override ``scalePolicy``, by which a hypothetical question changes quotas.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
-from app.domain import events, model, selectors, verdicts
-from app.framework import advising, cycles
+from app.domain import events, model, observing, selectors, snapshots, verdicts
+from app.framework import advising, cycles, supposing
 from app.plugins.workload_policy import counting, kinds, logic, policy_model
 
 LABEL_COST, POLICY_COST, VALID_COST, SELECTED_COST, NODE_COST, LISTED_COST = 20, 20, 30, 40, 50, 100
 """What a change costs, beside one for each replica or label that it adds."""
+_CHANGE = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)
+_MOST = 2**31 - 1
 
 
 def hypotheses(cycle: cycles.Cycle, refusal: verdicts.Refusal) -> Iterator[advising.Hypothesis]:
@@ -38,9 +46,9 @@ def _more_replicas(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> 
         if missing < 1 or cycle.candidates.isdisjoint(column[allocation.name]):
             continue
         message = f"{allocation.name} needs {_many(missing, 'more replica')} in policy {policy.key}"
-        if count >= missing:
-            message += f", or {_many(missing, 'counted pod')} less"
-        yield advising.Hypothesis(message, missing, (_quota(policy, allocation.name, count + 1),))
+        alternative = f"{_many(missing, 'counted pod')} less" if count >= missing else ""
+        change = _quota(policy, allocation.name, count + 1)
+        yield advising.Hypothesis(message, missing, (change,), alternative=alternative)
 
 
 def _more_domains(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> Iterator[advising.Hypothesis]:
@@ -116,3 +124,45 @@ def _quota(policy: policy_model.WorkloadPolicy, domain: str, replicas: int) -> a
 
 def _many(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+class ScalePolicy(supposing.Operation, frozen=True, tag="scalePolicy"):
+    """Quotas of a workload policy are set (5) or changed (+2, -1)."""
+
+    policy: Annotated[supposing.Name, Meta(description="NAMESPACE/NAME.")]
+    allocations: Annotated[
+        dict[str, int | str],
+        Meta(min_length=1, description="Domain -> replicas: 5, or a change such as +2 in quotes."),
+    ]
+
+    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+        policy = snapshot.get(kinds.POLICIES, self.policy)
+        if policy is None:
+            raise supposing.Impossible(
+                "policy", f"there is no workload policy {self.policy} at {snapshot.position}"
+            )
+        quotas = {allocation.name: allocation.replicas for allocation in policy.allocations}
+        for domain, change in self.allocations.items():
+            quotas[domain] = _scaled(domain, quotas.get(domain, 0), change)
+        allocations = tuple(policy_model.Allocation(domain, replicas) for domain, replicas in quotas.items())
+        return observing.declared(
+            kinds.POLICIES, policy, msgspec.structs.replace(policy, allocations=allocations)
+        )
+
+
+def operations() -> tuple[type[supposing.Operation], ...]:
+    """The operations on workload policies."""
+    return (ScalePolicy,)
+
+
+def _scaled(domain: str, replicas: int, change: int | str) -> int:
+    field = f"allocations.{domain}"
+    if isinstance(change, str):
+        if not _CHANGE.fullmatch(change):
+            raise supposing.Impossible(field, f"{change[:40]!r} is neither a number nor a change such as +2")
+        scaled = replicas + int(change) if change[0] in "+-" else int(change)
+    else:
+        scaled = change
+    if not 0 <= scaled <= _MOST:
+        raise supposing.Impossible(field, f"{scaled} replicas are not between 0 and {_MOST}")
+    return scaled

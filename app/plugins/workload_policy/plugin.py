@@ -49,6 +49,7 @@ class WorkloadPolicy:
     counters = staticmethod(counting.declared)
     pod_class = staticmethod(logic.pod_class)
     hypotheses = staticmethod(advice.hypotheses)
+    operations = staticmethod(advice.operations)
 
     def soft(self, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
         return limits.soft(last_known, pod, self)

@@ -32,14 +32,14 @@ def smallest(
     # A plain set: results over an interned one would be memoised, and no hypothesis is evaluated twice.
     cycle = replace(cycle, candidates=frozenset(cycle.candidates))
     counted = cycles.assuming(cycle, cycles.nominated(cycle))
-    proposed = _proposed(plugins, counted, refusals)
-    single = heapq.nsmallest(_EVALUATED, proposed, key=_order)
+    found_all = proposed(plugins, counted, refusals)
+    single = heapq.nsmallest(_EVALUATED, found_all, key=_order)
     found = _cheapest(plugins, cycle, single)
     if not found:
         pairs = [_both(*pair) for pair in combinations(single[:_PAIRED], 2)]
         found = _cheapest(plugins, cycle, sorted(pairs, key=_order))
     if found:
-        return tuple(hypothesis.message for hypothesis in found)
+        return tuple(hypothesis.sentence for hypothesis in found)
     return tuple(
         f"{refusal.plugin} would have to accept one of the {_many(len(refusal.nodes), 'node')}"
         f" that it refuses: {refusal.reason}"
@@ -47,9 +47,10 @@ def smallest(
     )
 
 
-def _proposed(
+def proposed(
     plugins: registry.Registry, cycle: cycles.Cycle, refusals: Sequence[verdicts.Refusal]
 ) -> Iterator[advising.Hypothesis]:
+    """What the plugins that refused propose; nominated pods count as placed in the cycle."""
     for refusal in refusals:
         plugin = plugins.advises.get(refusal.plugin)
         if plugin is not None:
@@ -71,7 +72,7 @@ def _cheapest(
 
 def _both(one: advising.Hypothesis, other: advising.Hypothesis) -> advising.Hypothesis:
     return advising.Hypothesis(
-        f"{one.message}; and {other.message}",
+        f"{one.sentence}; and {other.sentence}",
         one.cost + other.cost,
         (*one.changes, *other.changes),
         one.pod or other.pod,
@@ -88,7 +89,7 @@ def _helps(plugins: registry.Registry, cycle: cycles.Cycle, hypothesis: advising
 
 
 def _order(hypothesis: advising.Hypothesis) -> tuple[int, str]:
-    return hypothesis.cost, hypothesis.message
+    return hypothesis.cost, hypothesis.sentence
 
 
 def _many(number: int, noun: str) -> str:

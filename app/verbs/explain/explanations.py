@@ -97,8 +97,8 @@ def explain(
     record nor in the log.
     """
     snapshot = past.of(decision.position)
-    cycle = _cycle(decision, book.candidates(decision, snapshot), snapshot, plugins)
-    trace = _trace(decision, cycle, plugins)
+    cycle = cycle_of(decision, book.candidates(decision, snapshot), snapshot, plugins)
+    trace = trace_of(decision, cycle, plugins)
     chosen = decision.node
     if decision.verb == "filter_onlyone" and not chosen:
         chosen = pipeline.best(plugins, replace(cycle, candidates=trace.kept), trace) or ""
@@ -119,7 +119,12 @@ def explain(
 def presently(pod: model.Pod, snapshot: snapshots.Snapshot, plugins: registry.Registry) -> Explanation:
     """The answer if all nodes were offered now: for pods without a recorded decision."""
     cycle = cycles.cycle(pod, frozenset(snapshot.nodes), snapshot, score_max=plugins.score_max)
-    trace = pipeline.run(plugins, cycle)
+    return of_cycle(cycle, plugins)
+
+
+def of_cycle(cycle: cycles.Cycle, plugins: registry.Registry) -> Explanation:
+    """The explanation of the decision that the verbs would take in the cycle."""
+    trace = pipeline.run(plugins, cycle) if plugins.interested(cycle.pod) else _untouched(cycle)
     placements, in_flight = _in_flight(cycle)
     return Explanation(
         trace=trace,
@@ -211,12 +216,13 @@ def _in_flight(cycle: cycles.Cycle) -> _InFlight:
     return _InFlight(placements, len(found))
 
 
-def _cycle(
+def cycle_of(
     decision: records.Decision,
     candidates: node_sets.Names,
     snapshot: snapshots.Snapshot,
     plugins: registry.Registry,
 ) -> cycles.Cycle:
+    """The input of a recorded decision, on a snapshot. Raises Shortened."""
     pod = _pod(decision, snapshot)
     if decision.verb == "bind":
         # bind carries only the pod's names; its labels and owners are in the log.
@@ -243,7 +249,8 @@ def _pod(decision: records.Decision, snapshot: snapshots.Snapshot) -> model.Pod:
     )
 
 
-def _trace(decision: records.Decision, cycle: cycles.Cycle, plugins: registry.Registry) -> verdicts.Trace:
+def trace_of(decision: records.Decision, cycle: cycles.Cycle, plugins: registry.Registry) -> verdicts.Trace:
+    """The trace of a recorded decision, computed again on the cycle."""
     if not plugins.interested(cycle.pod) and decision.verb != "preempt":
         return _untouched(cycle)
     match decision.verb:

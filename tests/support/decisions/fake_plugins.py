@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from app.domain import events, model, node_sets, schema, snapshots, verdicts
 from app.domain.fitting import budgets
-from app.framework import advising, capabilities, cycles, effects, views
+from app.framework import advising, capabilities, cycles, effects, supposing, views
 from tests.support import gadgets
 
 
@@ -206,6 +206,18 @@ class Waking(Idle):
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
     ) -> effects.WakePods | None:
         return None
+
+
+class Paint(supposing.Operation, frozen=True, tag="paint"):
+    """Changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Supposing(Idle):
+    name: str = "Supposing"
+
+    def operations(self) -> tuple[type[supposing.Operation], ...]:
+        return (Paint,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Hypothetical questions over HTTP: the question is a JSON body, and the answer repeats its situation."""

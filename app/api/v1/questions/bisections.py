@@ -1,0 +1,86 @@
+"""Bisection: since when a pod fits or does not, a count is reached, pods wait, or an object exists."""
+
+from marshmallow import Schema
+
+from app.api.introspection import blueprints, moments, pages, schemas, services
+from app.api.v1 import events as listed
+from app.api.v1.questions import bodies
+from app.verbs.questions import asking, bisecting
+
+routes = blueprints.create("bisect", "/apis/v1", "Hypothetical questions: nothing is changed.")
+
+
+class Since(Schema):
+    """The event at which the answer changed, with both sides of it."""
+
+    before = schemas.text("The position before the event, where the answer was the other one.")
+    after = schemas.text("The position after it.")
+    event = schemas.nested(listed.Event, "The event, or null if its entry is no longer kept.", null=True)
+
+
+class Bisected(Schema):
+    """Since when the answer is what it is."""
+
+    now = schemas.truth("The answer at ``to``.")
+    since = schemas.nested(Since, "The last change; null if it did not change since ``from``.", null=True)
+    from_ = schemas.text("The first position that was considered.", data_key="from")
+    to = schemas.text("The last position.")
+    looked = schemas.number("Snapshots that were looked at.")
+    complete = schemas.truth("False if the budget was spent: the change lies between before and after.")
+    limits = schemas.texts("What the answer does not model.")
+    spentMs = schemas.number("Milliseconds of work.")
+
+
+@blueprints.ask(routes, "/bisect", Bisected, question="Bisect")
+def bisect(_: pages.Query) -> pages.Body:
+    """The last event at which the answer changed: to fits or not, to a count, to pods that wait.
+
+    Gallops back from ``to``, then halves. Without ``from`` it goes back to the oldest event that can be read.
+    """
+    question = bodies.read(asking.Bisect)
+    with bodies.answering():
+        given = services.current()
+        shown = moments.take(bodies.at(question.to, "to"))
+        first = _first(question)
+        budget = bodies.Budget(question.budget)
+        predicate = bisecting.predicate(question, given.registry, shown.snapshot)
+        last = shown.position.offset
+        found = bisecting.bisect(
+            lambda offset: shown.snapshot if offset == last else given.histories.at(offset),
+            predicate,
+            min(first, last),
+            last,
+            budget.running,
+        )
+        incarnation = shown.position.incarnation
+        return {
+            "now": found.now,
+            "since": None if found.offset is None else _since(found.offset, found.low, incarnation),
+            "from_": f"{incarnation}/{min(first, last)}",
+            "to": str(shown.position),
+            "looked": found.looked,
+            "complete": found.complete,
+            "limits": [
+                "an answer that changed there and back between two steps of the search is not noticed",
+                *(["all nodes of each moment are candidates"] if question.fits is not None else []),
+            ],
+            "spentMs": budget.spent,
+        }
+
+
+def _since(offset: int, low: int, incarnation: str) -> pages.Body:
+    entries = services.current().histories.entries(offset, offset)
+    return {
+        "before": f"{incarnation}/{low}",
+        "after": f"{incarnation}/{offset}",
+        "event": listed.shown(entries[0]) if entries else None,
+    }
+
+
+def _first(question: asking.Bisect) -> int:
+    given = services.current()
+    if not question.from_:
+        # Before the oldest event that can be read, if the state there can be had; else after it.
+        oldest = given.histories.oldest()
+        return 0 if oldest <= 1 else oldest
+    return bodies.offset(bodies.at(question.from_, "from"))

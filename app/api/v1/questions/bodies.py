@@ -1,0 +1,113 @@
+"""Reads questions from request bodies, resolves their situations, and renders both."""
+
+import contextlib
+from collections.abc import Iterator
+from time import monotonic
+from typing import TypeVar
+
+import flask
+from marshmallow import Schema
+
+from app import plugins
+from app.api import errors
+from app.api.extender import strict_json
+from app.api.introspection import moments, pages, schemas, services
+from app.framework import supposing
+from app.verbs.questions import asking, situations
+from app.verbs.questions import errors as question_errors
+
+Q = TypeVar("Q", bound=asking.Question)
+
+
+class SituationShown(Schema):
+    """The situation as it was resolved."""
+
+    at = schemas.text("The exact position, INCARNATION/OFFSET.")
+    events = schemas.counts("Type of event -> how many of them the overrides became.")
+    idle = schemas.anything("The indexes of overrides that changed nothing.")
+    configuration = schemas.text("The digest of the configuration that decided.")
+
+
+def read(kind: type[Q]) -> Q:
+    """The question in the body. Raises Problem 400 or 415."""
+    request = flask.request
+    if request.mimetype != "application/json" or request.content_encoding:
+        raise errors.Problem(415, "UnsupportedMediaType", "Content-Type must be application/json")
+    try:
+        return asking.read(strict_json.named(request.get_data()), kind)
+    except (strict_json.BadRequest, question_errors.Mistake) as error:
+        raise errors.bad(str(error)) from error
+
+
+@contextlib.contextmanager
+def answering(*, heavy: bool = True) -> Iterator[None]:
+    """Turn errors of questions into problems; a heavy question waits for its turn. Raises Problem."""
+    turn = services.current().turns.admitted() if heavy else contextlib.nullcontext()
+    try:
+        with turn:
+            yield
+    except question_errors.TooMuch as error:
+        raise errors.Problem(400, "TooMuch", str(error)) from error
+    except (question_errors.Mistake, supposing.Impossible) as error:
+        raise errors.bad(str(error)) from error
+    except question_errors.Missing as error:
+        raise errors.Problem(404, "NotFound", str(error)) from error
+
+
+def moment(asked: asking.Situation, path: str = "situation") -> moments.Moment:
+    """The moment of a situation. Raises Problem 400 or 410, or a StoreError."""
+    return moments.take(at(asked.at, f"{path}.at"))
+
+
+def at(text: str, path: str) -> moments.At:
+    """A moment in a question; empty for now. Raises Problem 400."""
+    try:
+        return moments.parse(text) if text else moments.NOW
+    except ValueError as error:
+        raise errors.bad(f"{path}: {error}") from error
+
+
+def offset(found: moments.At) -> int:
+    """The offset of a moment; 0 for none. Raises StoreError."""
+    histories = services.current().histories
+    if found.time_ms is not None:
+        return histories.offset_at(found.time_ms)
+    if found.incarnation:
+        histories.check(found.incarnation)
+    return found.offset or 0
+
+
+def hypothesis(asked: asking.Situation, path: str = "situation") -> situations.Hypothesis:
+    """What a situation changes. Raises Mistake."""
+    return situations.hypothesis(asked, services.current().registry, plugins.IN_TREE, path)
+
+
+def shown(resolved: situations.Resolved) -> pages.Body:
+    """The situation, resolved."""
+    counts: dict[str, int] = {}
+    for event in resolved.happened:
+        name = type(event).__name__
+        counts[name] = counts.get(name, 0) + 1
+    return {
+        "at": str(resolved.snapshot.position),
+        "events": counts,
+        "idle": list(resolved.idle),
+        "configuration": resolved.plugins.digest,
+    }
+
+
+class Budget:
+    """The time that an answer may take."""
+
+    def __init__(self, seconds: float) -> None:
+        self._start = monotonic()
+        self._seconds = seconds
+
+    def running(self) -> bool:
+        """Whether there is time left."""
+        return monotonic() - self._start < self._seconds
+
+    @property
+    def spent(self) -> int:
+        """Milliseconds since the start."""
+        return round(1000 * (monotonic() - self._start))

@@ -1,0 +1,32 @@
+"""The schemas of the questions for the OpenAPI document, made from their types."""
+
+from typing import Any
+
+import msgspec
+
+from app.framework import registry
+from app.verbs.questions import asking
+
+_TEMPLATE = "#/components/schemas/{name}"
+QUESTIONS: tuple[type[asking.Question], ...] = (asking.Simulate, asking.Fit, asking.Replay, asking.Bisect)
+
+
+def components(plugins: registry.Registry) -> dict[str, dict[str, Any]]:
+    """Name -> schema: of the questions, and of the overrides that the configured plugins allow."""
+    operations = asking.operations_of(plugins)
+    _, found = msgspec.json.schema_components((*QUESTIONS, *operations.values()), ref_template=_TEMPLATE)
+    for shape in found.values():
+        for name, field in shape.get("properties", {}).items():
+            field.setdefault("description", "The operation." if name == "op" else _described(field))
+    found["Override"] = {
+        "description": "One operation of a situation.",
+        "oneOf": [{"$ref": _TEMPLATE.format(name=kind.__name__)} for kind in operations.values()],
+    }
+    for question in ("Situation", "Replay"):
+        found[question]["properties"]["overrides"]["items"] = {"$ref": _TEMPLATE.format(name="Override")}
+    return found
+
+
+def _described(field: dict[str, Any]) -> str:
+    """The description of the first alternative that has one."""
+    return next((one["description"] for one in field.get("anyOf", ()) if "description" in one), "")

@@ -1,0 +1,49 @@
+"""The recorded candidates of a pod: the nodes that kube-scheduler offered last, up to a moment."""
+
+from typing import NamedTuple
+
+from app.api.introspection import services
+from app.api.v1 import decisions
+from app.domain import model, node_sets
+from app.store.decisions import records
+from app.verbs.explain import explanations
+from app.verbs.questions import errors, offering, situations
+
+
+class Offer(NamedTuple):
+    """Candidates, and the sentence about where they come from."""
+
+    before: node_sets.Names
+    """Without the overrides."""
+    names: node_sets.Names
+    """In the situation."""
+    limit: str
+
+
+def of_one(choice: str | list[str], pod: model.Pod, resolved: situations.Resolved) -> Offer:
+    """The candidates of one pod. Raises Mistake and StoreError."""
+    if choice in ("", offering.RECORDED):
+        recorded = _recorded(pod, resolved)
+        if recorded is not None:
+            return recorded
+        if choice:
+            text = f"no decision about pod {pod.key} is recorded: use all or roomy"
+            raise errors.Mistake("candidates", text)
+        choice = offering.ALL
+    names, limit = offering.of(choice, resolved.base)
+    if names is None:
+        before = offering.Capacity(resolved.base).roomy(pod)
+        return Offer(before, offering.Capacity(resolved.snapshot).roomy(pod), limit)
+    return Offer(names, resolved.offered(names), limit)
+
+
+def _recorded(pod: model.Pod, resolved: situations.Resolved) -> Offer | None:
+    """The candidates of the pod's latest attempt up to the moment; None without one."""
+    given, position = services.current(), resolved.base.position
+    for decision in decisions.Scan(records.DecisionQuery(pod=pod.key)):
+        usable = decision.verb in explanations.ATTEMPTS and "candidates" not in decision.shortened
+        same = decision.position.incarnation == position.incarnation
+        if usable and same and decision.position.offset <= position.offset:
+            names = given.decisions.candidates(decision, given.histories.of(decision.position))
+            return Offer(names, resolved.offered(names), offering.from_record(decision.id))
+    return None

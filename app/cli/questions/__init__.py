@@ -1,0 +1,1 @@
+"""Commands that ask hypothetical questions: one module per command, as in the folder above."""

@@ -1,0 +1,261 @@
+"""What the commands with questions share: overrides as options, files of documents, and output formats."""
+
+import json
+import pathlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
+
+import click
+import yaml
+
+from app import exit_codes
+from app.cli import exits, tables
+from app.cli.client import api_client
+
+F = TypeVar("F", bound=Callable[..., None])
+Document = dict[str, Any]
+Value: TypeAlias = Any
+"""The value of an option, as click converts it."""
+
+FORMATS: Final = (tables.TABLE, tables.JSON, "yaml", "name")
+MAX_WAIT: Final = 30.0
+"""Seconds to wait for an answer at least: a question may take 20."""
+
+
+def output_option(command: F) -> F:
+    """Add ``-o table|json|yaml|name`` to a command."""
+    option = click.option(
+        "-o",
+        "--output",
+        type=click.Choice(FORMATS),
+        default=tables.TABLE,
+        show_default=True,
+        help="Output format.",
+    )
+    return option(command)
+
+
+def situation_options(command: F) -> F:
+    """Add the options that describe a situation; ``situation`` reads them."""
+    command = click.option("--save", metavar="FILE", help="Write the situation of this call as JSON.")(
+        command
+    )
+    file = click.option("--situation", metavar="FILE", help="A situation as JSON or YAML (- for stdin).")
+    command = override_options(file(command))
+    return click.option("--at", metavar="OFFSET|TIME", help="The moment.  [default: now]")(command)
+
+
+def override_options(command: F) -> F:
+    """Add the options that become overrides, and those of the configuration."""
+    for option in reversed(list(_override_options())):
+        command = option(command)
+    return command
+
+
+def _override_options() -> Iterator[Callable[[F], F]]:
+    yield click.option("--cordon", multiple=True, metavar="NODE", help="Mark a node unschedulable.")
+    yield click.option("--uncordon", multiple=True, metavar="NODE", help="Mark a node schedulable.")
+    yield click.option("--remove-node", multiple=True, metavar="NODE", help="Remove a node and its pods.")
+    yield click.option("--add-nodes", type=click.IntRange(1), metavar="N", help="Add N nodes ...")
+    yield click.option("--like", metavar="NODE", help="... that are like this one.")
+    yield click.option("--delete-pod", multiple=True, metavar="NS/POD", help="Delete a pod.")
+    yield click.option(
+        "--scale",
+        multiple=True,
+        nargs=2,
+        metavar="NS/POLICY DOMAIN=N",
+        help="Set a quota of a workload policy, or change it: host=5, host=+2.",
+    )
+    yield click.option(
+        "--set-policy",
+        "--set",
+        "set_objects",
+        multiple=True,
+        metavar="FILE",
+        help="Create or replace the objects of a file, such as policies.",
+    )
+    yield click.option(
+        "--override", multiple=True, metavar="JSON", help='Any operation: {"op": "labelNodes", ...}.'
+    )
+    yield click.option("--weights", multiple=True, metavar="PLUGIN=N", help="Another weight of a plugin.")
+    yield click.option("--enable", metavar="PLUGIN,...", help="The plugins, instead of those in force.")
+
+
+def situation(options: dict[str, Value]) -> Document:
+    """The situation of the options, which are taken out of ``options``; --save writes it."""
+    base: Document = {}
+    file = options.pop("situation", None)
+    if file is not None:
+        documents = read(file)
+        if len(documents) != 1:
+            raise click.BadParameter(f"{file} must contain one document", param_hint="--situation")
+        base = documents[0]
+    at = options.pop("at", None)
+    if at is not None:
+        base["at"] = at
+    made = overridden(options)
+    if "overrides" in made:
+        base["overrides"] = [*base.get("overrides", []), *made["overrides"]]
+    if "configuration" in made:
+        base["configuration"] = {**base.get("configuration", {}), **made["configuration"]}
+    saved = options.pop("save", None)
+    if saved is not None:
+        pathlib.Path(saved).write_text(json.dumps(base, indent=2) + "\n")
+    return base
+
+
+def overridden(options: dict[str, Value]) -> Document:
+    """Overrides and configuration of the options, which are taken out of ``options``."""
+    found, configuration = overrides(options), _configuration(options)
+    return {
+        **({"overrides": found} if found else {}),
+        **({"configuration": configuration} if configuration else {}),
+    }
+
+
+def overrides(options: dict[str, Value]) -> list[Document]:
+    """The overrides of the options, which are taken out of ``options``, in the order of the help text."""
+    found: list[Document] = []
+    for op, name in (("cordon", "cordon"), ("uncordon", "uncordon"), ("removeNodes", "remove_node")):
+        nodes = options.pop(name)
+        if nodes:
+            found.append({"op": op, "nodes": list(nodes)})
+    count, like = options.pop("add_nodes"), options.pop("like")
+    if count is not None:
+        found.append({"op": "addNodes", "count": count, **({"like": like} if like else {})})
+    elif like is not None:
+        raise click.UsageError("--like requires --add-nodes")
+    deleted = options.pop("delete_pod")
+    if deleted:
+        found.append({"op": "deletePods", "pods": list(deleted)})
+    for policy, quota in options.pop("scale"):
+        domain, replicas = _pair(quota, "--scale")
+        found.append({"op": "scalePolicy", "policy": policy, "allocations": {domain: replicas}})
+    for file in options.pop("set_objects"):
+        found += [{"op": "setObject", "manifest": one} for one in read(file)]
+    found += [_json(text) for text in options.pop("override")]
+    return found
+
+
+def _configuration(options: dict[str, Value]) -> Document:
+    configuration: Document = {}
+    weights = options.pop("weights")
+    if weights:
+        configuration["weights"] = {
+            plugin: number(weight, "--weights")
+            for plugin, weight in (_pair(text, "--weights") for text in weights)
+        }
+    enabled = options.pop("enable")
+    if enabled is not None:
+        configuration["enabled"] = [name for name in enabled.split(",") if name]
+    return configuration
+
+
+def read(file: str) -> list[Document]:
+    """The objects of a YAML or JSON file, those of Lists one by one; - is standard input."""
+    try:
+        text = sys.stdin.read() if file == "-" else pathlib.Path(file).read_text()
+        documents = [one for one in yaml.load_all(text, Loader=_Loader) if one is not None]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise exits.Failed(exit_codes.USAGE, f"cannot read {file}: {' '.join(str(error).split())}") from error
+    found: list[Document] = []
+    for document in documents:
+        if not isinstance(document, dict):
+            raise exits.Failed(exit_codes.USAGE, f"{file} must contain objects")
+        found += document["items"] if isinstance(document.get("items"), list) else [document]
+    return found
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without timestamps: they stay text, as in JSON."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def labels(selector: str | None) -> dict[str, str]:
+    """``a=b,c=d`` as labels."""
+    if not selector:
+        return {}
+    return dict(_pair(part, "-l") for part in selector.split(","))
+
+
+def pod_name(name: str, namespace: str) -> str:
+    """NAMESPACE/NAME of a pod that may be named without its namespace, as in kubectl."""
+    return name if "/" in name else f"{namespace}/{name}"
+
+
+def in_namespace(manifest: Document, namespace: str | None) -> Document:
+    """The manifest, in the namespace unless it names one."""
+    metadata = manifest.get("metadata")
+    if namespace is None or not isinstance(metadata, dict):
+        return manifest
+    return {**manifest, "metadata": {"namespace": namespace, **metadata}}
+
+
+def candidates(text: str) -> str | list[str]:
+    """A choice of candidates: a word, or names separated by commas."""
+    return text if text in ("recorded", "all", "roomy") else text.split(",")
+
+
+def answer(
+    config: str | None, options: Mapping[str, str | None], path: str, question: Mapping[str, object]
+) -> Document:
+    """The answer of the extender to a question."""
+    return api_client.extender(config, options).post(f"/apis/v1/{path}", question, timeout=MAX_WAIT)
+
+
+def show(
+    output: str,
+    reply: Document,
+    table: Callable[[Document], None],
+    names: Callable[[Document], Sequence[str]],
+) -> None:
+    """Write an answer in one of the formats."""
+    match output:
+        case tables.JSON:
+            tables.show_json(reply)
+        case "yaml":
+            click.echo(yaml.safe_dump(reply, sort_keys=False, allow_unicode=True).rstrip())
+        case "name":
+            for name in names(reply):
+                click.echo(name)
+        case _:
+            table(reply)
+
+
+def show_limits(reply: Document) -> None:
+    """Write what an answer does not model, and whether it is incomplete, to standard error."""
+    for limit in reply.get("limits", ()):
+        click.echo(f"note: {limit}", err=True)
+    if reply.get("complete") is False:
+        click.echo("incomplete: the budget was spent (--budget)", err=True)
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.rpartition("=")
+    if not equals or not name:
+        raise click.BadParameter(f"{text} is not NAME=VALUE", param_hint=option)
+    return name, value
+
+
+def number(text: str, option: str) -> int:
+    """A whole number in the value of an option."""
+    try:
+        return int(text)
+    except ValueError:
+        raise click.BadParameter(f"{text} is not a number", param_hint=option) from None
+
+
+def _json(text: str) -> Document:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise click.BadParameter(f"not JSON: {error}", param_hint="--override") from error
+    if not isinstance(found, dict):
+        raise click.BadParameter("must be an object", param_hint="--override")
+    return found

@@ -1,0 +1,77 @@
+"""``topolog bisect``: since when."""
+
+import click
+
+from app.cli import tables
+from app.cli.client import api_client
+from app.cli.questions import asking
+
+
+@click.command("bisect", short_help="Show since when a pod does not fit, a count is reached, or pods wait.")
+@click.argument("pod", required=False, metavar="[NAMESPACE/POD]")
+@click.option(
+    "-n", "--namespace", metavar="NAMESPACE", help="The namespace of the pod, or of pods that wait."
+)
+@click.option("--count", nargs=2, metavar="COUNT N", help="Since when the count is at least N, or less.")
+@click.option("--waiting", type=click.IntRange(1), metavar="N", help="Since when N pods wait, or fewer.")
+@click.option("--exists", metavar="KIND:NAME", help="Since when it exists or not: node:n1, pod:ns/name.")
+@click.option("--from", "from_", metavar="OFFSET|TIME", help="The first moment.  [default: the oldest]")
+@click.option("--to", metavar="OFFSET|TIME", help="The last moment.  [default: now]")
+@click.option("--budget", type=click.FloatRange(0.1, 20), default=5.0, show_default=True, help="Seconds.")
+@api_client.server_options
+@asking.output_option
+@click.pass_obj
+def bisect_command(
+    config: str | None,
+    /,
+    pod: str | None,
+    namespace: str | None,
+    count: tuple[str, str] | None,
+    waiting: int | None,
+    exists: str | None,
+    from_: str | None,
+    to: str | None,
+    budget: float,
+    output: str,
+    **options: str | None,
+) -> None:
+    """Show the event since which the answer to a question is what it is.
+
+    \b
+    topolog bisect shop/a-5                             # since when it fits, or does not
+    topolog bisect --count 'shop/spread|role=host' 3    # since when the quota is used
+    topolog bisect --waiting 50
+    topolog bisect --exists node:n1
+    """
+    question: asking.Document = {"budget": budget}
+    if pod is not None:
+        question["fits"] = asking.pod_name(pod, namespace or "default")
+    if count is not None:
+        question["count"] = {"count": count[0], "atLeast": asking.number(count[1], "--count")}
+    if waiting is not None:
+        question["waiting"] = {"atLeast": waiting, "namespace": namespace or ""}
+    if exists is not None:
+        question["exists"] = exists
+    if len(question) != 2:
+        raise click.UsageError("name a pod, or use one of --count, --waiting and --exists")
+    question.update({name: value for name, value in (("from", from_), ("to", to)) if value is not None})
+    reply = asking.answer(config, options, "bisect", question)
+    asking.show(output, reply, _table, _names)
+
+
+def _names(reply: asking.Document) -> list[str]:
+    return [reply["since"]["after"]] if reply["since"] is not None else []
+
+
+def _table(reply: asking.Document) -> None:
+    answer = "yes" if reply["now"] else "no"
+    since = reply["since"]
+    if since is None:
+        click.echo(f"{answer}: no change since {reply['from']}")
+    else:
+        click.echo(f"{answer}, since {since['after']}:")
+        event = since["event"]
+        if event is not None:
+            row = (event["offset"], event["at"], event["type"], event["name"])
+            tables.show(["OFFSET", "AT", "TYPE", "OBJECT"], [row])
+    asking.show_limits(reply)

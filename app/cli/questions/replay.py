@@ -1,0 +1,139 @@
+"""``topolog replay``: which recorded decisions would have been others, and a gate for changes of policies."""
+
+import sys
+from collections import Counter
+
+import click
+
+from app import exit_codes
+from app.cli import exits, tables
+from app.cli.client import api_client
+from app.cli.questions import asking
+
+CLASSES = ("refused", "admitted", "node", "nodes", "reason", "scores")
+_SUMMED = ("classes", "skipped")
+
+
+@click.command("replay", short_help="Show which recorded decisions would have been others.")
+@click.option("--from", "from_", metavar="OFFSET|TIME", help="The first moment.  [default: all decisions]")
+@click.option("--to", metavar="OFFSET|TIME", help="The last moment.  [default: now]")
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="Only pods of this namespace.")
+@click.option("--verb", "verbs", multiple=True, metavar="VERB", help="Only decisions of this verb.")
+@click.option("--scores", is_flag=True, help="Compare the scores of prioritize, too.")
+@click.option(
+    "--fail-on",
+    metavar="CLASS,...",
+    help=f"Exit with 1 only for these: {', '.join(CLASSES)}.  [default: any]",
+)
+@asking.override_options
+@click.option("--limit", type=click.IntRange(0, 1000), default=20, show_default=True, help="Rows.")
+@api_client.server_options
+@asking.output_option
+@click.pass_obj
+def replay_command(
+    config: str | None,
+    /,
+    from_: str | None,
+    to: str | None,
+    namespace: str | None,
+    verbs: tuple[str, ...],
+    scores: bool,
+    fail_on: str | None,
+    limit: int,
+    output: str,
+    **options: asking.Value,
+) -> None:
+    """Show which recorded decisions would have been others with other overrides or another configuration.
+
+    Each decision is computed again on its own snapshot. refused: it fitted, and would not; admitted: the
+    reverse; node: filter_onlyone would choose another; nodes: another set is kept; reason: the same nodes
+    are refused for other reasons.
+
+    \b
+    topolog replay --from 2026-07-01T00:00:00Z --set-policy new.yaml --fail-on refused
+
+    Exit code 0 if nothing differs (in the classes of --fail-on), 1 if something does. Decisions that
+    cannot be compared are counted as skipped. Exit code 2 if there is none to compare.
+    """
+    failing = _classes(fail_on)
+    situation = asking.overridden(options)
+    question: asking.Document = {
+        **situation,
+        "compare": "scores" if scores else "verdicts",
+        "limit": limit,
+        **{name: value for name, value in (("from", from_), ("to", to), ("namespace", namespace)) if value},
+        **({"verbs": list(verbs)} if verbs else {}),
+    }
+    reply = _whole(config, options, question)
+    asking.show(output, reply, _table, lambda shown: [one["id"] for one in shown["items"]])
+    if not reply["looked"]:
+        raise exits.Failed(exit_codes.USAGE, "no decision of the range can be compared")
+    if not reply["complete"] or any(reply["classes"][name] for name in failing):
+        click.get_current_context().exit(exit_codes.NEGATIVE)
+
+
+def _classes(text: str | None) -> tuple[str, ...]:
+    names = CLASSES if text is None else tuple(text.split(","))
+    unknown = [name for name in names if name not in CLASSES]
+    if unknown:
+        raise click.BadParameter(f"{unknown[0]} is none of {', '.join(CLASSES)}", param_hint="--fail-on")
+    return names
+
+
+def _whole(
+    config: str | None, options: dict[str, asking.Value], question: asking.Document
+) -> asking.Document:
+    """The answer about the whole range: asks for the rest until it is complete; Ctrl-C ends it early."""
+    whole = asking.answer(config, options, "replay", question)
+    try:
+        while whole["continue"]:
+            if sys.stderr.isatty():
+                click.echo(f"\r{whole['looked']} decisions", nl=False, err=True)
+            rest = {**question, "to": whole["to"], "continue": whole["continue"]}
+            rest["limit"] = max(0, question["limit"] - len(whole["items"]))
+            whole = _sum(whole, asking.answer(config, options, "replay", rest))
+    except KeyboardInterrupt:
+        click.echo("interrupted: the answer is incomplete", err=True)
+    return whole
+
+
+def _sum(one: asking.Document, other: asking.Document) -> asking.Document:
+    total = {**other, "from": one["from"], "items": [*one["items"], *other["items"]]}
+    for name in ("looked", "same", "spentMs"):
+        total[name] = one[name] + other[name]
+    for name in _SUMMED:
+        total[name] = {key: number + other[name][key] for key, number in one[name].items()}
+    total["by"] = {
+        what: dict(sorted((Counter(numbers) + Counter(other["by"][what])).items()))
+        for what, numbers in one["by"].items()
+    }
+    total["idle"] = sorted(set(one["idle"]) & set(other["idle"]))
+    return total
+
+
+def _table(reply: asking.Document) -> None:
+    differing = {name: number for name, number in reply["classes"].items() if number}
+    skipped = {name: number for name, number in reply["skipped"].items() if number}
+    click.echo(f"{reply['looked']} decisions compared, {reply['same']} would have been the same")
+    for name, number in differing.items():
+        click.echo(f"  {name}: {number}")
+    for index in reply["idle"]:
+        click.echo(f"note: override {index + 1} changed nothing at any decision", err=True)
+    if skipped:
+        named = ", ".join(f"{number} {name}" for name, number in skipped.items())
+        click.echo(f"note: skipped, because they cannot be compared: {named}", err=True)
+    rows = [
+        (
+            one["class"],
+            one["id"],
+            one["verb"],
+            f"{one['pod']['namespace']}/{one['pod']['name']}",
+            f"{one['was']['kept']} -> {one['would']['kept']}",
+            "; ".join(one["would"]["reasons"]),
+        )
+        for one in reply["items"]
+    ]
+    if rows:
+        click.echo()
+        tables.show(["CLASS", "ID", "VERB", "POD", "KEPT", "REASONS THEN"], rows)
+    asking.show_limits(reply)

@@ -1,0 +1,113 @@
+"""``topolog simulate``: where pods would be placed in another situation."""
+
+import click
+
+from app import exit_codes
+from app.cli import tables
+from app.cli.client import api_client
+from app.cli.questions import asking
+
+
+@click.command("simulate", short_help="Show where pods would be placed in another situation.")
+@click.argument("pods", nargs=-1, metavar="[NAMESPACE/POD]...")
+@click.option(
+    "-f", "--file", "files", multiple=True, metavar="FILE", help="Pods as YAML or JSON (- for stdin)."
+)
+@click.option("--pending", is_flag=True, help="All pods that wait.")
+@click.option(
+    "-n", "--namespace", metavar="NAMESPACE", help="The namespace of pods.  [default: default; all]"
+)
+@click.option(
+    "-l", "--selector", metavar="LABELS", help="With --pending: only pods with these labels, a=b,c=d."
+)
+@click.option(
+    "--candidates",
+    metavar="recorded|all|roomy|NODE,...",
+    help="The nodes that are offered.  [default: those that kube-scheduler offered last; roomy for several]",
+)
+@asking.situation_options
+@click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Rows of each list.")
+@click.option("--budget", type=click.FloatRange(0.1, 20), default=5.0, show_default=True, help="Seconds.")
+@api_client.server_options
+@asking.output_option
+@click.pass_obj
+def simulate_command(
+    config: str | None,
+    /,
+    pods: tuple[str, ...],
+    files: tuple[str, ...],
+    pending: bool,
+    namespace: str | None,
+    selector: str | None,
+    candidates: str | None,
+    top: int,
+    budget: float,
+    output: str,
+    **options: asking.Value,
+) -> None:
+    """Show where pods would be placed if the cluster or the configuration were different.
+
+    One pod is decided about as filter and prioritize do, and compared with the answer without changes.
+    Several pods are placed one after the other, each on the state that the ones before left. Nothing is
+    changed.
+
+    \b
+    topolog simulate -f pod.yaml --cordon n7 --add-nodes 20 --like n1
+    topolog simulate --pending -n shop --scale shop/spread host=+2
+
+    Exit code 0 if all pods fit, 1 if one does not.
+    """
+    question: asking.Document = {"situation": asking.situation(options), "top": top, "budget": budget}
+    asked: list[str | asking.Document] = [asking.pod_name(pod, namespace or "default") for pod in pods]
+    for file in files:
+        asked += [asking.in_namespace(one, namespace) for one in asking.read(file)]
+    if pending == bool(asked):
+        raise click.UsageError("name pods, or use -f FILE or --pending")
+    if pending:
+        question["pending"] = {"namespace": namespace or "", "selector": asking.labels(selector)}
+    elif selector:
+        raise click.UsageError("-l requires --pending")
+    elif len(asked) == 1:
+        question["pod"] = asked[0]
+    else:
+        question["pods"] = asked
+    if candidates:
+        question["candidates"] = asking.candidates(candidates)
+    reply = asking.answer(config, options, "simulate", question)
+    asking.show(output, reply, _table, lambda shown: [one["pod"] for one in shown["placed"]])
+    if not reply["fits"]:
+        click.get_current_context().exit(exit_codes.NEGATIVE)
+
+
+def _table(reply: asking.Document) -> None:
+    baseline = reply["baseline"]
+    if baseline is not None:
+        click.echo(f"as it is:   {baseline['summary']}")
+    explanation = reply["explanation"]
+    if explanation is not None:
+        click.echo(f"situation:  {explanation['summary']}")
+        _one(explanation, reply["placed"])
+    else:
+        click.echo(f"situation:  {reply['placedPods']} of {reply['pods']} pods are placed")
+        _several(reply)
+    asking.show_limits(reply)
+
+
+def _one(explanation: asking.Document, placed: list[asking.Document]) -> None:
+    if placed:
+        click.echo(f"chosen:     {placed[0]['node']}\n")
+        rows = [(one["node"], one["total"]) for one in explanation["scores"] if one["kept"]]
+        tables.show(["NODE", "SCORE"], rows)
+    for change in explanation["change"]:
+        click.echo(f"would fit:  {change}")
+
+
+def _several(reply: asking.Document) -> None:
+    rows = [(one["pod"], one["node"], None) for one in reply["placed"]]
+    rows += [(one["pod"], None, one["reason"]) for one in reply["refused"]]
+    click.echo()
+    tables.show(["POD", "NODE", "REASON"], rows, empty="no pod waits")
+    if reply["counts"]:
+        click.echo()
+        changed = [(one["count"], one["before"], one["after"]) for one in reply["counts"]]
+        tables.show(["COUNT", "BEFORE", "AFTER"], changed)

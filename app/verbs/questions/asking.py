@@ -1,0 +1,236 @@
+"""The questions as they are asked: JSON objects, validated, each mistake with its path.
+
+An unknown field or operation is a mistake, with the nearest known name: a misspelt override must not be
+ignored.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from app.framework import registry, supposing
+from app.verbs.questions import errors, operations
+
+MAX_OVERRIDES = 100
+BUDGET_SECONDS, MAX_BUDGET_SECONDS = 5.0, 20.0
+"""Seconds of work for one answer; a forwarded request is given up after 30."""
+MAX_TOP = 1000
+
+Text = Annotated[str, Meta(min_length=1, max_length=512)]
+Moment = Annotated[
+    str, Meta(max_length=200, description="An offset, a position INCARNATION/OFFSET, or an RFC 3339 time.")
+]
+Budget = Annotated[
+    float,
+    Meta(ge=0.1, le=MAX_BUDGET_SECONDS, description="Seconds after which an incomplete answer is returned."),
+]
+PodName = Annotated[str, Meta(max_length=507, description="NAMESPACE/NAME.")]
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """A part of a question."""
+
+
+class Configuration(Question, frozen=True):
+    """Plugin settings other than those of the process; fields that are left out stay as they are."""
+
+    enabled: Annotated[list[str] | None, Meta(description="The plugins, in order.")] = None
+    weights: Annotated[dict[str, int], Meta(description="Plugin -> weight.")] = {}
+    score_max: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="The largest score.")] = None
+    args: Annotated[dict[str, dict[str, Any]], Meta(description="Plugin -> argument -> value.")] = {}
+
+
+class Situation(Question, frozen=True):
+    """A moment, and what is different from it. Nothing means: now, as it is."""
+
+    at: Moment = ""
+    overrides: Annotated[
+        list[dict[str, Any]],
+        Meta(max_length=MAX_OVERRIDES, description="Operations, applied in order; see Override."),
+    ] = []
+    configuration: Annotated[Configuration | None, Meta(description="Other plugin settings.")] = None
+
+
+class WaitingPods(Question, frozen=True):
+    """The pods that wait."""
+
+    namespace: Annotated[str, Meta(max_length=63, description="Their namespace; empty for all.")] = ""
+    selector: Annotated[dict[str, str], Meta(description="Labels that a pod must have.")] = {}
+    most: Annotated[
+        int, Meta(ge=1, le=operations.MAX_PODS, description="How many at most, the first of the queue.")
+    ] = operations.MAX_PODS
+
+
+Candidates = Annotated[
+    list[supposing.NodeName] | str,
+    Meta(description="recorded, all, roomy, or a list of nodes."),
+]
+AskedPod = Annotated[PodName | dict[str, Any], Meta(description="NAMESPACE/NAME, or a manifest.")]
+SituationField = Annotated[Situation, Meta(description="The situation.")]
+
+
+class Simulate(Question, frozen=True):
+    """Where would a pod, several pods in order, or all that wait be placed? Exactly one of the three."""
+
+    pod: AskedPod | None = None
+    pods: Annotated[
+        Annotated[list[PodName | dict[str, Any]], Meta(min_length=1, max_length=operations.MAX_PODS)] | None,
+        Meta(description="Pods, placed in this order."),
+    ] = None
+    pending: Annotated[WaitingPods | None, Meta(description="The pods that wait.")] = None
+    situation: SituationField = Situation()
+    candidates: Candidates = ""
+    top: Annotated[int, Meta(ge=1, le=MAX_TOP, description="Rows of each list in the answer.")] = 20
+    budget: Budget = BUDGET_SECONDS
+
+
+Allowed = Literal["objects", "nodes", "labels", "pods"]
+
+
+class Fit(Question, frozen=True):
+    """Which smallest changes would let a pod fit?"""
+
+    pod: AskedPod
+    situation: SituationField = Situation()
+    candidates: Candidates = ""
+    allow: Annotated[
+        list[Allowed],
+        Meta(
+            min_length=1,
+            description="Changes of objects such as policies, of nodes, of the pod's labels, deleted pods.",
+        ),
+    ] = msgspec.field(default_factory=lambda: list(ALLOWED))
+    most: Annotated[int, Meta(ge=1, le=20, description="Changes in the answer.")] = 5
+    budget: Budget = BUDGET_SECONDS
+
+
+Verb = Literal["filter", "filter_onlyone", "prioritize", "bind", "preempt"]
+
+
+class Replay(Question, frozen=True):
+    """Which recorded decisions would have been others under another situation?"""
+
+    from_: Moment = msgspec.field(default="", name="from")
+    to: Moment = ""
+    overrides: Annotated[
+        list[dict[str, Any]],
+        Meta(max_length=MAX_OVERRIDES, description="Operations, applied to each snapshot; see Override."),
+    ] = []
+    configuration: Annotated[Configuration | None, Meta(description="Other plugin settings.")] = None
+    compare: Annotated[
+        Literal["verdicts", "scores"], Meta(description="Whether the scores of prioritize are compared too.")
+    ] = "verdicts"
+    verbs: Annotated[list[Verb], Meta(description="Only decisions of these verbs; empty for all.")] = []
+    namespace: Annotated[str, Meta(max_length=63, description="Only pods of this namespace.")] = ""
+    limit: Annotated[int, Meta(ge=0, le=1000, description="Decisions that differ in the answer.")] = 100
+    budget: Budget = BUDGET_SECONDS
+    continue_: Annotated[
+        str,
+        Meta(max_length=40, pattern=r"^([0-9]{1,18}-[0-9]{1,18})?\Z", description="Of the answer before."),
+    ] = msgspec.field(default="", name="continue")
+
+
+class CountAtLeast(Question, frozen=True):
+    """Whether a count has reached a value."""
+
+    count: Annotated[str, Meta(max_length=1024, description="Its name, such as shop/spread|role=host.")]
+    at_least: Annotated[int, Meta(ge=1, description="The value.")] = 1
+
+
+class WaitingAtLeast(Question, frozen=True):
+    """Whether that many pods wait."""
+
+    at_least: Annotated[int, Meta(ge=1, description="How many.")] = 1
+    namespace: Annotated[str, Meta(max_length=63, description="Their namespace; empty for all.")] = ""
+
+
+class Bisect(Question, frozen=True):
+    """Since when? Exactly one of fits, count, waiting and exists."""
+
+    fits: Annotated[
+        PodName | None, Meta(description="NAMESPACE/NAME: whether some node would be kept for the pod.")
+    ] = None
+    count: Annotated[CountAtLeast | None, Meta(description="Whether a count has reached a value.")] = None
+    waiting: Annotated[WaitingAtLeast | None, Meta(description="Whether that many pods wait.")] = None
+    exists: Annotated[
+        str | None,
+        Meta(description="node:NAME, pod:NAMESPACE/NAME or KIND:NAMESPACE/NAME: whether it exists."),
+    ] = None
+    from_: Moment = msgspec.field(default="", name="from")
+    to: Moment = ""
+    budget: Budget = BUDGET_SECONDS
+
+
+ALLOWED: tuple[Allowed, ...] = ("objects", "nodes", "labels", "pods")
+Q = TypeVar("Q", bound=Question)
+_PLACE = re.compile(r"^(?P<text>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?\Z", re.DOTALL)
+_NAMED = re.compile(r"unknown field `(?P<name>[^`]*)`")
+
+
+def read(document: Mapping[str, Any], kind: type[Q]) -> Q:
+    """The question in a decoded JSON object. Raises Mistake."""
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        raise _mistake(error, "", _names(kind)) from error
+
+
+def overrides(
+    given: Sequence[Mapping[str, Any]], plugins: registry.Registry, path: str = "overrides"
+) -> tuple[supposing.Operation, ...]:
+    """The operations, those of the plugins included. Raises Mistake."""
+    known = operations_of(plugins)
+    return tuple(_override(one, known, f"{path}[{at}]") for at, one in enumerate(given))
+
+
+def operations_of(plugins: registry.Registry) -> dict[str, type[supposing.Operation]]:
+    """Name -> operation: those on nodes, pods and declared kinds, then those of the plugins."""
+    found = (*operations.CORE, *(kind for plugin in plugins.supposes for kind in plugin.operations()))
+    return {str(kind.__struct_config__.tag): kind for kind in found}
+
+
+def _override(
+    given: Mapping[str, Any], known: Mapping[str, type[supposing.Operation]], path: str
+) -> supposing.Operation:
+    name = given.get("op")
+    kind = known.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise errors.Mistake(f"{path}.op", f"there is no operation {_short(name)}{_nearest(name, known)}")
+    try:
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        raise _mistake(error, path, _names(kind)) from error
+
+
+def _mistake(error: msgspec.ValidationError, path: str, names: Sequence[str]) -> errors.Mistake:
+    match = _PLACE.match(str(error))
+    text, below = (match["text"], match["path"] or "") if match else (str(error), "")
+    unknown = _NAMED.search(text)
+    if unknown:
+        text = f"there is no field {_short(unknown['name'])}{_nearest(unknown['name'], names)}"
+    place = f"{path}{below}" if path else below.removeprefix(".")
+    return errors.Mistake(_short(place, quoted=False), text[:1].lower() + text[1:])
+
+
+def _names(kind: type[msgspec.Struct]) -> list[str]:
+    """The names of the fields, those of nested parts included."""
+    found = list(kind.__struct_encode_fields__)
+    for nested in (Situation, Configuration, WaitingPods):
+        if nested is not kind and issubclass(kind, Question):
+            found += nested.__struct_encode_fields__
+    return found
+
+
+def _nearest(name: object, known: Sequence[str] | Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(str(name)[:100], list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(dict.fromkeys(known))}"
+
+
+def _short(value: object, *, quoted: bool = True) -> str:
+    text = str(value)
+    shown = text if len(text) <= 80 else f"{text[:79]}…"
+    return repr(shown) if quoted else shown

@@ -1,0 +1,124 @@
+"""Since when: the last event at which the answer to a question about the cluster changed."""
+
+import dataclasses
+from collections.abc import Callable
+
+from app.domain import model, snapshots
+from app.framework import cycles, pipeline, registry, supposing
+from app.verbs.questions import asking, errors, kinds
+
+Predicate = Callable[[snapshots.Snapshot], bool]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """The last change of an answer."""
+
+    now: bool
+    """The answer at the end."""
+    offset: int | None
+    """The event after which it was this; None if it did not change since the beginning."""
+    looked: int
+    """Snapshots that were looked at."""
+    complete: bool
+    """False if the budget was spent: ``offset`` is then the end of the remaining range."""
+    low: int
+    """The latest offset that is known to have had the other answer; the beginning if there is none."""
+
+
+def bisect(
+    at: Callable[[int], snapshots.Snapshot],
+    predicate: Predicate,
+    first: int,
+    last: int,
+    running: Callable[[], bool],
+) -> Found:
+    """Gallop back from the end until the answer is another one, then halve.
+
+    ``at``: the snapshot at an offset. If the answer changed several times, the event is one at which it
+    changed to the present one: the last such event, unless two changes lie between two steps of the gallop.
+    """
+    now = predicate(at(last))
+    looked, step, high = 1, 1, last
+    low = last
+    while low > first:
+        if not running():
+            return Found(now, None, looked, False, low)
+        low = max(first, last - step)
+        looked += 1
+        if predicate(at(low)) != now:
+            break
+        high, step = low, 2 * step
+    else:
+        return Found(now, None, looked, True, low)
+    while high - low > 1:
+        if not running():
+            return Found(now, high, looked, False, low)
+        middle = (low + high) // 2
+        looked += 1
+        if predicate(at(middle)) == now:
+            high = middle
+        else:
+            low = middle
+    return Found(now, high, looked, True, low)
+
+
+def predicate(asked: asking.Bisect, plugins: registry.Registry, last: snapshots.Snapshot) -> Predicate:
+    """The question as a function of a snapshot. Raises Mistake and Missing.
+
+    ``last``: the snapshot at the end, which has the pod of the question.
+    """
+    given = (asked.fits, asked.count, asked.waiting, asked.exists)
+    if sum(one is not None for one in given) != 1:
+        raise errors.Mistake("", "exactly one of fits, count, waiting and exists is required")
+    if asked.fits is not None:
+        return _fits(asked.fits, plugins, last)
+    if asked.count is not None:
+        count = asked.count
+        return lambda snapshot: snapshot.counts.get(count.count, 0) >= count.at_least
+    if asked.waiting is not None:
+        return _waiting(asked.waiting)
+    return _exists(asked.exists or "", last)
+
+
+def _fits(name: str, plugins: registry.Registry, last: snapshots.Snapshot) -> Predicate:
+    namespace, slash, own = name.partition("/")
+    if not (slash and namespace and own) or "/" in own:
+        raise errors.Mistake("fits", f"{name[:80]!r} is not NAMESPACE/NAME")
+    pod = last.pod_named(namespace, own)
+    if pod is None:
+        raise errors.Missing(f"cannot find pod {name} at {last.position}")
+    asked: model.Pod = pod
+
+    def fits(snapshot: snapshots.Snapshot) -> bool:
+        cycle = cycles.cycle(
+            asked, frozenset(snapshot.topology.everywhere), snapshot, score_max=plugins.score_max
+        )
+        return bool(pipeline.run_filter(plugins, cycle).kept)
+
+    return fits
+
+
+def _waiting(asked: asking.WaitingAtLeast) -> Predicate:
+    def waiting(snapshot: snapshots.Snapshot) -> bool:
+        if not asked.namespace:
+            return len(snapshot.waiting) >= asked.at_least
+        found = (snapshot.pod(uid) for uid in snapshot.waiting)
+        return sum(pod is not None and pod.namespace == asked.namespace for pod in found) >= asked.at_least
+
+    return waiting
+
+
+def _exists(text: str, last: snapshots.Snapshot) -> Predicate:
+    kind, colon, name = text.partition(":")
+    if not colon or not name:
+        raise errors.Mistake("exists", f"{text[:80]!r} is not KIND:NAME, such as node:n1")
+    if kind == "node":
+        return lambda snapshot: name in snapshot.nodes
+    if kind == "pod":
+        return lambda snapshot: name in snapshot.names
+    try:
+        kinds.all_of(last, kind)
+    except supposing.Impossible as error:
+        raise errors.Mistake("exists", f"{error.text}, node, pod") from error
+    return lambda snapshot: name in kinds.all_of(snapshot, kind)

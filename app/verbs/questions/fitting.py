@@ -1,0 +1,278 @@
+"""The smallest changes that would let a refused pod fit, spelled as overrides.
+
+What is returned is what was evaluated: each change is spelled first, and its overrides are decoded and folded
+as those of a question are. So a change fed back into a simulation fits, and without one of its overrides
+it does not.
+"""
+
+import dataclasses
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from app.domain import events, model, node_sets, snapshots
+from app.framework import advising, cycles, pipeline, registry
+from app.verbs.explain import advice, explanations
+from app.verbs.questions import asking, errors, kinds, situations
+
+EVALUATED = 64
+"""Single changes that are evaluated."""
+_PAIRED = 10
+"""The cheapest single changes, whose pairs are evaluated if none helps alone."""
+_GROUPS = 16
+"""Sets of counts for which deletions are tried, those with the fewest pods first."""
+
+Override = dict[str, Any]
+_ALLOWED_BY: Mapping[str, asking.Allowed] = {
+    "patchObject": "objects",
+    "setObject": "objects",
+    "labelNodes": "nodes",
+    "labelPods": "labels",
+    "deletePods": "pods",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Change:
+    """A change after which the pod fits."""
+
+    message: str
+    cost: int
+    overrides: tuple[Override, ...]
+    kept: int = 0
+    """Nodes that are kept then."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fit:
+    """The smallest changes."""
+
+    summary: str
+    fits: bool
+    """The pod fits without any change."""
+    changes: tuple[Change, ...]
+    tried: int
+    complete: bool
+    """Whether everything was tried within the budget."""
+
+
+def fit(
+    resolved: situations.Resolved,
+    uid: model.Uid,
+    offered: node_sets.Names,
+    allow: Iterable[asking.Allowed],
+    most: int,
+    running: Callable[[], bool],
+) -> Fit:
+    """The changes of the lowest cost that let the pod fit on one of the offered nodes. Raises Missing."""
+    pod = resolved.snapshot.pod(uid)
+    if pod is None:
+        raise errors.Missing("the pod of the question does not exist in the situation")
+    cycle = cycles.cycle(pod, frozenset(offered), resolved.snapshot, score_max=resolved.plugins.score_max)
+    trace = pipeline.run_filter(resolved.plugins, cycle)
+    summary = explanations.summary(trace)
+    if trace.kept or not trace.candidates:
+        return Fit(summary, bool(trace.kept), (), 0, True)
+    search = _Search(resolved, uid, frozenset(offered), frozenset(allow), running)
+    counted = cycles.assuming(cycle, cycles.nominated(cycle))
+    proposed = advice.proposed(resolved.plugins, counted, trace.refusals)
+    single = search.allowed(_spelled(resolved.snapshot, pod, one) for one in proposed)
+    found = search.cheapest(heapq.nsmallest(EVALUATED, single, key=_order), most)
+    if "pods" in search.allow:
+        bound = found[0].cost if found else None
+        deletions = sorted(search.deletions(pod, bound), key=_order)
+        found = sorted([*found, *deletions], key=_order)
+        found = [one for one in found if one.cost == found[0].cost][:most]
+    if not found:
+        first = heapq.nsmallest(_PAIRED, single, key=_order)
+        pairs = sorted((_both(*pair) for pair in combinations(first, 2)), key=_order)
+        found = search.cheapest(pairs, most)
+    return Fit(summary, False, tuple(found), search.tried, search.complete)
+
+
+class _Search:
+    """Evaluates changes within a budget."""
+
+    def __init__(
+        self,
+        resolved: situations.Resolved,
+        uid: model.Uid,
+        offered: frozenset[model.NodeName],
+        allow: frozenset[asking.Allowed],
+        running: Callable[[], bool],
+    ) -> None:
+        self._plugins: registry.Registry = resolved.plugins
+        self._snapshot = resolved.snapshot
+        self._uid = uid
+        self._offered = offered
+        self._running = running
+        self.allow = allow
+        self.tried = 0
+        self.complete = True
+
+    def allowed(self, changes: Iterable[Change | None]) -> list[Change]:
+        """The changes that can be spelled and are allowed."""
+        return [
+            one
+            for one in changes
+            if one is not None and all(_ALLOWED_BY[part["op"]] in self.allow for part in one.overrides)
+        ]
+
+    def cheapest(self, ordered: Sequence[Change], most: int) -> list[Change]:
+        """The changes of the lowest cost that help, and of which no override can be left out."""
+        found: list[Change] = []
+        for change in ordered:
+            if len(found) == most or (found and change.cost > found[0].cost):
+                break
+            if not self._running():
+                self.complete = False
+                break
+            kept = self._kept(change.overrides)
+            if kept and not self._spare(change.overrides):
+                found.append(dataclasses.replace(change, kept=kept))
+        return found
+
+    def deletions(self, pod: model.Pod, bound: int | None) -> Iterator[Change]:
+        """For each set of counts to which the pod would contribute: the fewest deletions that help.
+
+        ``bound``: the cost above which none is wanted.
+        """
+        groups: dict[tuple[str, ...], None] = {}
+        for node in sorted(self._offered):
+            groups.setdefault(kinds.counts_of(self._snapshot, pod, node))
+        pods = self._counted(pod)
+        counted = (
+            (keys, _least_first(other for key in keys for other in pods.get(key, ()))) for keys in groups
+        )
+        few = heapq.nsmallest(_GROUPS, counted, key=lambda one: (len(one[1]), one[0]))
+        for keys, names in few:
+            if not self._running():
+                self.complete = False
+                return
+            wanted = names if bound is None else names[:bound]
+            if not wanted or not self._kept((_deletion(wanted),)):
+                continue
+            least = self._least(wanted)
+            message = f"{len(least)} counted pod{'' if len(least) == 1 else 's'} less in {', '.join(keys)}"
+            overrides = (_deletion(least),)
+            yield Change(message, len(least), overrides, self._kept(overrides))
+
+    def _counted(self, pod: model.Pod) -> dict[str, list[model.Pod]]:
+        """Count -> the pods of the namespace that contribute to it."""
+        found: dict[str, list[model.Pod]] = {}
+        snapshot = self._snapshot
+        for uid in snapshot.namespaces.get(pod.namespace, ()):
+            other, node = snapshot.pod(uid), snapshot.node_of(uid)
+            if other is None or not node or uid == pod.uid or snapshot.names.get(other.key) != uid:
+                continue
+            for key in kinds.counts_of(snapshot, other, node):
+                found.setdefault(key, []).append(other)
+        return found
+
+    def _least(self, names: Sequence[str]) -> list[str]:
+        """A shortest beginning of the names that helps, without those that can be left out."""
+        low, high = 1, len(names)
+        while low < high:
+            middle = (low + high) // 2
+            if self._kept((_deletion(names[:middle]),)):
+                high = middle
+            else:
+                low = middle + 1
+        kept = list(names[:low])
+        for name in list(kept):
+            fewer = [other for other in kept if other != name]
+            if fewer and self._running() and self._kept((_deletion(fewer),)):
+                kept = fewer
+        return kept
+
+    def _spare(self, overrides: Sequence[Override]) -> bool:
+        """Whether the pod fits without one of the overrides."""
+        return len(overrides) > 1 and any(
+            self._kept([*overrides[:at], *overrides[at + 1 :]]) for at in range(len(overrides))
+        )
+
+    def _kept(self, overrides: Sequence[Override]) -> int:
+        """How many nodes are kept with the overrides; 0 if they do not apply."""
+        self.tried += 1
+        snapshot = self._snapshot
+        try:
+            for operation in asking.overrides(overrides, self._plugins):
+                made = situations.applied(operation, snapshot, "")
+                snapshot = situations.fold(snapshot, made) if made else snapshot
+        except errors.Mistake:
+            return 0
+        pod = snapshot.pod(self._uid)
+        if pod is None:
+            return 0
+        cycle = cycles.cycle(pod, self._offered, snapshot, score_max=self._plugins.score_max)
+        return len(pipeline.run_filter(self._plugins, cycle).kept)
+
+
+def _least_first(pods: Iterable[model.Pod]) -> list[str]:
+    """The names of the pods, the least important first: lowest priority, newest, uid."""
+    found = sorted({pod.uid: pod for pod in pods}.values(), key=lambda one: one.uid)
+    found.sort(key=lambda one: one.created, reverse=True)
+    found.sort(key=lambda one: one.priority)
+    return [one.key for one in found]
+
+
+def _spelled(snapshot: snapshots.Snapshot, pod: model.Pod, proposed: advising.Hypothesis) -> Change | None:
+    """The hypothesis as overrides; None if it contains a change for which there is no operation."""
+    overrides: list[Override] = []
+    for make in proposed.changes:
+        override = _override(snapshot, make())
+        if override is None:
+            return None
+        overrides.append(override)
+    if proposed.pod is not None:
+        labels = _difference(pod.labels, proposed.pod.labels)
+        overrides.append({"op": "labelPods", "pods": [pod.key], "labels": labels})
+    return Change(proposed.message, proposed.cost, tuple(overrides))
+
+
+def _override(snapshot: snapshots.Snapshot, event: events.AnyEvent) -> Override | None:
+    """The override that becomes the event in the snapshot."""
+    if isinstance(event, events.NodeSeen):
+        before = snapshot.nodes.get(event.node.name)
+        if before is None:
+            return None
+        labels = _difference(before.labels, event.node.labels)
+        return {"op": "labelNodes", "nodes": [event.node.name], "labels": labels}
+    observed = kinds.observed_in(snapshot, event)
+    if observed is None:
+        return None
+    kind, after = observed
+    name = after.key
+    held = kinds.all_of(snapshot, kind).get(name)
+    if held is None:
+        return {"op": "setObject", "kind": kind, "fields": kinds.fields(after)}
+    patch = _difference(kinds.fields(held), kinds.fields(after))
+    return {"op": "patchObject", "kind": kind, "name": name, "patch": patch}
+
+
+def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch (RFC 7386) from one object to the other, in which lists are replaced as a whole."""
+    patch: dict[str, Any] = dict.fromkeys(before.keys() - after.keys())
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(value, dict) and isinstance(old, dict):
+            inner = _difference(old, value)
+            if inner:
+                patch[key] = inner
+        elif key not in before or old != value:
+            patch[key] = value
+    return dict(sorted(patch.items()))
+
+
+def _deletion(names: Sequence[str]) -> Override:
+    return {"op": "deletePods", "pods": list(names)}
+
+
+def _both(one: Change, other: Change) -> Change:
+    message = f"{one.message}; and {other.message}"
+    return Change(message, one.cost + other.cost, (*one.overrides, *other.overrides))
+
+
+def _order(change: Change) -> tuple[int, str]:
+    return change.cost, change.message

@@ -1,0 +1,126 @@
+"""Objects of the declared kinds beside nodes and pods, whichever they are.
+
+The only module of the questions that depends on how kinds are declared (domain.schema).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from app.domain import events, model, observing, schema, snapshots
+from app.framework import supposing
+from app.verbs.questions import manifests
+
+_KEPT = ("uid", "created")
+"""Fields of an object that a replacement does not change."""
+
+
+def names(snapshot: snapshots.Snapshot) -> Iterator[str]:
+    """The names of the declared kinds."""
+    return (kind.name for kind in snapshot.schema.kinds)
+
+
+def decoded(snapshot: snapshots.Snapshot, name: str, manifest: Mapping[str, Any]) -> model.DeclaredObject:
+    """The object of a manifest, decoded as the watch decodes it. Raises Impossible, also if it is invalid."""
+    kind = _kind(snapshot, name)
+    raw = manifests.complete(manifest, "manifest", namespaced=kind.namespaced)
+    try:
+        found = kind.decode(raw)
+    except (ValueError, RecursionError) as error:
+        raise supposing.Impossible("manifest", f"{error}") from error
+    return _valid(found, "manifest")
+
+
+def recorded(
+    snapshot: snapshots.Snapshot, name: str, held: Mapping[str, Any], field: str
+) -> model.DeclaredObject:
+    """The object with these fields, as the log records them. Raises Impossible."""
+    found = _of_fields(_kind(snapshot, name), held, field)
+    unknown = [one for one in held if one not in found.__struct_fields__]
+    if unknown:
+        raise supposing.Impossible(field, f"{name} have no field {unknown[0]}")
+    return _valid(found, field)
+
+
+def get(snapshot: snapshots.Snapshot, name: str, identity: str) -> model.DeclaredObject:
+    """The object of that identity. Raises Impossible."""
+    found = all_of(snapshot, name).get(identity)
+    if found is None:
+        raise supposing.Impossible("name", f"there is no {name} {identity} at {snapshot.position}")
+    return found
+
+
+def all_of(snapshot: snapshots.Snapshot, name: str) -> Mapping[str, model.DeclaredObject]:
+    """The objects of the kind by identity. Raises Impossible for an unknown kind."""
+    found: Mapping[str, model.DeclaredObject] = snapshot.all(_kind(snapshot, name))
+    return found
+
+
+def fields(found: model.DeclaredObject) -> dict[str, Any]:
+    """The fields of the object as the log records them; those with their default value are left out."""
+    held: dict[str, Any] = msgspec.to_builtins(found)
+    return held
+
+
+def replaced(
+    snapshot: snapshots.Snapshot, name: str, after: model.DeclaredObject
+) -> Sequence[events.AnyEvent]:
+    """The events after which the snapshot holds the object; one that exists keeps its uid and age."""
+    kind = _kind(snapshot, name)
+    before = all_of(snapshot, name).get(after.key)
+    if before is not None:
+        held, known = fields(after), fields(before)
+        held.update({field: known[field] for field in _KEPT if field in known})
+        after = _of_fields(kind, held, "manifest")
+    return observing.declared(kind, before, after)
+
+
+def deleted(
+    snapshot: snapshots.Snapshot, name: str, found: model.DeclaredObject
+) -> Sequence[events.AnyEvent]:
+    """The events after which the object no longer exists."""
+    return (_kind(snapshot, name).gone(found.namespace, found.name, found.uid),)
+
+
+def observed_in(
+    snapshot: snapshots.Snapshot, event: events.AnyEvent
+) -> tuple[str, model.DeclaredObject] | None:
+    """The kind and the object that the event is an observation of; None for any other event."""
+    if isinstance(event, events.ObjectObserved):
+        return event.kind, snapshot.schema.read(event.kind, event.data)
+    return None
+
+
+def counts_of(snapshot: snapshots.Snapshot, pod: model.Pod, node: model.NodeName) -> tuple[str, ...]:
+    """The counts that the pod raises on the node."""
+    known = snapshot.nodes.get(node)
+    if known is None:
+        return ()
+    return tuple(key for key, _ in snapshot.schema.contributions(pod, known, snapshot.objects))
+
+
+def _kind(snapshot: snapshots.Snapshot, name: str) -> schema.Kind[Any]:
+    """The kind, by its name or by that of its manifests."""
+    named = (kind for kind in snapshot.schema.kinds if kind.manifest == name)
+    kind = snapshot.schema.kind(name) or next(named, None)
+    if kind is None:
+        declared = ", ".join(sorted(names(snapshot)))
+        raise supposing.Impossible("kind", f"there is no kind {name}; declared kinds: {declared}")
+    return kind
+
+
+def _of_fields(kind: schema.Kind[Any], held: Mapping[str, Any], field: str) -> model.DeclaredObject:
+    try:
+        found: model.DeclaredObject = msgspec.convert(held, kind.type)
+    except msgspec.ValidationError as error:
+        raise supposing.Impossible(field, f"{error}") from error
+    return found
+
+
+def _valid(found: model.DeclaredObject, field: str) -> model.DeclaredObject:
+    """The object, unless its kind keeps it with errors because it is invalid."""
+    problems = fields(found).get("errors")
+    if problems:
+        raise supposing.Impossible(field, "; ".join(map(str, problems)))
+    return found

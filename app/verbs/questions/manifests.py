@@ -1,0 +1,42 @@
+"""Manifests as people write them, decoded by the decoders that the watch uses."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from app.domain import model
+from app.framework import supposing
+from app.kube import errors as kube_errors
+from app.kube.objects import decoding, pod_requests
+
+
+def pod(manifest: Mapping[str, Any], field: str) -> model.Pod:
+    """The pod of a manifest; without a uid, one that follows from its name. Raises Impossible."""
+    try:
+        return decoding.pod(complete(manifest, field, namespaced=True))
+    except kube_errors.Undecodable as error:
+        raise supposing.Impossible(field, f"{error}") from error
+
+
+def amounts(quantities: Mapping[str, str]) -> dict[str, int]:
+    """Quantities in the model's units. Raises Impossible."""
+    try:
+        return dict(pod_requests.amounts(tuple(quantities.items())))
+    except ValueError as error:
+        raise supposing.Impossible("allocatable", f"{error}") from error
+
+
+def complete(manifest: Mapping[str, Any], field: str, *, namespaced: bool) -> bytes:
+    """The manifest as JSON, with the parts that the API server would add: namespace and uid.
+
+    Raises Impossible.
+    """
+    metadata = manifest.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+        raise supposing.Impossible(f"{field}.metadata", "an object with a name is required")
+    # A null means absent, as everywhere in Kubernetes.
+    given = {key: value for key, value in metadata.items() if value is not None}
+    spelled = {"namespace": "default", **given} if namespaced else given
+    spelled.setdefault("uid", f"supposed:{spelled.get('namespace', '')}:{spelled['name']}")
+    return msgspec.json.encode({**manifest, "metadata": spelled})

@@ -1,0 +1,348 @@
+"""The operations on nodes and pods, and those on the objects of any declared kind."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from app.domain import events, model, observing, snapshots
+from app.framework import supposing
+from app.verbs.questions import kinds, manifests
+
+MAX_NODES, MAX_PODS = 5_000, 20_000
+"""Nodes that one operation adds; pods that one operation adds or deletes."""
+LabelChanges = Annotated[dict[str, str | None], Meta(description="Label -> value; null removes the label.")]
+NodeNames = Annotated[
+    list[supposing.NodeName], Meta(min_length=1, max_length=MAX_NODES, description="Names of nodes.")
+]
+
+
+class PodSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Pods by namespace and labels."""
+
+    namespace: Annotated[str, Meta(max_length=63, description="Their namespace; empty for all.")] = ""
+    selector: Annotated[dict[str, str], Meta(description="Labels that a pod must have.")] = {}
+
+
+Pods = Annotated[
+    list[supposing.Name] | PodSelection,
+    Meta(description="A list of NAMESPACE/NAME, or a namespace and labels."),
+]
+NewPods = Annotated[int, Meta(ge=1, le=MAX_PODS, description="How many pods to add.")]
+Manifest = Annotated[dict[str, Any], Meta(description="The object as in kubectl get -o json.")]
+KindName = Annotated[str, Meta(max_length=253, description="Plural name of a declared kind.")]
+
+
+class Cordon(supposing.Operation, frozen=True, tag="cordon"):
+    """Nodes are marked unschedulable."""
+
+    nodes: NodeNames
+
+    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+        return [
+            event for node in _nodes(snapshot, self.nodes) for event in _changed(node, unschedulable=True)
+        ]
+
+
+class Uncordon(supposing.Operation, frozen=True, tag="uncordon"):
+    """Nodes are marked schedulable."""
+
+    nodes: NodeNames
+
+    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+        found = _nodes(snapshot, self.nodes)
+        return [event for node in found for event in _changed(node, unschedulable=False)]
+
+
+class AddNodes(supposing.Operation, frozen=True, tag="addNodes"):
+    """Nodes are added: like an existing one, without its taints of the moment and never cordoned."""
+
+    count: Annotated[int, Meta(ge=1, le=MAX_NODES, description="How many nodes to add.")] = 1
+    like: Annotated[str, Meta(max_length=253, description="A node whose labels and capacity they have.")] = ""
+    labels: LabelChanges = msgspec.field(default_factory=dict)
+    allocatable: Annotated[dict[str, str], Meta(description="Quantities by resource, as in the API.")] = (
+        msgspec.field(default_factory=dict)
+    )
+    prefix: Annotated[
+        str, Meta(min_length=1, max_length=240, description="Their names begin with this, and end in -1 ...")
+    ] = "added"
+
+    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+        if self.like:
+            (example,) = _nodes(snapshot, [self.like], field="like")
+        else:
+            example = model.Node(name="", uid="")
+        allocatable = dict(example.allocatable)
+        if self.allocatable:
+            allocatable |= manifests.amounts(self.allocatable)
+        labels = _relabelled(example.labels, self.labels)
+        return [
+            events.NodeSeen(
+                node=msgspec.structs.replace(
+                    example,
+                    name=name,
+                    uid=f"supposed:{name}",
+                    # A hostname is the node's own: domains over it are as many as there are nodes.
+                    labels=labels | {HOSTNAME: name} if HOSTNAME in example.labels else labels,
+                    allocatable=allocatable,
+                    unschedulable=False,
+                    ready=True,
+                )
+            )
+            for name in _free(self.prefix, snapshot.nodes, self.count)
+        ]
+
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+class RemoveNodes(supposing.Operation, frozen=True, tag="removeNodes"):
+    """Nodes are removed, with the pods on them."""
+
+    nodes: NodeNames
+
+    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+        found: list[events.AnyEvent] = []
+        for node in _nodes(snapshot, dict.fromkeys(self.nodes)):
+            found += [_gone(pod) for pod in snapshot.on(node.name)]
+            found.append(events.NodeGone(name=node.name, uid=node.uid))
+        return found
+
+
+class LabelNodes(supposing.Operation, frozen=True, tag="labelNodes"):
+    """Labels of nodes are set or removed."""
+
+    nodes: NodeNames
+    labels: LabelChanges
+
+    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+        return [
+            event
+            for node in _nodes(snapshot, self.nodes)
+            for event in _changed(node, labels=_relabelled(node.labels, self.labels))
+        ]
+
+
+class AddPods(supposing.Operation, frozen=True, tag="addPods"):
+    """Pods are added: waiting, or bound to a node."""
+
+    pod: Manifest | None = None
+    like: Annotated[str, Meta(max_length=507, description="An existing pod, NAMESPACE/NAME.")] = ""
+    count: NewPods = 1
+    node: Annotated[str, Meta(max_length=253, description="The node that they are bound to.")] = ""
+
+    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+        if (self.pod is None) == (not self.like):
+            raise supposing.Impossible("pod", "exactly one of pod and like is required")
+        if self.node:
+            _nodes(snapshot, [self.node], field="node")
+        example = self._example(snapshot)
+        added = waiting(example, example.uid)
+        if self.node:
+            added = msgspec.structs.replace(added, node=self.node, phase="Running")
+        taken = {key.partition("/")[2]: None for key in _names_in(snapshot, example.namespace)}
+        return [
+            events.PodSeen(
+                pod=msgspec.structs.replace(added, name=name, uid=f"supposed:{example.namespace}/{name}")
+            )
+            for name in _free(example.name, taken, self.count)
+        ]
+
+    def _example(self, snapshot: snapshots.Snapshot) -> model.Pod:
+        if self.pod is not None:
+            return manifests.pod(self.pod, "pod")
+        (found,) = _named(snapshot, [self.like], field="like")
+        return found
+
+
+class DeletePods(supposing.Operation, frozen=True, tag="deletePods"):
+    """Pods are deleted: at most ``most`` of those selected, the least important first."""
+
+    pods: Pods
+    most: Annotated[int, Meta(ge=1, le=MAX_PODS, description="How many at most.")] = MAX_PODS
+
+    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+        found = sorted(selected(snapshot, self.pods), key=lambda pod: pod.uid)
+        found.sort(key=lambda pod: pod.created, reverse=True)
+        found.sort(key=lambda pod: pod.priority)
+        return [_gone(pod) for pod in found[: self.most]]
+
+
+class LabelPods(supposing.Operation, frozen=True, tag="labelPods"):
+    """Labels of pods are set or removed."""
+
+    pods: Pods
+    labels: LabelChanges
+
+    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+        return [
+            event
+            for pod in selected(snapshot, self.pods)
+            for event in observing.pod(
+                pod, msgspec.structs.replace(pod, labels=_relabelled(pod.labels, self.labels))
+            )
+        ]
+
+
+class SetObject(supposing.Operation, frozen=True, tag="setObject"):
+    """An object of a declared kind is created or replaced."""
+
+    kind: Annotated[
+        str, Meta(max_length=253, description="Name of a declared kind; by default the manifest's kind.")
+    ] = ""
+    manifest: Manifest | None = None
+    fields: Annotated[
+        dict[str, Any] | None, Meta(description="Instead of a manifest: the fields as the log records them.")
+    ] = None
+
+    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+        if (self.manifest is None) == (self.fields is None):
+            raise supposing.Impossible("manifest", "exactly one of manifest and fields is required")
+        kind = self.kind or str((self.manifest or {}).get("kind", ""))
+        if self.manifest is not None:
+            return kinds.replaced(snapshot, kind, kinds.decoded(snapshot, kind, self.manifest))
+        return kinds.replaced(snapshot, kind, kinds.recorded(snapshot, kind, self.fields or {}, "fields"))
+
+
+class PatchObject(supposing.Operation, frozen=True, tag="patchObject"):
+    """Fields of an object of a declared kind are changed, by a JSON merge patch (RFC 7386)."""
+
+    kind: KindName
+    name: Annotated[str, Meta(max_length=507, description="NAMESPACE/NAME; NAME if it is not namespaced.")]
+    patch: Annotated[dict[str, Any], Meta(description="A merge patch of the fields as the log records them.")]
+
+    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+        before = kinds.get(snapshot, self.kind, self.name)
+        merged = merge(kinds.fields(before), self.patch)
+        after = kinds.recorded(snapshot, self.kind, merged if isinstance(merged, dict) else {}, "patch")
+        if after.key != self.name:
+            raise supposing.Impossible("patch", "the identity of an object cannot be changed")
+        return kinds.replaced(snapshot, self.kind, after)
+
+
+class DeleteObject(supposing.Operation, frozen=True, tag="deleteObject"):
+    """An object of a declared kind is deleted."""
+
+    kind: KindName
+    name: Annotated[str, Meta(max_length=507, description="NAMESPACE/NAME; NAME if it is not namespaced.")]
+
+    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+        return kinds.deleted(snapshot, self.kind, kinds.get(snapshot, self.kind, self.name))
+
+
+CORE: tuple[type[supposing.Operation], ...] = (
+    Cordon,
+    Uncordon,
+    AddNodes,
+    RemoveNodes,
+    LabelNodes,
+    AddPods,
+    DeletePods,
+    LabelPods,
+    SetObject,
+    PatchObject,
+    DeleteObject,
+)
+"""The operations that need no plugin."""
+
+
+def selected(snapshot: snapshots.Snapshot, pods: list[str] | PodSelection) -> list[model.Pod]:
+    """The pods, by name or by labels. Raises Impossible for a name that does not exist."""
+    if isinstance(pods, PodSelection):
+        return list(matching(snapshot, pods))
+    return _named(snapshot, pods, field="pods")
+
+
+def matching(snapshot: snapshots.Snapshot, wanted: PodSelection) -> Iterator[model.Pod]:
+    """The pods that a selection selects, those only placed so far included."""
+    spaces = (wanted.namespace,) if wanted.namespace else tuple(snapshot.namespaces)
+    for space in spaces:
+        for uid in snapshot.namespaces.get(space, ()):
+            pod = snapshot.pod(uid)
+            if pod is not None and wanted.selector.items() <= pod.labels.items():
+                yield pod
+
+
+def waiting(pod: model.Pod, uid: model.Uid) -> model.Pod:
+    """The pod as it would wait for its first attempt, under that uid."""
+    return msgspec.structs.replace(
+        pod,
+        uid=uid,
+        node="",
+        nominated="",
+        phase="Pending",
+        terminating=False,
+        gated=False,
+        started="",
+        unscheduled="",
+        disrupted=False,
+    )
+
+
+def merge(value: object, patch: object) -> object:
+    """The value after a JSON merge patch (RFC 7386)."""
+    if not isinstance(patch, dict):
+        return patch
+    merged: dict[str, object] = dict(value) if isinstance(value, dict) else {}
+    for key, change in patch.items():
+        if change is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge(merged.get(key), change)
+    return merged
+
+
+def _nodes(
+    snapshot: snapshots.Snapshot, names: Sequence[str] | Mapping[str, None], field: str = ""
+) -> Iterator[model.Node]:
+    for at, name in enumerate(names):
+        node = snapshot.nodes.get(name)
+        if node is None:
+            raise supposing.Impossible(
+                field or f"nodes[{at}]", f"there is no node {name} at {snapshot.position}"
+            )
+        yield node
+
+
+def _named(snapshot: snapshots.Snapshot, names: Sequence[str], field: str) -> list[model.Pod]:
+    found = []
+    for at, name in enumerate(names):
+        namespace, _, own = name.partition("/")
+        pod = snapshot.pod_named(namespace, own)
+        if pod is None:
+            where = f"{field}[{at}]" if field == "pods" else field
+            raise supposing.Impossible(where, f"there is no pod {name} at {snapshot.position}")
+        found.append(pod)
+    return found
+
+
+def _names_in(snapshot: snapshots.Snapshot, namespace: str) -> Iterator[str]:
+    for uid in snapshot.namespaces.get(namespace, ()):
+        pod = snapshot.pod(uid)
+        if pod is not None:
+            yield pod.key
+
+
+def _changed(node: model.Node, **fields: object) -> Sequence[events.AnyEvent]:
+    return observing.node(node, msgspec.structs.replace(node, **fields))
+
+
+def _gone(pod: model.Pod) -> events.PodGone:
+    return events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name)
+
+
+def _relabelled(labels: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    merged = {**labels, **changes}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def _free(prefix: str, taken: Mapping[str, object], count: int) -> Iterator[str]:
+    """The first names PREFIX-1, PREFIX-2 ... that are not taken."""
+    number = 0
+    while count:
+        number += 1
+        name = f"{prefix}-{number}"
+        if name not in taken:
+            count -= 1
+            yield name

@@ -1,0 +1,185 @@
+"""Recorded decisions, computed again in another situation: which of them would have been others.
+
+Each decision is computed on its own snapshot, changed by the situation. There is no knock-on effect: what
+an earlier decision would have changed is not carried on.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping
+
+from app.domain import model, node_sets, snapshots, verdicts
+from app.framework import cycles, pipeline, registry
+from app.store import errors as store_errors
+from app.store.decisions import records
+from app.verbs.explain import explanations
+from app.verbs.questions import situations
+
+CLASSES = ("refused", "admitted", "node", "nodes", "reason", "scores")
+"""How an answer may differ, the gravest first."""
+SAME = "same"
+SKIPPED = ("error", "trimmed", "superseded", "configuration", "unrepeatable")
+"""Why a decision cannot be compared."""
+MOST = 100_000
+"""Decisions that one call looks at."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """What was answered, or would be."""
+
+    kept: int
+    reasons: Mapping[str, int]
+    node: model.NodeName = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Item:
+    """One decision that would have been another."""
+
+    decision: records.Decision
+    difference: str
+    """One of CLASSES."""
+    was: Answer
+    would: Answer
+
+
+class Replay:
+    """Looks at decisions one after the other, and counts."""
+
+    def __init__(
+        self, supposed: situations.Hypothesis, plugins: registry.Registry, *, scores: bool, limit: int
+    ) -> None:
+        """``plugins``: those of the process; ``limit``: items that are kept."""
+        self._supposed = supposed
+        self._plugins = plugins
+        self._digest = plugins.digest
+        self._scores = scores
+        self._limit = limit
+        self._resolved: situations.Resolved | None = None
+        self._idle: set[int] | None = None
+        self.looked = 0
+        self.classes: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        self.by: dict[str, Counter[str]] = {"verb": Counter(), "namespace": Counter(), "plugin": Counter()}
+        self.items: list[Item] = []
+
+    @property
+    def idle(self) -> list[int]:
+        """The indexes of overrides that changed nothing at any decision."""
+        return sorted(self._idle or ())
+
+    def incomparable(self, decision: records.Decision) -> str:
+        """Why the decision cannot be compared, as far as its record shows; empty if it can."""
+        if decision.error or decision.outcome == "error":
+            return "error"
+        if decision.configuration and decision.configuration != self._digest:
+            return "configuration"
+        return ""
+
+    def skip(self, cause: str) -> None:
+        """Count a decision that cannot be compared."""
+        self.skipped[cause] += 1
+
+    def look(
+        self, decision: records.Decision, candidates: node_sets.Names, snapshot: snapshots.Snapshot
+    ) -> None:
+        """Compare one decision; ``snapshot`` is the one at its position."""
+        try:
+            cycle = explanations.cycle_of(decision, candidates, snapshot, self._plugins)
+        except store_errors.Shortened:
+            self.skip("unrepeatable")
+            return
+        trace = explanations.trace_of(decision, cycle, self._plugins)
+        was = _answer(decision, trace, cycle, self._plugins)
+        if not _repeats(decision, was):
+            self.skip("unrepeatable")
+            return
+        self.looked += 1
+        if self._supposed.nothing:
+            self.classes[SAME] += 1
+            return
+        resolved = self._resolve(snapshot)
+        changed = self._changed(decision, candidates, resolved)
+        supposed = explanations.trace_of(decision, changed, resolved.plugins)
+        would = _answer(decision, supposed, changed, resolved.plugins)
+        difference = self._difference(decision, (trace, was), (supposed, would))
+        self.classes[difference] += 1
+        if difference != SAME:
+            self._note(Item(decision, difference, was, would), trace, supposed)
+
+    def _note(self, item: Item, was: verdicts.Trace, would: verdicts.Trace) -> None:
+        decision = item.decision
+        self.by["verb"][decision.verb] += 1
+        self.by["namespace"][decision.pod.namespace] += 1
+        refusing = {refusal.plugin for trace in (was, would) for refusal in trace.refusals}
+        self.by["plugin"].update(sorted(refusing))
+        if len(self.items) < self._limit:
+            self.items.append(item)
+
+    def _resolve(self, snapshot: snapshots.Snapshot) -> situations.Resolved:
+        found = self._resolved
+        if found is None or found.base is not snapshot:
+            found = self._resolved = situations.resolve(snapshot, self._supposed, strict=False)
+            idle = set(found.idle)
+            self._idle = idle if self._idle is None else self._idle & idle
+        return found
+
+    @staticmethod
+    def _changed(
+        decision: records.Decision, candidates: node_sets.Names, resolved: situations.Resolved
+    ) -> cycles.Cycle:
+        """The input of the decision in the situation: an override may have changed its pod, too."""
+        uid = decision.pod.uid
+        cycle = explanations.cycle_of(
+            decision, resolved.offered(candidates), resolved.snapshot, resolved.plugins
+        )
+        supposed = resolved.snapshot.pods.get(uid)
+        if supposed is None or supposed is resolved.base.pods.get(uid):
+            return cycle
+        return dataclasses.replace(cycle, pod=supposed)
+
+    def _difference(
+        self,
+        decision: records.Decision,
+        before: tuple[verdicts.Trace, Answer],
+        after: tuple[verdicts.Trace, Answer],
+    ) -> str:
+        """The gravest class that holds."""
+        (trace, was), (supposed, would) = before, after
+        if decision.verb == "prioritize":
+            return "scores" if self._scores and trace.totals != supposed.totals else SAME
+        if was.kept and not would.kept:
+            return "refused"
+        if would.kept and not was.kept:
+            return "admitted"
+        if decision.verb == "filter_onlyone" and was.node != would.node:
+            return "node"
+        if trace.kept != supposed.kept:
+            return "nodes"
+        return "reason" if was.reasons != would.reasons else SAME
+
+
+def _answer(
+    decision: records.Decision,
+    trace: verdicts.Trace,
+    cycle: cycles.Cycle,
+    plugins: registry.Registry,
+) -> Answer:
+    kept, node = trace.kept, decision.node
+    if decision.verb == "filter_onlyone":
+        narrowed = dataclasses.replace(cycle, candidates=kept)
+        node = (pipeline.best(plugins, narrowed, trace) or "") if kept else ""
+    number = min(len(kept), 1) if decision.verb == "filter_onlyone" else len(kept)
+    return Answer(number, {refusal.reason: len(refusal.nodes) for refusal in trace.refusals}, node)
+
+
+def _repeats(decision: records.Decision, was: Answer) -> bool:
+    """Whether the answer computed on the log is the recorded one; prioritize records no scores."""
+    if decision.verb not in (*explanations.ATTEMPTS, "bind", "preempt"):
+        return True
+    if decision.outcome == "bound":
+        return was.kept > 0
+    if decision.verb == "filter_onlyone" and decision.node != was.node:
+        return False
+    return decision.kept == was.kept and dict(decision.reasons) == dict(was.reasons)

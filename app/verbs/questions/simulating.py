@@ -1,0 +1,204 @@
+"""Where pods would be placed in a situation: one with its whole trace, or many, one after the other."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from app.domain import events, model, node_sets, snapshots, verdicts
+from app.framework import cycles, pipeline, registry, supposing
+from app.verbs.explain import explanations
+from app.verbs.questions import asking, errors, manifests, offering, operations, situations
+
+Running = Callable[[], bool]
+"""Whether the question may go on: False when its budget is spent."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Baseline:
+    """The answer without the overrides and with the configuration of the process."""
+
+    kept: int
+    summary: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class One:
+    """The decision about one pod."""
+
+    explanation: explanations.Explanation
+    chosen: model.NodeName
+    """The node that filter_onlyone would return; empty if none is kept."""
+    baseline: Baseline
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Placed:
+    """What became of one of several pods."""
+
+    pod: model.NamespacedName
+    node: model.NodeName
+    """Empty if it was refused."""
+    reason: str
+    """One sentence; empty if it was placed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CountChange:
+    """A count before and after the placements."""
+
+    count: str
+    before: int
+    after: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Several:
+    """What became of several pods, in the order in which they were placed."""
+
+    results: tuple[Placed, ...]
+    counts: tuple[CountChange, ...]
+    left: int
+    """Pods that were not reached within the budget."""
+    snapshot: snapshots.Snapshot
+    """The situation with all placements."""
+
+    @property
+    def placed(self) -> int:
+        """How many were placed."""
+        return sum(bool(one.node) for one in self.results)
+
+
+def introduced(
+    asked: Iterable[str | Mapping[str, Any]], snapshot: snapshots.Snapshot, path: str
+) -> tuple[list[model.Uid], list[events.AnyEvent]]:
+    """The uids of the pods that are asked about, and the events that add those given as manifests.
+
+    A pod of a manifest waits, whatever its status: one of the same name that exists is asked about as the
+    manifest shows it. Raises Mistake and Missing.
+    """
+    uids: list[model.Uid] = []
+    added: list[events.AnyEvent] = []
+    for at, one in enumerate(asked):
+        where = path if path == "pod" else f"{path}[{at}]"
+        if isinstance(one, str):
+            uids.append(named(one, snapshot, where).uid)
+            continue
+        try:
+            found = manifests.pod(one, where)
+        except supposing.Impossible as error:
+            raise errors.Mistake(error.field, error.text) from error
+        known = snapshot.pod_named(found.namespace, found.name)
+        uid = known.uid if known is not None else found.uid
+        waiting = operations.waiting(found, uid)
+        if known is not None and snapshot.node_of(uid):
+            added.append(events.PodGone(uid=uid, namespace=known.namespace, name=known.name))
+        added.append(events.PodSeen(pod=waiting))
+        uids.append(uid)
+    if len(set(uids)) != len(uids):
+        raise errors.Mistake(path, "a pod is named twice")
+    return uids, added
+
+
+def named(name: str, snapshot: snapshots.Snapshot, path: str) -> model.Pod:
+    """The pod NAMESPACE/NAME. Raises Mistake for another form, Missing if it does not exist."""
+    namespace, slash, own = name.partition("/")
+    if not (namespace and slash and own) or "/" in own:
+        raise errors.Mistake(path, f"{name[:80]!r} is not NAMESPACE/NAME")
+    found = snapshot.pod_named(namespace, own)
+    if found is None:
+        raise errors.Missing(f"cannot find pod {name} at {snapshot.position}")
+    return found
+
+
+def waiting(asked: asking.WaitingPods, snapshot: snapshots.Snapshot) -> list[model.Uid]:
+    """The pods that wait, in the scheduler's order: priority, age, uid."""
+    found = [pod for uid in snapshot.waiting if (pod := snapshot.pod(uid)) is not None]
+    wanted = [
+        pod
+        for pod in found
+        if asked.namespace in ("", pod.namespace) and asked.selector.items() <= pod.labels.items()
+    ]
+    wanted.sort(key=lambda pod: (-pod.priority, pod.created, pod.uid))
+    return [pod.uid for pod in wanted[: asked.most]]
+
+
+def one(
+    resolved: situations.Resolved,
+    uid: model.Uid,
+    before: node_sets.Names,
+    offered: node_sets.Names,
+    plugins: registry.Registry,
+) -> One:
+    """The decision about one pod, as filter and prioritize would take it, and the one without overrides.
+
+    ``before`` and ``offered``: the candidates without and with the overrides; ``plugins``: those of the
+    process. Raises Missing if the situation deletes the pod.
+    """
+    pod = _asked(resolved.snapshot, uid)
+    cycle = cycles.cycle(pod, offered, resolved.snapshot, score_max=resolved.plugins.score_max)
+    explanation = explanations.of_cycle(cycle, resolved.plugins)
+    unchanged_pod = resolved.base.pod(uid) or pod
+    start = cycles.cycle(unchanged_pod, frozenset(before), resolved.base, score_max=plugins.score_max)
+    unchanged = pipeline.run_filter(plugins, start)
+    node = chosen(resolved.plugins, cycle, explanation.trace)
+    return One(explanation, node, Baseline(len(unchanged.kept), explanations.summary(unchanged)))
+
+
+def several(
+    snapshot: snapshots.Snapshot,
+    uids: Sequence[model.Uid],
+    candidates: frozenset[model.NodeName] | None,
+    plugins: registry.Registry,
+    running: Running,
+) -> Several:
+    """Place the pods in order, each on the state that the ones before left, by the rule of filter_onlyone.
+
+    ``candidates``: of every pod, in the situation; None for the nodes with enough free capacity (roomy).
+    """
+    capacity = offering.Capacity(snapshot) if candidates is None else None
+    results: list[Placed] = []
+    state = snapshot
+    for uid in uids:
+        if results and not running():
+            break
+        pod = _asked(state, uid)
+        names = candidates if capacity is None else capacity.roomy(pod)
+        cycle = cycles.cycle(pod, names or frozenset(), state, score_max=plugins.score_max)
+        trace = pipeline.run(plugins, cycle)
+        node = chosen(plugins, cycle, trace)
+        if node:
+            state = situations.fold(state, (situations.bound(pod, node),))
+            if capacity is not None:
+                capacity.take(pod, node)
+        results.append(Placed(pod.key, node, "" if node else explanations.summary(trace)))
+    return Several(tuple(results), changed_counts(snapshot, state), len(uids) - len(results), state)
+
+
+def chosen(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace) -> model.NodeName:
+    """The node that filter_onlyone would return; empty if none is kept."""
+    if not trace.kept:
+        return ""
+    kept = dataclasses.replace(cycle, candidates=trace.kept)
+    return pipeline.best(plugins, kept, trace) or ""
+
+
+def changed_counts(before: snapshots.Snapshot, after: snapshots.Snapshot) -> tuple[CountChange, ...]:
+    """The counts that differ, by name."""
+    if before.counts is after.counts:
+        return ()
+    keys = {
+        key
+        for one, other in ((before, after), (after, before))
+        for key, number in one.counts.items()
+        if other.counts.get(key, 0) != number
+    }
+    return tuple(
+        CountChange(key, before.counts.get(key, 0), after.counts.get(key, 0)) for key in sorted(keys)
+    )
+
+
+def _asked(snapshot: snapshots.Snapshot, uid: model.Uid) -> model.Pod:
+    pod = snapshot.pod(uid)
+    if pod is None:
+        raise errors.Missing("the pod of the question does not exist in the situation")
+    return pod

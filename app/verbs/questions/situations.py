@@ -1,0 +1,197 @@
+"""The situation of a question: a snapshot with overrides folded onto it, under a configuration.
+
+Overrides become ordinary events, folded by the code that folds the log, so nothing can be supposed that could
+not be recorded. The position of the snapshot stays that of its moment.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from app.domain import events, model, node_sets, projecting, snapshots
+from app.framework import configuring, registry, supposing
+from app.verbs.questions import asking, errors, operations
+
+MAX_ADDED_NODES, MAX_CHANGED_PODS = operations.MAX_NODES, operations.MAX_PODS
+"""Nodes added, and pods added or deleted, by all overrides of a situation."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A situation without its moment: what is different, and the configuration that decides."""
+
+    plugins: registry.Registry
+    operations: tuple[supposing.Operation, ...] = ()
+    paths: tuple[str, ...] = ()
+    """For each operation, where the question names it."""
+    configured: bool = False
+    """Whether the question has a configuration of its own."""
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing is different."""
+        return not self.operations and not self.configured
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resolved:
+    """A situation at its moment."""
+
+    base: snapshots.Snapshot
+    snapshot: snapshots.Snapshot
+    """``base`` with the overrides, at the same position."""
+    plugins: registry.Registry
+    happened: tuple[events.AnyEvent, ...] = ()
+    """The events that the overrides became."""
+    idle: tuple[int, ...] = ()
+    """The indexes of overrides that changed nothing."""
+    copies: Mapping[model.NodeName, model.NodeName] = dataclasses.field(default_factory=dict)
+    """Added node -> the node that it is like, or empty."""
+
+    def offered(self, names: node_sets.Names) -> frozenset[model.NodeName]:
+        """The candidates in the situation: without removed and cordoned nodes, with added ones.
+
+        An added node is a candidate if the node that it is like is one.
+        """
+        before, after = self.base.nodes, self.snapshot.nodes
+        if before is after:
+            return frozenset(names)
+        kept = {name for name in names if name in after and not _cordoned(before.get(name), after[name])}
+        kept.update(
+            name for name, like in self.copies.items() if (not like or like in names) and name in after
+        )
+        return frozenset(kept)
+
+
+def _cordoned(before: model.Node | None, after: model.Node) -> bool:
+    return after.unschedulable and (before is None or not before.unschedulable)
+
+
+def hypothesis(
+    asked: asking.Situation, plugins: registry.Registry, known: Sequence[type[Any]], path: str = "situation"
+) -> Hypothesis:
+    """What the situation changes. Raises Mistake.
+
+    ``known``: the classes of all plugins that can be enabled; ``path``: where the question has the situation.
+    """
+    made = asking.overrides(asked.overrides, plugins, _below(path, "overrides"))
+    paths = tuple(_below(path, f"overrides[{at}]") for at in range(len(made)))
+    configured = asked.configuration is not None
+    chosen = _configured(asked.configuration, plugins, known, path) if asked.configuration else plugins
+    return Hypothesis(chosen, made, paths, configured)
+
+
+def resolve(
+    base: snapshots.Snapshot,
+    supposed: Hypothesis,
+    *,
+    first: Sequence[events.AnyEvent] = (),
+    strict: bool = True,
+) -> Resolved:
+    """The situation at a snapshot; ``first`` are events before the overrides.
+
+    Raises Mistake for an operation that does not apply; if not ``strict``, it changes nothing there.
+    """
+    snapshot = fold(base, first) if first else base
+    start = snapshot
+    happened: list[events.AnyEvent] = []
+    idle: list[int] = []
+    copies: dict[model.NodeName, model.NodeName] = {}
+    nodes = pods = 0
+    for at, (operation, path) in enumerate(zip(supposed.operations, supposed.paths, strict=True)):
+        made = applied(operation, snapshot, path) if strict else _lenient(operation, snapshot)
+        if isinstance(operation, operations.AddNodes):
+            nodes += len(made)
+            copies |= {
+                event.node.name: operation.like for event in made if isinstance(event, events.NodeSeen)
+            }
+        elif isinstance(operation, operations.AddPods | operations.DeletePods | operations.RemoveNodes):
+            pods += sum(isinstance(event, events.PodSeen | events.PodGone) for event in made)
+        _refuse_many(path, "added nodes", nodes, MAX_ADDED_NODES)
+        _refuse_many(path, "added or deleted pods", pods, MAX_CHANGED_PODS)
+        if made:
+            snapshot = fold(snapshot, made)
+            happened += made
+        else:
+            idle.append(at)
+    return Resolved(start, snapshot, supposed.plugins, tuple(happened), tuple(idle), copies)
+
+
+def applied(
+    operation: supposing.Operation, snapshot: snapshots.Snapshot, path: str
+) -> Sequence[events.AnyEvent]:
+    """The events of one operation. Raises Mistake with the path of the part that does not apply."""
+    try:
+        return operation.events(snapshot)
+    except supposing.Impossible as error:
+        raise errors.Mistake(_below(path, error.field), error.text) from error
+
+
+def _lenient(operation: supposing.Operation, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+    try:
+        return operation.events(snapshot)
+    except supposing.Impossible:
+        return ()
+
+
+def fold(snapshot: snapshots.Snapshot, happened: Sequence[events.AnyEvent]) -> snapshots.Snapshot:
+    """The snapshot as it would be after the events; its position stays that of the original."""
+    return dataclasses.replace(projecting.project_all(snapshot, happened), position=snapshot.position)
+
+
+def bound(pod: model.Pod, node: model.NodeName) -> events.AnyEvent:
+    """The event by which a supposed placement counts: the pod is observed on the node."""
+    return events.PodSeen(pod=msgspec.structs.replace(pod, node=node, phase="Running", unscheduled=""))
+
+
+def _configured(
+    asked: asking.Configuration, plugins: registry.Registry, known: Sequence[type[Any]], path: str
+) -> registry.Registry:
+    """The plugins as the question configures them. Raises Mistake."""
+    names = [plugin.name for plugin in plugins.plugins]
+    enabled = asked.enabled if asked.enabled is not None else names
+    args = {plugin.name: _arguments(plugin) for plugin in plugins.plugins if plugin.name in enabled}
+    for name, given in asked.args.items():
+        args[name] = {**args.get(name, {}), **given}
+    weights = {name: weight for name, weight in plugins.weights.items() if name in enabled}
+    try:
+        chosen = configuring.build(
+            known,
+            enabled=enabled,
+            weights={**weights, **asked.weights},
+            score_max=asked.score_max or plugins.score_max,
+            args=args,
+        )
+    except registry.ConfigurationRefused as error:
+        raise errors.Mistake(_below(path, "configuration"), f"{error}") from error
+    for what, needed, held in (
+        ("pod label", chosen.indexed(), plugins.indexed()),
+        ("annotation", chosen.annotations(), plugins.annotations()),
+    ):
+        lacking = sorted(needed - held)
+        if lacking:
+            raise errors.Mistake(
+                _below(path, "configuration"),
+                f"this process does not keep the {what} {lacking[0]}; it has to be started with a"
+                " configuration that reads it",
+            )
+    return chosen
+
+
+def _arguments(plugin: object) -> dict[str, Any]:
+    if not dataclasses.is_dataclass(plugin):
+        return {}
+    return {field.name: getattr(plugin, field.name) for field in dataclasses.fields(plugin) if field.init}
+
+
+def _refuse_many(path: str, what: str, number: int, most: int) -> None:
+    if number > most:
+        raise errors.TooMuch(
+            path, f"the situation has {number} {what} up to here; at most {most} are allowed"
+        )
+
+
+def _below(path: str, field: str) -> str:
+    return f"{path}.{field}" if path else field

@@ -1,0 +1,63 @@
+"""bisect over HTTP."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import assert_problem
+from tests.support.extender.questions import ask, post
+
+
+@pytest.mark.scenario("WI-8")
+def test_the_event_since_which_a_pod_does_not_fit_is_named(six: api_worlds.World) -> None:
+    six.append(api_worlds.policy(host=9))
+    for at in range(20):
+        six.append(api_worlds.pod_seen(f"noise-{at}"))
+    lowered = six.append(api_worlds.policy(host=3))
+    for at in range(30):
+        six.append(api_worlds.pod_seen(f"more-{at}"))
+    answer = ask(six, "bisect", fits="shop/a-5")
+    assert answer["now"] is False
+    since = answer["since"]
+    assert since["event"]["offset"] == lowered
+    assert (since["event"]["type"], since["event"]["name"]) == ("ObjectObserved", "shop/spread")
+    assert since["after"].endswith(f"/{lowered}")
+    assert since["before"].endswith(f"/{lowered - 1}")
+    assert ask(six, "bisect", fits="shop/a-5", to=since["before"])["now"] is True
+    assert ask(six, "bisect", fits="shop/a-5", to=since["after"])["now"] is False
+
+
+def test_counts_waiting_pods_and_objects_are_followed(six: api_worlds.World) -> None:
+    count = ask(six, "bisect", count={"count": "shop/spread|role=host", "atLeast": 3})
+    assert count["now"] is True
+    assert count["since"]["event"]["name"] == "shop/a-4"
+    assert ask(six, "bisect", waiting={"atLeast": 2})["since"]["event"]["name"] == "shop/a-6"
+    assert ask(six, "bisect", waiting={"atLeast": 1, "namespace": "none"})["since"] is None
+    assert ask(six, "bisect", exists="node:host-4")["since"]["event"]["type"] == "NodeSeen"
+    assert (
+        ask(six, "bisect", exists="workloadpolicies:shop/spread")["since"]["event"]["type"]
+        == "ObjectObserved"
+    )
+    never = ask(six, "bisect", exists="pod:shop/none")
+    assert (never["now"], never["since"], never["complete"]) == (False, None, True)
+
+
+@pytest.mark.scenario("WI-11")
+@pytest.mark.parametrize(
+    ("asked", "status", "code", "words"),
+    [
+        ({}, 400, "BadRequest", "exactly one of fits, count, waiting and exists"),
+        ({"fits": "a-5"}, 400, "BadRequest", "fits: 'a-5' is not NAMESPACE/NAME"),
+        ({"fits": "shop/none"}, 404, "NotFound", "cannot find pod shop/none"),
+        ({"exists": "n1"}, 400, "BadRequest", "exists: 'n1' is not KIND:NAME"),
+        ({"exists": "secret:a"}, 400, "BadRequest", "exists: there is no kind secret; declared kinds:"),
+        ({"waiting": {"atLeast": 0}}, 400, "BadRequest", "waiting.atLeast"),
+        ({"waiting": {}, "from": "x"}, 400, "BadRequest", "from: must be"),
+        ({"waiting": {}, "to": "999999"}, 400, "BadRequest", "beyond the head"),
+    ],
+)
+def test_a_mistake_is_named(
+    six: api_worlds.World, asked: dict[str, Any], status: int, code: str, words: str
+) -> None:
+    assert_problem(post(six, "bisect", asked), status, code, words)

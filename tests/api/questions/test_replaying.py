@@ -1,0 +1,169 @@
+"""replay over HTTP: the classes of a hand-written table, what is skipped, and pages of a range."""
+
+from typing import Any
+
+import pytest
+
+from app.store.decisions import records
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import assert_problem, body
+from tests.support.extender.questions import ask, live, post
+
+
+@pytest.fixture
+def lived(process: api_worlds.Process) -> api_worlds.World:
+    """F6 with its ten decisions."""
+    made = api_worlds.world(process())
+    assert len(live(made)) == 10
+    return made
+
+
+AS_IT_IS = {"weights": {"JobAffinity": 2}}
+"""The configuration in force, so that every decision is computed in the situation as well."""
+
+
+def scale(host: int) -> list[dict[str, Any]]:
+    return [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": host}}]
+
+
+@pytest.mark.scenario("WI-4")
+@pytest.mark.parametrize("situation", [{}, {"configuration": AS_IT_IS, "compare": "scores"}])
+def test_a_replay_that_changes_nothing_differs_nowhere(
+    lived: api_worlds.World, situation: dict[str, Any]
+) -> None:
+    answer = ask(lived, "replay", **situation)
+    assert (answer["looked"], answer["same"]) == (10, 10)
+    assert not any(answer["classes"].values())
+    assert not any(answer["skipped"].values())
+    assert (answer["complete"], answer["continue"], answer["items"]) == (True, None, [])
+
+
+@pytest.mark.scenario("WI-5")
+@pytest.mark.parametrize(
+    ("host", "table"),
+    [
+        (2, {"a-2": "reason", "a-3": "reason", "a-4": "refused", "a-5": "reason", "a-6": "reason"}),
+        (5, {"a-2": "reason", "a-3": "reason", "a-4": "reason", "a-5": "admitted", "a-6": "admitted"}),
+    ],
+)
+def test_exactly_the_filters_of_the_table_differ(
+    lived: api_worlds.World, host: int, table: dict[str, str]
+) -> None:
+    answer = ask(lived, "replay", overrides=scale(host))
+    assert {one["pod"]["name"]: one["class"] for one in answer["items"]} == table
+    assert {one["verb"] for one in answer["items"]} == {"filter"}
+    assert answer["same"] == 10 - len(table)
+    assert answer["by"] == {
+        "verb": {"filter": 5},
+        "namespace": {"shop": 5},
+        "plugin": {"WorkloadPolicy": 5},
+    }
+    (gravest,) = [one for one in answer["items"] if one["pod"]["name"] == "a-4"]
+    if host == 2:
+        assert (gravest["was"]["kept"], gravest["would"]["kept"]) == (4, 0)
+        assert gravest["would"]["reasons"] == {
+            "workload policy shop/spread: no capacity (host 2/2, member 1/1)": 6
+        }
+    assert lived.client.get(gravest["explain"]).status_code == 200
+
+
+def test_another_set_of_nodes_and_other_scores_are_classes_of_their_own(lived: api_worlds.World) -> None:
+    cordoned = ask(lived, "replay", overrides=[{"op": "cordon", "nodes": ["host-4"]}])
+    assert cordoned["classes"]["nodes"] == 4
+    heavier = {"weights": {"WorkloadPolicy": 3}}
+    assert not any(ask(lived, "replay", configuration=heavier)["classes"].values())
+    scored = ask(lived, "replay", configuration=heavier, compare="scores")
+    assert {one["verb"] for one in scored["items"]} == {"prioritize"}
+    assert scored["classes"]["scores"] == len(scored["items"]) > 0
+
+
+@pytest.mark.scenario("WI-4")
+def test_what_cannot_be_compared_is_counted_with_its_cause(lived: api_worlds.World) -> None:
+    position = lived.store.follower.catch_up().position
+    snapshot = lived.store.follower.snapshot
+    for configuration, error, kept in (("", "the store is away", 0), ("other", "", 0), ("", "", 3)):
+        lived.store.decisions.record(
+            records.Draft(
+                position=position,
+                verb="filter",
+                pod=api_worlds.pod("a-5"),
+                names=frozenset(snapshot.nodes),
+                configuration=configuration or lived.registry.digest,
+                kept=kept,
+                outcome="error" if error else "refused",
+                at="2026-07-01T10:00:02.000Z",
+                milliseconds=1.0,
+                error=error,
+                snapshot=snapshot,
+            )
+        )
+    lived.store.decisions.stop()
+    answer = ask(lived, "replay")
+    assert answer["looked"] == 10
+    assert {name: number for name, number in answer["skipped"].items() if number} == {
+        "error": 1,
+        "configuration": 1,
+        "unrepeatable": 1,
+    }
+
+
+def test_a_range_a_verb_and_a_namespace_select_decisions(lived: api_worlds.World) -> None:
+    items = body(lived.client.get("/apis/v1/decisions?limit=1000"))["items"]
+    offsets = sorted(int(one["position"].rpartition("/")[2]) for one in items)
+    middle = offsets[4]
+    expected = sum(offset >= middle for offset in offsets)
+    assert ask(lived, "replay", **{"from": str(middle)})["looked"] == expected
+    assert ask(lived, "replay", to=str(middle - 1))["looked"] == 10 - expected
+    assert ask(lived, "replay", verbs=["filter"])["looked"] == 6
+    assert ask(lived, "replay", namespace="elsewhere")["looked"] == 0
+
+
+def test_a_spent_budget_continues_where_it_stopped(
+    lived: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = ask(lived, "replay", overrides=scale(2))
+    seconds = iter(range(10_000))
+    monkeypatch.setattr("app.api.v1.questions.bodies.monotonic", lambda: float(next(seconds)))
+    parts: list[dict[str, Any]] = []
+    token: str | None = ""
+    while token is not None:
+        asked = {"overrides": scale(2), "budget": 2.5, "continue": token}
+        parts.append(body(post(lived, "replay", asked)))
+        token = parts[-1]["continue"]
+        assert parts[-1]["complete"] == (token is None)
+    assert len(parts) > 2
+    assert sum(part["looked"] for part in parts) == whole["looked"]
+    assert [one for part in parts for one in part["items"]] == whole["items"]
+
+
+def test_an_override_that_never_applies_is_idle(lived: api_worlds.World) -> None:
+    nowhere = {"op": "cordon", "nodes": ["n9"]}
+    answer = ask(lived, "replay", overrides=[nowhere, *scale(2)])
+    assert answer["idle"] == [0]
+    assert answer["classes"]["refused"] == 1
+
+
+@pytest.mark.scenario("WI-11")
+@pytest.mark.parametrize(
+    ("asked", "status", "code", "words"),
+    [
+        (
+            {"overrides": [{"op": "cordn"}]},
+            400,
+            "BadRequest",
+            "overrides[0].op: there is no operation 'cordn'",
+        ),
+        ({"mode": "each"}, 400, "BadRequest", "there is no field 'mode'"),
+        ({"compare": "all"}, 400, "BadRequest", "compare: invalid enum value 'all'"),
+        ({"verbs": ["get"]}, 400, "BadRequest", "verbs[0]"),
+        ({"continue": "x"}, 400, "BadRequest", "continue"),
+        ({"from": "yesterday"}, 400, "BadRequest", "from: must be an offset"),
+        ({"from": "other/3"}, 410, "PositionGone", "other"),
+        ({"to": "999999"}, 400, "BadRequest", "beyond the head"),
+        ({"limit": 1001}, 400, "BadRequest", "limit"),
+    ],
+)
+def test_a_mistake_is_named(
+    lived: api_worlds.World, asked: dict[str, Any], status: int, code: str, words: str
+) -> None:
+    assert_problem(post(lived, "replay", asked), status, code, words)

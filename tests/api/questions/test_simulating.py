@@ -1,0 +1,352 @@
+"""simulate over HTTP: one pod, several in order, all that wait; situations; mistakes."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from app.domain import events
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import assert_problem, assert_stamped, body
+from tests.support.extender.questions import ask, manifest, post
+
+
+def scale(**quotas: str | int) -> dict[str, Any]:
+    return {"op": "scalePolicy", "policy": "shop/spread", "allocations": quotas}
+
+
+HOSTS = [f"host-{at}" for at in (1, 2, 3, 4)]
+
+
+@pytest.mark.scenario("WI-2")
+@pytest.mark.parametrize(
+    ("overrides", "placed", "reason"),
+    [
+        ([], 0, "0 of 6 nodes fit: 6 workload policy shop/spread: no capacity (host 3/3, member 1/1)"),
+        ([scale(host="+1")], 1, "0 of 6 nodes fit: 6 workload policy shop/spread: no capacity (host 4/4"),
+        ([scale(host="+2")], 2, ""),
+        ([scale(host="+2"), {"op": "cordon", "nodes": HOSTS}], 0, "0 of 2 nodes fit: 2 workload policy"),
+        ([{"op": "addNodes", "count": 20, "like": "host-1"}], 0, "0 of 26 nodes fit: 26 workload policy"),
+    ],
+)
+def test_pods_that_wait_are_placed_as_far_as_the_situation_admits(
+    six: api_worlds.World, overrides: list[dict[str, Any]], placed: int, reason: str
+) -> None:
+    answer = ask(six, "simulate", pending={}, situation={"overrides": overrides})
+    assert (answer["placedPods"], len(answer["refused"])) == (placed, 2 - placed)
+    assert answer["fits"] == (placed == 2)
+    assert all(one["reason"].startswith(reason) for one in answer["refused"])
+    assert answer["baseline"]["kept"] == 0
+    expected = [{"count": "shop/spread|role=host", "before": 3, "after": 3 + placed}] if placed else []
+    assert answer["counts"] == expected
+    assert answer["complete"] is True
+
+
+@pytest.mark.scenario("WI-2")
+def test_the_sentences_are_those_of_the_verbs_when_the_same_is_really_done(six: api_worlds.World) -> None:
+    supposed = ask(six, "simulate", pod="shop/a-5", situation={"overrides": [scale(host=2)]})["explanation"]
+    six.append(api_worlds.policy(host=2, member=1))
+    api_worlds.decide(six, api_worlds.pod("a-5"))
+    done = body(six.client.get("/apis/v1/pods/shop/a-5/explain"))
+    assert done["source"] == "decision"
+    for field in ("refusals", "summary", "fits", "kept", "candidates", "change", "plugins"):
+        assert supposed[field] == done[field], field
+
+
+@pytest.mark.scenario("WI-1")
+def test_at_the_position_of_a_recorded_filter_the_answer_is_its_explanation(world: api_worlds.World) -> None:
+    names = [f"web-{at}" for at in range(3, 23)]
+    for at, name in enumerate(names):
+        api_worlds.decide(world, api_worlds.pod(name, **({"rl_job_group": "job"} if at % 2 else {})))
+        world.append(
+            api_worlds.pod_seen(name, "host-3" if at % 3 == 0 else ""),
+            api_worlds.policy(host=2 + at % 5, member=1 + at % 2),
+        )
+    checked = 0
+    for record in world.store.decisions.latest(limit=1000, verb="filter"):
+        key = record.pod.key
+        explained = body(world.client.get(f"/apis/v1/pods/{key}/explain?decision={record.id}"))
+        answer = ask(
+            world,
+            "simulate",
+            pod=manifest(
+                record.pod.name, **{k: v for k, v in record.pod.labels.items() if k == "rl-job-group"}
+            ),
+            situation={"at": str(record.position)},
+            candidates=body(world.client.get(f"/apis/v1/decisions/{record.id}"))["nodes"],
+            top=100,
+        )["explanation"]
+        for field in ("source", "decision", "attempt", "attempts", "attemptsComplete", "place"):
+            explained.pop(field), answer.pop(field, None)
+        explained["pod"].pop("uid"), answer["pod"].pop("uid")
+        assert answer == explained
+        checked += 1
+    assert checked == len(names)
+
+
+def test_recorded_candidates_are_those_of_the_latest_attempt(world: api_worlds.World) -> None:
+    (identity,) = api_worlds.decide(world, api_worlds.pod("web-3"))
+    world.append(api_worlds.node("host-9", role="host"))
+    answer = ask(world, "simulate", pod="shop/web-3")
+    assert answer["explanation"]["candidates"] == 6
+    assert identity in answer["limits"][0]
+    everywhere = ask(world, "simulate", pod="shop/web-3", candidates="all")
+    assert everywhere["explanation"]["candidates"] == 7
+    like = [{"op": "addNodes", "like": "host-1"}, {"op": "cordon", "nodes": ["host-2"]}]
+    assert (
+        ask(world, "simulate", pod="shop/web-3", situation={"overrides": like})["explanation"]["candidates"]
+        == 6 + 1 - 1
+    )
+
+
+def test_a_manifest_is_asked_about_without_being_recorded(world: api_worlds.World) -> None:
+    before = world.store.follower.catch_up().position
+    answer = ask(world, "simulate", pod=manifest("new"), situation={"overrides": [scale(host=9)]})
+    assert answer["fits"] is True
+    assert answer["placed"] == [{"pod": "shop/new", "node": answer["placed"][0]["node"]}]
+    assert answer["baseline"]["fits"] is False
+    assert answer["situation"]["events"] == {"ObjectObserved": 1}
+    assert answer["situation"]["at"] == str(before) == str(world.store.follower.catch_up().position)
+    assert world.client.get("/apis/v1/pods/shop/new").status_code == 404
+
+
+def test_several_pods_are_placed_in_their_order(six: api_worlds.World) -> None:
+    asked = [manifest("z-1"), "shop/a-6", manifest("z-2")]
+    situation = {"overrides": [scale(host="+2")]}
+    answer = ask(six, "simulate", pods=asked, situation=situation)
+    assert [one["pod"] for one in answer["placed"]] == ["shop/z-1", "shop/a-6"]
+    assert [one["pod"] for one in answer["refused"]] == ["shop/z-2"]
+    assert (answer["pods"], answer["placedPods"], answer["left"]) == (3, 2, 0)
+
+
+def test_pods_that_wait_are_selected_and_come_by_priority_and_age(six: api_worlds.World) -> None:
+    important = api_worlds.pod("vip")
+    six.append(
+        events.PodSeen(pod=msgspec.structs.replace(important, priority=7)),
+        api_worlds.pod_seen("other", tier="x"),
+    )
+    answer = ask(six, "simulate", pending={}, situation={"overrides": [scale(host=99)]})
+    assert [one["pod"] for one in answer["placed"]] == ["shop/vip", "shop/a-5", "shop/a-6", "shop/other"]
+    some = ask(six, "simulate", pending={"selector": {"tier": "x"}}, situation={"overrides": [scale(host=9)]})
+    assert [one["pod"] for one in some["placed"]] == ["shop/other"]
+    assert ask(six, "simulate", pending={"namespace": "elsewhere"})["pods"] == 0
+    assert ask(six, "simulate", pending={"most": 1})["pods"] == 1
+
+
+def test_free_capacity_limits_roomy_candidates_and_is_used_up(six: api_worlds.World) -> None:
+    """Each host has 8 cpu, of which host-4 has all free: sixteen pods of 500m fit there."""
+    cordoned = [{"op": "cordon", "nodes": ["member-1", "member-2", *HOSTS[:3]]}, scale(host=99)]
+    added = {"op": "addPods", "like": "shop/a-5", "count": 20}
+    answer = ask(six, "simulate", pending={}, situation={"overrides": [*cordoned, added]}, top=50)
+    assert answer["placedPods"] == 16
+    assert {one["node"] for one in answer["placed"]} == {"host-4"}
+    assert answer["refused"][0]["reason"] == "0 of 0 nodes fit"
+
+
+def test_the_past_is_asked_like_the_present(six: api_worlds.World) -> None:
+    before = six.store.follower.catch_up().offset
+    six.append(api_worlds.policy(host=9, member=1))
+    assert ask(six, "simulate", pending={})["placedPods"] == 2
+    response = post(six, "simulate", {"pending": {}, "situation": {"at": str(before)}})
+    assert_stamped(response)
+    assert body(response)["placedPods"] == 0
+    assert body(response)["situation"]["at"].endswith(f"/{before}")
+
+
+def test_another_configuration_decides(world: api_worlds.World) -> None:
+    asked = {"pod": "shop/web-3", "candidates": "all"}
+    without = ask(
+        world, "simulate", **asked, situation={"configuration": {"enabled": ["JobAffinity"], "weights": {}}}
+    )
+    assert without["fits"] is True
+    assert without["baseline"]["fits"] is False
+    assert (
+        without["situation"]["configuration"] != ask(world, "simulate", **asked)["situation"]["configuration"]
+    )
+    assert_problem(
+        post(world, "simulate", {**asked, "situation": {"configuration": {"enabled": ["Nonsense"]}}}),
+        400,
+        "BadRequest",
+        "situation.configuration",
+        "Nonsense",
+    )
+
+
+def test_the_same_question_at_a_position_gives_the_same_bytes(six: api_worlds.World) -> None:
+    at = str(six.store.follower.catch_up().position)
+    asked = {"pending": {}, "situation": {"at": at, "overrides": [scale(host="+1")]}}
+    one = post(six, "simulate", asked).get_json()
+    six.append(api_worlds.policy(host=9, member=9), api_worlds.pod_seen("a-7"))
+    other = post(six, "simulate", asked).get_json()
+    one.pop("spentMs"), other.pop("spentMs")
+    assert one == other
+
+
+OPS: list[dict[str, Any]] = [
+    {"op": "cordon", "nodes": ["host-1"]},
+    {"op": "uncordon", "nodes": ["host-1"]},
+    {"op": "addNodes", "count": 2, "labels": {"role": "host"}, "allocatable": {"cpu": "4"}},
+    {"op": "removeNodes", "nodes": ["host-1"]},
+    {"op": "labelNodes", "nodes": ["host-1"], "labels": {"role": None, "new": "x"}},
+    {"op": "addPods", "pod": manifest("extra"), "count": 2, "node": "host-1"},
+    {"op": "deletePods", "pods": {"namespace": "shop", "selector": {"app": "web"}}, "most": 1},
+    {"op": "labelPods", "pods": ["shop/a-5"], "labels": {"tier": "x"}},
+    {"op": "patchObject", "kind": "workloadpolicies", "name": "shop/spread", "patch": {"type": "Preferred"}},
+    {"op": "deleteObject", "kind": "workloadpolicies", "name": "shop/spread"},
+    {
+        "op": "setObject",
+        "kind": "workloadpolicies",
+        "manifest": {
+            "metadata": {"name": "spread", "namespace": "shop"},
+            "spec": {
+                "topologyKey": "role",
+                "labelSelector": {"matchLabels": {"app": "web"}},
+                "allocationPolicy": [{"name": "host", "replicas": 5}],
+                "allocationType": "Required",
+            },
+        },
+    },
+    scale(host=5),
+]
+BECOMES = {
+    "cordon": {"NodeSeen": 1},
+    "uncordon": {},
+    "addNodes": {"NodeSeen": 2},
+    "removeNodes": {"PodGone": 1, "NodeGone": 1},
+    "labelNodes": {"NodeSeen": 1},
+    "addPods": {"PodSeen": 2},
+    "deletePods": {"PodGone": 1},
+    "labelPods": {"PodSeen": 1},
+    "patchObject": {"ObjectObserved": 1},
+    "deleteObject": {"ObjectGone": 1},
+    "setObject": {"ObjectObserved": 1},
+    "scalePolicy": {"ObjectObserved": 1},
+}
+
+
+@pytest.mark.parametrize("override", OPS, ids=[one["op"] for one in OPS])
+def test_every_operation_becomes_ordinary_events(six: api_worlds.World, override: dict[str, Any]) -> None:
+    situation = ask(six, "simulate", pending={}, situation={"overrides": [override]})["situation"]
+    assert situation["events"] == BECOMES[override["op"]]
+    assert situation["idle"] == ([0] if override["op"] == "uncordon" else [])
+
+
+MISTAKES: list[tuple[dict[str, Any], str, str]] = [
+    ({}, "BadRequest", "exactly one of pod, pods and pending"),
+    ({"pod": "shop/a-5", "pending": {}}, "BadRequest", "exactly one of"),
+    ({"pood": "shop/a-5"}, "BadRequest", "there is no field 'pood'; did you mean pod?"),
+    ({"pod": "a-5"}, "BadRequest", "pod: 'a-5' is not NAMESPACE/NAME"),
+    ({"pod": 5}, "BadRequest", "pod: expected"),
+    ({"pod": {"metadata": {}}}, "BadRequest", "pod.metadata: an object with a name is required"),
+    ({"pods": ["shop/a-5", "shop/a-5"]}, "BadRequest", "pods: a pod is named twice"),
+    ({"pods": []}, "BadRequest", "pods: expected `array` of length >= 1"),
+    ({"pending": {"most": 0}}, "BadRequest", "pending.most: expected `int` >= 1"),
+    ({"pending": {"most": -1}}, "BadRequest", "pending.most"),
+    ({"pending": {}, "top": 10**30}, "BadRequest", "top"),
+    ({"pending": {}, "budget": 1e9}, "BadRequest", "budget: expected `float` <= 20.0"),
+    ({"pending": {}, "candidates": "recorded"}, "BadRequest", "candidates: recorded"),
+    (
+        {"pod": "shop/a-5", "candidates": "some"},
+        "BadRequest",
+        "candidates: must be one of recorded, all, roomy",
+    ),
+    ({"pod": "shop/a-5", "candidates": ["n9"]}, "BadRequest", "candidates[0]: there is no node n9 at"),
+    ({"pending": {}, "situation": {"at": "never"}}, "BadRequest", "situation.at: must be an offset"),
+    ({"pending": {}, "situation": {"at": "999999"}}, "BadRequest", "beyond the head"),
+]
+MISTAKEN_OVERRIDES: list[tuple[dict[str, Any], str]] = [
+    ({"op": "cordn", "nodes": ["host-1"]}, ".op: there is no operation 'cordn'; did you mean cordon?"),
+    ({"nodes": ["host-1"]}, ".op: there is no operation 'None'"),
+    ({"op": "cordon"}, ": object missing required field `nodes`"),
+    ({"op": "cordon", "node": "host-1"}, "did you mean nodes?"),
+    ({"op": "cordon", "nodes": ["host-1", "n9"]}, ".nodes[1]: there is no node n9 at"),
+    ({"op": "addNodes", "count": 5001}, ".count: expected `int` <= 5000"),
+    ({"op": "addNodes", "like": "n9"}, ".like: there is no node n9 at"),
+    ({"op": "addNodes", "allocatable": {"cpu": "four"}}, ".allocatable: "),
+    ({"op": "addPods", "like": "shop/none"}, ".like: there is no pod shop/none at"),
+    ({"op": "addPods"}, ".pod: exactly one of pod and like"),
+    ({"op": "deletePods", "pods": ["shop/none"]}, ".pods[0]: there is no pod shop/none at"),
+    ({"op": "deletePods", "pods": {"namespce": "shop"}}, "namespce"),
+    ({"op": "deleteObject", "kind": "secrets", "name": "a/b"}, ".kind: there is no kind secrets"),
+    (
+        {"op": "deleteObject", "kind": "workloadpolicies", "name": "a/b"},
+        ".name: there is no workloadpolicies a/b",
+    ),
+    (
+        {"op": "setObject", "kind": "workloadpolicies", "manifest": {"metadata": {"name": "x"}, "spec": {}}},
+        ".manifest: spec.topologyKey is missing",
+    ),
+    (
+        {"op": "patchObject", "kind": "workloadpolicies", "name": "shop/spread", "patch": {"tpe": 1}},
+        ".patch: workloadpolicies have no field tpe",
+    ),
+    (
+        {"op": "patchObject", "kind": "workloadpolicies", "name": "shop/spread", "patch": {"name": "other"}},
+        ".patch: the identity of an object cannot be changed",
+    ),
+    (scale(host="lots"), ".allocations.host: 'lots' is neither a number nor a change"),
+    (scale(host="-9"), ".allocations.host: -6 replicas are not between 0 and"),
+    ({"op": "scalePolicy", "policy": "shop/none", "allocations": {"a": 1}}, ".policy: there is no workload"),
+]
+
+
+@pytest.mark.scenario("WI-11")
+@pytest.mark.parametrize(("asked", "code", "words"), MISTAKES)
+def test_a_mistake_is_400_with_its_path(
+    six: api_worlds.World, asked: dict[str, Any], code: str, words: str
+) -> None:
+    assert_problem(post(six, "simulate", asked), 400, code, words)
+
+
+@pytest.mark.scenario("WI-11")
+@pytest.mark.parametrize(("override", "words"), MISTAKEN_OVERRIDES)
+def test_a_mistaken_override_is_400_with_its_path(
+    six: api_worlds.World, override: dict[str, Any], words: str
+) -> None:
+    overrides = [{"op": "cordon", "nodes": ["host-1"]}, override]
+    response = post(six, "simulate", {"pending": {}, "situation": {"overrides": overrides}})
+    assert_problem(response, 400, "BadRequest", "situation.overrides[1]", words)
+
+
+@pytest.mark.scenario("WI-11")
+def test_bounds_hold_for_the_situation_as_a_whole(six: api_worlds.World) -> None:
+    add = {"op": "addNodes", "count": 3000}
+    response = post(six, "simulate", {"pending": {}, "situation": {"overrides": [add, add]}})
+    assert_problem(response, 400, "TooMuch", "overrides[1]", "6000 added nodes", "at most 5000")
+    pods = {"op": "addPods", "like": "shop/a-5", "count": 15_000, "node": "host-1"}
+    more = post(six, "simulate", {"pending": {}, "situation": {"overrides": [pods, pods]}})
+    assert_problem(more, 400, "TooMuch", "30000 added or deleted pods", "at most 20000")
+    many = [{"op": "cordon", "nodes": ["host-1"]}] * 101
+    assert_problem(
+        post(six, "simulate", {"pending": {}, "situation": {"overrides": many}}), 400, "BadRequest", "<= 100"
+    )
+
+
+@pytest.mark.scenario("WI-11")
+@pytest.mark.parametrize(
+    ("data", "content_type", "status", "code"),
+    [
+        (b"", "application/json", 400, "BadRequest"),
+        (b"[]", "application/json", 400, "BadRequest"),
+        (b'{"pending": {}, "pending": {}}', "application/json", 400, "BadRequest"),
+        (b'{"pod": ' + b"[" * 200 + b"]" * 200 + b"}", "application/json", 400, "BadRequest"),
+        (b"{}", "text/plain", 415, "UnsupportedMediaType"),
+        (b"\xff\xfe", "application/json", 400, "BadRequest"),
+    ],
+)
+def test_bodies_that_are_no_question_are_refused(
+    still: api_worlds.World, data: bytes, content_type: str, status: int, code: str
+) -> None:
+    response = still.client.post("/apis/v1/simulate", data=data, content_type=content_type)
+    assert_problem(response, status, code)
+
+
+def test_a_pod_that_does_not_exist_is_404(six: api_worlds.World) -> None:
+    assert_problem(post(six, "simulate", {"pod": "shop/none"}), 404, "NotFound", "cannot find pod shop/none")
+    gone = {"overrides": [{"op": "deletePods", "pods": ["shop/a-5"]}]}
+    assert_problem(post(six, "simulate", {"pod": "shop/a-5", "situation": gone}), 404, "NotFound")
+
+
+def test_another_incarnation_is_410(six: api_worlds.World) -> None:
+    response = post(six, "simulate", {"pending": {}, "situation": {"at": "other/3"}})
+    assert_problem(response, 410, "PositionGone")

@@ -1,0 +1,69 @@
+"""``topolog replay`` against a real API: a gate for a changed policy."""
+
+import json
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from app.store.server import embedded
+from tests.support.extender import api_worlds, questions
+
+
+@pytest.fixture
+def six(store_server: embedded.Server, cluster: str) -> Iterator[api_worlds.World]:
+    """F6 with its ten decisions."""
+    with api_worlds.processes(store_server, cluster) as start:
+        made = api_worlds.world(start())
+        questions.live(made)
+        yield made
+
+
+def policy(folder: pathlib.Path, host: int) -> str:
+    """A file with shop/spread, as it would be changed."""
+    file = folder / f"policy-{host}.yaml"
+    file.write_text(
+        "apiVersion: kosmos.io/v1alpha1\nkind: WorkloadPolicy\nmetadata: {name: spread, namespace: shop}\n"
+        "spec:\n  topologyKey: role\n  labelSelector: {matchLabels: {app: web}}\n"
+        "  allocationType: Required\n  allocationMethod: Fill\n"
+        f"  allocationPolicy: [{{name: host, replicas: {host}}}, {{name: member, replicas: 1}}]\n"
+    )
+    return str(file)
+
+
+@pytest.mark.scenario("WI-5")
+@pytest.mark.parametrize(
+    ("host", "fail_on", "code"),
+    [(2, "refused", 1), (5, "refused", 0), (5, "refused,admitted", 1), (5, None, 1), (3, None, 0)],
+)
+def test_the_gate_fails_for_the_named_classes_only(
+    run: questions.Run, tmp_path: pathlib.Path, host: int, fail_on: str | None, code: int
+) -> None:
+    gate = ("--fail-on", fail_on) if fail_on else ()
+    done = run("replay", "--set-policy", policy(tmp_path, host), *gate)
+    assert done.returncode == code, done.stderr
+    assert done.stdout.startswith("10 decisions compared, ")
+    if host == 2:
+        assert "refused: 1" in done.stdout
+        assert "refused  " in done.stdout
+        assert "4 -> 0" in done.stdout
+
+
+def test_the_answer_is_json_with_all_classes(run: questions.Run) -> None:
+    reply = json.loads(run("replay", "--scale", "shop/spread", "host=5", "-o", "json").stdout)
+    assert (reply["classes"]["admitted"], reply["looked"], reply["continue"]) == (2, 10, None)
+    assert len(run("replay", "--scale", "shop/spread", "host=5", "-o", "name").stdout.split()) == 5
+
+
+def test_a_gate_without_anything_to_compare_does_not_pass(run: questions.Run) -> None:
+    done = run("replay", "-n", "elsewhere", "--fail-on", "refused")
+    assert done.returncode == 2
+    assert "no decision of the range can be compared" in done.stderr
+
+
+@pytest.mark.scenario("WI-11")
+def test_a_mistake_is_one_line(run: questions.Run) -> None:
+    assert "refusd is none of refused, admitted" in run("replay", "--fail-on", "refusd").stderr
+    done = run("replay", "--override", '{"op": "cordn"}')
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "overrides[0].op: there is no operation 'cordn'" in done.stderr

@@ -1,0 +1,98 @@
+"""``topolog simulate`` against a real API."""
+
+import json
+import pathlib
+
+import pytest
+import yaml
+
+from tests.support.extender.questions import Run, manifest
+
+
+@pytest.mark.scenario("WI-2")
+def test_pending_pods_are_placed_with_a_raised_quota(run: Run) -> None:
+    done = run("simulate", "--pending", "-n", "shop", "--scale", "shop/spread", "host=+1")
+    assert done.returncode == 1, done.stderr
+    assert "as it is:   0 of 2 pods are placed" in done.stdout
+    assert "situation:  1 of 2 pods are placed" in done.stdout
+    assert "shop/spread|role=host  3       4" in done.stdout
+    assert "kube-scheduler's own filters are not modelled" in done.stderr
+    more = run("simulate", "--pending", "--scale", "shop/spread", "host=+2", "-o", "name")
+    assert (more.returncode, more.stdout.split()) == (0, ["shop/a-5", "shop/a-6"])
+
+
+def test_one_pod_is_compared_with_the_answer_as_it_is(run: Run) -> None:
+    done = run("simulate", "a-5", "-n", "shop", "--scale", "shop/spread", "host=9", "--cordon", "host-1")
+    assert done.returncode == 0, done.stderr
+    assert "as it is:   0 of 6 nodes fit" in done.stdout
+    assert "situation:  3 of 5 nodes fit" in done.stdout
+    refused = run("simulate", "shop/a-5")
+    assert refused.returncode == 1
+    assert "would fit:  host needs 1 more replica" in refused.stdout
+
+
+def test_pods_of_a_file_are_placed_in_its_order(run: Run, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "pods.yaml"
+    file.write_text(yaml.safe_dump_all([manifest("z-2"), manifest("z-1")]))
+    done = run("simulate", "-f", str(file), "--scale", "shop/spread", "host=+1", "-o", "json")
+    assert done.returncode == 1, done.stderr
+    assert [one["pod"] for one in json.loads(done.stdout)["placed"]] == ["shop/z-2"]
+    listed = json.dumps({"kind": "List", "items": [manifest("z-3")]})
+    one = run("simulate", "-f", "-", "--scale", "shop/spread", "host=+1", "-o", "yaml", stdin=listed)
+    assert yaml.safe_load(one.stdout)["placed"][0]["pod"] == "shop/z-3"
+
+
+def test_a_saved_situation_can_be_used_again(run: Run, tmp_path: pathlib.Path) -> None:
+    saved = tmp_path / "situation.json"
+    first = run(
+        "simulate",
+        "--pending",
+        "--scale",
+        "shop/spread",
+        "host=+2",
+        "--cordon",
+        "host-1",
+        "--save",
+        str(saved),
+    )
+    again = run("simulate", "--pending", "--situation", str(saved))
+    assert first.stdout == again.stdout
+    assert [one["op"] for one in json.loads(saved.read_text())["overrides"]] == ["cordon", "scalePolicy"]
+
+
+def test_a_policy_of_a_file_replaces_the_present_one(run: Run, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(
+        "kind: WorkloadPolicy\nmetadata: {name: spread, namespace: shop}\n"
+        "spec: {topologyKey: role, labelSelector: {matchLabels: {app: web}}, allocationType: Required,\n"
+        "  allocationPolicy: [{name: member, replicas: 9}]}\n"
+    )
+    done = run("simulate", "--pending", "--set-policy", str(file), "-o", "json")
+    assert done.returncode == 0, done.stderr
+    assert {one["node"] for one in json.loads(done.stdout)["placed"]} == {"member-1", "member-2"}
+
+
+@pytest.mark.scenario("WI-11")
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ((), 2, "name pods, or use -f FILE or --pending"),
+        (("shop/a-5", "--pending"), 2, "name pods"),
+        (("shop/a-5", "-l", "a=b"), 2, "-l requires --pending"),
+        (("shop/a-5", "--like", "host-1"), 2, "--like requires --add-nodes"),
+        (("shop/a-5", "--scale", "shop/spread", "host"), 2, "host is not NAME=VALUE"),
+        (("shop/a-5", "--override", "{"), 2, "not JSON"),
+        (("shop/a-5", "--weights", "WorkloadPolicy=x"), 2, "x is not a number"),
+        (("-f", "/nonexistent/pod.yaml"), 2, "cannot read /nonexistent/pod.yaml"),
+        (("shop/a-5", "--cordon", "n9"), 2, "situation.overrides[0].nodes[0]: there is no node n9 at"),
+        (("shop/none",), 1, "cannot find pod shop/none"),
+    ],
+)
+def test_a_mistake_is_one_line_and_an_exit_code(
+    run: Run, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    done = run("simulate", *arguments)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""

@@ -1,0 +1,87 @@
+"""Laws of the search for a change, against a linear scan."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.domain import events, projecting, snapshots
+from app.plugins.workload_policy import kinds
+from app.verbs.questions import asking, bisecting
+from tests.support import declared
+from tests.support.decisions import small_clusters
+from tests.support.decisions.cluster_strategies import ASKING, PLUGINS, unhurried
+
+
+def history(planted: int, length: int, change: events.AnyEvent) -> list[snapshots.Snapshot]:
+    """The snapshots at offsets 0 to ``length``: F6 with its policy, noise, and the change at an offset."""
+    first: list[events.AnyEvent] = [events.NodeSeen(node=node) for node in small_clusters.f6()]
+    first.append(declared.observed(small_clusters.policy(required=True)))
+    first.append(events.PodSeen(pod=ASKING))
+    states = [
+        projecting.project_all(snapshots.empty(schema=declared.SCHEMA, indexed=PLUGINS[10].indexed()), first)
+    ]
+    for offset in range(1, length + 1):
+        noise = events.PodSeen(pod=small_clusters.pod(f"noise-{offset % 7}", {"at": str(offset)}))
+        states.append(projecting.project(states[-1], change if offset == planted else noise))
+    return states
+
+
+FULL = small_clusters.policy({"member": 0, "host": 0}, required=True)
+CHANGES: list[tuple[events.AnyEvent, dict[str, object]]] = [
+    (declared.observed(FULL), {"fits": ASKING.key}),
+    (kinds.POLICIES.gone(FULL.namespace, FULL.name, FULL.uid), {"fits": ASKING.key}),
+    (
+        events.PodSeen(pod=small_clusters.pod("one", small_clusters.REPLICA, node=small_clusters.HOSTS[0])),
+        {"count": {"count": f"{FULL.key}|{small_clusters.KEY}=host", "atLeast": 1}},
+    ),
+    (
+        events.NodeGone(small_clusters.HOSTS[0], f"uid-{small_clusters.HOSTS[0]}"),
+        {"exists": f"node:{small_clusters.HOSTS[0]}"},
+    ),
+    (kinds.POLICIES.gone(FULL.namespace, FULL.name, FULL.uid), {"exists": f"workloadpolicies:{FULL.key}"}),
+    (events.PodSeen(pod=small_clusters.pod("eight")), {"waiting": {"atLeast": 9}}),
+]
+
+
+@pytest.mark.scenario("WI-8")
+@unhurried
+@given(case=st.sampled_from(CHANGES), length=st.integers(20, 300), data=st.data())
+def test_a_planted_change_is_found_at_its_offset(
+    case: tuple[events.AnyEvent, dict[str, object]], length: int, data: st.DataObject
+) -> None:
+    change, question = case
+    planted = data.draw(st.integers(12, length))
+    states = history(planted, length, change)
+    predicate = bisecting.predicate(asking.read(question, asking.Bisect), PLUGINS[10], states[-1])
+    answers = [predicate(state) for state in states]
+    (expected,) = [at for at in range(1, length + 1) if answers[at] != answers[at - 1]]
+    assert expected == planted
+    found = bisecting.bisect(states.__getitem__, predicate, 0, length, lambda: True)
+    assert found.now == answers[-1]
+    assert found.looked <= 2 * math.log2(length) + 4
+    assert found.complete
+    assert (found.offset, found.low) == (expected, expected - 1)
+
+
+@pytest.mark.scenario("WI-8")
+@pytest.mark.parametrize("length", [1, 2, 3, 64, 500])
+def test_what_never_changed_is_no_change(length: int) -> None:
+    states = history(0, length, events.Relisted("pods", since="1", until="2", reason="test"))
+    predicate = bisecting.predicate(asking.Bisect(fits=ASKING.key), PLUGINS[10], states[-1])
+    found = bisecting.bisect(states.__getitem__, predicate, 0, length, lambda: True)
+    assert (found.now, found.offset, found.complete) == (True, None, True)
+    assert found.looked <= 2 * math.log2(length) + 4
+
+
+def test_a_spent_budget_leaves_a_range() -> None:
+    empty = snapshots.empty(schema=declared.SCHEMA)
+    seen = projecting.project(empty, events.PodSeen(pod=small_clusters.pod("p", namespace="ns")))
+    states = [empty] * 50 + [seen] * 50
+    predicate = bisecting.predicate(asking.Bisect(exists="pod:ns/p"), PLUGINS[10], states[-1])
+    left = iter([True] * 8 + [False] * 99)
+    found = bisecting.bisect(states.__getitem__, predicate, 0, 99, lambda: next(left))
+    assert not found.complete
+    assert found.offset is not None
+    assert found.low < 50 <= found.offset

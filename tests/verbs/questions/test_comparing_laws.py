@@ -1,0 +1,92 @@
+"""Laws of comparisons, against a fold that shares no code with the product."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.domain import events, projecting, snapshots
+from app.verbs.questions import comparing
+from tests.support import declared
+from tests.support.decisions import strategies
+from tests.support.decisions.cluster_strategies import unhurried
+
+
+def folded(happened: list[events.AnyEvent]) -> snapshots.Snapshot:
+    return projecting.project_all(snapshots.empty(schema=declared.SCHEMA), happened)
+
+
+def naive(happened: list[events.AnyEvent]) -> tuple[dict[str, object], dict[str, object]]:
+    """Nodes and policies by name after the events: the last observation, unless it ended."""
+    nodes: dict[str, object] = {}
+    policies: dict[str, object] = {}
+    for event in happened:
+        match event:
+            case events.NodeSeen():
+                nodes[event.node.name] = event.node
+            case events.NodeGone():
+                nodes.pop(event.name, None)
+            case events.ObjectObserved():
+                policies[f"{event.kind}:{event.identity}"] = bytes(event.data)
+            case events.ObjectGone():
+                policies.pop(f"{event.kind}:{event.identity}", None)
+    return nodes, policies
+
+
+def changes(section: comparing.Section) -> set[tuple[str, str]]:
+    return {(row.name, row.change) for row in section.rows}
+
+
+@pytest.mark.scenario("WI-7")
+@unhurried
+@given(happened=strategies.histories, at=st.integers(0, 60))
+def test_nodes_and_objects_differ_as_a_naive_fold_shows(happened: list[events.AnyEvent], at: int) -> None:
+    found = comparing.compare(folded(happened[:at]), folded(happened), limit=1000)
+    pairs = zip(naive(happened[:at]), naive(happened), ("nodes", "objects"), strict=True)
+    for before, after, section in pairs:
+        expected = {(name, "began") for name in after.keys() - before.keys()}
+        expected |= {(name, "ended") for name in before.keys() - after.keys()}
+        expected |= {
+            (name, "changed") for name in before.keys() & after.keys() if before[name] != after[name]
+        }
+        assert changes(found[section]) == expected
+        assert found[section].more == 0
+
+
+@pytest.mark.scenario("WI-7")
+@unhurried
+@given(happened=strategies.histories, at=st.integers(0, 60))
+def test_the_other_way_round_is_the_mirror_image(happened: list[events.AnyEvent], at: int) -> None:
+    one, other = folded(happened[:at]), folded(happened)
+    there, back = comparing.compare(one, other, limit=1000), comparing.compare(other, one, limit=1000)
+    turned = {"began": "ended", "ended": "began", "changed": "changed"}
+    for name, section in there.items():
+        mirrored = {
+            (row.name, turned[row.change], tuple((f.field, f.after, f.before) for f in row.fields))
+            for row in _frozen(section)
+        }
+        assert mirrored == {
+            (row.name, row.change, tuple((f.field, f.before, f.after) for f in row.fields))
+            for row in _frozen(back[name])
+        }
+
+
+def _frozen(section: comparing.Section) -> list[comparing.Row]:
+    return [
+        comparing.Row(
+            row.name,
+            row.change,
+            tuple(comparing.FieldChange(f.field, repr(f.before), repr(f.after)) for f in row.fields),
+        )
+        for row in section.rows
+    ]
+
+
+@pytest.mark.scenario("WI-7")
+@unhurried
+@given(happened=strategies.histories)
+def test_a_state_does_not_differ_from_itself_however_it_was_folded(happened: list[events.AnyEvent]) -> None:
+    one_by_one = snapshots.empty(schema=declared.SCHEMA)
+    for event in happened:
+        one_by_one = projecting.project(one_by_one, event)
+    found = comparing.compare(folded(happened), one_by_one)
+    assert not any(section.rows for section in found.values())

@@ -1,0 +1,88 @@
+"""Laws of advice: fed back into a simulation it fits, without a part of it does not, and none is cheaper."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from app.domain import events, model, snapshots
+from app.framework import cycles, pipeline
+from app.plugins.workload_policy import kinds, logic
+from app.verbs.questions import asking, fitting, situations
+from tests.support.decisions import small_clusters
+from tests.support.decisions.cluster_strategies import (
+    ASKING,
+    PLUGINS,
+    candidates,
+    pods_asking,
+    unhurried,
+    worlds,
+)
+
+RULES = PLUGINS[10]
+
+
+def resolved(
+    world: snapshots.Snapshot, asking_pod: model.Pod, overrides: list[dict[str, Any]]
+) -> situations.Resolved:
+    asked = asking.Situation(overrides=overrides)
+    supposed = situations.hypothesis(asked, RULES, [type(plugin) for plugin in RULES.plugins])
+    return situations.resolve(world, supposed, first=(events.PodSeen(pod=asking_pod),))
+
+
+def fits(
+    world: snapshots.Snapshot, pod: model.Pod, offered: frozenset[str], overrides: list[dict[str, Any]]
+) -> bool:
+    """Whether the pod is kept somewhere in the situation of the overrides."""
+    situation = resolved(world, pod, overrides)
+    asked = situation.snapshot.pods[pod.uid]
+    return bool(pipeline.run_filter(RULES, cycles.cycle(asked, offered, situation.snapshot)).kept)
+
+
+@pytest.mark.scenario("WI-3")
+@unhurried
+@given(world=worlds(), offered=candidates, pod=pods_asking)
+def test_advice_fits_and_without_a_part_of_it_does_not(
+    world: snapshots.Snapshot, offered: frozenset[str], pod: model.Pod
+) -> None:
+    offered = offered & frozenset(world.nodes)
+    situation = resolved(world, pod, [])
+    answer = fitting.fit(situation, pod.uid, offered, asking.ALLOWED, 5, lambda: True)
+    assert answer.fits == (bool(offered) and fits(world, pod, offered, []))
+    assert len({change.cost for change in answer.changes}) <= 1
+    for change in answer.changes:
+        overrides = list(change.overrides)
+        assert change.kept
+        assert fits(world, pod, offered, overrides), change
+        for at, part in enumerate(overrides):
+            assert not fits(world, pod, offered, overrides[:at] + overrides[at + 1 :]), change
+            if part["op"] == "deletePods":
+                for name in part["pods"]:
+                    fewer = {"op": "deletePods", "pods": [other for other in part["pods"] if other != name]}
+                    assert not (fewer["pods"] and fits(world, pod, offered, [fewer])), change
+
+
+@pytest.mark.scenario("WI-3")
+@unhurried
+@given(world=worlds(), offered=candidates)
+def test_no_single_quota_or_deletion_is_cheaper(world: snapshots.Snapshot, offered: frozenset[str]) -> None:
+    """All quotas of the policy that the pod names, raised step by step; every single pod deleted."""
+    offered = offered & frozenset(world.nodes)
+    answer = fitting.fit(resolved(world, ASKING, []), ASKING.uid, offered, asking.ALLOWED, 5, lambda: True)
+    if answer.fits or not offered:
+        return
+    cost = min((change.cost for change in answer.changes), default=10**9)
+    policy = world.get(kinds.POLICIES, f"{ASKING.namespace}/{ASKING.labels[logic.LABEL]}")
+    for allocation in policy.allocations if policy is not None and not policy.errors else ():
+        for more in range(1, min(cost, 6)):
+            scaled = {
+                "op": "scalePolicy",
+                "policy": f"{small_clusters.NAMESPACE}/{small_clusters.POLICY}",
+                "allocations": {allocation.name: f"+{more}"},
+            }
+            assert not fits(world, ASKING, offered, [scaled])
+    if cost > 1:
+        for pod in world.pods.values():
+            if pod.uid != ASKING.uid and world.names[pod.key] == pod.uid:
+                deleted = {"op": "deletePods", "pods": [pod.key]}
+                assert not (world.node_of(pod.uid) and fits(world, ASKING, offered, [deleted]))
