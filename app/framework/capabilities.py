@@ -203,8 +203,8 @@ class Adjusts(Plugin, Protocol):
 class Budgets(Plugin, Protocol):
     """Knows the PodDisruptionBudgets of the cluster."""
 
-    def budgets(self, snapshot: snapshots.Snapshot) -> Iterable[budgets.DisruptionBudget]:
-        """All budgets, in any order."""
+    def budgets(self, snapshot: snapshots.Snapshot) -> Iterable[budgets.DisruptionBudget] | None:
+        """All budgets, in any order; None if they were not recorded at that moment."""
         ...
 
 

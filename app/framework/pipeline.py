@@ -4,6 +4,7 @@ In a first pass, nominated pods of at least the pod's priority count as placed. 
 without them, because they may yet go elsewhere. This is kube-scheduler's own rule (PR-7..14).
 """
 
+import itertools
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -111,10 +112,12 @@ def veto(
 
 def budgets_of(
     plugins: registry.Registry, snapshot: snapshots.Snapshot
-) -> tuple[budgets.DisruptionBudget, ...]:
-    """The PodDisruptionBudgets of the cluster, by name."""
-    found = (budget for plugin in plugins.budgets for budget in plugin.budgets(snapshot))
-    return tuple(sorted(found, key=lambda budget: budget.key))
+) -> tuple[budgets.DisruptionBudget, ...] | None:
+    """The PodDisruptionBudgets of the cluster, by name; None if no plugin knows them."""
+    known = [found for plugin in plugins.budgets if (found := plugin.budgets(snapshot)) is not None]
+    if not known:
+        return None
+    return tuple(sorted(itertools.chain.from_iterable(known), key=lambda budget: budget.key))
 
 
 def weigh(ratings: Sequence[verdicts.Rating]) -> Mapping[int, node_sets.Names]:

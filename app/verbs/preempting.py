@@ -101,7 +101,7 @@ def _judged(
         return _ordered(uids, listed)
     ordered = victims.by_importance(adjusted)
     unknown = tuple(uid for uid in uids if snapshot.pod(uid) is None)
-    violating = budgets.violating(ordered, pipeline.budgets_of(plugins, snapshot))
+    violating = budgets.violating(ordered, pipeline.budgets_of(plugins, snapshot) or ())
     return Kept((*(victim.uid for victim in ordered), *unknown), added, len(violating))
 
 

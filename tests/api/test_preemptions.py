@@ -44,7 +44,7 @@ def test_victims_choice_and_the_criterion_are_shown(world: api_worlds.World) -> 
         "chosen": "n1",
         "decidedBy": "only candidate",
         "more": 0,
-        "notModelled": ["PodDisruptionBudgets"],
+        "notModelled": [],
     }
     assert nodes[0] == {
         "node": "n1",

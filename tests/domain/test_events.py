@@ -38,7 +38,7 @@ def test_after_a_loss_every_kind_is_unlisted_until_it_is_listed(doubt: events.An
     assert before.unlisted == declared.SCHEMA.names
     snapshot = projecting.project(before, listed("pods", "7"))
     assert dict(snapshot.listed) == {"pods": "7"}
-    assert snapshot.unlisted == {"nodes", "workloadpolicies"}
+    assert snapshot.unlisted == {"nodes", "poddisruptionbudgets", "workloadpolicies"}
 
 
 def test_in_a_new_log_every_watched_kind_is_unlisted() -> None:

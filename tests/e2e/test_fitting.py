@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from app.verbs.explain import preemptions
 from tests.support import polling
 from tests.support.e2e import api_client, clusters, installations, offer_recorder, workloads
 
@@ -230,7 +229,7 @@ def test_the_nodes_that_fit_are_those_that_are_offered(
         answer = topolog.ask(f"/apis/v1/pods/{NAMESPACE}/{name}/preemption?limit=1000")
         fits = every - {node["node"] for node in answer["nodes"]}
         assert len(fits) == answer["fits"]
-        lacking = set(answer["notModelled"]) - {preemptions.BUDGETS}
+        lacking = set(answer["notModelled"])
         if fits == offers[name]:
             exact += 1
         elif lacking:

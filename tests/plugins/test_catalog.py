@@ -52,7 +52,7 @@ def install(site: Path, name: str, entry: str, module: str, text: str) -> None:
 def test_the_schema_is_that_of_all_plugins_in_the_tree() -> None:
     found = plugins.catalog()
     assert found.classes == plugins.IN_TREE
-    assert [kind.name for kind in found.schema.kinds] == ["workloadpolicies"]
+    assert [kind.name for kind in found.schema.kinds] == ["workloadpolicies", "poddisruptionbudgets"]
     assert found.schema == plugins.catalog().schema
     assert found.schema != schema.Schema()
 
@@ -61,7 +61,7 @@ def test_a_distribution_brings_kinds_and_counters(site: Path) -> None:
     install(site, "gadgeteer", "Gadgeteer = gadgeteer_plugin:Gadgeteer", "gadgeteer_plugin", MODULE)
     found = plugins.catalog()
     assert [one.name for one in found.classes][-1] == "Gadgeteer"
-    assert found.schema.names == {"nodes", "pods", "workloadpolicies", "gadgets"}
+    assert found.schema.names == {"nodes", "pods", "workloadpolicies", "poddisruptionbudgets", "gadgets"}
     assert found.schema.forms == "2,sizes.1"
     # It is enabled by its name only.
     assert plugins.names(("*",)) == tuple(plugin.name for plugin in plugins.IN_TREE)

@@ -122,7 +122,7 @@ def test_nominations_are_listed() -> None:
     lost = crowded_nodes.pod("lost", 50, nominated="gone")
     bound = crowded_nodes.pod("bound", 50, node="n1", nominated="n1")
     snapshot = crowded_nodes.world(HERE, waiting, lost, bound)
-    (endpoint,) = plugin.PreemptionRules().shown().endpoints
+    endpoint = plugin.PreemptionRules().shown().endpoints[0]
     listed = endpoint.handle(snapshot, {})
     assert isinstance(listed, views.Listed)
     assert [listed.item(key) for key in sorted(listed.keys)] == [

@@ -5,23 +5,17 @@ from collections.abc import Iterable, Sequence
 from app.domain import model, selectors
 
 
-class DisruptionBudget(model.Frozen, frozen=True):
+class DisruptionBudget(model.DeclaredObject, frozen=True):
     """A PodDisruptionBudget as last observed at the API server."""
 
-    uid: model.Uid
-    namespace: str
-    name: str
     selector: model.Selector | None = None
     """A missing or empty one selects no pod."""
     allowed: int = 0
     """status.disruptionsAllowed."""
     disrupted: tuple[str, ...] = ()
     """status.disruptedPods: names of pods whose eviction the budget has already counted."""
-
-    @property
-    def key(self) -> model.NamespacedName:
-        """The budget's ``namespace/name``."""
-        return f"{self.namespace}/{self.name}"
+    error: str = ""
+    """Why a part of the budget is not kept; empty if all is. Such a budget selects no pod."""
 
     def selects(self, pod: model.Pod) -> bool:
         """Whether an eviction of the pod uses up the budget. A pod without labels is never selected."""

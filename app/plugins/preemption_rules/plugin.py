@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from app.domain import model
 from app.framework import cycles, views
-from app.plugins.preemption_rules import logic, serving
+from app.plugins.preemption_rules import kinds, logic, serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,9 @@ class PreemptionRules:
     def interested(self, pod: model.Pod) -> bool:
         """No pod is filtered or scored."""
         return False
+
+    budgets = staticmethod(kinds.known)
+    kinds = staticmethod(kinds.declared)
 
     def adjust(
         self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]

@@ -19,7 +19,7 @@ WAITING = "not eligible due to a terminating pod on the nominated node."
 UNHELPFUL = "Preemption is not helpful for scheduling"
 GROUPS = "preemption of PodGroups as a whole (feature gate GenericWorkload)"
 BUDGETS = "PodDisruptionBudgets"
-"""Named if no enabled plugin watches them."""
+"""Named if no enabled plugin knows them, or if they were not recorded at that moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,10 @@ def dry_run(pod: model.Pod, snapshot: snapshots.Snapshot, plugins: registry.Regi
         nominated.setdefault(one.nominated, []).append(one)
     found = _sorted(base, nominated)
     free, refused = _filtered(base, found.free, plugins)
+    known = pipeline.budgets_of(plugins, snapshot)
     ineligible = _not_pending(pod, snapshot) or _ineligible(pod, base.snapshot, frozenset(found.possible))
     if not (free or ineligible):
-        held = pipeline.budgets_of(plugins, snapshot)
+        held = known or ()
         judged = [
             _on(base.snapshot, pod, node, reasons, nominated, held)
             for node, reasons in found.possible.items()
@@ -101,7 +102,7 @@ def dry_run(pod: model.Pod, snapshot: snapshots.Snapshot, plugins: registry.Regi
         fitting=tuple(sorted(free)),
         outcomes=tuple(outcomes),
         choice=victims.choose(kept),
-        unmodelled=_unmodelled(pod, snapshot, plugins),
+        unmodelled=_unmodelled(pod, snapshot, known),
     )
 
 
@@ -193,9 +194,12 @@ def _answered(
     return found
 
 
-def _unmodelled(pod: model.Pod, snapshot: snapshots.Snapshot, plugins: registry.Registry) -> tuple[str, ...]:
+def _unmodelled(
+    pod: model.Pod, snapshot: snapshots.Snapshot, known: tuple[budgets.DisruptionBudget, ...] | None
+) -> tuple[str, ...]:
     return (
         *node_fit.unmodelled(snapshot, pod),
-        *(() if plugins.budgets else (BUDGETS,)),
+        *((BUDGETS,) if known is None else ()),
+        *(f"PodDisruptionBudget {one.key}: {one.error}" for one in known or () if one.error),
         *((GROUPS,) if pod.group or any(one.group for one in snapshot.pods.values()) else ()),
     )

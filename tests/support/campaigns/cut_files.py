@@ -19,7 +19,7 @@ from tests.support.simulation import oracle
 from tests.support.workers import clusters, recordings
 
 NAME = "cut"
-_KINDS = {"nodes", "pods", "workloadpolicies"}
+_KINDS = {"nodes", "pods", "poddisruptionbudgets", "workloadpolicies"}
 
 
 class Run:

@@ -24,7 +24,7 @@ from tests.support.workers import clusters, recordings
 
 Start = Callable[[], recordings.Recording]
 LEASE = ("ns", "topolog-recorder")
-ALL_KINDS = {"nodes", "pods", "workloadpolicies"}
+ALL_KINDS = {"nodes", "pods", "poddisruptionbudgets", "workloadpolicies"}
 
 
 def leaders(log: logs.Log) -> list[events.RecorderElected]:

@@ -59,7 +59,7 @@ def test_everything_is_recorded_before_it_is_ready(recorded: Start, cluster_side
     cluster_side.policy("p", namespace="team-000", key=populations.ZONE, app="app-0", **{"zone-0": 1})
     snapshot = recorded().ready().snapshot
     assert (len(snapshot.nodes), len(snapshot.pods), len(snapshot.all(declared.POLICIES))) == (40, 1_700, 1)
-    assert set(snapshot.listed) == {"nodes", "pods", "workloadpolicies"}
+    assert set(snapshot.listed) == {"nodes", "pods", "poddisruptionbudgets", "workloadpolicies"}
     assert sum(snapshot.counts.values()) == populations.PODS_PER_WORKLOAD
 
 
