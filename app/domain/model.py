@@ -139,6 +139,10 @@ STANDARD = Constraints()
 """Of a pod that may run on every node without taints."""
 
 
+FINISHED = frozenset(("Succeeded", "Failed"))
+"""Phases of pods that have run to their end."""
+
+
 class Pod(Frozen, frozen=True):
     """A pod as last observed at the API server, or as kube-scheduler sent it."""
 
@@ -183,7 +187,7 @@ class Pod(Frozen, frozen=True):
     @property
     def finished(self) -> bool:
         """The pod has run to its end and holds no resources."""
-        return self.phase in ("Succeeded", "Failed")
+        return self.phase in FINISHED
 
     @property
     def counted(self) -> bool:

@@ -231,7 +231,7 @@ class Projection:
                 self._count(before, at, -1)
             if after is not None:
                 self._count(after, to, +1)
-        if (at or to) and (before is None or after is None or at != to or not _occupy_alike(before, after)):
+        if at != to or (to and not _occupy_alike(before, after)):
             if at and before is not None and node_sums.holding(before):
                 self._used.add(at, before, -1)
             if to and after is not None and node_sums.holding(after):
@@ -372,8 +372,10 @@ def settles(pod: model.Pod) -> bool:
     return bool(pod.node) or pod.finished
 
 
-def _occupy_alike(before: model.Pod, after: model.Pod) -> bool:
+def _occupy_alike(before: model.Pod | None, after: model.Pod | None) -> bool:
     """Whether both versions of a pod occupy the same on the same node."""
+    if before is None or after is None:
+        return False
     alike = before.phase == after.phase or node_sums.holding(before) == node_sums.holding(after)
     return alike and before.requests == after.requests
 

@@ -22,35 +22,43 @@ NOTHING: Amounts = {}
 
 def holding(pod: model.Pod) -> bool:
     """Whether the pod occupies the node that it is bound to or placed on."""
-    return not pod.finished
+    return pod.phase not in model.FINISHED
 
 
 class Sums:
     """Changes to the sums of nodes, which stay as they were. A node without pods has none."""
 
-    __slots__ = ("_changed", "_start")
+    __slots__ = ("_changes", "_start")
 
     def __init__(self, start: "immutables.Map[model.NodeName, Amounts]") -> None:
         self._start = start
-        self._changed: dict[model.NodeName, dict[str, int]] = {}
+        self._changes: list[tuple[model.NodeName, Amounts, int]] = []
+        """Node, requests, +1 or -1: added up at the end in one loop, because a fold makes many."""
 
     def add(self, node: model.NodeName, pod: model.Pod, by: int) -> None:
         """Add the pod to the node (``by`` 1) or remove it (-1)."""
-        changed = self._changed.get(node)
-        if changed is None:
-            changed = self._changed[node] = dict(self._start.get(node, NOTHING))
-        add_up(changed, pod, by)
+        self._changes.append((node, pod.requests, by))
 
     def finish(self) -> "immutables.Map[model.NodeName, Amounts]":
         """The sums after all changes."""
-        if not self._changed:
+        if not self._changes:
             return self._start
-        result = self._start.mutate()
-        for node, amounts in self._changed.items():
-            if amounts:
-                result[node] = amounts
-            else:
+        start, changed = self._start, dict[model.NodeName, dict[str, int]]()
+        for node, requests, by in self._changes:
+            amounts = changed.get(node)
+            if amounts is None:
+                amounts = changed[node] = dict(start.get(node, NOTHING))
+            amounts[PODS] = amounts.get(PODS, 0) + by
+            for resource, amount in requests.items():
+                amounts[resource] = amounts.get(resource, 0) + by * amount
+        result = start.mutate()
+        for node, amounts in changed.items():
+            if not amounts[PODS]:
                 result.pop(node, None)
+            elif 0 in amounts.values():
+                result[node] = {resource: total for resource, total in amounts.items() if total}
+            else:
+                result[node] = amounts
         return result.finish()
 
 
