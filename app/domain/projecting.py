@@ -231,7 +231,7 @@ class Projection:
                 self._count(before, at, -1)
             if after is not None:
                 self._count(after, to, +1)
-        if at != to or (to and not _occupy_alike(before, after)):
+        if at != to or (to and not node_sums.alike(before, after)):
             if at and before is not None and node_sums.holding(before):
                 self._used.add(at, before, -1)
             if to and after is not None and node_sums.holding(after):
@@ -323,8 +323,16 @@ class Projection:
             pod, name = self._pod_and_node(uid)
             node = self._nodes.get(name) if name else None
             if pod is not None and node is not None:
-                self._add_up(counter.contributions(pod, node, former), -1)
-                self._add_up(counter.contributions(pod, node, present), +1)
+                gone = tuple(counter.contributions(pod, node, former))
+                come = tuple(counter.contributions(pod, node, present))
+            elif pod is not None and not name and counter.pending is not None:
+                gone = tuple(counter.pending(pod, former))
+                come = tuple(counter.pending(pod, present))
+            else:
+                continue
+            if gone != come:
+                self._add_up(gone, -1)
+                self._add_up(come, +1)
 
     def _reached(
         self, needed: schemas.Dependency[model.DeclaredObject], changed: model.DeclaredObject
@@ -341,20 +349,27 @@ class Projection:
             self._count(pod, node, by)
 
     def _count(self, pod: model.Pod, name: model.NodeName, by: int) -> None:
-        if not name:
+        schema = self._schema
+        if not name and schema.pending is None:
             return
-        gates = self._schema.gates
+        gates = schema.gates
         if gates is not None:
-            spaces, namespace = self._objects.namespaces, pod.namespace
-            for kind in gates:
-                space = spaces.get(kind)
-                if space is not None and namespace in space:
-                    break
+            held, namespace = self._objects, pod.namespace
+            for kind, anywhere in gates:
+                if anywhere:
+                    if kind in held.kinds:
+                        break
+                else:
+                    space = held.namespaces.get(kind)
+                    if space is not None and namespace in space:
+                        break
             else:
                 return  # Most pods are in namespaces without objects that counters read.
-        node = self._nodes.get(name)
+        node = self._nodes.get(name) if name else None
         if node is not None:
-            self._add_up(self._schema.contributions(pod, node, self._objects), by)
+            self._add_up(schema.contributions(pod, node, self._objects), by)
+        elif not name and schema.pending is not None:
+            self._add_up(schema.pending(pod, self._objects), by)
 
     def _add_up(self, contributed: Iterable[tuple[schemas.CountKey, int]], by: int) -> None:
         for key, amount in contributed:
@@ -370,14 +385,6 @@ class Projection:
 def settles(pod: model.Pod) -> bool:
     """Whether the observed pod ends its placement: it is bound or finished."""
     return bool(pod.node) or pod.finished
-
-
-def _occupy_alike(before: model.Pod | None, after: model.Pod | None) -> bool:
-    """Whether both versions of a pod occupy the same on the same node."""
-    if before is None or after is None:
-        return False
-    alike = before.phase == after.phase or node_sums.holding(before) == node_sums.holding(after)
-    return alike and before.requests == after.requests
 
 
 def _enlist(pods: "immutables.MapMutation[model.Uid, None]", uid: model.Uid, belongs: bool) -> None:

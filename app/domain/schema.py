@@ -8,7 +8,7 @@ every fold (``snapshots.empty``), and nothing looks it up globally.
 import itertools
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -73,7 +73,8 @@ class Kind(Generic[T]):
     prefix: str = ""
     """Prefix of the subjects, ``policy`` in ``policy:NAMESPACE/NAME``; empty: the name."""
     moves: Callable[[str], tuple[str, ...]] = _none
-    """(namespace) -> further subjects that a change of an object there moves on."""
+    """(namespace) -> further subjects that a change of an object there moves on. Placements expect them if a
+    counter depends on the kind; if it reaches the cluster, they are the same for all namespaces."""
 
     def subject(self, identity: str) -> str:
         """The subject of the events about an object."""
@@ -207,6 +208,9 @@ def objects(held: Mapping[str, Iterable[model.DeclaredObject]]) -> Objects:
 
 Contributions = Callable[[model.Pod, model.Node, Objects], Iterable[tuple[CountKey, int]]]
 """(pod, its node, objects) -> the counts that the pod raises there, each with its amount."""
+Pending = Callable[[model.Pod, Objects], Iterable[tuple[CountKey, int]]]
+"""(pod without a node, objects) -> the counts that the pod raises, each with its amount."""
+_Raised = Callable[..., Iterable[tuple[CountKey, int]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,18 +220,18 @@ class Dependency(Generic[T]):
     kind: Kind[T]
     reads: Callable[[T], object]
     """The part of an object on which contributions depend: while it is equal, nothing is counted again."""
-    expects: Callable[[model.Pod], tuple[str, ...]]
-    """Subjects that every change moves on that may alter the contributions of the pod (``Kind.moves``)."""
     reach: Literal["namespace", "cluster"] = "namespace"
     """Whose contributions an object may alter: those of the pods of its namespace, or of all pods."""
     additive: bool = False
     """The contributions are the sum of what each object adds alone, so a change of one object counts that one
     only."""
+    required: bool = False
+    """No pod contributes without an object of the kind that reaches it; always so if it is additive."""
 
 
 @dataclass(frozen=True, eq=False)
 class Counter:
-    """A family of counts that a plugin keeps over the pods on nodes.
+    """A family of counts that a plugin keeps over the pods on nodes, and over those that wait for one.
 
     The increments of an append are sums of contributions, so amounts are integers, and a count stays below
     2^53: memory is counted in KiB.
@@ -247,6 +251,8 @@ class Counter:
     node_fields: tuple[str, ...] = ("labels",)
     """Fields of a node on which contributions depend."""
     depends_on: tuple[Dependency[Any], ...] = ()
+    pending: Pending | None = None
+    """What pods without a node contribute; None: nothing."""
 
 
 class Schema:
@@ -264,14 +270,15 @@ class Schema:
             for counter in sorted(self.counters, key=operator.attrgetter("family"))
         )
         """The form of all counts together: counts are comparable if it is equal."""
-        self.contributions: Contributions = _compiled(self.counters)
+        self.contributions = _chained([one.contributions for one in self.counters]) or (lambda *_: ())
+        self.pending: Pending | None = _chained([one.pending for one in self.counters if one.pending])
+        """What a pod without a node contributes to all counters; None: nothing."""
         self.read_of_pod = _getter(name for one in self.counters for name in one.pod_fields)
         """The part of a pod that counters read: while it is equal, the pod contributes alike on its node."""
         self.read_of_node = _getter(name for one in self.counters for name in one.node_fields)
         """The part of a node that counters read."""
         self.gates = _gates(self.counters)
-        """Kinds of which a pod's namespace must have an object for it to contribute to a count. None if some
-        counter counts pods regardless of objects."""
+        """(kind, whether in any namespace): pods contribute only where one has objects; None: regardless."""
         self._kinds = {kind.name: kind for kind in self.kinds}
         self._types = {kind.type: kind for kind in self.kinds}
         self._dependents: dict[str, tuple[tuple[Counter, Dependency[Any]], ...]] = {
@@ -280,7 +287,7 @@ class Schema:
             )
             for kind in self.kinds
         }
-        self._expects = tuple(needed.expects for one in self.counters for needed in one.depends_on)
+        self._moves = tuple(needed.kind.moves for one in self.counters for needed in one.depends_on)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and (self.kinds, self.counters) == (other.kinds, other.counters)
@@ -306,7 +313,7 @@ class Schema:
         The guard of every placement and release expects their versions; otherwise its increments could miss
         an object or a label that another writer has just recorded.
         """
-        further = (subject for expects in self._expects for subject in expects(pod))
+        further = (subject for moves in self._moves for subject in moves(pod.namespace))
         return tuple(dict.fromkeys((f"pod:{pod.uid}", f"node:{node}", *further)))
 
     def selects(self, pod: model.Pod, held: Objects) -> bool:
@@ -331,25 +338,21 @@ def encode(found: model.DeclaredObject) -> msgspec.Raw:
     return msgspec.Raw(found.data if isinstance(found, model.UnknownObject) else _encoder.encode(found))
 
 
-def _compiled(counters: tuple[Counter, ...]) -> Contributions:
-    """One function for the contributions to all counters: the fold of pods calls it."""
-    if not counters:
-        return lambda _pod, _node, _objects: ()
-    if len(counters) == 1:
-        return counters[0].contributions
-    each = tuple(counter.contributions for counter in counters)
-    return lambda pod, node, held: itertools.chain.from_iterable(one(pod, node, held) for one in each)
+def _chained(each: Sequence[_Raised]) -> _Raised | None:
+    """One function for all contributions: the fold of pods calls it."""
+    if len(each) < 2:
+        return each[0] if each else None
+    return lambda *of: itertools.chain.from_iterable(one(*of) for one in each)
 
 
-def _gates(counters: tuple[Counter, ...]) -> tuple[str, ...] | None:
-    gates: dict[str, None] = {}
+def _gates(counters: tuple[Counter, ...]) -> tuple[tuple[str, bool], ...] | None:
+    gates: dict[tuple[str, bool], None] = {}
     for counter in counters:
-        # A sum over the objects of the pod's namespace is nothing without them.
-        sums = (one.kind.name for one in counter.depends_on if one.additive and one.reach == "namespace")
-        gate = next(sums, None)
-        if gate is None:
+        # A sum over objects is nothing without them.
+        needed = [one for one in counter.depends_on if one.required or one.additive]
+        if not needed:
             return None
-        gates[gate] = None
+        gates[needed[0].kind.name, needed[0].reach == "cluster"] = None
     return tuple(gates)
 
 
@@ -380,6 +383,12 @@ def _check(kinds: tuple[Kind[Any], ...], counters: tuple[Counter, ...]) -> None:
             if needed.kind not in kinds:
                 raise InvalidSchema(
                     f"counter {counter.family!r} depends on {needed.kind.name}, which no plugin declares"
+                )
+            here, there = map(needed.kind.moves, "ab")
+            if not here or (needed.reach == "cluster" and here != there):
+                raise InvalidSchema(
+                    f"counter {counter.family!r} depends on {needed.kind.name}, whose moves names no subject"
+                    f" for the {needed.reach}: a placement could miss a change"
                 )
     _differ("kind", (kind.name for kind in kinds))
     _differ("type of objects", (kind.type.__qualname__ for kind in kinds))

@@ -103,9 +103,13 @@ def _counted(bare: snapshots.Snapshot, objects: schemas.Objects) -> dict[schemas
     found: defaultdict[schemas.CountKey, int] = defaultdict(int)
     for pod, name in _pods_and_nodes(bare):
         node = bare.nodes.get(name) if name else None
+        raised: Iterable[tuple[schemas.CountKey, int]] = ()
         if node is not None:
-            for key, amount in bare.schema.contributions(pod, node, objects):
-                found[key] += amount
+            raised = bare.schema.contributions(pod, node, objects)
+        elif not name and bare.schema.pending is not None:
+            raised = bare.schema.pending(pod, objects)
+        for key, amount in raised:
+            found[key] += amount
     return {key: count for key, count in found.items() if count}
 
 

@@ -4,9 +4,14 @@ msgspec decodes them in one pass: unknown fields are skipped, and ``null`` means
 uids are checked here because they become parts of keys and log lines.
 """
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+
+from app.domain import model
+
+T = TypeVar("T", bound=model.DeclaredObject)
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=253, pattern=r"\A[-A-Za-z0-9._:]+\Z")]
 """An object name or uid; as DNS-1123, but upper case, ``_`` and ``:`` are allowed too."""
@@ -40,6 +45,37 @@ class Metadata(ApiStruct):
     owner_references: list[Owner] | None = None
     creation_timestamp: Word | None = None
     deletion_timestamp: Word | None = None
+
+
+class _Manifest(ApiStruct):
+    metadata: Metadata
+    spec: dict[str, Any] | None = None
+
+
+_manifest = msgspec.json.Decoder(_Manifest)
+
+
+def decoder(kept: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
+    """A function for Kind.decode that keeps fields of ``spec``: ``perNode`` as the field ``per_node``.
+
+    It raises ValueError for a value that does not have the field's type. A plugin that shows invalid objects
+    with their errors, or keeps something beside the specification, has a function of its own.
+    """
+    fields = [name for name in kept.__struct_fields__ if name not in model.DeclaredObject.__struct_fields__]
+    spelled = {_camel(name): name for name in fields}
+
+    def decode(raw: bytes | msgspec.Raw) -> T:
+        seen = _manifest.decode(raw)
+        spec = {key: value for key, value in (seen.spec or {}).items() if value is not None}
+        named = {"uid": seen.metadata.uid, "namespace": seen.metadata.namespace, "name": seen.metadata.name}
+        return msgspec.convert({**{spelled[key]: spec[key] for key in spelled.keys() & spec}, **named}, kept)
+
+    return decode
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 def shortened(text: str, limit: int) -> str:

@@ -32,6 +32,7 @@ ALLOWED = {
         ([""], ["nodes", "pods"], READ),
         (["kosmos.io"], ["workloadpolicies"], READ),
         (["policy"], ["poddisruptionbudgets"], READ),
+        (["scheduling.sigs.k8s.io"], ["elasticquotas"], READ),
         ([""], ["namespaces"], ["get"], ["kube-system"]),
     ],
     ("Role", "topolog-recorder"): [
@@ -54,6 +55,7 @@ ALLOWED = {
         ([""], ["nodes", "pods"], ["get", "list"]),
         (["kosmos.io"], ["workloadpolicies"], ["get", "list"]),
         (["policy"], ["poddisruptionbudgets"], ["get", "list"]),
+        (["scheduling.sigs.k8s.io"], ["elasticquotas"], ["get", "list"]),
         ([""], ["namespaces"], ["get"], ["kube-system"]),
     ],
     ("ClusterRole", "topolog-extender"): [

@@ -4,6 +4,7 @@ The kind and its counters are those of tests.support.gadgets; the oracle counts 
 """
 
 import dataclasses
+from typing import Literal
 
 import msgspec
 import pytest
@@ -179,7 +180,7 @@ def test_a_kind_without_subjects_of_its_own_says_so_in_no_field() -> None:
 
 
 def test_every_kind_must_be_listed() -> None:
-    assert START.unlisted == {"nodes", "pods", "poddisruptionbudgets", "workloadpolicies", "gadgets"}
+    assert START.unlisted == declared.SCHEMA.names | {"gadgets"}
     listed: list[events.AnyEvent] = [
         events.Relisted(kind, since="", until="1", reason="first list") for kind in sorted(START.unlisted)
     ]
@@ -190,10 +191,29 @@ def test_every_kind_must_be_listed() -> None:
 
 def test_the_form_of_the_counts_names_every_family() -> None:
     assert schema.Schema().forms == ""
-    assert declared.SCHEMA.forms == schema.FIRST_FORMS == "2"
-    assert gadgets.SCHEMA.forms == "2,shares.1,sizes.1"
+    assert declared.SCHEMA.forms == f"{schema.FIRST_FORMS},quota.1" == "2,quota.1"
+    assert gadgets.SCHEMA.forms == "2,quota.1,shares.1,sizes.1"
     later = dataclasses.replace(gadgets.SIZES, form=3)
     assert schema.Schema(gadgets.SCHEMA.kinds, (later, gadgets.SHARES)).forms == "shares.1,sizes.3"
+
+
+STILL = dataclasses.replace(gadgets.GADGETS, moves=lambda _: ())
+APART = dataclasses.replace(gadgets.GADGETS, moves=lambda namespace: (f"gadgets-in:{namespace}",))
+
+
+def depending(kind: schema.Kind[gadgets.Gadget], reach: Literal["namespace", "cluster"]) -> schema.Counter:
+    needed = schema.Dependency(kind, reads=lambda gadget: gadget.size, reach=reach)
+    return dataclasses.replace(gadgets.SIZES, depends_on=(needed,))
+
+
+def test_a_placement_expects_the_subjects_that_every_object_it_counts_moves_on() -> None:
+    found = schema.Schema((APART,), (depending(APART, "namespace"),))
+    pod = model.Pod(uid="u", namespace="shop", name="a")
+    assert found.footprint(pod, "n1") == ("pod:u", "node:n1", "gadgets-in:shop")
+    assert APART.observed(gadgets.Gadget(uid="g", namespace="shop", name="big")).subjects == (
+        "gadgets:shop/big",
+        "gadgets-in:shop",
+    )
 
 
 @pytest.mark.parametrize(
@@ -210,6 +230,9 @@ def test_the_form_of_the_counts_names_every_family() -> None:
             "the same type of objects: Gadget",
         ),
         ((), (gadgets.SIZES,), "depends on gadgets, which no plugin declares"),
+        ((STILL,), (depending(STILL, "namespace"),), "moves names no subject for the namespace"),
+        ((STILL,), (depending(STILL, "cluster"),), "moves names no subject for the cluster"),
+        ((APART,), (depending(APART, "cluster"),), "moves names no subject for the cluster"),
         ((gadgets.GADGETS,), (gadgets.SIZES, gadgets.SIZES), "the same family of counts: sizes"),
         ((gadgets.GADGETS,), (dataclasses.replace(gadgets.SIZES, family="A|b"),), "lower-case letters"),
         ((gadgets.GADGETS,), (dataclasses.replace(gadgets.SIZES, form=0),), "forms count from 1"),

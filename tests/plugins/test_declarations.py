@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from app import plugins
+from app import bootstrap, plugins
 from app.cli import get
 from app.domain import snapshots
-from app.framework import capabilities, configuring, views
+from app.framework import capabilities, configuring, registry, views
+from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.node_label_priority.plugin import NodeLabelPriority
 from app.plugins.preemption_rules.plugin import PreemptionRules
 from app.plugins.workload_policy.plugin import WorkloadPolicy
+from app.serving import roles
 from tests.support import declared
 
 KINDS = [pytest.param(kind, id=kind.name) for kind in plugins.IN_TREE]
@@ -42,9 +44,22 @@ acting: tuple[
 ] = (policy,) * 5
 evicting: capabilities.Adjusts = PreemptionRules()
 
+quota = ElasticQuota()
+sharing: tuple[
+    capabilities.Owns,
+    capabilities.Counts,
+    capabilities.Filters,
+    capabilities.Classifies,
+    capabilities.Degrades,
+    capabilities.Narrows,
+    capabilities.Reserves,
+    capabilities.Wakes,
+    capabilities.Shows,
+] = (quota,) * 9
+
 
 @pytest.mark.parametrize(
-    "plugin", [*labels, *jobs, *deciding, *acting, evicting], ids=lambda plugin: plugin.name
+    "plugin", [*labels, *jobs, *deciding, *acting, evicting, *sharing], ids=lambda plugin: plugin.name
 )
 def test_declared_capabilities_are_recognised(plugin: capabilities.Plugin) -> None:
     assert isinstance(plugin, capabilities.Plugin)
@@ -97,6 +112,29 @@ def test_a_table_shows_what_its_endpoint_returns(kind: type[NodeLabelPriority]) 
         assert get.RESOURCES[table.name].path == f"plugins/{kind.name}/{table.path}"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_route_requires_the_role_that_its_plugin_declares(kind: type[NodeLabelPriority]) -> None:
+    """The table of roles as the extender builds it: the declared role may call the path, a lesser one not."""
+    rules = bootstrap.rules_of(registry.Registry([kind()]))
+    for endpoint in kind().shown().endpoints:
+        path = f"/apis/v1/plugins/{kind.name}/{endpoint.path.replace('<', '').replace('>', '')}"
+        allowed = {
+            role
+            for role in roles.ROLES
+            if isinstance(
+                roles.RoleBindings(anonymous=[role], rules=rules).authorize({}, "GET", path), roles.Identity
+            )
+        }
+        assert allowed == {endpoint.role, "operator"}, path
+
+
+def test_every_table_of_a_plugin_is_a_kind_of_the_command_line() -> None:
+    """And what is no table of a plugin belongs to the core."""
+    tables = {table.name for kind in plugins.IN_TREE for table in kind.tables}
+    of_plugins = {name for name, found in get.RESOURCES.items() if found.path.startswith("plugins/")}
+    assert of_plugins == tables
+
+
 def test_no_two_kinds_of_the_command_line_share_a_name() -> None:
     names = [table.name for kind in plugins.IN_TREE for table in kind.tables]
     assert len(names) == len(set(names)) >= 3
@@ -112,6 +150,7 @@ def test_all_plugins_work_together_as_configured() -> None:
             "WorkloadPolicy": {"missing_policy": "ignore"},
             "NodeLabelPriority": {"scheduler_names": ["a", "b"], "label": "x"},
             "JobAffinity": {"grades": [["zone", 3]], "all_namespaces": True},
+            "ElasticQuota": {"check_parents": True},
             "PreemptionRules": {"co_dependents": "ignore"},
         },
     )
@@ -120,6 +159,7 @@ def test_all_plugins_work_together_as_configured() -> None:
         JobAffinity(grades=(("zone", 3),), all_namespaces=True),
         WorkloadPolicy(missing_policy="ignore"),
         PreemptionRules(co_dependents="ignore"),
+        ElasticQuota(check_parents=True),
     )
     assert registry.indexed() == {"rl-job-group", "workload-policy/kosmos.io", "workload-policy.kosmos.io"}
 
@@ -134,6 +174,7 @@ def test_all_plugins_work_together_as_configured() -> None:
         {"JobAffinity": {"grades": [["", 3]]}},
         {"NodeLabelPriority": {"scheduler_names": "a"}},
         {"PreemptionRules": {"co_dependents": "evict"}},
+        {"ElasticQuota": {"invalid_quota": "maybe"}},
     ],
 )
 def test_invalid_arguments_are_refused(args: dict[str, dict[str, object]]) -> None:

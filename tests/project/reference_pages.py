@@ -15,7 +15,7 @@ from app.framework import registry
 from app.serving import conn_metrics, issuing, keystores, tls_rotation
 from app.settings import declarations
 from app.store.server import acl
-from tests.project import doctor_findings, store_page
+from tests.project import doctor_findings, plugins_page, store_page
 from workers.controller import object_metrics
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
@@ -177,6 +177,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "metrics.md": metrics_page,
     "store.md": lambda: store_page.store_page(_NOTE),
     "doctor.md": doctor_page,
+    "plugins.md": lambda: plugins_page.plugins_page(_NOTE),
 }
 
 

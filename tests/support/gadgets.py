@@ -73,7 +73,6 @@ SIZES = schema.Counter(
         schema.Dependency(
             kind=GADGETS,
             reads=lambda gadget: gadget.size,
-            expects=lambda _: ("gadgets-anywhere:",),
             additive=True,
         ),
     ),
@@ -88,7 +87,6 @@ SHARES = schema.Counter(
         schema.Dependency(
             kind=GADGETS,
             reads=lambda gadget: True,
-            expects=lambda _: ("gadgets-anywhere:",),
             reach="cluster",
         ),
     ),

@@ -123,7 +123,7 @@ def test_a_lost_answer_is_resolved(shop: replicas.Cluster, kind: faults.FaultKin
 
 
 def test_an_unknown_outcome_stays_counted_until_the_api_server_shows_it(shop: replicas.Cluster) -> None:
-    one, other = shop.replica(bind=0.6), shop.replica()
+    one, other = shop.replica(bind=1.8), shop.replica()
     pod, rival = shop.pod("web-1"), shop.pod("web-2")
     shop.see()
     one.offer(pod)
@@ -279,7 +279,7 @@ def test_a_count_that_differs_from_its_log_gives_no_place_away(shop: replicas.Cl
 @pytest.mark.scenario("WP-14")
 def test_a_young_placement_is_not_released_for_another(shop: replicas.Cluster) -> None:
     """Its Binding may be under way: the pod would run on h1 while its capacity there is given away."""
-    one, other = shop.replica(bind=0.6), shop.replica()
+    one, other = shop.replica(bind=1.8), shop.replica()
     pod, rival = shop.pod("web-1"), shop.pod("web-2")
     shop.see()
     shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=500)
@@ -296,7 +296,7 @@ def test_a_young_placement_is_not_released_for_another(shop: replicas.Cluster) -
 
 
 def test_an_old_placement_that_was_never_bound_is_superseded(shop: replicas.Cluster) -> None:
-    one, other = shop.replica(bind=0.6), shop.replica()
+    one, other = shop.replica(bind=1.8), shop.replica()
     pod = shop.pod("web-1")
     shop.see()
     shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=500)
@@ -314,7 +314,7 @@ def test_an_old_placement_that_was_never_bound_is_superseded(shop: replicas.Clus
 
 
 def test_a_placement_that_was_bound_is_not_released(shop: replicas.Cluster) -> None:
-    one, other = shop.replica(bind=0.6), shop.replica()
+    one, other = shop.replica(bind=1.8), shop.replica()
     pod = shop.pod("web-1")
     shop.see()
     shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=500)
@@ -326,7 +326,7 @@ def test_a_placement_that_was_bound_is_not_released(shop: replicas.Cluster) -> N
 
 
 def test_a_placement_of_a_pod_that_is_gone(shop: replicas.Cluster) -> None:
-    one = shop.replica(bind=0.6)
+    one = shop.replica(bind=1.8)
     pod = shop.pod("web-1")
     shop.see()
     shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=500)
@@ -341,7 +341,7 @@ def test_a_placement_of_a_pod_that_is_gone(shop: replicas.Cluster) -> None:
 def test_a_pod_that_is_never_bound_frees_its_place_on_evidence_and_a_late_bind_is_safe(
     shop: replicas.Cluster,
 ) -> None:
-    one, other = shop.replica(bind=0.6), shop.replica()
+    one, other = shop.replica(bind=1.8), shop.replica()
     pod, rival = shop.pod("web-1"), shop.pod("web-2")
     shop.see()
     shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=500)

@@ -59,7 +59,7 @@ def test_a_pod_that_was_written_to_meanwhile_is_bound_for_its_new_version(shop: 
 
 
 def test_a_pod_that_is_always_written_to_leaves_nothing_counted(shop: replicas.Cluster) -> None:
-    one, pod = shop.replica(bind=0.5), shop.pod("web-1")
+    one, pod = shop.replica(bind=1.5), shop.pod("web-1")
     shop.see()
     one.offer(pod)
 
@@ -75,7 +75,7 @@ def test_a_pod_that_is_always_written_to_leaves_nothing_counted(shop: replicas.C
 
 def test_a_place_is_free_at_once_when_its_binding_is_fenced(shop: replicas.Cluster) -> None:
     """kube-scheduler has written the failure into the pod's status: no wait, on any node."""
-    one, other = shop.replica(bind=0.6), shop.replica(bind=0.6)
+    one, other = shop.replica(bind=1.8), shop.replica(bind=1.8)
     pod, rival = shop.pod("web-1"), shop.pod("web-2")
     shop.see()
     shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=504)
@@ -88,7 +88,7 @@ def test_a_place_is_free_at_once_when_its_binding_is_fenced(shop: replicas.Clust
 
 
 def test_the_same_node_is_free_at_once_when_the_binding_is_fenced(shop: replicas.Cluster) -> None:
-    one, other, pod = shop.replica(bind=0.6), shop.replica(bind=0.6), shop.pod("web-1")
+    one, other, pod = shop.replica(bind=1.8), shop.replica(bind=1.8), shop.pod("web-1")
     shop.see()
     shop.api.faults.add(faults.FaultKind.FAIL, BINDING, status=504)
     assert "not known" in one.bind(pod, "h1")
@@ -100,7 +100,7 @@ def test_the_same_node_is_free_at_once_when_the_binding_is_fenced(shop: replicas
 
 def test_an_old_placement_without_a_version_is_waited_for(shop: replicas.Cluster) -> None:
     """As an older Topolog wrote it: a change of the pod is no evidence."""
-    one, other, pod = shop.replica(), shop.replica(bind=0.6), shop.pod("web-1")
+    one, other, pod = shop.replica(), shop.replica(bind=1.8), shop.pod("web-1")
     shop.see()
     snapshot = one.snapshot()
     event = events.placed(pod, "h1")

@@ -169,7 +169,7 @@ def test_two_replicas_that_bind_two_members_at_once_commit_one_plan(
 def test_a_retry_takes_the_annotations_from_the_log(
     shop: replicas.Cluster, members: list[model.Pod], own: bool
 ) -> None:
-    one, other = replica(shop, bind=0.6), replica(shop)
+    one, other = replica(shop, bind=1.8), replica(shop)
     pod, seat = (members[0], "m1") if own else (members[1], "m2")
     if not own:
         assert one.bind(members[0], "m1") == ""
@@ -200,7 +200,7 @@ def test_a_pod_that_another_client_bound_to_its_seat_is_not_ours(
 def test_a_binding_without_a_reply_that_another_client_overtook(
     shop: replicas.Cluster, members: list[model.Pod]
 ) -> None:
-    one, other = replica(shop, bind=0.6), replica(shop)
+    one, other = replica(shop, bind=1.8), replica(shop)
     shop.api.faults.add(faults.FaultKind.FAIL, bind_plays.BINDING, status=500)
     assert "not known" in one.bind(members[0], "m1")
     shop.put(members[0], "m1")

@@ -12,14 +12,17 @@ class UndeclaredKind(ValueError):
 
 
 class KindTarget:
-    """A watched, namespaced kind."""
+    """A watched kind."""
 
     def __init__(self, kind: kinds.Kind) -> None:
         self._kind = kind
 
     def path(self, identity: str) -> str:
         """The path of an object."""
-        group, _, resource = self._kind.paths[0].rpartition("/")
+        collection = self._kind.paths[0]
+        if not self._kind.namespaced:
+            return f"{collection}/{identity}"
+        group, _, resource = collection.rpartition("/")
         namespace, _, name = identity.partition("/")
         return f"{group}/namespaces/{namespace}/{resource}/{name}"
 

@@ -9,10 +9,11 @@ import heapq
 from marshmallow import Schema, fields
 
 from app.api import errors
-from app.api.introspection import blueprints, moments, pages, quantities, queries, schemas
+from app.api.introspection import blueprints, moments, pages, queries, schemas
 from app.api.v1 import pods
 from app.domain import model, snapshots
 from app.domain.fitting import node_sums
+from app.framework import quantities
 
 routes = blueprints.create("nodes", "/apis/v1", "Nodes as the scheduler sees them.")
 

@@ -25,6 +25,14 @@ def holding(pod: model.Pod) -> bool:
     return pod.phase not in model.FINISHED
 
 
+def alike(before: model.Pod | None, after: model.Pod | None) -> bool:
+    """Whether two versions of a pod occupy the same on the same node."""
+    if before is None or after is None:
+        return False
+    held = before.phase == after.phase or holding(before) == holding(after)
+    return held and before.requests == after.requests
+
+
 class Sums:
     """Changes to the sums of nodes, which stay as they were. A node without pods has none."""
 

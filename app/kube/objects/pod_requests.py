@@ -8,7 +8,8 @@ overhead is added.
 
 from collections.abc import Iterable
 
-from app.kube.objects import bounds, interning, quantities, schema
+from app.framework import quantities
+from app.kube.objects import bounds, interning, schema
 
 Amounts = dict[str, int]
 _Items = tuple[tuple[str, str | int | float], ...]

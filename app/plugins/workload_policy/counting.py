@@ -71,7 +71,6 @@ COUNTER = schema.Counter(
         schema.Dependency(
             kind=kinds.POLICIES,
             reads=_reads,
-            expects=lambda pod: kinds.moves(pod.namespace),
             additive=True,
         ),
     ),

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from app import plugins, settings
-from app.domain import model, snapshots
+from app.domain import model, schema, snapshots
 from app.framework import registry
 from app.kube.objects import decoding
 from app.plugins.workload_policy import decoding as policy_decoding
@@ -143,7 +143,13 @@ class Extender:
 class Stage:
     """The parts of a stage."""
 
-    def __init__(self, folder: pathlib.Path, api: apiservers.ApiServer, server: embedded.Server) -> None:
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        api: apiservers.ApiServer,
+        server: embedded.Server,
+        schema: schema.Schema = declared.SCHEMA,
+    ) -> None:
         self.folder = folder
         self.api = api
         self.server = server
@@ -152,16 +158,16 @@ class Stage:
         self._stack = contextlib.ExitStack()
         issuing.issue(folder / "tls", ["127.0.0.1", "localhost"])
         client = connections.connect(server.url)
-        schemas.migrate(client, keys.Keys(CLUSTER), declared.SCHEMA)
+        schemas.migrate(client, keys.Keys(CLUSTER, schema.forms), schema)
         client.close()
         self.kubeconfig = folder / "kubeconfig"
         self.kubeconfig.write_text(json.dumps(_kubeconfig(api.url)))
         self.replicas: list[Extender] = []
         self._workers: list[Extender] = []
-        indexed = registry.Registry([plugin() for plugin in plugins.IN_TREE]).indexed()
+        indexed = registry.Registry([plugin() for plugin in plugins.USUAL]).indexed()
         self.store = stores.open_store(
             settings.Store(url=server.url),
-            schema=declared.SCHEMA,
+            schema=schema,
             cluster=CLUSTER,
             indexed=indexed,
         )

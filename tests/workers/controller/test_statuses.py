@@ -1,5 +1,6 @@
 """PatchStatus: which statuses are written, how often, and what follows from refusals of the API server."""
 
+import dataclasses
 import json
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ from app.kube import call_limits
 from app.kube.watch import kinds
 from app.plugins.workload_policy import policy_model
 from app.simulation.apiserver import faults
-from tests.support import declared
+from tests.support import declared, gadgets
 from tests.support.kube import fake_clock
 from tests.support.workers import clusters
 from workers.controller import status_targets, statuses
@@ -377,3 +378,11 @@ def test_a_former_leader_whose_call_was_delayed_overwrites_nothing(writing: Writ
     writing.submit("p", 1)
     writing.writer.run_once()
     assert writing.status("p")["placed"] == 5
+
+
+def test_the_status_of_a_cluster_scoped_object_is_written_below_no_namespace() -> None:
+    whole = dataclasses.replace(gadgets.GADGETS, namespaced=False)
+    target = status_targets.KindTarget(kinds.declared(whole))
+    assert target.path("big") == "/apis/example.org/v2/gadgets/big"
+    namespaced = status_targets.KindTarget(kinds.declared(gadgets.GADGETS))
+    assert namespaced.path("shop/big") == "/apis/example.org/v2/namespaces/shop/gadgets/big"

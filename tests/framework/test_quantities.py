@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.kube.objects import quantities
+from app.framework import quantities
 
 
 @pytest.mark.parametrize(

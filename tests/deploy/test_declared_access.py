@@ -1,0 +1,99 @@
+"""The manifests follow from what the plugins declare: permissions, and definitions of custom resources."""
+
+import copy
+import dataclasses
+import pathlib
+
+from app import plugins
+from app.framework import capabilities
+from tests.support import declared_access, distributions, manifests, plugin_page
+
+IN_TREE: list[capabilities.Plugin] = [plugin() for plugin in plugins.IN_TREE]
+ROLES = manifests.DEPLOY / "rbac"
+DEFINITIONS = manifests.DEPLOY / "crds"
+BUILT_IN = {"": {"nodes", "pods", "pods/status", "pods/binding", "events"}, "events.k8s.io": {"events"}}
+"""API group -> resources that processes use whatever plugins declare."""
+
+
+def rbac_problems(given: list[capabilities.Plugin]) -> list[str]:
+    found: list[str] = []
+    for process, wanted in declared_access.needed(given).items():
+        path = ROLES / f"{process}.yaml"
+        where = path.relative_to(manifests.DEPLOY.parent).as_posix()
+        roles = [each for each in manifests.documents(path) if each["kind"] == "ClusterRole"]
+        granted = {right for role in roles for right in declared_access.granted(role)}
+        of_kinds = {right for right in granted if right[1] not in BUILT_IN.get(right[0], ())}
+        found += declared_access.differences(where, wanted, of_kinds)
+    return found
+
+
+def definition_problems(given: list[capabilities.Plugin]) -> list[str]:
+    found: list[str] = []
+    expected = {"kustomization.yaml"}
+    written = declared_access.statuses(given)
+    (listed,) = manifests.documents(DEFINITIONS / "kustomization.yaml")
+    for kind in declared_access.kinds(given):
+        if "." not in kind.group:
+            continue  # Kubernetes has it.
+        name = f"{kind.group}_{kind.resource}.yaml"
+        where, expected = f"deploy/crds/{name}", {*expected, name}
+        if not (DEFINITIONS / name).exists():
+            found.append(f"{where} is missing: kind {kind.name} is a custom resource")
+            continue
+        if name not in listed["resources"]:
+            found.append(f"deploy/crds/kustomization.yaml does not list {name}")
+        (definition,) = manifests.documents(DEFINITIONS / name)
+        found += declared_access.definition_problems(where, definition, kind, written)
+    excess = {path.name for path in DEFINITIONS.iterdir()} - expected
+    return found + [f"deploy/crds/{name}: no plugin declares this kind" for name in sorted(excess)]
+
+
+def test_permissions_are_those_that_the_declared_kinds_need() -> None:
+    assert rbac_problems(IN_TREE) == []
+
+
+def test_each_declared_custom_resource_has_its_definition() -> None:
+    assert definition_problems(IN_TREE) == []
+
+
+def test_differences_are_reported_with_the_file_and_the_right() -> None:
+    """Without the only plugin that declares a kind, everything about it is in excess."""
+    without = [one for one in IN_TREE if not isinstance(one, capabilities.Owns)]
+    assert len(without) == len(IN_TREE) - 1
+    found = rbac_problems(without)
+    prefix = "of workloadpolicies in the API group kosmos.io, which no plugin declares"
+    assert f"deploy/rbac/auditor.yaml: remove `list` {prefix}" in found
+    assert f"deploy/rbac/recorder.yaml: remove `watch` {prefix}" in found
+    assert len(found) == 3 + 2 + 2
+    assert definition_problems(without) == [
+        "deploy/crds/kosmos.io_workloadpolicies.yaml: no plugin declares this kind"
+    ]
+    (kind,) = declared_access.kinds(IN_TREE)
+    (definition,) = manifests.documents(DEFINITIONS / "kosmos.io_workloadpolicies.yaml")
+    later = dataclasses.replace(kind, versions=("v1", "v1alpha1"), namespaced=False)
+    bare = copy.deepcopy(definition)
+    del bare["spec"]["versions"][0]["subresources"]
+    assert declared_access.definition_problems("F", bare, later, {kind.name}) == [
+        "F: spec.scope: 'Namespaced', but kind workloadpolicies declares 'Cluster'",
+        "F: served versions: ['v1alpha1'], but kind workloadpolicies declares ['v1', 'v1alpha1']",
+        "F: version v1alpha1 needs subresources.status; a plugin writes the status",
+    ]
+
+
+def test_the_manifests_of_the_example_fit_its_declarations(tmp_path: pathlib.Path) -> None:
+    plugin_page.install(tmp_path)
+    with distributions.importable(tmp_path, plugin_page.MODULE):
+        example = [plugins.catalog().classes[-1]()]
+    page = plugin_page.PAGE.name
+    found: list[str] = []
+    roles = {each["metadata"]["name"]: each for each in plugin_page.objects("ClusterRole")}
+    for process, wanted in declared_access.needed(example).items():
+        role = roles.pop(f"topolog-{process}-podlimits", {"rules": []})
+        found += declared_access.differences(f"{page}, {process}", wanted, declared_access.granted(role))
+    (kind,) = declared_access.kinds(example)
+    (definition,) = plugin_page.objects("CustomResourceDefinition")
+    written = declared_access.statuses(example)
+    found += declared_access.definition_problems(page, definition, kind, written)
+    assert (found, roles) == ([], {})
+    (limit,) = plugin_page.objects("PodLimit")
+    assert limit["apiVersion"] == f"{kind.group}/{kind.versions[0]}"
