@@ -364,15 +364,11 @@ def _getter(names: Iterable[str]) -> Callable[[object], object]:
 def _check(kinds: tuple[Kind[Any], ...], counters: tuple[Counter, ...]) -> None:
     for kind in kinds:
         if not _KIND_NAME.fullmatch(kind.name) or kind.name in CORE:
-            raise InvalidSchema(
-                f"a kind cannot be called {kind.name!r}: use other lower-case letters and digits"
-            )
+            raise InvalidSchema(f"a kind cannot be called {kind.name!r}: use other letters (a-z) and digits")
         if not kind.versions:
             raise InvalidSchema(f"kind {kind.name} has no version that could be watched")
         if (kind.prefix or kind.name) in _SUBJECTS:
-            raise InvalidSchema(
-                f"kind {kind.name}: subjects with the prefix {kind.prefix} have another meaning"
-            )
+            raise InvalidSchema(f"kind {kind.name}: subjects of prefix {kind.prefix} have another meaning")
     for counter in counters:
         if not _FAMILY_NAME.fullmatch(counter.family) or counter.form < 1:
             raise InvalidSchema(
