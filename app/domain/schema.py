@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, TypeVar
 import immutables
 import msgspec
 
-from app.domain import events, model
+from app.domain import events, memos, model
 
 T = TypeVar("T", bound=model.DeclaredObject)
 
@@ -136,6 +136,8 @@ class Objects:
     """Kind -> identity -> object; a kind without objects is left out."""
     namespaces: immutables.Map[str, immutables.Map[str, _Held]] = field(default_factory=immutables.Map)
     """Kind -> namespace -> identity -> object."""
+    memo: memos.Memo = field(default_factory=memos.Memo, compare=False, repr=False)
+    """What plugins derived from these objects alone."""
 
     def __len__(self) -> int:
         return sum(map(len, self.kinds.values()))
@@ -183,11 +185,9 @@ class Objects:
 
     def only(self, kind: str, found: model.DeclaredObject | None) -> "Objects":
         """The objects of all other kinds, and of this kind at most this one."""
-        bare = Objects(
-            self.kinds.delete(kind) if kind in self.kinds else self.kinds,
-            self.namespaces.delete(kind) if kind in self.namespaces else self.namespaces,
-        )
-        return bare if found is None else bare.set(kind, found)
+        kinds = self.kinds.delete(kind) if kind in self.kinds else self.kinds
+        namespaces = self.namespaces.delete(kind) if kind in self.namespaces else self.namespaces
+        return Objects(kinds, namespaces) if found is None else Objects(kinds, namespaces).set(kind, found)
 
 
 def objects(held: Mapping[str, Iterable[model.DeclaredObject]]) -> Objects:

@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from functools import lru_cache
 
 LARGEST = 2**63 - 1
 
@@ -27,7 +26,6 @@ _SUFFIXES: dict[str, Fraction] = {
 _BINARY = (("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10))
 
 
-@lru_cache(maxsize=16_384)
 def parse(text: str | int | float, resource: str = "") -> int:
     """The quantity of a resource: milli-units for ``cpu``, else whole units (bytes for memory).
 

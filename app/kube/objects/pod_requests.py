@@ -6,6 +6,7 @@ started before it; pod-level requests override those of the containers for cpu, 
 overhead is added.
 """
 
+import functools
 from collections.abc import Iterable
 
 from app.framework import quantities
@@ -16,6 +17,8 @@ _Items = tuple[tuple[str, str | int | float], ...]
 _Shape = tuple[tuple[_Items, ...], tuple[tuple[bool, _Items], ...], _Items, _Items]
 
 _NONE: Amounts = {}
+# Few different quantities occur in a cluster.
+_parse = functools.lru_cache(maxsize=16_384)(quantities.parse)
 
 
 def effective(spec: schema.PodSpec | None) -> Amounts:
@@ -36,7 +39,7 @@ def effective(spec: schema.PodSpec | None) -> Amounts:
 
 def _allocatable(items: _Items) -> Amounts:
     bounds.check("resources", (name for name, _ in items), bounds.RESOURCES)
-    return {name: quantities.parse(value, name) for name, value in items}
+    return {name: _parse(value, name) for name, value in items}
 
 
 def _weight(items: _Items) -> int:

@@ -98,10 +98,9 @@ def sharing(rules: Rules) -> runtimes.Rules:
 
 def limited(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> bool:
     """Whether some quota may refuse the pod in this state."""
-    quotas = snapshot.all(kinds.QUOTAS)
-    if not quotas:
+    if not snapshot.all(kinds.QUOTAS):
         return False
-    grown = membership.forest(quotas)
+    grown = usage.forest(snapshot)
     return _applies(grown, membership.of(pod, grown).name, rules)
 
 
@@ -112,10 +111,9 @@ def soft(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> bool:
 
 def admission(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Admission | None:
     """The tests of the pod, which must not be on a node in the snapshot; None if no quota limits it."""
-    quotas = snapshot.all(kinds.QUOTAS)
-    if not quotas:
+    if not snapshot.all(kinds.QUOTAS):
         return None
-    grown = membership.forest(quotas)
+    grown = usage.forest(snapshot)
     name = membership.of(pod, grown).name
     if not _applies(grown, name, rules):
         return None

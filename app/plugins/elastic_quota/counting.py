@@ -78,10 +78,9 @@ def requests(pod: model.Pod, grown: forests.Forest, name: str) -> Amounts:
 
 
 def _used(pod: model.Pod, _: model.Node, objects: schema.Objects) -> Iterator[tuple[schema.CountKey, int]]:
-    quotas = objects.all(kinds.QUOTAS)
-    if not quotas or pod.finished:
+    if not _selects(pod, objects):
         return
-    grown = membership.forest(quotas)
+    grown = membership.forest(objects)
     name = membership.of(pod, grown).name
     asked = requests(pod, grown, name)
     parts = ("",) if membership.preemptible(pod) else ("", FIRM)
@@ -93,10 +92,9 @@ def _used(pod: model.Pod, _: model.Node, objects: schema.Objects) -> Iterator[tu
 
 
 def _pending(pod: model.Pod, objects: schema.Objects) -> Iterator[tuple[schema.CountKey, int]]:
-    quotas = objects.all(kinds.QUOTAS)
-    if not quotas or pod.finished:
+    if not _selects(pod, objects):
         return
-    grown = membership.forest(quotas)
+    grown = membership.forest(objects)
     name = membership.of(pod, grown).name
     tree = tree_of(grown, name)
     parts = (PENDING,) if membership.preemptible(pod) else (PENDING, f"{PENDING}{FIRM}")

@@ -2,12 +2,9 @@
 
 from typing import NamedTuple
 
-import immutables
-
-from app.domain import memos, model, snapshots
-from app.plugins.elastic_quota import decoding, quota_model
+from app.domain import model, schema, snapshots
+from app.plugins.elastic_quota import decoding, kinds, quota_model
 from app.plugins.elastic_quota.arithmetic import forests
-from app.plugins.elastic_quota.quota_model import Quota
 
 LABEL = f"{decoding.PREFIX}name"
 """Pod label that names the quota."""
@@ -23,14 +20,9 @@ class Membership(NamedTuple):
     """Why it is probably not the one that was meant."""
 
 
-# Snapshots that share their quotas share the forest. The memo holds the map beside it: its id is not reused.
-_forests = memos.Memo(8)
-
-
-def forest(objects: "immutables.Map[str, Quota]") -> forests.Forest:
-    """The trees of the quotas, built once for each state of them."""
-    _, found = _forests.get(id(objects), lambda: (objects, forests.grown(objects.values())))
-    return found
+def forest(objects: schema.Objects) -> forests.Forest:
+    """The trees of the quotas, built once for each state of the objects."""
+    return objects.memo.get(__name__, lambda: forests.grown(objects.all(kinds.QUOTAS).values()))
 
 
 def of(pod: model.Pod, grown: forests.Forest) -> Membership:

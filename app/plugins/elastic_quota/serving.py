@@ -252,7 +252,7 @@ class _Amounts:
 
     def __init__(self, snapshot: snapshots.Snapshot, grown: forests.Forest, quota: Quota) -> None:
         self._snapshot, self._grown, self._quota = snapshot, grown, quota
-        listed = quota.max or usage.allocatable(snapshot.nodes)
+        listed = quota.max or usage.allocatable(snapshot.nodes, grown)
         self._resources = sorted(one for one in listed if one != "pods")
         self._below = [name for name, chain in grown.chains.items() if chain[1:2] == (quota.name,)]
 

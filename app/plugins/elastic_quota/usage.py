@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import immutables
 
-from app.domain import memos, model, schema, snapshots
-from app.plugins.elastic_quota import counting, kinds, membership, quota_model
+from app.domain import model, schema, snapshots
+from app.plugins.elastic_quota import counting, membership, quota_model
 from app.plugins.elastic_quota.arithmetic import forests, runtimes
 from app.plugins.elastic_quota.quota_model import Amounts
 
@@ -37,6 +37,7 @@ class _Keys(NamedTuple):
     """Of the valid children: their use is part of the parent's count."""
 
 
+Nodes = immutables.Map[model.NodeName, model.Node]
 _Given = tuple[Amounts, dict[str, list[int]], dict[str, list[int]]]
 
 
@@ -49,13 +50,18 @@ class _Latest:
         self.derived: tuple[_Given, runtimes.Runtimes] | None = None
 
 
-# Most snapshots share their nodes. The memo holds the map beside the sum: its id is not reused.
-_totals = memos.Memo(4)
+class _LatestTotal:
+    """The sum over the latest nodes: most snapshots share their nodes."""
+
+    __slots__ = ("derived",)
+
+    def __init__(self) -> None:
+        self.derived: tuple[Nodes, Amounts] | None = None
 
 
 def forest(snapshot: snapshots.Snapshot) -> forests.Forest:
     """The trees of the snapshot's quotas."""
-    return membership.forest(snapshot.all(kinds.QUOTAS))
+    return membership.forest(snapshot.objects)
 
 
 def of_tree(snapshot: snapshots.Snapshot, name: str, rules: runtimes.Rules) -> TreeUsage:
@@ -114,7 +120,7 @@ def _total(snapshot: snapshots.Snapshot, grown: forests.Forest, tree: forests.Tr
         return tree.total
     return {
         resource: amount - _outside(snapshot, grown, resource)
-        for resource, amount in allocatable(snapshot.nodes).items()
+        for resource, amount in allocatable(snapshot.nodes, grown).items()
     }
 
 
@@ -130,13 +136,16 @@ def _outside(snapshot: snapshots.Snapshot, grown: forests.Forest, resource: str)
     )
 
 
-def allocatable(nodes: "immutables.Map[model.NodeName, model.Node]") -> Amounts:
+def allocatable(nodes: Nodes, grown: forests.Forest) -> Amounts:
     """The sum over all nodes, also over those that are cordoned or not ready."""
-    _, found = _totals.get(id(nodes), lambda: (nodes, _sum(nodes)))
-    return found
+    latest = grown.memo.get("allocatable", _LatestTotal)
+    known = latest.derived
+    if known is None or known[0] is not nodes:
+        latest.derived = known = nodes, _sum(nodes)
+    return known[1]
 
 
-def _sum(nodes: "immutables.Map[model.NodeName, model.Node]") -> Amounts:
+def _sum(nodes: Nodes) -> Amounts:
     total: Amounts = {}
     for node in nodes.values():
         for resource, amount in node.allocatable.items():

@@ -13,11 +13,9 @@ Lists = Mapping[kinds.Kind, Iterable[decoding.Object]]
 
 def of(snapshot: snapshots.Snapshot) -> Lists:
     """The lists that the API server would return if the cluster were as in the snapshot."""
-    found: dict[kinds.Kind, Iterable[decoding.Object]] = {
-        kinds.NODES: snapshot.nodes.values(),
-        kinds.declared(declared.POLICIES): snapshot.all(declared.POLICIES).values(),
-        kinds.PODS: snapshot.pods.values(),
-    }
+    found: dict[kinds.Kind, Iterable[decoding.Object]] = {kinds.NODES: snapshot.nodes.values()}
+    found |= {kinds.declared(kind): snapshot.all(kind).values() for kind in declared.SCHEMA.kinds}
+    found[kinds.PODS] = snapshot.pods.values()
     assert {kind.name for kind in found} == declared.SCHEMA.names
     return found
 

@@ -7,7 +7,6 @@ The name of a quota identifies it in the whole cluster, because a pod's label na
 import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 from app.domain import memos
@@ -104,12 +103,15 @@ class Forest:
     """Tree id -> its valid quotas."""
     by_namespace: Mapping[str, str]
     """Namespace -> the quota that lists it."""
-    memo: memos.Memo = field(default_factory=lambda: memos.Memo(16), repr=False)
-    """Runtimes of the latest requests."""
+    memo: memos.Memo = field(compare=False, repr=False)
+    """What is derived from the forest, and the runtimes of the latest requests."""
 
-    @cached_property
+    @property
     def warnings(self) -> Mapping[str, tuple[str, ...]]:
         """Name -> what is probably not meant, of the quotas with such warnings."""
+        return self.memo.get("warnings", self._all_warnings)
+
+    def _all_warnings(self) -> Mapping[str, tuple[str, ...]]:
         found = {name: tuple(self._warnings(quota)) for name, quota in self.quotas.items()}
         return {name: warnings for name, warnings in found.items() if warnings}
 
@@ -143,9 +145,12 @@ class Forest:
             elif quota.is_root and tree.root.name != quota.name:
                 yield f"tree {quota.tree} has the total of {tree.root.name}"
 
-    @cached_property
+    @property
     def _sums(self) -> Mapping[str, Amounts]:
         """Parent -> sum of its children's mins."""
+        return self.memo.get("sums", self._all_sums)
+
+    def _all_sums(self) -> Mapping[str, Amounts]:
         sums: dict[str, Amounts] = {}
         for quota in self.quotas.values():
             below = sums.setdefault(quota.above, {})
@@ -178,6 +183,7 @@ def grown(objects: Iterable[Quota]) -> Forest:
         chains=chains,
         trees={name: Tree(name, members) for name, members in trees.items()},
         by_namespace=by_namespace,
+        memo=memos.Memo(16),
     )
 
 
