@@ -2,7 +2,7 @@
 
 ``NS/POLICY|DOMAIN`` becomes ``NS/POLICY|LABEL=DOMAIN``, so a count never changes its meaning. The new
 counts are folded from the log, in a hash of their own, while the old ones are in use and appends go
-on. Once both are what the log says, one transaction lets meta name the new ones: in it meta's last
+on. Once both are those of the log, one transaction lets meta name the new ones: in it meta's last
 offset moves from ``head``, which is no number from then on, to ``offset``. The functions of schema 1
 fail on that before they write, wherever they are still loaded; those of this schema ask for its number.
 
@@ -80,7 +80,7 @@ class _Renewal:
         self._write(self._folded.counts)
 
     def compare(self) -> None:
-        """See that the old counts and the new are what the log says, at one and the same offset."""
+        """See that the old counts and the new are those of the log, at one and the same offset."""
         for _ in self._tries():
             self._catch_up()
             pipeline: Any = self._client.pipeline(transaction=True)
@@ -197,7 +197,7 @@ class _Renewal:
         ]
         if wrong:
             raise folds.Refused(
-                f"{what} are not what the log says, so nothing was changed ({len(wrong)} differ: "
+                f"{what} are not those of the log, so nothing was changed ({len(wrong)} differ: "
                 + "; ".join(wrong[:5])
                 + "): have them repaired first, by the version that wrote them"
             )

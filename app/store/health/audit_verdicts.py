@@ -4,10 +4,8 @@ The auditor writes its report to the store, where every extender reads it. A rep
 a later report clears it: an auditor that has died repairs nothing.
 """
 
-import threading
-import time
-
 from app.store import audit_reports, errors
+from app.store.health import polled
 from app.store.log import logs
 
 EVERY = 1.0
@@ -20,25 +18,19 @@ class AuditVerdict:
     def __init__(self, found: audit_reports.Reports, log: logs.Log) -> None:
         self._reports = found
         self._log = log
-        self._lock = threading.Lock()
-        self._due = 0.0
         self._problem: str | None = None
+        self._poll = polled.Poll(self._refresh)
 
     def problem(self) -> str | None:
         """The problem, and what to run; None without one. An old result is read again."""
-        if time.monotonic() >= self._due and self._lock.acquire(blocking=False):
-            try:
-                self._refresh()
-                self._due = time.monotonic() + EVERY
-            finally:
-                self._lock.release()
+        self._poll.run_if_due()
         return self._problem
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> float:
         try:
             report = self._reports.latest()
         except errors.StoreAway:
-            return
+            return EVERY
         except errors.StoreError:
             # The auditor will replace it.
             report = None
@@ -46,3 +38,4 @@ class AuditVerdict:
             self._problem = None
         else:
             self._problem = report.problem or None
+        return EVERY

@@ -4,15 +4,13 @@ The first is read from INFO, which every role may call, and from CONFIG if the u
 checks the rest.
 """
 
-import threading
-import time
 from typing import Any
 
 import redis
 from redis import exceptions
 
 from app.store import errors
-from app.store.health import checks, durability
+from app.store.health import checks, durability, polled
 from app.store.log import logs
 from app.store.server import connections
 
@@ -57,32 +55,27 @@ class DurabilityCheck:
         """``durable``: the server must keep the log over its own restart (settings: require_durable)."""
         self._client = client
         self._durable = durable
-        self._lock = threading.Lock()
-        self._due = 0.0
+        self._poll = polled.Poll(self._refresh)
         self._problem: str | None = "the store's settings have not been checked yet"
 
     def problem(self) -> str | None:
         """The problem, and what to run; None without one. Checks again when the last result is old."""
-        if time.monotonic() >= self._due and self._lock.acquire(blocking=False):
-            try:
-                self._due = time.monotonic() + (EVERY if self._refresh() else _SOON)
-            finally:
-                self._lock.release()
+        self._poll.run_if_due()
         return self._problem
 
-    def _refresh(self) -> bool:
-        """Whether the store replied; the last result remains while it does not."""
+    def _refresh(self) -> float:
+        """Check the server; the last result remains while it does not reply."""
         try:
             with connections.translated():
                 seen = facts(self._client)
         except errors.StoreAway:
-            return False
+            return _SOON
         except errors.StoreError as error:
             self._problem = f"cannot see whether the store keeps its data: {error}"
-            return True
+            return EVERY
         wrong = [found for found in durability.losses(seen) if found.loses and self._matters(found)]
         self._problem = "; ".join(map(_sentence, wrong)) or None
-        return True
+        return EVERY
 
     def _matters(self, found: checks.Finding) -> bool:
         # Without an append-only file the state can be read again; a log with holes is never acceptable.
@@ -97,19 +90,17 @@ class AcceptanceCheck:
 
     def __init__(self, log: logs.Log) -> None:
         self._log = log
-        self._lock = threading.Lock()
-        self._due = 0.0
+        self._poll = polled.Poll(self._refresh)
         self._problem: str | None = None
 
     def problem(self) -> str | None:
         """Why appends are refused; None if they are not. Tries again when the last result is old."""
-        if time.monotonic() >= self._due and self._lock.acquire(blocking=False):
-            try:
-                self._problem = self._tried()
-                self._due = time.monotonic() + _TRIED_EVERY
-            finally:
-                self._lock.release()
+        self._poll.run_if_due()
         return self._problem
+
+    def _refresh(self) -> float:
+        self._problem = self._tried()
+        return _TRIED_EVERY
 
     def _tried(self) -> str | None:
         try:
