@@ -11,7 +11,9 @@ from prometheus_client import core
 
 from app import cli, exit_codes, plugins, settings, telemetry
 from app.doctor import store_checks
+from app.doctor.run import catalog as run_catalog
 from app.doctor.scheduler import catalog as scheduler_catalog
+from app.doctor.tls import catalog as tls_catalog
 from app.domain import snapshots
 from app.framework import diagnosing, registry
 from app.serving import conn_metrics, issuing, keystores, tls_rotation
@@ -187,6 +189,8 @@ def doctor_page() -> str:
 
 AREAS: Mapping[str, Sequence[diagnosing.Check]] = {
     "scheduler": scheduler_catalog.CHECKS,
+    "tls": tls_catalog.CHECKS,
+    "run": run_catalog.CHECKS,
     "store": store_checks.CHECKS,
 }
 """Command below ``topolog doctor`` -> its checks."""

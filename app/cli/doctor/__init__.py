@@ -2,7 +2,7 @@
 
 import click
 
-from app.cli.doctor import scheduler, store
+from app.cli.doctor import run, scheduler, store, tls
 
 
 @click.group("doctor", short_help="Find out what is wrong, and print what fixes it.")
@@ -17,5 +17,11 @@ def doctor_command() -> None:
     """
 
 
-for _command in (scheduler.scheduler_command, store.store_command, store.users_command):
+for _command in (
+    scheduler.scheduler_command,
+    tls.tls_command,
+    run.run_command,
+    store.store_command,
+    store.users_command,
+):
     doctor_command.add_command(_command)

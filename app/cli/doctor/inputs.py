@@ -1,17 +1,24 @@
 """Where the facts come from: the settings, the API server, and the log as an extender shows it."""
 
 import pathlib
-from collections.abc import Mapping
-from typing import Any
+import socket
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from app import plugins, settings
 from app.cli import certs, exits
 from app.cli.client import api_client
 from app.doctor import api_reader
+from app.doctor.run import processes as run_processes
 from app.framework import configuring, registry
 from app.kube import errors
 from app.kube.client import clients, credentials
 from app.kube.objects import decoding
+from app.telemetry import metrics
+
+_CHILDREN: Final = len(metrics.PROCESSES)
+"""Processes of ``topolog up``, each with a health port of its own."""
 
 
 def access(loaded: settings.Settings) -> credentials.Access:
@@ -49,11 +56,48 @@ def server_certificate(loaded: settings.Settings) -> pathlib.Path | None:
     return made if made.is_file() else None
 
 
+def processes(
+    loaded: settings.Settings, urls: Sequence[str], namespace: str
+) -> list[run_processes.Process] | api_reader.Unseen:
+    """The processes at these URLs, else in the pods of the cluster, else of ``topolog up`` here."""
+    if urls:
+        return run_processes.by_urls(urls)
+    local = [f"http://127.0.0.1:{loaded.server.health_port + offset}" for offset in range(_CHILDREN)]
+    try:
+        client = clients.Client(access(loaded))
+        found = run_processes.of_cluster(api_reader.ApiReader(client), client, namespace)
+        if found:
+            return found
+        unseen = api_reader.Unseen(
+            f"namespace {namespace} has no pod of Topolog, and no process answers at {local[0]}",
+            "--namespace NAME, or --process URL for each process",
+        )
+    except api_reader.Unseen as problem:
+        unseen = api_reader.Unseen(problem.reason, f"--process URL for each process; or {problem.fix}")
+    here = run_processes.by_urls(local)
+    return here if any(one.samples for one in here) else unseen
+
+
 class Witness:
     """The log as an extender shows it: what kube-scheduler sent, and what came of it."""
 
     def __init__(self, config: str | None, options: Mapping[str, str | None]) -> None:
         self._client = api_client.extender(config, options)
+
+    @property
+    def url(self) -> str:
+        """The extender that is asked."""
+        return self._client.client.url
+
+    def reachable(self) -> bool:
+        """Whether its port is open."""
+        parts = urllib.parse.urlsplit(self.url)
+        try:
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+            socket.create_connection((parts.hostname or "", port), self._client.client.timeout).close()
+        except (OSError, ValueError):
+            return False
+        return True
 
     def get(self, path: str, **query: object) -> Mapping[str, Any]:
         """The JSON at a path of the REST API. Raises Unseen."""

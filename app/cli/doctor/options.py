@@ -33,6 +33,18 @@ def namespace(command: F) -> F:
     return option(command)
 
 
+def process(command: F) -> F:
+    """Add ``--process``."""
+    option = click.option(
+        "--process",
+        "urls",
+        multiple=True,
+        metavar="URL",
+        help="Health port of a process, such as http://127.0.0.1:8081; may be repeated.",
+    )
+    return option(command)
+
+
 def output(command: F) -> F:
     """Add ``-o``, ``--fail-on``, ``--skip`` and ``--list`` to a command."""
     for option in (

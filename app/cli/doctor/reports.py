@@ -73,18 +73,13 @@ def show(area: str, cluster: str, results: Sequence[diagnosing.Result], shown: S
 
 
 def _text(results: Sequence[diagnosing.Result]) -> Iterator[str]:
-    for one in results:
-        if one.verdict == diagnosing.OK:
-            continue
-        yield f"\n{one.verdict.upper():8} {one.id}  {one.subject}"
-        # A risk, as long as nothing was seen.
-        why = "risk" if one.verdict == diagnosing.UNSURE else "why"
-        for name, value in (
-            ("seen", one.seen),
-            (why, one.why),
-            ("fix", one.fix),
-            ("docs", _page(one.docs)),
-        ):
+    for group in _groups([one for one in results if one.verdict != diagnosing.OK]):
+        one = group[0]
+        yield f"\n{one.verdict.upper():8} {' '.join(dict.fromkeys(each.id for each in group))}  {one.subject}"
+        lines = [("seen", one.seen), ("why", one.why), ("fix", one.fix), ("docs", _page(one.docs))]
+        if one.verdict == diagnosing.UNSURE:  # Nothing follows from what was not seen.
+            lines = [("seen", one.seen), ("fix", one.fix)]
+        for name, value in lines:
             if value:
                 yield from _wrapped(f"  {name:6}", value)
     good = [one for one in results if one.verdict == diagnosing.OK]
@@ -94,6 +89,15 @@ def _text(results: Sequence[diagnosing.Result]) -> Iterator[str]:
         yield from _wrapped(f"{'ok':8} {one.id}  ", f"{one.subject}: {one.seen}")
     counts = _counts(results)
     yield "\n" + ", ".join(f"{counts[verdict]} {verdict}" for verdict in diagnosing.VERDICTS)
+
+
+def _groups(results: Sequence[diagnosing.Result]) -> list[list[diagnosing.Result]]:
+    """Results in order; those that are unsure for one reason are one group."""
+    found: dict[tuple[str, ...], list[diagnosing.Result]] = {}
+    for at, one in enumerate(results):
+        unsure = one.verdict == diagnosing.UNSURE
+        found.setdefault((one.subject, one.seen, one.fix) if unsure else (str(at),), []).append(one)
+    return list(found.values())
 
 
 def _wrapped(first: str, text: str) -> list[str]:

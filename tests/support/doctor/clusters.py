@@ -79,11 +79,13 @@ class Cluster:
         labels = {"app.kubernetes.io/name": "topolog", "app.kubernetes.io/component": component}
         self.add_pod(name, namespace=HOME, labels=labels, **spec)
 
-    def add_certificate(self, certificate: bytes, key: bytes, ca: bytes) -> None:
-        """Create the Secret of the extender's certificate."""
+    def add_certificate(
+        self, certificate: bytes, key: bytes, ca: bytes, *, name: str = "topolog-tls"
+    ) -> None:
+        """Create the Secret of a certificate."""
         files = {"tls.crt": certificate, "tls.key": key, "ca.crt": ca}
         data = {name: base64.b64encode(content).decode() for name, content in files.items()}
-        self.add("secrets", {"metadata": {"name": "topolog-tls", "namespace": HOME}, "data": data})
+        self.add("secrets", {"metadata": {"name": name, "namespace": HOME}, "data": data})
 
     def change(self, resource: str, namespace: str, name: str, **spec: object) -> None:
         """Change fields of an object's specification, or of its data."""

@@ -1,0 +1,64 @@
+"""``topolog doctor run``: the processes of a running installation, and the log as a witness."""
+
+import os
+import time
+import typing
+
+import click
+
+from app import settings
+from app.cli.client import api_client
+from app.cli.doctor import options, reports
+
+if typing.TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from app.framework import diagnosing
+
+
+@click.command("run", short_help="Check a running installation: its processes and the log.")
+@options.process
+@options.namespace
+@api_client.server_options
+@options.output
+@click.pass_obj
+def run_command(
+    config: str | None,
+    /,
+    urls: tuple[str, ...],
+    namespace: str,
+    output: str,
+    fail_on: str,
+    skip: tuple[str, ...],
+    listed: bool,
+    **server: str | None,
+) -> None:
+    """Check the processes: readiness, leaders, versions, lag, audits; and when kube-scheduler called last.
+
+    Reads /readyz and /metrics of every process: at --process, else of the pods of the cluster through the API
+    server, else of `topolog up` on this machine.
+    """
+    from app.doctor.run import catalog
+
+    if listed:
+        reports.listing(catalog.CHECKS, output)
+        return
+    loaded = settings.load(config, os.environ)
+    results = examine(config, loaded, server, urls=urls, namespace=namespace)
+    reports.show("run", loaded.cluster, results, reports.Shown(output, fail_on, skip))
+
+
+def examine(
+    config: str | None,
+    loaded: settings.Settings,
+    server: "Mapping[str, str | None]",
+    *,
+    urls: "Sequence[str]",
+    namespace: str,
+) -> list["diagnosing.Result"]:
+    """The results of all checks."""
+    from app.cli.doctor import inputs
+    from app.doctor.run import examination
+
+    found = inputs.processes(loaded, urls, namespace)
+    return list(examination.examine(found, inputs.Witness(config, server).get, time.time()))

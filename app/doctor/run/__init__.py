@@ -1,0 +1,1 @@
+"""Checks of a running installation: its processes, and what they have written to the log."""

@@ -1,0 +1,172 @@
+"""Checks of processes: pure functions of what their health ports and the log show."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from app.doctor.run import catalog, processes
+from app.framework import diagnosing
+from app.telemetry import metrics
+
+STALE_WATCH: Final = 180.0
+"""Seconds: as the alert TopologWatchStale."""
+STALE_AUDIT: Final = 300.0
+BEHIND: Final = 5.0
+SILENT: Final = 60.0
+"""Seconds that a pod waits for its first call."""
+_NAMED = 3
+_REQUIRED = (metrics.EXTENDER, metrics.RECORDER, metrics.CONTROLLER)
+"""Roles without which pods are not scheduled as they have to be."""
+
+
+def of_processes(found: Sequence[processes.Process], now: float) -> Iterator[diagnosing.Result]:
+    """R01 to R09; ``now``: seconds since 1970."""
+    yield from map(_ready, found)
+    yield from _complete(found)
+    seen = [one for one in found if one.samples]
+    for role in metrics.ELECTED:
+        yield from _leader(role, [one for one in seen if one.role == role])
+    yield from _agreeing(seen)
+    for one in seen:
+        if one.role == metrics.RECORDER:
+            yield from _watching(one, now)
+        if one.role in (metrics.EXTENDER, metrics.CONTROLLER):
+            yield _following(one)
+        if one.role == metrics.AUDITOR:
+            yield _consistent(one, now)
+        if one.role == metrics.EXTENDER:
+            yield _recorded(one)
+
+
+def called(last: str, waiting: Sequence[Mapping[str, Any]]) -> diagnosing.Result:
+    """R10. ``last``: time of the newest decision; ``waiting``: items of GET /apis/v1/pending."""
+    subject = "kube-scheduler"
+    seen = f"last call at {last}" if last else "no call in the log"
+    silent = [
+        f"{one['namespace']}/{one['name']}"
+        for one in waiting
+        if one["attempts"] == 0
+        and one["attemptsComplete"]
+        and (one["age"] or 0) > SILENT
+        and not one["message"]
+    ]
+    if silent:
+        names = ", ".join(silent[:_NAMED]) + (
+            f" and {len(silent) - _NAMED} more" if len(silent) > _NAMED else ""
+        )
+        return catalog.CALLED.warning(subject, f"{seen}; none about {names}")
+    return catalog.CALLED.ok(subject, f"{seen}; {len(waiting)} pods wait")
+
+
+def archive(settings: Mapping[str, Any], found: Sequence[processes.Process]) -> diagnosing.Result:
+    """R11. ``settings``: of a running extender, as GET /apis/v1/settings has them."""
+    read = str(settings.get("compaction.archive") or "")
+    written = [one for one in found if (one.value("topolog_archived_offset") or 0) > 0]
+    if written and not read:
+        return catalog.ARCHIVE.warning(
+            "extenders", f"{written[0].name} archives, and compaction.archive is empty"
+        )
+    return catalog.ARCHIVE.ok("extenders", f"compaction.archive: {read}" if read else "there is no archive")
+
+
+def _ready(one: processes.Process) -> diagnosing.Result:
+    subject = f"{one.role or 'process'} {one.name}"
+    if one.unseen:
+        return catalog.READY.unsure(
+            subject, one.unseen, fix="a user with the right to get pods/proxy, or --process URL"
+        )
+    if not one.ready:
+        return catalog.READY.problem(subject, "; ".join(one.problems) or "not ready")
+    return catalog.READY.ok(subject, "ready")
+
+
+def _complete(found: Sequence[processes.Process]) -> Iterator[diagnosing.Result]:
+    for role in metrics.PROCESSES:
+        count = sum(one.role == role for one in found)
+        if count:
+            yield catalog.COMPLETE.ok(role, str(count))
+        elif role in _REQUIRED:
+            yield catalog.COMPLETE.problem(role, "none")
+        else:
+            yield catalog.COMPLETE.warning(role, "none")
+
+
+def _leader(role: str, found: Sequence[processes.Process]) -> Iterator[diagnosing.Result]:
+    if not found:
+        return
+    leading = [
+        one.name
+        for one in found
+        if any(value for _, value in one.samples.get("topolog_leader_election_master_status", ()))
+    ]
+    if len(leading) == 1:
+        yield catalog.LEADER.ok(role, f"{leading[0]} leads, of {len(found)}")
+    elif leading:
+        yield catalog.LEADER.warning(role, f"{len(leading)} lead: {', '.join(leading)}")
+    else:
+        yield catalog.LEADER.problem(role, f"none of {len(found)} leads")
+
+
+def _agreeing(found: Sequence[processes.Process]) -> Iterator[diagnosing.Result]:
+    for check, metric, labels in (
+        (catalog.VERSION, "topolog_build_info", ("version", "schema")),
+        (catalog.CONFIGURATION, "topolog_configuration_info", ("digest",)),
+    ):
+        having: dict[str, list[str]] = defaultdict(list)
+        for one in found:
+            for given in one.labels(metric):
+                having[", ".join(f"{label} {given.get(label, '?')}" for label in labels)].append(one.name)
+        if len(having) == 1:
+            yield check.ok("processes", next(iter(having)))
+        elif having:
+            spelled = "; ".join(
+                f"{what}: {', '.join(names[:_NAMED])}" for what, names in sorted(having.items())
+            )
+            yield check.problem("processes", spelled)
+
+
+def _watching(one: processes.Process, now: float) -> Iterator[diagnosing.Result]:
+    progress = one.samples.get("topolog_watch_last_progress_timestamp_seconds", ())
+    stale = [f"{labels['kind']} {now - at:.0f} s ago" for labels, at in progress if now - at > STALE_WATCH]
+    subject = f"{one.role} {one.name}"
+    if stale:
+        yield catalog.WATCHING.problem(subject, ", ".join(stale))
+    elif progress:
+        oldest = max(now - at for _, at in progress)
+        yield catalog.WATCHING.ok(subject, f"{len(progress)} kinds, within {max(oldest, 0):.0f} s")
+
+
+def _following(one: processes.Process) -> diagnosing.Result:
+    subject, lag = f"{one.role} {one.name}", one.value("topolog_snapshot_lag_seconds")
+    if lag is None:
+        return catalog.FOLLOWING.unsure(subject, "it has not read the log yet", fix="repeat the check")
+    if lag > BEHIND:
+        return catalog.FOLLOWING.warning(subject, f"{lag:.1f} s behind")
+    return catalog.FOLLOWING.ok(subject, f"{lag:.1f} s behind")
+
+
+def _consistent(one: processes.Process, now: float) -> diagnosing.Result:
+    subject = f"{one.role} {one.name}"
+    open_ones = {
+        labels["kind"]: int(value)
+        for labels, value in one.samples.get("topolog_consistency_differences", ())
+        if value
+    }
+    if open_ones:
+        spelled = ", ".join(f"{count} {kind}" for kind, count in sorted(open_ones.items()))
+        return catalog.CONSISTENT.problem(subject, f"differences: {spelled}")
+    last = one.value("topolog_consistency_last_check_timestamp_seconds")
+    if last is None:
+        return catalog.CONSISTENT.unsure(subject, "nothing was compared yet", fix="repeat the check")
+    if now - last > STALE_AUDIT:
+        return catalog.CONSISTENT.warning(
+            subject, f"last comparison {now - last:.0f} s ago", why="nothing is known about the time since"
+        )
+    return catalog.CONSISTENT.ok(subject, f"no differences, {max(now - last, 0):.0f} s ago")
+
+
+def _recorded(one: processes.Process) -> diagnosing.Result:
+    subject, dropped = f"{one.role} {one.name}", one.value("topolog_decisions_dropped_total") or 0
+    if dropped:
+        return catalog.RECORDED.warning(subject, f"{dropped:.0f} dropped since it started")
+    return catalog.RECORDED.ok(subject, "none dropped")

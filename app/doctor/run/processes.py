@@ -1,0 +1,133 @@
+"""The processes of an installation as their health ports show them: readiness and metrics."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import urllib3
+from prometheus_client import core, parser
+
+from app.doctor import api_reader
+from app.kube import errors
+from app.kube.client import clients
+from app.telemetry import metrics
+
+_SECONDS = 5.0
+_PORT = "health"
+
+Fetch = Callable[[str], tuple[int, str]]
+"""Path -> status and text. Raises OSError, or Unseen."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Process:
+    """One process."""
+
+    name: str
+    """A pod, or the URL of the health port."""
+    role: str = ""
+    """One of metrics.PROCESSES; empty if it did not answer."""
+    ready: bool = False
+    problems: tuple[str, ...] = ()
+    """The failing checks of its readiness."""
+    unseen: str = ""
+    """Why nothing is known about it."""
+    samples: Mapping[str, tuple[tuple[Mapping[str, str], float], ...]] = dataclasses.field(
+        default_factory=dict
+    )
+    """Name of a sample -> labels and value."""
+
+    def value(self, name: str) -> float | None:
+        """The value of a metric without labels; None if it is absent."""
+        found = self.samples.get(name, ())
+        return found[0][1] if found else None
+
+    def labels(self, name: str) -> tuple[Mapping[str, str], ...]:
+        """The labels of the samples of an information metric."""
+        return tuple(labels for labels, _ in self.samples.get(name, ()))
+
+
+def read(name: str, fetch: Fetch, *, role: str = "") -> Process:
+    """A process by its health port. ``role``: what it has to be, if that is known."""
+    try:
+        status, text = fetch("/readyz")
+        _, exposed = fetch("/metrics")
+        families = list(parser.text_string_to_metric_families(exposed))
+    except api_reader.Unseen as unseen:
+        return Process(name, role, unseen=unseen.reason)
+    except (OSError, ValueError) as problem:
+        return Process(name, role, problems=(f"does not answer: {problem}",))
+    samples: dict[str, list[tuple[Mapping[str, str], float]]] = {}
+    for family in families:
+        for sample in family.samples:
+            samples.setdefault(sample.name, []).append((sample.labels, sample.value))
+    failing = tuple(line[4:] for line in text.splitlines() if line.startswith("[-] "))
+    return Process(
+        name,
+        role or _role(families),
+        status == 200,
+        failing or (() if status == 200 else (f"/readyz answers {status}",)),
+        samples={each: tuple(values) for each, values in samples.items()},
+    )
+
+
+def by_urls(urls: Iterable[str]) -> list[Process]:
+    """The processes at the URLs of health ports."""
+    return [read(url, functools.partial(_fetch, url.rstrip("/"))) for url in urls]
+
+
+def of_cluster(reader: api_reader.ApiReader, client: clients.Client, namespace: str) -> list[Process]:
+    """The processes in pods, through the API server's proxy. Raises Unseen if pods cannot be listed."""
+    found = []
+    for pod in reader.items(f"/api/v1/namespaces/{namespace}/pods"):
+        labels = pod["metadata"].get("labels") or {}
+        role = labels.get("app.kubernetes.io/component", "")
+        if labels.get("app.kubernetes.io/name") != "topolog" or role not in metrics.PROCESSES:
+            continue
+        name = pod["metadata"]["name"]
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}:{_health_port(pod)}/proxy"
+        found.append(read(f"{namespace}/{name}", functools.partial(_proxied, client, path), role=role))
+    return found
+
+
+def _health_port(pod: Mapping[str, Any]) -> int:
+    ports = [port for one in pod["spec"].get("containers", ()) for port in one.get("ports") or ()]
+    return next((int(port["containerPort"]) for port in ports if port.get("name") == _PORT), 8081)
+
+
+def _fetch(url: str, path: str) -> tuple[int, str]:
+    try:
+        reply = urllib3.request("GET", f"{url}{path}", timeout=_SECONDS, retries=False, redirect=False)
+    except urllib3.exceptions.HTTPError as problem:
+        raise OSError(str(problem)) from problem
+    return reply.status, reply.data.decode(errors="replace")
+
+
+def _proxied(client: clients.Client, path: str, inner: str) -> tuple[int, str]:
+    try:
+        return 200, client.get(f"{path}{inner}", timeout=_SECONDS).decode(errors="replace")
+    except errors.ApiError as problem:
+        if problem.status in (401, 403):
+            raise api_reader.Unseen(str(problem), f"bind the ClusterRole {api_reader.ROLE}") from problem
+        if problem.status == 503 and inner == "/readyz" and "] " in problem.message:
+            return 503, problem.message
+        raise OSError(str(problem)) from problem
+    except errors.KubeError as problem:
+        raise api_reader.Unseen(str(problem), "check kube.kubeconfig") from problem
+
+
+def _role(families: Sequence[core.Metric]) -> str:
+    """The role whose own metrics a process exposes, with or without samples."""
+    exposed = {family.name for family in families}
+    return next((role for role, names in _own().items() if names & exposed), "")
+
+
+@functools.cache
+def _own() -> Mapping[str, frozenset[str]]:
+    """Role -> families that no other role exposes."""
+    found: dict[str, set[str]] = {role: set() for role in metrics.PROCESSES}
+    for collector, roles in metrics.DECLARED:
+        if len(roles) == 1:
+            found[roles[0]] |= {family.name for family in collector.collect()}
+    return {role: frozenset(names) for role, names in found.items()}

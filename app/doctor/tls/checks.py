@@ -1,0 +1,195 @@
+"""Checks of certificates: pure functions of what was loaded, and of the time."""
+
+import datetime
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from cryptography import exceptions, x509
+from cryptography.x509 import oid
+
+from app.doctor.tls import catalog
+from app.framework import diagnosing
+from app.serving import certificate_checks, roles
+
+SOON: Final = datetime.timedelta(days=14)
+_OTHERS = 0o007
+_LONGEST_CHAIN = 8
+
+Name = Literal["extender", "kube-scheduler"]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The TLS material of one side, as it was loaded."""
+
+    name: Name
+    source: str
+    """Where it was read: files or a Secret."""
+    chain: tuple[x509.Certificate, ...]
+    """The certificate, followed by its intermediates."""
+    key: certificate_checks.PrivateKey | None = field(repr=False)
+    """None if it was not read."""
+    authorities: tuple[x509.Certificate, ...]
+    revocations: tuple[x509.CertificateRevocationList, ...] = ()
+    modes: Mapping[str, int] = field(default_factory=dict)
+    """File with a private key -> its permission bits."""
+    well_known: bool = False
+    """A password is `changeit`."""
+    trust: str = ""
+    """Where the CAs were read; empty: ``source``."""
+
+    @property
+    def subject(self) -> str:
+        """The side in results."""
+        return f"{self.name}, {self.source}"
+
+
+def times(side: Side, now: datetime.datetime) -> Iterator[diagnosing.Result]:
+    """T01: one result for each certificate, CA and list that is not well, or one for all."""
+    wrong = [*_times(side, now)]
+    if not wrong:
+        ends = [one.not_valid_after_utc for one in (*side.chain, *side.authorities)]
+        wrong = [catalog.TIME.ok(side.subject, f"valid until {_at(min(ends))}")] if ends else []
+    yield from wrong
+
+
+def _times(side: Side, now: datetime.datetime) -> Iterator[diagnosing.Result]:
+    labelled = [("the certificate", one) for one in side.chain[:1]]
+    labelled += [("an intermediate", one) for one in side.chain[1:]]
+    labelled += [("the CA", one) for one in side.authorities]
+    for label, one in labelled:
+        end, begin = one.not_valid_after_utc, one.not_valid_before_utc
+        if now > end:
+            # A CA that has ended beside a valid one is harmless, and usual after a change.
+            others = [
+                each for each in side.authorities if each is not one and now <= each.not_valid_after_utc
+            ]
+            verdict = catalog.TIME.warning if label == "the CA" and others else catalog.TIME.problem
+            yield verdict(side.subject, f"{label} ended at {_at(end)}")
+        elif now < begin:
+            yield catalog.TIME.problem(side.subject, f"{label} begins at {_at(begin)}; it is {_at(now)} here")
+        elif end < now + SOON:
+            yield catalog.TIME.warning(side.subject, f"{label} ends at {_at(end)}")
+    for each in side.revocations:
+        due = each.next_update_utc
+        if due is not None and due < now + SOON:
+            late = due < now
+            verdict = catalog.TIME.problem if late else catalog.TIME.warning
+            yield verdict(
+                side.subject,
+                f"the revocation list {'ended' if late else 'ends'} at {_at(due)}",
+                why="an outdated list refuses every client",
+            )
+
+
+def server(side: Side, now: datetime.datetime) -> diagnosing.Result:
+    """T02 for the extender's certificate; time is T01's."""
+    leaf = side.chain[0]
+    if side.key is None:
+        return catalog.FIT.unsure(side.subject, "the private key was not read", fix="name it in tls.key")
+    flaw = certificate_checks.flaw_of_server(leaf, side.key, max(now, leaf.not_valid_before_utc))
+    if flaw and not certificate_checks.flaw_of_time(leaf, now):
+        return catalog.FIT.problem(side.subject, flaw)
+    return catalog.FIT.ok(side.subject, f"names: {', '.join(certificate_checks.hosts(leaf)) or 'none'}")
+
+
+def client(side: Side, names: Mapping[str, Collection[str]]) -> diagnosing.Result:
+    """T02 for kube-scheduler's certificate; ``names``: further names by role, of the settings."""
+    leaf = side.chain[0]
+    if side.key is None:
+        return catalog.FIT.unsure(side.subject, "the private key was not read", fix="name it with --dir")
+    if _public(side.key) != certificate_checks.public_bytes(leaf.public_key()):
+        return catalog.FIT.problem(side.subject, "the private key does not belong to the certificate")
+    usages = certificate_checks.extended_usages(leaf)
+    if usages and not usages & {
+        oid.ExtendedKeyUsageOID.CLIENT_AUTH,
+        oid.ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,
+    }:
+        return catalog.FIT.problem(side.subject, "its extended key usage lacks clientAuth")
+    identity = roles.RoleBindings(names).identity_of(_peer(leaf))
+    if roles.SCHEDULER not in identity.roles:
+        return catalog.FIT.problem(
+            side.subject,
+            f"no name of it has the role scheduler: {identity.name}",
+            fix=f"sign it with the URI {roles.uri(roles.SCHEDULER)}, or add its name to identities.scheduler",
+        )
+    return catalog.FIT.ok(side.subject, f"role scheduler, by {identity.name}")
+
+
+def trusted(side: Side, other: Side) -> diagnosing.Result:
+    """T03: whether ``other`` trusts the certificate of ``side``."""
+    subject = f"{side.name}'s certificate, trusted by {other.name}"
+    issuer, trust = side.chain[0].issuer.rfc4514_string(), other.trust or other.source
+    if not other.authorities:
+        return catalog.CHAIN.problem(subject, f"{trust} has no CA")
+    if _issued_by(side.chain, other.authorities):
+        return catalog.CHAIN.ok(subject, f"issued by {issuer}, which is in {trust}")
+    named = any(one.subject == side.chain[0].issuer for one in other.authorities)
+    seen = f"issued by {issuer}, which is not in {trust}"
+    if named:
+        seen = f"{trust} has a CA of the name {issuer}, with another key"
+    return catalog.CHAIN.problem(subject, seen)
+
+
+def loaded(side: Side, started: Mapping[str, datetime.datetime]) -> Iterator[diagnosing.Result]:
+    """T04; ``started``: pod of a kube-scheduler -> when it was started."""
+    newest = max((one.not_valid_before_utc for one in side.authorities), default=None)
+    for pod, at in sorted(started.items()):
+        if newest is not None and newest > at:
+            yield catalog.LOADED.warning(
+                f"pod {pod}", f"started at {_at(at)}; a CA of {side.source} begins at {_at(newest)}"
+            )
+        else:
+            yield catalog.LOADED.ok(f"pod {pod}", f"started at {_at(at)}, after its CA was created")
+
+
+def secrecy(side: Side) -> diagnosing.Result:
+    """T05."""
+    open_files = [file for file, mode in side.modes.items() if mode & _OTHERS]
+    if open_files:
+        spelled = ", ".join(f"{file} ({side.modes[file] & 0o777:04o})" for file in open_files)
+        return catalog.SECRECY.problem(side.subject, f"readable by every user: {spelled}")
+    if side.well_known:
+        return catalog.SECRECY.warning(side.subject, "the password of the store is well known")
+    return catalog.SECRECY.ok(side.subject, "private keys are readable by owner and group only")
+
+
+def _issued_by(chain: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate]) -> bool:
+    """Whether a path of signatures leads from the first certificate to an authority."""
+    current, rest = chain[0], list(chain[1:])
+    for _ in range(_LONGEST_CHAIN):
+        if any(_signed(current, one) for one in authorities):
+            return True
+        following = next((one for one in rest if _signed(current, one)), None)
+        if following is None:
+            return False
+        rest.remove(following)
+        current = following
+    return False
+
+
+def _signed(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, exceptions.InvalidSignature):
+        return False
+    return True
+
+
+def _peer(certificate: x509.Certificate) -> dict[str, object]:
+    """The names of a certificate in the form of ``ssl.SSLSocket.getpeercert``."""
+    names = certificate_checks.alternative_names(certificate)
+    if names is None:
+        return {}
+    uris = (("URI", uri) for uri in names.get_values_for_type(x509.UniformResourceIdentifier))
+    hosts = (("DNS", host) for host in names.get_values_for_type(x509.DNSName))
+    return {"subjectAltName": (*uris, *hosts)}
+
+
+def _public(key: certificate_checks.PrivateKey) -> bytes:
+    return certificate_checks.public_bytes(key.public_key())
+
+
+def _at(when: datetime.datetime) -> str:
+    return when.strftime("%Y-%m-%dT%H:%M:%SZ")

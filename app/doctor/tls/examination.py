@@ -1,0 +1,81 @@
+"""Runs the checks of certificates on what could be loaded of both sides."""
+
+import datetime
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TypeVar
+
+from app.doctor import api_reader
+from app.doctor.tls import catalog, checks, sources
+from app.framework import diagnosing
+
+T = TypeVar("T")
+Loaded = checks.Side | api_reader.Unseen
+
+
+def of_sides(
+    extender: Loaded,
+    scheduler: Loaded,
+    *,
+    now: datetime.datetime,
+    names: Mapping[str, Collection[str]],
+) -> Iterator[diagnosing.Result]:
+    """T01, T02, T03 and T05; ``names``: identities.* of the settings."""
+    for name, side in (("extender", extender), ("kube-scheduler", scheduler)):
+        if isinstance(side, sources.Broken):
+            yield catalog.FIT.problem(name, side.reason, why="no process can use it", fix=side.fix)
+        elif isinstance(side, api_reader.Unseen):
+            for check in (catalog.TIME, catalog.FIT, catalog.SECRECY):
+                yield check.unsure(name, side.reason, fix=side.fix)
+        else:
+            yield from checks.times(side, now)
+            yield checks.server(side, now) if side.name == "extender" else checks.client(side, names)
+            yield checks.secrecy(side)
+    if isinstance(extender, checks.Side) and isinstance(scheduler, checks.Side):
+        yield checks.trusted(scheduler, extender)
+        yield checks.trusted(extender, scheduler)
+    else:
+        missing = extender if isinstance(extender, api_reader.Unseen) else scheduler
+        if isinstance(missing, api_reader.Unseen):
+            yield catalog.CHAIN.unsure("both sides", missing.reason, fix=missing.fix)
+
+
+def of_cluster(
+    reader: api_reader.ApiReader,
+    namespace: str,
+    *,
+    now: datetime.datetime,
+    names: Mapping[str, Collection[str]],
+) -> Iterator[diagnosing.Result]:
+    """The same of the Secrets of a cluster, and T04."""
+    extender = seen(lambda: sources.of_secret(reader, namespace, "extender"))
+    scheduler = seen(lambda: sources.of_secret(reader, namespace, "kube-scheduler"))
+    yield from of_sides(extender, scheduler, now=now, names=names)
+    started = seen(lambda: sources.starts(reader, namespace))
+    if isinstance(started, api_reader.Unseen):
+        yield catalog.LOADED.unsure("kube-scheduler", started.reason, fix=started.fix)
+    elif isinstance(scheduler, checks.Side):
+        yield from checks.loaded(scheduler, started)
+
+
+def handshake(extender: str, ask: Callable[[], object], reachable: Callable[[], bool]) -> diagnosing.Result:
+    """T06. ``ask`` sends a request and raises Unseen; ``reachable``: whether the extender's port is open."""
+    if not reachable():
+        return catalog.HANDSHAKE.unsure(
+            extender,
+            "nothing listens there",
+            fix="name a running extender with --server; in a cluster: kubectl -n topolog-system port-forward"
+            " service/topolog-extender 8443, and --server-name",
+        )
+    try:
+        ask()
+    except api_reader.Unseen as unseen:
+        return catalog.HANDSHAKE.problem(extender, unseen.reason)
+    return catalog.HANDSHAKE.ok(extender, "it answers, and the client certificate has a role")
+
+
+def seen(load: Callable[[], T]) -> T | api_reader.Unseen:
+    """What is loaded, or why it cannot be."""
+    try:
+        return load()
+    except api_reader.Unseen as unseen:
+        return unseen

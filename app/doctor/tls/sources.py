@@ -1,0 +1,145 @@
+"""Loads the TLS material of both sides: from files, from PKCS12 stores, or from the Secrets of a cluster."""
+
+import base64
+import binascii
+import dataclasses
+import datetime
+import pathlib
+import stat
+from collections.abc import Mapping
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from app import settings
+from app.doctor import api_reader
+from app.doctor.tls import checks
+from app.serving import certificate_checks, errors, keystores
+
+_SECRETS: Mapping[checks.Name, str] = {
+    "extender": "topolog-tls",
+    "kube-scheduler": "topolog-scheduler-tls",
+}
+
+
+class Broken(api_reader.Unseen):
+    """The material is there, and no process can use it."""
+
+
+_CREATE = "topolog certs DIRECTORY --host NAME creates the files"
+
+
+def of_directory(folder: pathlib.Path) -> tuple[checks.Side, checks.Side]:
+    """Both sides from a directory that ``topolog certs`` wrote. Raises Unseen."""
+    return (
+        of_files("extender", folder / "server.crt", folder / "server.key", folder / "ca.crt"),
+        of_files("kube-scheduler", folder / "scheduler.crt", folder / "scheduler.key", folder / "ca.crt"),
+    )
+
+
+def of_files(
+    name: checks.Name, certificate: pathlib.Path, key: pathlib.Path, ca: pathlib.Path
+) -> checks.Side:
+    """One side from PEM files. Raises Unseen."""
+    contents = {file: _read(file) for file in (certificate, key, ca)}
+    return checks.Side(
+        name,
+        str(certificate),
+        _certificates(contents[certificate], str(certificate)),
+        _key(contents[key], str(key)),
+        _certificates(contents[ca], str(ca)),
+        modes={str(key): stat.S_IMODE(key.stat().st_mode)},
+        trust=str(ca),
+    )
+
+
+def of_settings(tls: settings.Tls) -> checks.Side | None:
+    """The extender's side from the files of the settings; None if they name none. Raises Unseen."""
+    if tls.cert and tls.key and tls.ca:
+        made = of_files("extender", pathlib.Path(tls.cert), pathlib.Path(tls.key), pathlib.Path(tls.ca))
+        if not tls.crl:
+            return made
+        return dataclasses.replace(made, revocations=_lists(tls.crl))
+    try:
+        source = keystores.source_from(tls)
+        if source is None:
+            return None
+        material = keystores.read(source, hosts_required=False)
+    except errors.BadMaterial as problem:
+        raise Broken(str(problem), _CREATE) from problem
+    return checks.Side(
+        "extender",
+        str(source.certificate),
+        material.chain,
+        _key(material.key_pem, str(source.certificate)),
+        material.authorities,
+        material.revocations,
+        {str(source.certificate): stat.S_IMODE(source.certificate.stat().st_mode)},
+        keystores.WELL_KNOWN_PASSWORD in (source.password, source.trust_password),
+        str(source.trust),
+    )
+
+
+def of_secret(reader: api_reader.ApiReader, namespace: str, name: checks.Name) -> checks.Side:
+    """One side from its Secret. Raises Unseen, or Missing."""
+    source = f"Secret {namespace}/{_SECRETS[name]}"
+    document = reader.get(f"/api/v1/namespaces/{namespace}/secrets/{_SECRETS[name]}")
+    data = document.get("data") or {}
+    contents = {}
+    for key in ("tls.crt", "tls.key", "ca.crt"):
+        try:
+            contents[key] = base64.b64decode(str(data[key]), validate=True)
+        except KeyError as problem:
+            raise Broken(f"{source} has no key {key}", _CREATE) from problem
+        except binascii.Error as problem:
+            raise Broken(f"{key} of {source} is not base64", _CREATE) from problem
+    return checks.Side(
+        name,
+        source,
+        _certificates(contents["tls.crt"], f"tls.crt of {source}"),
+        _key(contents["tls.key"], f"tls.key of {source}"),
+        _certificates(contents["ca.crt"], f"ca.crt of {source}"),
+    )
+
+
+def starts(reader: api_reader.ApiReader, namespace: str) -> dict[str, datetime.datetime]:
+    """Pod that mounts kube-scheduler's Secret, NAMESPACE/NAME -> when it was started. Raises Unseen."""
+    secret = _SECRETS["kube-scheduler"]
+    found = {}
+    for pod in reader.items(f"/api/v1/namespaces/{namespace}/pods"):
+        volumes = pod["spec"].get("volumes") or ()
+        mounted = any((one.get("secret") or {}).get("secretName") == secret for one in volumes)
+        text = pod.get("status", {}).get("startTime")
+        if mounted and text:
+            found[f"{namespace}/{pod['metadata']['name']}"] = datetime.datetime.fromisoformat(text)
+    return found
+
+
+def _read(file: pathlib.Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as problem:
+        raise api_reader.Unseen(f"{file} cannot be read: {problem.strerror}", _CREATE) from problem
+
+
+def _certificates(content: bytes, label: str) -> tuple[x509.Certificate, ...]:
+    try:
+        return tuple(x509.load_pem_x509_certificates(content))
+    except ValueError as problem:
+        raise Broken(f"{label} contains no readable certificate in PEM", _CREATE) from problem
+
+
+def _key(content: bytes, label: str) -> certificate_checks.PrivateKey:
+    try:
+        return serialization.load_pem_private_key(content, None)
+    except (ValueError, TypeError) as problem:
+        raise Broken(f"{label} contains no readable private key in PEM", _CREATE) from problem
+
+
+def _lists(crl: str) -> tuple[x509.CertificateRevocationList, ...]:
+    mark = b"-----BEGIN X509 CRL-----"
+    pieces = _read(pathlib.Path(crl)).split(mark)[1:]
+    try:
+        return tuple(x509.load_pem_x509_crl(mark + piece) for piece in pieces)
+    except ValueError as problem:
+        raise Broken(f"{crl} contains no readable revocation list in PEM", "renew it") from problem

@@ -1,0 +1,16 @@
+"""One healthy installation for all the tests here that do not break it."""
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.monitoring import installations
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[installations.Installation]:
+    """The five processes on a store and a simulated API server."""
+    folder: pathlib.Path = tmp_path_factory.mktemp("installation")
+    with installations.running(folder) as made:
+        yield made
