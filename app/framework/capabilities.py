@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from app.domain import events, model, node_sets, schema, snapshots, verdicts
-from app.framework import advising, cycles, effects, supposing, views
+from app.framework import advising, cycles, diagnosing, effects, supposing, views
 
 
 @runtime_checkable
@@ -261,6 +261,15 @@ class Reconciles(Plugin, Protocol):
 
 
 @runtime_checkable
+class Diagnoses(Plugin, Protocol):
+    """Finds mistakes in its objects and in the pods that they concern, for ``topolog doctor policies``."""
+
+    def diagnosis(self) -> diagnosing.Diagnosis:
+        """The checks; their IDs must differ from those of other plugins."""
+        ...
+
+
+@runtime_checkable
 class Supposes(Plugin, Protocol):
     """Declares operations on its own objects that a hypothetical question may name as overrides."""
 
@@ -289,5 +298,6 @@ KNOWN: tuple[type, ...] = (
     Wakes,
     Supposes,
     Reconciles,
+    Diagnoses,
 )
 """Every capability beyond Plugin."""

@@ -4,8 +4,11 @@ A check is a pure function of facts. What could not be seen has the verdict ``un
 operator who reads that all is well must be able to rely on it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Literal
+
+from app.domain import snapshots
 
 Verdict = Literal["ok", "warning", "problem", "unsure"]
 
@@ -72,7 +75,46 @@ class Check:
         return Result(self.id, subject, verdict, seen, why or self.why, fix or self.fix, self.docs)
 
 
-def worst(results: "list[Result] | tuple[Result, ...]") -> Verdict:
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """An object that makes pods from a template: a Deployment, a StatefulSet, a Job."""
+
+    kind: str
+    namespace: str
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    template_labels: Mapping[str, str] = field(default_factory=dict)
+    scheduler: str = "default-scheduler"
+    """schedulerName of the template."""
+    replicas: int = 1
+    unavailable: str = ""
+    """maxUnavailable of a rolling update: a number or a percentage; empty if it has none."""
+
+    @property
+    def subject(self) -> str:
+        """The object in results."""
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What plugins diagnose: the state of the API server, not of the log."""
+
+    snapshot: snapshots.Snapshot
+    workloads: tuple[Workload, ...] = ()
+    schedulers: frozenset[str] | None = None
+    """Names of the schedulers that call the extender; None if that could not be seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The checks of a plugin, and the function that makes them."""
+
+    checks: tuple[Check, ...]
+    run: Callable[[Cluster], Iterable[Result]]
+
+
+def worst(results: Sequence[Result]) -> Verdict:
     """The worst verdict of all; ok if there is none."""
     found = {one.verdict for one in results}
     return next((verdict for verdict in VERDICTS if verdict in found), OK)

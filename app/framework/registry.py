@@ -46,6 +46,7 @@ class Registry:
         """Plugin -> its views, in order."""
         self.measures = tuple(p for p in self.plugins if isinstance(p, capabilities.Measures))
         self.wakes = tuple(p for p in self.plugins if isinstance(p, capabilities.Wakes))
+        self.diagnoses = tuple(p for p in self.plugins if isinstance(p, capabilities.Diagnoses))
         self.supposes = tuple(p for p in self.plugins if isinstance(p, capabilities.Supposes))
         self.reconciles = tuple(p for p in self.plugins if isinstance(p, capabilities.Reconciles))
 

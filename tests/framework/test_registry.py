@@ -30,6 +30,7 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Measures: fake_plugins.Measuring(),
     capabilities.Wakes: fake_plugins.Waking(),
     capabilities.Reconciles: fake_plugins.Reconciling(),
+    capabilities.Diagnoses: fake_plugins.Diagnosing(),
 }
 
 

@@ -39,7 +39,8 @@ acting: tuple[
     capabilities.Wakes,
     capabilities.Reconciles,
     capabilities.Shows,
-] = (policy,) * 5
+    capabilities.Diagnoses,
+] = (policy,) * 6
 
 
 @pytest.mark.parametrize("plugin", [*labels, *jobs, *deciding, *acting], ids=lambda plugin: plugin.name)

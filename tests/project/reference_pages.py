@@ -11,6 +11,7 @@ from prometheus_client import core
 
 from app import cli, exit_codes, plugins, settings, telemetry
 from app.doctor import store_checks
+from app.doctor.policies import examination as policy_examination
 from app.doctor.run import catalog as run_catalog
 from app.doctor.scheduler import catalog as scheduler_catalog
 from app.doctor.tls import catalog as tls_catalog
@@ -191,6 +192,7 @@ AREAS: Mapping[str, Sequence[diagnosing.Check]] = {
     "scheduler": scheduler_catalog.CHECKS,
     "tls": tls_catalog.CHECKS,
     "run": run_catalog.CHECKS,
+    "policies": policy_examination.checks(plugins.IN_TREE),
     "store": store_checks.CHECKS,
 }
 """Command below ``topolog doctor`` -> its checks."""

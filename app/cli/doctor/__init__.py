@@ -2,7 +2,7 @@
 
 import click
 
-from app.cli.doctor import run, scheduler, store, tls
+from app.cli.doctor import policies, run, scheduler, store, tls
 
 
 @click.group("doctor", short_help="Find out what is wrong, and print what fixes it.")
@@ -21,6 +21,7 @@ for _command in (
     scheduler.scheduler_command,
     tls.tls_command,
     run.run_command,
+    policies.policies_command,
     store.store_command,
     store.users_command,
 ):

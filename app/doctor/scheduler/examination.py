@@ -82,6 +82,19 @@ def of_cluster(given: Given, reader: api_reader.ApiReader) -> list[diagnosing.Re
     return results
 
 
+def calling(reader: api_reader.ApiReader, namespace: str) -> frozenset[str] | None:
+    """The names by which pods select a scheduler that calls the extender; None if that cannot be seen."""
+    schedulers = _seen(lambda: running.schedulers(reader))
+    if isinstance(schedulers, api_reader.Unseen):
+        return None
+    hosts = _hosts(namespace)
+    found = [one.configuration for one in schedulers if one.configuration is not None]
+    names = frozenset(
+        profile.name for one in found if entry_checks.ours(one, hosts) for profile in one.profiles
+    )
+    return names or None
+
+
 # -- the cluster --------------------------------------------------------------------------------
 
 
@@ -91,10 +104,7 @@ def _completed(given: Given, reader: api_reader.ApiReader) -> entry_checks.Expec
     nodes = _seen(lambda: len(reader.items("/api/v1/nodes")))
     prefix = f"/api/v1/namespaces/{given.namespace}"
     service = _seen(lambda: reader.get(f"{prefix}/services/{_SERVICE}"))
-    hosts = [
-        *expected.hosts,
-        *(f"{_SERVICE}.{given.namespace}{end}" for end in ("", ".svc", ".svc.cluster.local")),
-    ]
+    hosts = [*expected.hosts, *_hosts(given.namespace)]
     if not isinstance(service, api_reader.Unseen):
         hosts += [str(address) for address in service.get("spec", {}).get("clusterIPs") or ()]
     names, unseen = expected.names, expected.unseen
@@ -111,6 +121,10 @@ def _completed(given: Given, reader: api_reader.ApiReader) -> entry_checks.Expec
         names=names,
         unseen=unseen,
     )
+
+
+def _hosts(namespace: str) -> tuple[str, ...]:
+    return tuple(f"{_SERVICE}.{namespace}{end}" for end in ("", ".svc", ".svc.cluster.local"))
 
 
 def _names(encoded: str) -> tuple[str, ...] | None:

@@ -11,6 +11,7 @@ from app.framework import capabilities, cycles, effects, views
 from app.plugins.workload_policy import (
     advice,
     counting,
+    diagnosis,
     kinds,
     limits,
     logic,
@@ -50,6 +51,7 @@ class WorkloadPolicy:
     pod_class = staticmethod(logic.pod_class)
     hypotheses = staticmethod(advice.hypotheses)
     operations = staticmethod(advice.operations)
+    diagnosis = staticmethod(diagnosis.declared)
 
     def soft(self, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
         return limits.soft(last_known, pod, self)

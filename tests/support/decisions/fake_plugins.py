@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from app.domain import events, model, node_sets, schema, snapshots, verdicts
-from app.framework import advising, capabilities, cycles, effects, supposing, views
+from app.framework import advising, capabilities, cycles, diagnosing, effects, supposing, views
 from tests.support import gadgets
 
 
@@ -206,3 +206,11 @@ class Reconciling(Idle):
 
     def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> tuple[effects.Effect, ...]:
         return ()
+
+
+@dataclass(frozen=True)
+class Diagnosing(Idle):
+    name: str = "Diagnosing"
+
+    def diagnosis(self) -> diagnosing.Diagnosis:
+        return diagnosing.Diagnosis((), lambda _: ())

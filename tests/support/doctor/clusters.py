@@ -20,6 +20,9 @@ FURTHER = (
     objects.Resource("secrets", "Secret"),
     objects.Resource("services", "Service"),
     objects.Resource("serviceaccounts", "ServiceAccount"),
+    objects.Resource("deployments", "Deployment", "apps/v1"),
+    objects.Resource("statefulsets", "StatefulSet", "apps/v1"),
+    objects.Resource("jobs", "Job", "batch/v1"),
     objects.Resource("networkpolicies", "NetworkPolicy", "networking.k8s.io/v1"),
     objects.Resource(
         "customresourcedefinitions", "CustomResourceDefinition", "apiextensions.k8s.io/v1", namespaced=False

@@ -1,0 +1,80 @@
+"""Reads the state that plugins diagnose from the API server, as the recorder does, but once."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from app.doctor import api_reader
+from app.domain import events, model, projecting, schema, snapshots
+from app.framework import diagnosing
+from app.kube import errors
+from app.kube.objects import decoding
+
+_WORKLOADS = {
+    "Deployment": "/apis/apps/v1/deployments",
+    "StatefulSet": "/apis/apps/v1/statefulsets",
+    "Job": "/apis/batch/v1/jobs",
+}
+
+
+def snapshot(
+    reader: api_reader.ApiReader, declared: schema.Schema, indexed: Iterable[str]
+) -> snapshots.Snapshot:
+    """Nodes, pods and the objects of all kinds; what cannot be decoded is left out. Raises Unseen."""
+    return projecting.project_all(
+        snapshots.empty(schema=declared, indexed=indexed), [*_events(reader, declared)]
+    )
+
+
+def workloads(reader: api_reader.ApiReader) -> tuple[diagnosing.Workload, ...]:
+    """Deployments, StatefulSets and Jobs. Raises Unseen."""
+    return tuple(_workload(kind, one) for kind, path in _WORKLOADS.items() for one in reader.items(path))
+
+
+def _events(reader: api_reader.ApiReader, declared: schema.Schema) -> Iterator[events.AnyEvent]:
+    for node in reader.items("/api/v1/nodes"):
+        try:
+            yield events.NodeSeen(node=decoding.node(json.dumps(node).encode()))
+        except errors.Undecodable:
+            continue
+    for kind in declared.kinds:
+        for found in _objects(reader, kind):
+            try:
+                seen, _ = decoding.declared_seen(kind, json.dumps(found).encode())
+            except errors.Undecodable:
+                continue
+            yield kind.observed(seen)
+    for pod in reader.items("/api/v1/pods"):
+        try:
+            yield events.PodSeen(pod=decoding.pod(json.dumps(pod).encode()))
+        except errors.Undecodable:
+            continue
+
+
+def _objects(
+    reader: api_reader.ApiReader, kind: schema.Kind[model.DeclaredObject]
+) -> list[Mapping[str, Any]]:
+    """The objects in the first version that the API server serves; none if it serves none."""
+    for version in kind.versions:
+        prefix = f"/apis/{kind.group}/{version}" if kind.group else f"/api/{version}"
+        try:
+            return reader.items(f"{prefix}/{kind.resource}")
+        except api_reader.Missing:
+            continue
+    return []
+
+
+def _workload(kind: str, document: Mapping[str, Any]) -> diagnosing.Workload:
+    metadata, spec = document["metadata"], document.get("spec", {})
+    template = spec.get("template", {})
+    rolling = (spec.get("strategy") or spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+    return diagnosing.Workload(
+        kind,
+        metadata["namespace"],
+        metadata["name"],
+        metadata.get("labels") or {},
+        template.get("metadata", {}).get("labels") or {},
+        template.get("spec", {}).get("schedulerName") or "default-scheduler",
+        int(spec.get("replicas", spec.get("parallelism", 1)) or 0),
+        str(rolling.get("maxUnavailable", "")),
+    )

@@ -1,0 +1,218 @@
+"""Finds policies that cannot do what they describe, and pods that escape them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from app.domain import model, selectors, snapshots
+from app.framework import diagnosing
+from app.plugins.workload_policy import kinds, logic, policy_model, waking
+
+_PAGE: Final = "how-to/find-out-what-is-wrong.md#check-policies"
+_POLICY: Final = "kubectl -n NAMESPACE edit workloadpolicies.kosmos.io NAME"
+_NAMED = 3
+"""Objects that a sentence names at most."""
+
+VALID = diagnosing.Check(
+    "P01",
+    "Each policy is valid.",
+    "the pods that name it are refused everywhere, unless missing_policy is ignore",
+    f"{_POLICY}: correct the field that is named",
+    _PAGE,
+)
+DOMAINS = diagnosing.Check(
+    "P02",
+    "Each listed domain has nodes.",
+    "its places cannot be had",
+    "kubectl label node NODE KEY=VALUE, or correct the name of the domain in the policy",
+    _PAGE,
+)
+SCHEDULER = diagnosing.Check(
+    "P03",
+    "Pods that name a policy are placed by a scheduler that calls the extender.",
+    "they escape the quota: they are counted, and never limited",
+    "set spec.schedulerName in the template of the workload",
+    _PAGE,
+)
+TEMPLATE = diagnosing.Check(
+    "P04",
+    "A workload that names a policy names it in its template, too.",
+    "no policy applies to its pods",
+    f"set the label {logic.LABEL} in spec.template.metadata.labels",
+    _PAGE,
+)
+ROLLOUT = diagnosing.Check(
+    "P05",
+    "A rolling update fits into the quotas.",
+    "old and new pods share the quotas: the new ones wait for places that the old ones hold",
+    "maxUnavailable: 1 in the strategy of the workload, or raise a quota during the update",
+    _PAGE,
+)
+SELECTION = diagnosing.Check(
+    "P06",
+    "Each policy selects pods.",
+    "it counts nothing, so that its quotas are never used up",
+    f"{_POLICY}: correct the labelSelector, or delete the policy",
+    _PAGE,
+)
+NAMED = diagnosing.Check(
+    "P07",
+    "Each policy that a pod names exists and selects the pod.",
+    "the pod is refused everywhere",
+    "correct the label of the pod's template, or the labelSelector of the policy",
+    _PAGE,
+)
+CAPACITY = diagnosing.Check(
+    "P08",
+    "The quotas of a Required policy have places for all pods that name it.",
+    "the pods above the quotas wait until others end",
+    f"{_POLICY}: raise replicas of a domain, or scale the workload down",
+    _PAGE,
+)
+
+CHECKS: Final = (VALID, DOMAINS, SCHEDULER, TEMPLATE, ROLLOUT, SELECTION, NAMED, CAPACITY)
+
+
+def declared() -> diagnosing.Diagnosis:
+    """The checks of this plugin."""
+    return diagnosing.Diagnosis(CHECKS, run)
+
+
+def run(cluster: diagnosing.Cluster) -> Iterator[diagnosing.Result]:
+    """All checks; one result for each fault, and one for all that is well of a check."""
+    snapshot = cluster.snapshot
+    policies = sorted(snapshot.all(kinds.POLICIES).values(), key=lambda one: one.key)
+    found = [
+        *_of_policies(snapshot, policies, cluster.workloads),
+        *_of_pods(snapshot, cluster.schedulers),
+        *_of_workloads(snapshot, cluster),
+    ]
+    yield from found
+    for check in CHECKS:
+        if not any(one.id == check.id for one in found):
+            yield check.ok("policies", f"{len(policies)} policies, {len(snapshot.pods)} pods")
+
+
+# -- policies -----------------------------------------------------------------------------------
+
+
+def _of_policies(
+    snapshot: snapshots.Snapshot,
+    policies: Sequence[policy_model.WorkloadPolicy],
+    workloads: Sequence[diagnosing.Workload],
+) -> Iterator[diagnosing.Result]:
+    for policy in policies:
+        subject = f"policy {policy.key}"
+        if policy.errors:
+            yield VALID.problem(subject, "; ".join(policy.errors))
+            continue
+        yield from _domains(snapshot, policy, subject)
+        if not _selects(snapshot, policy, workloads):
+            yield SELECTION.warning(subject, "its labelSelector selects no pod and no workload's template")
+        if policy.required:
+            yield from _capacity(snapshot, policy, subject)
+
+
+def _domains(
+    snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, subject: str
+) -> Iterator[diagnosing.Result]:
+    column = snapshot.topology[policy.topology_key]
+    wanted = [one.name for one in policy.allocations if one.replicas]
+    empty = [name for name in wanted if not column[name]]
+    verdict = DOMAINS.problem if policy.required else DOMAINS.warning
+    if wanted and len(empty) == len(wanted) and not any(True for _ in column):
+        yield verdict(subject, f"no node has the label {policy.topology_key}")
+    elif empty:
+        yield verdict(subject, f"no node has {policy.topology_key} = {_listed(empty)}")
+
+
+def _selects(
+    snapshot: snapshots.Snapshot,
+    policy: policy_model.WorkloadPolicy,
+    workloads: Sequence[diagnosing.Workload],
+) -> bool:
+    pods = (pod.labels for pod in snapshot.pods.values() if pod.namespace == policy.namespace)
+    templates = (one.template_labels for one in workloads if one.namespace == policy.namespace)
+    return any(selectors.matches(policy.selector, labels) for each in (pods, templates) for labels in each)
+
+
+def _capacity(
+    snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, subject: str
+) -> Iterator[diagnosing.Result]:
+    quotas = logic.quotas(snapshot, policy)
+    over = [f"{one.domain} {one.count}/{one.desired}" for one in quotas if one.count > one.desired]
+    if over:
+        yield CAPACITY.warning(
+            subject,
+            f"above the quota: {_listed(over)}",
+            why="no pod is evicted: the number falls as pods end",
+        )
+    waiting = sum(1 for _ in waking.naming(snapshot, policy.namespace, policy.name))
+    free = logic.free(snapshot, policy)
+    if waiting > free:
+        yield CAPACITY.warning(subject, f"{waiting} pods wait for {free} free places")
+
+
+# -- pods ---------------------------------------------------------------------------------------
+
+
+def _of_pods(snapshot: snapshots.Snapshot, schedulers: frozenset[str] | None) -> Iterator[diagnosing.Result]:
+    naming = [pod for pod in snapshot.pods.values() if pod.counted and logic.concerned(pod)]
+    naming.sort(key=lambda pod: pod.key)
+    if schedulers is None:
+        if naming:
+            yield SCHEDULER.unsure(
+                f"{len(naming)} pods",
+                "which schedulers call the extender was not seen",
+                fix="name them: --scheduler-name NAME",
+            )
+    else:
+        others: dict[str, list[model.Pod]] = {}
+        for pod in naming:
+            if pod.scheduler not in schedulers:
+                others.setdefault(pod.scheduler, []).append(pod)
+        for name, pods in sorted(others.items()):
+            yield SCHEDULER.problem(f"scheduler {name}", _listed([f"pod {pod.key}" for pod in pods]))
+    refused: dict[str, list[model.Pod]] = {}
+    for pod in naming:
+        followed = logic.followed(snapshot, pod)
+        # The mistakes of an invalid policy are listed once, with the policy.
+        if isinstance(followed, logic.Objection) and not _invalid(snapshot, pod):
+            refused.setdefault(followed.reason, []).append(pod)
+    for reason, pods in sorted(refused.items()):
+        yield NAMED.problem(_listed([f"pod {pod.key}" for pod in pods]), reason)
+
+
+def _invalid(snapshot: snapshots.Snapshot, pod: model.Pod) -> bool:
+    policy = snapshot.get(kinds.POLICIES, f"{pod.namespace}/{logic.named(pod)}")
+    return policy is not None and bool(policy.errors)
+
+
+# -- workloads ----------------------------------------------------------------------------------
+
+
+def _of_workloads(snapshot: snapshots.Snapshot, cluster: diagnosing.Cluster) -> Iterator[diagnosing.Result]:
+    for one in cluster.workloads:
+        on_object = next((one.labels[label] for label in logic.indexed() if label in one.labels), None)
+        in_template = next(
+            (one.template_labels[label] for label in logic.indexed() if label in one.template_labels), None
+        )
+        if in_template is None:
+            if on_object is not None:
+                yield TEMPLATE.problem(one.subject, f"the label names {on_object}; the template has no label")
+            continue
+        if cluster.schedulers is not None and one.scheduler not in cluster.schedulers:
+            yield SCHEDULER.problem(one.subject, f"its template has schedulerName {one.scheduler}")
+        policy = snapshot.get(kinds.POLICIES, f"{one.namespace}/{in_template}")
+        if policy is not None and policy.required and not policy.errors and one.unavailable in ("0", "0%"):
+            places = sum(quota.desired for quota in logic.quotas(snapshot, policy))
+            if one.replicas >= places:
+                yield ROLLOUT.warning(
+                    one.subject,
+                    f"maxUnavailable {one.unavailable}, {one.replicas} replicas, {places} places in policy"
+                    f" {policy.key}",
+                )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

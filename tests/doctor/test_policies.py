@@ -1,0 +1,218 @@
+"""``topolog doctor policies``: each mistake in policies, pods and workloads is found, and nothing else."""
+
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from app import plugins
+from app.doctor.policies import examination
+from app.plugins.workload_policy import diagnosis
+from app.simulation.apiserver import faults
+from tests.support.doctor import clusters, runs
+
+Json = dict[str, Any]
+LABEL = {"workload-policy/kosmos.io": "spread", "app": "web"}
+OURS = "topolog-scheduler"
+SPEC: Json = {
+    "topologyKey": "zone",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+    "allocationPolicy": [{"name": "a", "replicas": 2}, {"name": "b", "replicas": 1}],
+    "allocationType": "Required",
+    "allocationMethod": "Fill",
+}
+
+
+def policy(cluster: clusters.Cluster, name: str = "spread", **spec: object) -> None:
+    given = {**SPEC, **spec}
+    cluster.add("workloadpolicies", {"metadata": {"name": name, "namespace": "shop"}, "spec": given})
+
+
+def workload(
+    cluster: clusters.Cluster,
+    name: str = "web",
+    *,
+    kind: str = "deployments",
+    labels: Json | None = None,
+    template: Json | None = None,
+    scheduler: str = OURS,
+    replicas: int = 2,
+    unavailable: object = 1,
+) -> None:
+    """Create a workload; by default one whose template names the policy."""
+    pod = {
+        "metadata": {"labels": LABEL if template is None else template},
+        "spec": {"schedulerName": scheduler},
+    }
+    spec = {
+        "replicas": replicas,
+        "strategy": {"rollingUpdate": {"maxUnavailable": unavailable}},
+        "template": pod,
+    }
+    cluster.add(kind, {"metadata": {"name": name, "namespace": "shop", "labels": labels or {}}, "spec": spec})
+
+
+def pod(
+    cluster: clusters.Cluster, name: str, node: str = "", labels: Json | None = None, **spec: object
+) -> None:
+    given = {"schedulerName": OURS, **({"nodeName": node} if node else {}), **spec}
+    cluster.add_pod(name, namespace="shop", labels=LABEL if labels is None else labels, **given)
+
+
+@pytest.fixture
+def cluster(tmp_path: pathlib.Path) -> Iterator[clusters.Cluster]:
+    """A sound cluster: a policy with three places, two pods on them, and a scheduler of ours."""
+    with clusters.running(tmp_path) as made:
+        made.add_node("n1", zone="a")
+        made.add_node("n2", zone="b")
+        made.add_config("topolog-kube-scheduler", clusters.shipped("sidecar"))
+        made.add_scheduler("topolog-extender-a", config_map="topolog-kube-scheduler")
+        policy(made)
+        workload(made)
+        pod(made, "web-1", "n1")
+        pod(made, "web-2", "n2")
+        made.add_pod("of-another-kind")
+        yield made
+
+
+def doctor(cluster: clusters.Cluster, *arguments: str) -> runs.Run:
+    return runs.doctor("policies", *arguments, environ=cluster.environ)
+
+
+def test_a_sound_cluster_has_nothing_wrong(cluster: clusters.Cluster) -> None:
+    run = doctor(cluster)
+    assert (run.wrong(), run.code) == ({}, 0)
+    assert {one["id"] for one in run.checks} == {check.id for check in diagnosis.CHECKS}
+
+
+def broken(cluster: clusters.Cluster) -> None:
+    twice = [{"name": "a", "replicas": 1}, {"name": "a", "replicas": 2}]
+    policy(cluster, "broken", allocationPolicy=twice)
+    pod(cluster, "of-broken", labels={**LABEL, "workload-policy/kosmos.io": "broken"})
+
+
+def no_nodes(kind: str) -> Callable[[clusters.Cluster], None]:
+    def change(cluster: clusters.Cluster) -> None:
+        policy(cluster, "far", allocationType=kind, allocationPolicy=[{"name": "c", "replicas": 1}])
+
+    return change
+
+
+def no_label(cluster: clusters.Cluster) -> None:
+    policy(cluster, "far", topologyKey="rack")
+
+
+def stranger(cluster: clusters.Cluster) -> None:
+    pod(cluster, "web-3", "n1", schedulerName="default-scheduler")
+
+
+def of_a_daemon_set(cluster: clusters.Cluster) -> None:
+    """A DaemonSet's pods concern no policy, whatever their labels."""
+    stranger(cluster)
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}
+    cluster.api.objects.change(
+        "pods",
+        ("shop", "web-3"),
+        lambda one: {**one, "metadata": {**one["metadata"], "ownerReferences": [owner]}},
+    )
+
+
+def finished(cluster: clusters.Cluster) -> None:
+    stranger(cluster)
+    cluster.api.objects.change(
+        "pods", ("shop", "web-3"), lambda one: {**one, "status": {"phase": "Succeeded"}}
+    )
+
+
+def overrun(cluster: clusters.Cluster) -> None:
+    pod(cluster, "web-3", "n2")
+
+
+def too_many(cluster: clusters.Cluster) -> None:
+    for number in range(2):
+        pod(cluster, f"waiting-{number}")
+
+
+def unmatched(cluster: clusters.Cluster) -> None:
+    pod(cluster, "other", labels={**LABEL, "app": "api"})
+
+
+def unknown(cluster: clusters.Cluster) -> None:
+    pod(cluster, "other", labels={"workload-policy/kosmos.io": "nowhere"})
+
+
+def selecting_nothing(cluster: clusters.Cluster) -> None:
+    policy(cluster, "empty", labelSelector={"matchLabels": {"app": "nothing"}})
+
+
+MISTAKES: dict[str, tuple[Callable[[clusters.Cluster], None], dict[str, str]]] = {
+    "an invalid policy": (broken, {"P01": "problem"}),
+    "a domain without nodes": (no_nodes("Required"), {"P02": "problem"}),
+    "a preferred domain without nodes": (no_nodes("Preferred"), {"P02": "warning"}),
+    "a label that no node has": (no_label, {"P02": "problem"}),
+    "a pod of another scheduler": (stranger, {"P03": "problem"}),
+    "a DaemonSet's pod": (of_a_daemon_set, {}),
+    "a finished pod": (finished, {}),
+    "a template of another scheduler": (
+        lambda one: workload(one, "other", scheduler="default-scheduler"),
+        {"P03": "problem"},
+    ),
+    "a label on the Deployment only": (
+        lambda one: workload(one, "bare", labels=LABEL, template={"app": "web"}),
+        {"P04": "problem"},
+    ),
+    "a label on the Job only": (
+        lambda one: workload(one, "bare", kind="jobs", labels=LABEL, template={"app": "web"}),
+        {"P04": "problem"},
+    ),
+    "a rollout that cannot proceed": (
+        lambda one: workload(one, "full", replicas=3, unavailable=0),
+        {"P05": "warning"},
+    ),
+    "a rollout with a free place": (lambda one: workload(one, "full", unavailable=0), {}),
+    "a policy that selects nothing": (selecting_nothing, {"P06": "warning"}),
+    "a pod that its policy does not select": (unmatched, {"P07": "problem"}),
+    "a pod of an unknown policy": (unknown, {"P07": "problem"}),
+    "more pods than places": (overrun, {"P08": "warning"}),
+    "more pods waiting than places": (too_many, {"P08": "warning"}),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_each_mistake_is_found_and_nothing_else(cluster: clusters.Cluster, name: str) -> None:
+    change, expected = MISTAKES[name]
+    change(cluster)
+    assert doctor(cluster).wrong() == expected
+
+
+def test_without_a_scheduler_the_escape_is_unsure(cluster: clusters.Cluster) -> None:
+    cluster.api.objects.remove("pods", (clusters.HOME, "topolog-extender-a"))
+    assert doctor(cluster).wrong() == {"P03": "unsure"}
+    assert doctor(cluster, "--scheduler-name", OURS).wrong() == {}
+    assert doctor(cluster, "--scheduler-name", "another").wrong() == {"P03": "problem"}
+
+
+@pytest.mark.parametrize("resource", ["pods", "nodes", "workloadpolicies", "deployments"])
+def test_what_may_not_be_read_is_unsure(cluster: clusters.Cluster, resource: str) -> None:
+    cluster.api.faults.add(
+        faults.FaultKind.FAIL,
+        lambda request: request.path.endswith(f"/{resource}"),
+        status=403,
+        times=1000,
+    )
+    assert doctor(cluster).wrong() == {check.id: "unsure" for check in diagnosis.CHECKS}
+
+
+def test_a_kind_that_is_not_served_has_no_objects(cluster: clusters.Cluster) -> None:
+    cluster.api.objects.serve("workloadpolicies", served=False)
+    assert doctor(cluster).wrong() == {"P07": "problem"}
+
+
+def test_the_checks_are_those_that_the_plugins_declare(cluster: clusters.Cluster) -> None:
+    declared = examination.checks(plugins.catalog().classes)
+    assert {check.id for check in declared} == {check.id for check in diagnosis.CHECKS}
+    run = runs.doctor(
+        "policies", environ={**cluster.environ, "TOPOLOG_PLUGINS_ENABLED": "JobAffinity,NodeLabelPriority"}
+    )
+    assert (run.checks, run.code) == ([], 0)
