@@ -68,6 +68,7 @@ def test_the_digest_does_not_depend_on_the_way(
         objects={kind: shuffled(found, shuffler) for kind, found in held.objects.items()},
         placements=shuffled(held.placements, shuffler),
         flags=shuffled(held.flags, shuffler),
+        configurations=held.configurations,
         listed=dict(shuffled(list(held.listed.items()), shuffler)),
         unlisted=shuffled(held.unlisted, shuffler),
         versions=dict(shuffled(list(held.versions.items()), shuffler)),
