@@ -1,6 +1,6 @@
 """The forms that the names in a view have had, and how they follow from one another.
 
-Pure functions over text, kept for ever: with them a view of the present form is compared with one of
+Pure functions over text, kept permanently: with them a view of the present form is compared with one of
 an older form, and a checkpoint of an older form is read.
 """
 

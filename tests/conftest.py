@@ -110,7 +110,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _report(config: pytest.Config) -> Path | None:
-    """Where the outcomes go; nowhere if only some tests were chosen, which would say nothing of the rest.
+    """Where the outcomes go; nowhere if only some tests were chosen, which would not cover the rest.
 
     The end-to-end run shows some of them once more, and leaves the list of the whole run alone.
     """

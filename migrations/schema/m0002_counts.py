@@ -1,4 +1,4 @@
-"""The second schema: counts whose names say which label their domain is a value of.
+"""The second schema: counts whose names contain the label that their domain is a value of.
 
 ``NS/POLICY|DOMAIN`` becomes ``NS/POLICY|LABEL=DOMAIN``, so a count never changes its meaning. The new
 counts are folded from the log, in a hash of their own, while the old ones are in use and appends go
@@ -52,7 +52,7 @@ class _State(NamedTuple):
 
 class _Renewal:
     def __init__(self, client: redis.Redis, prefix: str, context: folds.Context) -> None:
-        self._client: Any = client  # whose types do not tell bytes from text
+        self._client: Any = client  # whose types do not distinguish bytes from text
         self._context = context
         self._log, self._meta, self._old = f"{prefix}log", f"{prefix}meta", f"{prefix}counts"
         self._new = ""
@@ -76,7 +76,7 @@ class _Renewal:
         self._read(state)
 
     def build(self) -> None:
-        """Write the new counts, under a name that nobody else has."""
+        """Write the new counts, under a name of its own."""
         self._write(self._folded.counts)
 
     def compare(self) -> None:

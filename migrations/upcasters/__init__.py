@@ -1,6 +1,6 @@
 """Old event -> newer event, as dicts, one version at a time.
 
-A step is a pure function over literal field names, kept for ever: it must read what was once
+A step is a pure function over literal field names, kept permanently: it must read what was once
 written, whatever the event has become since. Golden files of every version written are in
 tests/migrations/golden and are never edited.
 """

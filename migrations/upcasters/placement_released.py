@@ -1,4 +1,4 @@
-"""PlacementReleased: from version 2 on it says why in one word, beside the sentence."""
+"""PlacementReleased: from version 2 on it names the cause in one word, beside the sentence."""
 
 from migrations.upcasters import steps
 
@@ -10,7 +10,7 @@ _SUPERSEDED = "placed anew; "
 
 
 def caused(fields: steps.Fields) -> steps.Fields:
-    """Version 1 -> 2: ``cause``, told by the sentence; all others were words of the API server."""
+    """Version 1 -> 2: ``cause``, determined by the sentence; all others were words of the API server."""
     reason = str(fields.get("reason", ""))
     cause = _SENTENCES.get(reason, "superseded" if reason.startswith(_SUPERSEDED) else "refused")
     return {**fields, "cause": cause}

@@ -73,7 +73,7 @@ def test_several_possible_events_are_named_together() -> None:
 
 
 @pytest.mark.parametrize("by", [2, -2, 17])
-def test_a_difference_without_an_event_was_written_past_the_log(by: int) -> None:
+def test_a_difference_without_an_event_was_written_bypassing_the_log(by: int) -> None:
     blame = attribution.attribute_counts(ledger((placed("z", "n1"), 1, "")), {KEY_A: by})[KEY_A]
     assert (blame.offset, blame.writer) == (0, "")
     assert "written bypassing the log between offsets 5 and 6" in blame.words
@@ -109,7 +109,7 @@ def test_a_growing_difference_keeps_its_first_offset() -> None:
     board = findings.Board()
     first = findings.Difference("count", KEY_A, "2", "3", 5, 6, 6, "r", "as if")
     board.put(first)
-    board.put(findings.Difference("count", KEY_A, "2", "9", 7, 8, 0, "", "past the log"))
+    board.put(findings.Difference("count", KEY_A, "2", "9", 7, 8, 0, "", "bypassing the log"))
     (standing,) = board
     assert (standing.found, standing.last, standing.first, standing.blame) == ("9", 8, 5, "as if")
     assert board.found == [first]

@@ -53,8 +53,8 @@ OTHER = msgspec.structs.replace(POD, uid="u2")
 GONE = events.PodGone(uid="u1", namespace="blue", name="one")
 GONE_WHEN_KNOWN = [events.PodSeen(pod=POD), PLACED, events.PodSeen(pod=POD), GONE]
 GONE_WHEN_JUST_SEEN = [events.PodSeen(pod=POD), GONE]
-NAMED_BY_SIGHTS = [events.PodSeen(pod=POD), events.PodSeen(pod=OTHER), events.placed(OTHER, "n0")]
-NAMED_BY_A_PROMISE = [events.PodSeen(pod=POD), events.placed(OTHER, "n0")]
+NAMED_BY_OBSERVATIONS = [events.PodSeen(pod=POD), events.PodSeen(pod=OTHER), events.placed(OTHER, "n0")]
+NAMED_BY_A_PLACEMENT = [events.PodSeen(pod=POD), events.placed(OTHER, "n0")]
 
 
 @given(st.one_of(strategies.histories, strategies.crowds))
@@ -62,8 +62,8 @@ NAMED_BY_A_PROMISE = [events.PodSeen(pod=POD), events.placed(OTHER, "n0")]
 @example(BOUND_AND_NOT)
 @example(GONE_WHEN_KNOWN)
 @example(GONE_WHEN_JUST_SEEN)
-@example(NAMED_BY_SIGHTS)
-@example(NAMED_BY_A_PROMISE)
+@example(NAMED_BY_OBSERVATIONS)
+@example(NAMED_BY_A_PLACEMENT)
 @settings(max_examples=200, deadline=None)
 def test_a_run_is_folded_as_its_events_one_by_one(history: list[events.AnyEvent]) -> None:
     """Observations without effect are skipped; the result does not show it, even if pods share a name."""

@@ -171,7 +171,7 @@ def test_data_that_the_kind_cannot_read_is_an_error_that_names_it() -> None:
         projecting.project(START, seen)
 
 
-def test_a_kind_without_subjects_of_its_own_says_so_in_no_field() -> None:
+def test_a_kind_without_subjects_of_its_own_has_no_field_for_them() -> None:
     plain = dataclasses.replace(gadgets.GADGETS, name="things", moves=lambda _: ())
     event = plain.observed(gadgets.Gadget("1", "", "a"))
     assert event.subjects == ()

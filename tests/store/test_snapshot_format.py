@@ -125,7 +125,7 @@ def test_every_flipped_byte_is_found() -> None:
             broken = bytearray(member)
             broken[place] ^= 0x10
             members = [*image.members[:at], bytes(broken), *image.members[at + 1 :]]
-            if gzip_says_the_same(bytes(broken), member):
+            if gzip_reads_the_same(bytes(broken), member):
                 continue  # the gzip header has bytes that mean nothing
             with pytest.raises(errors.Damaged):
                 snapshot_format.deserialize(image.header, members, schema=declared.SCHEMA, incarnation="here")
@@ -133,7 +133,7 @@ def test_every_flipped_byte_is_found() -> None:
                 snapshot_format.prove(image.header, members)
 
 
-def gzip_says_the_same(broken: bytes, member: bytes) -> bool:
+def gzip_reads_the_same(broken: bytes, member: bytes) -> bool:
     try:
         return snapshot_format.decompressed(broken, "it") == snapshot_format.decompressed(member, "it")
     except errors.Damaged:

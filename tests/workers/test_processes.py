@@ -202,7 +202,7 @@ def test_a_worker_is_not_ready_with_the_log_of_another_cluster(
     cluster_side.server.objects.create("namespaces", {"metadata": {"name": "kube-system", "uid": "second"}})
     port = child_processes.free_port()
     process = start(command, TOPOLOG_SERVER_HEALTH_PORT=str(port))
-    recordings.eventually(lambda: "[+] identity: ok" in ask(port, "/readyz")[1], "nobody has claimed it")
+    recordings.eventually(lambda: "[+] identity: ok" in ask(port, "/readyz")[1], "no process has claimed it")
     store.log.append(logs.Batch(events=(), kubernetes="first"), logs.NO_GUARD)
     recordings.eventually(
         lambda: "UID first, here it has second" in ask(port, "/readyz")[1], "readiness names both"

@@ -98,7 +98,7 @@ def test_every_flipped_byte_is_found(store: stores.Store, tmp_path: pathlib.Path
     for place in range(len(good)):
         broken = bytearray(good)
         broken[place] ^= 0x20
-        if still_says(bytes(broken), text):
+        if still_contains(bytes(broken), text):
             continue  # a byte of a gzip header that means nothing
         path.write_bytes(bytes(broken))
         with pytest.raises(errors.Damaged):
@@ -109,7 +109,7 @@ def test_every_flipped_byte_is_found(store: stores.Store, tmp_path: pathlib.Path
     assert found > len(good) / 2
 
 
-def still_says(broken: bytes, text: bytes) -> bool:
+def still_contains(broken: bytes, text: bytes) -> bool:
     try:
         return gzip.decompress(broken) == text
     except Exception:

@@ -18,7 +18,7 @@ def test_the_log_of_another_cluster_is_a_problem_that_names_both(store: stores.S
         assert check.measure()
         return check.problem
 
-    assert problem() is None, "nobody has claimed the store"
+    assert problem() is None, "no process has claimed the store"
     claimed(store, "elsewhere")
     found = problem() or ""
     assert "UID elsewhere, here it has here" in found

@@ -70,8 +70,8 @@ def test_an_entry_that_is_trimmed_proves_nothing(store: stores.Store) -> None:
     [
         (EARLIER, LATER, True),
         (LATER, EARLIER, False),
-        (EARLIER, "somebody", False),
-        ("somebody", LATER, False),
+        (EARLIER, "other", False),
+        ("other", LATER, False),
     ],
 )
 def test_a_loss_report_from_another_incarnation_counts_if_that_is_later(

@@ -184,7 +184,7 @@ class Writers(RuleBasedStateMachine):
             st.sampled_from(("blue/p|zone=a", "blue/all|zone=b", "no/such|key")), st.integers(1, 3)
         ),
         versions=st.dictionaries(
-            st.sampled_from(("node:n0", "pod:nobody", "policies:blue")), st.integers(900, 999)
+            st.sampled_from(("node:n0", "pod:unknown", "policies:blue")), st.integers(900, 999)
         ),
         lost=st.booleans(),
     )

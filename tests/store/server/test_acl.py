@@ -68,7 +68,7 @@ _REWOUND = events.StoreRewound(
 )
 
 
-def _begin_anew(store: stores.Store) -> None:
+def _begin_again(store: stores.Store) -> None:
     log, found = store.log, store.log.state()
     log.report_loss(incarnations.Watermark(log.incarnation, found.head + 5))
     begun = incarnations.new((found.incarnation,))
@@ -80,7 +80,7 @@ def _begin_anew(store: stores.Store) -> None:
 def _record(store: stores.Store) -> None:
     _append(store)
     _follow(store)
-    _begin_anew(store)
+    _begin_again(store)
     assert store.log.resume_versions() | store.log.counts() | store.log.versions()
 
 

@@ -193,7 +193,7 @@ def test_the_master_needs_a_majority_of_the_sentinels(watched: servers.Watched) 
     client.close()
 
 
-class _Telling(discovery.Sentinels):
+class _Notifying(discovery.Sentinels):
     """Sentinels whose answers are given."""
 
     answers: dict[str, dict[str, str] | Exception]
@@ -225,7 +225,7 @@ def test_the_latest_failover_that_most_sentinels_include_decides(
     answers: list[dict[str, str] | Exception], found: str
 ) -> None:
     hosts = [f"s{at}" for at in range(len(answers))]
-    sentinels = _Telling(urls.parse(f"redis+sentinel://{','.join(hosts)}/m"), 1.0)
+    sentinels = _Notifying(urls.parse(f"redis+sentinel://{','.join(hosts)}/m"), 1.0)
     sentinels.answers = dict(zip(hosts, answers, strict=True))
     for _ in range(3):
         if found:

@@ -79,7 +79,7 @@ def a_node() -> events.NodeSeen:
     return events.NodeSeen(node=model.Node(name="n", uid="1"))
 
 
-def test_what_is_not_written_yet_is_said_to_be_so(store: stores.Store) -> None:
+def test_what_is_not_written_yet_is_reported(store: stores.Store) -> None:
     fill(store, [writers.seen("u1")])
     with pytest.raises(errors.Beyond):
         store.histories.at(2)
@@ -96,7 +96,7 @@ def test_what_was_trimmed_names_the_oldest_that_is_left(store: stores.Store) -> 
 
 
 class Held:
-    """Reads of the log that wait until they are let go; counts them."""
+    """Reads of the log that wait until they are released; counts them."""
 
     def __init__(self, log: logs.Log, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun = threading.Semaphore(0)

@@ -113,8 +113,8 @@ def version_raised(world: audits.World) -> list[Found]:
 
 
 def version_invented(world: audits.World) -> list[Found]:
-    world.client.hset(world.keys.versions, "pod:nobody", 3)
-    return [Found("version", "pod:nobody", blame="written bypassing the log")]
+    world.client.hset(world.keys.versions, "pod:unknown", 3)
+    return [Found("version", "pod:unknown", blame="written bypassing the log")]
 
 
 def version_deleted(world: audits.World) -> list[Found]:
@@ -315,8 +315,8 @@ def fact_lost(world: audits.World) -> list[Found]:
 
 
 def fact_invented(world: audits.World) -> list[Found]:
-    offset = _fact(world, writers.seen("nobody", "n1"))
-    return [Found("fact", "pod:nobody", offset, blame="the API server does not have it")]
+    offset = _fact(world, writers.seen("unknown", "n1"))
+    return [Found("fact", "pod:unknown", offset, blame="the API server does not have it")]
 
 
 def fact_changed(world: audits.World) -> list[Found]:
@@ -341,11 +341,11 @@ def fact_by_a_stranger(world: audits.World) -> list[Found]:
     ]
 
 
-def placement_of_nobody(world: audits.World) -> list[Found]:
-    pod = model.Pod(uid="nobody", namespace="ns", name="nobody", labels={"app": "x"})
+def placement_of_an_unknown_pod(world: audits.World) -> list[Found]:
+    pod = model.Pod(uid="unknown", namespace="ns", name="unknown", labels={"app": "x"})
     found = writers.placement(world.store.log, world.store.follower.catch_up(), pod, "n1")
     return [
-        Found("placement", "pod:nobody", found.first, blame="placed a pod that the API server does not have")
+        Found("placement", "pod:unknown", found.first, blame="placed a pod that the API server does not have")
     ]
 
 
@@ -378,7 +378,7 @@ PLANTED = (
     fact_invented,
     fact_changed,
     fact_by_a_stranger,
-    placement_of_nobody,
+    placement_of_an_unknown_pod,
 )
 
 
@@ -464,9 +464,9 @@ def test_one_page_of_many_versions_is_enough_to_find_a_wrong_one(
 ) -> None:
     monkeypatch.setattr(raw_access, "WHOLE", 5)
     world.client.hset(world.keys.versions, "node:n1", 1)
-    world.client.hset(world.keys.versions, "pod:nobody", 3)
+    world.client.hset(world.keys.versions, "pod:unknown", 3)
     found = world.audited().differences
-    assert [(one.kind, one.key) for one in found] == [("version", "node:n1"), ("version", "pod:nobody")]
+    assert [(one.kind, one.key) for one in found] == [("version", "node:n1"), ("version", "pod:unknown")]
     assert "written bypassing the log" in found[1].blame
 
 
@@ -490,8 +490,8 @@ def test_counts_and_versions_are_corrected_by_an_event(world: audits.World) -> N
     assert world.store.log.versions() == {**versions, **repaired} == dict(world.recorder.snapshot.versions)
     (entry,) = world.store.log.read(before)
     assert isinstance(entry.event, events.ViewsRepaired)
-    assert (entry.event.by, entry.event.ended) == (auditor.identity, ("pod:nobody",))
-    # And the next writer is not in the way of anybody.
+    assert (entry.event.by, entry.event.ended) == (auditor.identity, ("pod:unknown",))
+    # And the next writer conflicts with no other.
     _placed(world, 1)
     assert world.audited(auditor).differences == ()
 
@@ -579,7 +579,7 @@ def test_an_entry_that_was_added_beyond_the_head_can_be_adopted(
     assert world.audited().total == 1
     with pytest.raises(errors.StoreError):
         audits.place(world)
-    # As docs/how-to/consistency.md says.
+    # As docs/how-to/consistency.md describes.
     at_ms = world.store.log.time_of(wrong.offset)
     assert at_ms is not None
     world.client.hset(world.keys.meta, mapping={keys.HEAD: wrong.offset, "at": at_ms})

@@ -274,7 +274,7 @@ class World:
             try:
                 tail_repair.repair(self.client, self.names, tail_repair.inspect(self.client, self.names))
             except errors.StoreError as changed:
-                # The recorder appended in between: the operator runs the command again, as it says.
+                # The recorder appended in between: the operator runs the command again, as the message asks.
                 if not str(changed).endswith("try again"):
                     raise
         elif command == "topolog doctor store":

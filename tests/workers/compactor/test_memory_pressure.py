@@ -183,7 +183,7 @@ def test_decision_records_are_trimmed_if_memory_is_short_at_the_start(tmp_path: 
 
 def test_memory_that_cannot_be_freed_is_reported(tmp_path: pathlib.Path) -> None:
     with limited(tmp_path, 16 * MIB) as server:
-        others = [f"somebody-elses:{number}" for number in range(13)]
+        others = [f"another-program:{number}" for number in range(13)]
         for key in others:
             server.ask("SET", key, "x" * MIB)
         with connections.connect(f"redis://{server.address}") as client:

@@ -128,14 +128,14 @@ def test_a_pod_that_was_not_tried_yet_is_woken_once_it_is_refused(
     recordings.eventually(
         lambda: woken(cluster_side) == ["queued", "refused"], "the pod that is refused later, too"
     )
-    said = wakeup(cluster_side, "queued")
+    former = wakeup(cluster_side, "queued")
     cluster_side.refuse("queued", "0/2 nodes are available")
     pending(cluster_side, "last", refused=False)
     # Pods and policies come by watches of their own: which is seen first is left to chance otherwise.
     recording.until(lambda one: one.pod_named("ns", "last") is not None, "the pod is recorded")
     cluster_side.edit_policy("p", allocationPolicy=[{"name": "host", "replicas": 8}])
     recordings.eventually(
-        lambda: wakeup(cluster_side, "queued") not in (said, ""), "a pod that is known to wait is woken"
+        lambda: wakeup(cluster_side, "queued") not in (former, ""), "a pod that is known to wait is woken"
     )
     cluster_side.refuse("last")
     recordings.eventually(
@@ -219,21 +219,21 @@ class Waking:
 
 def test_a_wakeup_is_repeated_if_the_server_was_busy(cluster_side: clusters.Cluster) -> None:
     pod = pending(cluster_side, "p0")
-    saying = Waking(cluster_side, (pod,))
+    waking = Waking(cluster_side, (pod,))
     cluster_side.server.faults.add(
         faults.FaultKind.FAIL, faults.calls("PATCH", "/status"), times=2, status=429
     )
-    saying.drain()
+    waking.drain()
     assert wakeup(cluster_side, "p0") == "capacity (as of event 7)"
-    assert saying.clock.waits, "the calls after a refusal wait"
+    assert waking.clock.waits, "the calls after a refusal wait"
 
 
 def test_pods_are_woken_no_faster_than_the_bucket_allows(cluster_side: clusters.Cluster) -> None:
     pods = tuple(pending(cluster_side, f"p{at}") for at in range(6))
-    saying = Waking(cluster_side, pods, burst=2.0)
-    saying.drain()
+    waking = Waking(cluster_side, pods, burst=2.0)
+    waking.drain()
     assert len(woken(cluster_side)) == 6
-    assert saying.clock.now - 1000.0 == pytest.approx(2.0)  # four of six waited half a second each
+    assert waking.clock.now - 1000.0 == pytest.approx(2.0)  # four of six waited half a second each
 
 
 def test_a_pod_that_is_gone_or_another_one_is_left_alone(cluster_side: clusters.Cluster) -> None:
@@ -247,9 +247,9 @@ def test_a_pod_that_is_gone_or_another_one_is_left_alone(cluster_side: clusters.
 
 def test_a_pod_that_no_longer_waits_is_not_woken(cluster_side: clusters.Cluster) -> None:
     pod = pending(cluster_side, "p0")
-    saying = Waking(cluster_side, (pod,))
-    saying.snapshot = projecting.project(saying.snapshot, events.placed(pod, "n"))
-    saying.drain()
+    waking = Waking(cluster_side, (pod,))
+    waking.snapshot = projecting.project(waking.snapshot, events.placed(pod, "n"))
+    waking.drain()
     assert woken(cluster_side) == []
 
 

@@ -195,21 +195,23 @@ def test_a_refusal_from_before_the_start_is_decided_over_all_nodes() -> None:
 def test_wakeups_and_attempts_before_a_loss_do_not_count_after_it() -> None:
     """Offsets start again: a refusal at a low offset seemed older than a wake-up at a high one."""
     world = World(*small_clusters.f6())
-    told, tried = (small_clusters.pod(name, scheduler="i-scheduler-extender") for name in ("told", "tried"))
-    world.cluster.see(told, tried)
+    waiting, tried = (
+        small_clusters.pod(name, scheduler="i-scheduler-extender") for name in ("waiting", "tried")
+    )
+    world.cluster.see(waiting, tried)
     world.cluster.snapshot = _moved(world.cluster.snapshot, "019e7053ca40-00000001", 500)
-    assert not world.asked(told)
+    assert not world.asked(waiting)
     assert not world.asked(tried, N2)
     assert world.woken() == []
     world.cluster.snapshot = _moved(world.cluster.snapshot, "019e7053ca40-00000001", 600)
-    world.waker.submit(effects.WakePods((told,), "by a plugin", refused=True), world.cluster.snapshot)
+    world.waker.submit(effects.WakePods((waiting,), "by a plugin", refused=True), world.cluster.snapshot)
     world.waker.names()
     world.cluster.snapshot = _moved(world.cluster.snapshot, "019e70579676-00000002", 20)
     assert world.woken() == []
-    assert not world.asked(told)
+    assert not world.asked(waiting)
     world.cluster.see(labelled(N1))
     # Of what was offered before the loss nothing is known any more: all nodes are looked at.
-    assert sorted(world.woken()) == ["told", "tried"]
+    assert sorted(world.woken()) == ["tried", "waiting"]
 
 
 def _moved(snapshot: snapshots.Snapshot, incarnation: str, offset: int) -> snapshots.Snapshot:

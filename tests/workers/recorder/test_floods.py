@@ -251,14 +251,14 @@ def test_a_list_of_very_many_pods_takes_little_more_memory_than_the_pods(
         listed = process.memory("VmHWM")
         held = process.memory()
         # The watch cannot be resumed, and a tenth of the pods ended unobserved.
-        deaf = server.faults.add(faults.FaultKind.STALL, faults.watches("pods"))
+        stalled = server.faults.add(faults.FaultKind.STALL, faults.watches("pods"))
         server.disconnect()
-        recordings.eventually(lambda: deaf.struck == 1, "the pods are watched again")
+        recordings.eventually(lambda: stalled.struck == 1, "the pods are watched again")
         gone = list(_some(server, count // 10))
         for key in gone:
             server.objects.remove("pods", key)
         server.objects.compact("pods")
-        deaf.released.set()
+        stalled.released.set()
         eventually_recorded(store, process, first + len(gone) + 1)
         found = tally(store)
         # Only what had changed was appended.

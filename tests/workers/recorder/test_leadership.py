@@ -104,14 +104,14 @@ def test_a_lease_that_is_deleted_changes_the_epoch_and_nothing_else(
     both = [beside().ready(), beside()]
     recordings.eventually(lambda: on_standby(both[1]), "the second one is on standby")
 
-    def led_anew(times: int) -> None:
+    def led_again(times: int) -> None:
         cluster_side.server.objects.remove("leases", LEASE)
         recordings.eventually(lambda: len(leaders(store.log)) == times + 1, "a recorder leads again")
         cluster_side.node(f"n{times}")
         both[0].until(lambda one: f"n{times}" in one.nodes, "it is recorded")
 
     for times in (1, 2, 3):
-        led_anew(times)
+        led_again(times)
     check_epochs(store.log)
     assert rewinds(store.log) == []
 
