@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
+from app.doctor import store_checks
 from app.store.health import checks, durability
 
 _GOOD = {"role": "master", "aof_enabled": "1", "maxmemory_policy": "noeviction", "maxmemory": "100"}
 _REPLICATED = {**_GOOD, "connected_slaves": "1"}
-_MARKS = {"poor": "WARN", "bad": "BAD"}
+_MARKS = {"poor": "warning", "bad": "problem"}
 
 
 def lines() -> list[str]:
@@ -16,14 +17,16 @@ def lines() -> list[str]:
         if one.grade in _MARKS:
             found.setdefault((one.subject, one.grade, one.why, one.run), one)
     return [
-        "| about | finds | grade | why it matters | what to run |",
-        "|---|---|---|---|---|",
-        *(
-            f"| {one.subject} | {one.found} | {_MARKS[one.grade]}{', not ready' if one.loses else ''}"
-            f" | {one.why} | {one.run} |"
-            for one in found.values()
-        ),
+        "| ID | about | finds | verdict | why it matters | what to run |",
+        "|---|---|---|---|---|---|",
+        *map(_row, found.values()),
     ]
+
+
+def _row(one: checks.Finding) -> str:
+    identity = store_checks.check_of(one.subject).id
+    verdict = f"{_MARKS[one.grade]}{', not ready' if one.loses else ''}"
+    return f"| {identity} | {one.subject} | {one.found} | {verdict} | {one.why} | {one.run} |"
 
 
 def _facts(

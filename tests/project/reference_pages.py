@@ -4,14 +4,16 @@ import dataclasses
 import pathlib
 import tempfile
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import click
 from prometheus_client import core
 
 from app import cli, exit_codes, plugins, settings, telemetry
+from app.doctor import store_checks
+from app.doctor.scheduler import catalog as scheduler_catalog
 from app.domain import snapshots
-from app.framework import registry
+from app.framework import diagnosing, registry
 from app.serving import conn_metrics, issuing, keystores, tls_rotation
 from app.settings import declarations
 from app.store.server import acl
@@ -156,12 +158,24 @@ def _labels_of(metric: core.Metric) -> tuple[str, ...]:
 
 
 def doctor_page() -> str:
-    """Everything that the doctor may find wrong with a server."""
+    """The checks of the doctor."""
     lines = [
-        "# What the doctor finds\n",
+        "# What the doctor checks\n",
         _NOTE,
-        "`topolog doctor store` looks at the server of `store.url` with the rights of the user named there"
-        " and changes nothing. Its exit code is 1 if something is BAD. *Not ready*: the processes look for"
+        "`topolog doctor AREA` runs the checks of an area, changes nothing and prints no secrets. A result"
+        " has the ID of its check, its subject, a verdict, what was seen, why it matters and what fixes it"
+        " ([how to](../how-to/find-out-what-is-wrong.md)).\n",
+        "| verdict | meaning | exit code |",
+        "|---|---|---|",
+        "| `problem` | does harm, or cannot work | 1 |",
+        "| `unsure` | could not be seen, which is never ok; the fix names the missing right or file | 1, 0"
+        " with `--fail-on problem` |",
+        "| `warning` | works, with a risk or a cost | 0, 1 with `--fail-on warning` |",
+        "| `ok` | seen, and as it should be | 0 |\n",
+        *(line for area, checks in AREAS.items() for line in _checks(area, checks)),
+        "## What is found in the store\n",
+        "`topolog doctor store` looks at the server of `store.url` with the rights of the user named there."
+        " *Not ready*: the processes look for"
         " this themselves, and do not get ready as long as it is so (`appendonly` and `appendfsync` only"
         " with `store.require_durable`).\n",
         *doctor_findings.lines(),
@@ -169,6 +183,31 @@ def doctor_page() -> str:
         " whether the server would let it do what it must, and nothing else (`topolog doctor users`).\n",
     ]
     return "\n".join(lines)
+
+
+AREAS: Mapping[str, Sequence[diagnosing.Check]] = {
+    "scheduler": scheduler_catalog.CHECKS,
+    "store": store_checks.CHECKS,
+}
+"""Command below ``topolog doctor`` -> its checks."""
+
+
+def _checks(area: str, checks: Sequence[diagnosing.Check]) -> Iterator[str]:
+    yield f"## `topolog doctor {area}`\n"
+    found = sorted(checks, key=lambda one: one.id)
+    if all(one.why for one in found):
+        yield from ("| ID | what has to be so | otherwise | fix |", "|---|---|---|---|")
+        yield from (
+            f"| [{one.id}](../{one.docs}) | {one.about} | {one.why} | {_cell(one.fix)} |" for one in found
+        )
+    else:
+        yield from ("| ID | what has to be so |", "|---|---|")
+        yield from (f"| [{one.id}](../{one.docs}) | {one.about} |" for one in found)
+    yield ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 PAGES: Mapping[str, Callable[[], str]] = {

@@ -85,7 +85,7 @@ def test_no_module_imports_a_test_module_or_a_conftest(tracked: list[pathlib.Pat
     assert found == []
 
 
-@pytest.mark.parametrize("folder", ["app/api", "app/cli", "app/verbs", "workers/controller"])
+@pytest.mark.parametrize("folder", ["app/api", "app/cli", "app/doctor", "app/verbs", "workers/controller"])
 def test_plugins_are_not_known_by_name(tracked: list[pathlib.Path], folder: str) -> None:
     """What the core shows of a plugin, and does for it, follows from the declarations of the plugin."""
     names = {plugin.name.lower() for plugin in plugins.IN_TREE}

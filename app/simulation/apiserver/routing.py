@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from app.simulation.apiserver import objects, operations, requests, status_replies
+from app.simulation.apiserver import objects, operations, requests, reviews, status_replies
 
 Answer = tuple[int, bytes]
 
@@ -20,11 +20,15 @@ class Router:
         self.tokens = frozenset(tokens)
         self.bookmarks = bookmarks
         """Seconds between the bookmarks of a watch."""
+        self.reviews = reviews.Reviews()
 
     def answer(self, request: requests.Request) -> Answer:
         """The reply: status and body."""
         try:
             self.authenticate(request)
+            answered = self.reviews.answer(request)
+            if answered is not None:
+                return answered
             resource, namespace, name, subresource = self._route(request.path)
             return self._act(request, resource, namespace, name, subresource)
         except status_replies.StatusError as refused:

@@ -40,6 +40,11 @@ class Scheduler:
         self.process = process
         self._api = api
 
+    @property
+    def url(self) -> str:
+        """The URL of its secure port."""
+        return self._api.server
+
     def await_ready(self) -> None:
         """Wait until its caches are synced and it schedules pods."""
         polling.ready(self.process, lambda: self._api.text("GET", "/readyz") == b"ok")

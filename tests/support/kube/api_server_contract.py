@@ -7,6 +7,7 @@ Subclass it and define the fixtures `client` (app.kube.client.clients.Client wit
 
 import itertools
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -119,6 +120,26 @@ class ApiServerContract:
         return found
 
     # -- objects -----------------------------------------------------------------------------
+
+    def test_the_version_is_that_of_a_release(self, client: clients.Client) -> None:
+        version = json.loads(client.get("/version"))["gitVersion"]
+        assert re.fullmatch(r"v1\.\d+\.\d+.*", version)
+
+    def test_a_question_about_a_permission_is_answered(self, client: clients.Client) -> None:
+        attributes = {"verb": "list", "resource": "pods", "namespace": "default"}
+        for kind, spec in (
+            ("SelfSubjectAccessReview", {"resourceAttributes": attributes}),
+            (
+                "SubjectAccessReview",
+                {"resourceAttributes": attributes, "user": "u", "groups": ["system:masters"]},
+            ),
+        ):
+            review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+            path = f"/apis/authorization.k8s.io/v1/{kind.lower()}s"
+            assert json.loads(client.post(path, encoded(review)))["status"]["allowed"] is True
+            with pytest.raises(errors.ApiError) as caught:
+                client.post(path, encoded({**review, "kind": "Pod"}))
+            assert caught.value.status == 400
 
     def test_a_created_object_has_uid_version_and_time(self, client: clients.Client, pods: str) -> None:
         metadata = self.made(client, pods)["metadata"]

@@ -1,0 +1,21 @@
+"""``topolog doctor``: what is wrong with an installation, why it matters, and what fixes it."""
+
+import click
+
+from app.cli.doctor import scheduler, store
+
+
+@click.group("doctor", short_help="Find out what is wrong, and print what fixes it.")
+def doctor_command() -> None:
+    """Find out what is wrong with an installation: what was seen, why it matters, and what fixes it.
+
+    Changes nothing (but `doctor store --repair-tail`), and prints no secrets: the output can be pasted into a
+    bug report. Each check has a stable ID and one of four verdicts. problem: does harm, or cannot work.
+    unsure: could not be seen, which is never ok. warning: works, with a risk or a cost. ok.
+
+    Exit code 1 if a verdict is a problem or unsure; --fail-on changes that.
+    """
+
+
+for _command in (scheduler.scheduler_command, store.store_command, store.users_command):
+    doctor_command.add_command(_command)

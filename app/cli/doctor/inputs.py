@@ -1,0 +1,74 @@
+"""Where the facts come from: the settings, the API server, and the log as an extender shows it."""
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from app import plugins, settings
+from app.cli import certs, exits
+from app.cli.client import api_client
+from app.doctor import api_reader
+from app.framework import configuring, registry
+from app.kube import errors
+from app.kube.client import clients, credentials
+from app.kube.objects import decoding
+
+
+def access(loaded: settings.Settings) -> credentials.Access:
+    """The credentials for the API server. Raises Unseen."""
+    try:
+        return credentials.find(loaded.kube.kubeconfig or None, loaded.kube.context or None)
+    except errors.Misconfigured as problem:
+        raise api_reader.Unseen(str(problem), "set kube.kubeconfig (TOPOLOG_KUBE_KUBECONFIG)") from problem
+
+
+def reader(loaded: settings.Settings) -> api_reader.ApiReader:
+    """A reader of the cluster's objects. Raises Unseen."""
+    return api_reader.ApiReader(clients.Client(access(loaded)))
+
+
+def enabled(loaded: settings.Settings) -> registry.Registry:
+    """The enabled plugins with their arguments. Raises ConfigurationRefused."""
+    configured = loaded.plugins
+    made = configuring.build(
+        plugins.catalog().classes,
+        enabled=plugins.names(configured.enabled),
+        weights=configured.weights,
+        score_max=configured.score_max,
+        args=configured.args,
+    )
+    decoding.keep(made.annotations())
+    return made
+
+
+def server_certificate(loaded: settings.Settings) -> pathlib.Path | None:
+    """The extender's certificate on this machine: that of the settings, or that of ``topolog up``."""
+    if loaded.tls.cert:
+        return pathlib.Path(loaded.tls.cert)
+    made = certs.default_directory(loaded.cluster) / "server.crt"
+    return made if made.is_file() else None
+
+
+class Witness:
+    """The log as an extender shows it: what kube-scheduler sent, and what came of it."""
+
+    def __init__(self, config: str | None, options: Mapping[str, str | None]) -> None:
+        self._client = api_client.extender(config, options)
+
+    def get(self, path: str, **query: object) -> Mapping[str, Any]:
+        """The JSON at a path of the REST API. Raises Unseen."""
+        try:
+            found = self._client.get(path, query)
+        except exits.Failed as problem:
+            raise api_reader.Unseen(
+                problem.message,
+                "name a running extender with --server, --cert, --key and --ca; in a cluster through kubectl"
+                " port-forward and --server-name",
+            ) from problem
+        if isinstance(found, str):
+            raise api_reader.Unseen(f"the reply to {path} is not JSON", "name an extender with --server")
+        return found
+
+    def called(self, pod: str) -> bool:
+        """Whether the log has a decision about the pod NAMESPACE/NAME. Raises Unseen."""
+        return bool(self.get("/apis/v1/decisions", pod=pod, limit=1)["items"])

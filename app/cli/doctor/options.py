@@ -1,0 +1,58 @@
+"""Options of the commands below ``topolog doctor``."""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import click
+
+from app.cli import tables
+from app.framework import diagnosing
+
+F = TypeVar("F", bound=Callable[..., None])
+
+TEXT: Final = "text"
+YAML: Final = "yaml"
+FAILING: dict[str, tuple[diagnosing.Verdict, ...]] = {
+    "problem": (diagnosing.PROBLEM,),
+    "unsure": (diagnosing.PROBLEM, diagnosing.UNSURE),
+    "warning": (diagnosing.PROBLEM, diagnosing.UNSURE, diagnosing.WARNING),
+}
+"""Value of --fail-on -> verdicts with exit code 1."""
+
+
+def namespace(command: F) -> F:
+    """Add ``--namespace``."""
+    option = click.option(
+        "-n",
+        "--namespace",
+        default="topolog-system",
+        show_default=True,
+        metavar="NAME",
+        help="Namespace of Topolog's own pods.",
+    )
+    return option(command)
+
+
+def output(command: F) -> F:
+    """Add ``-o``, ``--fail-on``, ``--skip`` and ``--list`` to a command."""
+    for option in (
+        click.option("--list", "listed", is_flag=True, help="List the checks of this command and exit."),
+        click.option("--skip", multiple=True, metavar="ID", help="Leave a check out; may be repeated."),
+        click.option(
+            "--fail-on",
+            type=click.Choice(list(FAILING)),
+            default="unsure",
+            show_default=True,
+            help="The mildest verdict with exit code 1; warning includes unsure.",
+        ),
+        click.option(
+            "-o",
+            "--output",
+            type=click.Choice([TEXT, tables.JSON, YAML]),
+            default=TEXT,
+            show_default=True,
+            help="Output format.",
+        ),
+    ):
+        command = option(command)
+    return command

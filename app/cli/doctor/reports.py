@@ -1,0 +1,142 @@
+"""Shows the results of checks: as text for people, JSON or YAML; and the exit code that follows."""
+
+import datetime
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import click
+import yaml
+
+from app import __version__, exit_codes
+from app.cli import tables
+from app.cli.doctor import options
+from app.framework import diagnosing
+
+_WIDTH = 100
+_USER_INFO = re.compile(r"(\b[A-Za-z][\w+.-]*://)[^/@\s]+@")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How the results of a command are shown, by its options."""
+
+    output: str
+    fail_on: str
+    skip: tuple[str, ...]
+
+
+def listing(checks: Iterable[diagnosing.Check], output: str) -> None:
+    """Show what the checks of a command are."""
+    found = list(checks)
+    if output == options.TEXT:
+        tables.show(["ID", "WHAT HAS TO BE SO"], [(one.id, one.about) for one in found])
+        return
+    _show_document(
+        [
+            {"id": one.id, "about": one.about, "why": one.why, "fix": one.fix, "docs": _page(one.docs)}
+            for one in found
+        ],
+        output,
+    )
+
+
+def show(area: str, cluster: str, results: Sequence[diagnosing.Result], shown: Shown) -> None:
+    """Show the results, the worst first, and end with the exit code that they have."""
+    kept = [_public(one) for one in results if one.id not in shown.skip]
+    order = {verdict: at for at, verdict in enumerate(diagnosing.VERDICTS)}
+    kept.sort(key=lambda one: (order[one.verdict], one.id))
+    at = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if shown.output == options.TEXT:
+        click.echo(f"topolog {__version__} doctor {area}, cluster {cluster}, {at}")
+        for line in _text(kept):
+            click.echo(line)
+    else:
+        _show_document(
+            {
+                "topolog": __version__,
+                "doctor": area,
+                "cluster": cluster,
+                "at": at,
+                "verdict": diagnosing.worst(kept),
+                "counts": _counts(kept),
+                "skipped": list(shown.skip),
+                "checks": [_fields(one) for one in kept],
+            },
+            shown.output,
+        )
+    if any(one.verdict in options.FAILING[shown.fail_on] for one in kept):
+        click.get_current_context().exit(exit_codes.NEGATIVE)
+
+
+def _text(results: Sequence[diagnosing.Result]) -> Iterator[str]:
+    for one in results:
+        if one.verdict == diagnosing.OK:
+            continue
+        yield f"\n{one.verdict.upper():8} {one.id}  {one.subject}"
+        # A risk, as long as nothing was seen.
+        why = "risk" if one.verdict == diagnosing.UNSURE else "why"
+        for name, value in (
+            ("seen", one.seen),
+            (why, one.why),
+            ("fix", one.fix),
+            ("docs", _page(one.docs)),
+        ):
+            if value:
+                yield from _wrapped(f"  {name:6}", value)
+    good = [one for one in results if one.verdict == diagnosing.OK]
+    if good:
+        yield ""
+    for one in good:
+        yield from _wrapped(f"{'ok':8} {one.id}  ", f"{one.subject}: {one.seen}")
+    counts = _counts(results)
+    yield "\n" + ", ".join(f"{counts[verdict]} {verdict}" for verdict in diagnosing.VERDICTS)
+
+
+def _wrapped(first: str, text: str) -> list[str]:
+    width = min(_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _WIDTH
+    return textwrap.wrap(
+        tables.cell(text),
+        max(width, 40),
+        initial_indent=first,
+        subsequent_indent=" " * len(first),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _counts(results: Sequence[diagnosing.Result]) -> dict[str, int]:
+    return {verdict: sum(one.verdict == verdict for one in results) for verdict in diagnosing.VERDICTS}
+
+
+def _fields(one: diagnosing.Result) -> dict[str, str]:
+    return {
+        "id": one.id,
+        "subject": one.subject,
+        "verdict": one.verdict,
+        "seen": one.seen,
+        "why": one.why,
+        "fix": one.fix,
+        "docs": _page(one.docs),
+    }
+
+
+def _public(one: diagnosing.Result) -> diagnosing.Result:
+    """The result without user names and passwords in URLs."""
+    texts = (_USER_INFO.sub(r"\1(hidden)@", text) for text in (one.subject, one.seen, one.why, one.fix))
+    subject, seen, why, fix = texts
+    return diagnosing.Result(one.id, subject, one.verdict, seen, why, fix, one.docs)
+
+
+def _page(docs: str) -> str:
+    return f"docs/{docs}" if docs else ""
+
+
+def _show_document(document: object, output: str) -> None:
+    if output == options.YAML:
+        click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+    else:
+        tables.show_json(document)

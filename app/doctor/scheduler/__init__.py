@@ -1,0 +1,1 @@
+"""Checks of kube-scheduler: its configuration, and the schedulers of a cluster."""

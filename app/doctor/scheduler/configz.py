@@ -1,0 +1,67 @@
+"""Asks a running kube-scheduler for its configuration: GET /configz on its secure port."""
+
+import ipaddress
+import ssl
+import urllib.parse
+import warnings
+
+import urllib3
+
+from app.doctor import api_reader
+from app.doctor.scheduler import configurations
+from app.kube import errors
+from app.kube.client import credentials
+
+_SECONDS = 10.0
+_FORWARD = "kubectl -n kube-system port-forward POD 10259, then --configz https://127.0.0.1:10259"
+
+
+def ask(url: str, access: credentials.Access, *, ca: str = "") -> configurations.Configuration:
+    """The configuration that a kube-scheduler runs with.
+
+    Its certificate is verified by ``ca``. Without one it is not verified, and only a loopback address is
+    asked: the request carries the credentials of the kubeconfig. Raises Unseen, or Unreadable.
+    """
+    parts = urllib.parse.urlsplit(url)
+    if not ca and not _loopback(parts.hostname or ""):
+        raise api_reader.Unseen(
+            f"{url} is not asked: its certificate could not be verified, and the request carries credentials",
+            f"add --configz-ca FILE, or ask through a port-forward: {_FORWARD}",
+        )
+    address = urllib.parse.urlunsplit((parts.scheme, parts.netloc, "/configz", "", ""))
+    try:
+        headers = {"Accept": "application/json"}
+        if authorization := access.authorization():
+            headers["Authorization"] = authorization
+        with (
+            warnings.catch_warnings(),
+            urllib3.PoolManager(ssl_context=_context(access, ca), timeout=_SECONDS, retries=False) as pool,
+        ):
+            # Without a CA, and on loopback only: as described above.
+            warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
+            reply = pool.request("GET", address, headers=headers, redirect=False)
+    except (urllib3.exceptions.HTTPError, OSError, errors.KubeError, ValueError) as problem:
+        raise api_reader.Unseen(f"{address} does not answer: {problem}", _FORWARD) from problem
+    if reply.status != 200:
+        raise api_reader.Unseen(
+            f"{address} answers {reply.status}",
+            f"use a kubeconfig whose user may get /configz (ClusterRole {api_reader.ROLE})",
+        )
+    return configurations.read(reply.data, address)[0]
+
+
+def _context(access: credentials.Access, ca: str) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=ca or None)
+    if not ca:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if access.cert_file:
+        context.load_cert_chain(access.cert_file, access.key_file)
+    return context
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,220 @@
+"""Runs the checks of kube-scheduler on what was read: files, /configz, and the pods of a cluster."""
+
+import base64
+import binascii
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from cryptography import x509
+
+from app.doctor import api_reader
+from app.doctor.scheduler import catalog, configurations, entry_checks, fleet_checks, running
+from app.domain import model
+from app.framework import diagnosing
+from app.kube import errors
+from app.kube.objects import decoding
+from app.serving import certificate_checks
+
+T = TypeVar("T")
+_SERVICE = "topolog-extender"
+_SECRET = "topolog-tls"
+_MOST_WAITING = 10
+"""Pending pods that are compared with the log."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Given:
+    """What the checks start from, besides the cluster."""
+
+    expected: entry_checks.Expected
+    written: tuple[configurations.Configuration, ...] = ()
+    """Read from files."""
+    live: tuple[configurations.Configuration, ...] = ()
+    """Answers of /configz."""
+    namespace: str = "topolog-system"
+    interested: Callable[[model.Pod], bool] = lambda _: True
+    """Whether a plugin is interested in a pod."""
+    called: Callable[[str], bool] = lambda _: False
+    """Whether the log has a call about the pod NAMESPACE/NAME; raises Unseen."""
+
+
+def of_files(given: Given) -> list[diagnosing.Result]:
+    """The checks that configurations alone can answer."""
+    found = [*given.written, *given.live]
+    results = list(_of_configurations([(one, None) for one in found], given.expected))
+    if given.written:
+        results += [fleet_checks.current(one, given.written) for one in given.live]
+    return results
+
+
+def of_cluster(given: Given, reader: api_reader.ApiReader) -> list[diagnosing.Result]:
+    """All checks, on the kube-schedulers of a cluster and on the given configurations."""
+    expected = _completed(given, reader)
+    schedulers = _seen(lambda: running.schedulers(reader))
+    if isinstance(schedulers, api_reader.Unseen):
+        return [*of_files(given), *_unseen(schedulers, (catalog.PRESENT, *catalog.NEED_THE_CLUSTER))]
+    found = [
+        *((one.configuration, one) for one in _distinct(schedulers)),
+        *((one, None) for one in (*given.written, *given.live)),
+    ]
+    pairs = [(configuration, one) for configuration, one in found if configuration is not None]
+    results = list(_of_configurations(pairs, expected, schedulers))
+    profiles = {
+        profile.name
+        for configuration, _ in pairs
+        if entry_checks.ours(configuration, expected.hosts)
+        for profile in configuration.profiles
+    }
+    results.append(fleet_checks.own_pods(_own_pods(reader, given.namespace), profiles))
+    results += fleet_checks.leases(schedulers)
+    version = _seen(lambda: str(reader.get("/version").get("gitVersion", "")))
+    callers = [one for one in schedulers if _calls(one, expected) or one.configuration is None]
+    if isinstance(version, api_reader.Unseen):
+        results += _unseen(version, (catalog.SKEW,))
+    else:
+        results += fleet_checks.skew(callers, version)
+    written = [configuration for configuration, _ in pairs if configuration.form != configurations.LIVE]
+    if given.live:
+        results += [fleet_checks.current(one, written) for one in given.live]
+    results += _waiting(given, reader, profiles)
+    return results
+
+
+# -- the cluster --------------------------------------------------------------------------------
+
+
+def _completed(given: Given, reader: api_reader.ApiReader) -> entry_checks.Expected:
+    """What is expected, with what the cluster shows of nodes, Service and certificate."""
+    expected = given.expected
+    nodes = _seen(lambda: len(reader.items("/api/v1/nodes")))
+    prefix = f"/api/v1/namespaces/{given.namespace}"
+    service = _seen(lambda: reader.get(f"{prefix}/services/{_SERVICE}"))
+    hosts = [
+        *expected.hosts,
+        *(f"{_SERVICE}.{given.namespace}{end}" for end in ("", ".svc", ".svc.cluster.local")),
+    ]
+    if not isinstance(service, api_reader.Unseen):
+        hosts += [str(address) for address in service.get("spec", {}).get("clusterIPs") or ()]
+    names, unseen = expected.names, expected.unseen
+    if names is None:
+        secret = _seen(lambda: reader.get(f"{prefix}/secrets/{_SECRET}"))
+        if isinstance(secret, api_reader.Unseen):
+            unseen = secret.reason
+        else:
+            names = _names(str(secret.get("data", {}).get("tls.crt", "")))
+    return dataclasses.replace(
+        expected,
+        hosts=tuple(hosts),
+        nodes=None if isinstance(nodes, api_reader.Unseen) else nodes,
+        names=names,
+        unseen=unseen,
+    )
+
+
+def _names(encoded: str) -> tuple[str, ...] | None:
+    try:
+        return certificate_checks.hosts(x509.load_pem_x509_certificate(base64.b64decode(encoded)))
+    except (ValueError, binascii.Error):
+        return None
+
+
+def _own_pods(reader: api_reader.ApiReader, namespace: str) -> list[fleet_checks.OwnPod]:
+    return [
+        fleet_checks.OwnPod(
+            f"{namespace}/{pod['metadata']['name']}",
+            str(pod["spec"].get("schedulerName", "default-scheduler")),
+        )
+        for pod in reader.items("/api/v1/pods")
+        if pod["metadata"].get("namespace") == namespace
+        and (pod["metadata"].get("labels") or {}).get("app.kubernetes.io/name") == "topolog"
+    ]
+
+
+def _waiting(given: Given, reader: api_reader.ApiReader, profiles: set[str]) -> Iterator[diagnosing.Result]:
+    pods = [
+        found
+        for item in reader.items("/api/v1/pods")
+        if not item["spec"].get("nodeName") and item["spec"].get("schedulerName") in profiles
+        if (found := _decoded(item)) is not None and found.pending and given.interested(found)
+    ]
+    pods.sort(key=lambda pod: pod.created)
+    if not pods:
+        yield catalog.CALLS.ok("pending pods", "none waits for a scheduler that calls the extender")
+        return
+    try:
+        waiting = [
+            fleet_checks.WaitingPod(pod.key, pod.scheduler, given.called(pod.key))
+            for pod in pods[:_MOST_WAITING]
+        ]
+    except api_reader.Unseen as unseen:
+        yield catalog.CALLS.unsure("pending pods", unseen.reason, fix=unseen.fix)
+        return
+    yield fleet_checks.calls(waiting, profiles)
+
+
+def _decoded(item: object) -> model.Pod | None:
+    try:
+        return decoding.pod(json.dumps(item).encode())
+    except errors.Undecodable:
+        return None
+
+
+# -- configurations -----------------------------------------------------------------------------
+
+
+def _of_configurations(
+    pairs: Sequence[tuple[configurations.Configuration, running.Scheduler | None]],
+    expected: entry_checks.Expected,
+    schedulers: Sequence[running.Scheduler] = (),
+) -> Iterator[diagnosing.Result]:
+    calling = [pair for pair in pairs if entry_checks.ours(pair[0], expected.hosts)]
+    if not calling:
+        yield from (entry_checks.present(configuration, expected.hosts) for configuration, _ in pairs)
+        for one in schedulers:
+            if one.configuration is None:
+                yield catalog.PRESENT.unsure(
+                    f"pod {one.pod}",
+                    one.unseen,
+                    fix="topolog doctor scheduler --file FILE on that node, or --configz URL through a"
+                    " port-forward",
+                )
+        if not pairs and not schedulers:
+            yield catalog.PRESENT.unsure(
+                "kube-scheduler",
+                "no pod runs one",
+                fix="topolog doctor scheduler --file FILE, or --configz URL",
+            )
+    for configuration, scheduler in calling:
+        yield entry_checks.present(configuration, expected.hosts)
+        entry = entry_checks.ours(configuration, expected.hosts)
+        if entry is not None:
+            unresolving = scheduler.unresolving if scheduler else None
+            known = dataclasses.replace(expected, host_network=unresolving)
+            yield from entry_checks.of_entry(configuration, entry, known)
+
+
+def _distinct(schedulers: Sequence[running.Scheduler]) -> list[running.Scheduler]:
+    """One scheduler for each source of a configuration: the replicas of one Deployment share it."""
+    found: dict[tuple[str, bool], running.Scheduler] = {}
+    for one in schedulers:
+        if one.configuration is not None:
+            found.setdefault((one.configuration.source, one.unresolving), one)
+    return list(found.values())
+
+
+def _calls(scheduler: running.Scheduler, expected: entry_checks.Expected) -> bool:
+    found = scheduler.configuration
+    return found is not None and entry_checks.ours(found, expected.hosts) is not None
+
+
+def _seen(read: Callable[[], T]) -> T | api_reader.Unseen:
+    try:
+        return read()
+    except api_reader.Unseen as unseen:
+        return unseen
+
+
+def _unseen(unseen: api_reader.Unseen, checks: Sequence[diagnosing.Check]) -> Iterator[diagnosing.Result]:
+    return (check.unsure("the cluster", unseen.reason, fix=unseen.fix) for check in checks)

@@ -1,0 +1,149 @@
+"""Checks of the kube-schedulers of a cluster beside one another: S11 to S15."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, fields
+
+from app.doctor.scheduler import catalog, configurations, running
+from app.framework import diagnosing
+
+_NAMED = 3
+"""Objects that a sentence names at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPod:
+    """A pod of Topolog."""
+
+    key: str
+    scheduler: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPod:
+    """A pending pod that a plugin is interested in."""
+
+    key: str
+    scheduler: str
+    called: bool
+    """The log has a call about it."""
+
+
+def own_pods(pods: Sequence[OwnPod], profiles: Collection[str]) -> diagnosing.Result:
+    """S11; ``profiles``: the names by which pods select a scheduler that calls the extender."""
+    if not pods:
+        return catalog.OWN_PODS.unsure(
+            "Topolog's pods",
+            "none was found",
+            fix="name the namespace of Topolog with --namespace; not applicable where it runs outside the"
+            " cluster (--skip S11)",
+        )
+    wrong = [one for one in pods if one.scheduler in profiles]
+    if wrong:
+        return catalog.OWN_PODS.problem(
+            "Topolog's pods", f"placed by {wrong[0].scheduler}: {_listed([one.key for one in wrong])}"
+        )
+    return catalog.OWN_PODS.ok(
+        "Topolog's pods", f"{len(pods)}, placed by {_listed(sorted({one.scheduler for one in pods}))}"
+    )
+
+
+def leases(schedulers: Sequence[running.Scheduler]) -> Iterator[diagnosing.Result]:
+    """S12 for each name of a scheduler."""
+    by_name: dict[str, dict[str, str]] = defaultdict(dict)
+    for one in schedulers:
+        found = one.configuration
+        if found is not None:
+            for profile in found.profiles:
+                by_name[profile.name][one.pod] = found.lease if found.elected else ""
+    for name, held in sorted(by_name.items()):
+        subject = f"schedulers named {name}"
+        distinct = set(held.values())
+        if len(held) == 1:
+            yield catalog.LEASE.ok(subject, f"one: {next(iter(held))}")
+        elif distinct == {""}:
+            yield catalog.LEASE.problem(
+                subject, f"{len(held)} without leader election: {_listed(sorted(held))}"
+            )
+        elif len(distinct) > 1:
+            spelled = _listed([f"{pod} ({lease or 'none'})" for pod, lease in sorted(held.items())])
+            yield catalog.LEASE.problem(subject, f"different Leases: {spelled}")
+        else:
+            yield catalog.LEASE.ok(subject, f"{len(held)} share the Lease {distinct.pop()}")
+
+
+def skew(schedulers: Sequence[running.Scheduler], server: str) -> Iterator[diagnosing.Result]:
+    """S13 for each scheduler; ``server``: the API server's version."""
+    api = running.minor_version(server)
+    for one in schedulers:
+        subject = f"pod {one.pod}"
+        if api is None or one.version is None:
+            yield catalog.SKEW.unsure(
+                subject,
+                f"image {one.image}, API server {server or '?'}",
+                fix="compare kube-scheduler --version with kubectl version",
+            )
+            continue
+        seen = f"{_spelled(one.version)}, API server {_spelled(api)}"
+        behind = api[1] - one.version[1]
+        if api[0] != one.version[0] or not 0 <= behind <= 1:
+            yield catalog.SKEW.problem(subject, seen, fix=f"the image kube-scheduler:{server}")
+        else:
+            yield catalog.SKEW.ok(subject, seen)
+
+
+def current(
+    live: configurations.Configuration, written: Sequence[configurations.Configuration]
+) -> diagnosing.Result:
+    """S14: whether a running configuration equals one of the written ones."""
+    subject = live.source
+    if not written:
+        return catalog.CURRENT.unsure(
+            subject, "there is no file or ConfigMap to compare with", fix="add --file FILE"
+        )
+    found = {one.source: differences(live, one) for one in written}
+    if [] in found.values():
+        equal = next(source for source, different in found.items() if not different)
+        return catalog.CURRENT.ok(subject, f"equal to {equal}")
+    source, different = min(found.items(), key=lambda one: len(one[1]))
+    return catalog.CURRENT.problem(subject, f"differs from {source} in {_listed(different)}")
+
+
+def differences(live: configurations.Configuration, written: configurations.Configuration) -> list[str]:
+    """What differs between a running configuration and a written one, as names of fields."""
+    found: list[str] = []
+    if [one.name for one in live.profiles] != [one.name for one in written.profiles]:
+        found.append("profiles")
+    if (live.percentage or 0) != (written.percentage or 0):
+        found.append("percentageOfNodesToScore")
+    if [one.percentage or 0 for one in live.profiles] != [one.percentage or 0 for one in written.profiles]:
+        found.append("percentageOfNodesToScore of profiles")
+    if (live.elected, live.lease) != (written.elected, written.lease):
+        found.append("leaderElection")
+    if len(live.entries) != len(written.entries):
+        return [*found, "extenders"]
+    for one, other in zip(live.entries, written.entries, strict=True):
+        names = [
+            field.name for field in fields(configurations.Entry) if field.name not in ("where", "mistakes")
+        ]
+        found += [f"{one.where}: {name}" for name in names if getattr(one, name) != getattr(other, name)]
+    return found
+
+
+def calls(waiting: Sequence[WaitingPod], profiles: Collection[str]) -> diagnosing.Result:
+    """S15."""
+    subject = "pending pods"
+    sent = [one for one in waiting if one.scheduler in profiles]
+    silent = [one.key for one in sent if not one.called]
+    if not silent:
+        return catalog.CALLS.ok(subject, f"{len(sent)} wait, and the log has a call about each")
+    return catalog.CALLS.problem(subject, f"the log has no call about {_listed(silent)}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _spelled(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"

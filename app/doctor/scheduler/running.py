@@ -1,0 +1,139 @@
+"""Finds the kube-schedulers of a cluster, and their configurations, from the pods that run them."""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from app.doctor import api_reader
+from app.doctor.scheduler import configurations
+
+_PROGRAM = "kube-scheduler"
+_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)?")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scheduler:
+    """A pod with a kube-scheduler."""
+
+    pod: str
+    """NAMESPACE/NAME."""
+    node: str
+    version: tuple[int, int] | None
+    """Major and minor version by the tag of its image; None if the tag names none."""
+    image: str
+    unresolving: bool
+    """On the host network without the cluster's DNS, so that it does not resolve names of Services."""
+    configuration: configurations.Configuration | None = None
+    unseen: str = ""
+    """Why the configuration was not seen."""
+
+
+def schedulers(reader: api_reader.ApiReader) -> list[Scheduler]:
+    """The running kube-schedulers. Raises Unseen if pods cannot be listed."""
+    return [
+        made
+        for pod in reader.items("/api/v1/pods")
+        if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+        for container in pod.get("spec", {}).get("containers", ())
+        if (arguments := _arguments(container)) is not None
+        for made in _scheduler(pod, container, arguments, reader)
+    ]
+
+
+def minor_version(text: str) -> tuple[int, int] | None:
+    """Major and minor of a version or of an image's tag."""
+    found = _VERSION.match(text)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _arguments(container: Mapping[str, Any]) -> list[str] | None:
+    """The arguments of a container that runs kube-scheduler; None if it runs another program."""
+    command = [str(one) for one in container.get("command") or ()]
+    arguments = [str(one) for one in container.get("args") or ()]
+    if command:
+        return command[1:] + arguments if pathlib.PurePosixPath(command[0]).name == _PROGRAM else None
+    image = str(container.get("image", "")).partition("@")[0].rpartition("/")[2].partition(":")[0]
+    return arguments if image == _PROGRAM else None
+
+
+def _scheduler(
+    pod: Mapping[str, Any],
+    container: Mapping[str, Any],
+    arguments: Sequence[str],
+    reader: api_reader.ApiReader,
+) -> Iterator[Scheduler]:
+    metadata, spec = pod["metadata"], pod["spec"]
+    image = str(container.get("image", ""))
+    host_network = bool(spec.get("hostNetwork"))
+    made = Scheduler(
+        f"{metadata['namespace']}/{metadata['name']}",
+        str(spec.get("nodeName", "")),
+        minor_version(image.partition("@")[0].rpartition("/")[2].partition(":")[2]),
+        image,
+        host_network and spec.get("dnsPolicy") != "ClusterFirstWithHostNet",
+    )
+    path = _flag(arguments, "config")
+    if not path:
+        yield dataclasses.replace(
+            made, configuration=_of_flags(arguments, f"pod {made.pod}, without --config")
+        )
+        return
+    try:
+        yield dataclasses.replace(made, configuration=_of_file(path, pod, container, reader, made))
+    except configurations.Unreadable as error:
+        yield dataclasses.replace(made, unseen=str(error))
+    except api_reader.Unseen as error:
+        yield dataclasses.replace(made, unseen=error.reason)
+
+
+def _of_flags(arguments: Sequence[str], source: str) -> configurations.Configuration:
+    """What kube-scheduler runs with if it has flags only: the default, without extenders."""
+    namespace = _flag(arguments, "leader-elect-resource-namespace") or "kube-system"
+    name = _flag(arguments, "leader-elect-resource-name") or configurations.DEFAULT_LEASE
+    elected = _flag(arguments, "leader-elect") != "false"
+    return configurations.Configuration(
+        source, configurations.FILE, elected=elected, lease=f"{namespace}/{name}"
+    )
+
+
+def _of_file(
+    path: str,
+    pod: Mapping[str, Any],
+    container: Mapping[str, Any],
+    reader: api_reader.ApiReader,
+    made: Scheduler,
+) -> configurations.Configuration:
+    file = pathlib.PurePosixPath(path)
+    mounts = [
+        one
+        for one in container.get("volumeMounts") or ()
+        if file.is_relative_to(str(one.get("mountPath", "")))
+    ]
+    # The deepest mount hides those above it.
+    mount = max(mounts, key=lambda one: len(str(one["mountPath"])), default=None)
+    volumes = {one["name"]: one for one in pod["spec"].get("volumes") or ()}
+    volume = volumes.get(mount["name"], {}) if mount else {}
+    source = volume.get("configMap")
+    if not mount or not source:
+        raise api_reader.Unseen(f"{path} is a file on node {made.node or '?'}, in no ConfigMap", "")
+    namespace, name = pod["metadata"]["namespace"], source["name"]
+    inside = str(file.relative_to(mount["mountPath"])) if not mount.get("subPath") else str(mount["subPath"])
+    key = next((one["key"] for one in source.get("items") or () if one.get("path") == inside), inside)
+    document = reader.get(f"/api/v1/namespaces/{namespace}/configmaps/{name}")
+    text = document.get("data", {}).get(key)
+    where = f"ConfigMap {namespace}/{name}, {key}"
+    if not isinstance(text, str):
+        raise api_reader.Unseen(f"{where} does not exist", "")
+    return configurations.read(text, where)[0]
+
+
+def _flag(arguments: Sequence[str], name: str) -> str:
+    """The value of a flag, as ``--name=value`` or ``--name value``; the last one counts."""
+    found = ""
+    for at, argument in enumerate(arguments):
+        key, equals, value = argument.partition("=")
+        if key in (f"--{name}", f"-{name}"):
+            found = value if equals else (arguments[at + 1] if at + 1 < len(arguments) else "")
+    return found

@@ -1,0 +1,253 @@
+"""``topolog doctor scheduler`` on a cluster: its kube-schedulers, Topolog's pods, the API server, the log."""
+
+import pathlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+import yaml
+
+from app.doctor import api_reader
+from app.doctor.scheduler import configurations, entry_checks, examination, fleet_checks
+from app.kube.client import clients, credentials
+from app.serving import issuing
+from app.simulation.apiserver import faults
+from tests.support.doctor import clusters, runs
+
+HOME = clusters.HOME
+LABEL = {"workload-policy/kosmos.io": "spread"}
+
+
+@pytest.fixture
+def cluster(tmp_path: pathlib.Path) -> Iterator[clusters.Cluster]:
+    """A sound cluster: the usual scheduler, and two of ours with one Lease."""
+    files = issuing.issue(tmp_path / "tls", [clusters.SERVICE]).files
+    with clusters.running(tmp_path) as made:
+        made.add_node("n1")
+        made.add_config("topolog-kube-scheduler", clusters.shipped("sidecar"))
+        made.add_scheduler("kube-scheduler-n1", namespace="kube-system", hostNetwork=True)
+        for name in ("a", "b"):
+            made.add_scheduler(f"topolog-extender-{name}", config_map="topolog-kube-scheduler")
+            made.add_own_pod(f"topolog-recorder-{name}", "recorder")
+        pems = (files[name].read_bytes() for name in ("server.crt", "server.key", "ca.crt"))
+        made.add_certificate(*pems)
+        yield made
+
+
+def doctor(cluster: clusters.Cluster, *arguments: str, **environ: str) -> runs.Run:
+    return runs.doctor("scheduler", *arguments, environ={**cluster.environ, **environ})
+
+
+def test_a_sound_cluster_has_nothing_wrong(cluster: clusters.Cluster, tmp_path: pathlib.Path) -> None:
+    run = doctor(cluster)
+    assert (run.wrong(), run.code) == ({}, 0)
+    assert {one["id"] for one in run.checks} >= {"S01", "S09", "S11", "S12", "S13", "S15"}
+    # No part of the key: not even its first line.
+    for line in (tmp_path / "tls" / "server.key").read_text().splitlines()[1:-1]:
+        assert line not in run.text
+
+
+def configured(**fields: object) -> Callable[[clusters.Cluster], None]:
+    """Another configuration in the ConfigMap."""
+
+    def change(cluster: clusters.Cluster) -> None:
+        document = {**clusters.shipped("sidecar"), **fields}
+        cluster.api.objects.remove("configmaps", (HOME, "topolog-kube-scheduler"))
+        cluster.add_config("topolog-kube-scheduler", document)
+
+    return change
+
+
+def with_entry(**fields: object) -> Callable[[clusters.Cluster], None]:
+    (entry,) = clusters.shipped("sidecar")["extenders"]
+    return configured(extenders=[{**entry, **fields}])
+
+
+def default_profile(cluster: clusters.Cluster) -> None:
+    configured(profiles=[{"schedulerName": "default-scheduler"}])(cluster)
+
+
+def more_nodes(cluster: clusters.Cluster) -> None:
+    configured(percentageOfNodesToScore=0)(cluster)
+    for number in range(100):
+        cluster.add_node(f"node-{number}")
+
+
+def a_stranger(cluster: clusters.Cluster) -> None:
+    """Another scheduler of the same name, with a Lease of its own."""
+    document = clusters.shipped("sidecar")
+    document["leaderElection"] = {"leaderElect": True}
+    cluster.add_config("another", document)
+    cluster.add_scheduler("another", config_map="another")
+
+
+def of_version(tag: str) -> Callable[[clusters.Cluster], None]:
+    def change(cluster: clusters.Cluster) -> None:
+        cluster.add_scheduler("of-another-version", config_map="topolog-kube-scheduler", tag=tag)
+
+    return change
+
+
+def served(version: str) -> Callable[[clusters.Cluster], None]:
+    def change(cluster: clusters.Cluster) -> None:
+        cluster.api.router.reviews.version = version
+
+    return change
+
+
+def on_host(cluster: clusters.Cluster) -> None:
+    with_entry(urlPrefix=f"https://{clusters.SERVICE}")(cluster)
+    for name in ("a", "b"):
+        cluster.change("pods", HOME, f"topolog-extender-{name}", hostNetwork=True)
+
+
+MISTAKES: dict[str, tuple[Callable[[clusters.Cluster], None], dict[str, str]]] = {
+    "no entry": (configured(extenders=[]), {"S01": "problem"}),
+    "a sample of many nodes": (more_nodes, {"S02": "warning"}),
+    "a sample of one node": (configured(percentageOfNodesToScore=0), {}),
+    "ignorable": (with_entry(ignorable=True), {"S03": "problem"}),
+    "a Service's name on the host network": (on_host, {"S09": "problem"}),
+    "placed by the scheduler that calls them": (default_profile, {"S11": "problem", "S12": "problem"}),
+    "no leader election": (configured(leaderElection={"leaderElect": False}), {"S12": "problem"}),
+    "two Leases": (a_stranger, {"S12": "problem"}),
+    "a newer scheduler": (of_version("v1.38.0"), {"S13": "problem"}),
+    "a much older scheduler": (of_version("v1.35.2"), {"S13": "problem"}),
+    "a scheduler one minor version older": (of_version("v1.36.3"), {}),
+    "a tag that names no version": (of_version("latest"), {"S13": "unsure"}),
+    "an older API server": (served("v1.36.0"), {"S13": "problem"}),
+    "an API server of a provider": (served("v1.37.3-gke.100+x"), {}),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_each_mistake_is_found_and_nothing_else(cluster: clusters.Cluster, name: str) -> None:
+    change, expected = MISTAKES[name]
+    change(cluster)
+    assert doctor(cluster).wrong() == expected
+
+
+def test_a_scheduler_whose_file_is_on_a_node_is_unsure(cluster: clusters.Cluster) -> None:
+    cluster.change(
+        "pods", HOME, "topolog-extender-a", volumes=[{"name": "scheduler", "hostPath": {"path": "/etc"}}]
+    )
+    cluster.change(
+        "pods", HOME, "topolog-extender-b", volumes=[{"name": "scheduler", "hostPath": {"path": "/etc"}}]
+    )
+    run = doctor(cluster)
+    assert run.wrong()["S01"] == "problem"  # The usual scheduler calls nothing.
+    seen = [one for one in run.of("S01") if one["verdict"] == "unsure"]
+    assert len(seen) == 2
+    assert "on node n1, in no ConfigMap" in seen[0]["seen"]
+    assert "--file" in seen[0]["fix"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "lost"),
+    [
+        ("pods", {"S01": "unsure", **{f"S{number}": "unsure" for number in range(11, 16)}}),
+        ("nodes", {}),
+        ("secrets", {"S09": "unsure"}),
+        ("configmaps", {"S01": "problem"}),
+        ("version", {"S13": "unsure"}),
+    ],
+)
+def test_what_may_not_be_read_is_unsure(
+    cluster: clusters.Cluster, resource: str, lost: Mapping[str, str]
+) -> None:
+    cluster.api.faults.add(
+        faults.FaultKind.FAIL,
+        lambda request: resource in request.path.split("/"),
+        status=403,
+        times=1000,
+    )
+    run = doctor(cluster)
+    assert run.wrong() == lost
+    if lost:
+        assert run.code == 1
+        seen = [one for one in run.checks if one["verdict"] == "unsure"]
+        assert "403" in str(seen)
+
+
+def test_no_cluster_is_unsure(tmp_path: pathlib.Path) -> None:
+    run = runs.doctor("scheduler")
+    assert set(run.wrong().values()) == {"unsure"}
+    assert "kubeconfig" in run.text
+    away = doctor_without_server(tmp_path)
+    assert set(away.wrong().values()) == {"unsure"}
+
+
+def doctor_without_server(folder: pathlib.Path) -> runs.Run:
+    with clusters.running(folder) as gone:
+        environ = gone.environ
+    return runs.doctor("scheduler", environ=environ)
+
+
+# -- the log as a witness -----------------------------------------------------------------------
+
+
+def examined(cluster: clusters.Cluster, called: Callable[[str], bool]) -> list[Any]:
+    reader = api_reader.ApiReader(clients.Client(credentials.plain(cluster.api.url)))
+    expected = entry_checks.Expected(2.0, 3.5, 10)
+    given = examination.Given(expected, interested=lambda pod: bool(pod.labels), called=called)
+    return [one for one in examination.of_cluster(given, reader) if one.id == "S15"]
+
+
+def test_a_pod_that_waits_without_a_call_is_found(cluster: clusters.Cluster) -> None:
+    cluster.add_pod("called", labels=LABEL, schedulerName="topolog-scheduler")
+    cluster.add_pod("silent", labels=LABEL, schedulerName="topolog-scheduler")
+    # None of these is sent to the extender, or recorded if it is.
+    cluster.add_pod("of-another-scheduler", labels=LABEL)
+    cluster.add_pod("of-no-plugin", schedulerName="topolog-scheduler")
+    cluster.add_pod("gated", labels=LABEL, schedulerName="topolog-scheduler", schedulingGates=[{"name": "g"}])
+    cluster.add_pod("bound", labels=LABEL, schedulerName="topolog-scheduler", nodeName="n1")
+    asked: list[str] = []
+
+    def called(pod: str) -> bool:
+        asked.append(pod)
+        return pod == "shop/called"
+
+    (found,) = examined(cluster, called)
+    assert (found.verdict, found.seen) == ("problem", "the log has no call about shop/silent")
+    assert sorted(asked) == ["shop/called", "shop/silent"]
+    (found,) = examined(cluster, lambda _: True)
+    assert found.verdict == "ok"
+
+
+def test_an_extender_that_does_not_answer_is_unsure(cluster: clusters.Cluster) -> None:
+    cluster.add_pod("silent", labels=LABEL, schedulerName="topolog-scheduler")
+    run = doctor(cluster, "--server", "https://127.0.0.1:9")
+    assert run.wrong() == {"S15": "unsure"}
+    assert "--server-name" in run.of("S15")[0]["fix"]
+
+
+# -- a running configuration --------------------------------------------------------------------
+
+
+def test_a_running_configuration_is_compared_with_the_written_ones() -> None:
+    def read(source: str, **fields: object) -> configurations.Configuration:
+        document = {**clusters.shipped("sidecar"), **fields}
+        return configurations.read(yaml.safe_dump(document), source)[0]
+
+    live = read("live")
+    other = read("other", percentageOfNodesToScore=50, profiles=[{"schedulerName": "other"}])
+    (entry,) = clusters.shipped("sidecar")["extenders"]
+    older = read("older", extenders=[{**entry, "weight": 1, "httpTimeout": "30s"}])
+    assert fleet_checks.current(live, [other, read("same")]).verdict == "ok"
+    found = fleet_checks.current(live, [older])
+    assert (found.verdict, found.seen) == (
+        "problem",
+        "differs from older in extenders[0]: weight, extenders[0]: timeout",
+    )
+    found = fleet_checks.current(live, [other])
+    assert found.seen == "differs from other in profiles, percentageOfNodesToScore"
+    assert fleet_checks.current(live, [read("none", extenders=[])]).seen == "differs from none in extenders"
+    assert fleet_checks.current(live, []).verdict == "unsure"
+
+
+def test_credentials_are_sent_only_to_a_verified_address(cluster: clusters.Cluster) -> None:
+    run = doctor(cluster, "--configz", "https://scheduler.example:10259")
+    assert run.wrong() == {"S14": "unsure"}
+    assert "carries credentials" in run.text
+    run = doctor(cluster, "--configz", "https://127.0.0.1:9")
+    assert run.wrong() == {"S14": "unsure"}
+    assert "port-forward" in run.text

@@ -1,0 +1,64 @@
+"""Runs ``topolog doctor`` in this process and reads its JSON."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from click import testing
+
+from app import cli
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the doctor."""
+
+    code: int
+    text: str
+    """All of its output."""
+    document: Json
+
+    @property
+    def checks(self) -> list[Json]:
+        """Its results."""
+        found: list[Json] = self.document["checks"]
+        return found
+
+    def wrong(self) -> dict[str, str]:
+        """ID -> verdict of every result that is not ok; the worst of each ID."""
+        found: dict[str, str] = {}
+        for one in self.checks:
+            if one["verdict"] != "ok":
+                found.setdefault(one["id"], one["verdict"])
+        return found
+
+    def of(self, identity: str) -> list[Json]:
+        """The results of one check."""
+        return [one for one in self.checks if one["id"] == identity]
+
+
+def doctor(*arguments: str, environ: Mapping[str, str] | None = None, stdin: str = "") -> Run:
+    """``topolog doctor ARGUMENTS -o json``; only its JSON goes to standard output."""
+    bare = {"XDG_STATE_HOME": "/nonexistent", "KUBECONFIG": "/nonexistent", "HOME": "/nonexistent"}
+    done = testing.CliRunner().invoke(
+        cli.topolog, ["doctor", *arguments, "-o", "json"], input=stdin, env={**bare, **(environ or {})}
+    )
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    document = json.loads(done.stdout) if done.stdout.startswith("{") else {"checks": []}
+    run = Run(done.exit_code, done.output, document)
+    complete(run.checks)
+    return run
+
+
+def complete(checks: Iterable[Json]) -> None:
+    """Each result that is not ok has what was seen, why it matters, a fix and a page."""
+    for one in checks:
+        assert one["seen"], one
+        assert one["docs"].startswith("docs/"), one
+        if one["verdict"] != "ok":
+            assert one["fix"], one
+            assert one["why"], one
