@@ -23,9 +23,10 @@ from migrations import forms
 
 T = TypeVar("T")
 
-VERSION = 4
+VERSION = 5
 """Of the form; a reader knows every form up to its own. 1: counts that do not name their label. 2: placements
 without data, annotations and labels. 3: the objects of one kind are in lines of their own (migrations.forms).
+4: no configurations.
 """
 KIND = "topolog.checkpoint"
 ITEMS = 4000

@@ -148,9 +148,9 @@ def test_a_missing_piece_and_a_newer_form_are_refused() -> None:
             image.header, image.members[:-1], schema=declared.SCHEMA, incarnation="here"
         )
     newer = snapshot_format.header_of(
-        snapshot_format.encoded(image.header).replace(b'"version":4', b'"version":5')
+        snapshot_format.encoded(image.header).replace(b'"version":5', b'"version":6')
     )
-    with pytest.raises(errors.Damaged, match="reads up to 4"):
+    with pytest.raises(errors.Damaged, match="reads up to 5"):
         snapshot_format.deserialize(newer, image.members, schema=declared.SCHEMA, incarnation="here")
     with pytest.raises(errors.Damaged):
         snapshot_format.header_of(b"{}")
