@@ -32,7 +32,9 @@ from app.kube.writes import binding
 from app.serving import authorization, conn_metrics, introspection, keystores, roles, servers, tls_rotation
 from app.store import audit_reports, keys, stores
 from app.store.health import audit_verdicts, availability, identity, readiness
+from app.verbs import applied_configuration
 from app.verbs import contexts as verb_contexts
+from app.verbs.explain import recorded_configurations
 
 _SETTLED_WITHIN = 600.0
 _LAG_LIMIT = 5.0
@@ -114,6 +116,9 @@ class Following:
                 log=store.log,
                 reports=self._reports,
                 registry=self._plugins,
+                configurations=recorded_configurations.RecordedConfigurations(
+                    self._plugins, plugins.catalog().classes, lambda: store.follower.snapshot
+                ),
                 wall=time.time,
                 identity=_caller,
                 settings=settings.current(chosen),
@@ -135,17 +140,22 @@ class Service(Following):
         self._client = clients.Client(_access(chosen))
         uid = cluster_identity.Identity(self._client).uid_if_known
         self._identity = identity.IdentityCheck(self._store.log, uid)
+        self._applied = applied_configuration.AppliedConfiguration(
+            self._plugins.configuration(), lambda: self._store.follower.snapshot, self._store.log, _process()
+        )
         self.application = self._application(roster, introspection.ForwardingApplication(view))
 
     def start(self) -> None:
         """Start following the log, and checking whether the store answers and is this cluster's."""
         super().start()
         self._identity.start()
+        self._applied.start()
         self._availability.start()
 
     def stop(self) -> None:
         """Stop the threads, and close the connections to the API server."""
         self._availability.stop()
+        self._applied.stop()
         self._identity.stop()
         super().stop()
         self._client.close()
@@ -215,7 +225,7 @@ class Service(Following):
             monotonic=time.monotonic,
             digest=self._plugins.digest,
             flags=_flags(chosen),
-            identity=f"{socket.gethostname()}/{os.getpid()}",
+            identity=_process(),
             budgets=verb_contexts.Budgets(
                 # The rest of the budget is for the answer itself.
                 state=0.9 * chosen.budgets.filter,
@@ -338,6 +348,10 @@ class _Worker:
     def stopping(self) -> None:
         if self._service is not None:
             self._service.stop()
+
+
+def _process() -> str:
+    return f"{socket.gethostname()}/{os.getpid()}"
 
 
 def _access(chosen: settings.Settings) -> credentials.Access:

@@ -20,6 +20,7 @@ _COMMANDS = (
     "audit",
     "extender",
     "certs",
+    "bootstrap",
     "migrate",
     "adopt",
     "archive",

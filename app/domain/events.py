@@ -181,6 +181,18 @@ class FlagSet(Event, frozen=True, tag="FlagSet"):
         return f"flag:{self.flag.name}"
 
 
+class ConfigurationApplied(Event, frozen=True, tag="ConfigurationApplied"):
+    """A process decides by this configuration, which no earlier event of the log holds."""
+
+    configuration: model.Configuration
+    by: str = ""
+    """The process."""
+
+    @property
+    def subject(self) -> str:
+        return "store:configuration"
+
+
 class RecorderElected(Event, frozen=True, tag="RecorderElected"):
     """A recorder was elected: it writes all facts from here to the next such event, under this epoch."""
 
@@ -294,6 +306,7 @@ AnyEvent = (
     | PlacementsCommitted
     | PlacementReleased
     | FlagSet
+    | ConfigurationApplied
     | RecorderElected
     | StoreRewound
     | StoreRestarted

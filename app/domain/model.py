@@ -184,6 +184,19 @@ class Flag(Frozen, frozen=True):
     """RFC 3339 end; empty for no end."""
 
 
+class Configuration(Frozen, frozen=True):
+    """By what a process decides: the settings ``plugins``, complete with the defaults of its version."""
+
+    digest: str
+    """Identifies the configuration: equal digests mean equal decisions. Decision records name it."""
+    enabled: tuple[str, ...]
+    """The plugins, in order."""
+    weights: dict[str, int] = {}
+    score_max: int = 10
+    args: dict[str, dict[str, Any]] = {}
+    """Plugin -> argument -> value as JSON."""
+
+
 class Position(Frozen, frozen=True):
     """A position in the log. Offsets of different incarnations cannot be compared."""
 

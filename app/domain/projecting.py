@@ -28,6 +28,10 @@ def project_all(snapshot: snapshots.Snapshot, batch: Iterable[events.AnyEvent]) 
     return projection.finish()
 
 
+MOST_CONFIGURATIONS = 32
+"""Configurations that a snapshot holds; of more, the latest."""
+
+
 class Projection:
     """A fold in progress over one snapshot, which itself never changes.
 
@@ -47,6 +51,7 @@ class Projection:
         self._objects = snapshot.objects
         self._placements = snapshot.placements.mutate()
         self._flags = snapshot.flags
+        self._configurations = snapshot.configurations
         self._listed = snapshot.listed
         self._unlisted = snapshot.unlisted
         self._moves: dict[str, int] = {}
@@ -124,8 +129,8 @@ class Projection:
             case events.StoreRewound() | events.StoreRestarted():
                 self._listed = immutables.Map()
                 self._unlisted = self._schema.names
-            case events.FlagSet():
-                self._flags = self._flags.set(event.flag.name, event.flag)
+            case events.FlagSet() | events.ConfigurationApplied():
+                self._setting_changed(event)
             case (
                 events.Quarantined()
                 | events.RecorderElected()
@@ -137,6 +142,12 @@ class Projection:
                 pass
         for subject in event_subjects.touched(event):
             self._moves[subject] = 0 if event_subjects.ends(event, subject) else self.offset
+
+    def _setting_changed(self, event: events.FlagSet | events.ConfigurationApplied) -> None:
+        if isinstance(event, events.FlagSet):
+            self._flags = self._flags.set(event.flag.name, event.flag)
+        else:
+            self._configurations = _with(self._configurations, event.configuration)
 
     def finish(self) -> snapshots.Snapshot:
         """The snapshot after all applied events; the projection must not be used afterwards."""
@@ -150,6 +161,7 @@ class Projection:
             objects=self._objects,
             placements=self._placements.finish(),
             flags=self._flags,
+            configurations=self._configurations,
             listed=self._listed,
             unlisted=self._unlisted,
             versions=self._moved_on(),
@@ -369,3 +381,12 @@ def _enlist(pods: "immutables.MapMutation[model.Uid, None]", uid: model.Uid, bel
         pods[uid] = None
     else:
         pods.pop(uid, None)
+
+
+def _with(
+    held: tuple[model.Configuration, ...], applied: model.Configuration
+) -> tuple[model.Configuration, ...]:
+    """The configurations with one more, without the oldest of more than MOST_CONFIGURATIONS."""
+    if any(one.digest == applied.digest for one in held):
+        return held
+    return (*held, applied)[-MOST_CONFIGURATIONS:]

@@ -29,6 +29,8 @@ class Contents:
     """Kind -> its objects."""
     placements: Sequence[model.Placement] = ()
     flags: Sequence[model.Flag] = ()
+    configurations: tuple[model.Configuration, ...] = ()
+    """In the order of the snapshot."""
     listed: Mapping[str, str] = field(default_factory=dict)
     unlisted: Sequence[str] = ()
     versions: Mapping[str, int] = field(default_factory=dict)
@@ -47,6 +49,7 @@ def extract(snapshot: snapshots.Snapshot) -> Contents:
         objects={kind: list(held.values()) for kind, held in snapshot.objects.kinds.items()},
         placements=list(snapshot.placements.values()),
         flags=list(snapshot.flags.values()),
+        configurations=snapshot.configurations,
         listed=dict(snapshot.listed),
         unlisted=sorted(snapshot.unlisted),
         versions=dict(snapshot.versions),
@@ -81,6 +84,7 @@ def build(
         objects=objects,
         placements=bare.placements,
         flags=immutables.Map({flag.name: flag for flag in contents.flags}),
+        configurations=contents.configurations,
         listed=immutables.Map(contents.listed),
         # Not as stored: earlier versions required lists only after a loss.
         unlisted=schema.names.difference(contents.listed),

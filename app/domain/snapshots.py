@@ -32,6 +32,8 @@ class Snapshot:
     """The objects of the kinds that plugins declare."""
     placements: immutables.Map[model.Uid, model.Placement] = field(default_factory=immutables.Map)
     flags: immutables.Map[str, model.Flag] = field(default_factory=immutables.Map)
+    configurations: tuple[model.Configuration, ...] = ()
+    """Those that processes decided by, in the order of the log, each digest once."""
     listed: immutables.Map[str, str] = field(default_factory=immutables.Map)
     """Kind -> resourceVersion of its latest list."""
     unlisted: frozenset[str] = frozenset()
@@ -106,6 +108,10 @@ class Snapshot:
             pod = self.pod(uid)
             if pod is not None:
                 yield pod
+
+    def configuration(self, digest: str) -> model.Configuration | None:
+        """The recorded configuration with the digest."""
+        return next((one for one in self.configurations if one.digest == digest), None)
 
     def all(self, kind: schemas.Kind[D]) -> "immutables.Map[str, D]":
         """Identity -> object of a declared kind."""

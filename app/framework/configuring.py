@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from app.domain import schema
+from app.domain import model, schema
 from app.framework import capabilities, registry, views
 
 
@@ -31,6 +31,20 @@ def build(
         )
     plugins = tuple(_made(classes[name], args.get(name, {})) for name in enabled)
     return registry.Registry(plugins, weights=weights, score_max=score_max)
+
+
+def rebuild(known: Sequence[type[Any]], recorded: model.Configuration) -> registry.Registry:
+    """The registry of a recorded configuration. Raises ConfigurationRefused.
+
+    Its digest is another one if a plugin has other arguments or defaults in this version.
+    """
+    return build(
+        known,
+        enabled=recorded.enabled,
+        weights=recorded.weights,
+        score_max=recorded.score_max,
+        args=recorded.args,
+    )
 
 
 class PluginUnusable(registry.ConfigurationRefused):

@@ -1,8 +1,12 @@
 """Registry of the enabled plugins: order, weights, capabilities; refuses conflicting configurations."""
 
+import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
+
+import msgspec
 
 from app.domain import model, snapshots
 from app.framework import capabilities
@@ -76,6 +80,26 @@ class Registry:
         """A digest of the whole configuration; equal digests mean equal decisions."""
         text = repr((self.plugins, sorted(self.weights.items()), self.score_max))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def arguments(self) -> dict[str, dict[str, Any]]:
+        """Plugin -> argument -> value, defaults included."""
+        return {plugin.name: _arguments(plugin) for plugin in self.plugins}
+
+    def configuration(self) -> model.Configuration:
+        """The configuration as the log keeps it: configuring.rebuild makes equal plugins of it."""
+        return model.Configuration(
+            digest=self.digest,
+            enabled=tuple(plugin.name for plugin in self.plugins),
+            weights=self.weights,
+            score_max=self.score_max,
+            args=msgspec.to_builtins({name: args for name, args in self.arguments().items() if args}),
+        )
+
+
+def _arguments(plugin: object) -> dict[str, Any]:
+    if not dataclasses.is_dataclass(plugin):
+        return {}
+    return {field.name: getattr(plugin, field.name) for field in dataclasses.fields(plugin) if field.init}
 
 
 def _refuse_conflicts(plugins: Sequence[capabilities.Plugin], weights: Mapping[str, int]) -> None:

@@ -93,19 +93,14 @@ def issue(
     directory's ca.crt if it is stored elsewhere. Raises BadHost, BadMaterial and WouldReplace before anything
     is written.
     """
-    alternatives = [host_name(each) for each in hosts]
-    if not alternatives:
-        raise errors.BadHost("a server certificate needs at least one host name or address")
+    alternative_names(hosts)
     now = now or datetime.datetime.now(datetime.UTC)
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    new_authority = replace is Replace.ALL and authority_key is None
-    kept = None if new_authority else _kept_authority(directory, authority_key, now)
-    authority = kept or _authority(now, authority_days)
-    end = min(now + datetime.timedelta(days=days), authority.certificate.not_valid_after_utc)
-    pairs = {"ca": authority, "server": _signed(authority, hosts[0], alternatives, "server", now, end)}
-    for role in roles.ROLES:
-        uri = x509.UniformResourceIdentifier(roles.uri(role))
-        pairs[role] = _signed(authority, f"topolog-{role}", [uri], "client", now, end)
+    starting_over = replace is Replace.ALL and authority_key is None
+    kept = None if starting_over else _kept_authority(directory, authority_key, now)
+    authority = kept or new_authority(now, authority_days)
+    pairs = {"ca": authority, "server": server_pair(authority, hosts, now, days)}
+    pairs |= {role: client_pair(authority, role, now, days) for role in roles.ROLES}
     contents: dict[str, bytes] = {}
     for name, pair in pairs.items():
         contents |= {f"{name}.key": pair.key_pem(), f"{name}.crt": pair.certificate_pem()}
@@ -184,6 +179,20 @@ def load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     return key
 
 
+def load_pair(certificate_pem: bytes, key_pem: bytes) -> Pair:
+    """Parse a certificate, the first of the PEM, and its EC key. Raises BadMaterial, also if they differ."""
+    try:
+        certificate = x509.load_pem_x509_certificate(certificate_pem)
+    except ValueError as error:
+        raise errors.BadMaterial(f"a certificate cannot be read: {error}") from error
+    key = load_key(key_pem)
+    if certificate_checks.public_bytes(certificate.public_key()) != certificate_checks.public_bytes(
+        key.public_key()
+    ):
+        raise errors.BadMaterial("the private key does not belong to the certificate")
+    return Pair(certificate, key)
+
+
 def host_name(host: str) -> x509.GeneralName:
     """Return a host as a SAN entry: an address or a DNS name."""
     try:
@@ -195,7 +204,26 @@ def host_name(host: str) -> x509.GeneralName:
     return x509.DNSName(host.lower())
 
 
-def _authority(now: datetime.datetime, days: int) -> Pair:
+def alternative_names(hosts: Sequence[str]) -> list[x509.GeneralName]:
+    """Return the hosts as SAN entries. Raises BadHost, also if there are none."""
+    if not hosts:
+        raise errors.BadHost("a server certificate needs at least one host name or address")
+    return [host_name(each) for each in hosts]
+
+
+def server_pair(authority: Pair, hosts: Sequence[str], now: datetime.datetime, days: int) -> Pair:
+    """Issue a server certificate for these names, valid at most as long as the CA. Raises BadHost."""
+    return _signed(authority, hosts[0], alternative_names(hosts), "server", now, days)
+
+
+def client_pair(authority: Pair, role: str, now: datetime.datetime, days: int) -> Pair:
+    """Issue a client certificate with a role, valid at most as long as the CA."""
+    uri = x509.UniformResourceIdentifier(roles.uri(role))
+    return _signed(authority, f"topolog-{role}", [uri], "client", now, days)
+
+
+def new_authority(now: datetime.datetime, days: int) -> Pair:
+    """Create a CA that signs certificates, and no other CAs."""
     key = new_key()
     name = x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, "topolog-ca")])
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
@@ -217,9 +245,10 @@ def _signed(
     alternatives: Sequence[x509.GeneralName],
     purpose: str,
     now: datetime.datetime,
-    end: datetime.datetime,
+    days: int,
 ) -> Pair:
     key = new_key()
+    end = min(now + datetime.timedelta(days=days), authority.certificate.not_valid_after_utc)
     # A common name has at most 64 characters; clients use the SAN.
     name = x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, common_name[:64])])
     issuer = authority.certificate
@@ -290,19 +319,14 @@ def _kept_authority(
             f"{place} contains a ca.crt without its key: pass the key with --ca-key; {_FORCE_HINT}"
         )
     try:
-        certificate = x509.load_pem_x509_certificate(certificate_path.read_bytes())
-        key = load_key(key_path.read_bytes())
-    except (ValueError, errors.BadMaterial) as error:
+        pair = load_pair(certificate_path.read_bytes(), key_path.read_bytes())
+    except errors.BadMaterial as error:
         raise errors.BadMaterial(
             f"existing {certificate_path} and {key_path} cannot be reused ({error}): move or delete them"
         ) from error
-    if certificate_checks.public_bytes(certificate.public_key()) != certificate_checks.public_bytes(
-        key.public_key()
-    ):
-        raise errors.BadMaterial(f"{key_path} does not belong to {certificate_path}: move or delete them")
-    if flaw := certificate_checks.flaw_of_time(certificate, now):
+    if flaw := certificate_checks.flaw_of_time(pair.certificate, now):
         raise errors.BadMaterial(f"{certificate_path}: {flaw}; {_FORCE_HINT}")
-    return Pair(certificate, key)
+    return pair
 
 
 def _stores(server: Pair, authority: Pair, password: str) -> dict[str, bytes]:

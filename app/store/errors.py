@@ -157,5 +157,9 @@ class Uncovered(StoreError):
     """No checkpoint covers these entries, so they cannot be trimmed."""
 
 
+class BadHashes(StoreError):
+    """The hash of a password is missing or malformed: no access list can be made."""
+
+
 FATAL = (Gap, Trimmed, Unreadable, SchemaMismatch)
 """Errors that must end a loop: an operator has to act, and continuing would do harm."""

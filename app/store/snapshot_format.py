@@ -23,9 +23,10 @@ from migrations import forms
 
 T = TypeVar("T")
 
-VERSION = 4
+VERSION = 5
 """Of the form; a reader knows every form up to its own. 1: counts that do not name their label. 2: placements
 without data, annotations and labels. 3: the objects of one kind are in lines of their own (migrations.forms).
+4: no configurations.
 """
 KIND = "topolog.checkpoint"
 ITEMS = 4000
@@ -62,6 +63,7 @@ class _Line(msgspec.Struct, omit_defaults=True):
     offset: int = 0
     """On the first line: two snapshots at different offsets are not the same."""
     flags: list[model.Flag] = []
+    configurations: tuple[model.Configuration, ...] = ()
     listed: dict[str, str] = {}
     unlisted: list[str] = []
     nodes: list[model.Node] = []
@@ -217,7 +219,13 @@ def _lines(snapshot: snapshots.Snapshot) -> Iterator[bytes]:
     held = snapshot_contents.extract(snapshot)
     flags = sorted(held.flags, key=operator.attrgetter("name"))
     for line in (
-        _Line(offset=snapshot.offset, flags=flags, listed=dict(held.listed), unlisted=list(held.unlisted)),
+        _Line(
+            offset=snapshot.offset,
+            flags=flags,
+            configurations=held.configurations,
+            listed=dict(held.listed),
+            unlisted=list(held.unlisted),
+        ),
         *(_Line(nodes=part) for part in _parts(held.nodes, operator.attrgetter("name"))),
         *(
             _Line(objects={kind: list(map(schemas.encode, part))})
@@ -253,6 +261,7 @@ def _joined(lines: Sequence[_Line], schema: schemas.Schema, *, counted: bool) ->
         objects=objects,
         placements=[one for line in lines for one in line.placements],
         flags=[one for line in lines for one in line.flags],
+        configurations=tuple(one for line in lines for one in line.configurations),
         listed={key: value for line in lines for key, value in line.listed.items()},
         unlisted=[one for line in lines for one in line.unlisted],
         versions={key: value for line in lines for key, value in line.versions.items()},

@@ -122,9 +122,18 @@ def test_pods_are_woken_only_if_events_were_missed() -> None:
         (events.NodeSeen(node=small_clusters.node("new", {KEY: "host"})), {"p", "elsewhere"}),
         (events.NodeSeen(node=small_clusters.node(HOSTS[0], {KEY: "host", "x": "y"})), set()),
         (events.FlagSet(flag=model.Flag(name="v", value="1")), set()),
+        (events.ConfigurationApplied(model.Configuration("0a", ("WorkloadPolicy",))), set()),
         (events.ViewsRepaired(by="auditor", counts={}), {"p", "q", "elsewhere"}),
     ],
-    ids=["a pod", "a pod without policies", "a node", "another label", "a flag", "repaired counts"],
+    ids=[
+        "a pod",
+        "a pod without policies",
+        "a node",
+        "another label",
+        "a flag",
+        "a configuration",
+        "repaired counts",
+    ],
 )
 def test_only_policies_that_an_event_concerns_are_computed_again(
     event: events.AnyEvent, expected: set[str]

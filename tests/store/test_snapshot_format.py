@@ -68,6 +68,7 @@ def test_the_digest_does_not_depend_on_the_way(
         objects={kind: shuffled(found, shuffler) for kind, found in held.objects.items()},
         placements=shuffled(held.placements, shuffler),
         flags=shuffled(held.flags, shuffler),
+        configurations=held.configurations,
         listed=dict(shuffled(list(held.listed.items()), shuffler)),
         unlisted=shuffled(held.unlisted, shuffler),
         versions=dict(shuffled(list(held.versions.items()), shuffler)),
@@ -147,9 +148,9 @@ def test_a_missing_piece_and_a_newer_form_are_refused() -> None:
             image.header, image.members[:-1], schema=declared.SCHEMA, incarnation="here"
         )
     newer = snapshot_format.header_of(
-        snapshot_format.encoded(image.header).replace(b'"version":4', b'"version":5')
+        snapshot_format.encoded(image.header).replace(b'"version":5', b'"version":6')
     )
-    with pytest.raises(errors.Damaged, match="reads up to 4"):
+    with pytest.raises(errors.Damaged, match="reads up to 5"):
         snapshot_format.deserialize(newer, image.members, schema=declared.SCHEMA, incarnation="here")
     with pytest.raises(errors.Damaged):
         snapshot_format.header_of(b"{}")

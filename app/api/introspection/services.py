@@ -12,6 +12,7 @@ from app.store import audit_reports
 from app.store.decisions import decision_log
 from app.store.log import logs
 from app.store.state import followers, histories
+from app.verbs.explain import recorded_configurations
 
 _EXTENSION = "topolog"
 
@@ -26,6 +27,7 @@ class Services:
     log: logs.Log
     reports: audit_reports.Reports
     registry: registry.Registry
+    configurations: recorded_configurations.RecordedConfigurations
     wall: Callable[[], float]
     """Seconds since 1970: for timestamps and the expiry of flags."""
     identity: Callable[[], str]

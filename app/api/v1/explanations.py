@@ -210,7 +210,7 @@ def _explained(
     given, snapshot = services.current(), shown.snapshot
     pod = snapshot.pod_named(namespace, name)
     if decision is not None:
-        explanation = explanations.explain(decision, given.decisions, given.histories, given.registry)
+        explanation = explanations.explain(decision, given.decisions, given.histories, given.configurations)
         return replace(explanation, place=snapshot.node_of(decision.pod.uid))
     if pod is None:
         raise errors.missing("pod", f"{namespace}/{name}")

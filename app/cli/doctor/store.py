@@ -1,6 +1,7 @@
 """``topolog doctor store`` and ``users``: the server of the store, and the access list that it needs."""
 
 import os
+import pathlib
 import sys
 import typing
 
@@ -118,19 +119,57 @@ def _confirmed(output: str) -> bool:
 
 
 @click.command("users", short_help="Print the access list of the store's server.")
+@click.option(
+    "--hashes",
+    type=click.Path(exists=True, file_okay=False, path_type=pathlib.Path),
+    metavar="DIRECTORY",
+    help="Fill in the passwords: a file per role, named as the role, with the SHA-256 of its password.",
+)
+@click.option(
+    "--to",
+    "path",
+    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    metavar="FILE",
+    help="Write the access list to this file, readable by its owner.",
+)
 @click.pass_obj
-def users_command(config: str | None) -> None:
+def users_command(config: str | None, hashes: pathlib.Path | None, path: pathlib.Path | None) -> None:
     """Print the server's ACL file: one user per role, with the permissions that the role needs.
 
     The users are named topolog-CLUSTER-ROLE; clusters that share a server share one file. Replace each
     #PASSWORD by the SHA-256 of the password (the server does not start with the placeholder):
     `printf %s "$SECRET" | sha256sum`. Does not connect to a server.
+
+    With --hashes, the passwords are filled in, and the list has no users for replicas and sentinels. The
+    bundled store of deploy/ makes its access list in this way whenever it starts.
     """
     from app.store import errors
     from app.store.server import acl
 
+    loaded = settings.load(config, os.environ)
     try:
-        loaded = settings.load(config, os.environ)
-        click.echo(acl.access_list(loaded.cluster, loaded.store.placements), nl=False)
+        if hashes is None:
+            text = acl.access_list(loaded.cluster, loaded.store.placements)
+        else:
+            known = {each.name: _text(hashes / each.name) for each in acl.ROLES}
+            text = acl.filled(loaded.cluster, known, loaded.store.placements)
+        if path is None:
+            click.echo(text, nl=False)
+            return
+        path.touch(mode=0o600)
+        path.write_text(text)
+    except errors.BadHashes as error:
+        raise exits.Failed(exit_codes.SETTINGS, f"{hashes}: {error}") from error
     except errors.StoreError as error:
         raise exits.Failed(exit_codes.SETTINGS, str(error)) from error
+    except OSError as error:
+        raise exits.Failed(exit_codes.SETTINGS, f"{error.filename}: {error.strerror}") from error
+    click.echo(f"wrote the access list of cluster {loaded.cluster} to {path}")
+
+
+def _text(path: pathlib.Path) -> str:
+    """The text of a file; empty if there is none."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except FileNotFoundError:
+        return ""

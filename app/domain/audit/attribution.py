@@ -91,7 +91,13 @@ class Ledger:
     def writer(self, step: Step) -> str:
         """The writer of an entry, as far as the entry identifies it."""
         if (
-            isinstance(step.event, events.PlacementsCommitted | events.FlagSet | events.ViewsRepaired)
+            isinstance(
+                step.event,
+                events.PlacementsCommitted
+                | events.FlagSet
+                | events.ConfigurationApplied
+                | events.ViewsRepaired,
+            )
             and step.event.by
         ):
             return step.event.by

@@ -43,6 +43,11 @@ class Client:
         """The server's URL without credentials, for people."""
         return self._access.shown
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of this process' own objects: that of its pod, or of the kubeconfig's context."""
+        return self._access.namespace
+
     def get(
         self, path: str, parameters: Mapping[str, str] = _NO_PARAMETERS, *, timeout: float | None = None
     ) -> bytes:

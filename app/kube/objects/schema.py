@@ -151,6 +151,15 @@ class Lease(manifests.ApiStruct):
     spec: LeaseSpec | None = None
 
 
+class Secret(manifests.ApiStruct):
+    """v1 Secret."""
+
+    metadata: manifests.Metadata
+    type: str = ""
+    data: dict[str, str] | None = None
+    """Key -> value in base64."""
+
+
 class AnyIdentity(manifests.ApiStruct):
     """The metadata of an object that may be undecodable otherwise."""
 

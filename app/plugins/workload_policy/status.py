@@ -26,6 +26,7 @@ _APART = (
     events.NodeGone,
     events.ObjectGone,
     events.FlagSet,
+    events.ConfigurationApplied,
     events.Relisted,
     events.Quarantined,
     events.RecorderElected,

@@ -4,10 +4,11 @@ A function runs with the rights of its caller, so a role has the commands inside
 pattern protects the keys of other clusters; commands that are not listed are refused.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from app.store import keys
+from app.store import errors, keys
 
 FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     "append": ("get", "hdel", "hmget", "hset", "info", "set", "time", "xadd", "xrange"),
@@ -23,6 +24,7 @@ READING = frozenset({"read"})
 """Functions that are called by FCALL_RO."""
 
 PREFIX = "topolog-"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 _ANYBODY = ("cluster|slots", "hget", "hgetall", "hmget", "info", "ping", "role")
 _FOLLOWING = ("attend", "doubt", "read")
@@ -203,6 +205,19 @@ def access_list(cluster: str, placements: str = "acknowledged") -> str:
     needed = roles(placements)
     users = (f"{role.user(cluster)} on #PASSWORD {role.rules(cluster)}" for role in needed)
     return "".join(f"user {line}\n" for line in ("default off -@all", *users, *_SERVERS))
+
+
+def filled(cluster: str, hashes: Mapping[str, str], placements: str = "acknowledged") -> str:
+    """The access list of a server without replicas and sentinels. ``hashes``: role -> SHA-256 in hex.
+
+    Raises BadHashes if a role has none.
+    """
+    needed = roles(placements)
+    wrong = [role.name for role in needed if not _SHA256.fullmatch(hashes.get(role.name, ""))]
+    if wrong:
+        raise errors.BadHashes(f"no SHA-256 of 64 hexadecimal digits for: {', '.join(wrong)}")
+    users = (f"{role.user(cluster)} on #{hashes[role.name]} {role.rules(cluster)}" for role in needed)
+    return "".join(f"user {line}\n" for line in ("default off -@all", *users))
 
 
 def _call(function: str, schema: int = keys.SCHEMA) -> tuple[str, str]:

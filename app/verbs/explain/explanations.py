@@ -17,7 +17,7 @@ from app.store import errors
 from app.store.decisions import decision_log, records
 from app.store.state import histories
 from app.verbs import preempting
-from app.verbs.explain import advice, equivalence
+from app.verbs.explain import advice, equivalence, recorded_configurations
 
 Victims = Mapping[model.NodeName, Sequence[model.Uid]]
 ATTEMPTS = ("filter", "filter_onlyone")
@@ -89,13 +89,14 @@ def explain(
     decision: records.Decision,
     book: decision_log.DecisionLog,
     past: histories.Histories,
-    plugins: registry.Registry,
+    recorded: recorded_configurations.RecordedConfigurations,
 ) -> Explanation:
-    """The explanation of a recorded decision.
+    """The explanation of a recorded decision, by the plugins that took it.
 
     Raises StoreError: Trimmed if its position is no longer kept, Shortened if an input is neither in the
     record nor in the log.
     """
+    plugins = recorded.find(decision.configuration) or recorded.present
     snapshot = past.of(decision.position)
     cycle = cycle_of(decision, book.candidates(decision, snapshot), snapshot, plugins)
     trace = trace_of(decision, cycle, plugins)
@@ -293,8 +294,8 @@ def _vetoed(cycle: cycles.Cycle, victims: Victims, plugins: registry.Registry) -
 def _difference(decision: records.Decision, trace: verdicts.Trace, plugins: registry.Registry) -> str:
     if decision.configuration and decision.configuration != plugins.digest:
         return (
-            f"decided under configuration {decision.configuration};"
-            f" reasons and scores are those of the present one, {plugins.digest}"
+            f"decided under configuration {decision.configuration}, which the log does not hold or this"
+            f" version cannot repeat; reasons and scores are those of the present one, {plugins.digest}"
         )
     if decision.error:
         return f"the verb answered with an error: {decision.error}"

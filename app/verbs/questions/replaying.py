@@ -6,14 +6,15 @@ an earlier decision would have changed is not carried on.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from app.domain import model, node_sets, snapshots, verdicts
 from app.framework import cycles, pipeline, registry
 from app.store import errors as store_errors
 from app.store.decisions import records
-from app.verbs.explain import explanations
-from app.verbs.questions import situations
+from app.verbs.explain import explanations, recorded_configurations
+from app.verbs.questions import errors, situations
 
 CLASSES = ("refused", "admitted", "node", "nodes", "reason", "scores")
 """How an answer may differ, the gravest first."""
@@ -44,19 +45,34 @@ class Item:
     would: Answer
 
 
+class _Input(NamedTuple):
+    """What the decisions of one configuration are repeated by."""
+
+    plugins: registry.Registry
+    supposed: situations.Hypothesis
+
+
 class Replay:
     """Looks at decisions one after the other, and counts."""
 
     def __init__(
-        self, supposed: situations.Hypothesis, plugins: registry.Registry, *, scores: bool, limit: int
+        self,
+        suppose: Callable[[registry.Registry], situations.Hypothesis],
+        recorded: recorded_configurations.RecordedConfigurations,
+        *,
+        scores: bool,
+        limit: int,
     ) -> None:
-        """``plugins``: those of the process; ``limit``: items that are kept."""
-        self._supposed = supposed
-        self._plugins = plugins
-        self._digest = plugins.digest
+        """``suppose``: the situation for decisions of the given plugins; may raise Mistake.
+
+        ``limit``: items that are kept.
+        """
+        self._suppose = suppose
+        self._recorded = recorded
         self._scores = scores
         self._limit = limit
-        self._resolved: situations.Resolved | None = None
+        self._inputs: dict[str, _Input | None] = {}
+        self._resolved: dict[str, situations.Resolved] = {}
         self._idle: set[int] | None = None
         self.looked = 0
         self.classes: Counter[str] = Counter()
@@ -73,9 +89,7 @@ class Replay:
         """Why the decision cannot be compared, as far as its record shows; empty if it can."""
         if decision.error or decision.outcome == "error":
             return "error"
-        if decision.configuration and decision.configuration != self._digest:
-            return "configuration"
-        return ""
+        return "" if self._input(decision.configuration) else "configuration"
 
     def skip(self, cause: str) -> None:
         """Count a decision that cannot be compared."""
@@ -85,21 +99,25 @@ class Replay:
         self, decision: records.Decision, candidates: node_sets.Names, snapshot: snapshots.Snapshot
     ) -> None:
         """Compare one decision; ``snapshot`` is the one at its position."""
+        given = self._input(decision.configuration)
+        if given is None:
+            self.skip("configuration")
+            return
         try:
-            cycle = explanations.cycle_of(decision, candidates, snapshot, self._plugins)
+            cycle = explanations.cycle_of(decision, candidates, snapshot, given.plugins)
         except store_errors.Shortened:
             self.skip("unrepeatable")
             return
-        trace = explanations.trace_of(decision, cycle, self._plugins)
-        was = _answer(decision, trace, cycle, self._plugins)
+        trace = explanations.trace_of(decision, cycle, given.plugins)
+        was = _answer(decision, trace, cycle, given.plugins)
         if not _repeats(decision, was):
             self.skip("unrepeatable")
             return
         self.looked += 1
-        if self._supposed.nothing:
+        if given.supposed.nothing:
             self.classes[SAME] += 1
             return
-        resolved = self._resolve(snapshot)
+        resolved = self._resolve(snapshot, given)
         changed = self._changed(decision, candidates, resolved)
         supposed = explanations.trace_of(decision, changed, resolved.plugins)
         would = _answer(decision, supposed, changed, resolved.plugins)
@@ -117,10 +135,24 @@ class Replay:
         if len(self.items) < self._limit:
             self.items.append(item)
 
-    def _resolve(self, snapshot: snapshots.Snapshot) -> situations.Resolved:
-        found = self._resolved
+    def _input(self, digest: str) -> _Input | None:
+        """How decisions of a configuration are repeated; None if they cannot be."""
+        if digest not in self._inputs:
+            plugins = self._recorded.find(digest)
+            try:
+                found = _Input(plugins, self._suppose(plugins)) if plugins is not None else None
+            except errors.Mistake:
+                if plugins is self._recorded.present:
+                    raise
+                found = None  # The situation is about plugins that were not enabled then.
+            self._inputs[digest] = found
+        return self._inputs[digest]
+
+    def _resolve(self, snapshot: snapshots.Snapshot, given: _Input) -> situations.Resolved:
+        digest = given.plugins.digest
+        found = self._resolved.get(digest)
         if found is None or found.base is not snapshot:
-            found = self._resolved = situations.resolve(snapshot, self._supposed, strict=False)
+            found = self._resolved[digest] = situations.resolve(snapshot, given.supposed, strict=False)
             idle = set(found.idle)
             self._idle = idle if self._idle is None else self._idle & idle
         return found

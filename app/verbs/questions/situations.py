@@ -152,7 +152,7 @@ def _configured(
     """The plugins as the question configures them. Raises Mistake."""
     names = [plugin.name for plugin in plugins.plugins]
     enabled = asked.enabled if asked.enabled is not None else names
-    args = {plugin.name: _arguments(plugin) for plugin in plugins.plugins if plugin.name in enabled}
+    args = {name: held for name, held in plugins.arguments().items() if name in enabled}
     for name, given in asked.args.items():
         args[name] = {**args.get(name, {}), **given}
     weights = {name: weight for name, weight in plugins.weights.items() if name in enabled}
@@ -178,12 +178,6 @@ def _configured(
                 " configuration that reads it",
             )
     return chosen
-
-
-def _arguments(plugin: object) -> dict[str, Any]:
-    if not dataclasses.is_dataclass(plugin):
-        return {}
-    return {field.name: getattr(plugin, field.name) for field in dataclasses.fields(plugin) if field.init}
 
 
 def _refuse_many(path: str, what: str, number: int, most: int) -> None:

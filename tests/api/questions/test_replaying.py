@@ -4,7 +4,11 @@ from typing import Any
 
 import pytest
 
+from app import plugins
+from app.domain import events
+from app.framework import capabilities, registry
 from app.store.decisions import records
+from app.store.log import logs
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, body
 from tests.support.extender.questions import ask, live, post
@@ -105,6 +109,35 @@ def test_what_cannot_be_compared_is_counted_with_its_cause(lived: api_worlds.Wor
         "configuration": 1,
         "unrepeatable": 1,
     }
+
+
+@pytest.mark.scenario("WI-4")
+def test_decisions_of_another_configuration_are_repeated_under_it(process: api_worlds.Process) -> None:
+    """By a process that was started with other weights: the log holds what was in force."""
+    former = api_worlds.world(process(), registry.Registry(heavier(), weights={"WorkloadPolicy": 7}))
+    assert len(live(former)) == 10
+    present = api_worlds.world(process())
+    present.store.follower.catch_up()
+    unknown = ask(present, "replay")
+    assert (unknown["looked"], unknown["skipped"]["configuration"]) == (0, 10)
+
+    log = former.store.log
+    log.append(logs.Batch(events=(events.ConfigurationApplied(former.registry.configuration()),)))
+    present.store.follower.catch_up()
+    answer = ask(present, "replay", compare="scores")
+    assert (answer["looked"], answer["same"]) == (10, 10)
+    assert not any(answer["skipped"].values())
+    supposed = ask(present, "replay", overrides=scale(2))
+    assert supposed["classes"] == ask(former, "replay", overrides=scale(2))["classes"]
+    # The weights of the question change those in force at the time, which were 7 and not 1.
+    for weight, differing in ((7, 0), (1, 4)):
+        configuration = {"weights": {"WorkloadPolicy": weight}}
+        answer = ask(present, "replay", configuration=configuration, compare="scores")
+        assert (answer["classes"]["scores"], answer["looked"]) == (differing, 10)
+
+
+def heavier() -> list[capabilities.Plugin]:
+    return [plugin() for plugin in plugins.IN_TREE]
 
 
 def test_a_range_a_verb_and_a_namespace_select_decisions(lived: api_worlds.World) -> None:

@@ -148,6 +148,16 @@ any_event: st.SearchStrategy[events.AnyEvent] = st.one_of(
         ended=st.sampled_from(((), ("pod:missing",))),
     ),
     st.builds(events.RelistRequested, kind=st.just("pods"), reason=values),
+    st.builds(
+        events.ConfigurationApplied,
+        configuration=st.builds(
+            model.Configuration,
+            digest=st.sampled_from(("0a", "1b", "2c")),
+            enabled=st.just(("WorkloadPolicy",)),
+            args=st.sampled_from(({}, {"WorkloadPolicy": {"enforce": "selected"}})),
+        ),
+        by=values,
+    ),
     st.builds(events.FlagSet, flag=st.builds(model.Flag, name=st.sampled_from("sfvd"), value=values)),
 )
 

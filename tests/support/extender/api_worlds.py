@@ -17,6 +17,7 @@ from app.store import audit_reports, keys, schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
 from app.verbs import candidates, contexts, decision_reports, filtering, prioritizing
+from app.verbs.explain import recorded_configurations
 from tests.support import declared
 from tests.support.decisions import no_cluster
 
@@ -132,6 +133,9 @@ def world(store: stores.Store, chosen: registry.Registry | None = None) -> World
         log=store.log,
         reports=audit_reports.Reports(store.client, store.keys),
         registry=chosen,
+        configurations=recorded_configurations.RecordedConfigurations(
+            chosen, plugins.IN_TREE, lambda: store.follower.snapshot
+        ),
         wall=lambda: now[0],
         identity=lambda: "operator@example",
         settings={"store.url": "(hidden)", "cluster": "test"},

@@ -247,6 +247,10 @@ class Stage:
     def policy(self, namespace: str, name: str, spec: Json | None) -> None:
         self.api.objects.create("workloadpolicies", samples.policy(namespace, name, spec))
 
+    def configured(self) -> bool:
+        """Whether the log holds a configuration of the extenders."""
+        return bool(self.store.follower.catch_up().configurations)
+
     def bound(self, pod: Json) -> str:
         meta = pod["metadata"]
         found = self.api.objects.get("pods", (meta["namespace"], meta["name"]))
@@ -325,6 +329,8 @@ def raised(folder: pathlib.Path) -> Iterator[Stage]:
                 stage.extend("extender-2")
                 for one in stage.replicas:
                     one.ready()
+                # Its event would come between two heads that a test compares.
+                polling.eventually(stage.configured, "the log holds the extenders' configuration")
                 yield stage
             finally:
                 stage.close()

@@ -3,6 +3,7 @@
 Out of scope: the HTTP forms (tests/api/test_explanations.py).
 """
 
+import functools
 import random
 from dataclasses import replace
 
@@ -10,16 +11,16 @@ import msgspec
 import pytest
 
 from app import plugins
-from app.domain import events, model, projecting, verdicts
+from app.domain import events, model, projecting, snapshots, verdicts
 from app.framework import registry
 from app.plugins.workload_policy import policy_model
 from app.store import errors, stores
 from app.store.decisions import records
 from app.store.log import logs
 from app.verbs import candidates, contexts, decision_reports, filtering, preempting, prioritizing
-from app.verbs.explain import explanations
+from app.verbs.explain import explanations, recorded_configurations
 from tests.support import declared
-from tests.support.decisions import no_cluster
+from tests.support.decisions import configured, no_cluster
 
 POLICY = "workload-policy/kosmos.io"
 NODES = [f"n{at}" for at in range(8)]
@@ -139,7 +140,9 @@ def test_every_recorded_decision_is_explained_as_it_was_answered(store: stores.S
     seen: dict[str, int] = {}
 
     for decision, answer in zip(found, recorded.answers, strict=True):
-        explanation = explanations.explain(decision, store.decisions, store.histories, recorded.plugins)
+        explanation = explanations.explain(
+            decision, store.decisions, store.histories, configured.by(recorded.plugins, store)
+        )
         trace = explanation.trace
         seen[decision.verb] = seen.get(decision.verb, 0) + bool(trace.refusals or trace.ratings)
         if isinstance(answer, preempting.Answer):
@@ -163,9 +166,53 @@ def test_another_configuration_is_shown_as_a_difference(store: stores.Store) -> 
     recorded.decide()
     (decision,) = recorded.records()
     other = registry.Registry([plugins.IN_TREE[1](), plugins.IN_TREE[2]()])
-    explanation = explanations.explain(decision, store.decisions, store.histories, other)
+    explanation = explanations.explain(
+        decision, store.decisions, store.histories, configured.by(other, store)
+    )
     assert recorded.plugins.digest in explanation.difference
     assert other.digest in explanation.difference
+
+
+def test_a_decision_of_a_recorded_configuration_is_explained_by_it(store: stores.Store) -> None:
+    recorded = Recorded(store, 1)
+    for _ in range(60):
+        recorded.happen()
+        recorded.decide()
+    other = configured.by(registry.Registry([plugin() for plugin in plugins.IN_TREE]), store)
+    recorded.append(events.ConfigurationApplied(recorded.plugins.configuration()))
+    store.follower.catch_up()
+    scored = [one for one in recorded.records() if one.verb == "prioritize"]
+    assert len(scored) > 3
+    for decision in scored:
+        own = configured.by(recorded.plugins, store)
+        expected = explanations.explain(decision, store.decisions, store.histories, own)
+        assert explanations.explain(decision, store.decisions, store.histories, other) == expected
+        assert expected.difference == ""
+
+
+def _given(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
+    return snapshot
+
+
+def test_a_configuration_that_this_version_cannot_repeat_is_not_used(store: stores.Store) -> None:
+    recorded = Recorded(store, 1)
+    recorded.happen()
+    recorded.decide()
+    (decision,) = recorded.records()
+    other = registry.Registry([plugins.IN_TREE[1](), plugins.IN_TREE[2]()])
+    applied = recorded.plugins.configuration()
+    for change in (
+        {"args": {"WorkloadPolicy": {"removed": 1}}},
+        {"enabled": ("Removed",), "weights": {}},
+        {"score_max": 99},
+        {"args": {"WorkloadPolicy": {"enforce": "otherwise"}}},
+    ):
+        changed = msgspec.structs.replace(applied, **change)
+        snapshot = replace(store.follower.snapshot, configurations=(changed,))
+        held = recorded_configurations.RecordedConfigurations(
+            other, plugins.IN_TREE, functools.partial(_given, snapshot)
+        )
+        assert held.find(decision.configuration) is None
 
 
 def test_an_answer_without_the_state_differs_from_that_of_the_log(store: stores.Store) -> None:
@@ -177,7 +224,9 @@ def test_an_answer_without_the_state_differs_from_that_of_the_log(store: stores.
     blind = replace(answer, trace=replace(answer.trace, refusals=()))
     decision_reports.report(recorded.context, "filter", decision_reports.filtered(blind, offered), 0.001)
     (decision,) = recorded.records()
-    explanation = explanations.explain(decision, store.decisions, store.histories, recorded.plugins)
+    explanation = explanations.explain(
+        decision, store.decisions, store.histories, configured.by(recorded.plugins, store)
+    )
     assert "1 of 1 nodes were kept, and 0 by the state in the log" in explanation.difference
     assert not explanation.fits
 
@@ -206,7 +255,9 @@ def test_a_large_pod_is_on_record_by_its_digest_and_is_explained_from_the_log(st
     (decision,) = recorded.records()
     assert (decision.shortened, store.decisions.shortened) == (("pod",), 1)
     assert stored(store) < 6_000
-    explanation = explanations.explain(decision, store.decisions, store.histories, recorded.plugins)
+    explanation = explanations.explain(
+        decision, store.decisions, store.histories, configured.by(recorded.plugins, store)
+    )
     assert explanation.trace.refusals == answer.trace.refusals != ()
     assert explanation.difference == ""
 
@@ -222,7 +273,9 @@ def test_a_shortened_record_that_the_log_cannot_complete_is_not_computed_again(s
     assert [decision.shortened for decision in found] == [("pod",)] * 2
     for decision in found:
         with pytest.raises(errors.Shortened, match=f"{decision.id} cannot be .* another version of it at"):
-            explanations.explain(decision, store.decisions, store.histories, recorded.plugins)
+            explanations.explain(
+                decision, store.decisions, store.histories, configured.by(recorded.plugins, store)
+            )
 
 
 def test_a_record_is_bounded_whatever_the_call(store: stores.Store) -> None:
@@ -239,7 +292,9 @@ def test_a_record_is_bounded_whatever_the_call(store: stores.Store) -> None:
     assert (decision.count, decision.kept) == (1_000, len(vetoed.kept))
     assert stored(store) < 2 * records.LONGEST
     with pytest.raises(errors.Shortened, match="too many for a record"):
-        explanations.explain(decision, store.decisions, store.histories, recorded.plugins)
+        explanations.explain(
+            decision, store.decisions, store.histories, configured.by(recorded.plugins, store)
+        )
 
 
 def test_an_ordinary_record_holds_everything(store: stores.Store) -> None:

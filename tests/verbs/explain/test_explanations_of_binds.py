@@ -10,6 +10,7 @@ from app.domain import model
 from app.simulation.apiserver import faults
 from app.store.decisions import records
 from app.verbs.explain import explanations
+from tests.support.decisions import configured
 from tests.support.extender import replicas
 
 BINDING = faults.calls("POST", "/binding")
@@ -31,7 +32,12 @@ def explained(replica: replicas.Replica) -> list[tuple[records.Decision, explana
     store.decisions.start()
     store.decisions.stop()
     return [
-        (one, explanations.explain(one, store.decisions, store.histories, replica.context.plugins))
+        (
+            one,
+            explanations.explain(
+                one, store.decisions, store.histories, configured.by(replica.context.plugins, store)
+            ),
+        )
         for one in reversed(store.decisions.latest(limit=1000))
     ]
 

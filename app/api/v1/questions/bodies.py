@@ -12,7 +12,7 @@ from app import plugins
 from app.api import errors
 from app.api.extender import strict_json
 from app.api.introspection import moments, pages, schemas, services
-from app.framework import supposing
+from app.framework import registry, supposing
 from app.verbs.questions import asking, situations
 from app.verbs.questions import errors as question_errors
 
@@ -77,9 +77,12 @@ def offset(found: moments.At) -> int:
     return found.offset or 0
 
 
-def hypothesis(asked: asking.Situation, path: str = "situation") -> situations.Hypothesis:
-    """What a situation changes. Raises Mistake."""
-    return situations.hypothesis(asked, services.current().registry, plugins.IN_TREE, path)
+def hypothesis(
+    asked: asking.Situation, path: str = "situation", configured: registry.Registry | None = None
+) -> situations.Hypothesis:
+    """What a situation changes, of ``configured`` if not of the present plugins. Raises Mistake."""
+    present = configured or services.current().registry
+    return situations.hypothesis(asked, present, plugins.catalog().classes, path)
 
 
 def shown(resolved: situations.Resolved) -> pages.Body:

@@ -77,7 +77,10 @@ def replay(_: pages.Query) -> pages.Body:
         first = bodies.offset(bodies.at(question.from_, "from"))
         budget = bodies.Budget(question.budget)
         run = replaying.Replay(
-            supposed, given.registry, scores=question.compare == "scores", limit=question.limit
+            lambda configured: bodies.hypothesis(situation, "", configured),
+            given.configurations,
+            scores=question.compare == "scores",
+            limit=question.limit,
         )
         last = _run(run, question, (first, shown.position.offset), budget)
     incarnation = shown.position.incarnation

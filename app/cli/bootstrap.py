@@ -1,0 +1,131 @@
+"""``topolog bootstrap``: makes the certificates and passwords of an installation, as Secrets."""
+
+import datetime
+import os
+import re
+import typing
+
+import click
+import yaml
+
+from app import exit_codes, settings
+from app.cli import exits, tables
+
+if typing.TYPE_CHECKING:
+    from app.kube.client import clients
+    from app.provisioning import provisioners
+
+_YAML = "yaml"
+_SERVER = re.compile(r"rediss?://[A-Za-z0-9.-]+:[0-9]+(/[0-9]+)?")
+_ROLE = "the Role topolog-bootstrap (deploy/components/bootstrap) has every right that this command needs"
+
+
+@click.command("bootstrap", short_help="Create the certificates and passwords of a cluster, as Secrets.")
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    help="Namespace of the installation.  [default: that of the pod or of the kubeconfig's context]",
+)
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Further DNS name or address of the extender, beside those of the Service topolog-extender; may be"
+    " repeated.",
+)
+@click.option("--days", default=365, show_default=True, type=click.IntRange(1), help="Days of validity.")
+@click.option(
+    "--store-url",
+    metavar="redis://HOST:PORT",
+    default="",
+    help="Address of the bundled store: also create its users' passwords.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice([tables.TABLE, tables.JSON, _YAML]),
+    default=tables.TABLE,
+    show_default=True,
+    help="Output format; yaml prints the Secrets that --dry-run would write, with their private keys.",
+)
+@click.pass_obj
+def bootstrap_command(
+    config: str | None,
+    namespace: str | None,
+    hosts: tuple[str, ...],
+    days: int,
+    store_url: str,
+    dry_run: bool,
+    output: str,
+) -> None:
+    """Create the CA, certificates and store passwords that the manifests in deploy/ refer to, as Secrets.
+
+    What is complete is kept, so the command may be repeated, be killed at any moment, and run twice at
+    once. A certificate is renewed after two thirds of its life. A Secret that this command did not create
+    is used as it is, and never changed. Exit code 1 if a Secret is unusable and the command may not replace
+    it; the other Secrets are complete then.
+
+    In a cluster, a Job of the manifests runs this. By hand:
+
+    \b
+    topolog bootstrap -n topolog-system --dry-run
+    """
+    from app.kube import errors
+    from app.kube.client import clients
+    from app.provisioning import certificates, provisioners
+
+    if output == _YAML and not dry_run:
+        raise click.UsageError("-o yaml prints what --dry-run would write: add --dry-run")
+    if store_url and not _SERVER.fullmatch(store_url):
+        raise click.BadParameter("the form is redis://HOST:PORT, without a user", param_hint="--store-url")
+    loaded = settings.load(config, os.environ)
+    try:
+        client = clients.connect(loaded.kube.kubeconfig or None, loaded.kube.context or None)
+        space = namespace or client.namespace
+        terms = certificates.Terms(_hosts(space, hosts), days, datetime.datetime.now(datetime.UTC))
+        plan = provisioners.Plan(loaded.cluster, terms, store_url)
+        _run(client, space, plan, dry_run=dry_run, output=output)
+    except errors.ApiError as error:
+        hint = f": {_ROLE}" if error.status == 403 else ""
+        raise exits.Failed(exit_codes.UNREACHABLE, f"{error}{hint}") from error
+    except (errors.KubeError, provisioners.Contended) as error:
+        raise exits.Failed(exit_codes.UNREACHABLE, str(error)) from error
+
+
+def _run(
+    client: "clients.Client", namespace: str, plan: "provisioners.Plan", *, dry_run: bool, output: str
+) -> None:
+    from app.kube.writes import secrets
+    from app.provisioning import decisions, provisioners
+
+    access = secrets.Secrets(client, namespace)
+    dry = provisioners.DryRun(access)
+    results = provisioners.provision(dry if dry_run else access, plan)
+    if output == _YAML:
+        manifests = [each.as_object(namespace) for each in dry.written.values()]
+        click.echo(yaml.safe_dump_all(manifests, sort_keys=False), nl=False)
+    elif output == tables.JSON:
+        items = [{"secret": one.name, "outcome": one.outcome, "detail": one.detail} for one in results]
+        tables.show_json({"namespace": namespace, "dryRun": dry_run, "secrets": items})
+    else:
+        what = "WOULD BE" if dry_run else "OUTCOME"
+        tables.show(["SECRET", what, "DETAIL"], [(one.name, one.outcome, one.detail) for one in results])
+    if refused := [one for one in results if one.outcome is decisions.Outcome.REFUSED]:
+        problems = "; ".join(f"Secret {namespace}/{one.name} {one.detail}" for one in refused)
+        raise exits.Failed(exit_codes.NEGATIVE, problems)
+
+
+def _hosts(namespace: str, further: tuple[str, ...]) -> list[str]:
+    """The names of the Service, and the further ones. Raises BadParameter."""
+    from app.serving import errors, issuing
+
+    service = f"topolog-extender.{namespace}.svc"
+    names = [service, f"{service}.cluster.local", *further]
+    try:
+        issuing.alternative_names(names)
+    except errors.BadHost as error:
+        raise click.BadParameter(str(error), param_hint="--host") from error
+    return names

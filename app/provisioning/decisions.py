@@ -1,0 +1,64 @@
+"""What is done with one Secret, decided from the Secret as it is.
+
+A Secret that was not made here is used as it is, and never written. It is recognized by a label.
+"""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from app.kube.writes import secrets
+
+LABELS: Final[Mapping[str, str]] = {
+    "app.kubernetes.io/part-of": "topolog",
+    "app.kubernetes.io/managed-by": "topolog-bootstrap",
+}
+"""The labels of every Secret that is made here; the second one marks it."""
+
+
+class Outcome(enum.StrEnum):
+    """What was done with a Secret, or would be done."""
+
+    CREATED = "created"
+    RENEWED = "renewed"
+    """Its certificate was replaced."""
+    UPDATED = "updated"
+    KEPT = "kept"
+    SKIPPED = "skipped"
+    """It does not exist, and is not needed or cannot be made here."""
+    REFUSED = "refused"
+    """It is unusable, and only an operator may decide what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be done with a Secret, and why."""
+
+    outcome: Outcome
+    detail: str
+    """One sentence for the operator; contains no secret."""
+    data: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """The new data, if something is to be written."""
+    type: str = secrets.OPAQUE
+
+    @property
+    def writes(self) -> bool:
+        """Whether the Secret is to be written."""
+        return self.outcome in (Outcome.CREATED, Outcome.RENEWED, Outcome.UPDATED)
+
+
+def refused(detail: str) -> Decision:
+    """An unusable Secret; the detail names what to do."""
+    return Decision(Outcome.REFUSED, detail)
+
+
+def made_here(secret: secrets.Secret) -> bool:
+    """Whether the Secret was made by this command, in any version."""
+    mark = "app.kubernetes.io/managed-by"
+    return secret.labels.get(mark) == LABELS[mark]
+
+
+def lacking(secret: secrets.Secret, keys: tuple[str, ...]) -> str:
+    """The keys that the Secret lacks or has empty, for a sentence; empty if it is complete."""
+    return ", ".join(key for key in keys if not secret.data.get(key))

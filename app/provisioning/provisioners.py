@@ -1,0 +1,128 @@
+"""Brings the Secrets of an installation about, one after the other.
+
+Each Secret is written by one request, whole, and only if it is missing or made here. A run that is killed
+leaves complete Secrets, and the next one makes the others. Of two runs at once, the API server accepts the
+first write to a Secret; the other run reads it and continues with what it holds.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from app.kube.writes import secrets
+from app.provisioning import certificates, decisions, store_access
+from app.provisioning.decisions import Decision, Outcome
+
+ATTEMPTS = 10
+"""How often a Secret is decided about again because another client has written it."""
+
+Decide = Callable[[secrets.Secret | None], Decision]
+
+
+class Contended(Exception):
+    """Another client keeps writing a Secret."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Secret {name} is written by another client again and again")
+
+
+class Access(Protocol):
+    """Where Secrets are kept."""
+
+    def read(self, name: str) -> secrets.Secret | None:
+        """The Secret; None if it does not exist."""
+        ...
+
+    def write(self, secret: secrets.Secret) -> bool:
+        """Create it, or replace the one that was read; False if another client was first."""
+        ...
+
+
+class DryRun:
+    """Reads Secrets, and collects what would be written."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self.written: dict[str, secrets.Secret] = {}
+
+    def read(self, name: str) -> secrets.Secret | None:
+        """The Secret as it would be."""
+        return self.written.get(name) or self._access.read(name)
+
+    def write(self, secret: secrets.Secret) -> bool:
+        """Collect the Secret."""
+        self.written[secret.name] = secret
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the installation needs."""
+
+    cluster: str
+    terms: certificates.Terms
+    store: str = ""
+    """URL of the bundled server without a user; empty: the store is not made here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was done with one Secret."""
+
+    name: str
+    outcome: Outcome
+    detail: str
+
+
+def provision(access: Access, plan: Plan) -> Sequence[Result]:
+    """Make what is missing and renew what is due. Raises Contended and what ``access`` raises."""
+    run = _Run(access)
+    run.certificates(plan.terms)
+    if plan.store:
+        run.settle(store_access.URLS, lambda current: store_access.urls(current, plan.store, plan.cluster))
+        given = access.read(store_access.URLS)
+        run.settle(store_access.HASHES, lambda current: store_access.hashes(current, given))
+    return run.results
+
+
+class _Run:
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self.results: list[Result] = []
+
+    def certificates(self, terms: certificates.Terms) -> None:
+        # Before the CA is read: a certificate that exists here was signed by a CA that exists then.
+        names = (certificates.SERVER, *certificates.CLIENTS)
+        existing = {name: found for name in names if (found := self._access.read(name)) is not None}
+        server = existing.get(certificates.SERVER)
+        signer = None
+        if server is None or decisions.made_here(server):
+            signed = ", ".join(name for name, each in existing.items() if decisions.made_here(each))
+            decide = functools.partial(certificates.authority, now=terms.now, dependents=signed)
+            self.settle(certificates.AUTHORITY, decide)
+            if self.results[-1].outcome is Outcome.REFUSED:
+                return
+            held = self._access.read(certificates.AUTHORITY)
+            if held is None:
+                raise Contended(certificates.AUTHORITY)
+            signer = certificates.load(held)
+        for name in names:
+            self.settle(name, functools.partial(certificates.certificate, name, signer=signer, terms=terms))
+
+    def settle(self, name: str, decide: Decide) -> None:
+        """Decide about a Secret until it is as decided."""
+        for _ in range(ATTEMPTS):
+            current = self._access.read(name)
+            decision = decide(current)
+            if not decision.writes or self._access.write(_secret(name, current, decision)):
+                self.results.append(Result(name, decision.outcome, decision.detail))
+                return
+        raise Contended(name)
+
+
+def _secret(name: str, current: secrets.Secret | None, decision: Decision) -> secrets.Secret:
+    """The Secret as it is to be written; a Secret that was read keeps its type, which cannot be changed."""
+    if current is not None:
+        return replace(current, data=decision.data)
+    return secrets.Secret(name, decision.data, decision.type, decisions.LABELS)

@@ -1,0 +1,79 @@
+"""The passwords of the store's users: a URL per role for the processes, and their hashes for the server.
+
+The server never gets a password, only its SHA-256. It makes its access list of the hashes when it starts
+(`topolog doctor users --hashes`), so that the list is always that of the installed version.
+"""
+
+import hashlib
+import secrets as random
+import urllib.parse
+from typing import Final
+
+from app.kube.writes import secrets
+from app.provisioning import decisions
+from app.provisioning.decisions import Decision, Outcome
+from app.store.server import acl
+
+URLS: Final = "topolog-store"
+HASHES: Final = "topolog-valkey-acl"
+KEYS: Final = {role.name: f"{role.name}-url" for role in acl.ROLES}
+"""Role -> key of its URL in the Secret."""
+
+
+def urls(current: secrets.Secret | None, server: str, cluster: str) -> Decision:
+    """What is done with the URLs. ``server``: the URL of the server without a user."""
+    if current is None:
+        data = {KEYS[role.name]: _url(server, role.user(cluster), _password()) for role in acl.ROLES}
+        return Decision(Outcome.CREATED, f"users of cluster {cluster} at {server}", data)
+    if not decisions.made_here(current):
+        if lacking := decisions.lacking(current, tuple(KEYS.values())):
+            return decisions.refused(
+                f"was not made by topolog bootstrap, and lacks {lacking}: add them, or delete it to get the"
+                " users of the bundled store"
+            )
+        return Decision(Outcome.KEPT, "not made by topolog bootstrap; used as it is")
+    known = {role.name: password(current, role.name) for role in acl.ROLES}
+    wanted = {
+        KEYS[role.name]: _url(server, role.user(cluster), known[role.name] or _password())
+        for role in acl.ROLES
+    }
+    detail = f"users of cluster {cluster} at {server}"
+    if wanted == {key: current.data.get(key) for key in wanted}:
+        return Decision(Outcome.KEPT, detail)
+    return Decision(Outcome.UPDATED, detail, {**current.data, **wanted})
+
+
+def hashes(current: secrets.Secret | None, given: secrets.Secret | None) -> Decision:
+    """What is done with the hashes of the passwords. ``given``: the URLs, None if they could not be made."""
+    if given is None or not decisions.made_here(given):
+        return Decision(Outcome.SKIPPED, f"the users of {URLS} were not made by topolog bootstrap")
+    known = {role.name: password(given, role.name) for role in acl.ROLES}
+    wanted = {role: hashlib.sha256(each).hexdigest().encode() for role, each in known.items() if each}
+    detail = "SHA-256 of the passwords, for the access list of the server"
+    if current is None:
+        return Decision(Outcome.CREATED, detail, wanted)
+    if not decisions.made_here(current):
+        return decisions.refused(
+            f"was not made by topolog bootstrap, but {URLS} was: delete it, and it is made of those passwords"
+        )
+    if wanted == current.data:
+        return Decision(Outcome.KEPT, detail)
+    return Decision(Outcome.UPDATED, detail, wanted)
+
+
+def password(secret: secrets.Secret, role: str) -> bytes:
+    """The password in the URL of a role; empty if there is none."""
+    url = secret.data.get(KEYS[role], b"").decode(errors="replace")
+    try:
+        return urllib.parse.unquote(urllib.parse.urlsplit(url).password or "").encode()
+    except ValueError:
+        return b""
+
+
+def _password() -> bytes:
+    return random.token_urlsafe(32).encode()
+
+
+def _url(server: str, user: str, password: bytes) -> bytes:
+    scheme, _, place = server.partition("://")
+    return f"{scheme}://{user}:{password.decode()}@{place}".encode()

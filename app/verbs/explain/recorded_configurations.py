@@ -1,0 +1,52 @@
+"""The plugins that took a recorded decision, made again from the configuration in the log."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from app.domain import model, projecting, snapshots
+from app.framework import configuring, registry
+
+_KEPT = 2 * projecting.MOST_CONFIGURATIONS
+
+
+class RecordedConfigurations:
+    """Digest -> plugins; those of this process are used for its own digest."""
+
+    def __init__(
+        self,
+        present: registry.Registry,
+        known: Sequence[type[Any]],
+        snapshot: Callable[[], snapshots.Snapshot],
+    ) -> None:
+        """``present``: those of this process; ``known``: the classes of all plugins that can be enabled."""
+        self.present = present
+        self._known = known
+        self._snapshot = snapshot
+        self._made: dict[str, registry.Registry] = {}
+
+    def find(self, digest: str) -> registry.Registry | None:
+        """The plugins of a configuration; those of this process for an empty digest.
+
+        None if the log does not hold it, if this version cannot repeat it, or if its plugins read labels or
+        annotations that this process does not keep.
+        """
+        if digest in ("", self.present.digest):
+            return self.present
+        found = self._made.get(digest)
+        if found is None:
+            recorded = self._snapshot().configuration(digest)
+            found = self._build(recorded) if recorded is not None else None
+            if found is not None:
+                if len(self._made) >= _KEPT:
+                    self._made.clear()
+                self._made[digest] = found
+        return found
+
+    def _build(self, recorded: model.Configuration) -> registry.Registry | None:
+        try:
+            made = configuring.rebuild(self._known, recorded)
+        except registry.ConfigurationRefused:
+            return None
+        repeats = made.digest == recorded.digest
+        held = made.indexed() <= self.present.indexed() and made.annotations() <= self.present.annotations()
+        return made if repeats and held else None

@@ -1,0 +1,159 @@
+"""A run may end anywhere, and several may run at once: the installation is the same in the end."""
+
+import datetime
+import itertools
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from app.kube import errors
+from app.kube.writes import secrets
+from app.provisioning import certificates, provisioners
+from app.simulation.apiserver import faults, requests
+from tests.support import commands, polling
+from tests.support.provisioning import namespaces, secrets_of
+
+REQUESTS = 25
+"""More requests than a first run sends."""
+
+
+def writes(request: requests.Request) -> bool:
+    return request.method in ("POST", "PUT")
+
+
+def after(
+    number: int, counted: Callable[[requests.Request], bool] = lambda _: True
+) -> Callable[[requests.Request], bool]:
+    """Match the request after so many of those that are counted."""
+    seen = itertools.count()
+    return lambda request: counted(request) and next(seen) == number
+
+
+def test_a_second_run_writes_nothing(namespace: namespaces.Namespace) -> None:
+    assert set(namespace.provision().values()) == {"created"}
+    secrets_of.check_complete(namespace.secrets())
+    before, sent = namespace.versions(), len(namespace.server.seen)
+    assert set(namespace.provision().values()) == {"kept"}
+    assert namespace.versions() == before
+    assert [each.method for each in namespace.server.seen[sent:] if each.method != "GET"] == []
+
+
+@pytest.mark.parametrize("kind", [faults.FaultKind.DROP, faults.FaultKind.LOSE])
+def test_a_run_that_ends_at_any_request_is_completed_by_the_next(
+    namespace: namespaces.Namespace, kind: faults.FaultKind
+) -> None:
+    """DROP: the end came before the request took effect; LOSE: after it."""
+    ended = 0
+    for at in range(REQUESTS):
+        namespace.delete(*namespace.secrets())
+        fault = namespace.server.faults.add(kind, after(at))
+        try:
+            namespace.provision()
+        except errors.Unreachable:
+            ended += 1
+        kept = {name: each["data"] for name, each in namespace.secrets().items()}
+        namespace.server.faults.clear()
+        namespace.provision()
+        secrets_of.check_complete(namespace.secrets())
+        assert {name: namespace.secrets()[name]["data"] for name in kept} == kept
+        if fault.struck == 0:
+            break
+    # Four certificates are looked for; then each of seven is read and written, two of them once more.
+    assert ended == 4 + 7 * 2 + 2
+
+
+def _kill_once(namespace: namespaces.Namespace, stalled: faults.Fault) -> None:
+    """Run the command in a process of its own, and kill it when the fault has struck."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "app.cli", "bootstrap", *namespaces.ARGUMENTS],
+        env=commands.environment({"TOPOLOG_KUBE_KUBECONFIG": namespace.kubeconfig}),
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        polling.eventually(lambda: stalled.struck, "the write arrives", within=60)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.timeout(600)  # each of eight processes may wait a minute
+def test_a_run_that_is_killed_at_any_write_is_completed_by_the_next(namespace: namespaces.Namespace) -> None:
+    """Each process makes one Secret and is killed while it waits for the answer about the next one."""
+    for made in range(len(secrets_of.ALL)):
+        stalled = namespace.server.faults.add(faults.FaultKind.STALL, after(min(made, 1), writes))
+        _kill_once(namespace, stalled)
+        stalled.released.set()
+        assert len(namespace.secrets()) == made
+    done = namespace.bootstrap()
+    assert (done.returncode, done.stderr) == (0, "")
+    secrets_of.check_complete(namespace.secrets())
+
+
+def test_concurrent_runs_agree(namespace: namespaces.Namespace) -> None:
+    problems: list[Exception] = []
+    barrier = threading.Barrier(6)
+
+    def run() -> None:
+        try:
+            barrier.wait()
+            namespace.provision()
+        except Exception as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=run) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    secrets_of.check_complete(namespace.secrets())
+    assert set(namespace.provision().values()) == {"kept"}
+
+
+class Overtaken:
+    """Before its first write of each Secret, another run takes place as a whole."""
+
+    def __init__(self, namespace: namespaces.Namespace, *, days_later: float = 0) -> None:
+        self._namespace = namespace
+        self._days_later = days_later
+        self._lost: set[str] = set()
+
+    def read(self, name: str) -> secrets.Secret | None:
+        return self._namespace.access.read(name)
+
+    def write(self, secret: secrets.Secret) -> bool:
+        if secret.name not in self._lost:
+            self._lost.add(secret.name)
+            self._namespace.provision(days_later=self._days_later)
+        return self._namespace.access.write(secret)
+
+
+@pytest.mark.parametrize("days_later", [0, 300])
+def test_the_write_of_another_run_is_accepted(namespace: namespaces.Namespace, days_later: float) -> None:
+    if days_later:
+        namespace.provision()
+    before = namespace.versions()
+    now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days_later)
+    terms = certificates.Terms([namespaces.SERVICE, f"{namespaces.SERVICE}.cluster.local"], 365, now)
+    plan = provisioners.Plan("default", terms, "redis://topolog-valkey:6379")
+    results = provisioners.provision(Overtaken(namespace, days_later=days_later), plan)
+    assert {str(each.outcome) for each in results} == {"kept"}
+    secrets_of.check_complete(namespace.secrets(), days_later=days_later)
+    changed = {name for name, version in namespace.versions().items() if before.get(name) != version}
+    assert changed == (set(secrets_of.CERTIFICATES) if days_later else secrets_of.ALL)
+
+
+def test_a_secret_that_is_always_written_by_another_client_ends_the_run(
+    namespace: namespaces.Namespace,
+) -> None:
+    class Contested(Overtaken):
+        def write(self, secret: secrets.Secret) -> bool:
+            return False
+
+    now = datetime.datetime.now(datetime.UTC)
+    plan = provisioners.Plan("default", certificates.Terms([namespaces.SERVICE], 365, now))
+    with pytest.raises(provisioners.Contended, match="Secret topolog-ca is written by another client"):
+        provisioners.provision(Contested(namespace), plan)

@@ -1,0 +1,1 @@
+"""An installation in a cluster before it runs: its namespace and its Secrets."""
