@@ -2,12 +2,15 @@
 
 import base64
 import pathlib
+from collections.abc import Iterator
 
 import pytest
 
 from app.serving import issuing
+from app.store.server import acl, connections
+from tests.support import polling
 from tests.support.doctor import runs
-from tests.support.e2e import api_client, clusters, kube_schedulers
+from tests.support.e2e import api_client, clusters, installations, kube_schedulers
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
@@ -95,3 +98,158 @@ def test_a_kube_scheduler_that_refuses_the_caller_is_unsure(plane: clusters.Clus
         environ={"TOPOLOG_KUBE_KUBECONFIG": str(plane.kubeconfig("kube-controller-manager"))},
     )
     assert run.wrong() == {"S14": "unsure"}
+
+
+# -- a whole installation -----------------------------------------------------------------------
+
+HOME = installations.HOME
+POLICY = {
+    "apiVersion": "kosmos.io/v1alpha1",
+    "kind": "WorkloadPolicy",
+    "metadata": {"name": "spread", "namespace": "default"},
+    "spec": {
+        "topologyKey": "zone",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "allocationPolicy": [{"name": "a", "replicas": 2}, {"name": "b", "replicas": 1}],
+        "allocationType": "Required",
+    },
+}
+
+
+def deployment(
+    name: str, *, scheduler: str = "topolog-scheduler", labelled: bool = True
+) -> api_client.Object:
+    labels = {"app": "web", **({"workload-policy/kosmos.io": "spread"} if labelled else {})}
+    pod = {
+        "metadata": {"labels": labels},
+        "spec": {"schedulerName": scheduler, "containers": [{"name": "c", "image": "example/app:1"}]},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default", "labels": {"workload-policy/kosmos.io": "spread"}},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": pod},
+    }
+
+
+@pytest.fixture(scope="module")
+def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
+    """All processes, and beside them what the overlay creates: pods that the kubelet reports as running."""
+    cluster.add_nodes("n1", labels={"zone": "a"})
+    cluster.add_nodes("n2", labels={"zone": "b"})
+    plain = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    cluster.start_scheduler("default", plain)
+    with installations.Installation(cluster, whole=True) as made:
+        for secret, name in (("topolog-tls", "server"), ("topolog-scheduler-tls", "scheduler")):
+            files = (
+                f"--from-file=tls.crt={made.tls / f'{name}.crt'}",
+                f"--from-file=tls.key={made.tls / f'{name}.key'}",
+            )
+            authority = f"--from-file=ca.crt={made.tls / 'ca.crt'}"
+            cluster.kubectl("-n", HOME, "create", "secret", "generic", secret, *files, authority)
+        cluster.kubectl("apply", "-k", DEPLOY / "overlays" / "sidecar")
+        # Its addresses have to be replaced; nothing listens to a policy here.
+        cluster.kubectl("-n", HOME, "delete", "networkpolicies", "--all")
+        for name in ("recorder", "controller", "auditor", "compactor", "extender"):
+            cluster.kubectl("-n", HOME, "rollout", "status", f"deployment/topolog-{name}", "--timeout=60s")
+        permit(made)
+        made.start_scheduler()
+        cluster.apply(POLICY, deployment("web"))
+        cluster.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+        yield made
+
+
+def permit(made: installations.Installation) -> None:
+    """Give the server of the store a memory limit and the users of deploy/store/users.acl."""
+    with connections.connect(made.store.url) as client:
+        client.config_set("maxmemory", "1gb")
+        for line in acl.access_list("default").splitlines():
+            _, name, *rules = line.split()
+            if name != "default":
+                client.execute_command(
+                    "ACL", "SETUSER", name, *("nopass" if one == "#PASSWORD" else one for one in rules)
+                )
+
+
+def everything(
+    cluster: clusters.Cluster, topolog: installations.Installation, area: str = "all", *more: str
+) -> runs.Run:
+    named = [part for one in topolog.parts for part in ("--process", f"http://127.0.0.1:{one.health}")]
+    given = {
+        "TOPOLOG_STORE_URL": topolog.store.url,
+        "TOPOLOG_KUBE_KUBECONFIG": str(cluster.kubeconfig()),
+        "TOPOLOG_CLIENT_URL": f"https://127.0.0.1:{topolog.extenders[0].port}",
+        "TOPOLOG_CLIENT_CERT": str(topolog.tls / "viewer.crt"),
+        "TOPOLOG_CLIENT_KEY": str(topolog.tls / "viewer.key"),
+        "TOPOLOG_CLIENT_CA": str(topolog.tls / "ca.crt"),
+    }
+    return runs.doctor(area, *(named if area in ("all", "run") else ()), *more, environ=given)
+
+
+def test_a_healthy_installation_has_nothing_wrong(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    def wrong() -> dict[str, str]:
+        return everything(cluster, topolog).wrong()
+
+    polling.eventually(lambda: not wrong(), "the auditor has compared everything", within=60, seen=wrong)
+    run = everything(cluster, topolog)
+    assert (run.wrong(), run.code) == ({}, 0)
+    assert {one["id"][0] for one in run.checks} == {"S", "C", "T", "R", "P", "Q"}
+    for name in ("server", "scheduler", "viewer"):
+        for line in (topolog.tls / f"{name}.key").read_text().splitlines()[1:-1]:
+            assert line not in run.text
+
+
+def test_missing_permissions_are_found(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/topolog-extender"
+    rules = cluster.api().get(role)["rules"]
+    cluster.api().patch(role, {"rules": [one for one in rules if one["resources"] != ["pods/binding"]]})
+    try:
+        polling.eventually(
+            lambda: everything(cluster, topolog, "cluster").wrong() == {"C02": "problem"},
+            "the authorizer has the changed role",
+        )
+        found = everything(cluster, topolog, "cluster").of("C02")
+        assert [one["seen"] for one in found if one["verdict"] != "ok"] == ["may not create pods/binding"]
+    finally:
+        cluster.api().patch(role, {"rules": [*rules, SECRETS]})
+    polling.eventually(
+        lambda: everything(cluster, topolog, "cluster").wrong() == {"C03": "warning"}, "too much is found"
+    )
+    cluster.api().patch(role, {"rules": rules})
+    polling.eventually(lambda: everything(cluster, topolog, "cluster").wrong() == {}, "the role is as before")
+
+
+SECRETS = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
+
+
+def test_pods_that_escape_are_found(cluster: clusters.Cluster, topolog: installations.Installation) -> None:
+    cluster.apply(deployment("escaping", scheduler="default-scheduler"))
+    cluster.apply(deployment("bare", labelled=False))
+    cluster.kubectl("rollout", "status", "deployment/escaping", "--timeout=60s")
+    wrong = everything(cluster, topolog, "policies").wrong()
+    # They count, so that more pods than desired are in the domains.
+    assert wrong == {"P03": "problem", "P04": "problem", "P08": "warning"}
+    cluster.kubectl("delete", "deployment", "escaping", "bare")
+    polling.eventually(
+        lambda: everything(cluster, topolog, "policies").wrong() == {}, "they are gone", within=30
+    )
+
+
+def test_a_user_without_rights_is_unsure_of_everything(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    given = {
+        "TOPOLOG_KUBE_KUBECONFIG": str(cluster.kubeconfig(cluster.service_account(HOME, "topolog-compactor")))
+    }
+    for area in ("cluster", "policies", "scheduler"):
+        run = (
+            runs.doctor(area, "--server", "https://127.0.0.1:9", environ=given)
+            if area == "scheduler"
+            else (runs.doctor(area, environ=given))
+        )
+        assert set(run.wrong().values()) == {"unsure"}, (area, run.wrong())
+        assert "topolog-doctor" in run.text

@@ -58,6 +58,7 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
             "wakes",
             "supposes",
             "reconciles",
+            "diagnoses",
         )
         if plugin in getattr(plugins, name)
     }

@@ -11,6 +11,7 @@ from prometheus_client import core
 
 from app import cli, exit_codes, plugins, settings, telemetry
 from app.doctor import store_checks
+from app.doctor.cluster import catalog as cluster_catalog
 from app.doctor.policies import examination as policy_examination
 from app.doctor.run import catalog as run_catalog
 from app.doctor.scheduler import catalog as scheduler_catalog
@@ -190,6 +191,7 @@ def doctor_page() -> str:
 
 AREAS: Mapping[str, Sequence[diagnosing.Check]] = {
     "scheduler": scheduler_catalog.CHECKS,
+    "cluster": cluster_catalog.CHECKS,
     "tls": tls_catalog.CHECKS,
     "run": run_catalog.CHECKS,
     "policies": policy_examination.checks(plugins.IN_TREE),

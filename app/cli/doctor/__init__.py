@@ -2,7 +2,7 @@
 
 import click
 
-from app.cli.doctor import policies, run, scheduler, store, tls
+from app.cli.doctor import cluster, everything, policies, run, scheduler, store, tls
 
 
 @click.group("doctor", short_help="Find out what is wrong, and print what fixes it.")
@@ -19,10 +19,12 @@ def doctor_command() -> None:
 
 for _command in (
     scheduler.scheduler_command,
+    cluster.cluster_command,
     tls.tls_command,
     run.run_command,
     policies.policies_command,
     store.store_command,
     store.users_command,
+    everything.all_command,
 ):
     doctor_command.add_command(_command)

@@ -34,6 +34,16 @@ def reader(loaded: settings.Settings) -> api_reader.ApiReader:
     return api_reader.ApiReader(clients.Client(access(loaded)))
 
 
+def election_namespaces(loaded: settings.Settings, namespace: str) -> list[str]:
+    """Where the Leases may be: in the setting's namespace, else in Topolog's or in the kubeconfig's."""
+    if loaded.election.namespace:
+        return [loaded.election.namespace]
+    try:
+        return [namespace, access(loaded).namespace]
+    except api_reader.Unseen:
+        return [namespace]
+
+
 def enabled(loaded: settings.Settings) -> registry.Registry:
     """The enabled plugins with their arguments. Raises ConfigurationRefused."""
     configured = loaded.plugins

@@ -42,8 +42,7 @@ def policies_command(
     """
     from app.doctor.policies import examination
 
-    if listed:
-        reports.listing(examination.checks(plugins.catalog().classes), output)
+    if reports.listed(examination.checks(plugins.catalog().classes), output, skip=skip, listed=listed):
         return
     loaded = settings.load(config, os.environ)
     results = examine(loaded, names=names, namespace=namespace)

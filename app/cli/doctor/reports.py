@@ -29,19 +29,23 @@ class Shown:
     skip: tuple[str, ...]
 
 
-def listing(checks: Iterable[diagnosing.Check], output: str) -> None:
-    """Show what the checks of a command are."""
-    found = list(checks)
+def listed(checks: Iterable[diagnosing.Check], output: str, *, skip: Iterable[str], listed: bool) -> bool:
+    """Show the checks of a command, if that is requested. An unknown ID to skip is a usage error."""
+    found = sorted(checks, key=lambda one: one.id)
+    unknown = sorted(set(skip) - {one.id for one in found})
+    if unknown:
+        raise click.BadParameter(f"there is no check {unknown[0]} here", param_hint="--skip")
+    if not listed:
+        return False
     if output == options.TEXT:
         tables.show(["ID", "WHAT HAS TO BE SO"], [(one.id, one.about) for one in found])
-        return
-    _show_document(
-        [
+    else:
+        document = [
             {"id": one.id, "about": one.about, "why": one.why, "fix": one.fix, "docs": _page(one.docs)}
             for one in found
-        ],
-        output,
-    )
+        ]
+        _show_document(document, output)
+    return True
 
 
 def show(area: str, cluster: str, results: Sequence[diagnosing.Result], shown: Shown) -> None:

@@ -40,8 +40,7 @@ def run_command(
     """
     from app.doctor.run import catalog
 
-    if listed:
-        reports.listing(catalog.CHECKS, output)
+    if reports.listed(catalog.CHECKS, output, skip=skip, listed=listed):
         return
     loaded = settings.load(config, os.environ)
     results = examine(config, loaded, server, urls=urls, namespace=namespace)

@@ -14,6 +14,8 @@ from app.cli.client import api_client
 from app.cli.doctor import options, reports
 
 if typing.TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from app.doctor.scheduler import configurations, examination
     from app.framework import diagnosing
 
@@ -67,13 +69,39 @@ def scheduler_command(
     kubectl -n kube-system port-forward POD 10259
     topolog doctor scheduler --configz https://127.0.0.1:10259
     """
-    from app.cli.doctor import inputs
-    from app.doctor.scheduler import catalog, entry_checks, examination
+    from app.doctor.scheduler import catalog
 
-    if listed:
-        reports.listing(catalog.CHECKS, output)
+    if reports.listed(catalog.CHECKS, output, skip=skip, listed=listed):
         return
     loaded = settings.load(config, os.environ)
+    results = examine(
+        config,
+        loaded,
+        server,
+        namespace=namespace,
+        files=files,
+        configz=configz,
+        configz_ca=configz_ca or "",
+        server_cert=server_cert,
+    )
+    reports.show("scheduler", loaded.cluster, results, reports.Shown(output, fail_on, skip))
+
+
+def examine(
+    config: str | None,
+    loaded: settings.Settings,
+    server: "Mapping[str, str | None]",
+    *,
+    namespace: str,
+    files: "Sequence[str]" = (),
+    configz: str | None = None,
+    configz_ca: str = "",
+    server_cert: str | None = None,
+) -> list["diagnosing.Result"]:
+    """The results of all checks: of the files if there are any, else of the cluster."""
+    from app.cli.doctor import inputs
+    from app.doctor.scheduler import entry_checks, examination
+
     enabled = inputs.enabled(loaded)
     certificate = pathlib.Path(server_cert) if server_cert else inputs.server_certificate(loaded)
     given = examination.Given(
@@ -90,10 +118,8 @@ def scheduler_command(
     )
     results: list[diagnosing.Result] = []
     if configz:
-        given, results = _asked(given, loaded, configz, configz_ca or "")
-    results += examination.of_files(given) if files else _of_cluster(given, loaded)
-    shown = reports.Shown(output, fail_on, skip)
-    reports.show("scheduler", loaded.cluster, results, shown)
+        given, results = _asked(given, loaded, configz, configz_ca)
+    return results + (examination.of_files(given) if files else _of_cluster(given, loaded))
 
 
 def _read(file: str) -> list["configurations.Configuration"]:

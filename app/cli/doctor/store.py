@@ -12,6 +12,7 @@ from app.cli import exits, tables
 from app.cli.doctor import options, reports
 
 if typing.TYPE_CHECKING:
+    from app.framework import diagnosing
     from app.store.log import tail_repair
 
 _LONGEST = 120
@@ -47,10 +48,8 @@ def store_command(
     needed and not made.
     """
     from app.doctor import store_checks
-    from app.store import errors, keys
 
-    if listed:
-        reports.listing(store_checks.CHECKS, output)
+    if reports.listed(store_checks.CHECKS, output, skip=skip, listed=listed):
         return
     loaded = settings.load(config, os.environ)
     if not loaded.store.url:
@@ -58,11 +57,22 @@ def store_command(
     if repair_tail:
         _repair_tail(loaded, yes=yes, output=output)
         return
+    reports.show("store", loaded.cluster, examine(loaded), reports.Shown(output, fail_on, skip))
+
+
+def examine(loaded: settings.Settings) -> "list[diagnosing.Result]":
+    """The results of all checks; a store that does not answer is one of them."""
+    from app.doctor import store_checks
+    from app.store import errors, keys
+
+    if not loaded.store.url:
+        return [
+            store_checks.AWAY.unsure("store", "store.url is not set", fix="set store.url (TOPOLOG_STORE_URL)")
+        ]
     try:
-        found = store_checks.examine(loaded.store, keys.Keys(loaded.cluster, plugins.catalog().schema.forms))
+        return store_checks.examine(loaded.store, keys.Keys(loaded.cluster, plugins.catalog().schema.forms))
     except errors.StoreError as error:
-        raise exits.Failed(exit_codes.STORE, str(error)) from error
-    reports.show("store", loaded.cluster, found, reports.Shown(output, fail_on, skip))
+        return [store_checks.unavailable(error)]
 
 
 def _repair_tail(loaded: settings.Settings, *, yes: bool, output: str) -> None:

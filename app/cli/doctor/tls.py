@@ -48,8 +48,7 @@ def tls_command(
     """
     from app.doctor.tls import catalog
 
-    if listed:
-        reports.listing(catalog.CHECKS, output)
+    if reports.listed(catalog.CHECKS, output, skip=skip, listed=listed):
         return
     loaded = settings.load(config, os.environ)
     results = examine(config, loaded, server, directory=directory, namespace=namespace)

@@ -27,8 +27,15 @@ def snapshot(
 
 
 def workloads(reader: api_reader.ApiReader) -> tuple[diagnosing.Workload, ...]:
-    """Deployments, StatefulSets and Jobs. Raises Unseen."""
-    return tuple(_workload(kind, one) for kind, path in _WORKLOADS.items() for one in reader.items(path))
+    """Deployments, StatefulSets and Jobs; none of a kind that is not served. Raises Unseen."""
+    return tuple(_workload(kind, one) for kind, path in _WORKLOADS.items() for one in _served(reader, path))
+
+
+def _served(reader: api_reader.ApiReader, path: str) -> list[Mapping[str, Any]]:
+    try:
+        return reader.items(path)
+    except api_reader.Missing:
+        return []
 
 
 def _events(reader: api_reader.ApiReader, declared: schema.Schema) -> Iterator[events.AnyEvent]:

@@ -43,7 +43,7 @@ class Given:
 def of_files(given: Given) -> list[diagnosing.Result]:
     """The checks that configurations alone can answer."""
     found = [*given.written, *given.live]
-    results = list(_of_configurations([(one, None) for one in found], given.expected))
+    results = list(_of_configurations([(one, None) for one in found], given.expected)) if found else []
     if given.written:
         results += [fleet_checks.current(one, given.written) for one in given.live]
     return results

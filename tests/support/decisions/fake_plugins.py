@@ -208,7 +208,7 @@ class Reconciling(Idle):
         return ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Diagnosing(Idle):
     name: str = "Diagnosing"
 

@@ -62,11 +62,12 @@ class Part:
 
 
 class Installation:
-    """Store, recorder, controller and extenders for one cluster."""
+    """Store, recorder, controller and extenders for one cluster; ``whole``: auditor and compactor, too."""
 
-    def __init__(self, cluster: clusters.Cluster, *, replicas: int = 1) -> None:
+    def __init__(self, cluster: clusters.Cluster, *, replicas: int = 1, whole: bool = False) -> None:
         self._cluster = cluster
         self._replicas = replicas
+        self._whole = whole
         self._ending = contextlib.ExitStack()
         self._folder = cluster.folder / "topolog"
         self.tls = self._folder / "tls"
@@ -108,7 +109,9 @@ class Installation:
         self.extenders = [
             self._part("extender", "extender", name=f"extender-{number}") for number in range(self._replicas)
         ]
-        for part in (self.recorder, self.controller, *self.extenders):
+        others = {"auditor": "audit", "compactor": "compact"} if self._whole else {}
+        self.others = [self._part(account, command) for account, command in others.items()]
+        for part in self.parts:
             part.await_ready()
         self._viewer = urllib3.PoolManager(
             ca_certs=str(self.tls / "ca.crt"),
@@ -117,6 +120,11 @@ class Installation:
             retries=False,
             timeout=10.0,
         )
+
+    @property
+    def parts(self) -> list[Part]:
+        """All processes."""
+        return [self.recorder, self.controller, *self.extenders, *self.others]
 
     def _part(self, account: str, command: str, *, name: str = "") -> Part:
         identity = self._cluster.service_account(HOME, f"topolog-{account}")

@@ -1,0 +1,66 @@
+"""``topolog doctor cluster``: what the manifests of deploy/ create, and how the pods are doing."""
+
+import datetime
+import os
+import typing
+
+import click
+
+from app import plugins, settings
+from app.cli.doctor import options, reports
+
+if typing.TYPE_CHECKING:
+    from app.framework import diagnosing
+
+
+@click.command("cluster", short_help="Check permissions, definitions and Topolog's pods.")
+@options.namespace
+@options.output
+@click.pass_obj
+def cluster_command(
+    config: str | None,
+    /,
+    namespace: str,
+    output: str,
+    fail_on: str,
+    skip: tuple[str, ...],
+    listed: bool,
+) -> None:
+    """Check the cluster: versions, permissions, custom resources, pods, Leases and NetworkPolicies.
+
+    Asks the API server, for the service account of each process, whether it would allow what the process
+    does; where there are no service accounts, for the user of the kubeconfig.
+    """
+    from app.doctor.cluster import catalog
+
+    if reports.listed(catalog.CHECKS, output, skip=skip, listed=listed):
+        return
+    loaded = settings.load(config, os.environ)
+    results = examine(loaded, namespace=namespace)
+    reports.show("cluster", loaded.cluster, results, reports.Shown(output, fail_on, skip))
+
+
+def examine(loaded: settings.Settings, *, namespace: str) -> list["diagnosing.Result"]:
+    """The results of all checks."""
+    from app.cli.doctor import inputs
+    from app.doctor import api_reader
+    from app.doctor.cluster import catalog, examination
+    from app.telemetry import metrics
+
+    found = plugins.catalog()
+    leases = {
+        metrics.RECORDER: loaded.election.recorder,
+        metrics.CONTROLLER: loaded.election.controller,
+    }
+    wanted = examination.expected(
+        found.classes,
+        found.schema,
+        namespace=namespace,
+        leases=leases,
+        elections=inputs.election_namespaces(loaded, namespace),
+    )
+    try:
+        reader = inputs.reader(loaded)
+    except api_reader.Unseen as unseen:
+        return list(examination.unseen_checks(unseen, catalog.CHECKS))
+    return list(examination.examine(reader, wanted, datetime.datetime.now(datetime.UTC)))

@@ -1,0 +1,66 @@
+"""``topolog doctor all``: every area in one report."""
+
+import os
+import typing
+
+import click
+
+from app import plugins, settings
+from app.cli.client import api_client
+from app.cli.doctor import cluster, options, policies, reports, run, scheduler, store, tls
+
+if typing.TYPE_CHECKING:
+    from app.framework import diagnosing
+
+
+@click.command("all", short_help="Make all checks; for bug reports.")
+@options.process
+@options.namespace
+@api_client.server_options
+@options.output
+@click.pass_obj
+def all_command(
+    config: str | None,
+    /,
+    urls: tuple[str, ...],
+    namespace: str,
+    output: str,
+    fail_on: str,
+    skip: tuple[str, ...],
+    listed: bool,
+    **server: str | None,
+) -> None:
+    """Make the checks of all areas: scheduler, cluster, tls, run, policies and store.
+
+    The commands of the areas have more options, such as a file of kube-scheduler's configuration.
+    """
+    if reports.listed(_checks(), output, skip=skip, listed=listed):
+        return
+    loaded = settings.load(config, os.environ)
+    results = [
+        *scheduler.examine(config, loaded, server, namespace=namespace),
+        *cluster.examine(loaded, namespace=namespace),
+        *tls.examine(config, loaded, server, directory=None, namespace=namespace),
+        *run.examine(config, loaded, server, urls=urls, namespace=namespace),
+        *policies.examine(loaded, names=(), namespace=namespace),
+        *store.examine(loaded),
+    ]
+    reports.show("all", loaded.cluster, results, reports.Shown(output, fail_on, skip))
+
+
+def _checks() -> list["diagnosing.Check"]:
+    from app.doctor import store_checks
+    from app.doctor.cluster import catalog as of_cluster
+    from app.doctor.policies import examination
+    from app.doctor.run import catalog as of_run
+    from app.doctor.scheduler import catalog as of_scheduler
+    from app.doctor.tls import catalog as of_tls
+
+    return [
+        *of_scheduler.CHECKS,
+        *of_cluster.CHECKS,
+        *of_tls.CHECKS,
+        *of_run.CHECKS,
+        *examination.checks(plugins.catalog().classes),
+        *store_checks.CHECKS,
+    ]

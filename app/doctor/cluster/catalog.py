@@ -1,0 +1,66 @@
+"""The checks of a cluster: what has to be so, why it matters, and how it is fixed."""
+
+from typing import Final
+
+from app.framework import diagnosing
+
+_PAGE: Final = "how-to/find-out-what-is-wrong.md#check-the-cluster"
+
+VERSION = diagnosing.Check(
+    "C01",
+    "The API server is of a version that Topolog is tested with.",
+    "nothing is known about its behaviour",
+    "see the tested versions in README.md",
+    _PAGE,
+)
+RIGHTS = diagnosing.Check(
+    "C02",
+    "Each process has the permissions that it uses.",
+    "it fails once it uses one, minutes or days after its start",
+    "kubectl apply -k deploy/rbac",
+    _PAGE,
+)
+EXCESS = diagnosing.Check(
+    "C03",
+    "No process has permissions that do harm and that it does not use.",
+    "a process that is taken over can do more than it has to",
+    "remove the role or binding that grants it, and use the service accounts of deploy/rbac",
+    _PAGE,
+)
+DEFINITIONS = diagnosing.Check(
+    "C04",
+    "The custom resources that plugins read are defined, in a version that they read.",
+    "objects of the kind cannot be created, or their status cannot be written",
+    "kubectl apply -k deploy/crds",
+    _PAGE,
+)
+PODS = diagnosing.Check(
+    "C06",
+    "Topolog's pods run and are ready.",
+    "the process does no work",
+    "kubectl -n NAMESPACE describe pod NAME; kubectl -n NAMESPACE logs NAME --previous",
+    _PAGE,
+)
+SPREAD = diagnosing.Check(
+    "C07",
+    "Two extenders run on two nodes, with a PodDisruptionBudget.",
+    "the end of one node, or a drain, stops scheduling",
+    "two replicas with pod anti-affinity and a PodDisruptionBudget, as in deploy/base",
+    _PAGE,
+)
+LEASES = diagnosing.Check(
+    "C08",
+    "The Leases of recorders and controllers are held and renewed.",
+    "no facts are written, or no pod is woken",
+    "kubectl -n NAMESPACE get leases; see the logs of the replicas",
+    "how-to/monitoring.md#topolognoleader",
+)
+ADDRESSES = diagnosing.Check(
+    "C09",
+    "NetworkPolicies name addresses of this cluster.",
+    "kube-scheduler, the API server or the store cannot be reached",
+    "set the addresses of the control plane, the API server and the store",
+    _PAGE,
+)
+
+CHECKS: Final = (VERSION, RIGHTS, EXCESS, DEFINITIONS, PODS, SPREAD, LEASES, ADDRESSES)

@@ -1,0 +1,167 @@
+"""Checks of a cluster: pure functions of objects of the API server."""
+
+import datetime
+import ipaddress
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from app.doctor.cluster import catalog, rights
+from app.domain import schema
+from app.framework import diagnosing
+
+Object = Mapping[str, Any]
+
+OLDEST: Final = (1, 34)
+NEWEST: Final = (1, 37)
+"""Minor versions of Kubernetes: the oldest supported one, and the newest that was tested."""
+_DOCUMENTATION = tuple(
+    map(ipaddress.ip_network, ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32"))
+)
+"""RFC 5737 and RFC 3849: addresses of examples."""
+_RESTARTS = 5
+_NAMED = 3
+_SECONDS_BEYOND = 30.0
+"""How long a Lease may be overdue: a replica that takes over needs a moment, and clocks differ."""
+
+
+def version(text: str) -> diagnosing.Result:
+    """C01."""
+    found = re.match(r"v?(\d+)\.(\d+)", text)
+    if found is None:
+        return catalog.VERSION.unsure("API server", f"version {text or '?'}", fix="kubectl version")
+    number = (int(found[1]), int(found[2]))
+    spelled = " to ".join(f"{major}.{minor}" for major, minor in (OLDEST, NEWEST))
+    if not OLDEST <= number <= NEWEST:
+        return catalog.VERSION.warning("API server", f"{text}; tested are {spelled}")
+    return catalog.VERSION.ok("API server", text)
+
+
+def permissions(
+    subject: str, lacking: Sequence[rights.Right], excess: Sequence[rights.Right]
+) -> Iterator[diagnosing.Result]:
+    """C02 and C03 for one service account."""
+    if lacking:
+        yield catalog.RIGHTS.problem(subject, f"may not {_listed(list(map(str, lacking)))}")
+    else:
+        yield catalog.RIGHTS.ok(subject, "has all permissions that it uses")
+    if excess:
+        yield catalog.EXCESS.warning(subject, f"may {_listed(list(map(str, excess)))}")
+    else:
+        yield catalog.EXCESS.ok(subject, "has none of the permissions that do harm")
+
+
+def definition(kind: schema.Kind[Any], found: Object | None, written: Collection[str]) -> diagnosing.Result:
+    """C04; ``found``: None if there is no definition; ``written``: kinds whose status is written."""
+    subject = f"{kind.resource}.{kind.group}"
+    if found is None:
+        return catalog.DEFINITIONS.problem(subject, "is not defined")
+    served = {one["name"]: one for one in found["spec"]["versions"] if one.get("served")}
+    chosen = next((name for name in kind.versions if name in served), None)
+    if chosen is None:
+        return catalog.DEFINITIONS.problem(
+            subject, f"serves {', '.join(sorted(served)) or 'no version'}, not {' or '.join(kind.versions)}"
+        )
+    if kind.name in written and "status" not in (served[chosen].get("subresources") or {}):
+        return catalog.DEFINITIONS.warning(
+            subject,
+            f"{chosen} has no status subresource",
+            why="kubectl get and kubectl wait show nothing of its state",
+        )
+    return catalog.DEFINITIONS.ok(subject, chosen)
+
+
+def pods(found: Sequence[Object]) -> Iterator[diagnosing.Result]:
+    """C06 for each pod of Topolog."""
+    for pod in found:
+        subject = f"pod {pod['metadata']['name']}"
+        status = pod.get("status") or {}
+        statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+        waiting = [
+            ": ".join(filter(None, (one.get("name"), reason.get("reason"), reason.get("message"))))
+            for one in statuses
+            if (reason := (one.get("state") or {}).get("waiting"))
+            and reason.get("reason") != "PodInitializing"
+        ]
+        unplaced = [
+            str(one.get("message", ""))
+            for one in status.get("conditions") or ()
+            if one.get("type") == "PodScheduled" and one.get("status") == "False"
+        ]
+        ready = any(
+            one.get("type") == "Ready" and one.get("status") == "True"
+            for one in status.get("conditions") or ()
+        )
+        restarts = sum(int(one.get("restartCount", 0)) for one in statuses)
+        if waiting or unplaced:
+            yield catalog.PODS.problem(subject, "; ".join([*waiting, *unplaced])[:300])
+        elif not ready:
+            yield catalog.PODS.problem(subject, f"{status.get('phase', 'Pending')}, not ready")
+        elif restarts > _RESTARTS:
+            yield catalog.PODS.warning(subject, f"ready, {restarts} restarts", why="it ends again and again")
+        else:
+            yield catalog.PODS.ok(subject, f"ready, {restarts} restarts")
+
+
+def spread(extenders: Sequence[Object], budgets: Sequence[Object]) -> diagnosing.Result:
+    """C07; ``budgets``: the PodDisruptionBudgets of the namespace."""
+    nodes = {str(pod["spec"].get("nodeName", "")) for pod in extenders} - {""}
+    wrong = []
+    if len(extenders) < 2:
+        wrong.append(f"{len(extenders)} extender" + ("" if len(extenders) == 1 else "s"))
+    elif len(nodes) < 2:
+        wrong.append(f"{len(extenders)} extenders on {', '.join(nodes) or 'no node'}")
+    if extenders and not any(_covers(budget, pod) for budget in budgets for pod in extenders):
+        wrong.append("no PodDisruptionBudget")
+    if wrong:
+        return catalog.SPREAD.warning("extenders", ", ".join(wrong))
+    return catalog.SPREAD.ok("extenders", f"{len(extenders)} on {len(nodes)} nodes")
+
+
+def lease(name: str, found: Object | None, now: datetime.datetime) -> diagnosing.Result:
+    """C08 for one Lease; ``found``: None if it does not exist."""
+    subject = f"Lease {name}"
+    spec = (found or {}).get("spec") or {}
+    holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
+    if not found or not holder or not renewed:
+        return catalog.LEASES.problem(subject, "does not exist" if not found else "is held by no process")
+    age = (now - datetime.datetime.fromisoformat(renewed)).total_seconds()
+    if age > float(spec.get("leaseDurationSeconds", 15)) + _SECONDS_BEYOND:
+        return catalog.LEASES.problem(subject, f"{holder} renewed it {age:.0f} s ago")
+    return catalog.LEASES.ok(subject, f"held by {holder}")
+
+
+def addresses(found: Sequence[Object]) -> Iterator[diagnosing.Result]:
+    """C09 for each NetworkPolicy."""
+    for one in found:
+        subject = f"NetworkPolicy {one['metadata']['name']}"
+        blocks = [
+            peer["ipBlock"]["cidr"]
+            for rule in (*(one["spec"].get("ingress") or ()), *(one["spec"].get("egress") or ()))
+            for peer in (*(rule.get("from") or ()), *(rule.get("to") or ()))
+            if "ipBlock" in peer
+        ]
+        examples = [cidr for cidr in blocks if _of_example(cidr)]
+        if examples:
+            yield catalog.ADDRESSES.problem(subject, f"{', '.join(examples)}: an address of documentation")
+        else:
+            yield catalog.ADDRESSES.ok(subject, ", ".join(blocks) or "no addresses")
+
+
+def _covers(budget: Object, pod: Object) -> bool:
+    selector = (budget["spec"].get("selector") or {}).get("matchLabels") or {}
+    labels = pod["metadata"].get("labels") or {}
+    return bool(selector) and selector.items() <= labels.items()
+
+
+def _of_example(cidr: str) -> bool:
+    try:
+        address = ipaddress.ip_network(cidr, strict=False).network_address
+    except ValueError:
+        return False
+    return any(address in network for network in _DOCUMENTATION)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

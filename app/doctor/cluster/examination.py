@@ -1,0 +1,153 @@
+"""Runs the checks of a cluster on what the API server shows."""
+
+import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from app.doctor import api_reader
+from app.doctor.cluster import catalog, checks, rights
+from app.domain import schema
+from app.framework import capabilities, diagnosing
+from app.telemetry import metrics
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the installation consists of."""
+
+    namespace: str
+    kinds: tuple[schema.Kind[Any], ...]
+    statuses: frozenset[str]
+    """Names of the kinds whose status is written."""
+    leases: Mapping[str, str]
+    """Process -> name of its Lease."""
+    elections: tuple[str, ...]
+    """Namespaces in which the Leases may be."""
+
+
+def expected(
+    classes: Sequence[type[capabilities.Plugin]],
+    declared: schema.Schema,
+    *,
+    namespace: str,
+    leases: Mapping[str, str],
+    elections: Sequence[str],
+) -> Expected:
+    """What plugins and settings require of a cluster."""
+    made = [plugin() for plugin in classes]
+    written = (name for one in made if isinstance(one, capabilities.Reconciles) for name in one.statuses)
+    return Expected(namespace, tuple(declared.kinds), frozenset(written), leases, tuple(elections))
+
+
+def examine(
+    reader: api_reader.ApiReader, wanted: Expected, now: datetime.datetime
+) -> Iterator[diagnosing.Result]:
+    """All checks; what cannot be read is unsure, check by check."""
+    prefix = f"/api/v1/namespaces/{wanted.namespace}"
+    yield from _each(
+        (catalog.VERSION,), lambda: [checks.version(str(reader.get("/version").get("gitVersion", "")))]
+    )
+    yield from _each((catalog.RIGHTS, catalog.EXCESS), lambda: _permissions(reader, wanted))
+    yield from _each((catalog.DEFINITIONS,), lambda: _definitions(reader, wanted))
+    own = _seen(
+        lambda: [pod for pod in reader.items(f"{prefix}/pods") if _labels(pod).get(_NAME) == "topolog"]
+    )
+    if isinstance(own, api_reader.Unseen):
+        yield from unseen_checks(own, (catalog.PODS, catalog.SPREAD))
+    elif not own:
+        fix = (
+            "--namespace NAME; not applicable where Topolog runs outside the cluster (--skip C06 --skip C07)"
+        )
+        none = api_reader.Unseen(f"namespace {wanted.namespace} has no pod of Topolog", fix)
+        yield from unseen_checks(none, (catalog.PODS, catalog.SPREAD))
+    else:
+        yield from checks.pods(own)
+        extenders = [pod for pod in own if _labels(pod).get(_COMPONENT) == metrics.EXTENDER]
+        path = f"/apis/policy/v1/namespaces/{wanted.namespace}/poddisruptionbudgets"
+        yield from _each((catalog.SPREAD,), lambda: [checks.spread(extenders, reader.items(path))])
+    yield from _each((catalog.LEASES,), lambda: _leases(reader, wanted, now))
+    policies = f"/apis/networking.k8s.io/v1/namespaces/{wanted.namespace}/networkpolicies"
+    yield from _each((catalog.ADDRESSES,), lambda: list(checks.addresses(reader.items(policies))))
+
+
+_NAME = "app.kubernetes.io/name"
+_COMPONENT = "app.kubernetes.io/component"
+
+
+def _labels(pod: Mapping[str, Any]) -> Mapping[str, str]:
+    return pod["metadata"].get("labels") or {}
+
+
+def _permissions(reader: api_reader.ApiReader, wanted: Expected) -> list[diagnosing.Result]:
+    """For each service account of deploy/rbac; without any, for the user of the kubeconfig."""
+    needed = rights.needed(wanted.kinds, wanted.statuses, namespace=wanted.elections[0], leases=wanted.leases)
+    accounts = reader.items(f"/api/v1/namespaces/{wanted.namespace}/serviceaccounts")
+    names = {one["metadata"]["name"] for one in accounts}
+    found: list[diagnosing.Result] = []
+    for process, own in needed.items():
+        name = f"topolog-{process}"
+        if name in names:
+            user = f"system:serviceaccount:{wanted.namespace}:{name}"
+            lacking = [one for one in own if not reader.allowed(one.attributes(), user)]
+            excess = [one for one in rights.EXCESS if reader.allowed(one.attributes(), user)]
+            found += checks.permissions(f"service account {name}", lacking, excess)
+    if not found:
+        every = list(dict.fromkeys(one for own in needed.values() for one in own))
+        lacking = [one for one in every if not reader.allowed(one.attributes())]
+        found = [next(checks.permissions("the user of the kubeconfig", lacking, ()))]
+    return found
+
+
+def _definitions(reader: api_reader.ApiReader, wanted: Expected) -> list[diagnosing.Result]:
+    found = []
+    for kind in wanted.kinds:
+        if "." not in kind.group or kind.group.endswith(".k8s.io"):
+            continue  # Kubernetes has it.
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{kind.resource}.{kind.group}"
+        found.append(checks.definition(kind, _or_none(reader, path), wanted.statuses))
+    return found
+
+
+def _leases(
+    reader: api_reader.ApiReader, wanted: Expected, now: datetime.datetime
+) -> list[diagnosing.Result]:
+    group = "/apis/coordination.k8s.io/v1/namespaces"
+    found = []
+    for name in wanted.leases.values():
+        there = (_or_none(reader, f"{group}/{each}/leases/{name}") for each in wanted.elections)
+        found.append(checks.lease(name, next((one for one in there if one is not None), None), now))
+    return found
+
+
+def _or_none(reader: api_reader.ApiReader, path: str) -> Mapping[str, Any] | None:
+    try:
+        return reader.get(path)
+    except api_reader.Missing:
+        return None
+
+
+def _each(
+    found: Sequence[diagnosing.Check], run: Callable[[], list[diagnosing.Result]]
+) -> Iterator[diagnosing.Result]:
+    results = _seen(run)
+    if isinstance(results, api_reader.Unseen):
+        yield from unseen_checks(results, found)
+    else:
+        yield from results
+
+
+def _seen(run: Callable[[], T]) -> T | api_reader.Unseen:
+    try:
+        return run()
+    except api_reader.Unseen as unseen:
+        return unseen
+
+
+def unseen_checks(
+    unseen: api_reader.Unseen, found: Sequence[diagnosing.Check]
+) -> Iterator[diagnosing.Result]:
+    """All of these checks without an answer."""
+    return (check.unsure("the cluster", unseen.reason, fix=unseen.fix) for check in found)

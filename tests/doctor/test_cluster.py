@@ -1,0 +1,280 @@
+"""``topolog doctor cluster``: what the manifests create, and each thing that is missing or wrong."""
+
+import datetime
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from app import plugins
+from app.doctor.cluster import examination, rights
+from app.simulation.apiserver import faults
+from tests.support import manifests
+from tests.support.doctor import clusters, runs
+
+Json = dict[str, Any]
+HOME = clusters.HOME
+COMPONENTS = ("extender", "recorder", "controller", "auditor", "compactor")
+READY = {
+    "phase": "Running",
+    "conditions": [{"type": "Ready", "status": "True"}],
+    "containerStatuses": [{"name": "c", "restartCount": 0}],
+}
+
+
+def now() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@pytest.fixture
+def cluster(tmp_path: pathlib.Path) -> Iterator[clusters.Cluster]:
+    """A sound cluster: what deploy/ creates, and its pods ready."""
+    with clusters.running(tmp_path) as made:
+        for document in manifests.documents(manifests.DEPLOY / "crds" / "kosmos.io_workloadpolicies.yaml"):
+            made.add("customresourcedefinitions", document)
+        for account in manifests.objects("ServiceAccount", "rbac"):
+            made.add("serviceaccounts", account)
+        for component in COMPONENTS:
+            for number in range(2 if component == "extender" else 1):
+                pod(made, f"topolog-{component}-{number}", component, f"n{number}")
+        budget = manifests.one("PodDisruptionBudget", "topolog-extender")
+        made.add("poddisruptionbudgets", {**budget, "metadata": {**budget["metadata"], "namespace": HOME}})
+        for name in ("topolog-recorder", "topolog-controller"):
+            lease(made, name)
+        yield made
+
+
+def pod(cluster: clusters.Cluster, name: str, component: str, node: str) -> None:
+    cluster.add_own_pod(name, component, nodeName=node)
+    cluster.api.objects.change("pods", (HOME, name), lambda one: {**one, "status": READY})
+
+
+def lease(cluster: clusters.Cluster, name: str, **spec: object) -> None:
+    given = {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": now(), **spec}
+    cluster.add("leases", {"metadata": {"name": name, "namespace": HOME}, "spec": given})
+
+
+def doctor(cluster: clusters.Cluster) -> runs.Run:
+    return runs.doctor("cluster", environ=cluster.environ)
+
+
+@pytest.fixture(autouse=True)
+def prudent(cluster: clusters.Cluster) -> None:
+    """No service account has a permission that does harm."""
+    for account in COMPONENTS:
+        for right in rights.EXCESS:
+            user = f"system:serviceaccount:{HOME}:topolog-{account}"
+            cluster.api.router.reviews.denied.add((user, right.verb, right.group, right.resource))
+
+
+def test_a_sound_cluster_has_nothing_wrong(cluster: clusters.Cluster) -> None:
+    run = doctor(cluster)
+    assert (run.wrong(), run.code) == ({}, 0)
+    assert {one["id"] for one in run.checks} >= {"C01", "C02", "C03", "C04", "C06", "C07", "C08"}
+
+
+def denied(account: str, verb: str, group: str, resource: str) -> Callable[[clusters.Cluster], None]:
+    def change(cluster: clusters.Cluster) -> None:
+        user = f"system:serviceaccount:{HOME}:topolog-{account}"
+        cluster.api.router.reviews.denied.add((user, verb, group, resource))
+
+    return change
+
+
+def allowed_too_much(cluster: clusters.Cluster) -> None:
+    user = f"system:serviceaccount:{HOME}:topolog-extender"
+    cluster.api.router.reviews.denied.remove((user, "get", "", "secrets"))
+
+
+def of_version(version: str) -> Callable[[clusters.Cluster], None]:
+    def change(cluster: clusters.Cluster) -> None:
+        cluster.api.router.reviews.version = version
+
+    return change
+
+
+def definition(edit: Callable[[Json], None] | None) -> Callable[[clusters.Cluster], None]:
+    def change(cluster: clusters.Cluster) -> None:
+        key = ("", "workloadpolicies.kosmos.io")
+        if edit is None:
+            cluster.api.objects.remove("customresourcedefinitions", key)
+            return
+
+        def edited(one: Json) -> Json:
+            edit(one["spec"]["versions"][0])
+            return one
+
+        cluster.api.objects.change("customresourcedefinitions", key, edited)
+
+    return change
+
+
+def status(name: str, **fields: object) -> Callable[[clusters.Cluster], None]:
+    def change(cluster: clusters.Cluster) -> None:
+        cluster.api.objects.change("pods", (HOME, name), lambda one: {**one, "status": {**READY, **fields}})
+
+    return change
+
+
+def waiting(reason: str, message: str) -> Json:
+    return {"name": "c", "restartCount": 0, "state": {"waiting": {"reason": reason, "message": message}}}
+
+
+def on_one_node(cluster: clusters.Cluster) -> None:
+    cluster.change("pods", HOME, "topolog-extender-1", nodeName="n0")
+
+
+def removed(resource: str, name: str) -> Callable[[clusters.Cluster], None]:
+    def change(cluster: clusters.Cluster) -> None:
+        cluster.api.objects.remove(resource, (HOME, name))
+
+    return change
+
+
+def overdue(cluster: clusters.Cluster) -> None:
+    cluster.change("leases", HOME, "topolog-recorder", renewTime="2026-01-01T00:00:00.000000Z")
+
+
+def given_up(cluster: clusters.Cluster) -> None:
+    cluster.change("leases", HOME, "topolog-controller", holderIdentity="")
+
+
+def example_address(cluster: clusters.Cluster) -> None:
+    rule = {"to": [{"ipBlock": {"cidr": "198.51.100.0/24"}}]}
+    metadata = {"name": "topolog", "namespace": HOME}
+    cluster.add("networkpolicies", {"metadata": metadata, "spec": {"egress": [rule]}})
+
+
+def own_address(cluster: clusters.Cluster) -> None:
+    rules = [{"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}, {"podSelector": {}}]}, {}]
+    metadata = {"name": "topolog", "namespace": HOME}
+    cluster.add("networkpolicies", {"metadata": metadata, "spec": {"ingress": rules}})
+
+
+UNPLACED = [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available"}]
+MISTAKES: dict[str, tuple[Callable[[clusters.Cluster], None], dict[str, str]]] = {
+    "an older version": (of_version("v1.33.9"), {"C01": "warning"}),
+    "a later version": (of_version("v1.38.0"), {"C01": "warning"}),
+    "the oldest version": (of_version("v1.34.0+k3s1"), {}),
+    "no version": (of_version("unknown"), {"C01": "unsure"}),
+    "no right to bind": (denied("extender", "create", "", "pods/binding"), {"C02": "problem"}),
+    "no right to watch": (denied("recorder", "watch", "kosmos.io", "workloadpolicies"), {"C02": "problem"}),
+    "no right to a status": (
+        denied("controller", "patch", "kosmos.io", "workloadpolicies/status"),
+        {"C02": "problem"},
+    ),
+    "a right that does harm": (allowed_too_much, {"C03": "warning"}),
+    "no definition": (definition(None), {"C04": "problem"}),
+    "another version of it": (definition(lambda one: one.update(name="v9")), {"C04": "problem"}),
+    "one without a status": (definition(lambda one: one.pop("subresources")), {"C04": "warning"}),
+    "an image that is not there": (
+        status("topolog-auditor-0", containerStatuses=[waiting("ImagePullBackOff", "not found")]),
+        {"C06": "problem"},
+    ),
+    "a missing Secret": (
+        status(
+            "topolog-auditor-0", initContainerStatuses=[waiting("CreateContainerConfigError", 'secret "x"')]
+        ),
+        {"C06": "problem"},
+    ),
+    "a pod that cannot be placed": (
+        status("topolog-auditor-0", phase="Pending", conditions=UNPLACED),
+        {"C06": "problem"},
+    ),
+    "a pod that is not ready": (status("topolog-auditor-0", conditions=[]), {"C06": "problem"}),
+    "a pod that ends again and again": (
+        status("topolog-auditor-0", containerStatuses=[{"name": "c", "restartCount": 9}]),
+        {"C06": "warning"},
+    ),
+    "one node": (on_one_node, {"C07": "warning"}),
+    "one extender": (removed("pods", "topolog-extender-1"), {"C07": "warning"}),
+    "no budget": (removed("poddisruptionbudgets", "topolog-extender"), {"C07": "warning"}),
+    "no Lease": (removed("leases", "topolog-recorder"), {"C08": "problem"}),
+    "an overdue Lease": (overdue, {"C08": "problem"}),
+    "a Lease without a holder": (given_up, {"C08": "problem"}),
+    "an address of documentation": (example_address, {"C09": "problem"}),
+    "an address": (own_address, {}),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_each_mistake_is_found_and_nothing_else(cluster: clusters.Cluster, name: str) -> None:
+    change, expected = MISTAKES[name]
+    change(cluster)
+    assert doctor(cluster).wrong() == expected
+
+
+def test_the_event_of_a_pod_is_repeated(cluster: clusters.Cluster) -> None:
+    status(
+        "topolog-auditor-0", containerStatuses=[waiting("CreateContainerConfigError", 'secret "x" not found')]
+    )(cluster)
+    (found,) = [one for one in doctor(cluster).of("C06") if one["verdict"] == "problem"]
+    assert found["seen"] == 'c: CreateContainerConfigError: secret "x" not found'
+
+
+def test_outside_a_cluster_the_user_of_the_kubeconfig_is_asked_about(cluster: clusters.Cluster) -> None:
+    for account in manifests.objects("ServiceAccount", "rbac"):
+        cluster.api.objects.remove("serviceaccounts", (HOME, account["metadata"]["name"]))
+    assert doctor(cluster).wrong() == {}
+    cluster.api.router.reviews.denied.add(("", "create", "", "pods/binding"))
+    assert doctor(cluster).wrong() == {"C02": "problem"}
+
+
+@pytest.mark.parametrize(
+    ("part", "lost"),
+    [
+        ("version", {"C01"}),
+        ("subjectaccessreviews", {"C02", "C03"}),
+        ("customresourcedefinitions", {"C04"}),
+        ("pods", {"C06", "C07"}),
+        ("poddisruptionbudgets", {"C07"}),
+        ("leases", {"C08"}),
+        ("networkpolicies", {"C09"}),
+    ],
+)
+def test_what_may_not_be_read_is_unsure(cluster: clusters.Cluster, part: str, lost: set[str]) -> None:
+    cluster.api.faults.add(
+        faults.FaultKind.FAIL, lambda request: part in request.path.split("/"), status=403, times=1000
+    )
+    assert doctor(cluster).wrong() == dict.fromkeys(lost, "unsure")
+
+
+def test_no_pods_are_unsure(cluster: clusters.Cluster) -> None:
+    run = runs.doctor("cluster", "--namespace", "elsewhere", environ=cluster.environ)
+    assert {name for name, verdict in run.wrong().items() if verdict == "unsure"} == {"C06", "C07"}
+    run = runs.doctor("cluster")
+    assert set(run.wrong().values()) == {"unsure"}
+
+
+# -- the permissions that the product knows -----------------------------------------------------
+
+
+def granted(process: str) -> set[rights.Right]:
+    """The permissions that deploy/rbac grants a process, with all rules written out."""
+    found: set[rights.Right] = set()
+    for document in manifests.documents(manifests.DEPLOY / "rbac" / f"{process}.yaml"):
+        if document["kind"] not in ("ClusterRole", "Role"):
+            continue
+        namespace = document["metadata"].get("namespace", "")
+        found |= {
+            rights.Right(verb, group, resource, name, namespace)
+            for rule in document["rules"]
+            for verb in rule["verbs"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for name in rule.get("resourceNames", [""])
+        }
+    return found
+
+
+def test_the_permissions_that_are_checked_are_those_of_deploy() -> None:
+    catalog = plugins.catalog()
+    leases = {"recorder": "topolog-recorder", "controller": "topolog-controller"}
+    wanted = examination.expected(
+        plugins.IN_TREE, catalog.schema, namespace=HOME, leases=leases, elections=[HOME]
+    )
+    needed = rights.needed(wanted.kinds, wanted.statuses, namespace=HOME, leases=leases)
+    for process, own in needed.items():
+        assert set(own) == granted(process), process
+        assert not set(rights.EXCESS) & granted(process)
