@@ -748,3 +748,57 @@ def test_a_leader_that_was_paused_leaves_the_note_of_the_one_between(world: Worl
     known = incarnations.parse_watermark(note)
     assert known is not None
     assert known.offset == head
+
+
+def test_what_an_incarnation_kept_of_the_one_before_it_is_not_lost(world: World) -> None:
+    """A recorder reported the loss of an incarnation from another one, which it then missed: without end."""
+    first = world.recorder("first")
+    world.clock.advance(processes.TERMS.retry)  # leaves its note
+    third = processes.Recorder(world.store(), world.way(), world.clock, random.Random(0), "third")
+    known, spare = first.store.log.incarnation, world.store()
+    third.freeze(True)
+    world.empty()
+    world.cluster.pod("web-0")
+
+    def crashing(
+        _: connections.Wire, call: lossy_calls.Call, __: connections.Packed, ask: lossy_calls.Ask
+    ) -> object:
+        answer = ask()
+        if call is lossy_calls.Call.REWIND:
+            raise lossy_calls.Crashed("after the call")
+        return answer
+
+    def healing() -> None:
+        world.listen(first)
+        first.run_once()
+        lead(world, first)
+
+    # It begins another incarnation, of which the Lease has no note: the third recorder has read it.
+    with lossy_calls.watched(crashing), pytest.raises(lossy_calls.Crashed):
+        healing()
+    first.close()
+    assert not third.begin()
+    unnoted = third.store.log.incarnation
+    assert unnoted != known
+    world.empty()
+    # The second one knows the note only.
+    second = processes.Recorder(spare, world.way(), world.clock, random.Random(0), "second")
+    world.clock.advance(processes.TERMS.lease + 1.0)
+    assert lead(world, second)
+    second.close()
+    third.freeze(False)
+    assert not third.begin()  # and follows the next one
+    world.clock.advance(processes.TERMS.lease + 1.0)
+    assert lead(world, third)
+    reported = [one.from_incarnation for one in world.events() if isinstance(one, events.StoreRewound)]
+    assert reported == [known, unnoted]
+    world.observe(third)
+
+
+def lead(world: World, recorder: processes.Recorder) -> bool:
+    """Whether the recorder leads after a few attempts."""
+    for _ in range(10):
+        if recorder.begin():
+            return True
+        world.clock.advance(processes.TERMS.retry)
+    return False

@@ -136,10 +136,21 @@ class LossRecovery:
         for one in known:
             if one.incarnation == state.former or incarnations.later(state.former, one.incarnation):
                 continue  # Recorded when the present incarnation began, or an earlier one.
-            later = incarnations.later(state.incarnation, one.incarnation)
-            if not state.incarnation or later or not self._log.report_loss(one):
+            if not state.incarnation:
+                return one
+            if incarnations.later(state.incarnation, one.incarnation):
+                if not self._kept(one):
+                    return one
+            elif not self._log.report_loss(one):
                 return one
         return None
+
+    def _kept(self, known: incarnations.Watermark) -> bool:
+        """Whether the log still has an entry of an incarnation that has ended.
+
+        The next incarnation may have begun for the loss of an even earlier one, and continued this one.
+        """
+        return known.at_ms is not None and self._log.time_of(known.offset) == known.at_ms
 
     def _holds(self, known: incarnations.Watermark, state: incarnations.StoreState) -> bool:
         """Whether the log still has the entry, even if others have read one that it lacks."""

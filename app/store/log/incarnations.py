@@ -47,7 +47,7 @@ class StoreState(NamedTuple):
     writer: str
     """Identity of the last writer with that epoch."""
     former: str
-    """The incarnation before this one; empty for the first."""
+    """The incarnation whose loss began this one; empty for the first."""
     lost: Watermark | None
     """An entry that a reader reported and the log no longer holds; None if nothing was reported."""
     recorded_ms: int

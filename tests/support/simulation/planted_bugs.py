@@ -195,8 +195,8 @@ BUGS = (
     Bug(
         "a recorder does not ask what its predecessor knew",
         "workers.recorder.loss_recovery:LossRecovery._missed",
-        "or not self._log.report_loss(one)",
-        "or False",
+        "elif not self._log.report_loss(one):",
+        "elif False:",
     ),
     Bug(
         "Bindings of the lost part are not waited for",
