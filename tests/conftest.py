@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 
 from app import settings
-from app.store import keys, schemas, stores
+from app.store import schemas, stores
 from app.store.server import connections, embedded
 from app.telemetry import calls
 from tests.support import declared
@@ -62,7 +62,7 @@ def cluster() -> str:
 def store(store_server: embedded.Server, cluster: str) -> Iterator[stores.Store]:
     """A fresh store, migrated and opened; its threads are not started."""
     client = connections.connect(store_server.url)
-    schemas.migrate(client, keys.Keys(cluster), declared.SCHEMA)
+    schemas.migrate(client, declared.names(cluster), declared.SCHEMA)
     client.close()
     opened = stores.open_store(
         settings.Store(url=store_server.url),

@@ -22,6 +22,7 @@ from app.api.v1 import (
     pending,
     plugins,
     pods,
+    preemptions,
     processes,
     topologies,
 )
@@ -30,6 +31,7 @@ from app.api.v1.questions import bisections, diffs, documents, fits, replays, si
 FIRST = (processes.routes, nodes.routes)
 REST = (
     explanations.routes,
+    preemptions.routes,
     pending.routes,
     topologies.routes,
     decisions.routes,

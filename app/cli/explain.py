@@ -1,9 +1,14 @@
 """``topolog explain``: why a pod was placed on its node, or is pending."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from app.cli import tables
 from app.cli.client import api_client
+
+_HEADERS = ("NODE", "DOES NOT FIT BECAUSE", "VICTIMS", "VIOLATIONS", "NO CANDIDATE BECAUSE")
 
 
 @click.command("explain")
@@ -17,6 +22,11 @@ from app.cli.client import api_client
 @click.option(
     "--at", metavar="OFFSET|TIME", help="Explain with the state at this position instead of the current one."
 )
+@click.option(
+    "--preemption",
+    is_flag=True,
+    help="Show which pods kube-scheduler would evict for the pod, and where, instead of an attempt.",
+)
 @api_client.server_options
 @tables.output_option
 @click.pass_obj
@@ -26,6 +36,7 @@ def explain_command(
     pod: str,
     attempt: int | None,
     at: str | None,
+    preemption: bool,
     output: str,
     **options: str | None,
 ) -> None:
@@ -34,10 +45,17 @@ def explain_command(
     Shows which plugin refused which nodes and why, the scores of the other nodes, and which changes
     would let the pod fit. The explanation is recomputed from the log at the position of the decision and
     equals the extender's reply. Exit code 1 if the pod does not exist.
+
+    With --preemption, a dry run: nothing is evicted.
     """
     if pod.count("/") != 1:
         raise click.BadParameter("must be NAMESPACE/POD", param_hint="NAMESPACE/POD")
+    if preemption and attempt is not None:
+        raise click.UsageError("--preemption concerns a state, not an attempt: use it with --at")
     extender = api_client.extender(config, options)
+    if preemption:
+        _preemption(extender, pod, at, output)
+        return
     query = {"attempt": attempt, "at": at, "format": "json" if output == tables.JSON else "markdown"}
     accept = "application/json" if output == tables.JSON else "text/markdown, application/json"
     reply = extender.get(f"/apis/v1/pods/{pod}/explain", query, accept=accept)
@@ -45,3 +63,54 @@ def explain_command(
         click.echo(reply.rstrip())
     else:
         tables.show_json(reply)
+
+
+def _preemption(extender: api_client.ExtenderClient, pod: str, at: str | None, output: str) -> None:
+    result = extender.get(f"/apis/v1/pods/{pod}/preemption", {"at": at})
+    if output == tables.JSON or isinstance(result, str):
+        tables.show_json(result)
+    else:
+        _show(result)
+
+
+def _show(result: Mapping[str, Any]) -> None:
+    """Write the conclusion, the nodes, and what was not modelled."""
+    click.echo(conclusion(result))
+    if result["nodes"]:
+        click.echo()
+        tables.show(_HEADERS, map(_row, result["nodes"]))
+    if result["more"]:
+        click.echo(f"({result['more']} more nodes)")
+    if result["notModelled"]:
+        click.echo(f"\nNot modelled: {', '.join(result['notModelled'])}.")
+
+
+def conclusion(result: Mapping[str, Any]) -> str:
+    """One sentence: what kube-scheduler would do for the pod."""
+    pod = f"{result['pod']['namespace']}/{result['pod']['name']} (priority {result['priority']})"
+    if not result["eligible"]["is"]:
+        return f"{pod} evicts no pod: {result['eligible']['reason'].removesuffix('.')}."
+    if not result["needed"]:
+        return f"{pod} needs no eviction: {_counted(result['fits'], 'node')} admit it as they are."
+    if result["chosen"] is None:
+        return f"{pod} evicts no pod: no eviction on any node would make it fit."
+    chosen = next(node for node in result["nodes"] if node["node"] == result["chosen"])
+    number = _counted(len(chosen["victims"]), "pod")
+    return f"{pod} would evict {number} from node {chosen['node']}. Decided by: {result['decidedBy']}."
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _row(node: Mapping[str, Any]) -> tuple[object, ...]:
+    victims = [_victim(victim) for victim in node["victims"]]
+    violations = node["violations"] if victims else ""
+    return node["node"], node["reasons"], victims, violations, node["dropped"]
+
+
+def _victim(victim: Mapping[str, Any]) -> str:
+    marks = [str(victim["priority"])]
+    marks += ["violates a budget"] if victim["violating"] else []
+    marks += ["co-dependent"] if victim["coDependent"] else []
+    return f"{victim['namespace']}/{victim['name']} ({', '.join(marks)})"

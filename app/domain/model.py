@@ -56,6 +56,93 @@ class Owner(Frozen, frozen=True):
     controller: bool = False
 
 
+class Toleration(Frozen, frozen=True):
+    """A toleration (core/v1). Its ``tolerationSeconds`` do not affect where a pod may be scheduled."""
+
+    key: str = ""
+    """Empty for every key."""
+    operator: str = "Equal"
+    """Equal or Exists; a taint is not tolerated by any other."""
+    value: str = ""
+    effect: str = ""
+    """Empty for every effect."""
+
+
+class Requirement(Frozen, frozen=True):
+    """One matchExpressions entry of a label selector (metav1) or of a node selector (core/v1)."""
+
+    key: str
+    operator: str
+    """In, NotIn, Exists or DoesNotExist, for nodes also Gt and Lt; anything else makes the selector
+    invalid."""
+    values: tuple[str, ...] = ()
+
+
+class Selector(Frozen, frozen=True):
+    """A label selector (metav1): every part must match; an empty selector selects every pod."""
+
+    labels: dict[str, str] = {}
+    expressions: tuple[Requirement, ...] = ()
+
+
+class NodeTerm(Frozen, frozen=True):
+    """A node selector term (core/v1): every requirement must be met; an empty term selects no node."""
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+    """matchFields; ``metadata.name`` is the only field that Kubernetes admits."""
+
+
+class HostPort(Frozen, frozen=True):
+    """A port of the node that a container uses."""
+
+    port: int
+    protocol: str = "TCP"
+    ip: str = ""
+    """Empty for every address of the node."""
+
+
+class PodTerm(Frozen, frozen=True):
+    """A term of required pod affinity (core/v1): some selected pod must run in the pod's topology domain."""
+
+    topology_key: str
+    selector: Selector | None = None
+    """None selects no pod."""
+    namespaces: tuple[str, ...] = ()
+    """Empty for the pod's own namespace."""
+    any_namespace: bool = False
+    """A namespaceSelector is given. Namespaces are not watched, so it is taken to select all of them."""
+
+
+STANDARD_TOLERATIONS = (
+    Toleration("node.kubernetes.io/not-ready", "Exists", "", "NoExecute"),
+    Toleration("node.kubernetes.io/unreachable", "Exists", "", "NoExecute"),
+)
+"""Those that the admission plugin DefaultTolerationSeconds adds to nearly every pod."""
+
+
+class Constraints(Frozen, frozen=True):
+    """The conditions that a pod's specification sets on its node; equal for the pods of a template."""
+
+    tolerations: tuple[Toleration, ...] = STANDARD_TOLERATIONS
+    node_selector: dict[str, str] = {}
+    node_terms: tuple[NodeTerm, ...] | None = None
+    """Required node affinity: one of the terms must match. None for none; no node matches an empty tuple."""
+    host_ports: tuple[HostPort, ...] = ()
+    pod_affinity: tuple[PodTerm, ...] = ()
+    """Required pod affinity."""
+    others: tuple[str, ...] = ()
+    """Names of the fields of the specification whose rules Topolog does not apply (domain.fitting)."""
+
+
+STANDARD = Constraints()
+"""Of a pod that may run on every node without taints."""
+
+
+FINISHED = frozenset(("Succeeded", "Failed"))
+"""Phases of pods that have run to their end."""
+
+
 class Pod(Frozen, frozen=True):
     """A pod as last observed at the API server, or as kube-scheduler sent it."""
 
@@ -87,6 +174,10 @@ class Pod(Frozen, frozen=True):
     """The condition DisruptionTarget is true: the pod is being preempted or drained."""
     group: str = ""
     """spec.schedulingGroup.podGroupName: the PodGroup that kube-scheduler places the pod with."""
+    preempted: bool = False
+    """DisruptionTarget is true because kube-scheduler preempts the pod (reason PreemptionByScheduler)."""
+    constraints: Constraints | None = STANDARD
+    """None if an earlier version recorded the pod without them, until it is listed again."""
 
     @property
     def key(self) -> NamespacedName:
@@ -96,11 +187,15 @@ class Pod(Frozen, frozen=True):
     @property
     def finished(self) -> bool:
         """The pod has run to its end and holds no resources."""
-        return self.phase in ("Succeeded", "Failed")
+        return self.phase in FINISHED
 
     @property
     def counted(self) -> bool:
-        """The pod counts towards quotas once it is on a node: not terminating, not finished (WP-3, WP-4)."""
+        """The pod counts towards quotas once it is on a node: not terminating, not finished (WP-3, WP-4).
+
+        What the pod still occupies is another question: a terminating pod holds its resources until it is
+        gone (domain.fitting.node_sums).
+        """
         return not (self.terminating or self.finished)
 
     @property
@@ -112,22 +207,6 @@ class Pod(Frozen, frozen=True):
     def holds_nomination(self) -> bool:
         """The pod is nominated for a node and not bound yet."""
         return bool(self.nominated) and not self.node and self.counted
-
-
-class Requirement(Frozen, frozen=True):
-    """One matchExpressions entry of a label selector (metav1)."""
-
-    key: str
-    operator: str
-    """In, NotIn, Exists or DoesNotExist; anything else makes the selector invalid."""
-    values: tuple[str, ...] = ()
-
-
-class Selector(Frozen, frozen=True):
-    """A label selector (metav1): every part must match; an empty selector selects every pod."""
-
-    labels: dict[str, str] = {}
-    expressions: tuple[Requirement, ...] = ()
 
 
 class DeclaredObject(Frozen, frozen=True):

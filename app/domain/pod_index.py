@@ -4,8 +4,8 @@ Opening a persistent set for change costs more than changing it, so each set is 
 events, and closed when it is read or when the batch ends.
 """
 
-from collections.abc import Iterable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, Protocol, TypeVar
 
 import immutables
 
@@ -16,13 +16,32 @@ Pods = immutables.Map[str, None]
 NO_PODS: Pods = immutables.Map()
 
 
-class Index(Generic[K]):
+class Members(Protocol):
+    """What an index holds for a key: a set of pods, and perhaps what is derived from it."""
+
+    def mutate(self) -> "immutables.MapMutation[str, None]":
+        """The set, opened for change."""
+
+    def __iter__(self) -> Iterator[str]: ...
+
+
+V = TypeVar("V", bound=Members)
+
+
+def plain(pods: Pods) -> Pods:
+    """For an index that holds nothing but sets."""
+    return pods
+
+
+class Index(Generic[K, V]):
     """Changes to an immutable index, which stays as it was. A key without pods is not in the index."""
 
-    __slots__ = ("_closed", "_open", "_start")
+    __slots__ = ("_closed", "_made", "_open", "_start")
 
-    def __init__(self, start: "immutables.Map[K, Pods]") -> None:
+    def __init__(self, start: "immutables.Map[K, V]", made: Callable[[Pods], V]) -> None:
+        """``made`` is what is held of a changed set: a new value for every change."""
         self._start = start
+        self._made = made
         self._open: dict[K, immutables.MapMutation[str, None]] = {}
         self._closed: dict[K, Pods] = {}
 
@@ -40,6 +59,11 @@ class Index(Generic[K]):
             members = self._opened(key)
         members.pop(uid, None)
 
+    def renew(self, key: K) -> None:
+        """Have the value of the key made again: the pods are the same, and what follows from them is not."""
+        if key not in self._open:
+            self._opened(key)
+
     def pods(self, key: K) -> Iterable[str]:
         """The pods of the key now; the returned set does not reflect later changes."""
         members = self._open.pop(key, None)
@@ -53,23 +77,23 @@ class Index(Generic[K]):
         keys = {*self._start, *self._open, *self._closed}
         return [uid for key in keys for uid in self.pods(key)]
 
-    def finish(self) -> "immutables.Map[K, Pods]":
+    def finish(self) -> "immutables.Map[K, V]":
         """The index after all changes, sharing every set that did not change."""
         if not (self._open or self._closed):
             return self._start
-        result = self._start.mutate()
+        result, made = self._start.mutate(), self._made
         closed = self._closed
         closed.update((key, members.finish()) for key, members in self._open.items())
         for key, pods in closed.items():
             if pods:
-                result[key] = pods
+                result[key] = made(pods)
             else:
                 result.pop(key, None)
         return result.finish()
 
     def _opened(self, key: K) -> "immutables.MapMutation[str, None]":
-        pods = self._closed.pop(key, None)
+        pods: Members | None = self._closed.pop(key, None)
         if pods is None:
-            pods = self._start.get(key, NO_PODS)
-        members = self._open[key] = pods.mutate()
+            pods = self._start.get(key)
+        members = self._open[key] = (NO_PODS if pods is None else pods).mutate()
         return members

@@ -12,6 +12,7 @@ import msgspec
 
 from app.domain import event_subjects, events, memos, model, pod_index, snapshots
 from app.domain import schema as schemas
+from app.domain.fitting import node_sums
 
 _NOWHERE: tuple[str, str | None] = ("", None)
 
@@ -49,6 +50,7 @@ class Projection:
         self._nodes_changed = False
         self._pods = snapshot.pods.mutate()
         self._objects = snapshot.objects
+        self._placed_gate, self._waiting_gate = self._schema.gates(self._objects)
         self._placements = snapshot.placements.mutate()
         self._flags = snapshot.flags
         self._configurations = snapshot.configurations
@@ -58,11 +60,11 @@ class Projection:
         """Subject touched since the start -> offset of its latest event; 0 if it no longer exists."""
         self._counts = snapshot.counts.mutate()
         self._names = snapshot.names.mutate()
-        self._residents = pod_index.Index(snapshot.residents)
-        self._labelled = pod_index.Index(snapshot.labelled)
+        self._residents = pod_index.Index(snapshot.residents, node_sums.Residents)
+        self._labelled = pod_index.Index(snapshot.labelled, pod_index.plain)
         self._waiting = snapshot.waiting.mutate()
         self._nominated = snapshot.nominated.mutate()
-        self._namespaces = pod_index.Index(snapshot.namespaces)
+        self._namespaces = pod_index.Index(snapshot.namespaces, pod_index.plain)
         self._topology = snapshot.topology
 
     def apply_all(self, batch: Iterable[events.AnyEvent]) -> None:
@@ -245,6 +247,8 @@ class Projection:
                 self._residents.discard(at, uid)
             if to:
                 self._residents.add(to, uid)
+        elif to and not node_sums.alike(before, after):
+            self._residents.renew(to)
         if before is None or after is None or before.key != after.key:
             self._renamed(uid, before, after)
         if self._start.indexed:
@@ -305,6 +309,7 @@ class Projection:
             self._objects = held.set(kind, after)
         elif before is not None:
             self._objects = held.without(kind, before)
+        self._placed_gate, self._waiting_gate = self._schema.gates(self._objects)
         for counter, needed in self._schema.dependents(kind):
             if before is None or after is None or needed.reads(before) != needed.reads(after):
                 former, present = held, self._objects
@@ -323,19 +328,21 @@ class Projection:
         """Count again what an object contributes to, for the pods that it reaches."""
         if changed is None:
             return
-        for uid in self._reached(needed, changed):
+        near = needed.reach == "namespace"
+        for uid in self._namespaces.pods(changed.namespace) if near else self._namespaces.everything():
             pod, name = self._pod_and_node(uid)
             node = self._nodes.get(name) if name else None
             if pod is not None and node is not None:
-                self._add_up(counter.contributions(pod, node, former), -1)
-                self._add_up(counter.contributions(pod, node, present), +1)
-
-    def _reached(
-        self, needed: schemas.Dependency[model.DeclaredObject], changed: model.DeclaredObject
-    ) -> Iterable[model.Uid]:
-        if needed.reach == "namespace":
-            return self._namespaces.pods(changed.namespace)
-        return self._namespaces.everything()
+                gone = tuple(counter.contributions(pod, node, former))
+                come = tuple(counter.contributions(pod, node, present))
+            elif pod is not None and not name and counter.pending is not None:
+                gone = tuple(counter.pending(pod, former))
+                come = tuple(counter.pending(pod, present))
+            else:
+                continue
+            if gone != come:
+                self._add_up(gone, -1)
+                self._add_up(come, +1)
 
     # -- counts ----------------------------------------------------------------------------
 
@@ -345,20 +352,20 @@ class Projection:
             self._count(pod, node, by)
 
     def _count(self, pod: model.Pod, name: model.NodeName, by: int) -> None:
-        if not name:
-            return
-        gates = self._schema.gates
-        if gates is not None:
-            spaces, namespace = self._objects.namespaces, pod.namespace
-            for kind in gates:
-                space = spaces.get(kind)
-                if space is not None and namespace in space:
+        raised, spaces = self._placed_gate if name else self._waiting_gate
+        if spaces is not None:
+            namespace = pod.namespace
+            for space in spaces:
+                if namespace in space:
                     break
             else:
                 return  # Most pods are in namespaces without objects that counters read.
+        if not name:
+            self._add_up(raised(pod, self._objects), by)
+            return
         node = self._nodes.get(name)
         if node is not None:
-            self._add_up(self._schema.contributions(pod, node, self._objects), by)
+            self._add_up(raised(pod, node, self._objects), by)
 
     def _add_up(self, contributed: Iterable[tuple[schemas.CountKey, int]], by: int) -> None:
         for key, amount in contributed:

@@ -8,14 +8,14 @@ every fold (``snapshots.empty``), and nothing looks it up globally.
 import itertools
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 import immutables
 import msgspec
 
-from app.domain import events, model
+from app.domain import events, memos, model
 
 T = TypeVar("T", bound=model.DeclaredObject)
 
@@ -132,6 +132,8 @@ class Objects:
     """Kind -> identity -> object; a kind without objects is left out."""
     namespaces: immutables.Map[str, immutables.Map[str, _Held]] = field(default_factory=immutables.Map)
     """Kind -> namespace -> identity -> object."""
+    memo: memos.Memo = field(default_factory=memos.Memo, compare=False, repr=False)
+    """What plugins derived from these objects alone."""
 
     def __len__(self) -> int:
         return sum(map(len, self.kinds.values()))
@@ -179,11 +181,9 @@ class Objects:
 
     def only(self, kind: str, found: model.DeclaredObject | None) -> "Objects":
         """The objects of all other kinds, and of this kind at most this one."""
-        bare = Objects(
-            self.kinds.delete(kind) if kind in self.kinds else self.kinds,
-            self.namespaces.delete(kind) if kind in self.namespaces else self.namespaces,
-        )
-        return bare if found is None else bare.set(kind, found)
+        kinds = self.kinds.delete(kind) if kind in self.kinds else self.kinds
+        namespaces = self.namespaces.delete(kind) if kind in self.namespaces else self.namespaces
+        return Objects(kinds, namespaces) if found is None else Objects(kinds, namespaces).set(kind, found)
 
 
 def objects(held: Mapping[str, Iterable[model.DeclaredObject]]) -> Objects:
@@ -204,6 +204,11 @@ def objects(held: Mapping[str, Iterable[model.DeclaredObject]]) -> Objects:
 
 Contributions = Callable[[model.Pod, model.Node, Objects], Iterable[tuple[CountKey, int]]]
 """(pod, its node, objects) -> the counts that the pod raises there, each with its amount."""
+Pending = Callable[[model.Pod, Objects], Iterable[tuple[CountKey, int]]]
+"""(pod without a node, objects) -> the counts that the pod raises, each with its amount."""
+_Raised = Callable[..., Iterable[tuple[CountKey, int]]]
+_Gate = tuple[_Raised, tuple[immutables.Map[str, _Held], ...] | None]
+"""A function, and maps of which one must have the namespace of a pod for it to count the pod; None: any."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,11 +223,13 @@ class Dependency(Generic[T]):
     additive: bool = False
     """The contributions are the sum of what each object adds alone, so a change of one object counts that one
     only."""
+    required: bool = False
+    """No pod contributes without an object of the kind that reaches it; always so if it is additive."""
 
 
 @dataclass(frozen=True, eq=False)
 class Counter:
-    """A family of counts that a plugin keeps over the pods on nodes.
+    """A family of counts that a plugin keeps over the pods on nodes, and over those that wait for one.
 
     The increments of an append are sums of contributions, so amounts are integers, and a count stays below
     2^53: memory is counted in KiB.
@@ -242,6 +249,8 @@ class Counter:
     node_fields: tuple[str, ...] = ("labels",)
     """Fields of a node on which contributions depend."""
     depends_on: tuple[Dependency[Any], ...] = ()
+    pending: Pending | None = None
+    """What pods without a node contribute; None: nothing."""
 
 
 class Schema:
@@ -259,14 +268,16 @@ class Schema:
             for counter in sorted(self.counters, key=operator.attrgetter("family"))
         )
         """The form of all counts together: counts are comparable if it is equal."""
-        self.contributions: Contributions = _compiled(self.counters)
+        self.contributions = _chained([one.contributions for one in self.counters])
+        self.pending = _chained([one.pending for one in self.counters if one.pending])
+        """What a pod without a node contributes to all counters."""
         self.read_of_pod = _getter(name for one in self.counters for name in one.pod_fields)
         """The part of a pod that counters read: while it is equal, the pod contributes alike on its node."""
         self.read_of_node = _getter(name for one in self.counters for name in one.node_fields)
         """The part of a node that counters read."""
-        self.gates = _gates(self.counters)
-        """Kinds of which a pod's namespace must have an object for it to contribute to a count. None if some
-        counter counts pods regardless of objects."""
+        self._placed = [(_needed(one), one.contributions) for one in self.counters]
+        self._waiting = [(_needed(one), one.pending) for one in self.counters if one.pending]
+        self._gates = object()  # The key of its gates among what is derived from objects.
         self._kinds = {kind.name: kind for kind in self.kinds}
         self._types = {kind.type: kind for kind in self.kinds}
         self._dependents: dict[str, tuple[tuple[Counter, Dependency[Any]], ...]] = {
@@ -294,6 +305,10 @@ class Schema:
     def dependents(self, kind: str) -> tuple[tuple[Counter, Dependency[Any]], ...]:
         """The counters that read objects of the kind."""
         return self._dependents.get(kind, ())
+
+    def gates(self, held: Objects) -> tuple[_Gate, _Gate]:
+        """What counts pods on nodes, and pods without a node, while these objects exist."""
+        return held.memo.get(self._gates, lambda: (_opened(self._placed, held), _opened(self._waiting, held)))
 
     def footprint(self, pod: model.Pod, node: model.NodeName) -> tuple[str, ...]:
         """The subjects on which the counts of the pod on the node depend.
@@ -326,26 +341,23 @@ def encode(found: model.DeclaredObject) -> msgspec.Raw:
     return msgspec.Raw(found.data if isinstance(found, model.UnknownObject) else _encoder.encode(found))
 
 
-def _compiled(counters: tuple[Counter, ...]) -> Contributions:
-    """One function for the contributions to all counters: the fold of pods calls it."""
-    if not counters:
-        return lambda _pod, _node, _objects: ()
-    if len(counters) == 1:
-        return counters[0].contributions
-    each = tuple(counter.contributions for counter in counters)
-    return lambda pod, node, held: itertools.chain.from_iterable(one(pod, node, held) for one in each)
+def _needed(counter: Counter) -> Dependency[Any] | None:
+    """The kind without whose objects nothing is counted. A sum over objects is nothing without them."""
+    return next((one for one in counter.depends_on if one.required or one.additive), None)
 
 
-def _gates(counters: tuple[Counter, ...]) -> tuple[str, ...] | None:
-    gates: dict[str, None] = {}
-    for counter in counters:
-        # A sum over the objects of the pod's namespace is nothing without them.
-        sums = (one.kind.name for one in counter.depends_on if one.additive and one.reach == "namespace")
-        gate = next(sums, None)
-        if gate is None:
-            return None
-        gates[gate] = None
-    return tuple(gates)
+def _opened(functions: Iterable[tuple[Dependency[Any] | None, _Raised]], held: Objects) -> _Gate:
+    active = [(need, one) for need, one in functions if need is None or need.kind.name in held.kinds]
+    everywhere = any(need is None or need.reach == "cluster" for need, _ in active)
+    spaces = tuple(held.namespaces[need.kind.name] for need, _ in active if need)
+    return _chained([one for _, one in active]), None if everywhere else spaces
+
+
+def _chained(each: Sequence[_Raised]) -> _Raised:
+    """One function for all contributions: the fold of pods calls it."""
+    if len(each) == 1:
+        return each[0]
+    return lambda *of: itertools.chain.from_iterable(one(*of) for one in each)
 
 
 def _getter(names: Iterable[str]) -> Callable[[object], object]:

@@ -15,6 +15,7 @@ import immutables
 from app.domain import model, pod_index, snapshots
 from app.domain import schema as schemas
 from app.domain import topology as topologies
+from app.domain.fitting import node_sums
 
 K = TypeVar("K")
 
@@ -92,7 +93,9 @@ def build(
         counts=immutables.Map(_counted(bare, objects) if contents.counts is None else contents.counts),
         topology=topologies.of(contents.nodes),
         names=immutables.Map(indexes.names),
-        residents=_closed(indexes.residents),
+        residents=immutables.Map(
+            {node: node_sums.Residents(pods) for node, pods in _maps(indexes.residents.items()).items()}
+        ),
         labelled=_closed(indexes.labelled),
         waiting=immutables.Map(indexes.waiting),
         nominated=immutables.Map(indexes.nominated),
@@ -105,9 +108,13 @@ def _counted(bare: snapshots.Snapshot, objects: schemas.Objects) -> dict[schemas
     found: defaultdict[schemas.CountKey, int] = defaultdict(int)
     for pod, name in _pods_and_nodes(bare):
         node = bare.nodes.get(name) if name else None
+        raised: Iterable[tuple[schemas.CountKey, int]] = ()
         if node is not None:
-            for key, amount in bare.schema.contributions(pod, node, objects):
-                found[key] += amount
+            raised = bare.schema.contributions(pod, node, objects)
+        elif not name:
+            raised = bare.schema.pending(pod, objects)
+        for key, amount in raised:
+            found[key] += amount
     return {key: count for key, count in found.items() if count}
 
 

@@ -14,6 +14,7 @@ import immutables
 from app.domain import memos, model, pod_index
 from app.domain import schema as schemas
 from app.domain import topology as topologies
+from app.domain.fitting import node_sums
 
 T = TypeVar("T")
 D = TypeVar("D", bound=model.DeclaredObject)
@@ -45,7 +46,7 @@ class Snapshot:
     topology: topologies.Topology = topologies.EMPTY
     names: immutables.Map[model.NamespacedName, model.Uid] = field(default_factory=immutables.Map)
     """``namespace/name`` -> uid of the pod that has the name now."""
-    residents: immutables.Map[model.NodeName, pod_index.Pods] = field(default_factory=immutables.Map)
+    residents: immutables.Map[model.NodeName, node_sums.Residents] = field(default_factory=immutables.Map)
     """Node -> pods bound to it or placed on it, in any phase."""
     labelled: immutables.Map[tuple[str, str, str], pod_index.Pods] = field(default_factory=immutables.Map)
     """(namespace, label key, value) -> pods, for the keys in ``indexed``."""
@@ -104,10 +105,14 @@ class Snapshot:
 
     def on(self, name: model.NodeName) -> Iterator[model.Pod]:
         """The pods bound to or placed on the node."""
-        for uid in self.residents.get(name, pod_index.NO_PODS):
+        for uid in self.residents.get(name, node_sums.EMPTY):
             pod = self.pod(uid)
             if pod is not None:
                 yield pod
+
+    def used(self, name: model.NodeName) -> node_sums.Amounts:
+        """The summed requests of the pods that occupy the node; empty if none does."""
+        return self.residents.get(name, node_sums.EMPTY).occupied(self.pod)
 
     def configuration(self, digest: str) -> model.Configuration | None:
         """The recorded configuration with the digest."""

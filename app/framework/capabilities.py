@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from app.domain import events, model, node_sets, schema, snapshots, verdicts
+from app.domain.fitting import budgets
 from app.framework import advising, cycles, diagnosing, effects, supposing, views
 
 
@@ -184,6 +185,30 @@ class Preempts(Plugin, Protocol):
 
 
 @runtime_checkable
+class Adjusts(Plugin, Protocol):
+    """Adds victims to an eviction: for pods that cannot do without a victim."""
+
+    def adjust(
+        self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]
+    ) -> Sequence[model.Pod] | str:
+        """The victims to add, or why the node must be dropped.
+
+        Called for every preemption, even if the preemptor does not concern the plugin. Victims to add must
+        run on the node and be less important than the pod of the cycle: kube-scheduler evicts them unchecked.
+        """
+        ...
+
+
+@runtime_checkable
+class Budgets(Plugin, Protocol):
+    """Knows the PodDisruptionBudgets of the cluster."""
+
+    def budgets(self, snapshot: snapshots.Snapshot) -> Iterable[budgets.DisruptionBudget] | None:
+        """All budgets, in any order; None if they were not recorded at that moment."""
+        ...
+
+
+@runtime_checkable
 class Transforms(Plugin, Protocol):
     """Changes a cycle before it is filtered: for plugins that reserve capacity or narrow candidates."""
 
@@ -292,6 +317,8 @@ KNOWN: tuple[type, ...] = (
     BreaksTies,
     Reserves,
     Preempts,
+    Adjusts,
+    Budgets,
     Transforms,
     Shows,
     Measures,

@@ -4,11 +4,13 @@ In a first pass, nominated pods of at least the pod's priority count as placed. 
 without them, because they may yet go elsewhere. This is kube-scheduler's own rule (PR-7..14).
 """
 
+import itertools
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from app.domain import model, node_sets, verdicts
+from app.domain import model, node_sets, snapshots, verdicts
+from app.domain.fitting import budgets
 from app.framework import cycles, registry
 
 
@@ -73,6 +75,25 @@ def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace)
     )
 
 
+def adjust(
+    plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]
+) -> Sequence[model.Pod] | str:
+    """All victims, with those that plugins add, or why the node must be dropped.
+
+    Repeated until no plugin adds any: a pod may depend on one that another plugin added.
+    """
+    found = {victim.uid: victim for victim in victims}
+    while True:
+        before = len(found)
+        for plugin in plugins.adjusts:
+            added = plugin.adjust(cycle, node, tuple(found.values()))
+            if isinstance(added, str):
+                return added
+            found.update((victim.uid, victim) for victim in added)
+        if len(found) == before:
+            return tuple(found.values())
+
+
 def veto(
     plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]
 ) -> str | None:
@@ -87,6 +108,16 @@ def veto(
     alone = replace(cycles.without(cycle, victims), candidates=frozenset((node,)))
     refusals = run_filter(plugins, alone).refusals
     return refusals[0].reason if refusals else None
+
+
+def budgets_of(
+    plugins: registry.Registry, snapshot: snapshots.Snapshot
+) -> tuple[budgets.DisruptionBudget, ...] | None:
+    """The PodDisruptionBudgets of the cluster, by name; None if no plugin knows them."""
+    known = [found for plugin in plugins.budgets if (found := plugin.budgets(snapshot)) is not None]
+    if not known:
+        return None
+    return tuple(sorted(itertools.chain.from_iterable(known), key=lambda budget: budget.key))
 
 
 def weigh(ratings: Sequence[verdicts.Rating]) -> Mapping[int, node_sets.Names]:

@@ -44,6 +44,8 @@ class Registry:
         self.ranks = tuple(p for p in self.plugins if isinstance(p, capabilities.BreaksTies))
         self.reserves = tuple(p for p in self.plugins if isinstance(p, capabilities.Reserves))
         self.preempts = tuple(p for p in self.plugins if isinstance(p, capabilities.Preempts))
+        self.adjusts = tuple(p for p in self.plugins if isinstance(p, capabilities.Adjusts))
+        self.budgets = tuple(p for p in self.plugins if isinstance(p, capabilities.Budgets))
         self.transforms = tuple(p for p in self.plugins if isinstance(p, capabilities.Transforms))
         self.shows = tuple(p for p in self.plugins if isinstance(p, capabilities.Shows))
         self.shown = {p.name: p.shown() for p in self.shows}

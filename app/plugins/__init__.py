@@ -10,16 +10,22 @@ from typing import Any, NamedTuple
 
 from app.domain import schema
 from app.framework import configuring
+from app.plugins.elastic_quota import plugin as elastic_quota
 from app.plugins.job_affinity import plugin as job_affinity
 from app.plugins.node_label_priority import plugin as node_label_priority
+from app.plugins.preemption_rules import plugin as preemption_rules
 from app.plugins.workload_policy import plugin as workload_policy
 
-IN_TREE = (
+USUAL = (
     node_label_priority.NodeLabelPriority,
     job_affinity.JobAffinity,
     workload_policy.WorkloadPolicy,
+    preemption_rules.PreemptionRules,
 )
-"""In plugin order: the first plugin that refuses a node gives the reason."""
+"""Enabled by default, in plugin order: the first plugin that refuses a node gives the reason."""
+
+IN_TREE = (*USUAL, elastic_quota.ElasticQuota)
+"""All plugins of this version. The others read the state for every pod, so they are enabled by name."""
 
 GROUP = "topolog.plugins"
 """The group of entry points under which a distribution offers plugins: each names a plugin's class."""
@@ -42,8 +48,8 @@ def catalog() -> Catalog:
 
 
 def names(enabled: Iterable[str]) -> tuple[str, ...]:
-    """The plugins that ``plugins.enabled`` names, in order; ``*`` stands for those in the tree."""
-    usual = tuple(plugin.name for plugin in IN_TREE)
+    """The plugins that ``plugins.enabled`` names, in order; ``*`` stands for the usual ones."""
+    usual = tuple(plugin.name for plugin in USUAL)
     return tuple(name for one in enabled for name in (usual if one == "*" else (one,)))
 
 

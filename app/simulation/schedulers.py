@@ -17,7 +17,7 @@ from typing import Any
 
 import urllib3
 
-from app.kube.objects import quantities
+from app.domain.fitting import quantities
 
 Json = dict[str, Any]
 

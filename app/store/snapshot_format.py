@@ -6,6 +6,7 @@ over the lines is the digest of the snapshot. Each line is kept as a gzip member
 the other they are a .gz file that zcat and jq can read.
 """
 
+import dataclasses
 import gzip
 import hashlib
 import operator
@@ -23,10 +24,10 @@ from migrations import forms
 
 T = TypeVar("T")
 
-VERSION = 5
+VERSION = 6
 """Of the form; a reader knows every form up to its own. 1: counts that do not name their label. 2: placements
 without data, annotations and labels. 3: the objects of one kind are in lines of their own (migrations.forms).
-4: no configurations.
+4: no configurations. 5: pods without constraints.
 """
 KIND = "topolog.checkpoint"
 ITEMS = 4000
@@ -168,6 +169,8 @@ def parse(
         raise errors.Damaged(f"{where} cannot be read: {error}") from error
     except LookupError as error:
         raise errors.Damaged(f"{where} has counts of a policy that it does not have: {error}") from error
+    if header.version < 6:
+        contents = _unconstrained(contents)
     position = model.Position(incarnation, header.offset)
     return snapshot_contents.build(contents, position, schema=schema, indexed=indexed)
 
@@ -239,6 +242,16 @@ def _lines(snapshot: snapshots.Snapshot) -> Iterator[bytes]:
         *(_Line(counts=part) for part in _dicts(snapshot.counts)),
     ):
         yield _encoder.encode(line) + b"\n"
+
+
+def _unconstrained(contents: snapshot_contents.Contents) -> snapshot_contents.Contents:
+    """The contents of a form whose pods have no constraints: those are unknown, not the standard ones."""
+    bare = [msgspec.structs.replace(pod, constraints=None) for pod in contents.pods]
+    placements = [
+        msgspec.structs.replace(one, pod=msgspec.structs.replace(one.pod, constraints=None))
+        for one in contents.placements
+    ]
+    return dataclasses.replace(contents, pods=bare, placements=placements)
 
 
 def _parts(items: Sequence[T], key: Callable[[T], Any]) -> Iterator[list[T]]:

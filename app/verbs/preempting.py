@@ -2,15 +2,16 @@
 
 kube-scheduler's dry run does not apply our rules. A node is dropped if the pod would be refused there even
 without the victims (otherwise pods are evicted on one node after another: docs/design/extender-contract.md,
-10), if a plugin objects to the eviction, if the node is unknown, or if a listed victim runs on another node
-(extender contract, 11).
-Victims are neither added nor changed.
+10), if a plugin objects to the eviction, if the node is unknown, if a listed victim runs on another node
+(extender contract, 11), or if one is not less important than the pod. Plugins may add victims of the same
+node.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.domain import model, snapshots
+from app.domain.fitting import budgets, victims
 from app.framework import cycles, pipeline, registry
 from app.store import errors as store_errors
 from app.verbs import contexts, filtering
@@ -20,50 +21,92 @@ Offer = Mapping[model.NodeName, Sequence[model.Uid]]
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """The victims of a node that stays in the offer."""
+
+    uids: tuple[model.Uid, ...]
+    """The most important first."""
+    added: tuple[model.Pod, ...] = ()
+    """Those among them that plugins added."""
+    violations: int | None = None
+    """Number of victims that violate a PodDisruptionBudget; None as offered, because none was added."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The nodes to keep in the offer, and why the others are dropped."""
 
     snapshot: snapshots.Snapshot
     """The state that was decided on."""
-    kept: tuple[model.NodeName, ...]
+    kept: Mapping[model.NodeName, Kept] = field(default_factory=dict)
     dropped: Mapping[model.NodeName, str] = field(default_factory=dict)
 
 
 def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> Answer:
     """Which offered nodes remain. While the store is away, a pod under hard rules evicts no pods."""
-    snapshot, away = context.state.snapshot, False
-    if context.plugins.interested(pod) or context.plugins.preempts:
+    plugins, snapshot, present = context.plugins, context.state.snapshot, False
+    if plugins.interested(pod) or plugins.preempts or plugins.adjusts:
         try:
-            snapshot = context.present(context.budgets.state)
+            snapshot, present = context.present(context.budgets.state), True
         except store_errors.StoreError:
-            away = filtering.hard(context, pod) or bool(context.plugins.preempts)
-    if away:
-        return Answer(snapshot, (), dict.fromkeys(offer, "the store is away"))
-    base = cycles.cycle(pod, frozenset(offer), snapshot, score_max=context.plugins.score_max)
-    dropped = {
-        node: reason
-        for node, uids in offer.items()
-        if (reason := objection(context.plugins, base, node, uids)) is not None
-    }
-    return Answer(snapshot, tuple(node for node in offer if node not in dropped), dropped)
+            if filtering.hard(context, pod) or plugins.preempts:
+                return Answer(snapshot, dropped=dict.fromkeys(offer, "the store is away"))
+    base = cycles.cycle(pod, frozenset(offer), snapshot, score_max=plugins.score_max)
+    return judge(plugins, base, offer, adjusting=present)
 
 
-def objection(
-    plugins: registry.Registry, base: cycles.Cycle, node: model.NodeName, uids: Sequence[model.Uid]
-) -> str | None:
-    """Why the victims must not be evicted from the node for this pod, or None."""
+def judge(plugins: registry.Registry, base: cycles.Cycle, offer: Offer, *, adjusting: bool = True) -> Answer:
+    """Which offered nodes remain in the state of the cycle. ``adjusting``: plugins may add victims."""
+    kept: dict[model.NodeName, Kept] = {}
+    dropped: dict[model.NodeName, str] = {}
+    for node, uids in offer.items():
+        verdict = _judged(plugins, base, node, tuple(uids), adjusting=adjusting)
+        if isinstance(verdict, str):
+            dropped[node] = verdict
+        else:
+            kept[node] = verdict
+    return Answer(base.snapshot, kept, dropped)
+
+
+def _judged(
+    plugins: registry.Registry,
+    base: cycles.Cycle,
+    node: model.NodeName,
+    uids: tuple[model.Uid, ...],
+    *,
+    adjusting: bool,
+) -> Kept | str:
+    """The victims of the node, or why no pod must be evicted there for this pod."""
     if not uids:
         return "no victims listed"
     snapshot = base.snapshot
-    if any(_elsewhere(snapshot, uid, node) for uid in uids):
+    if any(snapshot.node_of(uid) not in ("", node) for uid in uids):
         return "a listed victim runs on another node"
-    if not plugins.concerned(base.pod, snapshot) and not plugins.preempts:
-        return None
+    listed = [victim for uid in uids if (victim := snapshot.pod(uid)) is not None]
+    if any(victim.priority >= base.pod.priority for victim in listed):
+        return "a listed victim is not less important than the pod"
+    adjusts = plugins.adjusts if adjusting else ()
+    if not plugins.concerned(base.pod, snapshot) and not plugins.preempts and not adjusts:
+        return _ordered(uids, listed)
     if node not in snapshot.nodes:
-        return "node not known"
-    victims = [victim for uid in uids if (victim := snapshot.pod(uid)) is not None]
-    return pipeline.veto(plugins, base, node, victims)
+        return "node not known" if plugins.concerned(base.pod, snapshot) or plugins.preempts else Kept(uids)
+    adjusted = pipeline.adjust(plugins, base, node, listed) if adjusts else listed
+    if isinstance(adjusted, str):
+        return adjusted
+    added = tuple(victim for victim in adjusted if victim.uid not in uids)
+    reason = pipeline.veto(plugins, base, node, adjusted)
+    if reason is not None:
+        return reason
+    if not added:
+        return _ordered(uids, listed)
+    ordered = victims.by_importance(adjusted)
+    unknown = tuple(uid for uid in uids if snapshot.pod(uid) is None)
+    violating = budgets.violating(ordered, pipeline.budgets_of(plugins, snapshot) or ())
+    return Kept((*(victim.uid for victim in ordered), *unknown), added, len(violating))
 
 
-def _elsewhere(snapshot: snapshots.Snapshot, uid: model.Uid, node: model.NodeName) -> bool:
-    return snapshot.node_of(uid) not in ("", node)
+def _ordered(uids: tuple[model.Uid, ...], listed: Sequence[model.Pod]) -> Kept:
+    """The victims as listed, but the most important first; unchanged if one of them is unknown."""
+    if len(listed) < len(uids):
+        return Kept(uids)
+    return Kept(tuple(victim.uid for victim in victims.by_importance(listed)))

@@ -8,7 +8,7 @@ tests/migrations/golden and are never edited.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from migrations.upcasters import placement_released, pod_placed, policies, steps
+from migrations.upcasters import placement_released, pod_placed, pods, policies, steps
 
 Fields = steps.Fields
 Step = steps.Step
@@ -17,7 +17,9 @@ STEPS: Mapping[tuple[str, int], Step] = MappingProxyType(
     {
         ("PlacementReleased", 1): placement_released.caused,
         ("PodPlaced", 1): pod_placed.unfenced,
+        ("PlacementsCommitted", 1): pods.unconstrained_placements,
         ("PodPlaced", 2): pod_placed.committed,
+        ("PodSeen", 1): pods.unconstrained,
         ("PolicyGone", 1): policies.gone,
         ("PolicySeen", 1): policies.observed,
     },

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from app import settings
-from app.store import keys, schemas, stores
+from app.store import schemas, stores
 from app.store.server import connections, embedded
 from tests.support import declared
 from tests.support.extender import api_worlds
@@ -48,7 +48,7 @@ def archive(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> str:
 def world(store_server: embedded.Server, cluster: str, archive: str) -> Iterator[api_worlds.World]:
     """A cluster with a history, which ``compacted`` trims."""
     client = connections.connect(store_server.url)
-    schemas.migrate(client, keys.Keys(cluster), declared.SCHEMA)
+    schemas.migrate(client, declared.names(cluster), declared.SCHEMA)
     client.close()
     store = opened(store_server, cluster, archive)
     store.decisions.start()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from app import settings
-from app.store import keys, schemas, stores
+from app.store import schemas, stores
 from app.store.server import connections, embedded
 from tests.support import declared
 from tests.support.extender import api_worlds
@@ -17,7 +17,7 @@ def orphan() -> Iterator[api_worlds.World]:
     """A process that has followed its store until the store was killed."""
     server = embedded.Server()
     client = connections.connect(server.url)
-    names = keys.Keys("orphan")
+    names = declared.names("orphan")
     schemas.migrate(client, names, declared.SCHEMA)
     client.close()
     store = stores.open_store(

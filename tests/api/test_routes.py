@@ -184,7 +184,7 @@ def test_topology_is_a_tree_with_counts(world: api_worlds.World) -> None:
 def test_settings_and_lag_are_answered_with_what_the_process_knows(still: api_worlds.World) -> None:
     settings = body(still.client.get("/apis/v1/settings"))
     assert settings["settings"]["cluster"] == "test"
-    assert settings["plugins"] == ["NodeLabelPriority", "JobAffinity", "WorkloadPolicy"]
+    assert settings["plugins"] == ["NodeLabelPriority", "JobAffinity", "WorkloadPolicy", "PreemptionRules"]
     assert settings["weights"] == {"JobAffinity": 2}
     lag = body(still.client.get("/apis/v1/lag"))
     assert lag["behind"] >= 0

@@ -20,7 +20,7 @@ from app.kube.client import clients, credentials
 from app.kube.watch import kinds
 from app.simulation import populations
 from app.simulation.apiserver import apiservers
-from app.store import keys, schemas, stores
+from app.store import schemas, stores
 from app.store.server import connections, embedded
 from tests.support import declared
 from workers.recorder import recorders
@@ -37,7 +37,7 @@ def measure_cold_start(nodes: int = NODES, pods: int = PODS) -> float:
         server = embedded.Server(pathlib.Path(folder), append_only=True)
         stack.callback(server.stop)
         client = connections.connect(server.url)
-        schemas.migrate(client, keys.Keys(CLUSTER), declared.SCHEMA)
+        schemas.migrate(client, declared.names(CLUSTER), declared.SCHEMA)
         client.close()
         serving = stack.enter_context(_process("serve", str(nodes), str(pods)))
         following = stack.enter_context(_process("follow", server.url, str(nodes), str(pods)))

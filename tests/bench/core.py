@@ -29,7 +29,7 @@ def world(registered: registry.Registry) -> snapshots.Snapshot:
 
 def measure(rounds: int = 200) -> dict[str, float]:
     """Case -> microseconds of the best round."""
-    registered = registry.Registry(kind() for kind in plugins.IN_TREE)
+    registered = registry.Registry(kind() for kind in plugins.USUAL)
     snapshot = world(registered)
     candidates = frozenset(populating.node_name(number) for number in range(NODES))
     found: dict[str, float] = {}

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from app import settings
 from app.domain import events, projecting, snapshots
-from app.store import keys, schemas, stores
+from app.store import schemas, stores
 from app.store.log import logs
 from app.store.server import connections
 from tests.support import declared
@@ -31,7 +31,7 @@ def fill(url: str, cluster: str, facts: Iterable[events.AnyEvent]) -> snapshots.
 def prepare(url: str, cluster: str) -> None:
     """Bring a cluster's part of the store to the current schema."""
     client = connections.connect(url)
-    schemas.migrate(client, keys.Keys(cluster), declared.SCHEMA)
+    schemas.migrate(client, declared.names(cluster), declared.SCHEMA)
     client.close()
 
 

@@ -62,6 +62,8 @@ def facts(nodes: int, pods: int) -> Iterator[events.AnyEvent]:
     yield _relisted("nodes")
     yield from (declared.observed(_policy(name)) for name in POLICIES)
     yield _relisted("workloadpolicies")
+    yield _relisted("poddisruptionbudgets")
+    yield _relisted("elasticquotas")
     yield from (events.PodSeen(pod=_pod(number, nodes)) for number in range(pods))
     yield _relisted("pods")
 

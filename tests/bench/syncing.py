@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from app import settings
 from app.domain import events, model
-from app.store import keys, schemas, stores
+from app.store import schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
 from tests.support import declared
@@ -38,7 +38,7 @@ def _opened(policy: str, placements: str) -> Iterator[stores.Store]:
         try:
             with connections.connect(server.url) as client:
                 client.config_set("appendfsync", policy)
-                schemas.migrate(client, keys.Keys(_CLUSTER), declared.SCHEMA)
+                schemas.migrate(client, declared.names(_CLUSTER), declared.SCHEMA)
             store = stores.open_store(
                 settings.Store(url=server.url, placements=placements),
                 schema=declared.SCHEMA,

@@ -17,7 +17,7 @@ def snapshot() -> snapshots.Snapshot:
 def test_the_cluster_has_what_was_asked_for() -> None:
     found = snapshot()
     assert (len(found.nodes), len(found.pods), len(found.all(declared.POLICIES))) == (NODES, PODS, 2)
-    assert set(found.listed) == {"nodes", "pods", "workloadpolicies"}
+    assert set(found.listed) == set(declared.SCHEMA.names)
 
 
 def test_half_of_the_racks_of_the_policy_half_are_full_and_none_of_the_policy_free() -> None:

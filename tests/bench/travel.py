@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from app import settings
 from app.domain import events, projecting, snapshots
-from app.store import keys, schemas, stores
+from app.store import schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
 from app.store.state import histories
@@ -47,7 +47,7 @@ def measure_travel(
         archive = Path(directory) / "archive"
         try:
             with connections.connect(server.url) as client:
-                schemas.migrate(client, keys.Keys(CLUSTER), declared.SCHEMA)
+                schemas.migrate(client, declared.names(CLUSTER), declared.SCHEMA)
             _write(server.url, archive, count, nodes, pods)
             chosen = random.Random(seed)
             offsets = [chosen.randrange(count) for _ in range(probes)]

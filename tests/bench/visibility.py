@@ -19,7 +19,7 @@ import msgspec
 
 from app import settings
 from app.domain import snapshots
-from app.store import keys, schemas, stores
+from app.store import schemas, stores
 from app.store.log import logs, readers
 from app.store.server import embedded
 from app.store.server.connections import connect
@@ -38,7 +38,7 @@ def measure_visibility(seconds: float = 10.0, *, rate: int = RATE, followers: in
         server = embedded.Server(pathlib.Path(folder), append_only=True)
         stack.callback(server.stop)
         with connect(server.url) as client:
-            schemas.migrate(client, keys.Keys(CLUSTER), declared.SCHEMA)
+            schemas.migrate(client, declared.names(CLUSTER), declared.SCHEMA)
         reading = [stack.enter_context(_follower(server.url)) for _ in range(followers)]
         begun = _written(server.url, round((1 + seconds) * rate), rate)
         seen = [_answered(reader, len(begun)) for reader in reading]

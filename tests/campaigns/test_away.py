@@ -14,7 +14,7 @@ from structlog import testing
 from app.domain import snapshots
 from app.kube.client import fast_client
 from app.kube.writes import binding
-from app.store import keys, schemas, stores
+from app.store import schemas, stores
 from app.store.server import connections, embedded
 from tests.support import declared
 from tests.support.simulation import cluster_objects, lossy_calls, processes, virtual_time
@@ -36,7 +36,7 @@ class Deployment:
         self.cluster.policy({"host": 1, "member": 1})
         self.stores: list[stores.Store] = []
         self.direct = connections.connect(server.url)
-        schemas.migrate(self.direct, keys.Keys(NAME), declared.SCHEMA)
+        schemas.migrate(self.direct, declared.names(NAME), declared.SCHEMA)
         self.start()
 
     def start(self) -> None:

@@ -16,7 +16,7 @@ from app.kube.client import fast_client
 from app.kube.election import electors, leases
 from app.kube.writes import binding
 from app.store import errors as store_errors
-from app.store import keys, schemas, stores
+from app.store import schemas, stores
 from app.store.log import codecs, incarnations, logs
 from app.store.server import connections, embedded
 from tests.support import declared
@@ -43,7 +43,7 @@ class World:
         self.server = server
         self.direct = connections.connect(server.url)
         self.direct.flushdb()
-        names = keys.Keys("found")
+        names = declared.names("found")
         schemas.migrate(self.direct, names, declared.SCHEMA)
         self.watchdog = oracle.Watchdog(self.direct, names, self.cluster)
         self._stores: list[stores.Store] = []
@@ -583,7 +583,7 @@ def test_checkpoints_that_go_while_the_log_is_trimmed_end_no_compactor(world: Wo
             compactor.run_once()
         world.cluster.pod(f"web-{number}")
     world.observe(recorder)
-    names = keys.Keys("found")
+    names = declared.names("found")
 
     def gone(
         _: connections.Wire, call: lossy_calls.Call, __: connections.Packed, ask: lossy_calls.Ask

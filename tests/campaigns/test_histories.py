@@ -14,7 +14,7 @@ import pytest
 from app import settings
 from app.domain import events, model, snapshots
 from app.plugins.workload_policy import policy_model
-from app.store import errors, keys, schemas, stores
+from app.store import errors, schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
 from tests.support import declared
@@ -102,7 +102,7 @@ def checked(url: str, seed: int, operations: int) -> int:
     """Play one history and check it; how many appends there were."""
     name = f"h{secrets.token_hex(6)}"
     client = connections.connect(url)
-    schemas.migrate(client, keys.Keys(name), declared.SCHEMA)
+    schemas.migrate(client, declared.names(name), declared.SCHEMA)
     opened = [
         stores.open_store(settings.Store(url=url), schema=declared.SCHEMA, cluster=name)
         for _ in range(CLIENTS + 1)

@@ -3,15 +3,17 @@
 import http.server
 import json
 import pathlib
+import re
 import ssl
 import subprocess
 import threading
 import urllib.parse
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
+from app.cli import explain
 from app.serving import issuing
 from tests.support import commands
 
@@ -150,6 +152,77 @@ def test_explain_prints_markdown_or_json(server: str, certs: pathlib.Path) -> No
         "/apis/v1/pods/ns/p/explain?attempt=2&format=markdown",
         "/apis/v1/pods/ns/p/explain?format=json",
     ]
+
+
+PREEMPTION = {
+    "pod": {"namespace": "ns", "name": "p", "uid": "u"},
+    "priority": 50,
+    "eligible": {"is": True, "reason": ""},
+    "needed": True,
+    "fits": 0,
+    "chosen": "n1",
+    "decidedBy": "fewest victims",
+    "nodes": [
+        {
+            "node": "n1",
+            "reasons": ["Insufficient cpu", "Too many pods"],
+            "victims": [
+                {"namespace": "a", "name": "x", "priority": 7, "violating": True, "coDependent": False},
+                {"namespace": "b", "name": "y", "priority": -1, "violating": False, "coDependent": True},
+            ],
+            "violations": 1,
+            "dropped": "",
+        },
+        {"node": "n2", "reasons": ["cordoned"], "victims": [], "violations": 0, "dropped": "no help"},
+    ],
+    "more": 3,
+    "notModelled": ["volumes"],
+}
+
+
+def test_a_preemption_is_shown_as_a_table_or_json(server: str, certs: pathlib.Path) -> None:
+    Canned.replies["/apis/v1/pods/ns/p/preemption"] = (200, PREEMPTION)
+    lines = run(server, certs, "explain", "ns/p", "--preemption", "--at", "7").stdout.splitlines()
+    assert [re.split(r"  +", line) for line in lines] == [
+        ["ns/p (priority 50) would evict 2 pods from node n1. Decided by: fewest victims."],
+        [""],
+        ["NODE", "DOES NOT FIT BECAUSE", "VICTIMS", "VIOLATIONS", "NO CANDIDATE BECAUSE"],
+        [
+            "n1",
+            "Insufficient cpu, Too many pods",
+            "a/x (7, violates a budget), b/y (-1, co-dependent)",
+            "1",
+            "-",
+        ],
+        ["n2", "cordoned", "-", "-", "no help"],
+        ["(3 more nodes)"],
+        [""],
+        ["Not modelled: volumes."],
+    ]
+    assert (
+        json.loads(run(server, certs, "explain", "ns/p", "--preemption", "-o", "json").stdout) == PREEMPTION
+    )
+    assert Canned.requested == ["/apis/v1/pods/ns/p/preemption?at=7", "/apis/v1/pods/ns/p/preemption"]
+    done = run(server, certs, "explain", "ns/p", "--preemption", "--attempt", "1")
+    assert (done.returncode, "use it with --at" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"eligible": {"is": False, "reason": "not eligible due to preemptionPolicy=Never."}},
+            "ns/p (priority 50) evicts no pod: not eligible due to preemptionPolicy=Never.",
+        ),
+        (
+            {"needed": False, "fits": 2, "chosen": None},
+            "ns/p (priority 50) needs no eviction: 2 nodes admit it as they are.",
+        ),
+        ({"chosen": None}, "ns/p (priority 50) evicts no pod: no eviction on any node would make it fit."),
+    ],
+)
+def test_the_conclusion_of_a_dry_run_is_one_sentence(changes: dict[str, Any], sentence: str) -> None:
+    assert explain.conclusion(PREEMPTION | changes) == sentence
 
 
 @pytest.mark.parametrize(

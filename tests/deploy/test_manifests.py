@@ -31,6 +31,8 @@ ALLOWED = {
     ("ClusterRole", "topolog-recorder"): [
         ([""], ["nodes", "pods"], READ),
         (["kosmos.io"], ["workloadpolicies"], READ),
+        (["policy"], ["poddisruptionbudgets"], READ),
+        (["scheduling.sigs.k8s.io"], ["elasticquotas"], READ),
         ([""], ["namespaces"], ["get"], ["kube-system"]),
     ],
     ("Role", "topolog-recorder"): [
@@ -52,6 +54,8 @@ ALLOWED = {
     ("ClusterRole", "topolog-auditor"): [
         ([""], ["nodes", "pods"], ["get", "list"]),
         (["kosmos.io"], ["workloadpolicies"], ["get", "list"]),
+        (["policy"], ["poddisruptionbudgets"], ["get", "list"]),
+        (["scheduling.sigs.k8s.io"], ["elasticquotas"], ["get", "list"]),
         ([""], ["namespaces"], ["get"], ["kube-system"]),
     ],
     ("ClusterRole", "topolog-extender"): [

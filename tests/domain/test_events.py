@@ -38,7 +38,7 @@ def test_after_a_loss_every_kind_is_unlisted_until_it_is_listed(doubt: events.An
     assert before.unlisted == declared.SCHEMA.names
     snapshot = projecting.project(before, listed("pods", "7"))
     assert dict(snapshot.listed) == {"pods": "7"}
-    assert snapshot.unlisted == {"nodes", "workloadpolicies"}
+    assert snapshot.unlisted == declared.SCHEMA.names - {"pods"}
 
 
 def test_in_a_new_log_every_watched_kind_is_unlisted() -> None:
@@ -103,5 +103,5 @@ def test_a_repair_of_views_moves_or_ends_the_subjects_it_names() -> None:
     assert not event_subjects.ends(repaired, "node:n")
 
 
-def test_a_placement_depends_on_the_pod_the_node_and_the_policies() -> None:
-    assert declared.SCHEMA.footprint(POD, "n") == ("pod:u1", "node:n", "policies:blue")
+def test_a_placement_depends_on_the_pod_the_node_the_policies_and_the_quotas() -> None:
+    assert declared.SCHEMA.footprint(POD, "n") == ("pod:u1", "node:n", "policies:blue", "quotas:all")

@@ -180,7 +180,7 @@ def test_a_kind_without_subjects_of_its_own_has_no_field_for_them() -> None:
 
 
 def test_every_kind_must_be_listed() -> None:
-    assert START.unlisted == {"nodes", "pods", "workloadpolicies", "gadgets"}
+    assert START.unlisted == declared.SCHEMA.names | {"gadgets"}
     listed: list[events.AnyEvent] = [
         events.Relisted(kind, since="", until="1", reason="first list") for kind in sorted(START.unlisted)
     ]
@@ -191,8 +191,8 @@ def test_every_kind_must_be_listed() -> None:
 
 def test_the_form_of_the_counts_names_every_family() -> None:
     assert schema.Schema().forms == ""
-    assert declared.SCHEMA.forms == schema.FIRST_FORMS == "2"
-    assert gadgets.SCHEMA.forms == "2,shares.1,sizes.1"
+    assert declared.SCHEMA.forms == f"{schema.FIRST_FORMS},quota.1" == "2,quota.1"
+    assert gadgets.SCHEMA.forms == "2,quota.1,shares.1,sizes.1"
     later = dataclasses.replace(gadgets.SIZES, form=3)
     assert schema.Schema(gadgets.SCHEMA.kinds, (later, gadgets.SHARES)).forms == "shares.1,sizes.3"
 

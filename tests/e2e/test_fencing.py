@@ -38,7 +38,7 @@ def orphan(cluster: clusters.Cluster, topolog: installations.Installation) -> It
         settings.Store(url=topolog.store.url),
         schema=declared.SCHEMA,
         cluster="default",
-        indexed=registry.Registry([plugin() for plugin in plugins.IN_TREE]).indexed(),
+        indexed=registry.Registry([plugin() for plugin in plugins.USUAL]).indexed(),
     )
     recorded = polling.eventually(
         lambda: store.follower.catch_up().pod_named(NAMESPACE, "orphan"), "the pod is recorded", within=20

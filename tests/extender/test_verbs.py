@@ -17,7 +17,7 @@ EXTENDED = "i-scheduler-extender"
 def test_an_extender_is_ready_after_the_first_lists_and_not_before(stage: stages.Stage) -> None:
     status, text = stage.unready
     assert status == 503
-    assert "not recorded yet: nodes, pods, workloadpolicies" in text
+    assert "not recorded yet: elasticquotas, nodes, poddisruptionbudgets, pods, workloadpolicies" in text
     for one in stage.replicas:
         assert one.readiness()[0] == 200
 

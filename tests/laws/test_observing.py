@@ -152,6 +152,6 @@ def test_an_unknown_kind_is_refused_and_not_taken_for_a_policy(step: batch_build
         ),
     )
     builder = batch_builder.BatchBuilder(before)
-    with pytest.raises(batch_builder.UnknownKind, match="unknown kind 'jobs'; known kinds: nodes, "):
+    with pytest.raises(batch_builder.UnknownKind, match=r"unknown kind 'jobs'; known kinds: .*nodes, "):
         builder.fill([step], 0)
     assert builder.facts == []

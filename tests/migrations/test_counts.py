@@ -44,7 +44,7 @@ def opened(
         made.append(
             stores.open_store(
                 settings.Store(url=store_server.url),
-                schema=declared.SCHEMA,
+                schema=declared.FIRST,
                 cluster=names.cluster,
             )
         )
@@ -62,7 +62,7 @@ def test_a_store_of_the_first_schema_is_what_it_was(
     with pytest.raises(errors.SchemaMismatch, match="run `topolog migrate up`"):
         opened()
     assert schemas.status(client, names).counts == "counts"
-    status = schemas.migrate(client, names, declared.SCHEMA)
+    status = schemas.migrate(client, names, declared.FIRST)
     assert (status.ready, status.schema, status.counts) == (True, 2, "counts:2")
     after = past_stores.contents(client, names)
     assert {name for name in {*before, *after} if before.get(name) != after.get(name)} == {"meta", "counts:2"}
@@ -88,9 +88,9 @@ def test_a_store_of_the_first_schema_is_what_it_was(
 
 
 def test_a_second_run_changes_nothing(client: redis.Redis, names: keys.Keys) -> None:
-    schemas.migrate(client, names, declared.SCHEMA)
+    schemas.migrate(client, names, declared.FIRST)
     before = past_stores.contents(client, names)
-    assert schemas.migrate(client, names, declared.SCHEMA).ready
+    assert schemas.migrate(client, names, declared.FIRST).ready
     assert past_stores.contents(client, names) == before
 
 
@@ -139,7 +139,7 @@ class Boundary:
 def test_a_run_that_is_killed_anywhere_is_resumed(
     client: redis.Redis, store_server: embedded.Server, names: keys.Keys
 ) -> None:
-    schemas.migrate(client, names, declared.SCHEMA)
+    schemas.migrate(client, names, declared.FIRST)
     undisturbed = past_stores.contents(client, names)
     number = 0
     while True:
@@ -149,7 +149,7 @@ def test_a_run_that_is_killed_anywhere_is_resumed(
         mortal = connections.connect(store_server.url)
         try:
             with Boundary(number):
-                schemas.migrate(mortal, disturbed, declared.SCHEMA)
+                schemas.migrate(mortal, disturbed, declared.FIRST)
             mortal.close()
             break
         except Killed:
@@ -157,7 +157,7 @@ def test_a_run_that_is_killed_anywhere_is_resumed(
         assert schemas.status(client, disturbed).schema in (1, 2)
         unfinished = list(client.scan_iter(f"{disturbed.counts}:*".replace("{", "[{]"), count=1000))
         assert all(client.ttl(key) > 0 for key in unfinished)
-        assert schemas.migrate(client, disturbed, declared.SCHEMA).ready
+        assert schemas.migrate(client, disturbed, declared.FIRST).ready
         found = past_stores.contents(client, disturbed)
         assert renamed(found, disturbed) == renamed(undisturbed, names), number
     assert number > 50
@@ -188,7 +188,7 @@ def test_writers_of_the_first_schema_go_on_until_the_new_counts_are_in_use(
     thread = threading.Thread(target=write)
     thread.start()
     ready.wait()
-    schemas.migrate(client, names, declared.SCHEMA)
+    schemas.migrate(client, names, declared.FIRST)
     assert refused.wait(30)
     thread.join()
     store = opened()
@@ -208,7 +208,7 @@ def test_two_runs_at_the_same_time_do_no_harm(
     def migrate(one: redis.Redis) -> None:
         ready.wait()
         try:
-            schemas.migrate(one, names, declared.SCHEMA)
+            schemas.migrate(one, names, declared.FIRST)
             outcomes.append("ready")
         except errors.SchemaMismatch as mismatch:
             outcomes.append(str(mismatch))
@@ -222,7 +222,7 @@ def test_two_runs_at_the_same_time_do_no_harm(
         one.close()
     assert "ready" in outcomes
     assert all(one == "ready" or "another run" in one for one in outcomes), outcomes
-    assert schemas.migrate(client, names, declared.SCHEMA).ready
+    assert schemas.migrate(client, names, declared.FIRST).ready
     assert past_stores.lawful(opened()).offset == past_stores.HEAD
 
 
@@ -230,7 +230,7 @@ def test_the_functions_of_the_first_schema_change_nothing_any_more(
     client: redis.Redis, names: keys.Keys
 ) -> None:
     writer = past_stores.Writer(client, names)
-    schemas.migrate(client, names, declared.SCHEMA)
+    schemas.migrate(client, names, declared.FIRST)
     # They return: a migration of another cluster of this server, by the version before.
     client.function_load(past_stores.FUNCTIONS, replace=True)
     before = past_stores.contents(client, names)
@@ -284,7 +284,7 @@ def test_these_functions_change_nothing_in_a_store_of_another_schema(
 def test_a_writer_whose_counts_are_not_the_live_ones_is_refused(
     client: redis.Redis, names: keys.Keys
 ) -> None:
-    schemas.migrate(client, names, declared.SCHEMA)
+    schemas.migrate(client, names, declared.FIRST)
     client.hset(names.meta, "counts", f"{names.prefix}counts:3")
     before = past_stores.contents(client, names)
     log = logs.Log(client, names, "0197f0c0a000-1a2b3c4d")
@@ -300,10 +300,10 @@ def test_counts_that_differ_from_the_log_are_not_migrated(client: redis.Redis, n
     client.hincrby(f"{names.prefix}counts", "blue/web|a", 1)
     before = past_stores.contents(client, names)
     with pytest.raises(errors.SchemaMismatch, match=r"blue/web\|a: 7, by the log 6"):
-        schemas.migrate(client, names, declared.SCHEMA)
+        schemas.migrate(client, names, declared.FIRST)
     assert past_stores.contents(client, names) == before
     client.hincrby(f"{names.prefix}counts", "blue/web|a", -1)
-    assert schemas.migrate(client, names, declared.SCHEMA).ready
+    assert schemas.migrate(client, names, declared.FIRST).ready
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_a_log_that_is_not_whole_is_not_migrated(
     damage(client, names)
     before = past_stores.contents(client, names)
     with pytest.raises(errors.SchemaMismatch, match=message):
-        schemas.migrate(client, names, declared.SCHEMA)
+        schemas.migrate(client, names, declared.FIRST)
     assert past_stores.contents(client, names) == before
 
 
@@ -339,7 +339,7 @@ def test_a_log_that_never_pauses_is_not_migrated_and_one_that_does_is(
             writer.append(past_stores.pod(len(writer.accepted)))
 
     def begin(holds: folds.Holds) -> folds.Fold:
-        return migration_fold.begin(client, names, declared.SCHEMA, holds)
+        return migration_fold.begin(client, names, declared.FIRST, holds)
 
     context = running.Context(incarnation="", begin=begin, patience=0.05)
     with mock.patch.object(m0002_counts._Renewal, "_catch_up", busy):
@@ -347,7 +347,7 @@ def test_a_log_that_never_pauses_is_not_migrated_and_one_that_does_is(
             running.up(client, names.prefix, context)
         assert client.hget(names.meta, "schema") == b"1"
         left[0] = 5
-        assert schemas.migrate(client, names, declared.SCHEMA).ready
+        assert schemas.migrate(client, names, declared.FIRST).ready
     assert past_stores.lawful(opened()).offset == past_stores.HEAD + len(writer.accepted)
 
 
@@ -373,7 +373,7 @@ def test_what_is_appended_between_two_stages_counts(
 
     context = running.Context(
         incarnation="",
-        begin=lambda holds: migration_fold.begin(client, names, declared.SCHEMA, holds),
+        begin=lambda holds: migration_fold.begin(client, names, declared.FIRST, holds),
     )
     running.load(client, schemas.library())
     taken = []
@@ -404,7 +404,7 @@ def test_an_append_in_the_middle_of_the_swap_undoes_it(
         return fields(self)
 
     with mock.patch.object(m0002_counts._Renewal, "_meta_fields", late):
-        schemas.migrate(client, names, declared.SCHEMA)
+        schemas.migrate(client, names, declared.FIRST)
     assert found == [b"1"] * 4
     assert past_stores.lawful(opened()).offset == past_stores.HEAD + 3
 
@@ -412,7 +412,7 @@ def test_an_append_in_the_middle_of_the_swap_undoes_it(
 def test_another_incarnation_in_the_middle_is_noticed(client: redis.Redis, names: keys.Keys) -> None:
     def begin(holds: folds.Holds) -> folds.Fold:
         client.hset(names.meta, "incarnation", "0297f0c0a000-1a2b3c4d")
-        return migration_fold.begin(client, names, declared.SCHEMA, holds)
+        return migration_fold.begin(client, names, declared.FIRST, holds)
 
     with pytest.raises(running.Refused, match="another incarnation"):
         running.up(client, names.prefix, running.Context(incarnation="", begin=begin))
@@ -422,7 +422,7 @@ def test_another_incarnation_in_the_middle_is_noticed(client: redis.Redis, names
 def test_a_store_that_lost_everything_begins_again_with_this_schema(
     client: redis.Redis, names: keys.Keys, opened: Callable[[], stores.Store]
 ) -> None:
-    schemas.migrate(client, names, declared.SCHEMA)
+    schemas.migrate(client, names, declared.FIRST)
     log = opened().log
     client.delete(*(f"{names.prefix}{name}" for name in past_stores.contents(client, names)))
     assert log.rewind(past_stores.rewound(), "0297f0c0a000-1a2b3c4d", found="", guard=logs.NO_GUARD)

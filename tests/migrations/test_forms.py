@@ -22,11 +22,11 @@ def test_counts_of_the_present_form_are_those_of_the_first_without_their_labels(
     )
     present = {counting.key(policy, "a"): 3, counting.key(policy, ""): 1}
     assert present == {"blue/web|example.org/zone=a": 3, "blue/web|example.org/zone=": 1}
-    first = forms.counts_in(1, present, int(declared.SCHEMA.forms))
+    first = forms.counts_in(1, present, int(declared.FIRST.forms))
     assert first == {"blue/web|a": 3, "blue/web|": 1}
     assert forms.labelled(first, {"blue/web": "example.org/zone"}) == present
-    assert forms.counts_in(int(declared.SCHEMA.forms), present, int(declared.SCHEMA.forms)) == present
-    assert set(forms.COUNTS) == set(range(2, int(declared.SCHEMA.forms) + 1))
+    assert forms.counts_in(int(declared.FIRST.forms), present, int(declared.FIRST.forms)) == present
+    assert set(forms.COUNTS) == set(range(2, int(declared.FIRST.forms) + 1))
 
 
 def test_a_checkpoint_of_the_first_form_without_the_policy_of_a_count_is_damaged() -> None:
@@ -60,7 +60,7 @@ def test_the_command_names_what_to_do(
     client: Any = redis.Redis.from_url(store_server.url)
     past_stores.restore(client, names)
     if schema == "2":
-        schemas.migrate(client, names, declared.SCHEMA)
+        schemas.migrate(client, declared.names(cluster), declared.SCHEMA)
     client.hset(names.meta, "schema", schema)
     running.load(client, schemas.library())
     before = past_stores.contents(client, names)

@@ -27,7 +27,7 @@ def opened(server: embedded.Server, cluster: str) -> stores.Store:
     past_stores.restore(client, names, "2")
     # The key of the counts has the name of the cluster.
     client.hset(names.meta, "counts", names.counts)
-    assert schemas.migrate(client, names, declared.SCHEMA).ready
+    assert schemas.migrate(client, declared.names(cluster), declared.SCHEMA).ready
     client.close()
     return stores.open_store(settings.Store(url=server.url), schema=declared.SCHEMA, cluster=cluster)
 
@@ -52,7 +52,8 @@ def test_a_store_of_the_version_before_folds_to_the_same(store_server: embedded.
         assert folded(snapshot) == {
             part: FOLDED[part] for part in ("policies", "counts", "versions", "listed")
         }
-        assert not snapshot.unlisted
+        # Kinds that the version before did not record.
+        assert snapshot.unlisted == {"elasticquotas", "poddisruptionbudgets"}
         # The log begins behind the checkpoint, so this was read from it.
         assert 1 < store.log.oldest() <= FOLDED["checkpoint"]
         (header,) = store.checkpoints.headers()
@@ -84,7 +85,7 @@ def test_a_store_of_the_version_before_serves_on(store_server: embedded.Server, 
         assert not [key for key in after.counts if key.startswith("green/") or "zone=" in key]
         store.checkpoints.write(after, 1)
         newest = max(store.checkpoints.headers(), key=lambda header: header.offset)
-        assert newest.version == 5
+        assert newest.version == 6
         assert newest.digest == snapshot_format.digest(after)
     finally:
         store.close()

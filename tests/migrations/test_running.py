@@ -34,7 +34,7 @@ def test_an_empty_store_reports_what_it_needs(store: stores.Store, names: keys.K
 
 
 def test_up_makes_a_store_that_opens(store: stores.Store, names: keys.Keys) -> None:
-    status = schemas.migrate(store.client, names, declared.SCHEMA, incarnation="first")
+    status = schemas.migrate(store.client, names, declared.FIRST, incarnation="first")
     assert status.ready
     assert (status.pending, status.advice) == ((), "")
     meta = store.client.hgetall(names.meta)
@@ -48,15 +48,15 @@ def test_up_makes_a_store_that_opens(store: stores.Store, names: keys.Keys) -> N
 
 
 def test_a_second_run_changes_nothing(store: stores.Store, names: keys.Keys) -> None:
-    schemas.migrate(store.client, names, declared.SCHEMA, incarnation="first")
+    schemas.migrate(store.client, names, declared.FIRST, incarnation="first")
     before = store.client.hgetall(names.meta)
-    schemas.migrate(store.client, names, declared.SCHEMA, incarnation="second")
+    schemas.migrate(store.client, names, declared.FIRST, incarnation="second")
     assert store.client.hgetall(names.meta) == before
 
 
 def test_a_run_that_was_killed_after_any_write_is_resumed(store: stores.Store, names: keys.Keys) -> None:
     m0001_log.create(store.client, names.prefix, "killed")  # ... and the number was never written
-    assert schemas.migrate(store.client, names, declared.SCHEMA, incarnation="again").ready
+    assert schemas.migrate(store.client, names, declared.FIRST, incarnation="again").ready
     assert store.client.hget(names.meta, "incarnation") == b"killed"
 
 
@@ -66,7 +66,7 @@ def test_a_store_of_a_newer_version_is_left_alone(store: stores.Store, names: ke
     assert "use the newer Topolog" in status.advice
     assert not status.ready
     with pytest.raises(errors.SchemaMismatch, match="knows up to"):
-        schemas.migrate(store.client, names, declared.SCHEMA)
+        schemas.migrate(store.client, names, declared.FIRST)
     assert store.client.hgetall(names.meta) == {b"schema": str(running.latest() + 1).encode()}
 
 
@@ -80,7 +80,7 @@ def test_a_store_of_another_schema_is_not_opened(
     with pytest.raises(errors.SchemaMismatch, match=todo):
         stores.open_store(
             settings.Store(url=f"unix://{path}"),
-            schema=declared.SCHEMA,
+            schema=declared.FIRST,
             cluster=names.cluster,
         )
 

@@ -131,12 +131,26 @@ def test_a_release_without_a_cause_gets_the_one_that_its_sentence_names(
 
 def test_a_placement_of_one_pod_is_read_as_a_commitment_of_one() -> None:
     found = b'"type":"PodPlaced","pod":{"uid":"u","namespace":"n","name":"x"},"node":"n1","at":"t","by":"me"'
-    pod = model.Pod(uid="u", namespace="n", name="x")
+    pod = model.Pod(uid="u", namespace="n", name="x", constraints=None)
     for version, more, fence in ((1, b"", ""), (2, b',"resource_version":"47"', "47"), (2, b"", "")):
         placement = model.Placement(pod, "n1", resource_version=fence)
         assert codecs.decode(b'{"v":%d,%s%s}' % (version, found, more)) == events.PlacementsCommitted(
             (placement,), "t", "me"
         )
+
+
+def test_pods_of_events_without_constraints_have_unknown_ones() -> None:
+    pod = b'{"uid":"u","namespace":"n","name":"x"}'
+    seen = codecs.decode(b'{"v":1,"type":"PodSeen","pod":%s}' % pod)
+    assert isinstance(seen, events.PodSeen)
+    assert seen.pod.constraints is None
+    placement = b'{"pod":%s,"node":"n1"}' % pod
+    committed = codecs.decode(b'{"v":1,"type":"PlacementsCommitted","placements":[%s]}' % placement)
+    assert isinstance(committed, events.PlacementsCommitted)
+    assert committed.placements[0].pod.constraints is None
+    seen = codecs.decode(b'{"v":2,"type":"PodSeen","pod":%s}' % pod)
+    assert isinstance(seen, events.PodSeen)
+    assert seen.pod.constraints is model.STANDARD
 
 
 @pytest.mark.parametrize("fields", ['"v":0,', '"v":3,', '"v":"1",', ""])

@@ -9,10 +9,9 @@ import sys
 import pytest
 
 from app.serving import issuing
-from app.store import keys
 from app.store.server import connections
 from app.telemetry import metrics
-from tests.support import child_processes, polling
+from tests.support import child_processes, declared, polling
 from tests.support.extender import stages
 from tests.support.monitoring import alerts, installations, promql, promtool
 
@@ -119,7 +118,7 @@ def test_a_count_that_is_wrong(tmp_path: pathlib.Path) -> None:
     with installations.running(tmp_path / "own", TOPOLOG_AUDIT_REPAIR="false") as own:
         first = alerts.scrape(own)
         with connections.connect(own.server.url) as client:
-            client.hset(keys.Keys(stages.CLUSTER).counts, "shop/spread|zone=a", 7)
+            client.hset(declared.names(stages.CLUSTER).counts, "shop/spread|zone=a", 7)
         name = "topolog_consistency_differences"
         polling.eventually(
             lambda: own.value(metrics.AUDITOR, name, kind="count"), "it is found", within=WITHIN

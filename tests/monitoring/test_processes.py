@@ -148,7 +148,7 @@ def test_the_only_replica_of_an_elected_process_leads(
     polling.eventually(lambda: status() == 1, "it holds its Lease", seen=status)
 
 
-@pytest.mark.parametrize("kind", ["nodes", "pods", "workloadpolicies"])
+@pytest.mark.parametrize("kind", ["nodes", "pods", "poddisruptionbudgets", "workloadpolicies"])
 def test_a_bookmark_counts_as_progress_of_a_watch(healthy: installations.Installation, kind: str) -> None:
     def progress() -> float:
         name = "topolog_watch_last_progress_timestamp_seconds"

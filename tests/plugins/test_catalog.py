@@ -8,7 +8,7 @@ import pytest
 from app import plugins
 from app.domain import schema
 from app.framework import configuring, registry
-from tests.support import distributions
+from tests.support import declared, distributions
 
 MODULE = """
 from dataclasses import dataclass
@@ -45,7 +45,11 @@ GADGETEER = {"Gadgeteer": "gadgeteer_plugin:Gadgeteer"}
 def test_the_schema_is_that_of_all_plugins_in_the_tree() -> None:
     found = plugins.catalog()
     assert found.classes == plugins.IN_TREE
-    assert [kind.name for kind in found.schema.kinds] == ["workloadpolicies"]
+    assert [kind.name for kind in found.schema.kinds] == [
+        "workloadpolicies",
+        "poddisruptionbudgets",
+        "elasticquotas",
+    ]
     assert found.schema == plugins.catalog().schema
     assert found.schema != schema.Schema()
 
@@ -54,10 +58,10 @@ def test_a_distribution_brings_kinds_and_counters(site: Path) -> None:
     distributions.install(site, "gadgeteer", GADGETEER, {"gadgeteer_plugin": MODULE})
     found = plugins.catalog()
     assert [one.name for one in found.classes][-1] == "Gadgeteer"
-    assert found.schema.names == {"nodes", "pods", "workloadpolicies", "gadgets"}
-    assert found.schema.forms == "2,sizes.1"
+    assert found.schema.names == declared.SCHEMA.names | {"gadgets"}
+    assert found.schema.forms == "2,quota.1,sizes.1"
     # It is enabled by its name only.
-    assert plugins.names(("*",)) == tuple(plugin.name for plugin in plugins.IN_TREE)
+    assert plugins.names(("*",)) == tuple(plugin.name for plugin in plugins.USUAL)
     chosen = configuring.build(
         found.classes, enabled=plugins.names(("Gadgeteer", "*")), weights={}, score_max=10, args={}
     )

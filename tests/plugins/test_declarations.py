@@ -11,8 +11,10 @@ from app import bootstrap, plugins
 from app.cli import get
 from app.domain import snapshots
 from app.framework import capabilities, configuring, registry, views
+from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.node_label_priority.plugin import NodeLabelPriority
+from app.plugins.preemption_rules.plugin import PreemptionRules
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from app.serving import roles
 from tests.support import declared
@@ -41,9 +43,25 @@ acting: tuple[
     capabilities.Shows,
     capabilities.Diagnoses,
 ] = (policy,) * 6
+evicting: capabilities.Adjusts = PreemptionRules()
+
+quota = ElasticQuota()
+sharing: tuple[
+    capabilities.Owns,
+    capabilities.Counts,
+    capabilities.Filters,
+    capabilities.Classifies,
+    capabilities.Degrades,
+    capabilities.Narrows,
+    capabilities.Reserves,
+    capabilities.Wakes,
+    capabilities.Shows,
+] = (quota,) * 9
 
 
-@pytest.mark.parametrize("plugin", [*labels, *jobs, *deciding, *acting], ids=lambda plugin: plugin.name)
+@pytest.mark.parametrize(
+    "plugin", [*labels, *jobs, *deciding, *acting, evicting, *sharing], ids=lambda plugin: plugin.name
+)
 def test_declared_capabilities_are_recognised(plugin: capabilities.Plugin) -> None:
     assert isinstance(plugin, capabilities.Plugin)
     assert any(isinstance(plugin, kind) for kind in capabilities.KNOWN)
@@ -133,12 +151,16 @@ def test_all_plugins_work_together_as_configured() -> None:
             "WorkloadPolicy": {"missing_policy": "ignore"},
             "NodeLabelPriority": {"scheduler_names": ["a", "b"], "label": "x"},
             "JobAffinity": {"grades": [["zone", 3]], "all_namespaces": True},
+            "ElasticQuota": {"check_parents": True},
+            "PreemptionRules": {"co_dependents": "ignore"},
         },
     )
     assert registry.plugins == (
         NodeLabelPriority(scheduler_names=("a", "b"), label="x"),
         JobAffinity(grades=(("zone", 3),), all_namespaces=True),
         WorkloadPolicy(missing_policy="ignore"),
+        PreemptionRules(co_dependents="ignore"),
+        ElasticQuota(check_parents=True),
     )
     assert registry.indexed() == {"rl-job-group", "workload-policy/kosmos.io", "workload-policy.kosmos.io"}
 
@@ -152,6 +174,8 @@ def test_all_plugins_work_together_as_configured() -> None:
         {"JobAffinity": {"grades": [["zone", 10]]}},
         {"JobAffinity": {"grades": [["", 3]]}},
         {"NodeLabelPriority": {"scheduler_names": "a"}},
+        {"PreemptionRules": {"co_dependents": "evict"}},
+        {"ElasticQuota": {"invalid_quota": "maybe"}},
     ],
 )
 def test_invalid_arguments_are_refused(args: dict[str, dict[str, object]]) -> None:

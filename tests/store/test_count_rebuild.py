@@ -45,7 +45,7 @@ KIB = 5 * 2**30
 def older(store_server: embedded.Server, cluster: str) -> Iterator[stores.Store]:
     """A store whose writers do not know gadgets; its history begins with a checkpoint."""
     with contextlib.closing(redis.Redis.from_url(store_server.url)) as client:
-        schemas.migrate(client, keys.Keys(cluster), declared.SCHEMA)
+        schemas.migrate(client, declared.names(cluster), declared.SCHEMA)
     opened = stores.open_store(settings.Store(url=store_server.url), schema=declared.SCHEMA, cluster=cluster)
     writers.facts(opened.log, opened.follower.catch_up(), HISTORY[:4])
     opened.checkpoints.write(opened.follower.catch_up(), opened.log.read(3, limit=1)[0].at_ms)
@@ -70,10 +70,15 @@ def keys_of(store: stores.Store) -> set[str]:
 
 
 def test_counts_of_another_form_are_not_used(older: stores.Store, store_server: embedded.Server) -> None:
-    with pytest.raises(errors.SchemaMismatch, match=r"keeps counts:2, .* keeps counts:2,shares.1,sizes.1"):
+    with pytest.raises(
+        errors.SchemaMismatch, match=r"keeps counts:2,quota.1, .* keeps counts:2,quota.1,shares.1,sizes.1"
+    ):
         newer(older, store_server.url)
     status = schemas.status(older.client, names(older))
-    assert (status.ready, status.pending) == (False, ("counts:2 to counts:2,shares.1,sizes.1",))
+    assert (status.ready, status.pending) == (
+        False,
+        ("counts:2,quota.1 to counts:2,quota.1,shares.1,sizes.1",),
+    )
     assert "topolog migrate up" in status.advice
 
 
@@ -106,7 +111,7 @@ def test_a_writer_of_the_former_counts_is_rejected_afterwards(older: stores.Stor
     with pytest.raises(errors.StoreError):
         older.log.append(logs.Batch(events=[pod(7)], increments={"blue/web|zone=a": 1}))
     assert older.log.head() == before
-    with pytest.raises(errors.SchemaMismatch, match=r"counts:2,shares.1,sizes.1"):
+    with pytest.raises(errors.SchemaMismatch, match=r"counts:2,quota.1,shares.1,sizes.1"):
         older.log.counts()
 
 
@@ -143,7 +148,7 @@ def test_a_run_that_was_killed_leaves_a_key_that_expires(
         patched.setattr(count_rebuild._Rebuild, "_swapped", killed)
         with pytest.raises(KeyboardInterrupt):
             schemas.migrate(older.client, names(older), gadgets.SCHEMA)
-    (left,) = keys_of(older) - {"counts:2"}
+    (left,) = keys_of(older) - {"counts:2,quota.1"}
     anything: Any = older.client
     assert 0 < anything.ttl(older.keys.prefix + left) <= 3600
     assert older.log.counts() == {"blue/web|zone=a": 3}
@@ -173,7 +178,7 @@ def test_a_log_with_a_gap_is_not_counted(older: stores.Store) -> None:
 
 def test_an_empty_store_needs_no_counts(store_server: embedded.Server, cluster: str) -> None:
     with contextlib.closing(redis.Redis.from_url(store_server.url)) as client:
-        schemas.migrate(client, keys.Keys(cluster), declared.SCHEMA)
+        schemas.migrate(client, declared.names(cluster), declared.SCHEMA)
         assert schemas.migrate(client, keys.Keys(cluster, gadgets.SCHEMA.forms), gadgets.SCHEMA).ready
     opened = stores.open_store(settings.Store(url=store_server.url), schema=gadgets.SCHEMA, cluster=cluster)
     try:

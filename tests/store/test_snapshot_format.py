@@ -141,16 +141,34 @@ def gzip_reads_the_same(broken: bytes, member: bytes) -> bool:
         return False
 
 
+def of_form(header: snapshot_format.Header, version: int) -> snapshot_format.Header:
+    current = b'"version":%d' % snapshot_format.VERSION
+    encoded = snapshot_format.encoded(header)
+    assert current in encoded
+    return snapshot_format.header_of(encoded.replace(current, b'"version":%d' % version))
+
+
+def test_pods_of_a_form_without_constraints_have_unknown_ones() -> None:
+    placed = events.placed(model.Pod(uid="placed", namespace="n", name="placed"), "n1")
+    image = image_of(projecting.project(world(pods=2), placed))
+    old = of_form(image.header, 5)
+    found = snapshot_format.deserialize(old, image.members, schema=declared.SCHEMA, incarnation="here")
+    assert {pod.constraints for pod in found.pods.values()} == {None}
+    assert found.placements["placed"].pod.constraints is None
+    found = snapshot_format.deserialize(
+        image.header, image.members, schema=declared.SCHEMA, incarnation="here"
+    )
+    assert [pod.constraints for pod in found.pods.values()] == [model.STANDARD] * 2
+
+
 def test_a_missing_piece_and_a_newer_form_are_refused() -> None:
     image = image_of(world(pods=2))
     with pytest.raises(errors.Damaged, match="digest"):
         snapshot_format.deserialize(
             image.header, image.members[:-1], schema=declared.SCHEMA, incarnation="here"
         )
-    newer = snapshot_format.header_of(
-        snapshot_format.encoded(image.header).replace(b'"version":5', b'"version":6')
-    )
-    with pytest.raises(errors.Damaged, match="reads up to 5"):
+    newer = of_form(image.header, snapshot_format.VERSION + 1)
+    with pytest.raises(errors.Damaged, match=f"reads up to {snapshot_format.VERSION}"):
         snapshot_format.deserialize(newer, image.members, schema=declared.SCHEMA, incarnation="here")
     with pytest.raises(errors.Damaged):
         snapshot_format.header_of(b"{}")

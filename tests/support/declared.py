@@ -1,11 +1,14 @@
 """The schema of this version, and events of the one kind that its plugins in the tree declare."""
 
 from app import plugins
-from app.domain import events, snapshots
-from app.plugins.workload_policy import kinds, policy_model
+from app.domain import events, schema, snapshots
+from app.plugins.workload_policy import counting, kinds, policy_model
+from app.store import keys
 
 SCHEMA = plugins.catalog().schema
 POLICIES = kinds.POLICIES
+FIRST = schema.Schema(kinds.declared(), counting.declared())
+"""The schema of the first form of counts: WorkloadPolicy alone."""
 
 
 def observed(policy: policy_model.WorkloadPolicy) -> events.ObjectObserved:
@@ -16,3 +19,8 @@ def observed(policy: policy_model.WorkloadPolicy) -> events.ObjectObserved:
 def policies(snapshot: snapshots.Snapshot) -> dict[str, policy_model.WorkloadPolicy]:
     """Identity -> policy."""
     return dict(snapshot.all(POLICIES))
+
+
+def names(cluster: str) -> keys.Keys:
+    """The keys of a cluster whose counts are those of the schema."""
+    return keys.Keys(cluster, SCHEMA.forms)

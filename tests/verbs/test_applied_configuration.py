@@ -10,8 +10,8 @@ from app.store.log import logs
 from app.verbs import applied_configuration
 from tests.support import declared
 
-PRESENT = registry.Registry([plugin() for plugin in plugins.IN_TREE])
-HEAVIER = registry.Registry([plugin() for plugin in plugins.IN_TREE], weights={"JobAffinity": 3})
+PRESENT = registry.Registry([plugin() for plugin in plugins.USUAL])
+HEAVIER = registry.Registry([plugin() for plugin in plugins.USUAL], weights={"JobAffinity": 3})
 
 
 def applied(

@@ -32,7 +32,7 @@ class Faulty:
 
 @pytest.mark.parametrize("verb", ["filter", "filter_onlyone", "prioritize", "priority", "bind", "preempt"])
 def test_a_fault_is_answered_in_the_verbs_own_form(shop: replicas.Cluster, verb: str) -> None:
-    replica, pod = shop.replica(), shop.pod("web-1")
+    replica, pod = shop.replica(), shop.pod("web-1", priority=1)
     victim = shop.pod("low")
     shop.put(victim, "h1")
     before = shop.see()

@@ -1,13 +1,15 @@
 """preempt over a real store: no eviction in vain (scenarios of the rules: tests/scenarios)."""
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from app.domain import model
+from app.domain import model, snapshots
+from app.store.log import logs
 from app.store.server import embedded
-from app.verbs import preempting
+from app.verbs import contexts, preempting
 from tests.support.extender import replicas
 from tests.support.store import crash_safe_server
 
@@ -61,6 +63,48 @@ def test_the_log_is_as_before(shop: replicas.Cluster) -> None:
     counts = one.store.log.counts()
     preempting.run(one.context, vip, {"h1": [victim.uid], "m1": [victim.uid]})
     assert (one.snapshot().offset, one.store.log.counts()) == (head, counts)
+
+
+class Counting:
+    """The state of a replica, and how often it was read from the store."""
+
+    def __init__(self, state: contexts.State) -> None:
+        self.state = state
+        self.reads = 0
+
+    @property
+    def snapshot(self) -> snapshots.Snapshot:
+        return self.state.snapshot
+
+    @property
+    def caught_up(self) -> bool:
+        return self.state.caught_up
+
+    @property
+    def lag_seconds(self) -> float:
+        return self.state.lag_seconds
+
+    def catch_up(self, *, timeout: float = 2.0) -> snapshots.Snapshot:
+        self.reads += 1
+        return self.state.catch_up(timeout=timeout)
+
+    def apply_own_append(self, ahead: snapshots.Snapshot, appended: logs.Appended | None = None) -> None:
+        self.state.apply_own_append(ahead, appended)
+
+
+@pytest.mark.scenario("PR-41")
+def test_many_nodes_are_answered_from_one_read_of_the_store(shop: replicas.Cluster) -> None:
+    one, vip = shop.replica(), shop.pod("vip", priority=100)
+    names = [f"many-{number}" for number in range(100)]
+    offer = {}
+    for name in names:
+        shop.node(name, role="host")
+        offer[name] = [placed(shop, f"{name}-{at}", name, {"app": "other"}).uid for at in range(5)]
+        shop.see()
+    counting = Counting(one.context.state)
+    answer = preempting.run(dataclasses.replace(one.context, state=counting), vip, offer)
+    assert ([*answer.kept], counting.reads) == (names, 1)
+    assert all(list(answer.kept[name].uids) == offer[name] for name in names)
 
 
 @pytest.fixture

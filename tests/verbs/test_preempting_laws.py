@@ -21,7 +21,9 @@ def objections(
 ) -> dict[model.NodeName, str | None]:
     """Node -> why it is dropped; None if it is kept."""
     base = cycles.cycle(cluster_strategies.ASKING, frozenset(offer), world)
-    return {node: preempting.objection(plugins, base, node, uids) for node, uids in offer.items()}
+    answer = preempting.judge(plugins, base, offer)
+    assert not answer.kept.keys() & answer.dropped.keys()
+    return {node: None if node in answer.kept else answer.dropped[node] for node in offer}
 
 
 @cluster_strategies.unhurried
@@ -34,6 +36,9 @@ def test_no_node_is_kept_whose_victims_stop_the_scheduler(
             # A node without victims, or with one elsewhere, fails the preemption (extender contract, 10, 11).
             assert offer[node]
             assert {world.node_of(uid) for uid in offer[node]} <= {"", node}
+            # kube-scheduler evicts whatever is listed (extender contract, 11).
+            known = [pod for uid in offer[node] if (pod := world.pod(uid)) is not None]
+            assert all(pod.priority < cluster_strategies.ASKING.priority for pod in known)
 
 
 @cluster_strategies.unhurried
@@ -53,8 +58,9 @@ def test_no_eviction_is_for_nothing(
         if reason is None:
             assert not refused
         elif offer[node] and {world.node_of(uid) for uid in offer[node]} <= {"", node}:
-            # And none that would help is kept from it.
-            assert refused or node not in world.nodes
+            # And none that would help is kept from it, of pods that the pod may preempt.
+            spared = any(pod.priority >= cluster_strategies.ASKING.priority for pod in known)
+            assert refused or node not in world.nodes or spared
 
 
 @cluster_strategies.unhurried

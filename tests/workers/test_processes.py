@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from app.simulation.apiserver import faults
-from app.store import keys, schemas, stores
+from app.store import schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
 from tests.support import child_processes, declared
@@ -90,7 +90,7 @@ def away(tmp_path: pathlib.Path, cluster: str) -> Iterator[embedded.Server]:
     """A stopped server with a store of this schema."""
     server = crash_safe_server.CrashSafeServer(tmp_path / "server", append_only=True)
     with connections.connect(server.url) as client:
-        schemas.migrate(client, keys.Keys(cluster), declared.SCHEMA)
+        schemas.migrate(client, declared.names(cluster), declared.SCHEMA)
     server.kill()
     yield server
     server.stop()

@@ -179,12 +179,7 @@ class RecorderLeadership:
                 return None
         if not self._settled(tenure, snapshot):
             return None
-        # A kind that must be listed again has no version to resume from.
-        marks = {
-            name: version
-            for name, version in self._log.resume_versions().items()
-            if name.removeprefix("rv:") not in snapshot.unlisted
-        }
+        marks = leader_terms.resumed(self._log.resume_versions(), snapshot)
         reason, self._recovery.relist_reason = self._recovery.relist_reason, loss_recovery.FIRST_LIST
         return leader_terms.LeaderTerm(guard, marks, reason)
 

@@ -10,7 +10,7 @@ import msgspec
 
 from app.api.extender import calls, json_cache
 from app.domain import model, node_sets, verdicts
-from app.verbs import candidates
+from app.verbs import candidates, preempting
 
 
 class _NodeItems(msgspec.Struct):
@@ -83,16 +83,16 @@ def bind_reply(error: str = "") -> bytes:
     return _encode({"Error": error})
 
 
-def preempt_reply(call: calls.PreemptCall, kept: Sequence[model.NodeName]) -> bytes:
+def preempt_reply(call: calls.PreemptCall, kept: Mapping[model.NodeName, preempting.Kept]) -> bytes:
     """ExtenderPreemptionResult: the meta form, no null (extender contract, 10), no node without victims."""
     return _encode(
         {
             "NodeNameToMetaVictims": {
                 node: {
-                    "Pods": [{"UID": uid} for uid in call.victims[node]],
-                    "NumPDBViolations": call.violations[node],
+                    "Pods": [{"UID": uid} for uid in one.uids],
+                    "NumPDBViolations": call.violations[node] if one.violations is None else one.violations,
                 }
-                for node in kept
+                for node, one in kept.items()
             }
         }
     )

@@ -189,7 +189,7 @@ class Extender:
         except Exception as fault:
             # A failing preempt parks the pod for minutes, a wrong one evicts in vain (extender contract, 10).
             telemetry.fault("preempt", pod.key, fault)
-            return Reply(200, replies.preempt_reply(call, ()))
+            return Reply(200, replies.preempt_reply(call, {}))
         reply = replies.preempt_reply(call, answer.kept)
         return self._reported("preempt", decision_reports.preempted(pod, answer, call.victims), reply, began)
 

@@ -146,6 +146,12 @@ class Explain(Moment):
     limit = _limit()
 
 
+class DryRun(Moment):
+    """Parameters of a dry run."""
+
+    limit = _limit()
+
+
 class Flag(Schema):
     """How long a flag is in force, and for which pods."""
 

@@ -9,9 +9,10 @@ import heapq
 from marshmallow import Schema, fields
 
 from app.api import errors
-from app.api.introspection import blueprints, moments, pages, quantities, queries, schemas
+from app.api.introspection import blueprints, moments, pages, queries, schemas
 from app.api.v1 import pods
 from app.domain import model, snapshots
+from app.domain.fitting import node_sums, quantities
 
 routes = blueprints.create("nodes", "/apis/v1", "Nodes as the scheduler sees them.")
 
@@ -74,25 +75,19 @@ def _row(snapshot: snapshots.Snapshot, node: model.Node) -> pages.Body:
         "unschedulable": node.unschedulable,
         "taints": [_taint(taint) for taint in node.taints],
         **_amounts(snapshot, node),
-        "pods": sum(not pod.finished for pod in snapshot.on(node.name)),
+        "pods": snapshot.used(node.name).get(node_sums.PODS, 0),
     }
 
 
 def _amounts(snapshot: snapshots.Snapshot, node: model.Node) -> pages.Body:
-    holding = _holding(snapshot, node.name)
-    requested = quantities.total(pod.requests for pod in holding)
-    requested["pods"] = len(holding)
+    # A terminating pod holds its resources until it is gone; it no longer counts in a quota.
+    requested = {node_sums.PODS: 0, **snapshot.used(node.name)}
     remaining = {key: amount - requested.get(key, 0) for key, amount in node.allocatable.items()}
     return {
         "allocatable": quantities.all_written(node.allocatable),
         "requested": quantities.all_written(requested),
         "remaining": quantities.all_written(remaining),
     }
-
-
-def _holding(snapshot: snapshots.Snapshot, name: model.NodeName) -> list[model.Pod]:
-    """A terminating pod holds its resources until it is gone; it no longer counts in a quota."""
-    return [pod for pod in snapshot.on(name) if not pod.finished]
 
 
 def _manifest(node: model.Node) -> pages.Body:

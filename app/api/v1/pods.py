@@ -9,8 +9,9 @@ import msgspec
 from marshmallow import Schema
 
 from app.api import errors
-from app.api.introspection import blueprints, moments, pages, quantities, schemas, services
+from app.api.introspection import blueprints, moments, pages, schemas, services
 from app.domain import model, snapshots
+from app.domain.fitting import quantities
 from app.framework import registry, views
 
 

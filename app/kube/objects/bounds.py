@@ -18,6 +18,8 @@ TAINTS = 16 * 1024
 """Characters of all taints of a node."""
 RESOURCES = 4 * 1024
 """Characters of the names of all requested or allocatable resources."""
+CONSTRAINTS = 32 * 1024
+"""Characters of the JSON of a pod's tolerations, selectors, affinity and ports."""
 MESSAGE = 1024
 """Characters of a condition's message; the rest is cut."""
 REASON = 512

@@ -14,7 +14,7 @@ from app.domain import model
 from app.domain import schema as schemas
 from app.framework import manifests
 from app.kube import errors
-from app.kube.objects import bounds, interning, pod_requests, schema
+from app.kube.objects import bounds, interning, pod_constraints, pod_requests, schema
 
 Json = bytes | msgspec.Raw
 Object = model.Pod | model.Node | model.DeclaredObject
@@ -112,12 +112,12 @@ def _clean(value: object) -> str:
 
 def _pod_of(seen: schema.Pod) -> tuple[model.Pod, str]:
     metadata, spec, status = seen.metadata, seen.spec or _NO_POD_SPEC, seen.status or _NO_POD_STATUS
-    message, disrupted = "", False
+    message, disrupted, preempted = "", False, False
     for condition in status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
             message = manifests.shortened(condition.message or "", bounds.MESSAGE)
         elif condition.type == "DisruptionTarget" and condition.status == "True":
-            disrupted = True
+            disrupted, preempted = True, condition.reason == "PreemptionByScheduler"
     owners = metadata.owner_references
     found = model.Pod(
         uid=metadata.uid,
@@ -142,6 +142,8 @@ def _pod_of(seen: schema.Pod) -> tuple[model.Pod, str]:
         unscheduled=message,
         disrupted=disrupted,
         group=(spec.scheduling_group.pod_group_name or "") if spec.scheduling_group is not None else "",
+        preempted=preempted,
+        constraints=pod_constraints.effective(spec),
     )
     return found, metadata.resource_version
 

@@ -2,19 +2,23 @@
 
 The rule of Kubernetes (component-helpers/resource PodRequests): the containers and the sidecars (init
 containers that always restart) run together; each other init container runs alone beside the sidecars
-started before it; pod-level requests override those of the containers for the resources that they name;
-the overhead is added.
+started before it; pod-level requests override those of the containers for cpu, memory and huge pages; the
+overhead is added.
 """
 
+import functools
 from collections.abc import Iterable
 
-from app.kube.objects import bounds, interning, quantities, schema
+from app.domain.fitting import quantities
+from app.kube.objects import bounds, interning, schema
 
 Amounts = dict[str, int]
 _Items = tuple[tuple[str, str | int | float], ...]
 _Shape = tuple[tuple[_Items, ...], tuple[tuple[bool, _Items], ...], _Items, _Items]
 
 _NONE: Amounts = {}
+# Few different quantities occur in a cluster.
+_parse = functools.lru_cache(maxsize=16_384)(quantities.parse)
 
 
 def effective(spec: schema.PodSpec | None) -> Amounts:
@@ -35,7 +39,7 @@ def effective(spec: schema.PodSpec | None) -> Amounts:
 
 def _allocatable(items: _Items) -> Amounts:
     bounds.check("resources", (name for name, _ in items), bounds.RESOURCES)
-    return {name: quantities.parse(value, name) for name, value in items}
+    return {name: _parse(value, name) for name, value in items}
 
 
 def _weight(items: _Items) -> int:
@@ -65,10 +69,14 @@ def _sum(shape: _Shape) -> Amounts:
         peak = _larger(peak, alone)
     total = _larger(_added((total, sidecars)), peak)
     if whole:
-        total = {**total, **amounts(whole)}
+        total = {**total, **{name: amount for name, amount in amounts(whole).items() if _pod_level(name)}}
     found = _added((total, amounts(overhead)))
     bounds.check("resources", found, bounds.RESOURCES)
     return found
+
+
+def _pod_level(resource: str) -> bool:
+    return resource in ("cpu", "memory") or resource.startswith("hugepages-")
 
 
 def _weight_of_shape(shape: _Shape) -> int:

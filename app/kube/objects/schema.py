@@ -11,6 +11,9 @@ from app.framework import manifests
 
 Quantities = dict[str, str | int | float]
 
+ABSENT = msgspec.Raw(b"null")
+"""A part that is decoded elsewhere, and is missing."""
+
 
 class Requirements(manifests.ApiStruct):
     """core/v1 ResourceRequirements."""
@@ -23,6 +26,19 @@ class Container(manifests.ApiStruct):
 
     resources: Requirements | None = None
     restart_policy: str | None = None
+    ports: msgspec.Raw = ABSENT
+
+
+class Volume(manifests.ApiStruct):
+    """core/v1 Volume: the sources that kube-scheduler has rules for; no other field is read."""
+
+    persistent_volume_claim: msgspec.Raw = ABSENT
+    ephemeral: msgspec.Raw = ABSENT
+    csi: msgspec.Raw = ABSENT
+    gce_persistent_disk: msgspec.Raw = ABSENT
+    aws_elastic_block_store: msgspec.Raw = ABSENT
+    rbd: msgspec.Raw = ABSENT
+    iscsi: msgspec.Raw = ABSENT
 
 
 class SchedulingGroup(manifests.ApiStruct):
@@ -44,6 +60,12 @@ class PodSpec(manifests.ApiStruct):
     scheduler_name: manifests.Word | None = None
     scheduling_gates: list[msgspec.Raw] | None = None
     scheduling_group: SchedulingGroup | None = None
+    tolerations: msgspec.Raw = ABSENT
+    node_selector: msgspec.Raw = ABSENT
+    affinity: msgspec.Raw = ABSENT
+    topology_spread_constraints: msgspec.Raw = ABSENT
+    resource_claims: msgspec.Raw = ABSENT
+    volumes: list[Volume] | None = None
 
 
 class Condition(manifests.ApiStruct):
@@ -51,6 +73,7 @@ class Condition(manifests.ApiStruct):
 
     type: str = ""
     status: str = ""
+    reason: str | None = None
     message: str | None = None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from app.domain import model, node_sets, pod_index, selectors, snapshots
+from app.domain.fitting import node_sums
 from app.framework import cycles
 from app.plugins.workload_policy import logic, policy_model
 
@@ -51,7 +52,7 @@ def _held(
     """Node -> number of pods that the policy counts there, for nodes with such pods."""
     held: dict[model.NodeName, int] = {}
     namespace = snapshot.namespaces.get(policy.namespace, pod_index.NO_PODS)
-    on_nodes = (uid for node in nodes for uid in snapshot.residents.get(node, pod_index.NO_PODS))
+    on_nodes = (uid for node in nodes for uid in snapshot.residents.get(node, node_sums.EMPTY))
     # Iterate over the smaller set: a node rarely holds more than a few dozen pods.
     for uid in namespace if len(namespace) <= 16 * len(nodes) else on_nodes:
         pod = snapshot.pod(uid)

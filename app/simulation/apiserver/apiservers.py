@@ -20,7 +20,6 @@ RESOURCES = (
     objects.Resource("nodes", "Node", namespaced=False, status=True),
     objects.Resource("pods", "Pod", status=True),
     objects.Resource("events", "Event"),
-    objects.Resource("poddisruptionbudgets", "PodDisruptionBudget", "policy/v1"),
     objects.Resource("leases", "Lease", "coordination.k8s.io/v1"),
 )
 

@@ -15,7 +15,7 @@ from app.domain import event_subjects, events, projecting
 from app.store import errors
 from migrations import upcasters
 
-_LATER = {"PlacementReleased": 2}
+_LATER = {"PlacementReleased": 2, "PlacementsCommitted": 2, "PodSeen": 2}
 """Tag -> the version written now, if it is not 1."""
 
 VERSIONS: Mapping[str, int] = MappingProxyType(

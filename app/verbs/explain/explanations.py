@@ -275,10 +275,8 @@ def _untouched(cycle: cycles.Cycle) -> verdicts.Trace:
 def _vetoed(cycle: cycles.Cycle, victims: Victims, plugins: registry.Registry) -> verdicts.Trace:
     """The objections of preempt as refusals: one for each reason."""
     grouped: dict[str, set[model.NodeName]] = {}
-    for node, uids in victims.items():
-        reason = preempting.objection(plugins, cycle, node, uids)
-        if reason is not None:
-            grouped.setdefault(reason, set()).add(node)
+    for node, reason in preempting.judge(plugins, cycle, victims).dropped.items():
+        grouped.setdefault(reason, set()).add(node)
     return verdicts.Trace(
         position=cycle.snapshot.position,
         pod=cycle.pod,

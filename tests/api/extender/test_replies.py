@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.api.extender import calls, replies
 from app.domain import model, node_sets, verdicts
-from app.verbs import candidates
+from app.verbs import candidates, preempting
 
 NAME = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,8}[a-z0-9])?", fullmatch=True)
 NAMES = st.lists(NAME | st.from_regex(r"[A-Za-z0-9][-A-Za-z0-9._:]{0,3}", fullmatch=True), max_size=12)
@@ -110,7 +110,8 @@ def test_a_preempt_reply_holds_no_null_and_invents_nothing(
     asked = calls.preempt_call(json.dumps(body).encode())
     kept = data.draw(st.lists(st.sampled_from(sorted(offer)), unique=True)) if offer else []
 
-    reply = json.loads(replies.preempt_reply(asked, kept))
+    untouched = {node: preempting.Kept(asked.victims[node]) for node in kept}
+    reply = json.loads(replies.preempt_reply(asked, untouched))
 
     victims = body["NodeNameToMetaVictims"]
     assert victims is not None
@@ -130,6 +131,16 @@ def test_full_victims_are_answered_in_the_meta_form() -> None:
         "NodeNameToMetaVictims": None,
     }
     asked = calls.preempt_call(json.dumps(body).encode())
-    assert json.loads(replies.preempt_reply(asked, ["n1"])) == {
+    assert json.loads(replies.preempt_reply(asked, {"n1": preempting.Kept(("b", "a"))})) == {
         "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "b"}, {"UID": "a"}], "NumPDBViolations": 0}}
+    }
+
+
+@pytest.mark.scenario("PR-34")
+def test_added_victims_are_answered_with_their_violations() -> None:
+    body = {"Pod": {}, "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "db"}], "NumPDBViolations": 0}}}
+    asked = calls.preempt_call(json.dumps(body).encode())
+    kept = {"n1": preempting.Kept(("server", "db"), violations=1)}
+    assert json.loads(replies.preempt_reply(asked, kept)) == {
+        "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "server"}, {"UID": "db"}], "NumPDBViolations": 1}}
     }

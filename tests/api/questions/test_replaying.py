@@ -137,7 +137,7 @@ def test_decisions_of_another_configuration_are_repeated_under_it(process: api_w
 
 
 def heavier() -> list[capabilities.Plugin]:
-    return [plugin() for plugin in plugins.IN_TREE]
+    return [plugin() for plugin in plugins.USUAL]
 
 
 def test_a_range_a_verb_and_a_namespace_select_decisions(lived: api_worlds.World) -> None:

@@ -45,6 +45,7 @@ def test_a_pod_as_the_scheduler_sends_it() -> None:
         requests={"cpu": 100},
         created="2026-11-21T09:32:43Z",
         unscheduled="0/5 nodes are available: 5 quota.",
+        constraints=model.Constraints(tolerations=model.STANDARD_TOLERATIONS[:1]),
     )
 
 
@@ -79,13 +80,14 @@ def test_everything_that_the_model_holds() -> None:
             "preemptionPolicy": "Never",
             "schedulerName": "mine",
             "schedulingGates": [{"name": "g"}],
+            "nodeSelector": {"disk": "ssd"},
         },
         status={
             "phase": "Running",
             "startTime": "2026-01-01T00:00:05Z",
             "nominatedNodeName": "m",
             "conditions": [
-                {"type": "DisruptionTarget", "status": "True", "message": "x"},
+                {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"},
                 {"type": "PodScheduled", "status": "True", "message": "y"},
             ],
         },
@@ -108,6 +110,8 @@ def test_everything_that_the_model_holds() -> None:
         created="2026-01-01T00:00:00Z",
         started="2026-01-01T00:00:05Z",
         disrupted=True,
+        preempted=True,
+        constraints=model.Constraints(tolerations=(), node_selector={"disk": "ssd"}),
     )
 
 
@@ -120,10 +124,17 @@ def test_null_is_absent() -> None:
             "schedulingGates": None,
             "overhead": None,
             "priority": None,
+            "tolerations": None,
+            "nodeSelector": None,
+            "affinity": None,
+            "topologySpreadConstraints": None,
+            "resourceClaims": None,
+            "volumes": None,
         },
         status={"conditions": None, "nominatedNodeName": None, "phase": None},
     )
-    assert found == model.Pod(uid="u", namespace="ns", name="p")
+    bare = model.Constraints(tolerations=())
+    assert found == model.Pod(uid="u", namespace="ns", name="p", constraints=bare)
 
 
 @pytest.mark.parametrize(

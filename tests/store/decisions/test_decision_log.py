@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain import events, model
-from app.store import errors, keys, schemas, stores
+from app.store import errors, schemas, stores
 from app.store.decisions import bitmaps, decision_log, records
 from app.store.log import logs
 from app.store.server import connections, embedded
@@ -204,7 +204,7 @@ def test_a_record_that_cannot_be_written_does_no_harm_to_the_others(
 def test_a_store_that_is_away_is_counted_not_raised() -> None:
     server = embedded.Server()
     client = connections.connect(server.url, timeout=0.2)
-    names = keys.Keys("gone")
+    names = declared.names("gone")
     schemas.migrate(client, names, declared.SCHEMA, incarnation="i")
     log = logs.Log(client, names, "i")
     follower = followers.Follower(log, schema=declared.SCHEMA)

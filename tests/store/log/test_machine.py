@@ -17,7 +17,7 @@ from app import settings as configuration
 from app.domain import events, model, projecting, snapshots
 from app.domain.audit import attribution, findings
 from app.plugins.workload_policy import policy_model
-from app.store import errors, keys, raw_access, schemas, stores
+from app.store import errors, raw_access, schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
 from app.store.state import followers
@@ -58,7 +58,7 @@ class Writers(RuleBasedStateMachine):
 
     @initialize()
     def open(self) -> None:
-        self.names = keys.Keys(f"m{secrets.token_hex(6)}")
+        self.names = declared.names(f"m{secrets.token_hex(6)}")
         client = connections.connect(self.proxy.url)
         schemas.migrate(client, self.names, declared.SCHEMA)
         client.close()

@@ -38,7 +38,7 @@ def sharded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Sharde
 
 def opened(url: str, cluster: str, *, timeout: float = 1.0) -> stores.Store:
     options = settings.Store(url=url, socket_timeout=timeout)
-    names = keys.Keys(cluster)
+    names = declared.names(cluster)
     with schemas.connect(options, names) as client:
         assert schemas.migrate(client, names, declared.SCHEMA).ready
     return stores.open_store(options, schema=declared.SCHEMA, cluster=cluster)
@@ -283,7 +283,7 @@ def test_the_doctor_counts_the_sentinels(watched: servers.Watched) -> None:
 
 def examined(url: str, cluster: str) -> dict[str, checks.Finding]:
     options = settings.Store(url=url, socket_timeout=1.0)
-    return {one.subject: one for one in doctor.examine(options, keys.Keys(cluster))}
+    return {one.subject: one for one in doctor.examine(options, declared.names(cluster))}
 
 
 # -- Redis Cluster -------------------------------------------------------------------------

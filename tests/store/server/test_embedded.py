@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app import settings
-from app.store import errors, keys, schemas, stores
+from app.store import errors, schemas, stores
 from app.store.server import connections, embedded
 from migrations import running
 from tests.support import declared
@@ -81,11 +81,11 @@ def test_a_url_of_another_kind_is_refused(url: str) -> None:
 @pytest.mark.parametrize("cluster", ["", "a}b", "a{b", "a:b", "a b", "ä", "x" * 64, "-x"])
 def test_a_cluster_name_that_would_break_keys_is_refused(cluster: str) -> None:
     with pytest.raises(errors.StoreError, match="cannot be part of a key"):
-        keys.Keys(cluster)
+        declared.names(cluster)
 
 
 def test_all_keys_of_a_cluster_share_one_hash_tag() -> None:
-    names = keys.Keys("prod.eu-1")
+    names = declared.names("prod.eu-1")
     every = (names.log, names.meta, names.versions, names.counts, names.decisions, names.session("s"))
     assert all(key.startswith("topolog:{prod.eu-1}:") for key in every)
     assert len(set(every)) == len(every)

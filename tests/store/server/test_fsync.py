@@ -8,13 +8,13 @@ import pytest
 
 from app import settings
 from app.domain import events, model
-from app.store import errors, keys, schemas, stores
+from app.store import errors, schemas, stores
 from app.store.log import logs
 from app.store.server import acl, connections, embedded
 from tests.support import declared
 
 PLACED = events.placed(model.Pod(uid="u", namespace="ns", name="p"), "n")
-NAMES = keys.Keys("synced")
+NAMES = declared.names("synced")
 
 
 @pytest.fixture

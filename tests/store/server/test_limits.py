@@ -12,7 +12,7 @@ import redis
 
 from app import settings
 from app.domain import snapshots
-from app.store import errors, keys, schemas, stores
+from app.store import errors, schemas, stores
 from app.store.decisions import records
 from app.store.health import durability, readiness
 from app.store.log import logs, readers
@@ -21,7 +21,7 @@ from tests.support import declared
 from tests.support.store import crash_safe_server, servers, writers
 from workers.compactor import compactors
 
-NAMES = keys.Keys("c")
+NAMES = declared.names("c")
 
 
 @contextlib.contextmanager

@@ -9,14 +9,14 @@ import pytest
 
 from app import settings
 from app.serving import issuing
-from app.store import errors, keys, schemas, stores
+from app.store import errors, schemas, stores
 from app.store.health import doctor
 from app.store.log import logs
 from app.store.server import connections
 from tests.support import child_processes, declared
 from tests.support.store import servers, tls_terminator, writers
 
-NAMES = keys.Keys("c")
+NAMES = declared.names("c")
 
 
 class Secured(NamedTuple):

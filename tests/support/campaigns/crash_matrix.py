@@ -24,7 +24,7 @@ from structlog import testing
 from app import settings
 from app.kube import errors as kube_errors
 from app.kube.client import fast_client
-from app.store import errors, keys, schemas, stores
+from app.store import errors, schemas, stores
 from app.store.log import logs
 from app.store.server import connections
 from tests.support import declared
@@ -185,9 +185,9 @@ class Story(Matrix):
     def _run(self) -> dict[str, object]:
         with connections.connect(self._url) as client:
             client.flushdb()
-            schemas.migrate(client, keys.Keys(self._name), declared.SCHEMA)
+            schemas.migrate(client, declared.names(self._name), declared.SCHEMA)
             self._replica = lagging_replica.Replica(client)
-            self._watchdog = oracle.Watchdog(client, keys.Keys(self._name), self.cluster)
+            self._watchdog = oracle.Watchdog(client, declared.names(self._name), self.cluster)
             self.sheltered = False
             for act in self._acts():
                 act()

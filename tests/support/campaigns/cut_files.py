@@ -11,7 +11,7 @@ from typing import Any
 
 from app import settings
 from app.domain import events, model
-from app.store import errors, keys, schemas, stores
+from app.store import errors, schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
 from tests.support import declared
@@ -19,7 +19,7 @@ from tests.support.simulation import oracle
 from tests.support.workers import clusters, recordings
 
 NAME = "cut"
-_KINDS = {"nodes", "pods", "workloadpolicies"}
+_KINDS = set(declared.SCHEMA.names)
 
 
 class Run:
@@ -37,7 +37,7 @@ class Run:
         self._directory = directory
         self._server = embedded.Server(directory, append_only=True)
         client = connections.connect(self._server.url)
-        schemas.migrate(client, keys.Keys(NAME), declared.SCHEMA)
+        schemas.migrate(client, declared.names(NAME), declared.SCHEMA)
         client.close()
         self._stores: list[stores.Store] = []
         self._extender = self._open()

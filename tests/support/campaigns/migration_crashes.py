@@ -13,7 +13,7 @@ import redis
 from structlog import testing
 
 from app import settings
-from app.store import errors, keys, schemas, stores
+from app.store import errors, schemas, stores
 from app.store.server import connections
 from tests.support import declared
 from tests.support.campaigns import crash_matrix
@@ -49,13 +49,13 @@ class Migration(crash_matrix.Matrix):
     def _migrate(self, client: redis.Redis) -> None:
         for _ in range(3):
             with contextlib.suppress(lossy_calls.Crashed, errors.StoreAway):
-                if schemas.migrate(client, keys.Keys(NAME), declared.SCHEMA, incarnation="begun").ready:
+                if schemas.migrate(client, declared.names(NAME), declared.SCHEMA, incarnation="begun").ready:
                     return
         raise oracle.Broken("end: the store cannot be migrated any more")
 
 
 def _restore(client: redis.Redis, schema: int) -> None:
-    prefix = keys.Keys(NAME).prefix
+    prefix = declared.names(NAME).prefix
     client.function_load((SCHEMAS / f"{schema}.lua").read_text(), replace=True)
     for key, held in json.loads((SCHEMAS / f"{schema}.json").read_text()).items():
         value = held["value"]
@@ -71,7 +71,7 @@ def _restore(client: redis.Redis, schema: int) -> None:
 
 def _digest(client: redis.Redis, url: str) -> dict[str, object]:
     """All that readers and writers see; except what is no longer used and will expire."""
-    names = keys.Keys(NAME)
+    names = declared.names(NAME)
     meta = {connections.text(key): connections.text(one) for key, one in client.hgetall(names.meta).items()}
     with contextlib.closing(
         stores.open_store(settings.Store(url=url), schema=declared.SCHEMA, cluster=NAME)

@@ -17,7 +17,7 @@ from app.kube.client import clients, credentials
 from app.kube.election import electors
 from app.kube.writes import binding, fencing
 from app.simulation.apiserver import apiservers
-from app.store import errors, keys, schemas, stores
+from app.store import errors, schemas, stores
 from app.verbs import binding as bind_verb
 from app.verbs import contexts, placing, releasing
 from app.verbs import errors as verb_errors
@@ -112,7 +112,7 @@ class Field:
         for name, role in cluster_objects.NODES.items():
             self.side.node(name, role=role)
         self.side.policy({"host": 4, "member": 5})
-        names = keys.Keys(CLUSTER)
+        names = declared.names(CLUSTER)
         with schemas.connect(settings.Store(url=store_of("judge")), names) as client:
             schemas.migrate(client, names, declared.SCHEMA)
         self.recorders = [Recorder(*self._ways(name), name) for name in ("recorder-0", "recorder-1")]

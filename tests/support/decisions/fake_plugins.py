@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from app.domain import events, model, node_sets, schema, snapshots, verdicts
+from app.domain.fitting import budgets
 from app.framework import advising, capabilities, cycles, diagnosing, effects, supposing, views
 from tests.support import gadgets
 
@@ -145,6 +146,26 @@ class Preempting(Idle):
 
     def veto(self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]) -> str | None:
         return self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Adjusting(Idle):
+    name: str = "Adjusting"
+    added: tuple[model.Pod, ...] = ()
+
+    def adjust(
+        self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]
+    ) -> Sequence[model.Pod] | str:
+        return self.added
+
+
+@dataclass(frozen=True, slots=True)
+class Budgeting(Idle):
+    name: str = "Budgeting"
+    known: tuple[budgets.DisruptionBudget, ...] = ()
+
+    def budgets(self, snapshot: snapshots.Snapshot) -> tuple[budgets.DisruptionBudget, ...]:
+        return self.known
 
 
 @dataclass(frozen=True, slots=True)

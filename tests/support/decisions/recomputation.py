@@ -54,11 +54,18 @@ def derived(snapshot: snapshots.Snapshot) -> dict[str, object]:
         for label, value in node.labels.items():
             columns.setdefault(label, {}).setdefault(value, set()).add(node.name)
     residents: dict[str, set[str]] = {}
+    used: dict[str, dict[str, int]] = {}
     labelled: dict[tuple[str, str, str], set[str]] = {}
     namespaces: dict[str, set[str]] = {}
     for uid, (pod, name) in standing.items():
         if name:
             residents.setdefault(name, set()).add(uid)
+        if name and pod.phase not in ("Succeeded", "Failed"):
+            sums = used.setdefault(name, {"pods": 0})
+            sums["pods"] += 1
+            for resource, amount in pod.requests.items():
+                if amount:
+                    sums[resource] = sums.get(resource, 0) + amount
         namespaces.setdefault(pod.namespace, set()).add(uid)
         for label in snapshot.indexed & pod.labels.keys():
             labelled.setdefault((pod.namespace, label, pod.labels[label]), set()).add(uid)
@@ -69,6 +76,7 @@ def derived(snapshot: snapshots.Snapshot) -> dict[str, object]:
         "counts": counts(snapshot),
         "topology": columns,
         "residents": residents,
+        "used": used,
         "labelled": labelled,
         "namespaces": namespaces,
         "policies_in": policies_in,
@@ -89,6 +97,7 @@ def kept(snapshot: snapshots.Snapshot) -> dict[str, object]:
             for label, column in snapshot.topology.columns.items()
         },
         "residents": {key: set(pods) for key, pods in snapshot.residents.items()},
+        "used": {node: dict(snapshot.used(node)) for node in snapshot.residents if snapshot.used(node)},
         "labelled": {key: set(pods) for key, pods in snapshot.labelled.items()},
         "namespaces": {key: set(pods) for key, pods in snapshot.namespaces.items()},
         "policies_in": {

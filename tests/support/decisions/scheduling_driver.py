@@ -12,7 +12,7 @@ from app.plugins.workload_policy import counting, policy_model
 from tests.support import declared
 from tests.support.decisions import commitments
 
-Thing = model.Node | model.Pod | policy_model.WorkloadPolicy
+Thing = model.Node | model.Pod | model.DeclaredObject
 
 
 class Cluster:
@@ -21,7 +21,7 @@ class Cluster:
     def __init__(
         self, *things: Thing, configured: Iterable[capabilities.Plugin] | None = None, score_max: int = 10
     ) -> None:
-        chosen = [kind() for kind in plugins.IN_TREE] if configured is None else configured
+        chosen = [kind() for kind in plugins.USUAL] if configured is None else configured
         self.plugins = registry.Registry(chosen, score_max=score_max)
         self.snapshot = snapshots.empty(
             schema=declared.SCHEMA, indexed=self.plugins.indexed(), incarnation="test"
@@ -119,10 +119,9 @@ class Cluster:
                 return observing.node(self.snapshot.nodes.get(thing.name), thing)
             case model.Pod():
                 return observing.pod(self.snapshot.pods.get(thing.uid), thing)
-            case policy_model.WorkloadPolicy():
-                return observing.declared(
-                    declared.POLICIES, self.snapshot.get(declared.POLICIES, thing.key), thing
-                )
+            case model.DeclaredObject():
+                kind = declared.SCHEMA.of(thing)
+                return observing.declared(kind, self.snapshot.get(kind, thing.key), thing)
 
 
 def recounted(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
@@ -131,7 +130,7 @@ def recounted(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
     placed = [events.placed(placement.pod, placement.node) for placement in snapshot.placements.values()]
     observed: list[events.AnyEvent] = [
         *(events.NodeSeen(node=node) for node in snapshot.nodes.values()),
-        *(declared.observed(policy) for policy in snapshot.all(declared.POLICIES).values()),
+        *(kind.observed(one) for kind in declared.SCHEMA.kinds for one in snapshot.all(kind).values()),
         *(events.PodSeen(pod=pod) for pod in snapshot.pods.values()),
     ]
     return projecting.project_all(fresh, [*observed, *placed])

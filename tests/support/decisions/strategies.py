@@ -41,6 +41,7 @@ def pods(draw: st.DrawFn, uid: str | None = None) -> model.Pod:
         namespace=NAMESPACES[int(uid[1:]) % 2],
         name=f"pod-{uid}",
         labels=draw(_labels(("app", "job"))),
+        requests=draw(st.sampled_from(({}, {"cpu": 100}, {"cpu": 250, "memory": 1 << 20}, {"gpu": 0}))),
         node=draw(st.sampled_from(("", "", *NODES))),
         nominated=draw(st.sampled_from(("", "", *NODES))),
         phase=draw(st.sampled_from(("Pending", "Running", "Running", "Succeeded", "Failed"))),

@@ -21,9 +21,8 @@ from collections.abc import Iterable, Mapping
 
 import urllib3
 
-from app.store import keys
 from app.store.server import connections, embedded
-from tests.support import child_processes, manifests, polling
+from tests.support import child_processes, declared, manifests, polling
 from tests.support.e2e import api_client, clusters, kube_schedulers
 
 DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
@@ -183,6 +182,12 @@ class Installation:
         answer: api_client.Object = json.loads(reply.data)
         return answer
 
+    def find(self, path: str, *, extender: int = 0) -> api_client.Object | None:
+        """The same; None if it does not exist."""
+        url = f"https://127.0.0.1:{self.extenders[extender].port}{path}"
+        reply = self._viewer.request("GET", url)
+        return None if reply.status == 404 else self.ask(path, extender=extender)
+
     # Counts
 
     def quotas(self, namespace: str, policy: str, *, extender: int = 0) -> dict[str, int]:
@@ -193,7 +198,7 @@ class Installation:
 
     def counts(self, namespace: str, policy: str, domains: Iterable[str]) -> dict[str, int]:
         """Domain -> pods counted there, from the store."""
-        client, key = connections.connect(self.store.url), keys.Keys("default").counts
+        client, key = connections.connect(self.store.url), declared.names("default").counts
         try:
             found = {connections.text(name): int(count) for name, count in client.hgetall(key).items()}
         finally:

@@ -13,7 +13,7 @@ from app.api.introspection import services
 from app.domain import events, model, projecting
 from app.framework import registry
 from app.plugins.workload_policy import policy_model
-from app.store import audit_reports, keys, schemas, stores
+from app.store import audit_reports, schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
 from app.verbs import candidates, contexts, decision_reports, filtering, prioritizing
@@ -119,7 +119,7 @@ class World:
 
 def plugins_of_the_seeds() -> registry.Registry:
     """All plugins as they come, JobAffinity twice as heavy."""
-    return registry.Registry([plugin() for plugin in plugins.IN_TREE], weights={"JobAffinity": 2})
+    return registry.Registry([plugin() for plugin in plugins.USUAL], weights={"JobAffinity": 2})
 
 
 def world(store: stores.Store, chosen: registry.Registry | None = None) -> World:
@@ -152,7 +152,7 @@ Process = Callable[[], stores.Store]
 def processes(server: embedded.Server, cluster: str) -> Iterator[Process]:
     """Opens the cluster's store as often as there are processes; their threads run."""
     client = connections.connect(server.url)
-    schemas.migrate(client, keys.Keys(cluster), declared.SCHEMA)
+    schemas.migrate(client, declared.names(cluster), declared.SCHEMA)
     client.close()
     with contextlib.ExitStack() as opened:
 

@@ -6,5 +6,8 @@ from app import cli, plugins
 from tests.support.decisions import convoys
 
 if __name__ == "__main__":
-    with mock.patch.object(plugins, "IN_TREE", (*plugins.IN_TREE, convoys.Convoy)):
+    with (
+        mock.patch.object(plugins, "IN_TREE", (*plugins.IN_TREE, convoys.Convoy)),
+        mock.patch.object(plugins, "USUAL", (*plugins.USUAL, convoys.Convoy)),
+    ):
         cli.main()

@@ -18,11 +18,10 @@ from app.kube.client import clients, credentials
 from app.kube.objects import decoding
 from app.kube.watch import kinds as watched
 from app.kube.writes import binding, fencing
-from app.plugins.workload_policy import decoding as policy_decoding
 from app.plugins.workload_policy import limits, samples
 from app.simulation import populations
 from app.simulation.apiserver import apiservers, objects, status_replies
-from app.store import errors, keys, schemas, stores
+from app.store import errors, schemas, stores
 from app.store.log import logs
 from app.store.server import connections
 from app.store.state import followers
@@ -184,7 +183,7 @@ class Cluster:
         self._stack = contextlib.ExitStack()
         self._touches = 0
         client = connections.connect(url)
-        schemas.migrate(client, keys.Keys(name), declared.SCHEMA)
+        schemas.migrate(client, declared.names(name), declared.SCHEMA)
         client.close()
         self._recorder = self._opened()
 
@@ -199,9 +198,13 @@ class Cluster:
         patience: float = 2.0,
         enforce: limits.Enforce = "named",
         beside: Sequence[type[Any]] = (),
+        **arguments: Mapping[str, object],
     ) -> Replica:
-        """Another extender; its follower catches up on request only, without its thread."""
-        known = (*plugins.IN_TREE, *beside)
+        """Another extender; its follower catches up on request only, without its thread.
+
+        ``beside`` are further plugins, and ``arguments`` theirs.
+        """
+        known = (*plugins.USUAL, *beside)
         store = self._opened(patience, known)
         client = clients.Client(credentials.plain(self.api.url))
         self._stack.callback(client.close)
@@ -211,7 +214,7 @@ class Cluster:
             enabled=[plugin().name for plugin in known],
             weights={},
             score_max=10,
-            args={"WorkloadPolicy": {"enforce": enforce}},
+            args={"WorkloadPolicy": {"enforce": enforce}, **arguments},
         )
         context = contexts.Context(
             plugins=chosen,
@@ -228,7 +231,7 @@ class Cluster:
         fencer = fencing.ApiFencer(client, now=lambda: "2026-07-01T10:00:00Z")
         return Replica(context, store, clock, self.api, fencer)
 
-    def _opened(self, patience: float = 2.0, known: Sequence[type[Any]] = plugins.IN_TREE) -> stores.Store:
+    def _opened(self, patience: float = 2.0, known: Sequence[type[Any]] = plugins.USUAL) -> stores.Store:
         chosen = registry.Registry([plugin() for plugin in known])
         options = settings.Store(url=self.url, socket_timeout=patience, placements=self._placements)
         store = stores.open_store(
@@ -328,14 +331,15 @@ class Cluster:
         while True:
             before = follower.catch_up()
             nodes = [decoding.node(msgspec.json.encode(n)) for n in self.api.objects.all("nodes")]
-            policies = [
-                policy_decoding.policy(msgspec.json.encode(p))
-                for p in self.api.objects.all("workloadpolicies")
-            ]
             pods = [decoding.pod(msgspec.json.encode(p)) for p in self.api.objects.all("pods")]
             lists: listings.Lists = {
                 watched.NODES: nodes,
-                watched.declared(declared.POLICIES): policies,
+                **{
+                    watched.declared(kind): [
+                        kind.decode(msgspec.json.encode(one)) for one in self.api.objects.all(kind.resource)
+                    ]
+                    for kind in declared.SCHEMA.kinds
+                },
                 watched.PODS: pods,
             }
             happened = [

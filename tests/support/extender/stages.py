@@ -164,7 +164,7 @@ class Stage:
         self.kubeconfig.write_text(json.dumps(_kubeconfig(api.url)))
         self.replicas: list[Extender] = []
         self._workers: list[Extender] = []
-        indexed = registry.Registry([plugin() for plugin in plugins.IN_TREE]).indexed()
+        indexed = registry.Registry([plugin() for plugin in plugins.USUAL]).indexed()
         self.store = stores.open_store(
             settings.Store(url=server.url),
             schema=schema,

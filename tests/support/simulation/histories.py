@@ -17,9 +17,10 @@ from structlog import testing
 
 from app.framework import registry
 from app.kube.election import leases
-from app.store import errors, keys, stores
+from app.store import errors, stores
 from app.store.log import incarnations
 from app.store.server import connections
+from tests.support import declared
 from tests.support.decisions import convoys
 from tests.support.simulation import (
     cluster_life,
@@ -79,7 +80,7 @@ class Simulation:
         self.fails_over = self.die.random() < 0.35
         self.watchdog = oracle.Watchdog(
             self._client,
-            keys.Keys(self._name),
+            declared.names(self._name),
             self.cluster,
             steady=steady,
             selected=self._selected,
@@ -142,7 +143,7 @@ class Simulation:
             yield
 
     def _begin(self) -> None:
-        lagging_replica.emptied(self._client, keys.Keys(self._name))
+        lagging_replica.emptied(self._client, declared.names(self._name))
         self.life.begin()
         for which in range(len(self.extenders)):
             self._start_extender(which)
@@ -503,7 +504,7 @@ class Simulation:
         # It may be the former master again, which has been a replica meanwhile.
         self._server.go_on(restarted=self.die.random() < 0.7 if restarted is None else restarted)
         self._store.forget()
-        doubted = self._server.doubted(keys.Keys(self._name))
+        doubted = self._server.doubted(declared.names(self._name))
         lost = self.watchdog.failed_over(self._note(), doubted=doubted)
         self.narrate(f"the store fails over{'' if doubted else ' unseen'}: {lost or 'nothing'} is lost")
 

@@ -8,7 +8,7 @@ import msgspec
 from app.domain import events, model
 from app.plugins.workload_policy import policy_model
 
-KINDS = ("nodes", "pods", "workloadpolicies")
+KINDS = ("nodes", "pods", "workloadpolicies", "poddisruptionbudgets", "elasticquotas")
 
 
 class Fold:

@@ -25,12 +25,12 @@ from workers.controller import orphaned_placements
 from workers.recorder import batch_builder, leadership, recorders
 
 PAGE = 3
-PLUGINS = registry.Registry([plugin() for plugin in plugins.IN_TREE])
-PLANNING = registry.Registry([*(plugin() for plugin in plugins.IN_TREE), convoys.Convoy()])
+PLUGINS = registry.Registry([plugin() for plugin in plugins.USUAL])
+PLANNING = registry.Registry([*(plugin() for plugin in plugins.USUAL), convoys.Convoy()])
 """Those of histories in which pods are placed together."""
 SELECTED = configuring.build(
-    plugins.IN_TREE,
-    enabled=[plugin.name for plugin in plugins.IN_TREE],
+    plugins.USUAL,
+    enabled=[plugin.name for plugin in plugins.USUAL],
     weights={},
     score_max=10,
     args={"WorkloadPolicy": {"enforce": "selected"}},

@@ -9,15 +9,15 @@ from typing import Any
 import redis
 
 from app import settings
-from app.store import keys, schemas
+from app.store import schemas
 from app.store.health import checks, doctor
 from app.store.server import acl
 from tests.support import declared
 from tests.support.store import past_stores, servers
 
 CLUSTER = "prod"
-NAMES = keys.Keys(CLUSTER)
-OTHER = keys.Keys("other")
+NAMES = declared.names(CLUSTER)
+OTHER = declared.names("other")
 
 
 def password(user: str) -> str:

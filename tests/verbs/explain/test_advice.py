@@ -15,7 +15,7 @@ from tests.support import declared
 from tests.support.decisions import fake_plugins
 
 POLICY = "workload-policy/kosmos.io"
-PLUGINS = registry.Registry([plugin() for plugin in plugins.IN_TREE])
+PLUGINS = registry.Registry([plugin() for plugin in plugins.USUAL])
 
 
 def policy(**changed: object) -> policy_model.WorkloadPolicy:

@@ -14,7 +14,7 @@ from tests.support import declared
 from tests.support.decisions import fake_plugins
 
 POLICY, ALIAS = "workload-policy/kosmos.io", "workload-policy.kosmos.io"
-PLUGINS = registry.Registry([plugin() for plugin in plugins.IN_TREE])
+PLUGINS = registry.Registry([plugin() for plugin in plugins.USUAL])
 SELECTING = registry.Registry(
     [
         workload_policy.WorkloadPolicy(enforce="selected") if plugin.name == "WorkloadPolicy" else plugin

@@ -32,7 +32,7 @@ class Recorded:
     def __init__(self, store: stores.Store, seed: int) -> None:
         self.store = store
         self.chance = random.Random(seed)
-        self.plugins = registry.Registry([plugin() for plugin in plugins.IN_TREE], weights={"JobAffinity": 3})
+        self.plugins = registry.Registry([plugin() for plugin in plugins.USUAL], weights={"JobAffinity": 3})
         self.context = contexts.Context(
             plugins=self.plugins,
             state=store.follower,
@@ -165,7 +165,7 @@ def test_another_configuration_is_shown_as_a_difference(store: stores.Store) -> 
     recorded.happen()
     recorded.decide()
     (decision,) = recorded.records()
-    other = registry.Registry([plugins.IN_TREE[1](), plugins.IN_TREE[2]()])
+    other = registry.Registry([plugins.USUAL[1](), plugins.USUAL[2]()])
     explanation = explanations.explain(
         decision, store.decisions, store.histories, configured.by(other, store)
     )

@@ -150,7 +150,7 @@ DAMAGE: dict[str, tuple[Damage, ...]] = {
 
 
 def test_every_key_has_an_entry() -> None:
-    names = keys.Keys("c")
+    names = declared.names("c")
     fixed = {name for name, value in vars(names).items() if value.startswith(names.prefix)} - {"prefix"}
     made = {name for name, value in vars(keys.Keys).items() if callable(value) and not name.startswith("_")}
     assert set(DAMAGE) == fixed | made

@@ -9,7 +9,7 @@ import pytest
 
 from app import settings
 from app.domain import events, model, projecting, snapshots
-from app.store import errors, keys, schemas, snapshot_format, stores
+from app.store import errors, schemas, snapshot_format, stores
 from app.store.server import connections, embedded
 from tests.support import declared
 from tests.support.store import crash_safe_server, writers
@@ -211,7 +211,7 @@ def test_it_waits_while_the_store_is_away(tmp_path: pathlib.Path) -> None:
     server = crash_safe_server.CrashSafeServer(tmp_path / "s", append_only=True)
     try:
         client = connections.connect(server.url)
-        schemas.migrate(client, keys.Keys("c"), declared.SCHEMA)
+        schemas.migrate(client, declared.names("c"), declared.SCHEMA)
         store = stores.open_store(
             settings.Store(url=server.url, socket_timeout=0.2),
             schema=declared.SCHEMA,

@@ -16,7 +16,7 @@ from app import settings
 from app.domain import model
 from app.kube.client import clients, credentials
 from app.simulation.apiserver import objects
-from app.store import errors, keys, schemas, snapshot_format, stores
+from app.store import errors, schemas, snapshot_format, stores
 from app.store.decisions import records
 from app.store.server import connections
 from tests.support import declared
@@ -167,7 +167,7 @@ def test_decision_records_are_trimmed_if_memory_is_short_at_the_start(tmp_path: 
     """Without a checkpoint nothing of the log may go, and there is no memory to make one."""
     with limited(tmp_path, 8 * MIB) as server:
         with connections.connect(f"redis://{server.address}") as client:
-            schemas.migrate(client, keys.Keys("c"), declared.SCHEMA)
+            schemas.migrate(client, declared.names("c"), declared.SCHEMA)
         with opened(server, "c") as store:
             writers.facts(store.log, store.follower.catch_up(), [writers.seen("u")])
             with pytest.raises(errors.StoreAway, match="maxmemory"):
@@ -187,7 +187,7 @@ def test_memory_that_cannot_be_freed_is_reported(tmp_path: pathlib.Path) -> None
         for key in others:
             server.ask("SET", key, "x" * MIB)
         with connections.connect(f"redis://{server.address}") as client:
-            schemas.migrate(client, keys.Keys("c"), declared.SCHEMA)
+            schemas.migrate(client, declared.names("c"), declared.SCHEMA)
         with opened(server, "c") as store:
             writers.facts(store.log, store.follower.catch_up(), [writers.seen("u")])
             compactor = compactors.Compactor(store, settings.Compaction(events=100))

@@ -60,8 +60,8 @@ def events_of(cluster: clusters.Cluster) -> list[tuple[str, str, str, int]]:
 
 @pytest.fixture
 def built() -> registry.Registry:
-    names = tuple(kind.name for kind in plugins.IN_TREE)
-    return configuring.build(plugins.IN_TREE, enabled=names, weights={}, score_max=10, args={})
+    names = tuple(kind.name for kind in plugins.USUAL)
+    return configuring.build(plugins.USUAL, enabled=names, weights={}, score_max=10, args={})
 
 
 @pytest.fixture

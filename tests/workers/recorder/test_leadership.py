@@ -24,7 +24,7 @@ from tests.support.workers import clusters, recordings
 
 Start = Callable[[], recordings.Recording]
 LEASE = ("ns", "topolog-recorder")
-ALL_KINDS = {"nodes", "pods", "workloadpolicies"}
+ALL_KINDS = set(declared.SCHEMA.names)
 
 
 def leaders(log: logs.Log) -> list[events.RecorderElected]:
@@ -174,7 +174,7 @@ class Own:
         self.cluster = cluster
         self.server = crash_safe_server.CrashSafeServer(directory, append_only=True)
         client = connections.connect(self.server.url)
-        schemas.migrate(client, keys.Keys("own"), declared.SCHEMA)
+        schemas.migrate(client, declared.names("own"), declared.SCHEMA)
         client.close()
         self.stores: list[stores.Store] = []
         self.recordings: list[recordings.Recording] = []

@@ -14,7 +14,7 @@ from app.domain import events, model, projecting
 from app.kube.watch import kinds
 from app.simulation import populations
 from app.simulation.apiserver import faults
-from app.store import errors, keys, schemas, stores
+from app.store import errors, schemas, stores
 from app.store.log import logs
 from app.store.server import connections
 from tests.support import declared
@@ -59,7 +59,7 @@ def test_everything_is_recorded_before_it_is_ready(recorded: Start, cluster_side
     cluster_side.policy("p", namespace="team-000", key=populations.ZONE, app="app-0", **{"zone-0": 1})
     snapshot = recorded().ready().snapshot
     assert (len(snapshot.nodes), len(snapshot.pods), len(snapshot.all(declared.POLICIES))) == (40, 1_700, 1)
-    assert set(snapshot.listed) == {"nodes", "pods", "workloadpolicies"}
+    assert set(snapshot.listed) == set(declared.SCHEMA.names)
     assert sum(snapshot.counts.values()) == populations.PODS_PER_WORKLOAD
 
 
@@ -320,7 +320,7 @@ def test_a_store_that_goes_away_and_comes_back(
     server = crash_safe_server.CrashSafeServer(tmp_path_factory.mktemp("store"), append_only=True)
     try:
         client = connections.connect(server.url)
-        schemas.migrate(client, keys.Keys("c"), declared.SCHEMA)
+        schemas.migrate(client, declared.names("c"), declared.SCHEMA)
         client.close()
         store = stores.open_store(
             settings.Store(url=server.url, socket_timeout=0.5),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.kube.objects import quantities
+from app.domain.fitting import quantities
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
-"""Parses Kubernetes quantities (``100m``, ``1.5Gi``, ``12e6``) into integers.
+"""Parses Kubernetes quantities (``100m``, ``1.5Gi``, ``12e6``) into integers, and formats them.
 
-Values are rounded up, as in kube-scheduler, and limited to 63 bits, so that no exponent costs memory.
+Parsed values are rounded up, as in kube-scheduler, and limited to 63 bits, so that no exponent costs memory.
 Syntax: k8s.io/apimachinery/pkg/api/resource, quantity.go.
 """
 
 import math
 import re
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from functools import lru_cache
 
 LARGEST = 2**63 - 1
 
@@ -23,7 +23,9 @@ _SUFFIXES: dict[str, Fraction] = {
 }
 
 
-@lru_cache(maxsize=16_384)
+_BINARY = (("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10))
+
+
 def parse(text: str | int | float, resource: str = "") -> int:
     """The quantity of a resource: milli-units for ``cpu``, else whole units (bytes for memory).
 
@@ -49,3 +51,28 @@ def _value(text: str | int | float) -> Fraction:
     if exponent is not None:
         return number * Fraction(10) ** max(-60, min(60, int(exponent)))
     return number * _SUFFIXES.get(suffix, Fraction(1)) if suffix else number
+
+
+def written(resource: str, amount: int) -> str:
+    """An amount (milli-units of cpu, bytes, plain numbers) as a quantity: ``1500m``, ``64Gi``, ``8``."""
+    if resource == "cpu":
+        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        for suffix, bits in _BINARY:
+            if amount and amount % (1 << bits) == 0:
+                return f"{amount >> bits}{suffix}"
+    return str(amount)
+
+
+def total(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The sum by resource."""
+    sums: dict[str, int] = {}
+    for one in amounts:
+        for resource, amount in one.items():
+            sums[resource] = sums.get(resource, 0) + amount
+    return sums
+
+
+def all_written(amounts: Mapping[str, int]) -> dict[str, str]:
+    """Every resource as a quantity, by name."""
+    return {resource: written(resource, amount) for resource, amount in sorted(amounts.items())}

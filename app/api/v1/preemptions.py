@@ -1,0 +1,111 @@
+"""What preemption would do for a pod at any moment: a dry run that evicts no pod."""
+
+from marshmallow import Schema, fields
+
+from app.api import errors
+from app.api.introspection import blueprints, moments, pages, queries, schemas, services
+from app.domain import model
+from app.domain.fitting import victims
+from app.verbs.explain import preemptions
+
+routes = blueprints.create("preemption", "/apis/v1", "Which pods would be evicted for a pod, and where.")
+
+
+class Eligible(Schema):
+    """Whether the pod may preempt others."""
+
+    is_ = fields.Boolean(required=True, data_key="is", metadata={"description": "Whether it may."})
+    reason = schemas.text("Why it may not; empty if it may.")
+
+
+class Victim(Schema):
+    """A pod that would be evicted."""
+
+    namespace = schemas.text("Namespace.")
+    name = schemas.text("Name.")
+    uid = schemas.text("UID.")
+    priority = schemas.number("Priority.")
+    started = schemas.text("When it started (RFC 3339); empty if it has not.")
+    violating = schemas.truth("Whether its eviction violates a PodDisruptionBudget.")
+    coDependent = schemas.truth("Whether a plugin adds it because it cannot do without another victim.")
+
+
+class PreemptedNode(Schema):
+    """A node that does not admit the pod as it is."""
+
+    node = schemas.text("The node.")
+    reasons = schemas.texts("Why the pod does not fit there as it is, in kube-scheduler's words.")
+    candidates = schemas.number("Less important pods there; 0 if the dry run does not get that far.")
+    victims = schemas.nested(Victim, "The pods that would be evicted, most important first.", many=True)
+    violations = schemas.number("Victims whose eviction violates a PodDisruptionBudget.")
+    dropped = schemas.text("Why no pod would be evicted there; empty for a candidate node.")
+
+
+class Preemption(Schema):
+    """The result of a dry run."""
+
+    pod = schemas.nested(schemas.PodReference, "The pod.")
+    priority = schemas.number("Its priority.")
+    position = schemas.text("The log position that it was computed at.")
+    eligible = schemas.nested(Eligible, "Whether the pod may preempt others.")
+    needed = schemas.truth("Whether no node admits the pod as it is; otherwise no pod is evicted.")
+    fits = schemas.number("Nodes that admit the pod as they are.")
+    examples = schemas.texts("The first of them by name.")
+    chosen = schemas.optional("The node whose victims would be evicted, or null.")
+    decidedBy = schemas.text("The criterion that decided between the candidate nodes; empty without one.")
+    nodes = schemas.nested(PreemptedNode, "The other nodes: candidates first, then by name.", many=True)
+    more = schemas.number("Nodes that are not in nodes.")
+    notModelled = schemas.texts("Rules of kube-scheduler that are not applied and may change the result.")
+
+
+@blueprints.get(routes, "/pods/<namespace>/<name>/preemption", Preemption, query=queries.DryRun)
+def preemption(query: pages.Query, namespace: str, name: str) -> pages.Body:
+    """What preemption would do for the pod: victims per node, and the node that would be chosen."""
+    snapshot = moments.take(query.get("at") or moments.NOW).snapshot
+    pod = snapshot.pod_named(namespace, name)
+    if pod is None:
+        raise errors.missing("pod", f"{namespace}/{name}")
+    found = preemptions.dry_run(pod, snapshot, services.current().registry)
+    limit = int(query["limit"])
+    return {
+        "pod": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+        "priority": pod.priority,
+        "position": str(found.position),
+        "eligible": {"is_": not found.ineligible, "reason": found.ineligible},
+        "needed": found.needed,
+        "fits": len(found.fitting),
+        "examples": found.fitting[:EXAMPLES],
+        "chosen": found.choice.node if found.choice is not None else None,
+        "decidedBy": found.choice.decided_by if found.choice is not None else "",
+        "nodes": [_node(one) for one in found.outcomes[:limit]],
+        "more": max(0, len(found.outcomes) - limit),
+        "notModelled": found.unmodelled,
+    }
+
+
+EXAMPLES = 5
+"""Node names shown of those that admit the pod."""
+
+
+def _node(one: preemptions.NodeOutcome) -> pages.Body:
+    eviction = one.eviction or victims.Eviction(())
+    return {
+        "node": one.node,
+        "reasons": one.reasons,
+        "candidates": one.candidates,
+        "victims": [_victim(one, eviction, victim) for victim in eviction.victims],
+        "violations": eviction.violations,
+        "dropped": one.dropped,
+    }
+
+
+def _victim(one: preemptions.NodeOutcome, eviction: victims.Eviction, victim: model.Pod) -> pages.Body:
+    return {
+        "namespace": victim.namespace,
+        "name": victim.name,
+        "uid": victim.uid,
+        "priority": victim.priority,
+        "started": victim.started,
+        "violating": victim.uid in eviction.violating,
+        "coDependent": victim.uid in one.added,
+    }

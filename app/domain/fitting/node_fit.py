@@ -1,0 +1,220 @@
+"""Whether a pod fits on a node by kube-scheduler's own rules, for nodes that it was not asked about.
+
+kube-scheduler reports which nodes pass its filters only for the pod of a call. A question about another pod,
+or about the cluster without some pods, needs these rules here: NodeUnschedulable, TaintToleration,
+NodeAffinity, NodePorts and NodeResourcesFit (pkg/scheduler/framework/plugins, Kubernetes 1.37), with the
+defaults of their arguments. ``unmodelled`` names the rules of a pod that are not applied; an answer that
+depends on one of them is a proposal.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from app.domain import model, snapshots
+from app.domain.fitting import node_sums
+
+UNSCHEDULABLE = model.Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+"""The taint that a pod must tolerate to run on a cordoned node."""
+REFUSING = frozenset(("NoSchedule", "NoExecute"))
+"""Effects of taints that keep pods away; PreferNoSchedule does not."""
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a pod does not fit on a node, in kube-scheduler's words."""
+
+    text: str
+    resolvable: bool = False
+    """Whether the eviction of pods may help (Unschedulable, not UnschedulableAndUnresolvable)."""
+
+
+Reasons = tuple[Reason, ...]
+"""Of the first rule that refuses the node; empty if the pod fits."""
+
+_CORDONED = (Reason("node(s) were unschedulable"),)
+_TAINTED = (Reason("node(s) had untolerated taint(s)"),)
+_UNSELECTED = (Reason("node(s) didn't match Pod's node affinity/selector"),)
+_PORTS = (Reason("node(s) didn't have free ports for the requested pod ports", resolvable=True),)
+_PODS = Reason("Too many pods", resolvable=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """What pods occupy on a node: changed by value, so that every supposition has its own."""
+
+    amounts: node_sums.Amounts
+    ports: tuple[model.HostPort, ...] = ()
+
+    def without(self, pod: model.Pod) -> "Occupancy":
+        """The occupancy after the pod has gone."""
+        ports = list(self.ports)
+        for port in _ports_of(pod):
+            ports.remove(port)
+        return Occupancy(_changed(self.amounts, pod, -1), tuple(ports))
+
+    def plus(self, pod: model.Pod) -> "Occupancy":
+        """The occupancy after the pod has come."""
+        return Occupancy(_changed(self.amounts, pod, +1), (*self.ports, *_ports_of(pod)))
+
+
+def occupancy(snapshot: snapshots.Snapshot, node: model.NodeName) -> Occupancy:
+    """What the pods bound to or placed on the node occupy."""
+    ports = [
+        port
+        for pod in snapshot.on(node)
+        if pod.constraints is not model.STANDARD and node_sums.holding(pod)
+        for port in _ports_of(pod)
+    ]
+    return Occupancy(snapshot.used(node), tuple(ports))
+
+
+def fits(
+    snapshot: snapshots.Snapshot,
+    pod: model.Pod,
+    node: model.Node,
+    minus: Iterable[model.Pod] = (),
+    plus: Iterable[model.Pod] = (),
+) -> Reasons:
+    """Why the pod does not fit on the node without the pods ``minus`` and with ``plus``; empty if it fits.
+
+    A pod that is on the node itself is not in its own way.
+    """
+    fixed = refused(pod, node)
+    if fixed:
+        return fixed
+    held = occupancy(snapshot, node.name)
+    mine = snapshot.pod(pod.uid) if snapshot.node_of(pod.uid) == node.name else None
+    for one in (*minus, *((mine,) if mine is not None and node_sums.holding(mine) else ())):
+        held = held.without(one)
+    for one in plus:
+        held = held.plus(one)
+    return crowded(pod, node, held)
+
+
+def refused(pod: model.Pod, node: model.Node) -> Reasons:
+    """Why the node refuses the pod whatever runs there: cordoned, tainted or not selected."""
+    wanted = pod.constraints or model.STANDARD
+    if node.unschedulable and not _tolerated(wanted, UNSCHEDULABLE):
+        return _CORDONED
+    if any(taint.effect in REFUSING and not _tolerated(wanted, taint) for taint in node.taints):
+        return _TAINTED
+    return () if _selected(wanted, node) else _UNSELECTED
+
+
+def crowded(pod: model.Pod, node: model.Node, held: Occupancy) -> Reasons:
+    """What the pods on the node leave too little of: ports, or resources."""
+    if any(_conflict(wanted, taken) for wanted in _ports_of(pod) for taken in held.ports):
+        return _PORTS
+    return tuple(_insufficient(pod, node.allocatable, held.amounts))
+
+
+def unmodelled(snapshot: snapshots.Snapshot, pod: model.Pod) -> tuple[str, ...]:
+    """Names of the rules that kube-scheduler applies to this pod in this cluster and this module does not.
+
+    ``podAntiAffinity of other pods``: a running pod may keep this one away by its own required anti-affinity.
+    """
+    if pod.constraints is None:
+        return ("constraints: recorded by an earlier version",)
+    found = list(pod.constraints.others)
+    if any(map(_keeps_away, snapshot.pods.values())):
+        found.append("podAntiAffinity of other pods")
+    return tuple(found)
+
+
+def _keeps_away(pod: model.Pod) -> bool:
+    """Whether the pod runs and has required anti-affinity, which also keeps other pods away from it."""
+    constraints = pod.constraints
+    if constraints is None or not constraints.others or not pod.node:
+        return False
+    return "podAntiAffinity" in constraints.others and node_sums.holding(pod)
+
+
+def _changed(amounts: node_sums.Amounts, pod: model.Pod, by: int) -> node_sums.Amounts:
+    changed = dict(amounts)
+    node_sums.add_up(changed, pod, by)
+    return changed
+
+
+def _ports_of(pod: model.Pod) -> tuple[model.HostPort, ...]:
+    return pod.constraints.host_ports if pod.constraints is not None else ()
+
+
+def _conflict(one: model.HostPort, other: model.HostPort) -> bool:
+    if (one.port, one.protocol) != (other.port, other.protocol):
+        return False
+    return not one.ip or not other.ip or one.ip == other.ip
+
+
+def _insufficient(
+    pod: model.Pod, allocatable: Mapping[str, int], held: node_sums.Amounts
+) -> Iterator[Reason]:
+    """A resource that the pod does not request does not limit it, however overcommitted the node is."""
+    if held.get(node_sums.PODS, 0) + 1 > allocatable.get(node_sums.PODS, 0):
+        yield _PODS
+    for resource, amount in pod.requests.items():
+        capacity = allocatable.get(resource, 0)
+        if amount > 0 and amount > capacity - held.get(resource, 0):
+            yield Reason(f"Insufficient {resource}", resolvable=amount <= capacity)
+
+
+def _tolerated(wanted: model.Constraints, taint: model.Taint) -> bool:
+    return any(_tolerates(toleration, taint) for toleration in wanted.tolerations)
+
+
+def _tolerates(toleration: model.Toleration, taint: model.Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Equal":
+        return toleration.value == taint.value
+    # Lt and Gt need the feature gate TaintTolerationComparisonOperators, which is off by default.
+    return toleration.operator == "Exists"
+
+
+def _selected(wanted: model.Constraints, node: model.Node) -> bool:
+    if not wanted.node_selector.items() <= node.labels.items():
+        return False
+    return wanted.node_terms is None or any(_matches(term, node) for term in wanted.node_terms)
+
+
+def _matches(term: model.NodeTerm, node: model.Node) -> bool:
+    if not (term.expressions or term.fields):
+        return False
+    return all(_holds(one, node.labels) for one in term.expressions) and all(
+        one.operator in ("In", "NotIn") and len(one.values) == 1 and _holds(one, {"metadata.name": node.name})
+        for one in term.fields
+    )
+
+
+def _holds(requirement: model.Requirement, labels: Mapping[str, str]) -> bool:
+    """Whether labels meet a requirement; an invalid one (wrong number of values) is never met."""
+    value, values = labels.get(requirement.key), requirement.values
+    match requirement.operator:
+        case "In":
+            return value in values
+        case "NotIn":
+            return bool(values) and value not in values
+        case "Exists":
+            return value is not None and not values
+        case "DoesNotExist":
+            return value is None and not values
+        case "Gt" | "Lt":
+            given, bound = _whole(value), _whole(values[0]) if len(values) == 1 else None
+            if given is None or bound is None:
+                return False
+            return given > bound if requirement.operator == "Gt" else given < bound
+        case _:
+            return False
+
+
+def _whole(text: str | None) -> int | None:
+    """A whole number as Go's ParseInt reads it: 64 bits, decimal, without separators."""
+    if text is None or not _WHOLE.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None

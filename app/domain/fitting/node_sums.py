@@ -1,0 +1,88 @@
+"""What the pods of each node occupy: the sums of their requests.
+
+Exact sums, in the units of model.Pod.requests (cpu in milli-units, memory in bytes). A pod occupies its node
+from its placement until it is finished or gone: one that is terminating still runs (model.Pod.counted is the
+other rule, for quotas). The same pods are what kube-scheduler sums (NodeInfo.Requested).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import immutables
+import msgspec
+
+from app.domain import model, pod_index
+
+Amounts = Mapping[str, int]
+"""Resource -> amount; shared, never changed. A resource that no pod requests is not in it."""
+
+PODS = "pods"
+"""The resource whose amount is the number of pods, as in the allocatable of a node."""
+
+
+def holding(pod: model.Pod) -> bool:
+    """Whether the pod occupies the node that it is bound to or placed on."""
+    return pod.phase not in model.FINISHED
+
+
+def alike(before: model.Pod | None, after: model.Pod | None) -> bool:
+    """Whether two versions of a pod occupy the same on the same node."""
+    if before is None or after is None:
+        return False
+    if before.phase != after.phase and holding(before) != holding(after):
+        return False
+    return before.requests == after.requests
+
+
+class Residents(msgspec.Struct, eq=False, gc=False):
+    """The pods bound to a node or placed on it, in any phase, and what they occupy.
+
+    The sum is computed when it is first read, and kept with the value; the fold makes another value whenever
+    a pod comes, goes or occupies something else. So a sum that nothing reads costs nothing, and one that is
+    read costs the pods of one node that has changed. Threads may share it: the sum is one reference.
+    """
+
+    pods: pod_index.Pods
+    amounts: Amounts | None = None
+    """The sum; None until it is read."""
+
+    def occupied(self, pod: Callable[[model.Uid], model.Pod | None]) -> Amounts:
+        """The summed requests; ``pod`` returns the pod of a uid, in the snapshot that holds this value."""
+        found = self.amounts
+        if found is not None:
+            return found
+        amounts: dict[str, int] = {}
+        for each in filter(None, map(pod, self.pods)):
+            if holding(each):
+                add_up(amounts, each, +1)
+        self.amounts = amounts
+        return amounts
+
+    def mutate(self) -> "immutables.MapMutation[model.Uid, None]":
+        """The pods, opened for change."""
+        return self.pods.mutate()
+
+    def __iter__(self) -> Iterator[model.Uid]:
+        return iter(self.pods)
+
+    def __len__(self) -> int:
+        return len(self.pods)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Residents) and self.pods == other.pods
+
+
+EMPTY = Residents(pod_index.NO_PODS)
+"""A node without pods."""
+
+
+def add_up(amounts: dict[str, int], pod: model.Pod, by: int) -> None:
+    """Add the requests of the pod to the amounts, ``by`` times; amounts of zero are left out."""
+    amounts[PODS] = amounts.get(PODS, 0) + by
+    for resource, amount in pod.requests.items():
+        total = amounts.get(resource, 0) + by * amount
+        if total:
+            amounts[resource] = total
+        else:
+            amounts.pop(resource, None)
+    if not amounts[PODS]:
+        amounts.clear()

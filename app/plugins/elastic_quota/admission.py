@@ -1,0 +1,205 @@
+"""Whether a quota admits a pod: its limit, min for non-preemptible pods, and the limits of the quotas above.
+
+Reasons name quotas and resources, never amounts: what a quota uses changes with every bind, and
+kube-scheduler retries a pod at once whenever the text of its condition changes.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple, Protocol
+
+import msgspec
+
+from app.domain import events, model, projecting, schema, snapshots, verdicts
+from app.domain.fitting import quantities
+from app.framework import cycles
+from app.plugins.elastic_quota import counting, kinds, membership, quota_model, usage
+from app.plugins.elastic_quota.arithmetic import forests, runtimes
+from app.plugins.elastic_quota.quota_model import Amounts
+
+Missing = Literal["reject", "ignore"]
+_EXACT = 2**53
+"""No count reaches this, so no ceiling at or above it has an effect."""
+
+
+class Rules(Protocol):
+    """The arguments of the plugin (plugin.ElasticQuota)."""
+
+    @property
+    def runtime(self) -> bool:
+        """Whether the limit of a quota is its runtime, or its max."""
+        ...
+
+    @property
+    def check_parents(self) -> bool:
+        """Whether the quotas above limit a pod, too."""
+        ...
+
+    @property
+    def strict_resources(self) -> bool:
+        """Whether a resource over its limit refuses pods that do not request it."""
+        ...
+
+    @property
+    def default_quota(self) -> bool:
+        """Whether the default quota limits the pods that belong to no other."""
+        ...
+
+    @property
+    def invalid_quota(self) -> Missing:
+        """Whether the pods of an invalid quota are refused, or not limited."""
+        ...
+
+    @property
+    def scale_min(self) -> bool:
+        """Whether mins are scaled down while the total is smaller than their sum."""
+        ...
+
+    @property
+    def guarantee_usage(self) -> bool:
+        """Whether what a quota uses counts as its min, and no quota lends."""
+        ...
+
+
+class Test(NamedTuple):
+    """One comparison: what is used, with the request, must not exceed the limit. In counted units."""
+
+    quota: str
+    resource: str
+    key: schema.CountKey
+    used: int
+    request: int
+    limit: int
+    firm: bool = False
+    """The limit is min, for non-preemptible pods."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the request can be added."""
+        return self.used + self.request <= self.limit
+
+
+class Admission(NamedTuple):
+    """The tests of one pod."""
+
+    quota: str
+    objection: str = ""
+    """Why the quota cannot be applied; empty if it can."""
+    tests: tuple[Test, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """Why the pod is refused; empty if it is admitted."""
+        return self.objection or _reason(self.quota, [test for test in self.tests if not test.fits])
+
+
+def sharing(rules: Rules) -> runtimes.Rules:
+    """How runtimes are computed."""
+    return runtimes.Rules(scale=rules.scale_min, guarantee=rules.guarantee_usage)
+
+
+def limited(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> bool:
+    """Whether some quota may refuse the pod in this state."""
+    if not snapshot.all(kinds.QUOTAS):
+        return False
+    grown = usage.forest(snapshot)
+    return _applies(grown, membership.of(pod, grown).name, rules)
+
+
+def soft(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> bool:
+    """Whether no quota in this state may refuse the pod; not if quotas may exist that are not listed yet."""
+    return bool(snapshot.offset) and not snapshot.unlisted and not limited(snapshot, pod, rules)
+
+
+def admission(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Admission | None:
+    """The tests of the pod, which must not be on a node in the snapshot; None if no quota limits it."""
+    if not snapshot.all(kinds.QUOTAS):
+        return None
+    grown = usage.forest(snapshot)
+    name = membership.of(pod, grown).name
+    if not _applies(grown, name, rules):
+        return None
+    if errors := grown.errors.get(name):
+        return Admission(name, f"elastic quota {name}: invalid: {'; '.join(errors[:3])}")
+    if snapshot.pod(pod.uid) is None:
+        # What a quota may use depends on what its pods request, this one included.
+        waiting = msgspec.structs.replace(pod, node="", nominated="")
+        snapshot = projecting.project(snapshot, events.PodSeen(pod=waiting))
+    return Admission(name, tests=tuple(_tests(snapshot, pod, grown, name, rules)))
+
+
+def _applies(grown: forests.Forest, name: str, rules: Rules) -> bool:
+    """Whether the quota limits its pods."""
+    if name in quota_model.BUILT_IN:
+        return name in grown.quotas and (name != quota_model.DEFAULT or rules.default_quota)
+    return name not in grown.errors or rules.invalid_quota == "reject"
+
+
+def limit(snapshot: snapshots.Snapshot, grown: forests.Forest, name: str, rules: Rules) -> Amounts:
+    """What a valid quota may use at most: its runtime, or max."""
+    quota = grown.quotas[name]
+    if not rules.runtime or name in quota_model.BUILT_IN:
+        return quota.max
+    return usage.of_tree(snapshot, quota.tree, sharing(rules)).runtimes.runtime(name)
+
+
+def _tests(
+    snapshot: snapshots.Snapshot, pod: model.Pod, grown: forests.Forest, name: str, rules: Rules
+) -> Iterator[Test]:
+    asked = {
+        resource: counting.counted(resource, amount)
+        for resource, amount in counting.requests(pod, grown, name).items()
+    }
+    for above in grown.chains[name] if rules.check_parents else (name,):
+        most, tree = limit(snapshot, grown, above, rules), counting.tree_of(grown, above)
+        for resource in sorted(most if rules.strict_resources and above == name else asked):
+            if resource in most:
+                key = counting.key(tree, above, resource)
+                used, request = snapshot.counts.get(key, 0), asked.get(resource, 0)
+                yield Test(above, resource, key, used, request, counting.ceiling(resource, most[resource]))
+        if above == name and not membership.preemptible(pod):
+            least = grown.quotas[name].min
+            for resource, request in sorted(asked.items()):
+                key = counting.key(tree, name, resource, counting.FIRM)
+                low = counting.ceiling(resource, least.get(resource, 0))
+                yield Test(name, resource, key, snapshot.counts.get(key, 0), request, low, firm=True)
+
+
+def _reason(name: str, failed: list[Test]) -> str:
+    """One sentence about the first kind of test that fails."""
+    if not failed:
+        return ""
+    first = failed[0]
+    alike = [test.resource for test in failed if (test.quota, test.firm) == (first.quota, first.firm)]
+    which = ", ".join(alike)
+    if first.firm:
+        return f"elastic quota {name}: no capacity for non-preemptible pods in {which}"
+    if first.quota != name:
+        return f"elastic quota {name}: no capacity in {which} of parent {first.quota}"
+    return f"elastic quota {name}: no capacity in {which}"
+
+
+def refusal(cycle: cycles.Cycle, rules: Rules) -> verdicts.Refusal | None:
+    """All candidates under one reason, or None: a quota does not depend on the node."""
+    found = admission(cycle.snapshot, cycle.pod, rules)
+    if found is None or not (reason := found.reason):
+        return None
+    details = {described(test): cycle.candidates for test in found.tests if not test.fits}
+    return verdicts.Refusal(reason, cycle.candidates, details)
+
+
+def described(test: Test) -> str:
+    """``team: cpu used 8 + requested 3 > limit 10``."""
+    used, request, most = (
+        quantities.written(test.resource, counting.amount(test.resource, value))
+        for value in (test.used, test.request, test.limit)
+    )
+    sign, kind = "<=" if test.fits else ">", "min for non-preemptible pods" if test.firm else "limit"
+    return f"{test.quota}: {test.resource} used {used} + requested {request} {sign} {kind} {most}"
+
+
+def ceilings(cycle: cycles.Cycle, rules: Rules) -> Mapping[schema.CountKey, int]:
+    """The highest value of each count that the pod raises, while its quota limits it."""
+    found = admission(cycle.snapshot, cycle.pod, rules)
+    if found is None:
+        return {}
+    return {test.key: test.limit for test in found.tests if test.request and test.limit < _EXACT}

@@ -1,0 +1,1 @@
+"""How the resources of a cluster are divided between quotas: trees, requests and rounds of sharing."""

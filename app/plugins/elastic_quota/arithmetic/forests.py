@@ -1,0 +1,238 @@
+"""Trees of quotas, built from whatever objects exist: clashing names, unknown parents and cycles are errors
+of the quotas concerned, and the rest is used.
+
+The name of a quota identifies it in the whole cluster, because a pod's label names no tree.
+"""
+
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from app.domain import memos
+from app.plugins.elastic_quota import quota_model
+from app.plugins.elastic_quota.arithmetic import sharing
+from app.plugins.elastic_quota.quota_model import ROOT, Amounts, Quota
+
+DEPTH = 32
+"""Levels of a tree at most: a pod counts in its quota and all quotas above it."""
+
+
+class Group(NamedTuple):
+    """The children of one parent that a resource is divided between."""
+
+    parent: int
+    """Index of the parent; -1 for the root."""
+    places: tuple[int, ...]
+    """Indices of the children whose max names the resource."""
+    members: sharing.Members
+    others: tuple[int, ...]
+    """Indices of the children that the resource does not limit."""
+
+
+class Column(NamedTuple):
+    """One resource of a tree, each list in the order of Tree.quotas."""
+
+    minimums: list[int]
+    limits: list[int | None]
+    """None where max does not name the resource."""
+    groups: tuple[Group, ...]
+    """Parents before children."""
+
+
+class Tree:
+    """The valid quotas of one tree id, parents before children, with the columns that sharing reads."""
+
+    def __init__(self, name: str, quotas: Iterable[Quota]) -> None:
+        self.name = name
+        self.quotas = tuple(quotas)
+        self.names = tuple(quota.name for quota in self.quotas)
+        self.index = {name: at for at, name in enumerate(self.names)}
+        self.parents = tuple(self.index.get(quota.above, -1) for quota in self.quotas)
+        """Index of each quota's parent; -1 for the root."""
+        below: list[list[int]] = [[] for _ in self.quotas]
+        top: list[int] = []
+        for at, parent in enumerate(self.parents):
+            (below[parent] if parent >= 0 else top).append(at)
+        self.children = tuple(tuple(members) for members in below)
+        self.top = tuple(top)
+        """Indices of the root's children."""
+        self.resources = tuple(sorted({resource for quota in self.quotas for resource in quota.max}))
+        self.columns = {resource: self._column(resource) for resource in self.resources}
+        roots = [quota for quota in self.quotas if quota.is_root and name]
+        self.root = roots[0] if roots else None
+        """The quota that carries the total of the tree."""
+
+    @property
+    def total(self) -> Amounts:
+        """The total that the tree's root carries; its min, if it states none."""
+        return {} if self.root is None else self.root.total or self.root.min
+
+    def _column(self, resource: str) -> Column:
+        quotas, groups = self.quotas, []
+        for parent in range(-1, len(quotas)):
+            below = self.children[parent] if parent >= 0 else self.top
+            if below:
+                places = tuple(at for at in below if resource in quotas[at].max)
+                members = sharing.Members(
+                    names=tuple(self.names[at] for at in places),
+                    minimums=tuple(quotas[at].min.get(resource, 0) for at in places),
+                    weights=tuple(quotas[at].weights.get(resource, 0) for at in places),
+                    lends=tuple(quotas[at].lends for at in places),
+                )
+                others = tuple(at for at in below if resource not in quotas[at].max)
+                groups.append(Group(parent, places, members, others))
+        minimums = [quota.min.get(resource, 0) for quota in quotas]
+        return Column(minimums, [quota.max.get(resource) for quota in quotas], tuple(groups))
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """All quotas of Koordinator's family."""
+
+    quotas: Mapping[str, Quota]
+    """Name -> the quota in use."""
+    unused: Mapping[str, str]
+    """Identity -> why the object is not used: an older one or the root has its name."""
+    errors: Mapping[str, tuple[str, ...]]
+    """Name -> why the quota is invalid; only invalid ones."""
+    chains: Mapping[str, tuple[str, ...]]
+    """Name -> the quota and the quotas above it, the nearest first, without the root; they end at
+    what is wrong."""
+    trees: Mapping[str, Tree]
+    """Tree id -> its valid quotas."""
+    by_namespace: Mapping[str, str]
+    """Namespace -> the quota that lists it."""
+    memo: memos.Memo = field(compare=False, repr=False)
+    """What is derived from the forest, and the runtimes of the latest requests."""
+
+    @property
+    def warnings(self) -> Mapping[str, tuple[str, ...]]:
+        """Name -> what is probably not meant, of the quotas with such warnings."""
+        return self.memo.get("warnings", self._all_warnings)
+
+    def _all_warnings(self) -> Mapping[str, tuple[str, ...]]:
+        found = {name: tuple(self._warnings(quota)) for name, quota in self.quotas.items()}
+        return {name: warnings for name, warnings in found.items() if warnings}
+
+    def children(self, name: str) -> list[Quota]:
+        """The quotas that name this one as their parent, valid or not, by name."""
+        found = [quota for quota in self.quotas.values() if quota.above == name]
+        return sorted((one for one in found if one.name not in quota_model.BUILT_IN), key=_name)
+
+    def _warnings(self, quota: Quota) -> Iterator[str]:
+        parent = self.quotas.get(quota.parent)
+        if parent is not None and set(parent.max) != set(quota.max):
+            differing = ", ".join(sorted(set(parent.max) ^ set(quota.max)))
+            yield f"spec.max and that of parent {parent.name} differ in their resources: {differing}"
+        if not (quota.is_root or quota.forced) and quota.name in self._sums:
+            wanted = self._sums[quota.name]
+            over = sorted(key for key, amount in wanted.items() if amount > quota.min.get(key, 0))
+            if over:
+                yield f"the mins of its children exceed spec.min in {', '.join(over)}"
+        for namespace in quota.namespaces:
+            used = self.by_namespace[namespace]
+            if used != quota.name:
+                yield f"namespace {namespace} is listed by {used} too, which is used"
+        if quota.is_root and quota.tree and not quota.total:
+            yield "its annotation total-resource is missing: spec.min is the total of the tree"
+        if quota.is_root and not quota.tree:
+            yield "is-root has no effect without the label tree-id"
+        tree = self.trees.get(quota.tree)
+        if quota.tree and tree is not None:
+            if tree.root is None:
+                yield f"tree {quota.tree} has no quota with the label is-root: its total is zero"
+            elif quota.is_root and tree.root.name != quota.name:
+                yield f"tree {quota.tree} has the total of {tree.root.name}"
+
+    @property
+    def _sums(self) -> Mapping[str, Amounts]:
+        """Parent -> sum of its children's mins."""
+        return self.memo.get("sums", self._all_sums)
+
+    def _all_sums(self) -> Mapping[str, Amounts]:
+        sums: dict[str, Amounts] = {}
+        for quota in self.quotas.values():
+            below = sums.setdefault(quota.above, {})
+            for key, amount in quota.min.items():
+                below[key] = below.get(key, 0) + amount
+        return sums
+
+
+_name = operator.attrgetter("name")
+
+
+def grown(objects: Iterable[Quota]) -> Forest:
+    """The trees of the objects, in any order."""
+    used, unused = _in_use(objects)
+    chains = {name: _chain(name, used) for name in used}
+    own = {name: tuple(_errors(quota, used, chains[name])) for name, quota in used.items()}
+    errors = {name: found for name in used if (found := own[name] or tuple(_inherited(chains[name], own)))}
+    trees: dict[str, list[Quota]] = {}
+    for name in sorted(used, key=lambda name: (len(chains[name]), name)):
+        if name not in errors and name not in quota_model.BUILT_IN:
+            trees.setdefault(used[name].tree, []).append(used[name])
+    by_namespace: dict[str, str] = {}
+    for name in sorted(used):
+        for namespace in used[name].namespaces:
+            by_namespace.setdefault(namespace, name)
+    return Forest(
+        quotas=used,
+        unused=unused,
+        errors=errors,
+        chains=chains,
+        trees={name: Tree(name, members) for name, members in trees.items()},
+        by_namespace=by_namespace,
+        memo=memos.Memo(16),
+    )
+
+
+def _in_use(objects: Iterable[Quota]) -> tuple[dict[str, Quota], dict[str, str]]:
+    """The oldest object of each name but that of the root, and why the others are not used."""
+    used: dict[str, Quota] = {}
+    unused: dict[str, str] = {}
+    for quota in sorted(objects, key=lambda one: (one.created, one.uid)):
+        if quota.name == ROOT:  # Koordinator ignores it, too: it has a root before it reads any object.
+            unused[quota.key] = "its name is that of the root"
+            continue
+        first = used.setdefault(quota.name, quota)
+        if first is not quota:
+            unused[quota.key] = f"its name is used by the older quota {first.key}"
+    return used, unused
+
+
+def _chain(name: str, used: Mapping[str, Quota]) -> tuple[str, ...]:
+    """The quota and those above it, up to an unknown one, a repetition or the largest depth."""
+    chain: list[str] = []
+    while name in used and name not in chain and len(chain) < DEPTH:
+        chain.append(name)
+        name = used[name].above
+    return tuple(chain)
+
+
+def _errors(quota: Quota, used: Mapping[str, Quota], chain: tuple[str, ...]) -> Iterator[str]:
+    """What is wrong with the quota itself or with the way to its root."""
+    yield from quota.errors
+    if quota.name in quota_model.BUILT_IN or quota.above == ROOT:
+        return
+    parent = used.get(quota.parent)
+    if parent is None or parent.name in quota_model.BUILT_IN:
+        yield f"parent {quota.parent} does not exist"
+        return
+    last = used[chain[-1]].above
+    if last == quota.name:
+        yield f"its parents form a cycle: {' -> '.join((*chain, last))}"
+        return
+    if len(chain) == DEPTH and last != ROOT:
+        yield f"it is more than {DEPTH} levels below the root"
+    if not parent.is_parent:
+        yield f'parent {parent.name} does not have the label is-parent: "true"'
+    if parent.tree != quota.tree:
+        yield f"its tree-id is {quota.tree!r}, that of parent {parent.name} is {parent.tree!r}"
+
+
+def _inherited(chain: tuple[str, ...], own: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    for name in chain[1:]:
+        if own[name]:
+            yield f"{name} above it is invalid"
+            return

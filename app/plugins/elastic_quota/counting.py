@@ -1,0 +1,143 @@
+"""The counts of the plugin: what pods use and request, per quota and resource.
+
+A pod counts in its quota and in every quota above it, from its placement until it has finished or is gone: a
+terminating pod still holds its resources. A pod without a node counts as pending in its own quota alone,
+because what a quota requests of its parent is limited to its max. Counts are kept for any cluster that has
+quotas, whether or not the plugin is enabled.
+"""
+
+from collections.abc import Iterator
+
+import immutables
+
+from app.domain import model, schema, snapshots
+from app.plugins.elastic_quota import kinds, membership, quota_model
+from app.plugins.elastic_quota.arithmetic import forests
+from app.plugins.elastic_quota.quota_model import Amounts, Quota
+
+FAMILY = "quota"
+FIRM = "np|"
+"""Before the resource, in keys of what non-preemptible pods use or request."""
+PENDING = "pending|"
+"""Before the resource, in keys of what pods without a node request."""
+LARGEST = 2**40
+"""What one pod counts at most, in counted units: so that no sum of real requests reaches 2^53."""
+
+_KIB = 10
+_MEMORY = frozenset(("memory", "ephemeral-storage", "koordinator.sh/gpu-memory"))
+
+Quotas = immutables.Map[str, Quota]
+
+
+def bits(resource: str) -> int:
+    """The counted unit: amounts in bytes are counted in KiB, everything else as it is."""
+    return _KIB if resource in _MEMORY or resource.startswith("hugepages-") else 0
+
+
+def counted(resource: str, amount: int) -> int:
+    """A request in counted units, rounded up."""
+    return min(-(-amount >> bits(resource)), LARGEST)
+
+
+def ceiling(resource: str, amount: int) -> int:
+    """A limit in counted units, rounded down."""
+    return amount >> bits(resource)
+
+
+def amount(resource: str, count: int) -> int:
+    """A count as an amount."""
+    return count << bits(resource)
+
+
+def key(tree: str, name: str, resource: str, part: str = "") -> schema.CountKey:
+    """``quota|TREE|NAME|RESOURCE``: the key of what a quota uses; ``part`` is FIRM, PENDING or both."""
+    return f"{FAMILY}|{tree}|{name}|{part}{resource}"
+
+
+def count(
+    snapshot: snapshots.Snapshot, grown: forests.Forest, name: str, resource: str, part: str = ""
+) -> int:
+    """A count of a quota, in counted units."""
+    return snapshot.counts.get(key(tree_of(grown, name), name, resource, part), 0)
+
+
+def tree_of(grown: forests.Forest, name: str) -> str:
+    """The tree id of a quota; that of a built-in one is empty."""
+    quota = grown.quotas.get(name)
+    return "" if quota is None or name in quota_model.BUILT_IN else quota.tree
+
+
+def requests(pod: model.Pod, grown: forests.Forest, name: str) -> Amounts:
+    """The requests of the pod that its quota counts: the resources of max, or all in a built-in quota."""
+    quota = grown.quotas.get(name)
+    if quota is None or name in quota_model.BUILT_IN:
+        return {resource: asked for resource, asked in pod.requests.items() if asked > 0}
+    return {
+        resource: asked for resource, asked in pod.requests.items() if asked > 0 and resource in quota.max
+    }
+
+
+def _used(pod: model.Pod, _: model.Node, objects: schema.Objects) -> Iterator[tuple[schema.CountKey, int]]:
+    if not _selects(pod, objects):
+        return
+    grown = membership.forest(objects)
+    name = membership.of(pod, grown).name
+    asked = requests(pod, grown, name)
+    parts = ("",) if membership.preemptible(pod) else ("", FIRM)
+    for above in grown.chains.get(name, (name,)):
+        tree = tree_of(grown, above)
+        for resource, amount in asked.items():
+            for part in parts:
+                yield key(tree, above, resource, part), counted(resource, amount)
+
+
+def _pending(pod: model.Pod, objects: schema.Objects) -> Iterator[tuple[schema.CountKey, int]]:
+    if not _selects(pod, objects):
+        return
+    grown = membership.forest(objects)
+    name = membership.of(pod, grown).name
+    tree = tree_of(grown, name)
+    parts = (PENDING,) if membership.preemptible(pod) else (PENDING, f"{PENDING}{FIRM}")
+    for resource, amount in requests(pod, grown, name).items():
+        for part in parts:
+            yield key(tree, name, resource, part), counted(resource, amount)
+
+
+def _selects(pod: model.Pod, objects: schema.Objects) -> bool:
+    return bool(objects.all(kinds.QUOTAS)) and not pod.finished
+
+
+def _reads(quota: Quota) -> tuple[object, ...]:
+    """Amounts are not read: a pod counts alike whatever its quota allows."""
+    return (
+        quota.uid,
+        quota.created,
+        quota.parent,
+        quota.tree,
+        quota.namespaces,
+        tuple(quota.max),
+    )
+
+
+COUNTER = schema.Counter(
+    family=FAMILY,
+    form=1,
+    contributions=_used,
+    pending=_pending,
+    selects=_selects,
+    pod_fields=("namespace", "labels", "phase", "requests"),
+    node_fields=(),
+    depends_on=(
+        schema.Dependency(
+            kind=kinds.QUOTAS,
+            reads=_reads,
+            reach="cluster",
+            required=True,
+        ),
+    ),
+)
+
+
+def declared() -> tuple[schema.Counter, ...]:
+    """All counters of the plugin."""
+    return (COUNTER,)

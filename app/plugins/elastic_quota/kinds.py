@@ -1,0 +1,31 @@
+"""The kind that the plugin declares: Koordinator's ElasticQuota."""
+
+from app.domain import schema
+from app.plugins.elastic_quota import decoding, quota_model
+
+MOVED = "quotas:all"
+"""Moved on by every change of a quota; all placements expect its version."""
+
+
+def moves(_: str) -> tuple[str, ...]:
+    """A change of one quota may move any pod to another quota, in any namespace."""
+    return (MOVED,)
+
+
+QUOTAS = schema.Kind(
+    name="elasticquotas",
+    group="scheduling.sigs.k8s.io",
+    versions=("v1alpha1",),
+    resource="elasticquotas",
+    manifest="ElasticQuota",
+    type=quota_model.Quota,
+    decode=decoding.quota,
+    prefix="quota",
+    alias="quotas",
+    moves=moves,
+)
+
+
+def declared() -> tuple[schema.Kind[quota_model.Quota], ...]:
+    """All kinds of the plugin."""
+    return (QUOTAS,)

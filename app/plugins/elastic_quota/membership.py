@@ -1,0 +1,48 @@
+"""Which quota a pod belongs to: a function of its labels, its namespace and the quotas that exist."""
+
+from typing import NamedTuple
+
+from app.domain import model, schema, snapshots
+from app.plugins.elastic_quota import decoding, kinds, quota_model
+from app.plugins.elastic_quota.arithmetic import forests
+
+LABEL = f"{decoding.PREFIX}name"
+"""Pod label that names the quota."""
+PREEMPTIBLE = f"{decoding.PREFIX}preemptible"
+"""Pod label: ``"false"`` limits the pod to the min of its quota."""
+
+
+class Membership(NamedTuple):
+    """The quota of a pod."""
+
+    name: str
+    warning: str = ""
+    """Why it is probably not the one that was meant."""
+
+
+def forest(objects: schema.Objects) -> forests.Forest:
+    """The trees of the quotas, built once for each state of the objects."""
+    return objects.memo.get(__name__, lambda: forests.grown(objects.all(kinds.QUOTAS).values()))
+
+
+def of(pod: model.Pod, grown: forests.Forest) -> Membership:
+    """The quota of the pod: the one that it names, else that of its namespace, else the default quota."""
+    name = pod.labels.get(LABEL, "")
+    if name and name != quota_model.ROOT:
+        if name in grown.quotas or name in quota_model.BUILT_IN:
+            return Membership(name)
+        return Membership(quota_model.DEFAULT, f"quota {name} does not exist; the default quota applies")
+    own = grown.quotas.get(pod.namespace)
+    if own is not None and own.namespace == pod.namespace:
+        return Membership(own.name)
+    return Membership(grown.by_namespace.get(pod.namespace, quota_model.DEFAULT))
+
+
+def preemptible(pod: model.Pod) -> bool:
+    """Whether the pod may use what its quota borrows."""
+    return pod.labels.get(PREEMPTIBLE) != "false"
+
+
+def pod_class(pod: model.Pod, _: snapshots.Snapshot) -> tuple[object, ...]:
+    """The properties of a pod on which refusals depend, besides its namespace."""
+    return pod.labels.get(LABEL), preemptible(pod), tuple(sorted(pod.requests.items()))

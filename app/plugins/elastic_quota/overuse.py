@@ -1,0 +1,94 @@
+"""Quotas that use more than their runtime, and the pods that would have to go. A report: nothing is evicted.
+
+The choice is Koordinator's (quota_overuse_revoke.go): pods are set aside from the least important on until
+the rest fits; then, from the most important on, those that fit again are kept. Non-preemptible pods stay.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from app.domain import model, snapshots
+from app.plugins.elastic_quota import admission, counting, membership, quota_model, usage
+from app.plugins.elastic_quota.arithmetic import forests
+
+
+class Member(NamedTuple):
+    """A pod of a quota that is on a node."""
+
+    pod: model.Pod
+    amounts: Mapping[str, int]
+    """Resource -> request in counted units."""
+
+
+def members(snapshot: snapshots.Snapshot, name: str) -> list[Member]:
+    """The pods on nodes that belong to the quota itself, and have not finished."""
+    grown = usage.forest(snapshot)
+    return [
+        Member(pod, amounts(pod, grown, name))
+        for node in snapshot.residents
+        for pod in snapshot.on(node)
+        if not pod.finished and membership.of(pod, grown).name == name
+    ]
+
+
+def amounts(pod: model.Pod, grown: forests.Forest, name: str) -> dict[str, int]:
+    """Resource -> what the pod counts in the quota."""
+    asked = counting.requests(pod, grown, name)
+    return {resource: counting.counted(resource, amount) for resource, amount in asked.items()}
+
+
+def over(snapshot: snapshots.Snapshot, name: str, rules: admission.Rules) -> dict[str, int]:
+    """Resource -> by how much the quota exceeds its limit, in counted units; empty if it does not."""
+    grown = usage.forest(snapshot)
+    if name not in grown.quotas or name in grown.errors or name in quota_model.BUILT_IN:
+        return {}
+    limits = admission.limit(snapshot, grown, name, rules)
+    found = {
+        resource: counting.count(snapshot, grown, name, resource) - counting.ceiling(resource, most)
+        for resource, most in limits.items()
+    }
+    return {resource: excess for resource, excess in sorted(found.items()) if excess > 0}
+
+
+def excess_pods(excess: Mapping[str, int], found: Iterable[Member]) -> Sequence[Member]:
+    """The pods that would have to go, the most important first.
+
+    If even all preemptible pods are not enough, these are all of them.
+    """
+    if not excess:
+        return ()
+    left = dict(excess)
+    aside: list[Member] = []
+    movable = sorted((one for one in found if membership.preemptible(one.pod)), key=_least_important)
+    for one in movable:
+        if all(amount <= 0 for amount in left.values()):
+            break
+        aside.append(one)
+        _add(left, one, -1)
+    if any(amount > 0 for amount in left.values()):
+        return aside[::-1]
+    going: list[Member] = []
+    for one in reversed(aside):
+        _add(left, one, +1)
+        if any(amount > 0 for amount in left.values()):
+            _add(left, one, -1)
+            going.append(one)
+    return going
+
+
+def _add(left: dict[str, int], one: Member, by: int) -> None:
+    for resource in left:
+        left[resource] += by * one.amounts.get(resource, 0)
+
+
+class _Latest(str):
+    """A time as text; the later sorts first."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: str) -> bool:
+        return str.__gt__(self, other)
+
+
+def _least_important(one: Member) -> tuple[int, _Latest, str]:
+    return one.pod.priority, _Latest(one.pod.started or "~"), one.pod.uid

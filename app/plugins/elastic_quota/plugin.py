@@ -1,0 +1,57 @@
+"""The ElasticQuota plugin: quotas of resources, shared between groups of pods."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from app.domain import events, model, snapshots, verdicts
+from app.framework import capabilities, cycles, effects, views
+from app.plugins.elastic_quota import admission, counting, kinds, membership, serving, waking
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticQuota:
+    """Admits pods while their quota has capacity; see README.md."""
+
+    name: ClassVar[str] = "ElasticQuota"
+    tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
+    runtime: bool = True
+    """Whether the limit of a quota is its runtime, which includes what others lend, or its max."""
+    scale_min: bool = True
+    """Whether mins are scaled down while the cluster is smaller than their sum."""
+    guarantee_usage: bool = False
+    """Whether what a quota uses counts as its min; no quota lends then."""
+    check_parents: bool = False
+    """Whether the quotas above that of a pod limit the pod, too."""
+    strict_resources: bool = False
+    """Whether a resource over its limit refuses pods that do not request it, as in Koordinator."""
+    default_quota: bool = True
+    """Whether an object named koordinator-default-quota limits the pods that belong to no other quota."""
+    invalid_quota: admission.Missing = "reject"
+    """Whether the pods of an invalid quota are refused, or not limited."""
+
+    def interested(self, pod: model.Pod) -> bool:
+        return True
+
+    def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+        return admission.limited(snapshot, pod, self)
+
+    kinds = staticmethod(kinds.declared)
+    counters = staticmethod(counting.declared)
+    pod_class = staticmethod(membership.pod_class)
+
+    def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
+        return admission.refusal(cycle, self)
+
+    def soft(self, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
+        return admission.soft(last_known, pod, self)
+
+    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Plan:
+        return capabilities.Plan(ceilings=admission.ceilings(cycle, self))
+
+    def wake(
+        self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
+    ) -> effects.WakePods | None:
+        return waking.freed_capacity(before, after, event, self)
+
+    def shown(self) -> views.Shown:
+        return serving.shown(self)

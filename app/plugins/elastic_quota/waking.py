@@ -1,0 +1,105 @@
+"""Finds pending pods that fit after an event for which kube-scheduler has no event of its own.
+
+A limit rises when a quota changes, or when pending pods of another quota are gone and no longer request
+its share; what is used sinks when a placement is released. kube-scheduler watches bound pods and nodes
+itself.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from app.domain import events, model, snapshots
+from app.framework import effects
+from app.plugins.elastic_quota import admission, kinds, membership, usage
+
+LIMIT = 1000
+"""Pods woken at once, also where no quota limits their number."""
+
+_QUOTAS = kinds.QUOTAS.name
+
+
+def freed_capacity(
+    before: snapshots.Snapshot,
+    after: snapshots.Snapshot,
+    event: events.AnyEvent,
+    rules: admission.Rules,
+) -> effects.WakePods | None:
+    """The pending pods that fit because of the event, at most LIMIT of them."""
+    if not after.waiting or not _may_free(before, after, event):
+        return None
+    uid = event.uid if isinstance(event, events.PlacementReleased) else ""
+    # The released pod itself is left out: its bind call failed, and kube-scheduler retries it.
+    waiting = [pod for pod in _waiting(after) if pod.uid != uid]
+    pods, quotas = _fitting(before, after, waiting, rules)
+    if not pods:
+        return None
+    names = ", ".join(sorted(quotas))
+    return effects.WakePods(tuple(pods[:LIMIT]), f"elastic quota {names} has capacity again")
+
+
+def _may_free(before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent) -> bool:
+    """Whether the event may raise a limit or lower what is used, without an event of kube-scheduler."""
+    match event:
+        case events.ObjectObserved() | events.ObjectGone():
+            return event.kind == _QUOTAS
+        case events.PlacementReleased():
+            return event.uid in before.placements
+        case events.PodGone():
+            return bool(before.all(kinds.QUOTAS)) and event.uid in before.waiting
+        case _:
+            return False
+
+
+def _waiting(snapshot: snapshots.Snapshot) -> Iterator[model.Pod]:
+    for uid in snapshot.waiting:
+        pod = snapshot.pod(uid)
+        if pod is not None:
+            yield pod
+
+
+def _fitting(
+    before: snapshots.Snapshot,
+    after: snapshots.Snapshot,
+    waiting: Iterable[model.Pod],
+    rules: admission.Rules,
+) -> tuple[list[model.Pod], set[str]]:
+    """The most important pods that fit together now and did not fit before, and their quotas."""
+    placed: dict[str, int] = {}
+    gained: dict[str, bool] = {}
+    found, names = [], set()
+    grown = usage.forest(after)
+    for pod in sorted(waiting, key=_importance):
+        name = membership.of(pod, grown).name
+        if name not in gained:
+            gained[name] = _gained(before, after, pod, rules)
+        if not gained[name]:
+            continue
+        admitted = admission.admission(after, pod, rules)
+        if admitted is None:
+            found.append(pod)
+            names.add(name)
+            continue
+        tests = [test._replace(used=test.used + placed.get(test.key, 0)) for test in admitted.tests]
+        if admitted.objection or not all(test.fits for test in tests):
+            continue
+        for test in tests:
+            placed[test.key] = placed.get(test.key, 0) + test.request
+        found.append(pod)
+        names.add(name)
+    return found, names
+
+
+def _gained(
+    before: snapshots.Snapshot, after: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules
+) -> bool:
+    """Whether the quota of the pod has more capacity than before, in any resource."""
+    former, present = admission.admission(before, pod, rules), admission.admission(after, pod, rules)
+    if former is None or present is None:
+        return former is not None
+    if former.objection or present.objection:
+        return not present.objection
+    free = {(test.key, test.firm): test.limit - test.used for test in former.tests}
+    return any(test.limit - test.used > free.get((test.key, test.firm), -1) for test in present.tests)
+
+
+def _importance(pod: model.Pod) -> tuple[int, str, model.Uid]:
+    return -pod.priority, pod.created, pod.uid

@@ -1,0 +1,1 @@
+"""Evicts pods together that cannot do without one another."""

@@ -1,0 +1,28 @@
+"""The kind that the plugin declares: PodDisruptionBudget."""
+
+from collections.abc import Iterable
+
+from app.domain import schema, snapshots
+from app.domain.fitting import budgets
+from app.plugins.preemption_rules import decoding
+
+BUDGETS = schema.Kind(
+    name="poddisruptionbudgets",
+    group="policy",
+    versions=("v1",),
+    resource="poddisruptionbudgets",
+    manifest="PodDisruptionBudget",
+    type=budgets.DisruptionBudget,
+    decode=decoding.budget,
+)
+
+
+def declared() -> tuple[schema.Kind[budgets.DisruptionBudget], ...]:
+    """All kinds of the plugin."""
+    return (BUDGETS,)
+
+
+def known(snapshot: snapshots.Snapshot) -> Iterable[budgets.DisruptionBudget] | None:
+    """The budgets of the cluster; None if they had never been listed at that moment."""
+    found = snapshot.all(BUDGETS)
+    return found.values() if found or BUDGETS.name not in snapshot.unlisted else None

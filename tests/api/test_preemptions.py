@@ -1,0 +1,110 @@
+"""The dry run of a preemption over HTTP (its rules: tests/verbs/explain/test_preemptions.py)."""
+
+import json
+
+import msgspec
+import pytest
+
+from app.domain import events
+from tests.support.decisions import crowded_nodes
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import assert_problem, body
+
+PATH = "/apis/v1/pods/ns/p/preemption"
+
+
+def fill(world: api_worlds.World) -> int:
+    """Cordon all other nodes and add the node, the pods and the preemptor of the scenarios."""
+    others = [
+        events.NodeSeen(node=msgspec.structs.replace(node, unschedulable=True))
+        for node in world.store.follower.catch_up().nodes.values()
+    ]
+    pods = [*crowded_nodes.four(), crowded_nodes.pod("p", 50, 3)]
+    return world.append(*others, *crowded_nodes.seen(crowded_nodes.node(), *pods))
+
+
+def ask(world: api_worlds.World, **query: object) -> dict[str, object]:
+    found: dict[str, object] = body(world.client.get(PATH, query_string=query))
+    return found
+
+
+def test_victims_choice_and_the_criterion_are_shown(world: api_worlds.World) -> None:
+    fill(world)
+    found = ask(world)
+    nodes = found.pop("nodes")
+    assert isinstance(nodes, list)
+    assert found == {
+        "pod": {"namespace": "ns", "name": "p", "uid": "p"},
+        "priority": 50,
+        "position": str(world.store.follower.catch_up().position),
+        "eligible": {"is": True, "reason": ""},
+        "needed": True,
+        "fits": 0,
+        "examples": [],
+        "chosen": "n1",
+        "decidedBy": "only candidate",
+        "more": 0,
+        "notModelled": [],
+    }
+    assert nodes[0] == {
+        "node": "n1",
+        "reasons": ["Insufficient cpu"],
+        "candidates": 4,
+        "victims": [
+            {
+                "namespace": "ns",
+                "name": name,
+                "uid": name,
+                "priority": priority,
+                "started": f"2026-01-01T00:00:0{start}Z",
+                "violating": False,
+                "coDependent": False,
+            }
+            for name, priority, start in (("c", 30, 3), ("d", 10, 4))
+        ],
+        "violations": 0,
+        "dropped": "",
+    }
+    assert [one["node"] for one in nodes[1:]] == sorted(one["node"] for one in nodes[1:])
+    assert {one["dropped"] for one in nodes[1:]} == {"Preemption is not helpful for scheduling"}
+
+
+@pytest.mark.scenario("PR-43")
+def test_the_past_is_answered_as_it_was(world: api_worlds.World) -> None:
+    offset = fill(world)
+    then = ask(world)
+    d = crowded_nodes.four()[3]
+    world.append(events.PodGone(uid=d.uid, namespace=d.namespace, name=d.name))
+    assert ask(world)["chosen"] == "n1"
+    assert ask(world)["nodes"] != then["nodes"]
+    assert ask(world, at=offset) == then
+    gone = ask(world)["nodes"]
+    assert isinstance(gone, list)
+    assert [victim["name"] for victim in gone[0]["victims"]] == ["c"]
+
+
+@pytest.mark.scenario("PR-42")
+def test_a_dry_run_writes_nothing(world: api_worlds.World) -> None:
+    head = fill(world)
+    assert ask(world) == ask(world)
+    assert world.store.follower.catch_up().offset == head
+
+
+def test_the_nodes_are_limited(world: api_worlds.World) -> None:
+    fill(world)
+    found = ask(world, limit=1)
+    nodes = found["nodes"]
+    assert isinstance(nodes, list)
+    assert ([one["node"] for one in nodes], found["more"]) == (["n1"], 6)
+    assert_problem(world.client.get(f"{PATH}?limit=0"), 400, "BadRequest")
+
+
+def test_an_unknown_pod_is_a_404(world: api_worlds.World) -> None:
+    assert_problem(world.client.get("/apis/v1/pods/ns/none/preemption"), 404, "NotFound")
+
+
+def test_a_node_that_admits_the_pod_ends_the_question(world: api_worlds.World) -> None:
+    world.append(*crowded_nodes.seen(crowded_nodes.pod("p", 50, 3)))
+    found = ask(world)
+    assert (found["needed"], found["fits"], found["chosen"]) == (False, 6, None)
+    assert len(json.dumps(found["examples"])) > len("[]")

@@ -1,0 +1,148 @@
+"""Trees of quotas from arbitrary objects: what is wrong is named, and the rest is used."""
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.plugins.elastic_quota.arithmetic import forests
+from tests.support.decisions.small_quotas import quota
+
+TEAM = quota("team", 40, 80, is_parent=True)
+
+
+def test_a_parent_and_its_children() -> None:
+    forest = forests.grown([quota("b", 1, 80, parent="team"), TEAM, quota("a", 2, 80, parent="team")])
+    assert forest.errors == {}
+    assert forest.warnings == {}
+    assert forest.trees[""].names == ("team", "a", "b")
+    assert forest.chains["a"] == ("a", "team")
+    assert [child.name for child in forest.children("team")] == ["a", "b"]
+
+
+def test_the_older_of_two_quotas_of_one_name_is_used() -> None:
+    old = quota("q", namespace="z", created="2026-01-01T00:00:00Z")
+    new = quota("q", namespace="a", created="2026-01-02T00:00:00Z")
+    for order in ([old, new], [new, old]):
+        forest = forests.grown(order)
+        assert forest.quotas == {"q": old}
+        assert forest.unused == {"a/q": "its name is used by the older quota z/q"}
+
+
+def test_parents_that_cannot_be_used() -> None:
+    forest = forests.grown(
+        [
+            TEAM,
+            quota("lost", parent="absent"),
+            quota("below", parent="leaf"),
+            quota("leaf"),
+            quota("elsewhere", parent="team", tree="t"),
+            quota("builtin", parent="koordinator-default-quota"),
+            quota("broken", errors=("spec.min is odd",), is_parent=True),
+            quota("inner", parent="broken", is_parent=True),
+            quota("innermost", parent="inner"),
+        ]
+    )
+    assert forest.errors == {
+        "lost": ("parent absent does not exist",),
+        "below": ('parent leaf does not have the label is-parent: "true"',),
+        "elsewhere": ("its tree-id is 't', that of parent team is ''",),
+        "builtin": ("parent koordinator-default-quota does not exist",),
+        "broken": ("spec.min is odd",),
+        "inner": ("broken above it is invalid",),
+        "innermost": ("broken above it is invalid",),
+    }
+    assert forest.trees[""].names == ("leaf", "team")
+
+
+def test_cycles_are_named_and_do_not_hang() -> None:
+    forest = forests.grown(
+        [
+            quota("a", parent="b", is_parent=True),
+            quota("b", parent="a", is_parent=True),
+            quota("self", parent="self", is_parent=True),
+            quota("beside", parent="a"),
+            quota("sound"),
+        ]
+    )
+    assert forest.errors == {
+        "a": ("its parents form a cycle: a -> b -> a",),
+        "b": ("its parents form a cycle: b -> a -> b",),
+        "self": ("its parents form a cycle: self -> self",),
+        "beside": ("a above it is invalid",),
+    }
+    assert forest.chains["beside"] == ("beside", "a", "b")
+    assert forest.trees[""].names == ("sound",)
+
+
+def test_a_tree_has_a_limited_depth() -> None:
+    line = [quota(f"q{n:02}", parent=f"q{n - 1:02}" if n else "", is_parent=True) for n in range(40)]
+    forest = forests.grown(line)
+    assert len(forest.trees[""].names) == forests.DEPTH == len(forest.chains["q39"])
+    assert forest.errors["q32"] == ("it is more than 32 levels below the root",)
+
+
+def test_a_long_cycle_ends_too() -> None:
+    line = [quota(f"q{n}", parent=f"q{(n + 1) % 500}", is_parent=True) for n in range(500)]
+    forest = forests.grown(line)
+    assert len(forest.errors) == 500
+    assert forest.trees == {}
+
+
+def test_what_is_probably_not_meant_is_a_warning() -> None:
+    forest = forests.grown(
+        [
+            TEAM,
+            quota("a", 30, 80, parent="team", namespaces=("x",)),
+            quota("b", 20, 80, parent="team", namespaces=("x",)),
+            quota("c", 0, 80, parent="team", max={"cpu": 1, "memory": 1}),
+            quota("no-root", tree="t"),
+            quota("rooted", tree="u", is_root=True),
+            quota("treeless", is_root=True),
+        ]
+    )
+    assert forest.errors == {}
+    assert forest.warnings == {
+        "team": ("the mins of its children exceed spec.min in cpu",),
+        "b": ("namespace x is listed by a too, which is used",),
+        "c": ("spec.max and that of parent team differ in their resources: memory",),
+        "no-root": ("tree t has no quota with the label is-root: its total is zero",),
+        "rooted": ("its annotation total-resource is missing: spec.min is the total of the tree",),
+        "treeless": ("is-root has no effect without the label tree-id",),
+    }
+
+
+names = st.sampled_from(["a", "b", "c", "d", "e", "koordinator-root-quota", "koordinator-default-quota"])
+
+
+@given(
+    st.lists(
+        st.tuples(names, names, st.booleans(), st.sampled_from(["", "t"]), st.integers(0, 2)), max_size=12
+    ),
+    st.integers(),
+)
+def test_any_objects_make_a_forest_in_any_order(
+    rows: list[tuple[str, str, bool, str, int]], seed: int
+) -> None:
+    objects = [
+        quota(
+            name,
+            parent=parent,
+            is_parent=parents,
+            tree=tree,
+            created=str(age),
+            uid=str(at),
+            namespace=str(at),
+        )
+        for at, (name, parent, parents, tree, age) in enumerate(rows)
+    ]
+    forest = forests.grown(objects)
+    shuffled = random.Random(seed).sample(objects, len(objects))
+    again = forests.grown(shuffled)
+    assert (again.quotas, again.errors, again.unused) == (forest.quotas, forest.errors, forest.unused)
+    assert len(forest.quotas) + len(forest.unused) == len(objects)
+    in_trees = [name for tree in forest.trees.values() for name in tree.names]
+    valid = set(forest.quotas) - set(forest.errors)
+    assert sorted(in_trees) == sorted(valid - {"koordinator-root-quota", "koordinator-default-quota"})
+    for tree in forest.trees.values():
+        assert all(parent < at for at, parent in enumerate(tree.parents))

@@ -1,0 +1,278 @@
+"""Scenarios of ElasticQuota: which pods are admitted, and where they count. Amounts are cores and GiB."""
+
+import msgspec
+import pytest
+
+from app.domain import events, model
+from app.plugins.elastic_quota import counting, kinds, membership, overuse, usage
+from app.plugins.elastic_quota.plugin import ElasticQuota
+from tests.support.decisions import scheduling_driver
+from tests.support.decisions.small_quotas import CORE, GIB, check, cluster, node, pod, quota, runtime
+
+
+def used(small: scheduling_driver.Cluster, name: str, resource: str = "cpu", part: str = "") -> int:
+    """A count as it is stored."""
+    return counting.count(small.snapshot, usage.forest(small.snapshot), name, resource, part)
+
+
+@pytest.mark.scenario("EQ-11")
+def test_the_total_is_what_the_nodes_have_and_the_default_quota_leaves() -> None:
+    nodes: list[scheduling_driver.Thing] = [node("n1", 80), node("n2", 20)]
+    asking: list[scheduling_driver.Thing] = [pod("a", 100, "a"), pod("b", 100, "b")]
+    small = cluster(*nodes, quota("a", 50, 100), quota("b", 30, 100), *asking)
+    small.see(pod("other", 12, node="n1"))
+    assert (runtime(small, "a"), runtime(small, "b")) == (54, 34)
+    small.see(node("n2", 20, unschedulable=True))
+    assert (runtime(small, "a"), runtime(small, "b")) == (54, 34)
+
+
+@pytest.mark.scenario("EQ-11")
+def test_mins_are_scaled_when_a_node_is_gone() -> None:
+    asking: list[scheduling_driver.Thing] = [
+        pod("a", 100, "a"),
+        pod("b", 100, "b"),
+        pod("other", 12, node="n1"),
+    ]
+    small = cluster(node("n1", 80), quota("a", 50, 100), quota("b", 30, 100), *asking)
+    # In cores the scenario rounds to 43 and 25; cpu is divided in thousandths.
+    assert (runtime(small, "a"), runtime(small, "b")) == (42.5, 25.5)
+
+
+@pytest.mark.scenario("EQ-12")
+def test_only_requested_resources_are_tested() -> None:
+    q = quota("q", 0, 10, max={"cpu": 10 * CORE, "memory": 4 * GIB})
+    things: list[scheduling_driver.Thing] = [
+        node("n1", 100, 100),
+        q,
+        pod("runs", 8, "q", node="n1", memory=5),
+    ]
+    small = cluster(*things)
+    assert not small.filter(pod("fits", 2, "q")).refused
+    assert small.why(pod("large", 3, "q")) == "elastic quota q: no capacity in cpu"
+    assert small.why(pod("both", 3, "q", memory=1)) == "elastic quota q: no capacity in cpu, memory"
+    strict = cluster(*things, strict_resources=True)
+    assert strict.why(pod("fits", 2, "q")) == "elastic quota q: no capacity in memory"
+
+
+def belongs(small: scheduling_driver.Cluster, one: model.Pod) -> str:
+    return membership.of(one, usage.forest(small.snapshot)).name
+
+
+@pytest.mark.scenario("EQ-13")
+def test_the_quota_of_a_pod() -> None:
+    own = quota("team-a", 1, 10, namespace="team-a")
+    other = quota("x", 1, 10, namespace="other", namespaces=("team-a", "team-b"))
+    small = cluster(node("n1", 100), own, other)
+    unnamed = pod("p", namespace="team-a")
+    assert belongs(small, unnamed) == "team-a"
+    assert belongs(small, pod("p", quota="x", namespace="team-a")) == "x"
+    assert belongs(small, pod("p", namespace="team-b")) == "x"
+    unknown = membership.of(pod("p", quota="absent"), usage.forest(small.snapshot))
+    assert unknown.name == "koordinator-default-quota"
+    assert unknown.warning == "quota absent does not exist; the default quota applies"
+    gone(small, own)
+    assert belongs(small, unnamed) == "x"
+    gone(small, other)
+    assert belongs(small, unnamed) == "koordinator-default-quota"
+    assert small.plugins.concerned(unnamed, small.snapshot) == ()
+
+
+@pytest.mark.scenario("EQ-13")
+def test_the_default_quota_limits_only_if_it_is_an_object_and_enabled() -> None:
+    default = quota("koordinator-default-quota", 0, 2)
+    things: list[scheduling_driver.Thing] = [node("n1", 100), default, pod("runs", 2, node="n1")]
+    assert cluster(*things).why(pod("next")) == "elastic quota koordinator-default-quota: no capacity in cpu"
+    free = cluster(*things, default_quota=False)
+    assert not free.filter(pod("next")).refused
+    assert free.plugins.concerned(pod("next"), free.snapshot) == ()
+
+
+def gone(small: scheduling_driver.Cluster, one: object) -> None:
+    assert isinstance(one, model.DeclaredObject)
+    small.take(kinds.QUOTAS.gone(one.namespace, one.name, one.uid))
+
+
+@pytest.mark.scenario("EQ-14")
+def test_non_preemptible_pods_get_no_more_than_min() -> None:
+    firm = [pod(f"firm-{n}", 2, "q", node="n1", firm=True) for n in range(2)]
+    small = cluster(node("n1", 100), quota("q", 4, 10), *firm)
+    assert small.why(pod("third", 1, "q", firm=True)) == (
+        "elastic quota q: no capacity for non-preemptible pods in cpu"
+    )
+    assert not small.filter(pod("soft", 1, "q")).refused
+    assert used(small, "q", part=counting.FIRM) == 4 * CORE
+
+
+@pytest.mark.scenario("EQ-16")
+def test_parents_limit_only_if_they_are_checked() -> None:
+    things: list[scheduling_driver.Thing] = [
+        node("n1", 100),
+        quota("parent", 0, 8, is_parent=True),
+        quota("one", 0, 6, parent="parent"),
+        quota("two", 0, 6, parent="parent"),
+        pod("a", 2, "one", node="n1"),
+        pod("b", 5, "two", node="n1"),
+    ]
+    # max is the limit here: by runtimes, the children would divide what the parent has.
+    checking = cluster(*things, runtime=False, check_parents=True)
+    assert checking.why(pod("next", 2, "one")) == "elastic quota one: no capacity in cpu of parent parent"
+    assert not cluster(*things, runtime=False).filter(pod("next", 2, "one")).refused
+    cycle = checking._cycle(pod("next", 1, "two"), ["n1"])
+    claim = ElasticQuota(runtime=False, check_parents=True).reserve(cycle, "n1")
+    assert claim.ceilings == {"quota||two|cpu": 6 * CORE, "quota||parent|cpu": 8 * CORE}
+
+
+@pytest.mark.scenario("EQ-17")
+def test_pods_of_a_deleted_quota_count_in_the_default_one() -> None:
+    q, rest = quota("q", 4, 10), quota("rest", 1, 10)
+    runs = [pod(f"r{n}", 2, "q", node="n1") for n in range(3)]
+    small = cluster(node("n1", 100), q, rest, *runs, pod("waits", 1, "q"))
+    assert used(small, "q") == 6 * CORE
+    gone(small, q)
+    assert (used(small, "q"), used(small, "koordinator-default-quota")) == (0, 6 * CORE)
+    assert used(small, "koordinator-default-quota", part=counting.PENDING) == 1 * CORE
+    check(small)
+    small.see(q)
+    assert (used(small, "q"), used(small, "koordinator-default-quota")) == (6 * CORE, 0)
+    check(small)
+    gone(small, rest)
+    gone(small, q)
+    assert dict(small.snapshot.counts) == {}
+
+
+@pytest.mark.scenario("EQ-18")
+def test_the_reason_does_not_change_with_what_the_quota_uses() -> None:
+    small = cluster(node("n1", 1000), quota("q", 0, 100))
+    asking, reasons = pod("large", 101, "q"), set()
+    for n in range(100):
+        small.place(pod(f"p{n}", 1, "q"), "n1")
+        reasons.add(small.why(asking))
+    assert reasons == {"elastic quota q: no capacity in cpu"}
+
+
+def going(small: scheduling_driver.Cluster) -> list[str]:
+    excess = overuse.over(small.snapshot, "q", ElasticQuota())
+    return [one.pod.name for one in overuse.excess_pods(excess, overuse.members(small.snapshot, "q"))]
+
+
+def overused(*firm: str) -> scheduling_driver.Cluster:
+    rows = [("p1", 9, 4, 1), ("p2", 8, 3, 2), ("p3", 5, 6, 3), ("p4", 5, 5, 4)]
+    pods = [
+        pod(
+            name,
+            cores,
+            "q",
+            node="n1",
+            firm=name in firm,
+            priority=priority,
+            started=f"2026-01-0{day}T00:00:00Z",
+        )
+        for name, priority, cores, day in rows
+    ]
+    return cluster(node("n1", 100), quota("q", 0, 10), *pods)
+
+
+@pytest.mark.scenario("EQ-19")
+def test_the_pods_of_an_overused_quota_that_would_have_to_go() -> None:
+    assert going(overused()) == ["p3", "p4"]
+    assert going(overused("p3")) == ["p2", "p4"]
+    assert going(overused("p1", "p2", "p3", "p4")) == []
+    assert going(cluster(node("n1", 100), quota("q", 0, 10), pod("p", 10, "q", node="n1"))) == []
+
+
+@pytest.mark.scenario("EQ-21")
+def test_a_cycle_of_parents_refuses_pods_until_it_is_broken() -> None:
+    a, b = quota("a", parent="b", is_parent=True), quota("b", parent="a", is_parent=True)
+    small = cluster(node("n1", 100), a, b, pod("runs", 1, "a", node="n1"))
+    assert small.why(pod("next", 1, "a")) == (
+        "elastic quota a: invalid: its parents form a cycle: a -> b -> a"
+    )
+    ignoring = cluster(node("n1", 100), a, b, invalid_quota="ignore")
+    assert not ignoring.filter(pod("next", 1, "a")).refused
+    small.see(msgspec.structs.replace(b, parent=""))
+    assert not small.filter(pod("next", 1, "a")).refused
+    check(small)
+
+
+@pytest.mark.scenario("EQ-23")
+def test_only_a_victim_of_the_same_quota_helps() -> None:
+    things: list[scheduling_driver.Thing] = [
+        node("n1", 100),
+        node("n2", 100),
+        quota("q", 0, 10),
+        quota("r", 0, 100),
+        other := pod("other", 4, "r", node="n1"),
+        victim := pod("victim", 4, "q", node="n2"),
+        pod("stays", 6, "q", node="n1"),
+    ]
+    small = cluster(*things, runtime=False)
+    asking = pod("asks", 4, "q", priority=9)
+    assert small.filter(asking).refused == {"n1", "n2"}
+    small.gone(other)
+    assert small.filter(asking).refused == {"n1", "n2"}
+    small.gone(victim)
+    assert not small.filter(asking).refused
+
+
+@pytest.mark.scenario("EQ-24")
+@pytest.mark.parametrize(("ignoring", "left"), [(False, 60), (True, 100)])
+def test_a_tree_has_a_total_of_its_own(ignoring: bool, left: int) -> None:
+    root = quota(
+        "t-root",
+        0,
+        1000,
+        is_parent=True,
+        tree="t",
+        is_root=True,
+        ignores_default_tree=ignoring,
+        total={"cpu": 40 * CORE},
+    )
+    team, other = quota("team", 0, 1000, parent="t-root", tree="t"), quota("other", 0, 1000)
+    small = cluster(node("n1", 100), root, team, other, pod("a", 500, "team"), pod("b", 500, "other"))
+    assert (runtime(small, "team"), runtime(small, "other")) == (40, left)
+
+
+def woken(small: scheduling_driver.Cluster, event: events.AnyEvent) -> list[str]:
+    before = small.snapshot
+    small.take(event)
+    found = ElasticQuota().wake(before, small.snapshot, event)
+    return [] if found is None else [one.name for one in found.pods]
+
+
+@pytest.mark.scenario("EQ-20")
+def test_pods_wake_when_another_quota_requests_less() -> None:
+    waiting = [pod(f"a{n}", 15, "a", priority=n) for n in range(4)]
+    other = pod("b", 100, "b")
+    small = cluster(node("n1", 100), quota("a", 20, 100), quota("b", 20, 100), *waiting, other)
+    small.see(pod("runs", 50, "a", node="n1"))
+    assert runtime(small, "a") == 50
+    assert {small.why(one) for one in waiting} == {"elastic quota a: no capacity in cpu"}
+    before = small.snapshot
+    small.gone(other)
+    assert runtime(small, "a") == 100
+    event = events.PodGone(uid=other.uid, namespace=other.namespace, name=other.name)
+    found = ElasticQuota().wake(before, small.snapshot, event)
+    assert found is not None
+    assert [one.name for one in found.pods] == ["a3", "a2", "a1"]
+    assert found.message == "elastic quota a has capacity again"
+
+
+def test_pods_wake_when_their_quota_is_raised_or_a_placement_released() -> None:
+    q, waits = quota("q", 0, 4), pod("waits", 2, "q")
+    small = cluster(node("n1", 100), q, pod("runs", 4, "q", node="n1"), waits)
+    raised = msgspec.structs.replace(q, max={"cpu": 7 * CORE})
+    assert woken(small, kinds.QUOTAS.observed(raised)) == ["waits"]
+    lowered = msgspec.structs.replace(q, max={"cpu": 6 * CORE})
+    assert woken(small, kinds.QUOTAS.observed(lowered)) == []
+    small.place(flying := pod("flying", 2, "q"), "n1")
+    assert small.filter(waits).refused
+    released = events.PlacementReleased(
+        uid=flying.uid,
+        namespace=flying.namespace,
+        name=flying.name,
+        node="n1",
+        reason="lost",
+        cause="unbound",
+    )
+    assert woken(small, released) == ["waits"]
+    assert woken(small, kinds.QUOTAS.gone(q.namespace, q.name, q.uid)) == ["waits"]
