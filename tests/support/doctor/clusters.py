@@ -64,8 +64,8 @@ class Cluster:
     def add_scheduler(
         self, name: str, *, namespace: str = HOME, config_map: str = "", tag: str = "v1.37.0", **spec: object
     ) -> None:
-        """Create a pod with kube-scheduler, as deploy/overlays/sidecar starts it."""
-        patch = yaml.safe_load((manifests.DEPLOY / "overlays/sidecar/kube-scheduler.yaml").read_text())
+        """Create a pod with kube-scheduler, as deploy/components/sidecar starts it."""
+        patch = yaml.safe_load((manifests.DEPLOY / "components/sidecar/kube-scheduler.yaml").read_text())
         template = patch["spec"]["template"]["spec"]
         container = {**template["containers"][0], "image": f"registry.example/kube-scheduler:{tag}"}
         volumes = [{"name": "scheduler", "configMap": {"name": config_map}}] if config_map else []
