@@ -77,6 +77,12 @@ def account(name: str) -> str:
     return f"system:serviceaccount:{HOME}:topolog-{name}"
 
 
+@pytest.mark.parametrize("overlay", ["dev", "ha", "existing-scheduler", "sidecar"])
+def test_every_overlay_is_admitted(deployed: clusters.Cluster, overlay: str) -> None:
+    arguments = ("--dry-run=server", "--validate=strict", "-k", DEPLOY / "overlays" / overlay)
+    assert deployed.kubectl("apply", *arguments).count("server dry run") > 30
+
+
 def test_the_pods_are_admitted_and_apart(deployed: clusters.Cluster) -> None:
     # The namespace enforces the restricted Pod Security Standard: it rejects a pod that violates it.
     for name in ("recorder", "controller", "auditor", "compactor", "extender"):
