@@ -14,8 +14,15 @@ ROLES = manifests.DEPLOY / "rbac"
 DEFINITIONS = manifests.DEPLOY / "crds"
 BUILT_IN = {"": {"nodes", "pods", "pods/status", "pods/binding", "events"}, "events.k8s.io": {"events"}}
 """API group -> resources that processes use whatever plugins declare."""
-INSTALLED_BY_OTHERS = {"elasticquotas"}
-"""Kinds whose definitions belong to another project, which installs them: those of Koordinator."""
+INSTALLED_BY_OTHERS = {
+    "elasticquotas",
+    "koordinatorpodgroups",
+    "sigspodgroups",
+    "nativepodgroups",
+    "workloads",
+    "clusternetworktopologies",
+}
+"""Kinds whose definitions belong to another project, which installs them, or to Kubernetes itself."""
 
 
 def rbac_problems(given: list[capabilities.Plugin]) -> list[str]:

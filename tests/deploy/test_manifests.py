@@ -47,7 +47,10 @@ ALLOWED = {
         ([""], ["nodes", "pods"], READ),
         (["kosmos.io"], ["workloadpolicies"], READ),
         (["policy"], ["poddisruptionbudgets"], READ),
-        (["scheduling.sigs.k8s.io"], ["elasticquotas"], READ),
+        (["scheduling.sigs.k8s.io"], ["elasticquotas", "podgroups"], READ),
+        (["scheduling.x-k8s.io"], ["podgroups"], READ),
+        (["scheduling.k8s.io"], ["podgroups", "workloads"], READ),
+        (["scheduling.koordinator.sh"], ["clusternetworktopologies"], READ),
         ([""], ["namespaces"], ["get"], ["kube-system"]),
     ],
     ("Role", "topolog-recorder"): [
@@ -70,7 +73,10 @@ ALLOWED = {
         ([""], ["nodes", "pods"], ["get", "list"]),
         (["kosmos.io"], ["workloadpolicies"], ["get", "list"]),
         (["policy"], ["poddisruptionbudgets"], ["get", "list"]),
-        (["scheduling.sigs.k8s.io"], ["elasticquotas"], ["get", "list"]),
+        (["scheduling.sigs.k8s.io"], ["elasticquotas", "podgroups"], ["get", "list"]),
+        (["scheduling.x-k8s.io"], ["podgroups"], ["get", "list"]),
+        (["scheduling.k8s.io"], ["podgroups", "workloads"], ["get", "list"]),
+        (["scheduling.koordinator.sh"], ["clusternetworktopologies"], ["get", "list"]),
         ([""], ["namespaces"], ["get"], ["kube-system"]),
     ],
     ("ClusterRole", "topolog-extender"): [

@@ -23,6 +23,7 @@ FURTHER = (
     objects.Resource("deployments", "Deployment", "apps/v1"),
     objects.Resource("statefulsets", "StatefulSet", "apps/v1"),
     objects.Resource("jobs", "Job", "batch/v1"),
+    objects.Resource("storageclasses", "StorageClass", "storage.k8s.io/v1", namespaced=False),
     objects.Resource("networkpolicies", "NetworkPolicy", "networking.k8s.io/v1"),
     objects.Resource(
         "customresourcedefinitions", "CustomResourceDefinition", "apiextensions.k8s.io/v1", namespaced=False
@@ -100,9 +101,11 @@ class Cluster:
 
 @contextlib.contextmanager
 def running(folder: pathlib.Path) -> Iterator[Cluster]:
-    """An empty cluster."""
+    """A cluster with nothing in it but the namespace that identifies it."""
     with apiservers.ApiServer(declared.SCHEMA, further=FURTHER) as api:
-        yield Cluster(api, folder)
+        made = Cluster(api, folder)
+        made.add("namespaces", {"metadata": {"name": "kube-system"}})
+        yield made
 
 
 def shipped(name: str) -> Json:

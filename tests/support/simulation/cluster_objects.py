@@ -29,7 +29,7 @@ OVERLAPPING = "overlapping"
 """Another policy over the same pods, in histories under ``enforce: selected``."""
 NAMES = tuple(f"web-{number}" for number in range(7))
 NODES = {"h1": "host", "h2": "host", "m1": "member", "m2": "member"}
-RESOURCES = ("nodes", "workloadpolicies", "poddisruptionbudgets", "elasticquotas", "pods")
+RESOURCES = ("nodes", *(kind.name for kind in declared.SCHEMA.kinds), "pods")
 UNDER_WAY = 1.4
 """Seconds beyond its time for which a Binding may be under way, where a store loses events."""
 LATE = 60.0

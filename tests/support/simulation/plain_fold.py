@@ -8,7 +8,18 @@ import msgspec
 from app.domain import events, model
 from app.plugins.workload_policy import policy_model
 
-KINDS = ("nodes", "pods", "workloadpolicies", "poddisruptionbudgets", "elasticquotas")
+KINDS = (
+    "nodes",
+    "pods",
+    "workloadpolicies",
+    "poddisruptionbudgets",
+    "elasticquotas",
+    "koordinatorpodgroups",
+    "sigspodgroups",
+    "nativepodgroups",
+    "workloads",
+    "clusternetworktopologies",
+)
 
 
 class Fold:
@@ -46,6 +57,7 @@ class Fold:
                     self.placements[placement.pod.uid] = placement.pod, placement.node
                     self.written[placement.pod.uid] = placement.annotations
                     self.versions[f"pod:{placement.pod.uid}"] = self.offset
+                self.versions |= dict.fromkeys(event.claims, self.offset)
             case events.PlacementReleased(uid=uid):
                 self.placements.pop(uid, None)
                 self.versions[f"pod:{uid}"] = self.offset

@@ -72,8 +72,8 @@ BUGS = (
     ),
     Bug(
         "a watch goes on after a restart as if nothing were missing",
-        "workers.recorder.leadership:RecorderLeadership._enter",
-        'if name.removeprefix("rv:") not in snapshot.unlisted',
+        "workers.recorder.leader_terms:resumed",
+        'if name.removeprefix("rv:") not in again',
         "if True",
     ),
     Bug(
