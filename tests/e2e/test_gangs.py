@@ -5,18 +5,19 @@ of 20 gangs are created in any order.
 """
 
 import json
+import pathlib
 import random
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.test_quotas import MANIFESTS
 from tests.support import polling
 from tests.support.e2e import api_client, clusters, installations, workloads
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
+MANIFESTS = pathlib.Path(__file__).parent / "manifests"
 NAMESPACE, LABEL, RACK, GPU = "gangs", "scheduling.x-k8s.io/pod-group", "rack", "example.com/gpu"
 GANGS, SIZE, ROOM = 20, 8, 15
 RACKS, NODES, GPUS = 5, 8, 3
