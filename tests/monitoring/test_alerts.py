@@ -47,7 +47,7 @@ def moved(one: Installation, since: promql.Scrape) -> promql.Scrape:
     def later() -> promql.Scrape | None:
         scraped = alerts.scrape(one)
         before, after = times(since), times(scraped)
-        assert len(before) == 4
+        assert len(before) == len(declared.SCHEMA.names) + 1
         return scraped if all(after.get(key, 0) > value for key, value in before.items()) else None
 
     found = polling.eventually(later, "all of them move", within=WITHIN)

@@ -95,6 +95,23 @@ def test_of_two_gangs_of_sixty_percent_exactly_one_runs(
         assert running(shop, other) == 6
 
 
+def test_a_plan_for_a_state_in_which_another_gang_was_committed_is_made_again(
+    store_server: embedded.Server, cluster: str
+) -> None:
+    with replicas.cluster(store_server.url, cluster) as shop:
+        prepared(shop)
+        a, b = gang(shop, "a", 6), gang(shop, "b", 6)
+        shop.see()
+        one, late = (shop.replica(beside=(Coscheduling,)) for _ in range(2))
+        (node,) = one.filter(a[0]).trace.kept
+        (other,) = late.filter(b[0]).trace.kept
+        # Nothing that the second plan names has changed but the room of the nodes.
+        late.context = replicas.with_state(late, replicas.Behind(late, looks=1))
+        assert one.bind(a[0], node) == ""
+        assert late.bind(b[0], other) == "topolog: gang sigs/shop/b: no room for 6 members together"
+        assert commitments(one) == [6]
+
+
 @pytest.mark.scenario("CS-18")
 def test_another_replica_continues_what_was_committed(store_server: embedded.Server, cluster: str) -> None:
     with replicas.cluster(store_server.url, cluster) as shop:
