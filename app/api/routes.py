@@ -26,6 +26,7 @@ from app.api.v1 import (
     processes,
     topologies,
 )
+from app.api.v1.pictures import chronicle, clusters, facets, frames, lives, maps, reasons, series
 from app.api.v1.questions import bisections, diffs, documents, fits, replays, simulations
 
 FIRST = (processes.routes, nodes.routes)
@@ -44,6 +45,14 @@ REST = (
     diffs.routes,
     replays.routes,
     bisections.routes,
+    clusters.routes,
+    maps.routes,
+    frames.routes,
+    series.routes,
+    chronicle.routes,
+    lives.routes,
+    reasons.routes,
+    facets.routes,
 )
 _DESCRIPTION = (
     "The cluster state at any moment that the log still covers, and the reasons of every decision."

@@ -22,8 +22,8 @@ class Store:
     )
     """URL of the server, with user and password: rediss://USER:PASSWORD@HOST:PORT/0. TLS files are set as
     in redis-py: ?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE; the credentials for sentinels with
-    ?sentinel_username=USER&sentinel_password=PASSWORD. Empty: ``topolog up`` and ``topolog demo`` start a
-    server; the other commands refuse to start."""
+    ?sentinel_username=USER&sentinel_password=PASSWORD. Unknown options and wrong values are refused. Empty:
+    ``topolog up`` and ``topolog demo`` start a server; the other commands refuse to start."""
     require_durable: bool = setting(True)
     """Readiness requires an append-only file that the server syncs; otherwise a restart of the server loses
     the log. false: losing the log is acceptable. The current state is then listed again from the cluster;

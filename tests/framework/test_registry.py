@@ -73,6 +73,7 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
         capabilities.Classifies: {"filters"},
         capabilities.Advises: {"filters"},
         capabilities.Narrows: set(),
+        capabilities.Consults: {"filters", "consults"},
         # By class, whether or not the plugin is enabled: configuring.schema_of.
         capabilities.Owns: set(),
         capabilities.Counts: set(),

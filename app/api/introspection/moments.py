@@ -85,7 +85,7 @@ def stamp(response: flask.Response) -> flask.Response:
         shown = _present(given, given.follower.snapshot)
     response.headers["X-Topolog-Position"] = str(shown.position)
     response.headers["X-Topolog-Age"] = f"{max(0.0, shown.age):.3f}"
-    response.headers["Cache-Control"] = "no-store"
+    response.headers.setdefault("Cache-Control", "no-store")
     return response
 
 

@@ -119,13 +119,18 @@ class Events(Page):
     )
 
 
-class Topology(Page):
-    """Parameters that select levels."""
-
-    levels = fields.String(
+def levels() -> fields.String:
+    """A parameter that names label keys."""
+    return fields.String(
         validate=validate.Regexp(LEVELS, error="must be label keys, comma-separated"),
         metadata={"description": "Label keys from the widest to the narrowest, comma-separated."},
     )
+
+
+class Topology(Page):
+    """Parameters that select levels."""
+
+    levels = levels()
 
 
 class Explain(Moment):

@@ -6,7 +6,7 @@ from typing import cast
 
 import flask
 
-from app.api.introspection import heavy
+from app.api.introspection import heavy, kept_answers
 from app.framework import registry
 from app.store import audit_reports
 from app.store.decisions import decision_log
@@ -38,6 +38,7 @@ class Services:
     """Debug flags as set at start: letter -> value."""
     version: str = "0"
     turns: heavy.OneAtATime = field(default_factory=heavy.OneAtATime)
+    answers: kept_answers.KeptAnswers = field(default_factory=kept_answers.KeptAnswers)
 
 
 def install(app: flask.Flask, services: Services) -> None:

@@ -56,9 +56,9 @@ def listing(query: pages.Query) -> pages.Body:
     shown = moments.take(query.get("at") or moments.NOW)
     cursor = pages.read(query)
     limit = int(query["limit"])
-    wanted = records.DecisionQuery(**{name: query.get(name) for name in records.DecisionQuery._fields})
-    scan = Scan(wanted, before=cursor.before if cursor is not None else None, since=query.get("since"))
-    found = list(islice((one for one in scan if _wanted(one, query, shown)), limit + 1))
+    asked = records.DecisionQuery(**{name: query.get(name) for name in records.DecisionQuery._fields})
+    scan = Scan(asked, before=cursor.before if cursor is not None else None, since=query.get("since"))
+    found = list(islice((one for one in scan if wanted(one, query, shown)), limit + 1))
     following = found[limit - 1].id if len(found) > limit else scan.unfinished
     more = pages.Cursor(
         flask.request.path, shown.position.incarnation, shown.position.offset, before=following or ""
@@ -129,7 +129,8 @@ class Scan:
         self.unfinished = before
 
 
-def _wanted(decision: records.Decision, query: pages.Query, shown: moments.Moment) -> bool:
+def wanted(decision: records.Decision, query: pages.Query, shown: moments.Moment) -> bool:
+    """Whether the decision was taken until the moment, and before ``until`` of the query."""
     until = query.get("until")
     if not moments.upto(decision.position, shown.snapshot):
         return False

@@ -86,6 +86,11 @@ class Histories:
         archived = self._archive.oldest() if self._archive is not None else 0
         return archived or max(1, self._log.oldest())
 
+    def reachable(self) -> int:
+        """The oldest offset whose snapshot can be made; 0 is the empty one before the first event."""
+        found = self._begin.oldest() if self._begin is not None else None
+        return max(0, self.oldest() - 1) if found is None else found
+
     def of(self, position: model.Position) -> snapshots.Snapshot:
         """The snapshot at a position; raises as ``at``, and Superseded for another incarnation."""
         self.check(position.incarnation)

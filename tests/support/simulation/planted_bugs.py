@@ -72,8 +72,8 @@ BUGS = (
     ),
     Bug(
         "a watch goes on after a restart as if nothing were missing",
-        "workers.recorder.leadership:RecorderLeadership._enter",
-        'if name.removeprefix("rv:") not in snapshot.unlisted',
+        "workers.recorder.leader_terms:resumed",
+        'if name.removeprefix("rv:") not in again',
         "if True",
     ),
     Bug(
@@ -362,8 +362,8 @@ BUGS = (
     Bug(
         "a plan commits a part",
         "app.framework.plans:_Merge.run",
-        "Commitment(placements,",
-        "Commitment(placements[:2],",
+        "placements, tuple(sorted(self._subjects))",
+        "placements[:2], tuple(sorted(self._subjects))",
     ),
     Bug(
         "a plan places a pod that changed after it was planned",

@@ -1,0 +1,139 @@
+"""Answers at a resolved position: the same question there has the same bytes, one ETag, and is kept."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+import flask
+import msgspec
+from marshmallow import Schema
+
+from app.api import errors
+from app.api.introspection import moments, pages, schemas, services, times
+from app.domain import snapshots
+from app.framework import views
+
+MOST_EVENTS = 200_000
+"""Events of one window at most."""
+MOST_BYTES = 4 * 1024**2
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class Shown(Schema):
+    """The position that a picture shows."""
+
+    position = schemas.text("The position shown, INCARNATION/OFFSET.")
+    asOf = schemas.text("When its latest event was appended (RFC 3339); empty before the first.")
+
+
+class WindowShown(Shown):
+    """The range that a picture shows."""
+
+    first = schemas.number("The offset that the window begins at.")
+    last = schemas.number("The offset that it ends at.")
+    oldest = schemas.number("The oldest offset that can still be shown.")
+
+
+def shown(moment: moments.Moment) -> pages.Body:
+    """The metadata of a picture; the age is in X-Topolog-Age, because it changes with each request."""
+    return {"position": str(moment.position), "asOf": _appended(moment.snapshot)}
+
+
+def _appended(snapshot: snapshots.Snapshot) -> str:
+    given = services.current()
+    latest, at_ms = given.follower.dated()
+    if latest.position != snapshot.position:
+        at_ms = given.histories.appended_ms(snapshot.offset) if snapshot.offset else None
+    return times.rfc3339(at_ms / 1000) if at_ms is not None else ""
+
+
+def respond(
+    moment: moments.Moment, compute: Callable[[], Mapping[str, object]], *, heavy: bool = False
+) -> flask.Response:
+    """The answer to the present question at the moment. Raises Problem 400 or 429.
+
+    ``heavy``: compute it in turn with the other heavy questions.
+    """
+    given, asked = services.current(), flask.request
+
+    def computed() -> bytes:
+        if not heavy:
+            return _bounded(_encode(compute()))
+        with given.turns.admitted():
+            return _bounded(_encode(compute()))
+
+    query = tuple(sorted((name, value) for name, value in asked.args.items(multi=True) if name != "at"))
+    body = given.answers.get((asked.path, query, moment.position), computed)
+    return tagged(body)
+
+
+def encoded(body: Mapping[str, object]) -> flask.Response:
+    """An answer that does not follow from the position alone. Raises Problem 400."""
+    return tagged(_bounded(_encode(body)))
+
+
+def tagged(body: bytes) -> flask.Response:
+    """The JSON with its ETag, or 304 if the client has it."""
+    response = flask.Response(body + b"\n", mimetype="application/json")
+    response.set_etag(hashlib.sha256(body).hexdigest()[:24])
+    response.headers["Cache-Control"] = "no-cache"
+    response.make_conditional(flask.request)
+    return response
+
+
+def _bounded(body: bytes) -> bytes:
+    if len(body) > MOST_BYTES:
+        raise errors.Problem(
+            400,
+            "TooMuch",
+            f"the answer has {len(body)} bytes, and at most {MOST_BYTES} are sent: ask for fewer items",
+        )
+    return body
+
+
+class Window(NamedTuple):
+    """A range of offsets, and the moment of its end."""
+
+    first: int
+    last: int
+    end: moments.Moment
+
+
+def window(query: pages.Query, *, usual: int, most: int | None = None) -> Window:
+    """The window of ``from`` and ``to``; without ``from`` the last ``usual`` events.
+
+    Raises Problem 400 or 410, or a StoreError.
+    """
+    histories = services.current().histories
+    end = moments.take(query.get("to") or moments.NOW)
+    last = end.snapshot.offset
+    at = query.get("from_")
+    if at is None:
+        first = max(histories.reachable(), last - usual)
+    elif at.time_ms is not None:
+        first = histories.offset_at(at.time_ms)
+    else:
+        if at.incarnation:
+            histories.check(at.incarnation)
+        first = at.offset or 0
+    if first > last:
+        raise errors.bad(f"from: offset {first} is behind to, which is {last}")
+    if last - first > (most := most or MOST_EVENTS):
+        raise errors.Problem(
+            400, "TooMuch", f"from: the window has {last - first} events; at most {most} are read at once"
+        )
+    return Window(first, last, end)
+
+
+def ranged(found: Window) -> pages.Body:
+    """The metadata of a window."""
+    oldest = services.current().histories.reachable()
+    return {**shown(found.end), "first": found.first, "last": found.last, "oldest": oldest}
+
+
+def counts_of(
+    snapshot: snapshots.Snapshot,
+) -> list[Mapping[str, Callable[[str], Iterable[views.DomainCount]]]]:
+    """For each plugin: label key -> (value -> counts of the domain)."""
+    plugins = services.current().registry
+    return [one.domain_counts(snapshot) for one in plugins.shown.values()]

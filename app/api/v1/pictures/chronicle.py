@@ -1,0 +1,96 @@
+"""The time axis of a window: events by type, marks, and stretches that were not watched."""
+
+import flask
+from marshmallow import Schema, fields, validate
+
+from app.api.introspection import blueprints, pages, queries, schemas, services, times
+from app.api.v1.pictures import answers, walks
+from app.verbs.pictures import chronicles
+
+routes = blueprints.create("moments", "/apis/v1", "The time axis of the log.")
+_USUAL_WINDOW = 20_000
+
+
+class Query(Schema):
+    """The window, and how many buckets."""
+
+    from_ = queries.at("The first moment of the window, instead of 20,000 events before", data_key="from")
+    to = queries.at("The last moment of the window, instead of now")
+    buckets = fields.Integer(
+        load_default=400, validate=validate.Range(1, 1000), metadata={"description": "Number of buckets."}
+    )
+
+
+class MomentBucket(Schema):
+    """A run of events."""
+
+    first = schemas.number("Its first offset.")
+    last = schemas.number("Its last offset.")
+    from_ = schemas.text("When its first event was appended (RFC 3339).", data_key="from")
+    to = schemas.text("When its last event was appended.")
+    types = schemas.counts("Type of event -> number.")
+
+
+class MomentMark(Schema):
+    """An event worth a mark."""
+
+    offset = schemas.number("Offset.")
+    at = schemas.text("When it was appended (RFC 3339).")
+    kind = schemas.text("change, flag, repair, list, store or configuration.")
+    text = schemas.text("What happened.")
+
+
+class MomentGap(Schema):
+    """A stretch in which changes were not watched."""
+
+    from_ = fields.Integer(
+        required=True,
+        data_key="from",
+        metadata={"description": "The offset of the last event before it."},
+    )
+    to = schemas.number("The offset of the event that ends it.")
+    reason = schemas.text("Why.")
+
+
+class Chronicle(Schema):
+    """A window of the log."""
+
+    buckets = schemas.nested(MomentBucket, "Runs of equal numbers of events, oldest first.", many=True)
+    marks = schemas.nested(MomentMark, "Marks, oldest first; the first 500.", many=True)
+    moreMarks = schemas.number("Marks that are not in marks.")
+    gaps = schemas.nested(MomentGap, "Stretches that were not watched.", many=True)
+    metadata = schemas.nested(answers.WindowShown, "The window.")
+
+
+@blueprints.get(routes, "/moments", Chronicle, query=Query, also_status=(429,))
+def chronicle(query: pages.Query) -> flask.Response:
+    """Events by type over a window, changes worth a mark, and what was not watched."""
+    found = answers.window(query, usual=_USUAL_WINDOW)
+    return answers.respond(found.end, lambda: _body(found, int(query["buckets"])), heavy=True)
+
+
+def _body(found: answers.Window, buckets: int) -> pages.Body:
+    start = services.current().histories.at(found.first)
+    made = chronicles.Chronicle(found.first + 1, found.last, buckets, start.unlisted)
+    for run in walks.entries(found.first + 1, found.last):
+        made.add((chronicles.Entry(*entry) for entry in run), start.schema.names)
+    made.finish(found.last)
+    return {
+        "buckets": [
+            {
+                "first": one.first,
+                "last": one.last,
+                "from": times.rfc3339(one.first_ms / 1000),
+                "to": times.rfc3339(one.last_ms / 1000),
+                "types": one.types,
+            }
+            for one in made.buckets
+        ],
+        "marks": [
+            {"offset": one.offset, "at": times.rfc3339(one.at_ms / 1000), "kind": one.kind, "text": one.text}
+            for one in made.marks
+        ],
+        "moreMarks": made.more_marks,
+        "gaps": [{"from": one.first, "to": one.last, "reason": one.reason} for one in made.gaps],
+        "metadata": answers.ranged(found),
+    }

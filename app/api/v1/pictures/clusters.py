@@ -1,0 +1,125 @@
+"""The figures of the whole cluster at one moment."""
+
+import flask
+from marshmallow import Schema, fields, validate
+
+from app.api.introspection import blueprints, moments, pages, queries, schemas
+from app.api.v1.pictures import answers
+from app.domain.fitting import quantities
+from app.verbs.pictures import figures
+
+routes = blueprints.create("cluster", "/apis/v1", "The cluster as a whole.")
+
+
+class Query(queries.Moment):
+    """The moment, and how many quotas."""
+
+    limit = fields.Integer(
+        load_default=100,
+        validate=validate.Range(1, pages.MAX_LIMIT),
+        metadata={"description": "Maximum number of quotas."},
+    )
+
+
+class NodeNumbers(Schema):
+    """Numbers of nodes."""
+
+    total = schemas.number("Nodes.")
+    ready = schemas.number("Ready and not cordoned.")
+    cordoned = schemas.number("Cordoned.")
+    notReady = schemas.number("Not ready.")
+
+
+class PodNumbers(Schema):
+    """Numbers of pods."""
+
+    known = schemas.number("Pods in the log, whatever their phase.")
+    onNodes = schemas.number("Pods that hold resources of a node, those in flight included.")
+    waiting = schemas.number("Pods that wait for a node.")
+    inFlight = schemas.number("Placed pods that the watch has not confirmed yet.")
+
+
+class ResourceSum(Schema):
+    """The sums of one resource."""
+
+    name = schemas.text("Resource.")
+    allocatable = schemas.text("What all nodes offer.")
+    requested = schemas.text("What the pods on them request.")
+    share = schemas.anything("Requested of allocatable, from 0 to 1; null if nothing is offered.")
+
+
+class DomainQuota(Schema):
+    """The quota of an object in a domain."""
+
+    of = schemas.text("The object that counts, NAMESPACE/NAME.")
+    key = schemas.text("Label key of the domain.")
+    value = schemas.text("Label value of the domain.")
+    placed = schemas.number("Pods counted, those in flight included.")
+    desired = schemas.anything("The quota; null if the object has none there.")
+
+
+class Cluster(Schema):
+    """The figures of a cluster."""
+
+    nodes = schemas.nested(NodeNumbers, "Numbers of nodes.")
+    pods = schemas.nested(PodNumbers, "Numbers of pods.")
+    resources = schemas.nested(ResourceSum, "Sums of each resource, by name.", many=True)
+    quotas = schemas.nested(
+        DomainQuota, "The counts of domains, those nearest to their quota first.", many=True
+    )
+    moreQuotas = schemas.number("Those that are not in quotas.")
+    unlisted = schemas.texts("Kinds that must be listed before anything is decided.")
+    flags = schemas.texts("The debug flags that were set.")
+    configurations = schemas.texts("Digests of the recorded configurations, oldest first.")
+    metadata = schemas.nested(answers.Shown, "The moment.")
+
+
+@blueprints.get(routes, "/cluster", Cluster, query=Query)
+def cluster(query: pages.Query) -> flask.Response:
+    """Numbers of nodes and pods, sums of resources, and the fullest quotas."""
+    shown = moments.take(query.get("at") or moments.NOW)
+    return answers.respond(shown, lambda: _body(shown, int(query["limit"])))
+
+
+def _body(shown: moments.Moment, limit: int) -> pages.Body:
+    snapshot = shown.snapshot
+    found = figures.of(snapshot)
+    quotas = figures.fullest(figures.quotas(snapshot, answers.counts_of))
+    offered = quantities.all_written(found.allocatable)
+    used = quantities.all_written(found.requested)
+    return {
+        "nodes": {
+            "total": found.nodes,
+            "ready": found.ready,
+            "cordoned": found.cordoned,
+            "notReady": found.unready,
+        },
+        "pods": {
+            "known": found.known,
+            "onNodes": found.running,
+            "waiting": found.waiting,
+            "inFlight": found.in_flight,
+        },
+        "resources": [
+            {
+                "name": name,
+                "allocatable": offered.get(name, "0"),
+                "requested": used.get(name, "0"),
+                "share": _share(found.requested.get(name, 0), found.allocatable.get(name, 0)),
+            }
+            for name in sorted({*offered, *used})
+        ],
+        "quotas": [
+            {"of": one.of, "key": one.key, "value": one.value, "placed": one.placed, "desired": one.desired}
+            for one in quotas[:limit]
+        ],
+        "moreQuotas": max(0, len(quotas) - limit),
+        "unlisted": sorted(snapshot.unlisted),
+        "flags": sorted(snapshot.flags),
+        "configurations": [one.digest for one in snapshot.configurations],
+        "metadata": answers.shown(shown),
+    }
+
+
+def _share(used: int, offered: int) -> float | None:
+    return round(used / offered, 4) if offered else None

@@ -1,0 +1,149 @@
+"""The life of a pod: every event about it and every attempt to place it, in order."""
+
+import flask
+from marshmallow import Schema, fields, validate
+
+from app.api import errors
+from app.api.introspection import blueprints, moments, pages, queries, schemas, services, times
+from app.api.v1 import decisions
+from app.api.v1.pictures import answers, walks
+from app.domain import events, model
+from app.store.decisions import records
+from app.verbs.pictures import chronicles
+
+routes = blueprints.create("lives", "/apis/v1", "What happened to a pod.")
+_MOST_EVENTS = 100_000
+"""Events that are read: the log has no index by subject."""
+_BEFORE_MS = 2000
+"""A pod is seen after its creation, by another clock."""
+
+
+class Query(queries.Moment):
+    """The moment, and how many rows."""
+
+    limit = fields.Integer(
+        load_default=pages.MAX_LIMIT,
+        validate=validate.Range(1, pages.MAX_LIMIT),
+        metadata={"description": "Maximum number of items; the latest are kept."},
+    )
+
+
+class Happening(Schema):
+    """An event, or an attempt."""
+
+    offset = schemas.number("The offset of the event, or at which the attempt was decided.")
+    at = schemas.text("When (RFC 3339).")
+    kind = schemas.text(
+        "seen, message, placed, bound, released, terminating, finished, gone or changed; attempt for a call"
+        " of kube-scheduler."
+    )
+    text = schemas.text("What happened.")
+    node = schemas.text("The node, if there is one.")
+    outcome = schemas.text("Of an attempt: kept, refused, scored, bound or error.")
+    decision = schemas.optional("Of an attempt: the id of the decision.")
+
+
+class Life(Schema):
+    """What happened to a pod."""
+
+    pod = schemas.text("NAMESPACE/NAME.")
+    uid = schemas.optional("The uid of the pod that has the name at the moment; null if there is none.")
+    items = schemas.nested(Happening, "What happened, oldest first.", many=True)
+    more = schemas.number("Items before these.")
+    first = schemas.number("The first offset that was read.")
+    complete = schemas.truth("Whether everything since the creation of the pod was read.")
+    metadata = schemas.nested(answers.Shown, "The moment.")
+
+
+@blueprints.get(routes, "/pods/<namespace>/<name>/life", Life, query=Query, also_status=(429,))
+def life(query: pages.Query, namespace: str, name: str) -> flask.Response:
+    """Every event about the pod, and every call of kube-scheduler for it."""
+    shown = moments.take(query.get("at") or moments.NOW)
+    key = f"{namespace}/{name}"
+    with services.current().turns.admitted():
+        body = _body(shown, key, int(query["limit"]))
+    return answers.encoded(body)
+
+
+def _body(shown: moments.Moment, key: model.NamespacedName, limit: int) -> pages.Body:
+    snapshot = shown.snapshot
+    pod = snapshot.pod(snapshot.names.get(key, ""))
+    first, complete = _since(shown, pod)
+    found = [*_events(key, first, snapshot.offset), *_attempts(shown, key)]
+    if not found and pod is None:
+        raise errors.missing("pod", key)
+    found.sort(key=lambda row: (int(str(row["offset"])), row["kind"] == "attempt", str(row["at"])))
+    return {
+        "pod": key,
+        "uid": pod.uid if pod is not None else None,
+        "items": found[-limit:],
+        "more": max(0, len(found) - limit),
+        "first": first,
+        "complete": complete,
+        "metadata": answers.shown(shown),
+    }
+
+
+def _since(shown: moments.Moment, pod: model.Pod | None) -> tuple[int, bool]:
+    """The offset to read from, and whether it is before everything about the pod."""
+    histories, last = services.current().histories, shown.snapshot.offset
+    oldest = histories.oldest()
+    first = max(oldest, last - _MOST_EVENTS + 1)
+    if pod is None:
+        return first, first == 1
+    try:
+        created = histories.offset_at(times.milliseconds(pod.created) - _BEFORE_MS) + 1
+    except ValueError:
+        return first, first == 1
+    return max(first, created), created >= first
+
+
+def _events(key: model.NamespacedName, first: int, last: int) -> list[pages.Body]:
+    found: list[pages.Body] = []
+    before: model.Pod | None = None
+    for run in walks.entries(first, last):
+        for entry in run:
+            happened = chronicles.of_pod(entry.event, key, before)
+            if happened is None:
+                continue
+            if isinstance(entry.event, events.PodSeen):
+                before = entry.event.pod
+            found.append(
+                {
+                    "offset": entry.offset,
+                    "at": times.rfc3339(entry.at_ms / 1000),
+                    "kind": happened.kind,
+                    "text": happened.text,
+                    "node": happened.node,
+                    "outcome": "",
+                    "decision": None,
+                }
+            )
+    return found
+
+
+def _attempts(shown: moments.Moment, key: model.NamespacedName) -> list[pages.Body]:
+    incarnation = shown.position.incarnation
+    return [
+        {
+            "offset": one.position.offset,
+            "at": one.at,
+            "kind": "attempt",
+            "text": _answer(one),
+            "node": one.node,
+            "outcome": one.outcome,
+            "decision": one.id,
+        }
+        for one in decisions.Scan(records.DecisionQuery(pod=key))
+        if one.position.incarnation == incarnation and one.position.offset <= shown.snapshot.offset
+    ]
+
+
+def _answer(decision: records.Decision) -> str:
+    if decision.error:
+        return f"{decision.verb}: {decision.error}"
+    if decision.verb in ("bind", "filter_onlyone") and decision.node:
+        return f"{decision.verb}: {decision.outcome}, {decision.node}"
+    reasons = "; ".join(f"{nodes} {reason}" for reason, nodes in decision.reasons.items())
+    text = f"{decision.verb}: {decision.kept} of {decision.count} nodes kept"
+    return f"{text}: {reasons}" if reasons else text

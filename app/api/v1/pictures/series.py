@@ -1,0 +1,76 @@
+"""Step charts: how numbers of the cluster changed over a window."""
+
+import re
+
+import flask
+from marshmallow import Schema, fields, validate
+
+from app.api.introspection import blueprints, pages, queries, schemas
+from app.api.v1.pictures import answers, walks
+from app.verbs.pictures import steps
+
+routes = blueprints.create("series", "/apis/v1", "Numbers over time.")
+MOST_EVENTS = 50_000
+"""Every event of the window is folded by itself, so that no value between two points is missed."""
+_USUAL_WINDOW = 5000
+_OF = re.compile(rf"^({'|'.join(steps.NUMBERS)}|quota:[^\s]{{1,507}}){queries.END}")
+
+
+class Query(Schema):
+    """What to count, and where."""
+
+    of = fields.String(
+        required=True,
+        validate=validate.Regexp(_OF, error=f"must be {', '.join(steps.NUMBERS)} or quota:NAMESPACE/NAME"),
+        metadata={"description": "waiting, inFlight, pods, nodes, or quota:NAMESPACE/NAME."},
+    )
+    from_ = queries.at("The first moment of the window, instead of 5,000 events before", data_key="from")
+    to = queries.at("The last moment of the window, instead of now")
+    points = fields.Integer(
+        load_default=500,
+        validate=validate.Range(4, 2000),
+        metadata={"description": "Maximum number of points of a line, about."},
+    )
+
+
+class Line(Schema):
+    """One line of a chart."""
+
+    name = schemas.text("What it counts.")
+    points = schemas.anything(
+        "[offset, milliseconds since 1970, value or null]: the value from that event on. Of each stretch the"
+        " first, last, least and greatest are kept."
+    )
+
+
+class Series(Schema):
+    """The lines of a chart."""
+
+    of = schemas.text("What was asked for.")
+    lines = schemas.nested(Line, "The lines.", many=True)
+    metadata = schemas.nested(answers.WindowShown, "The window.")
+
+
+@blueprints.get(routes, "/series", Series, query=Query, also_status=(429,))
+def series(query: pages.Query) -> flask.Response:
+    """How a number changed, event by event."""
+    found = answers.window(query, usual=_USUAL_WINDOW, most=MOST_EVENTS)
+    return answers.respond(
+        found.end, lambda: _body(found, str(query["of"]), int(query["points"])), heavy=True
+    )
+
+
+def _body(found: answers.Window, of: str, points: int) -> pages.Body:
+    kind, _, name = of.partition(":")
+    numbers = steps.quota(name, answers.counts_of) if kind == "quota" else steps.NUMBERS[kind]
+    lines = steps.Lines(numbers)
+    for snapshot, at_ms in walks.steps(found.first, found.last):
+        lines.add(snapshot, at_ms)
+    return {
+        "of": of,
+        "lines": [
+            {"name": line, "points": steps.thinned(held, found.first, found.last, points)}
+            for line, held in lines.points.items()
+        ],
+        "metadata": answers.ranged(found),
+    }

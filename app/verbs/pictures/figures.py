@@ -1,0 +1,87 @@
+"""The figures of a cluster at one moment."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from app.domain import snapshots
+from app.domain.fitting import node_sums
+from app.framework import views
+
+Counts = Callable[[snapshots.Snapshot], Iterable[Mapping[str, Callable[[str], Iterable[views.DomainCount]]]]]
+"""The counts of domains of all plugins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What an object counts in a domain, beside its quota there."""
+
+    of: str
+    key: str
+    value: str
+    placed: int
+    desired: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The numbers of nodes and pods, and the sums of resources."""
+
+    nodes: int
+    ready: int
+    """Ready and not cordoned."""
+    cordoned: int
+    unready: int
+    running: int
+    """Pods that occupy a node, those in flight included."""
+    waiting: int
+    in_flight: int
+    known: int
+    """Pods in the log, whatever their phase."""
+    allocatable: Mapping[str, int]
+    requested: Mapping[str, int]
+
+
+def of(snapshot: snapshots.Snapshot) -> Figures:
+    """The figures of a snapshot."""
+    ready = cordoned = unready = 0
+    allocatable: dict[str, int] = {}
+    requested: dict[str, int] = {}
+    for name, node in snapshot.nodes.items():
+        unready += not node.ready
+        cordoned += node.unschedulable
+        ready += node.ready and not node.unschedulable
+        for sums, amounts in ((allocatable, node.allocatable), (requested, snapshot.used(name))):
+            for key, amount in amounts.items():
+                sums[key] = sums.get(key, 0) + amount
+    return Figures(
+        nodes=len(snapshot.nodes),
+        ready=ready,
+        cordoned=cordoned,
+        unready=unready,
+        running=requested.get(node_sums.PODS, 0),
+        waiting=len(snapshot.waiting),
+        in_flight=len(snapshot.placements),
+        known=len(snapshot.pods),
+        allocatable=allocatable,
+        requested=requested,
+    )
+
+
+def quotas(snapshot: snapshots.Snapshot, counts: Counts) -> Iterator[Quota]:
+    """The counts of every object in every domain that nodes form."""
+    for held in counts(snapshot):
+        for key, count in held.items():
+            for value in snapshot.topology[key]:
+                for one in count(value):
+                    yield Quota(one.of, key, value, one.placed, one.desired)
+
+
+def fullest(quotas: Iterable[Quota]) -> list[Quota]:
+    """Those nearest to their quota first; those without one last."""
+    return sorted(quotas, key=lambda one: (one.desired is None, -_share(one), one.of, one.key, one.value))
+
+
+def _share(quota: Quota) -> float:
+    if not quota.desired:
+        return float(quota.placed)
+    return quota.placed / quota.desired

@@ -1,0 +1,96 @@
+"""Step charts: the values of numbers after each event, thinned so that no extreme disappears."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from app.domain import snapshots
+from app.verbs.pictures import figures
+
+Numbers = Callable[[snapshots.Snapshot], Mapping[str, int]]
+"""snapshot -> line -> value; a line that is absent has no value at that moment."""
+
+
+class Point(NamedTuple):
+    """The value of a line from one event on."""
+
+    offset: int
+    at_ms: int
+    value: int | None
+
+
+NUMBERS: Mapping[str, Numbers] = {
+    "waiting": lambda snapshot: {"waiting": len(snapshot.waiting)},
+    "inFlight": lambda snapshot: {"in flight": len(snapshot.placements)},
+    "pods": lambda snapshot: {"pods": len(snapshot.pods)},
+    "nodes": lambda snapshot: {"nodes": len(snapshot.nodes)},
+}
+"""Numbers that are read without a count."""
+
+
+def quota(of: str, counts: figures.Counts) -> Numbers:
+    """For each domain of an object: placed and desired."""
+
+    def numbers(snapshot: snapshots.Snapshot) -> Mapping[str, int]:
+        found: dict[str, int] = {}
+        for one in figures.quotas(snapshot, counts):
+            if one.of == of:
+                found[f"{one.key}={one.value} placed"] = one.placed
+                if one.desired is not None:
+                    found[f"{one.key}={one.value} desired"] = one.desired
+        return found
+
+    return numbers
+
+
+class Lines:
+    """Collects the steps of all lines, one event after the other."""
+
+    def __init__(self, numbers: Numbers) -> None:
+        self._numbers = numbers
+        self._last: snapshots.Snapshot | None = None
+        self.points: dict[str, list[Point]] = {}
+
+    def add(self, snapshot: snapshots.Snapshot, at_ms: int) -> None:
+        """The state after the next event."""
+        last, self._last = self._last, snapshot
+        if last is not None and _same(last, snapshot):
+            return
+        found = self._numbers(snapshot)
+        for name in (*self.points, *(name for name in found if name not in self.points)):
+            line, value = self.points.setdefault(name, []), found.get(name)
+            if not line or line[-1].value != value:
+                line.append(Point(snapshot.offset, at_ms, value))
+
+
+def _same(one: snapshots.Snapshot, other: snapshots.Snapshot) -> bool:
+    """Whether no number can differ: the fold keeps the maps that an event does not change."""
+    return (
+        len(one.waiting) == len(other.waiting)
+        and len(one.placements) == len(other.placements)
+        and len(one.pods) == len(other.pods)
+        and one.nodes is other.nodes
+        and one.counts is other.counts
+        and one.objects is other.objects
+    )
+
+
+def thinned(points: Sequence[Point], first: int, last: int, most: int) -> list[Point]:
+    """At most about ``most`` points: of each bucket of offsets the first, last, least and greatest."""
+    if len(points) <= most:
+        return list(points)
+    buckets = max(1, most // 4)
+    width = max(1, -(-(last - first + 1) // buckets))
+    held: dict[int, list[Point]] = {}
+    for point in points:
+        held.setdefault((point.offset - first) // width, []).append(point)
+    return [point for part in held.values() for point in _extremes(part)]
+
+
+def _extremes(points: Iterable[Point]) -> list[Point]:
+    part = list(points)
+    valued = [point for point in part if point.value is not None]
+    kept = {part[0], part[-1]}
+    if valued:
+        kept.add(min(valued, key=lambda point: point.value or 0))
+        kept.add(max(valued, key=lambda point: point.value or 0))
+    return sorted(kept, key=lambda point: point.offset)

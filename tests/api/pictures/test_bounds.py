@@ -1,0 +1,69 @@
+"""Mistakes and bounds of the pictures, and stretches that were not watched."""
+
+import pytest
+
+from app.domain import events
+from tests.support import declared
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import assert_problem, body
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("map?color=blue", ("color", "state, pods")),
+        ("map?at=999999", ("beyond the head",)),
+        ("map?levels=,", ("levels",)),
+        ("frames?count=121", ("count",)),
+        ("frames?from=9&to=3", ("from", "9", "3")),
+        ("series?of=wishes", ("of", "waiting")),
+        ("series", ("of",)),
+        ("moments?buckets=0", ("buckets",)),
+        ("cluster?bogus=1", ("bogus",)),
+        ("decisions/facets?limit=3", ("limit",)),
+    ],
+)
+def test_mistakes_are_named(still: api_worlds.World, path: str, words: tuple[str, ...]) -> None:
+    assert_problem(still.client.get(f"/apis/v1/{path}"), 400, "BadRequest", *words)
+
+
+@pytest.mark.parametrize("path", ["frames?from=0", "series?of=nodes&from=0", "moments?from=0"])
+def test_a_window_is_bounded(still: api_worlds.World, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.api.v1.pictures.answers.MOST_EVENTS", 3)
+    monkeypatch.setattr("app.api.v1.pictures.series.MOST_EVENTS", 3)
+    assert_problem(still.client.get(f"/apis/v1/{path}"), 400, "TooMuch", "at most 3")
+
+
+def test_a_decision_that_does_not_exist_has_no_map(still: api_worlds.World) -> None:
+    assert_problem(still.client.get("/apis/v1/map?color=decision:1-1"), 404, "NotFound", "1-1")
+
+
+def test_an_answer_is_bounded(still: api_worlds.World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.api.v1.pictures.answers.MOST_BYTES", 100)
+    assert_problem(still.client.get("/apis/v1/map?at=3"), 400, "TooMuch", "at most 100")
+
+
+def test_the_first_moment_is_an_empty_map(still: api_worlds.World) -> None:
+    found = body(still.client.get("/apis/v1/map?at=0"))
+    assert (found["nodes"], found["domains"], found["values"]) == ([], [], "")
+    assert found["metadata"]["asOf"] == ""
+
+
+def test_what_was_not_watched_is_a_gap(world: api_worlds.World) -> None:
+    start = world.store.follower.catch_up().offset
+    kinds = sorted(declared.SCHEMA.names)
+    world.append(
+        events.Relisted("pods", since="5", until="9", reason="the watch was too old"),
+        api_worlds.node("next"),
+        events.StoreRestarted(by="recorder", before="a", after="b"),
+        *(events.Relisted(kind, since="", until="10", reason="restart") for kind in kinds),
+        api_worlds.node("last"),
+    )
+    found = body(world.client.get(f"/apis/v1/moments?from={start}"))
+    assert [(one["from"], one["to"]) for one in found["gaps"]] == [
+        (start, start + 1),
+        (start + 3, start + 3 + len(kinds)),
+    ]
+    assert "too old" in found["gaps"][0]["reason"]
+    cut = body(world.client.get(f"/apis/v1/moments?from={start}&to={start + 4}"))
+    assert [(one["from"], one["to"]) for one in cut["gaps"]][1:] == [(start + 3, start + 4)]

@@ -1,0 +1,118 @@
+"""What happened to pods, why they wait, and what decisions have in common."""
+
+from typing import Any
+
+import msgspec
+
+from app.domain import events
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import assert_problem, body, items
+
+
+def life(world: api_worlds.World, name: str, query: str = "") -> dict[str, Any]:
+    """The life of a pod of the namespace shop."""
+    found: dict[str, Any] = body(world.client.get(f"/apis/v1/pods/shop/{name}/life{query}"))
+    return found
+
+
+def test_the_life_of_a_pod_has_its_events_and_attempts_in_order(world: api_worlds.World) -> None:
+    pod = api_worlds.pod("late")
+    world.append(events.PodSeen(pod=pod))
+    decided = api_worlds.decide(world, pod)
+    refused = msgspec.structs.replace(pod, unscheduled="0/6 nodes are available")
+    bound = msgspec.structs.replace(pod, node="host-3", phase="Running")
+    last = world.append(
+        events.PodSeen(pod=refused),
+        events.placed(pod, "host-3"),
+        api_worlds.node("other"),
+        events.PodSeen(pod=bound),
+        events.PodGone(uid=pod.uid, namespace="shop", name="late"),
+    )
+    found = life(world, "late", f"?at={last - 1}")
+    assert [row["kind"] for row in found["items"]] == ["seen", "attempt", "message", "placed", "bound"]
+    assert [row["decision"] for row in found["items"]] == [None, decided[0], None, None, None]
+    assert found["items"][1]["outcome"] == "refused"
+    assert "no capacity" in found["items"][1]["text"]
+    assert [row["node"] for row in found["items"]][3:] == ["host-3", "host-3"]
+    assert (found["uid"], found["complete"]) == ("uid-late", True)
+    listed = items(world.client.get(f"/apis/v1/events?object=pod:shop/late&to={last - 1}"))
+    assert [row["offset"] for row in found["items"] if row["kind"] != "attempt"] == [
+        event["offset"] for event in listed
+    ]
+    assert life(world, "late")["items"][-1]["kind"] == "gone"
+    short = life(world, "late", "?limit=2")
+    assert (len(short["items"]), short["more"]) == (2, 4)
+
+
+def test_a_pod_that_never_was_has_no_life(still: api_worlds.World) -> None:
+    response = still.client.get("/apis/v1/pods/shop/absent-1/life")
+    assert_problem(response, 404, "NotFound", "shop/absent-1")
+
+
+def test_pending_pods_are_grouped_by_their_reason(world: api_worlds.World) -> None:
+    world.append(
+        *(api_worlds.pod_seen(f"more-{at}") for at in range(3)),
+        events.PodSeen(pod=msgspec.structs.replace(api_worlds.pod("free"), labels={}, unscheduled="no cpu")),
+    )
+    found = body(world.client.get("/apis/v1/pending/reasons"))
+    listed = items(world.client.get("/apis/v1/pending"))
+    expected: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in listed:
+        expected.setdefault((row["reason"], "" if row["reason"] else row["message"]), []).append(row)
+    assert len(expected) == 2
+    assert {(one["reason"], one["message"]): one["pods"] for one in found["groups"]} == {
+        key: len(rows) for key, rows in expected.items()
+    }
+    for one in found["groups"]:
+        rows = expected[one["reason"], one["message"]]
+        assert one["first"] == [f"{row['namespace']}/{row['name']}" for row in rows]
+        assert one["changes"] == rows[0]["change"]
+        assert one["namespaces"] == {"shop": len(rows)}
+    assert found["waiting"] == found["looked"] == len(listed)
+    largest = next(one for one in found["groups"] if one["pods"] == 4)
+    assert largest["requests"] == {"cpu": "2", "memory": "4Gi"}
+
+
+def test_facets_count_the_decisions_that_the_list_shows(world: api_worlds.World) -> None:
+    free = msgspec.structs.replace(api_worlds.pod("free"), labels={})
+    api_worlds.decide(world, api_worlds.pod("web-3"), free, api_worlds.pod("web-9"))
+    listed = items(world.client.get("/apis/v1/decisions"))
+    found = body(world.client.get("/apis/v1/decisions/facets"))
+    assert found["looked"] == len(listed) > 3
+    facets = {
+        one["name"]: {value["value"]: value["count"] for value in one["values"]} for one in found["facets"]
+    }
+    for name in ("verb", "outcome"):
+        values = [row[name] for row in listed]
+        assert facets[name] == {value: values.count(value) for value in values}
+    reasons = [reason for row in listed for reason in row["reasons"]]
+    assert facets["reason"] == {reason: reasons.count(reason) for reason in reasons}
+    assert sum(sum(one["outcomes"].values()) for one in found["buckets"]) == len(listed)
+    only = body(world.client.get("/apis/v1/decisions/facets?outcome=refused"))
+    assert only["looked"] == facets["outcome"]["refused"]
+
+
+def test_what_differs_most_in_a_selection_comes_first(world: api_worlds.World) -> None:
+    free = msgspec.structs.replace(api_worlds.pod("free"), labels={})
+    api_worlds.decide(world, api_worlds.pod("web-3"), free)
+    path = "/apis/v1/decisions/facets?pickedSince=2026-07-01T10:00:00Z&pickedUntil=2026-07-01T10:01:00Z"
+    found = body(world.client.get(path))
+    assert found["picked"] == found["looked"]
+    assert all(value["picked"] == value["count"] for one in found["facets"] for value in one["values"])
+    none = body(world.client.get("/apis/v1/decisions/facets?pickedSince=2027-07-01T10:00:00Z"))
+    assert none["picked"] == 0
+    assert_problem(
+        world.client.get("/apis/v1/decisions/facets?pickedSince=5"), 400, "BadRequest", "pickedSince"
+    )
+
+
+def test_the_map_of_a_decision_shows_what_it_kept_and_why_it_refused(world: api_worlds.World) -> None:
+    (decided,) = api_worlds.decide(world, api_worlds.pod("web-3"))
+    world.append(api_worlds.node("later"))
+    found = body(world.client.get(f"/apis/v1/map?color=decision:{decided}"))
+    record = body(world.client.get(f"/apis/v1/decisions/{decided}"))
+    assert found["metadata"]["position"] == record["position"]
+    assert found["nodes"] == record["nodes"]
+    assert {one["label"]: one["count"] for one in found["classes"] if one["count"]} == {
+        f"refused: {reason}": nodes for reason, nodes in record["reasons"].items()
+    }
