@@ -237,7 +237,7 @@ class Counter:
     """
 
     family: str
-    """Unique. Each key begins with ``FAMILY|``; those of the empty name have a ``/`` before the first ``|``."""
+    """Unique. Keys begin with ``FAMILY|``; those of the empty name have a ``/`` before the first ``|``."""
     form: int
     """The version of the family's keys and amounts. Stored counts of another form are not used: ``topolog
     migrate up`` builds the present ones beside them (ADR 0005)."""
