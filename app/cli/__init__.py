@@ -8,7 +8,7 @@ import importlib
 
 import click
 
-from app import exit_codes
+from app import __version__, exit_codes
 from app.cli import exits
 
 _COMMANDS = (
@@ -35,6 +35,7 @@ _COMMANDS = (
     "bisect",
     "score",
     "settings",
+    "completion",
     "version",
 )
 """In the order of first use. Module COMMAND defines ``COMMAND_command``."""
@@ -66,6 +67,7 @@ class Commands(click.Group):
     type=click.Path(dir_okay=False),
     help="Settings file (YAML). TOPOLOG_* variables override it; `topolog settings` lists them.",
 )
+@click.version_option(__version__, message="topolog %(version)s")
 @click.pass_context
 def topolog(context: click.Context, config: str | None) -> None:
     """State store and extender for kube-scheduler.
