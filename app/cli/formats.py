@@ -85,6 +85,16 @@ def show_document(value: object, output: str = JSON) -> None:
         click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def show_item(value: object, output: str) -> None:
+    """Write one document of a stream: JSON on a line, or YAML behind a separator."""
+    if output == JSON:
+        click.echo(json.dumps(value, ensure_ascii=False))
+        return
+    if output == YAML:
+        click.echo("---")
+    show_document(value, output)
+
+
 def _selected(value: object, expression: str) -> list[object]:
     import jsonpath_rfc9535
 

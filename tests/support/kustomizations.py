@@ -114,7 +114,12 @@ class _Accumulation:
             found["data"] |= data
             return
         made = {"name": given["name"], **({"namespace": identity[0]} if identity[0] else {})}
+        options = given.get("options", {})
+        if "labels" in options:
+            made["labels"] = dict(options["labels"])
         self.objects.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": made, "data": data})
+        if options.get("disableNameSuffixHash"):
+            return
         # A namespace may still be set by the kustomization.
         self._generated |= {identity, ("topolog-system", given["name"])}
 
