@@ -24,6 +24,7 @@ _COMMANDS = (
     "migrate",
     "adopt",
     "archive",
+    "status",
     "doctor",
     "explain",
     "get",
@@ -75,7 +76,7 @@ def topolog(context: click.Context, config: str | None) -> None:
 
     In a cluster:     topolog record, control, compact, audit and extender, as separate processes
 
-    Inspect:          topolog get, topolog explain, topolog diff, topolog bisect
+    Inspect:          topolog status, topolog get, topolog explain, topolog diff, topolog bisect
 
     What if:          topolog simulate, topolog fit, topolog replay
     """

@@ -264,15 +264,17 @@ class Client(clients.Client):
 
     def stream(self, path: str, parameters: Mapping[str, str], *, silence: float) -> "Watch":
         self._reach()
-        resource = path.rsplit("/", 1)[-1]
+        resource = self._cluster.objects.resource(path.rsplit("/", 1)[-1], path)
+        if resource is None:
+            raise clients.refusal(404, b"")
         self._attempts += 1
         if self._attempts > _HOT:
             raise AssertionError("P10: a watch is asked for again and again, and nothing comes of it")
         if self._faults.strike(0.5):
             raise errors.Unreachable("simulated: no connection", refused=True)
         if self._faults.strike(0.3):
-            self._cluster.objects.compact(resource)
-        lines = self._cluster.objects.since(resource, int(parameters["resourceVersion"]), tick=0.0)
+            self._cluster.objects.compact(resource.name)
+        lines = self._cluster.objects.since(resource.name, int(parameters["resourceVersion"]), tick=0.0)
         try:
             first = next(lines)
         except status_replies.StatusError as refused:

@@ -343,8 +343,8 @@ BUGS = (
     Bug(
         "a plan commits a part",
         "app.framework.plans:_Merge.run",
-        "Commitment(placements,",
-        "Commitment(placements[:2],",
+        "placements, tuple(sorted(self._subjects))",
+        "placements[:2], tuple(sorted(self._subjects))",
     ),
     Bug(
         "a plan places a pod that changed after it was planned",
