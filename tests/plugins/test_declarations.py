@@ -72,8 +72,9 @@ gathering: tuple[
     capabilities.Reserves,
     capabilities.Preempts,
     capabilities.Consults,
+    capabilities.Reconciles,
     capabilities.Shows,
-] = (gang,) * 11
+] = (gang,) * 12
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,8 @@ def definition(kind: schema.Kind[Any], found: Object | None, written: Collection
     """C04; ``found``: None if there is no definition; ``written``: kinds whose status is written."""
     subject = f"{kind.resource}.{kind.group}"
     if found is None:
+        if kind.optional:
+            return catalog.DEFINITIONS.ok(subject, "is not installed, and counts as empty")
         return catalog.DEFINITIONS.problem(subject, UNDEFINED)
     served = {one["name"]: one for one in found["spec"]["versions"] if one.get("served")}
     chosen = next((name for name in kind.versions if name in served), None)

@@ -13,6 +13,7 @@ KOORDINATOR = schema.Kind(
     manifest="PodGroup",
     type=gang_model.KoordinatorPodGroup,
     decode=decoding.koordinator,
+    optional=True,
 )
 SIGS = schema.Kind(
     name="sigspodgroups",
@@ -23,6 +24,7 @@ SIGS = schema.Kind(
     type=gang_model.SigsPodGroup,
     alias="podgroups",
     decode=decoding.sigs,
+    optional=True,
 )
 NATIVE = schema.Kind(
     name="nativepodgroups",
@@ -32,6 +34,7 @@ NATIVE = schema.Kind(
     manifest="PodGroup",
     type=gang_model.NativePodGroup,
     decode=decoding.native,
+    optional=True,
 )
 WORKLOADS = schema.Kind(
     name="workloads",
@@ -41,6 +44,7 @@ WORKLOADS = schema.Kind(
     manifest="Workload",
     type=gang_model.Workload,
     decode=decoding.workload,
+    optional=True,
 )
 TOPOLOGIES = schema.Kind(
     name="clusternetworktopologies",
@@ -51,6 +55,7 @@ TOPOLOGIES = schema.Kind(
     type=gang_model.NetworkTopology,
     decode=decoding.topology,
     namespaced=False,
+    optional=True,
 )
 TOPOLOGY = "default"
 """The only network topology that is used, as in Koordinator."""

@@ -1,12 +1,12 @@
 """The Coscheduling plugin: gangs are placed whole, or not at all."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from app.domain import model, snapshots, verdicts
-from app.framework import capabilities, cycles, views
-from app.plugins.coscheduling import admission, gangs, kinds, membership, options, serving
+from app.framework import capabilities, cycles, effects, views
+from app.plugins.coscheduling import admission, gangs, kinds, membership, options, serving, status
 
 USUAL_LAYERS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
@@ -18,6 +18,7 @@ class Coscheduling:
     name: ClassVar[str] = gangs.NAME
     tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
     consults: ClassVar[bool] = True
+    statuses: ClassVar[tuple[str, ...]] = tuple(status.WRITTEN.values())
     layers: tuple[str, ...] = USUAL_LAYERS
     """Label keys of nodes, from the largest domains to the smallest: a gang without rules of its own is
     placed in as few of them as it fits in."""
@@ -46,6 +47,9 @@ class Coscheduling:
 
     def veto(self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]) -> str | None:
         return admission.veto(cycle.snapshot, victims)
+
+    def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[effects.Effect]:
+        return status.reconcile(snapshot, changes, self)
 
     def shown(self) -> views.Shown:
         return serving.shown(self)

@@ -30,6 +30,8 @@ class Fold:
         self.nodes: dict[str, model.Node] = {}
         self.pods: dict[str, model.Pod] = {}
         self.policies: dict[str, policy_model.WorkloadPolicy] = {}
+        self.groups: dict[str, int] = {}
+        """``namespace/name`` of a PodGroup -> its minimum."""
         self.placements: dict[str, tuple[model.Pod, str]] = {}
         self.written: dict[str, dict[str, str]] = {}
         """uid -> the annotations of the pod's latest placement."""
@@ -67,14 +69,8 @@ class Fold:
             case events.NodeGone(name=name):
                 self.nodes.pop(name, None)
                 self.versions.pop(f"node:{name}", None)
-            case events.ObjectObserved(kind="workloadpolicies", identity=key, data=data):
-                self.policies[key] = msgspec.json.decode(data, type=policy_model.WorkloadPolicy)
-                self.versions[f"policy:{key}"] = self.offset
-                self.versions[f"policies:{key.partition('/')[0]}"] = self.offset
-            case events.ObjectGone(kind="workloadpolicies", identity=key):
-                self.policies.pop(key, None)
-                self.versions.pop(f"policy:{key}", None)
-                self.versions[f"policies:{key.partition('/')[0]}"] = self.offset
+            case events.ObjectObserved() | events.ObjectGone():
+                self._object(event)
             case events.ViewsRepaired(moved=moved, ended=ended):
                 self.versions |= dict.fromkeys(("store:views", *moved), self.offset)
                 for subject in ended:
@@ -87,6 +83,20 @@ class Fold:
                 self.versions[event.subject] = self.offset
             case _:
                 self.versions[event.subject] = self.offset
+
+    def _object(self, event: events.ObjectObserved | events.ObjectGone) -> None:
+        key = event.identity
+        if isinstance(event, events.ObjectGone):
+            (self.policies if event.kind == "workloadpolicies" else self.groups).pop(key, None)
+            self.versions.pop(event.subject, None)
+        else:
+            self.versions[event.subject] = self.offset
+            if event.kind == "workloadpolicies":
+                self.policies[key] = msgspec.json.decode(event.data, type=policy_model.WorkloadPolicy)
+            elif event.kind == "sigspodgroups":
+                self.groups[key] = msgspec.json.decode(event.data)["minimum"]
+        if event.kind == "workloadpolicies":
+            self.versions[f"policies:{key.partition('/')[0]}"] = self.offset
 
     def standings(self) -> dict[str, tuple[model.Pod, str]]:
         """uid -> the pod as last seen, and where it is or is placed."""

@@ -339,6 +339,25 @@ BUGS = (
         "return Placed(snapshot, existing.position, msgspec.structs.replace("
         "existing.placement, resource_version=self._version))",
     ),
+    # Gangs.
+    Bug(
+        "a gang goes with fewer members than its minimum",
+        "app.plugins.coscheduling.planning.plans:_Planning._enough",
+        "return all(",
+        "return True or all(",
+    ),
+    Bug(
+        "a bind commits the seat of its member alone",
+        "app.plugins.coscheduling.admission:reserve",
+        "for pod in found.plan.pods",
+        "for pod in found.plan.pods if pod.uid == cycle.pod.uid",
+    ),
+    Bug(
+        "a seat is kept although its pod is not bound",
+        "workers.controller.orphaned_placements:_void",
+        "if age >= kept else None",
+        "if False else None",
+    ),
     # Plans.
     Bug(
         "a plan commits a part",

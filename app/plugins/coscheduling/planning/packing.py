@@ -14,6 +14,9 @@ from app.domain import model
 from app.plugins.coscheduling.planning import domains, rooms
 from app.plugins.coscheduling.planning.domains import Demands, Path
 
+_SEARCHED, _TRIALS = 32, 2_000
+"""Members for which arrangements are tried one by one, and how many are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -194,7 +197,7 @@ def pack(problem: Problem, room: rooms.Rooms) -> Packing | None:
                 nodes = _nodes_of(problem, made, domain)
                 seats = _largest_first(problem, room, problem.pods, nodes, frozenset())
                 if len(seats) < wanted:
-                    seats = None
+                    seats = _searched(problem, room, nodes)
             if seats is not None:
                 return Packing(seats, domain)
     return None
@@ -243,6 +246,40 @@ def _in_order(
                 return None
             trial.put(pod, name)
     return seats
+
+
+def _searched(
+    problem: Problem, room: rooms.Rooms, nodes: Sequence[model.NodeName]
+) -> dict[model.Uid, model.NodeName] | None:
+    """All members on the nodes by trial and error, within a limit of trials; None if none was found."""
+    pods = [pod for one in problem.classes for pod in one.pods]
+    of = {pod.uid: number for number, one in enumerate(problem.classes) for pod in one.pods}
+    refused = [one.refused for one in problem.classes]
+    seats: dict[model.Uid, model.NodeName] = {}
+    left = _TRIALS
+
+    def placed(at: int, held: rooms.Rooms, first: int) -> bool:
+        """``first``: equal members go to nodes in order, so that no arrangement is tried twice."""
+        nonlocal left
+        if at == len(pods):
+            return True
+        pod = pods[at]
+        alike = at > 0 and of[pods[at - 1].uid] == of[pod.uid]
+        for number in range(first if alike else 0, len(nodes)):
+            name = nodes[number]
+            if name in refused[of[pod.uid]] or not held.fits(pod, name):
+                continue
+            left -= 1
+            if left <= 0:
+                return False
+            trial = held.copy()
+            trial.put(pod, name)
+            if placed(at + 1, trial, number):
+                seats[pod.uid] = name
+                return True
+        return False
+
+    return seats if len(pods) <= _SEARCHED and placed(0, room, 0) else None
 
 
 def _nodes_of(problem: Problem, made: Sums, domain: Path) -> list[model.NodeName]:
