@@ -1,6 +1,7 @@
 """``topolog get``: shows the cluster state known to an extender as tables."""
 
 import operator
+import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -118,8 +119,9 @@ def _listing() -> str:
     " defaults work.",
     short_help="Show cluster state known to an extender.",
 )
-@click.argument("kind", type=click.Choice(list(RESOURCES)), metavar="KIND")
+@click.argument("kind", type=click.Choice(list(RESOURCES)), metavar="[KIND]", required=False)
 @click.argument("name", required=False)
+@click.option("--raw", metavar="PATH", help="Print what `topolog view` answers at a path of the API.")
 @click.option(
     "--at", metavar="OFFSET|TIME", help="Show the state at this position instead of the current one."
 )
@@ -135,8 +137,9 @@ def _listing() -> str:
 def get_command(
     config: str | None,
     /,
-    kind: str,
+    kind: str | None,
     name: str | None,
+    raw: str | None,
     at: str | None,
     limit: int,
     where: tuple[str, ...],
@@ -144,6 +147,13 @@ def get_command(
     **options: str | None,
 ) -> None:
     """Request a resource and print it."""
+    if raw is not None:
+        if kind is not None:
+            raise click.UsageError("--raw takes a path instead of KIND and NAME")
+        tables.show_json(_raw(api_client.view(config, options), raw))
+        return
+    if kind is None:
+        raise click.UsageError("KIND or --raw is required; topolog get --help lists the kinds")
     resource = RESOURCES[kind]
     if name is None and not resource.listed:
         raise click.UsageError(f"{kind} requires a name: topolog get {kind} NAMESPACE/NAME")
@@ -165,6 +175,14 @@ def get_command(
         _show_list(resource, reply)
     else:
         _show_one(reply)
+
+
+def _raw(client: api_client.ExtenderClient, path: str) -> Mapping[str, Any] | str:
+    route, _, query = path.partition("?")
+    if not route.startswith("/"):
+        raise click.BadParameter(f"{path} does not begin with a slash", param_hint="--raw")
+    pairs = urllib.parse.parse_qsl(query, keep_blank_values=True)
+    return client.get(urllib.parse.unquote(route), dict(pairs))
 
 
 def _show_list(resource: Resource, reply: Mapping[str, Any]) -> None:
