@@ -26,6 +26,7 @@ _COMMANDS = (
     "migrate",
     "adopt",
     "archive",
+    "status",
     "doctor",
     "explain",
     "get",
@@ -84,7 +85,8 @@ def topolog(context: click.Context, config: str | None) -> None:
 
     In a cluster:     topolog record, control, compact, audit, extender and view, as separate processes
 
-    Inspect:          topolog dashboard, topolog get, topolog explain, topolog diff, topolog bisect
+    Inspect:          topolog status, topolog dashboard, topolog get, topolog explain
+                      topolog diff, topolog bisect
 
     What if:          topolog simulate, topolog fit, topolog replay
     """

@@ -3,6 +3,9 @@
 import datetime
 import os
 import re
+import signal
+import sys
+import threading
 import typing
 
 import click
@@ -44,6 +47,13 @@ _ROLE = "the Role topolog-bootstrap (deploy/components/bootstrap) has every righ
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option(
+    "--every",
+    "seconds",
+    metavar="SECONDS",
+    type=click.IntRange(1),
+    help="Repeat until SIGTERM, and end at the first run that fails.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Choice([tables.TABLE, tables.JSON, _YAML]),
@@ -59,6 +69,7 @@ def bootstrap_command(
     days: int,
     store_url: str,
     dry_run: bool,
+    seconds: int | None,
     output: str,
 ) -> None:
     """Create the CA, certificates and store passwords that the manifests in deploy/ refer to, as Secrets.
@@ -68,7 +79,7 @@ def bootstrap_command(
     is used as it is, and never changed. Exit code 1 if a Secret is unusable and the command may not replace
     it; the other Secrets are complete then.
 
-    In a cluster, a Job of the manifests runs this. By hand:
+    In a cluster, the Deployment topolog-bootstrap runs this once an hour. By hand:
 
     \b
     topolog bootstrap -n topolog-system --dry-run
@@ -82,17 +93,29 @@ def bootstrap_command(
     if store_url and not _SERVER.fullmatch(store_url):
         raise click.BadParameter("the form is redis://HOST:PORT, without a user", param_hint="--store-url")
     loaded = settings.load(config, os.environ)
+    ended = _until_terminated() if seconds else None
     try:
         client = clients.connect(loaded.kube.kubeconfig or None, loaded.kube.context or None)
         space = namespace or client.namespace
-        terms = certificates.Terms(_hosts(space, hosts), days, datetime.datetime.now(datetime.UTC))
-        plan = provisioners.Plan(loaded.cluster, terms, store_url)
-        _run(client, space, plan, dry_run=dry_run, output=output)
+        names = _hosts(space, hosts)
+        while True:
+            terms = certificates.Terms(names, days, datetime.datetime.now(datetime.UTC))
+            plan = provisioners.Plan(loaded.cluster, terms, store_url)
+            _run(client, space, plan, dry_run=dry_run, output=output)
+            if ended is None or ended.wait(seconds):
+                return
     except errors.ApiError as error:
         hint = f": {_ROLE}" if error.status == 403 else ""
         raise exits.Failed(exit_codes.UNREACHABLE, f"{error}{hint}") from error
     except (errors.KubeError, provisioners.Contended) as error:
         raise exits.Failed(exit_codes.UNREACHABLE, str(error)) from error
+
+
+def _until_terminated() -> threading.Event:
+    """Set at SIGTERM, which the kernel does not deliver to the first process of a container by default."""
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    return ended
 
 
 def _run(
@@ -113,6 +136,7 @@ def _run(
     else:
         what = "WOULD BE" if dry_run else "OUTCOME"
         tables.show(["SECRET", what, "DETAIL"], [(one.name, one.outcome, one.detail) for one in results])
+    sys.stdout.flush()
     if refused := [one for one in results if one.outcome is decisions.Outcome.REFUSED]:
         problems = "; ".join(f"Secret {namespace}/{one.name} {one.detail}" for one in refused)
         raise exits.Failed(exit_codes.NEGATIVE, problems)

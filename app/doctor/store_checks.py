@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from app import settings
+from app.doctor import api_reader
 from app.framework import diagnosing
 from app.store import errors, keys
 from app.store.health import checks, doctor
@@ -49,6 +50,10 @@ _BY_SUBJECT: Final[Mapping[str, diagnosing.Check]] = {
     "schema": _check("Q23", "The schema is that of this version.", f"{_PAGE}#upgrade"),
     "keys": _check("Q24", "Each key has its type."),
     "log": _check("Q25", "The log can be appended to.", "how-to/consistency.md#when-appends-are-blocked"),
+    "other keys": _check("Q29", "The server is Topolog's alone."),
+    "snapshot file": _check(
+        "Q30", "The server's snapshot file is at most a day old.", "how-to/history.md#back-up-and-restore"
+    ),
     "round trip": _check("Q26", "The server is near.", f"{_PAGE}#at-its-limits"),
     "clock": _check("Q27", "The server's clock and that of this machine agree."),
 }
@@ -67,6 +72,16 @@ CHECKS: Final = (*dict.fromkeys(_BY_SUBJECT.values()), _USER, AWAY)
 def examine(options: settings.Store, names: keys.Keys) -> list[diagnosing.Result]:
     """All checks that the user in store.url may make. Raises StoreAway or StoreError."""
     return list(results(doctor.examine(options, names)))
+
+
+def ownership(options: settings.Store, names: keys.Keys) -> doctor.Ownership | api_reader.Unseen:
+    """Whose log the store holds, or why that could not be read."""
+    if not options.url:
+        return api_reader.Unseen("store.url is not set", "set store.url (TOPOLOG_STORE_URL)")
+    try:
+        return doctor.ownership(options, names)
+    except errors.StoreError as problem:
+        return api_reader.Unseen(str(problem), "topolog doctor store")
 
 
 def unavailable(problem: errors.StoreError) -> diagnosing.Result:

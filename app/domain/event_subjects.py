@@ -15,7 +15,8 @@ def touched(event: events.AnyEvent) -> tuple[str, ...]:
         case events.ObjectObserved() | events.ObjectGone():
             return event.subjects or (event.subject,)
         case events.PlacementsCommitted():
-            return tuple([f"pod:{placement.pod.uid}" for placement in event.placements])
+            placed = [f"pod:{placement.pod.uid}" for placement in event.placements]
+            return (*placed, *event.claims)
         case _:
             return (event.subject,)
 

@@ -137,6 +137,8 @@ class PlacementsCommitted(Event, frozen=True, tag="PlacementsCommitted"):
     at: str = ""
     by: str = ""
     """Identity of the process that placed the pods."""
+    claims: tuple[str, ...] = ()
+    """Further subjects that it moves on: of two commitments that claim one, the later is decided again."""
 
     @property
     def subject(self) -> str:

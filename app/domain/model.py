@@ -139,6 +139,9 @@ STANDARD = Constraints()
 """Of a pod that may run on every node without taints."""
 
 
+GROUP = ":group"
+"""The key under which pods are indexed by their group (Pod.indexed); no label has this key."""
+
 FINISHED = frozenset(("Succeeded", "Failed"))
 """Phases of pods that have run to their end."""
 
@@ -173,7 +176,8 @@ class Pod(Frozen, frozen=True):
     disrupted: bool = False
     """The condition DisruptionTarget is true: the pod is being preempted or drained."""
     group: str = ""
-    """spec.schedulingGroup.podGroupName: the PodGroup that kube-scheduler places the pod with."""
+    """spec.schedulingGroup.podGroupName: the PodGroup that kube-scheduler places the pod with. In Kubernetes
+    1.35 spec.workloadRef instead, as ``WORKLOAD/GROUP`` or ``WORKLOAD/GROUP/REPLICA``."""
     preempted: bool = False
     """DisruptionTarget is true because kube-scheduler preempts the pod (reason PreemptionByScheduler)."""
     constraints: Constraints | None = STANDARD
@@ -183,6 +187,13 @@ class Pod(Frozen, frozen=True):
     def key(self) -> NamespacedName:
         """The pod's ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
+
+    def indexed(self, key: str) -> str | None:
+        """The value under which an index holds the pod: that of a label, of an annotation, or of GROUP."""
+        value = self.labels.get(key)
+        if value is None:
+            value = self.annotations.get(key) if key != GROUP else self.group or None
+        return value
 
     @property
     def finished(self) -> bool:
@@ -244,6 +255,8 @@ class Placement(Frozen, frozen=True):
     """resourceVersion that its Binding requires; the API server refuses it for any other version."""
     planned: bool = False
     """Committed by the bind of another pod; the pod's own bind commits it again before it sends a Binding."""
+    patience: int = 0
+    """Seconds for which it is kept while it is planned; 0 for the controller's own limit."""
     data: dict[str, Any] = {}
     """Plugin -> what it decided beside the node, such as devices, as JSON of its own form."""
     annotations: dict[str, str] = {}

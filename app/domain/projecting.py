@@ -273,8 +273,8 @@ class Projection:
 
     def _relabelled(self, uid: model.Uid, before: model.Pod | None, after: model.Pod | None) -> None:
         for label in self._start.indexed:
-            old = (before.namespace, before.labels.get(label)) if before is not None else _NOWHERE
-            new = (after.namespace, after.labels.get(label)) if after is not None else _NOWHERE
+            old = (before.namespace, before.indexed(label)) if before is not None else _NOWHERE
+            new = (after.namespace, after.indexed(label)) if after is not None else _NOWHERE
             if old == new:
                 continue
             if old[1] is not None:

@@ -64,6 +64,8 @@ class Kind(Generic[T]):
     """The object of its JSON at the API server. Raises ValueError if it cannot be identified; an object that
     is only invalid is kept with its errors."""
     namespaced: bool = True
+    optional: bool = False
+    """Defined by another project, whose definition need not be installed: the kind then counts as empty."""
     alias: str = ""
     """A shorter name for people, such as the key in scenario files; empty: the name."""
     prefix: str = ""

@@ -160,10 +160,10 @@ class _Indexes:
             if pod.nominated and pod.holds_nomination:
                 self.nominated[uid] = None
             if indexed:
-                labels = pod.labels
                 for label in indexed:
-                    if label in labels:
-                        labelled[pod.namespace, label, labels[label]][uid] = None
+                    value = pod.indexed(label)
+                    if value is not None:
+                        labelled[pod.namespace, label, value][uid] = None
 
 
 def _closed(index: Mapping[K, Mapping[model.Uid, None]]) -> "immutables.Map[K, pod_index.Pods]":

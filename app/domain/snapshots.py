@@ -49,14 +49,14 @@ class Snapshot:
     residents: immutables.Map[model.NodeName, node_sums.Residents] = field(default_factory=immutables.Map)
     """Node -> pods bound to it or placed on it, in any phase."""
     labelled: immutables.Map[tuple[str, str, str], pod_index.Pods] = field(default_factory=immutables.Map)
-    """(namespace, label key, value) -> pods, for the keys in ``indexed``."""
+    """(namespace, key, value) -> pods, for the keys in ``indexed``."""
     waiting: pod_index.Pods = pod_index.NO_PODS
     """Pending pods without a placement."""
     nominated: pod_index.Pods = pod_index.NO_PODS
     """Unbound pods with a nominated node."""
     namespaces: immutables.Map[str, pod_index.Pods] = field(default_factory=immutables.Map)
     indexed: frozenset[str] = frozenset()
-    """Pod label keys in ``labelled``: those that the configured plugins need."""
+    """Keys in ``labelled``, as model.Pod.indexed reads them: those that the configured plugins need."""
     derivations: memos.Memo = field(default_factory=memos.Memo, compare=False, repr=False)
     """Values computed from ``objects`` and ``counts``; shared with the next snapshot if neither changed."""
 

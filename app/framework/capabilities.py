@@ -51,7 +51,7 @@ class Indexes(Plugin, Protocol):
     """Needs pods indexed by label; Snapshot.siblings works for indexed keys only."""
 
     def indexed(self) -> tuple[str, ...]:
-        """Pod label keys to index."""
+        """Keys of pod labels to index, and of annotations that are kept; model.GROUP for the group."""
         ...
 
 
@@ -146,6 +146,9 @@ class Assignment:
     """Set on the pod by its Binding, in the same write as the node; at most 64 KiB with the labels."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """As the annotations, but only kube-apiserver 1.35 or later takes them over (extender contract, 17)."""
+    patience: int = 0
+    """Seconds for which the controller waits for the bind of a pod that is placed beside another; 0 for its
+    own limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,9 @@ class Plan:
     """Subjects whose version must equal that in the cycle's snapshot."""
     ceilings: Mapping[schema.CountKey, int] = field(default_factory=dict)
     """Count -> maximum that it may have once all pods of the plan are counted; any integer below 2**53."""
+    claims: tuple[str, ...] = ()
+    """Subjects, ``NAME:TEXT``, that the plan expects unchanged and moves on: of two plans that claim one, and
+    are decided on the same state, only one is committed."""
 
 
 @runtime_checkable
@@ -206,6 +212,14 @@ class Budgets(Plugin, Protocol):
     def budgets(self, snapshot: snapshots.Snapshot) -> Iterable[budgets.DisruptionBudget] | None:
         """All budgets, in any order; None if they were not recorded at that moment."""
         ...
+
+
+@runtime_checkable
+class Consults(Plugin, Protocol):
+    """Decides about several pods at once, and asks the other plugins about them (cycles.Cycle.peers)."""
+
+    consults: ClassVar[bool]
+    """True."""
 
 
 @runtime_checkable
@@ -319,6 +333,7 @@ KNOWN: tuple[type, ...] = (
     Preempts,
     Adjusts,
     Budgets,
+    Consults,
     Transforms,
     Shows,
     Measures,

@@ -1,9 +1,40 @@
 """The input of a decision; equal cycles give equal traces."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from app.domain import events, model, node_sets, projecting, snapshots
+from app.domain import events, model, node_sets, projecting, snapshots, verdicts
+
+
+class Peers(Protocol):
+    """The other plugins, for a plugin that decides about further pods than that of the cycle."""
+
+    def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+        """Whether any of them may refuse the pod in this state."""
+        ...
+
+    def refusals(
+        self, pod: model.Pod, candidates: node_sets.Names, snapshot: snapshots.Snapshot
+    ) -> tuple[verdicts.Refusal, ...]:
+        """The candidates that each of them refuses to the pod, which must not be on a node."""
+        ...
+
+
+class _NoPeers:
+    """A plugin alone."""
+
+    def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+        return False
+
+    def refusals(
+        self, pod: model.Pod, candidates: node_sets.Names, snapshot: snapshots.Snapshot
+    ) -> tuple[verdicts.Refusal, ...]:
+        return ()
+
+
+ALONE: Peers = _NoPeers()
+"""For a decision that asks no other plugin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,15 +46,21 @@ class Cycle:
     snapshot: snapshots.Snapshot
     score_max: int = 10
     """The largest score of plugins that compute percentages."""
+    reserved: model.NodeName = ""
+    """The node of the pod's placement in the log, which the snapshot leaves out; empty without one."""
+    peers: Peers = field(default=ALONE, compare=False, repr=False)
+    """Filled in by the framework for plugins that consult the others (capabilities.Consults)."""
 
 
 def cycle(
     pod: model.Pod, candidates: node_sets.Names, snapshot: snapshots.Snapshot, *, score_max: int = 10
 ) -> Cycle:
     """A cycle for the pod, whose own placement or node, if it has one, is not counted."""
+    placement = snapshot.placements.get(pod.uid)
     if snapshot.node_of(pod.uid):
         snapshot = _supposing(snapshot, (_gone(pod),))
-    return Cycle(pod=pod, candidates=candidates, snapshot=snapshot, score_max=score_max)
+    reserved = placement.node if placement is not None else ""
+    return Cycle(pod=pod, candidates=candidates, snapshot=snapshot, score_max=score_max, reserved=reserved)
 
 
 def without(base: Cycle, victims: Iterable[model.Pod]) -> Cycle:

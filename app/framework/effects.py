@@ -42,10 +42,27 @@ class PatchStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class PostEvent:
-    """Post a Kubernetes Event about a pod. Equal Events are one with a count."""
+class Involved:
+    """An object other than a pod that an Event is about."""
 
-    pod: model.Pod
+    api_version: str
+    kind: str
+    """As in manifests."""
+    namespace: str
+    name: str
+    uid: model.Uid
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return model.key(self.namespace, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class PostEvent:
+    """Post a Kubernetes Event about a pod or another namespaced object. Equal Events are one with a count."""
+
+    about: model.Pod | Involved
     reason: str
     """CamelCase, for programs."""
     message: str

@@ -6,7 +6,7 @@ without them, because they may yet go elsewhere. This is kube-scheduler's own ru
 
 import itertools
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from app.domain import model, node_sets, snapshots, verdicts
@@ -143,6 +143,32 @@ def weigh(ratings: Sequence[verdicts.Rating]) -> Mapping[int, node_sets.Names]:
     return {total: frozenset(nodes) for total, nodes in groups.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """The plugins beside one (cycles.Peers)."""
+
+    plugins: registry.Registry
+    asking: str
+    score_max: int
+
+    def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+        filters = {plugin.name for plugin in self.plugins.filters}
+        return any(name != self.asking and name in filters for name in self.plugins.concerned(pod, snapshot))
+
+    def refusals(
+        self, pod: model.Pod, candidates: node_sets.Names, snapshot: snapshots.Snapshot
+    ) -> tuple[verdicts.Refusal, ...]:
+        asked = cycles.cycle(pod, candidates, snapshot, score_max=self.score_max)
+        return run_filter(self.plugins, asked, without=(self.asking,)).refusals
+
+
+def with_peers(plugins: registry.Registry, cycle: cycles.Cycle, asking: str) -> cycles.Cycle:
+    """The cycle as one plugin gets it: with the others, if it consults them."""
+    if asking not in plugins.consulting:
+        return cycle
+    return replace(cycle, peers=_Others(plugins, asking, cycle.score_max))
+
+
 def _int64(total: int) -> int:
     return min(max(total, -(2**63)), 2**63 - 1)
 
@@ -160,7 +186,7 @@ def _refusals(
     found: list[verdicts.Refusal] = []
     for plugin in plugins.filters:
         if plugin.interested(cycle.pod) and plugin.name not in without:
-            refusal = plugin.filter(cycle)
+            refusal = plugin.filter(with_peers(plugins, cycle, plugin.name))
             if refusal is not None and refusal.nodes:
                 found.append(replace(refusal, plugin=plugin.name))
     return tuple(found)

@@ -44,6 +44,8 @@ class Commitment:
     """Subjects whose version must equal that in the cycle's snapshot, sorted."""
     ceilings: Mapping[schema.CountKey, int]
     """Count -> maximum that it may have once all pods are counted."""
+    claims: tuple[str, ...] = ()
+    """The subjects among them that the commitment moves on."""
 
 
 def commitment(
@@ -67,6 +69,7 @@ class _Draft:
     node: model.NodeName
     planners: set[str] = field(default_factory=set)
     """The plugins that placed it beside another pod."""
+    patience: int = 0
     data: dict[str, Any] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
@@ -91,6 +94,7 @@ class _Draft:
                         f"plugins {other} and {plugin} both set {what} {key} of pod {self.pod.key}"
                     )
                 mine[key] = value
+        self.patience = max(self.patience, assigned.patience)
         if assigned.data:
             if plugin in self.data:
                 raise InvalidPlan(f"plugin {plugin} plans pod {self.pod.key} twice")
@@ -101,6 +105,7 @@ class _Draft:
             pod=self.pod,
             node=self.node,
             planned=planned,
+            patience=self.patience,
             data=self.data,
             annotations=self.annotations,
             labels=self.labels,
@@ -127,6 +132,7 @@ class _Merge:
         self._drafts = {cycle.pod.uid: _Draft(cycle.pod, node)}
         self._subjects = {events.RUN}
         self._ceilings: dict[schema.CountKey, int] = {}
+        self._claims: set[str] = set()
 
     def run(self) -> Commitment:
         """See ``commitment``. Raises _Refused and InvalidPlan."""
@@ -148,7 +154,10 @@ class _Merge:
             merged.append(draft)
         placements = tuple([draft.placement(planned=draft is not own) for draft in merged])
         self._check_sizes(placements)
-        return Commitment(placements, tuple(sorted(self._subjects)), self._ceilings)
+        self._subjects.update(self._claims)
+        return Commitment(
+            placements, tuple(sorted(self._subjects)), self._ceilings, tuple(sorted(self._claims))
+        )
 
     def _members(self) -> Iterator[_Draft]:
         """The placements beside the pod's own, in the order in which they are planned; plans may add some."""
@@ -180,10 +189,12 @@ class _Merge:
         for plugin in self._plugins.reserves:
             if plugin.name in draft.planners or not plugin.interested(draft.pod):
                 continue
-            plan = plugin.reserve(cycle, draft.node)
+            asking = pipeline.with_peers(self._plugins, cycle, plugin.name)
+            plan = plugin.reserve(asking, draft.node)
             if isinstance(plan, verdicts.Refusal):
                 raise self._refused(draft, replace(plan, plugin=plugin.name))
             self._subjects.update(plan.subjects)
+            self._claims.update(plan.claims)
             for key, ceiling in plan.ceilings.items():
                 self._ceilings[key] = min(ceiling, self._ceilings.get(key, ceiling))
             self._assign(plugin.name, draft, plan.assignments)

@@ -46,6 +46,8 @@ class Registry:
         self.preempts = tuple(p for p in self.plugins if isinstance(p, capabilities.Preempts))
         self.adjusts = tuple(p for p in self.plugins if isinstance(p, capabilities.Adjusts))
         self.budgets = tuple(p for p in self.plugins if isinstance(p, capabilities.Budgets))
+        self.consults = tuple(p for p in self.plugins if isinstance(p, capabilities.Consults))
+        self.consulting = frozenset(plugin.name for plugin in self.consults)
         self.transforms = tuple(p for p in self.plugins if isinstance(p, capabilities.Transforms))
         self.shows = tuple(p for p in self.plugins if isinstance(p, capabilities.Shows))
         self.shown = {p.name: p.shown() for p in self.shows}

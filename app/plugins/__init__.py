@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from app.domain import schema
 from app.framework import configuring
+from app.plugins.coscheduling import plugin as coscheduling
 from app.plugins.elastic_quota import plugin as elastic_quota
 from app.plugins.job_affinity import plugin as job_affinity
 from app.plugins.node_label_priority import plugin as node_label_priority
@@ -24,7 +25,7 @@ USUAL = (
 )
 """Enabled by default, in plugin order: the first plugin that refuses a node gives the reason."""
 
-IN_TREE = (*USUAL, elastic_quota.ElasticQuota)
+IN_TREE = (*USUAL, elastic_quota.ElasticQuota, coscheduling.Coscheduling)
 """All plugins of this version. The others read the state for every pod, so they are enabled by name."""
 
 GROUP = "topolog.plugins"

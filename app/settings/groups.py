@@ -22,8 +22,8 @@ class Store:
     )
     """URL of the server, with user and password: rediss://USER:PASSWORD@HOST:PORT/0. TLS files are set as
     in redis-py: ?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE; the credentials for sentinels with
-    ?sentinel_username=USER&sentinel_password=PASSWORD. Empty: ``topolog up`` and ``topolog demo`` start a
-    server; the other commands refuse to start."""
+    ?sentinel_username=USER&sentinel_password=PASSWORD. Unknown options and wrong values are refused. Empty:
+    ``topolog up`` and ``topolog demo`` start a server; the other commands refuse to start."""
     require_durable: bool = setting(True)
     """Readiness requires an append-only file that the server syncs; otherwise a restart of the server loses
     the log. false: losing the log is acceptable. The current state is then listed again from the cluster;
@@ -169,8 +169,9 @@ class Plugins:
 
     enabled: tuple[str, ...] = setting(("*",))
     """The plugins in order: if several refuse a node, the reason of the first one is shown. ``*`` stands for
-    NodeLabelPriority, JobAffinity and WorkloadPolicy; ElasticQuota and plugins of other distributions are
-    enabled by name. Must be the same in every replica, or they decide differently."""
+    NodeLabelPriority, JobAffinity, WorkloadPolicy and PreemptionRules; ElasticQuota, Coscheduling and plugins
+    of other distributions are enabled by name. Must be the same in every replica, or they decide
+    differently."""
     weights: Mapping[str, int] = setting({})
     """Plugin -> weight of its scores; 1 for a plugin that is not listed."""
     score_max: int = setting(10, at_least=1, at_most=1_000_000)

@@ -13,7 +13,7 @@ from typing import Any
 import marshmallow
 from marshmallow import fields, validate
 
-from app.settings import declarations, errors, groups, sources
+from app.settings import declarations, errors, groups, sources, store_urls
 
 _SECRET = re.compile(r"pass|pwd|secret|token|credential", re.IGNORECASE)
 _HOST = r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
@@ -204,6 +204,9 @@ def _contradictions(
     requires("tls.key", "tls.cert")
     requires("client.key", "client.cert")
     problems += _election_times(values, given)
+    wrong_url = store_urls.flaw(values["store.url"]) if values.get("store.url") else ""
+    if wrong_url:
+        problems.append(errors.InvalidSetting("store.url", given["store.url"].source, _HIDDEN, wrong_url))
     if values.get("server.insecure") and values.get("server.bind") not in ("127.0.0.1", "::1", "localhost"):
         allowed = "requires server.bind to be a loopback address, such as 127.0.0.1"
         problems.append(

@@ -13,6 +13,9 @@ from app.store import errors
 SCHEMA = 2
 """Version of the stores that these names, and the functions, belong to."""
 
+COMMON = "topolog:{"
+"""How every key of every cluster begins."""
+
 HEAD = "offset"
 """Field of meta: the last offset of the log."""
 
@@ -60,7 +63,7 @@ class Keys:
                 f"cluster name {cluster!r} cannot be part of a key: use at most 63 letters, digits and . _ -"
             )
         self.cluster = cluster
-        self.prefix = f"topolog:{{{cluster}}}:"
+        self.prefix = f"{COMMON}{cluster}}}:"
         self.log = self.prefix + "log"
         """Stream: an entry for each event, id ``OFFSET-0``, fields ``t`` (ms), ``e`` (JSON), ``w`` (epoch)"""
         self.meta = self.prefix + "meta"

@@ -161,7 +161,7 @@ class Placing:
                 telemetry.log.error("a plugin is defective", pod=pod.key, problem=str(invalid))
                 raise errors.Refused(f"topolog: {invalid}; nothing was bound") from invalid
             if not isinstance(made, verdicts.Refusal):
-                return self._commit(snapshot, made.placements, made.subjects, made.ceilings)
+                return self._commit(snapshot, made)
             trace = replace(trace, refusals=(made,))
         raise errors.Refused(f"topolog: {trace.refusals[0].reason}", snapshot=snapshot, trace=trace)
 
@@ -175,26 +175,27 @@ class Placing:
         self._ensure_version()
         again = msgspec.structs.replace(placement, pod=pod, at="", offset=0, planned=False)
         subjects = (*snapshot.schema.footprint(pod, placement.node), events.RUN)
-        return self._commit(snapshot, (again,), subjects, {})
+        return self._commit(snapshot, plans.Commitment((again,), subjects, {}))
 
     def _commit(
         self,
         snapshot: snapshots.Snapshot,
-        placements: Sequence[model.Placement],
-        subjects: Sequence[str],
-        ceilings: Mapping[schema.CountKey, int],
+        made: plans.Commitment,
     ) -> Placed:
         """The state after the placements were appended; only this call may bind the first one."""
         context, request = self._context, self._request
-        own = msgspec.structs.replace(placements[0], resource_version=self._version)
+        own = msgspec.structs.replace(made.placements[0], resource_version=self._version)
         event = events.PlacementsCommitted(
-            placements=(own, *placements[1:]), at=context.now(), by=context.identity
+            placements=(own, *made.placements[1:]),
+            at=context.now(),
+            by=context.identity,
+            claims=made.claims,
         )
         projection = projecting.Projection(snapshot)
         projection.apply(event)
         appended = context.log.append(
             logs.Batch(events=(event,), increments=projection.increments),
-            _guard(snapshot, subjects, ceilings, projection),
+            _guard(snapshot, made.subjects, made.ceilings, projection),
             timeout=self._left(context.budgets.state),
         )
         position = model.Position(snapshot.position.incarnation, appended.first)

@@ -62,8 +62,7 @@ def facts(nodes: int, pods: int) -> Iterator[events.AnyEvent]:
     yield _relisted("nodes")
     yield from (declared.observed(_policy(name)) for name in POLICIES)
     yield _relisted("workloadpolicies")
-    yield _relisted("poddisruptionbudgets")
-    yield _relisted("elasticquotas")
+    yield from map(_relisted, sorted(declared.SCHEMA.names - {"nodes", "pods", "workloadpolicies"}))
     yield from (events.PodSeen(pod=_pod(number, nodes)) for number in range(pods))
     yield _relisted("pods")
 

@@ -23,6 +23,7 @@ EASY = (
     "an old placement is released although",
     "a plan commits a part",
     "a retried Binding computes its annotations again",
+    "a bind commits the seat of its member alone",
 )
 """Bugs that the default run plants: each is found within a few seeds."""
 

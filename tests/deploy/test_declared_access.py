@@ -14,8 +14,6 @@ ROLES = manifests.DEPLOY / "rbac"
 DEFINITIONS = manifests.DEPLOY / "crds"
 BUILT_IN = {"": {"nodes", "pods", "pods/status", "pods/binding", "events"}, "events.k8s.io": {"events"}}
 """API group -> resources that processes use whatever plugins declare."""
-INSTALLED_BY_OTHERS = {"elasticquotas"}
-"""Kinds whose definitions belong to another project, which installs them: those of Koordinator."""
 
 
 def rbac_problems(given: list[capabilities.Plugin]) -> list[str]:
@@ -38,8 +36,8 @@ def definition_problems(given: list[capabilities.Plugin]) -> list[str]:
     for kind in declared_access.kinds(given):
         if "." not in kind.group:
             continue  # Kubernetes has it.
-        if kind.name in INSTALLED_BY_OTHERS:
-            continue
+        if kind.optional:
+            continue  # The project that defines it installs it.
         name = f"{kind.group}_{kind.resource}.yaml"
         where, expected = f"deploy/crds/{name}", {*expected, name}
         if not (DEFINITIONS / name).exists():

@@ -10,16 +10,24 @@ import pytest
 
 import app
 from app import settings
+from app.provisioning import certificates, store_access
 from tests.support import manifests
 from tests.support.monitoring import installations
 
 ROOT = manifests.DEPLOY.parent
 
 CONTAINERS = [pytest.param(each, id=name) for name, each in manifests.containers()]
-SERVING = [pytest.param(each, id=name) for name, each in manifests.containers() if "ports" in each]
-OF_TOPOLOG = [
-    pytest.param(each, id=name) for name, each in manifests.containers() if each["image"] == "topolog"
+SERVING = [
+    pytest.param(each, id=name)
+    for name, each in manifests.containers()
+    if "httpGet" in each.get("readinessProbe", {})
 ]
+OF_TOPOLOG = [
+    pytest.param(each, id=name)
+    for name, each in manifests.containers()
+    if manifests.is_ours(each) and "env" in each
+]
+PODS = [pytest.param(pod, id=name) for name, pod in manifests.pods()]
 DEPLOYMENTS = [
     pytest.param(each, id=each["metadata"]["name"]) for each in manifests.objects("Deployment", "base")
 ]
@@ -27,12 +35,22 @@ FILES = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in manifest
 
 # The complete list of permissions of all processes.
 READ = ["get", "list", "watch"]
+SECRETS = [
+    certificates.AUTHORITY,
+    certificates.SERVER,
+    *certificates.CLIENTS,
+    store_access.URLS,
+    store_access.HASHES,
+]
 ALLOWED = {
     ("ClusterRole", "topolog-recorder"): [
         ([""], ["nodes", "pods"], READ),
         (["kosmos.io"], ["workloadpolicies"], READ),
         (["policy"], ["poddisruptionbudgets"], READ),
-        (["scheduling.sigs.k8s.io"], ["elasticquotas"], READ),
+        (["scheduling.sigs.k8s.io"], ["elasticquotas", "podgroups"], READ),
+        (["scheduling.x-k8s.io"], ["podgroups"], READ),
+        (["scheduling.k8s.io"], ["podgroups", "workloads"], READ),
+        (["scheduling.koordinator.sh"], ["clusternetworktopologies"], READ),
         ([""], ["namespaces"], ["get"], ["kube-system"]),
     ],
     ("Role", "topolog-recorder"): [
@@ -45,6 +63,8 @@ ALLOWED = {
         (["", "events.k8s.io"], ["events"], ["create", "patch"]),
         (["kosmos.io"], ["workloadpolicies"], ["get"]),
         (["kosmos.io"], ["workloadpolicies/status"], ["patch"]),
+        (["scheduling.sigs.k8s.io", "scheduling.x-k8s.io"], ["podgroups"], ["get"]),
+        (["scheduling.sigs.k8s.io", "scheduling.x-k8s.io"], ["podgroups/status"], ["patch"]),
         ([""], ["namespaces"], ["get"], ["kube-system"]),
     ],
     ("Role", "topolog-controller"): [
@@ -55,7 +75,10 @@ ALLOWED = {
         ([""], ["nodes", "pods"], ["get", "list"]),
         (["kosmos.io"], ["workloadpolicies"], ["get", "list"]),
         (["policy"], ["poddisruptionbudgets"], ["get", "list"]),
-        (["scheduling.sigs.k8s.io"], ["elasticquotas"], ["get", "list"]),
+        (["scheduling.sigs.k8s.io"], ["elasticquotas", "podgroups"], ["get", "list"]),
+        (["scheduling.x-k8s.io"], ["podgroups"], ["get", "list"]),
+        (["scheduling.k8s.io"], ["podgroups", "workloads"], ["get", "list"]),
+        (["scheduling.koordinator.sh"], ["clusternetworktopologies"], ["get", "list"]),
         ([""], ["namespaces"], ["get"], ["kube-system"]),
     ],
     ("ClusterRole", "topolog-extender"): [
@@ -63,11 +86,17 @@ ALLOWED = {
         ([""], ["pods/binding"], ["create"]),
         ([""], ["namespaces"], ["get"], ["kube-system"]),
     ],
+    ("Role", "topolog-bootstrap"): [
+        ([""], ["secrets"], ["create"]),
+        ([""], ["secrets"], ["get", "update"], SECRETS),
+    ],
     ("Role", "topolog-scheduler"): [
         (["coordination.k8s.io"], ["leases"], ["create"]),
         (["coordination.k8s.io"], ["leases"], ["get", "update"], ["topolog-scheduler"]),
     ],
 }
+# Roles of deploy/roles, which no process has.
+FOR_PEOPLE = {"topolog-view", "topolog-edit", "topolog-admin", "topolog-quota-admin", "topolog-doctor"}
 # Roles of Kubernetes that are bound to the sidecar's scheduler.
 BORROWED = {
     ("ClusterRole", "system:kube-scheduler", "topolog-scheduler"),
@@ -94,7 +123,7 @@ def test_every_file_is_used(path: pathlib.Path) -> None:
         for document in manifests.documents(each)
         for name in (
             document.get("resources", [])
-            + [patch["path"] for patch in document.get("patches", [])]
+            + [patch["path"] for patch in document.get("patches", []) if "path" in patch]
             + [name for made in document.get("configMapGenerator", []) for name in made.get("files", [])]
         )
     }
@@ -119,8 +148,22 @@ def test_permissions_are_exactly_those_of_the_list() -> None:
         ]
         for kind in ("ClusterRole", "Role")
         for role in manifests.objects(kind)
+        if role["metadata"]["name"] not in FOR_PEOPLE
     }
     assert found == ALLOWED
+
+
+def test_roles_for_people_grant_no_secret_and_no_change_but_of_policies_and_quotas() -> None:
+    """What each one has is tested on a real API server (tests/e2e/test_roles.py)."""
+    reading = {"get", "list", "watch"}
+    found = [role for role in manifests.objects("ClusterRole", "roles") if role["rules"]]
+    assert {role["metadata"]["name"] for role in found} == FOR_PEOPLE
+    for role in found:
+        for rule in role["rules"]:
+            assert "secrets" not in rule["resources"]
+            if not set(rule["verbs"]) <= reading:
+                allowed = {"workloadpolicies", "elasticquotas", "subjectaccessreviews"}
+                assert set(rule["resources"]) <= allowed, role["metadata"]["name"]
 
 
 @pytest.mark.scenario("LX-13")
@@ -136,7 +179,8 @@ def test_each_process_has_only_its_permissions() -> None:
 
 def test_every_account_exists_and_is_used() -> None:
     accounts = {each["metadata"]["name"] for each in manifests.objects("ServiceAccount")}
-    assert {pod["serviceAccountName"] for _, pod in manifests.pods()} == accounts
+    used = {pod.get("serviceAccountName") for _, pod in manifests.pods()}
+    assert used == {*accounts, None}  # None: the server of the store, which has no token
 
 
 # Pods
@@ -196,7 +240,7 @@ def test_probes_need_no_certificate(container: manifests.Object) -> None:
         "readiness": "/readyz",
     }
     (name,) = {probe["port"] for probe in probes.values()}
-    if container["image"] == "topolog":
+    if manifests.is_ours(container):
         assert (name, ports[name]) == ("health", 8081)
         assert all("scheme" not in probe for probe in probes.values())
     else:  # kube-scheduler serves its health without authentication, but over TLS
@@ -206,7 +250,7 @@ def test_probes_need_no_certificate(container: manifests.Object) -> None:
 
 def test_ports_match_the_settings() -> None:
     defaults = {each.name: each.default for each in settings.describe()}
-    extender = dict(manifests.containers())["topolog-extender/extender"]
+    extender = dict(manifests.containers())["dev/topolog-extender/extender"]
     ports = {port["name"]: port["containerPort"] for port in extender["ports"]}
     assert ports == {"https": defaults["server.port"], "health": defaults["server.health_port"]}
 
@@ -223,9 +267,8 @@ def test_containers_have_no_privileges(container: manifests.Object) -> None:
     assert "memory" in container["resources"]["limits"]
 
 
-@pytest.mark.parametrize("deployment", DEPLOYMENTS)
-def test_pods_run_as_non_root(deployment: manifests.Object) -> None:
-    pod = deployment["spec"]["template"]["spec"]
+@pytest.mark.parametrize("pod", PODS)
+def test_pods_run_as_non_root(pod: manifests.Object) -> None:
     security = pod["securityContext"]
     assert security["runAsNonRoot"] is True
     assert (security["runAsUser"], security["runAsGroup"]) == (10001, 10001)
@@ -272,7 +315,7 @@ def settings_of(objects: list[manifests.Object]) -> tuple[str, dict[str, str]]:
 
 
 def sources(objects: list[manifests.Object]) -> dict[str, set[str]]:
-    """Deployment -> the ConfigMaps that its containers get variables from."""
+    """Deployment or StatefulSet -> the ConfigMaps that its containers get variables from."""
     return {
         each["metadata"]["name"]: {
             source["configMapRef"]["name"]
@@ -281,12 +324,12 @@ def sources(objects: list[manifests.Object]) -> dict[str, set[str]]:
             for source in container.get("envFrom", [])
         }
         for each in objects
-        if each["kind"] == "Deployment"
+        if each["kind"] in manifests.WORKLOADS
     }
 
 
 @pytest.mark.skipif(manifests.KUBECTL is None, reason="kubectl is not installed")
-@pytest.mark.parametrize("folder", ["base", "overlays/sidecar"])
+@pytest.mark.parametrize("folder", [f"overlays/{name}" for name in manifests.OVERLAYS])
 def test_a_changed_setting_restarts_every_process(tmp_path: pathlib.Path, folder: str) -> None:
     before = manifests.rendered(manifests.DEPLOY / folder)
     kustomization = {
@@ -312,6 +355,8 @@ def test_a_changed_setting_restarts_every_process(tmp_path: pathlib.Path, folder
     }
     assert name != former
     everywhere = {f"topolog-{part}" for part in (*installations.COMMANDS, "extender")}
+    if folder != "overlays/sidecar":
+        everywhere |= {"topolog-bootstrap", "topolog-valkey"}
     assert sources(before) == {key: {former} for key in everywhere}
     assert sources(after) == {key: {name} for key in everywhere}
     leases = [each["rules"] for each in before if each["kind"] == "Role"]
@@ -323,7 +368,7 @@ def test_the_manifests_contain_no_secret() -> None:
 
 
 def test_tls_settings_match_the_mounted_files() -> None:
-    extender = dict(manifests.containers())["topolog-extender/extender"]
+    extender = dict(manifests.containers())["dev/topolog-extender/extender"]
     (mounted,) = [each["mountPath"] for each in extender["volumeMounts"] if each["name"] == "tls"]
     set_to = {each["name"]: each["value"] for each in extender["env"] if "value" in each}
     assert set_to == {
@@ -375,7 +420,7 @@ def _check_extender(extender: manifests.Object) -> None:
 
 @pytest.mark.scenario("LX-13")
 def test_the_sidecar_is_in_the_extenders_pod() -> None:
-    patch = manifests.one("Deployment", "topolog-extender", "overlays/sidecar")
+    patch = manifests.one("Deployment", "topolog-extender", "components/sidecar")
     pod = patch["spec"]["template"]["spec"]
     (scheduler,) = pod["containers"]
     assert scheduler["command"] == ["kube-scheduler"]
@@ -388,7 +433,7 @@ def test_the_sidecar_is_in_the_extenders_pod() -> None:
     } == {pathlib.PurePath(mounts["scheduler-tls"])}
     assert f"--config={mounts['scheduler']}/kube-scheduler.yaml" in scheduler["args"]
     # The Role permits the configured Lease.
-    role = manifests.one("Role", "topolog-scheduler", "overlays/sidecar")
+    role = manifests.one("Role", "topolog-scheduler", "components/sidecar")
     assert role["rules"][1]["resourceNames"] == [config["leaderElection"]["resourceName"]]
     assert role["metadata"]["namespace"] == config["leaderElection"]["resourceNamespace"]
 
@@ -397,12 +442,12 @@ def test_the_sidecar_is_in_the_extenders_pod() -> None:
 
 
 def test_every_pod_denies_all_traffic_except_the_named_ports() -> None:
-    whole = manifests.one("NetworkPolicy", "topolog")["spec"]
+    whole = manifests.one("NetworkPolicy", "topolog", "components/networkpolicies")["spec"]
     assert whole["policyTypes"] == ["Ingress", "Egress"]
     for deployment in manifests.objects("Deployment", "base"):
         labels = deployment["spec"]["template"]["metadata"]["labels"]
         assert whole["podSelector"]["matchLabels"].items() <= labels.items()
-    (rule,) = manifests.one("NetworkPolicy", "topolog-extender")["spec"]["ingress"]
+    (rule,) = manifests.one("NetworkPolicy", "topolog-extender", "overlays")["spec"]["ingress"]
     assert [each["port"] for each in rule["ports"]] == ["https"]
     assert rule["from"], "an empty list would allow all sources"
 
@@ -425,13 +470,21 @@ def test_services_target_named_ports(name: str) -> None:
 # The image
 
 
-def test_images_are_named_without_a_registry() -> None:
-    assert {each["image"] for _, each in manifests.containers()} == {"topolog", "kube-scheduler"}
+def test_images_have_a_registry_and_a_tag() -> None:
+    images = {each["image"] for _, each in manifests.containers()}
+    assert [
+        each for each in images if not re.fullmatch(r"[a-z0-9.]+/([a-z0-9-]+/)*[a-z0-9-]+:[\w.]+", each)
+    ] == []
+    assert {each.rpartition("/")[2].partition(":")[0] for each in images} == {
+        "topolog",
+        "kube-scheduler",
+        "valkey",
+    }
 
 
 def test_the_image_has_the_current_version() -> None:
-    (base,) = manifests.documents(manifests.DEPLOY / "base" / "kustomization.yaml")
-    assert base["images"] == [{"name": "topolog", "newTag": app.__version__}]
+    ours = {each["image"] for _, each in manifests.containers() if manifests.is_ours(each)}
+    assert ours == {f"localhost/topolog:{app.__version__}"}
 
 
 def test_the_image_pins_exact_versions() -> None:

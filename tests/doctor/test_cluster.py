@@ -2,15 +2,19 @@
 
 import datetime
 import pathlib
+import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import urllib3
 
 from app import plugins
-from app.doctor.cluster import examination, rights
+from app.doctor.cluster import examination, prerequisites, rights
 from app.simulation.apiserver import faults
-from tests.support import manifests
+from app.store.log import incarnations
+from app.store.server import connections, embedded
+from tests.support import declared, manifests
 from tests.support.doctor import clusters, runs
 
 Json = dict[str, Any]
@@ -28,9 +32,14 @@ def now() -> str:
 
 
 @pytest.fixture
-def cluster(tmp_path: pathlib.Path) -> Iterator[clusters.Cluster]:
-    """A sound cluster: what deploy/ creates, and its pods ready."""
+def cluster(tmp_path: pathlib.Path, store_server: embedded.Server) -> Iterator[clusters.Cluster]:
+    """A sound cluster: what deploy/ creates, its pods ready, and a store that it has claimed."""
     with clusters.running(tmp_path) as made:
+        made.environ |= {
+            "TOPOLOG_STORE_URL": store_server.url,
+            "TOPOLOG_CLUSTER": f"c{secrets.token_hex(6)}",
+        }
+        claim(made, kubernetes=uid(made), epoch="1")
         for document in manifests.documents(manifests.DEPLOY / "crds" / "kosmos.io_workloadpolicies.yaml"):
             made.add("customresourcedefinitions", document)
         for account in manifests.objects("ServiceAccount", "rbac"):
@@ -42,11 +51,27 @@ def cluster(tmp_path: pathlib.Path) -> Iterator[clusters.Cluster]:
         made.add("poddisruptionbudgets", {**budget, "metadata": {**budget["metadata"], "namespace": HOME}})
         for name in ("topolog-recorder", "topolog-controller"):
             lease(made, name)
+        for component in COMPONENTS:
+            for right in rights.EXCESS:
+                user = f"system:serviceaccount:{HOME}:topolog-{component}"
+                made.api.router.reviews.denied.add((user, right.verb, right.group, right.resource))
         yield made
 
 
+def uid(cluster: clusters.Cluster) -> str:
+    """The UID of kube-system, as the API server shows it."""
+    reply = urllib3.request("GET", f"{cluster.api.url}/api/v1/namespaces/kube-system")
+    return str(reply.json()["metadata"]["uid"])
+
+
+def claim(cluster: clusters.Cluster, **fields: str) -> None:
+    """Write what a recorder writes when it claims a log."""
+    with connections.connect(cluster.environ["TOPOLOG_STORE_URL"]) as client:
+        client.hset(declared.names(cluster.environ["TOPOLOG_CLUSTER"]).meta, mapping=dict(fields))
+
+
 def pod(cluster: clusters.Cluster, name: str, component: str, node: str) -> None:
-    cluster.add_own_pod(name, component, nodeName=node)
+    cluster.add_own_pod(name, component, nodeName=node, priorityClassName="system-cluster-critical")
     cluster.api.objects.change("pods", (HOME, name), lambda one: {**one, "status": READY})
 
 
@@ -59,19 +84,10 @@ def doctor(cluster: clusters.Cluster) -> runs.Run:
     return runs.doctor("cluster", environ=cluster.environ)
 
 
-@pytest.fixture(autouse=True)
-def prudent(cluster: clusters.Cluster) -> None:
-    """No service account has a permission that does harm."""
-    for account in COMPONENTS:
-        for right in rights.EXCESS:
-            user = f"system:serviceaccount:{HOME}:topolog-{account}"
-            cluster.api.router.reviews.denied.add((user, right.verb, right.group, right.resource))
-
-
 def test_a_sound_cluster_has_nothing_wrong(cluster: clusters.Cluster) -> None:
     run = doctor(cluster)
     assert (run.wrong(), run.code) == ({}, 0)
-    assert {one["id"] for one in run.checks} >= {"C01", "C02", "C03", "C04", "C06", "C07", "C08"}
+    assert {one["id"] for one in run.checks} >= {"C01", "C02", "C03", "C04", "C05", "C06", "C07", "C08"}
 
 
 def denied(account: str, verb: str, group: str, resource: str) -> Callable[[clusters.Cluster], None]:
@@ -136,6 +152,26 @@ def overdue(cluster: clusters.Cluster) -> None:
     cluster.change("leases", HOME, "topolog-recorder", renewTime="2026-01-01T00:00:00.000000Z")
 
 
+def of_another_cluster(cluster: clusters.Cluster) -> None:
+    claim(cluster, kubernetes="12345678-1234-1234-1234-123456789012")
+
+
+def unclaimed(cluster: clusters.Cluster) -> None:
+    claim(cluster, kubernetes="")
+
+
+def of_a_later_etcd(cluster: clusters.Cluster) -> None:
+    claim(cluster, epoch="999999999")
+
+
+def of_an_earlier_era(cluster: clusters.Cluster) -> None:
+    claim(cluster, epoch=incarnations.next_era("999999999"))
+
+
+def without_priority(cluster: clusters.Cluster) -> None:
+    cluster.change("pods", HOME, "topolog-extender-1", priorityClassName="")
+
+
 def given_up(cluster: clusters.Cluster) -> None:
     cluster.change("leases", HOME, "topolog-controller", holderIdentity="")
 
@@ -193,6 +229,11 @@ MISTAKES: dict[str, tuple[Callable[[clusters.Cluster], None], dict[str, str]]] =
     "no Lease": (removed("leases", "topolog-recorder"), {"C08": "problem"}),
     "an overdue Lease": (overdue, {"C08": "problem"}),
     "a Lease without a holder": (given_up, {"C08": "problem"}),
+    "a Lease behind the store's epoch": (of_a_later_etcd, {"C08": "problem"}),
+    "an epoch of a later era": (of_an_earlier_era, {}),
+    "another cluster's log": (of_another_cluster, {"C05": "problem"}),
+    "a log that no recorder has claimed": (unclaimed, {}),
+    "no priority class": (without_priority, {"C07": "warning"}),
     "an address of documentation": (example_address, {"C09": "problem"}),
     "an address": (own_address, {}),
 }
@@ -213,6 +254,96 @@ def test_the_event_of_a_pod_is_repeated(cluster: clusters.Cluster) -> None:
     assert found["seen"] == 'c: CreateContainerConfigError: secret "x" not found'
 
 
+def test_a_volume_that_is_missing_is_named_by_its_event(cluster: clusters.Cluster) -> None:
+    creating = waiting("ContainerCreating", "")
+    status("topolog-auditor-0", phase="Pending", conditions=[], containerStatuses=[creating])(cluster)
+    for number, text in enumerate(('secret "former" not found', 'secret "topolog-tls" not found')):
+        event = {
+            "metadata": {"name": f"e{number}", "namespace": HOME},
+            "involvedObject": {"kind": "Pod", "name": "topolog-auditor-0", "namespace": HOME},
+            "type": "Warning",
+            "reason": "FailedMount",
+            "message": text,
+            "lastTimestamp": f"2026-01-01T00:00:0{number}Z",
+        }
+        cluster.add("events", event)
+    (found,) = [one for one in doctor(cluster).of("C06") if one["verdict"] == "problem"]
+    assert found["seen"] == 'Pending, not ready: FailedMount: secret "topolog-tls" not found'
+
+
+def test_a_store_that_does_not_answer_is_unsure(cluster: clusters.Cluster) -> None:
+    cluster.environ["TOPOLOG_STORE_URL"] = "redis://127.0.0.1:9"
+    assert doctor(cluster).wrong() == {"C05": "unsure"}
+    del cluster.environ["TOPOLOG_STORE_URL"]
+    assert doctor(cluster).wrong() == {"C05": "unsure"}
+
+
+def test_the_other_cluster_is_named(cluster: clusters.Cluster) -> None:
+    of_another_cluster(cluster)
+    (found,) = doctor(cluster).of("C05")
+    assert "12345678-1234-1234-1234-123456789012" in found["seen"]
+    assert uid(cluster) in found["seen"]
+
+
+# -- before an installation ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def empty(tmp_path: pathlib.Path) -> Iterator[clusters.Cluster]:
+    """A cluster without Topolog."""
+    with clusters.running(tmp_path) as made:
+        made.add("storageclasses", storage_class("fast", usual=True))
+        yield made
+
+
+def storage_class(name: str, *, usual: bool) -> Json:
+    marks = {"storageclass.kubernetes.io/is-default-class": "true"} if usual else {}
+    return {"metadata": {"name": name, "annotations": marks}, "provisioner": "example.com/disk"}
+
+
+def before(cluster: clusters.Cluster, area: str = "cluster") -> runs.Run:
+    return runs.doctor(area, "--pre", environ=cluster.environ)
+
+
+def test_an_empty_cluster_is_ready_for_an_installation(empty: clusters.Cluster) -> None:
+    run = before(empty)
+    assert (run.wrong(), run.code) == ({}, 0)
+    assert {one["id"] for one in run.checks} == {"C01", "C04", "C12", "C13", "C14"}
+    assert before(empty, "all").wrong() == {}
+
+
+def test_a_cluster_that_is_not_ready_is_found(empty: clusters.Cluster) -> None:
+    empty.api.router.reviews.version = "v1.33.0"
+    empty.api.router.reviews.denied.add(("", "create", "rbac.authorization.k8s.io", "clusterroles"))
+    empty.add_own_pod("topolog-extender-0")
+    empty.api.objects.remove("storageclasses", ("", "fast"))
+    empty.add("storageclasses", storage_class("slow", usual=False))
+    run = before(empty)
+    assert run.wrong() == {"C01": "warning", "C12": "problem", "C13": "warning", "C14": "problem"}
+    assert "create clusterroles.rbac.authorization.k8s.io" in run.of("C12")[0]["seen"]
+    # A store of one's own needs no volume.
+    empty.environ["TOPOLOG_STORE_URL"] = "redis://127.0.0.1:9"
+    assert "C14" not in before(empty).wrong()
+    assert before(empty, "all").wrong()["Q28"] == "problem"
+
+
+def test_without_rights_nothing_is_known_before_an_installation(empty: clusters.Cluster) -> None:
+    empty.api.faults.add(faults.FaultKind.FAIL, lambda request: True, status=403, times=1000)
+    run = before(empty)
+    assert run.wrong() == dict.fromkeys(("C01", "C04", "C12", "C13", "C14"), "unsure")
+    assert runs.doctor("cluster", "--pre").wrong() == run.wrong()
+
+
+def test_the_kinds_that_the_installer_may_create_are_those_of_deploy() -> None:
+    created = {resource for _, resource in prerequisites.CREATED}
+    for path in manifests.DEPLOY.rglob("*.yaml"):
+        for document in manifests.documents(path):
+            kind = str((document or {}).get("kind", ""))
+            if kind and not kind.endswith(("Configuration", "Kustomization", "Component")):
+                plural = f"{kind.lower()}s".replace("policys", "policies")
+                assert plural in created, f"{path.name}: {kind}"
+
+
 def test_outside_a_cluster_the_user_of_the_kubeconfig_is_asked_about(cluster: clusters.Cluster) -> None:
     for account in manifests.objects("ServiceAccount", "rbac"):
         cluster.api.objects.remove("serviceaccounts", (HOME, account["metadata"]["name"]))
@@ -231,6 +362,7 @@ def test_outside_a_cluster_the_user_of_the_kubeconfig_is_asked_about(cluster: cl
         ("poddisruptionbudgets", {"C07"}),
         ("leases", {"C08"}),
         ("networkpolicies", {"C09"}),
+        ("kube-system", {"C05"}),
     ],
 )
 def test_what_may_not_be_read_is_unsure(cluster: clusters.Cluster, part: str, lost: set[str]) -> None:

@@ -45,6 +45,17 @@ def test_no_output_has_a_password(output: str) -> None:
     assert "127.0.0.1:9" in text
 
 
+def test_a_table_has_a_line_for_each_result_and_wide_all_of_it() -> None:
+    checks = json.loads(shown("all", "-o", "json"))["checks"]
+    table, wide = shown("all", "-o", "table").splitlines(), shown("all", "-o", "wide").splitlines()
+    assert table[0].split() == ["VERDICT", "ID", "SUBJECT", "SEEN"]
+    assert len(table) == len(wide) == len(checks) + 1
+    for line, one in zip(wide[1:], checks, strict=True):
+        assert [line.split()[0], line.split()[1]] == [one["verdict"], one["id"]]
+        assert one["fix"].split()[0] in line
+        assert line.endswith(one["docs"])
+
+
 def test_json_and_yaml_are_the_same_document() -> None:
     one, other = json.loads(shown("all", "-o", "json")), yaml.safe_load(shown("all", "-o", "yaml"))
     for document in (one, other):

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from app.simulation import populations
-from tests.support import polling
+from tests.support import declared, polling
 from tests.support.extender import stages
 
 LABEL = "priority.lixueduan.com"
@@ -17,7 +17,7 @@ EXTENDED = "i-scheduler-extender"
 def test_an_extender_is_ready_after_the_first_lists_and_not_before(stage: stages.Stage) -> None:
     status, text = stage.unready
     assert status == 503
-    assert "not recorded yet: elasticquotas, nodes, poddisruptionbudgets, pods, workloadpolicies" in text
+    assert f"not recorded yet: {', '.join(sorted(declared.SCHEMA.names))}" in text
     for one in stage.replicas:
         assert one.readiness()[0] == 200
 

@@ -26,6 +26,7 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Preempts: fake_plugins.Preempting(),
     capabilities.Adjusts: fake_plugins.Adjusting(),
     capabilities.Budgets: fake_plugins.Budgeting(),
+    capabilities.Consults: fake_plugins.Consulting(),
     capabilities.Transforms: fake_plugins.Transforming(),
     capabilities.Supposes: fake_plugins.Supposing(),
     capabilities.Shows: fake_plugins.Showing(),
@@ -56,6 +57,7 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
             "preempts",
             "adjusts",
             "budgets",
+            "consults",
             "transforms",
             "shows",
             "measures",
@@ -71,6 +73,7 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
         capabilities.Classifies: {"filters"},
         capabilities.Advises: {"filters"},
         capabilities.Narrows: set(),
+        capabilities.Consults: {"filters", "consults"},
         # By class, whether or not the plugin is enabled: configuring.schema_of.
         capabilities.Owns: set(),
         capabilities.Counts: set(),

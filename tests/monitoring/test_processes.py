@@ -6,8 +6,9 @@ import re
 import pytest
 from prometheus_client import core
 
+from app.kube.watch import kinds
 from app.telemetry import metrics
-from tests.support import polling
+from tests.support import declared, polling
 from tests.support.extender import stages
 from tests.support.monitoring import installations, promtool
 
@@ -15,6 +16,7 @@ PAGE = pathlib.Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 MAX_SERIES = 300
 UNITS = ("seconds", "bytes", "ratio", "total", "info")
 FOREIGN_UNITS = ("milliseconds", "ms", "minutes", "hours", "kilobytes", "mebibytes", "percent")
+WATCHED = tuple(kind.name for kind in kinds.watched(declared.SCHEMA))
 each_process = pytest.mark.parametrize("process", metrics.PROCESSES)
 
 
@@ -55,7 +57,7 @@ def test_counters_with_a_closed_set_of_labels_exist_before_the_first_event(
     if process == metrics.RECORDER:
         reasons = {sample.labels["reason"] for sample in shown["topolog_relists"].samples}
         assert {"first_list", "gone", "store_lost_events", "other"} <= reasons
-        assert len(shown["topolog_quarantined"].samples) == 3
+        assert len(shown["topolog_quarantined"].samples) == len(WATCHED)
     if process == metrics.EXTENDER:
         verbs = {
             (sample.labels["verb"], sample.labels["outcome"])
@@ -148,7 +150,7 @@ def test_the_only_replica_of_an_elected_process_leads(
     polling.eventually(lambda: status() == 1, "it holds its Lease", seen=status)
 
 
-@pytest.mark.parametrize("kind", ["nodes", "pods", "poddisruptionbudgets", "workloadpolicies"])
+@pytest.mark.parametrize("kind", WATCHED)
 def test_a_bookmark_counts_as_progress_of_a_watch(healthy: installations.Installation, kind: str) -> None:
     def progress() -> float:
         name = "topolog_watch_last_progress_timestamp_seconds"

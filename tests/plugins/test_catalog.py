@@ -49,6 +49,11 @@ def test_the_schema_is_that_of_all_plugins_in_the_tree() -> None:
         "workloadpolicies",
         "poddisruptionbudgets",
         "elasticquotas",
+        "koordinatorpodgroups",
+        "sigspodgroups",
+        "nativepodgroups",
+        "workloads",
+        "clusternetworktopologies",
     ]
     assert found.schema == plugins.catalog().schema
     assert found.schema != schema.Schema()

@@ -11,6 +11,7 @@ from app import bootstrap, plugins
 from app.cli import get
 from app.domain import snapshots
 from app.framework import capabilities, configuring, registry, views
+from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.node_label_priority.plugin import NodeLabelPriority
@@ -59,8 +60,27 @@ sharing: tuple[
 ] = (quota,) * 9
 
 
+gang = Coscheduling()
+gathering: tuple[
+    capabilities.Owns,
+    capabilities.Indexes,
+    capabilities.Keeps,
+    capabilities.Filters,
+    capabilities.Classifies,
+    capabilities.Degrades,
+    capabilities.Narrows,
+    capabilities.Reserves,
+    capabilities.Preempts,
+    capabilities.Consults,
+    capabilities.Reconciles,
+    capabilities.Shows,
+] = (gang,) * 12
+
+
 @pytest.mark.parametrize(
-    "plugin", [*labels, *jobs, *deciding, *acting, evicting, *sharing], ids=lambda plugin: plugin.name
+    "plugin",
+    [*labels, *jobs, *deciding, *acting, evicting, *sharing, *gathering],
+    ids=lambda plugin: plugin.name,
 )
 def test_declared_capabilities_are_recognised(plugin: capabilities.Plugin) -> None:
     assert isinstance(plugin, capabilities.Plugin)
@@ -153,6 +173,7 @@ def test_all_plugins_work_together_as_configured() -> None:
             "JobAffinity": {"grades": [["zone", 3]], "all_namespaces": True},
             "ElasticQuota": {"check_parents": True},
             "PreemptionRules": {"co_dependents": "ignore"},
+            "Coscheduling": {"layers": ["rack"]},
         },
     )
     assert registry.plugins == (
@@ -161,8 +182,10 @@ def test_all_plugins_work_together_as_configured() -> None:
         WorkloadPolicy(missing_policy="ignore"),
         PreemptionRules(co_dependents="ignore"),
         ElasticQuota(check_parents=True),
+        Coscheduling(layers=("rack",)),
     )
-    assert registry.indexed() == {"rl-job-group", "workload-policy/kosmos.io", "workload-policy.kosmos.io"}
+    named = {"rl-job-group", "workload-policy/kosmos.io", "workload-policy.kosmos.io"}
+    assert registry.indexed() == {*named, *gang.indexed()}
 
 
 @pytest.mark.parametrize(

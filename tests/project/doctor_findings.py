@@ -59,6 +59,8 @@ def _all() -> Iterator[checks.Finding]:
     yield checks.tail(41, "1795384267996-0", behind=1)
     for milliseconds in (7.0, 80.0):
         yield checks.latency([milliseconds])
+    yield checks.others(3, 40)
+    yield checks.snapshot(_facts({"rdb_last_save_time": "0"}), 30 * 3600.0)
     yield checks.clock(1100.0)
     for state in ("missing", "outdated"):
         yield from checks.functions(state, schema=1, needed=1)

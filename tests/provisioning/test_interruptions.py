@@ -157,3 +157,35 @@ def test_a_secret_that_is_always_written_by_another_client_ends_the_run(
     plan = provisioners.Plan("default", certificates.Terms([namespaces.SERVICE], 365, now))
     with pytest.raises(provisioners.Contended, match="Secret topolog-ca is written by another client"):
         provisioners.provision(Contested(namespace), plan)
+
+
+def test_repeated_runs_restore_what_is_missing_until_they_are_stopped(
+    namespace: namespaces.Namespace,
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "app.cli", "bootstrap", *namespaces.ARGUMENTS, "--every", "1"],
+        env=commands.environment({"TOPOLOG_KUBE_KUBECONFIG": namespace.kubeconfig}),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        polling.eventually(lambda: namespace.secrets().keys() == secrets_of.ALL, "all are there", within=60)
+        namespace.delete("topolog-viewer-tls")
+        polling.eventually(lambda: namespace.secrets().keys() == secrets_of.ALL, "it is there", within=60)
+        process.terminate()
+        shown = process.communicate(timeout=60)[0]
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0
+    outcomes = [line.split()[1] for line in shown.splitlines() if line.startswith("topolog-viewer-tls")]
+    assert outcomes.count("created") == 2
+    secrets_of.check_complete(namespace.secrets())
+
+
+def test_repeated_runs_end_at_one_that_fails(namespace: namespaces.Namespace) -> None:
+    namespace.provision()
+    namespace.put("topolog-tls", {"tls.crt": b"no certificate", "tls.key": b"k", "ca.crt": b"c"})
+    done = namespace.bootstrap("--every", "3600")
+    assert done.returncode == 1
+    assert "delete it, and it is issued again" in done.stderr

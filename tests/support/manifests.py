@@ -1,5 +1,6 @@
 """Finds objects in the manifests in deploy/."""
 
+import functools
 import pathlib
 import shutil
 import subprocess
@@ -8,11 +9,15 @@ from typing import Any
 
 import yaml
 
+from tests.support import kustomizations
+
 Object = dict[str, Any]
 
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
 KUBECTL = shutil.which("kubectl")
-NO_OBJECTS = ("Kustomization", "KubeSchedulerConfiguration")  # not read by the API server
+NO_OBJECTS = ("Kustomization", "Component", "KubeSchedulerConfiguration")  # not read by the API server
+OVERLAYS = ("dev", "ha", "existing-scheduler", "sidecar")
+WORKLOADS = ("Deployment", "StatefulSet")
 
 
 def files() -> list[pathlib.Path]:
@@ -50,23 +55,41 @@ def settings() -> dict[str, str]:
 
 
 def rendered(folder: pathlib.Path) -> list[Object]:
-    """The objects of a kustomization."""
+    """The objects of a kustomization, rendered by kubectl."""
     assert KUBECTL
     done = subprocess.run([KUBECTL, "kustomize", str(folder)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [each for each in yaml.safe_load_all(done.stdout) if each is not None]
 
 
+@functools.cache
+def overlay(name: str) -> list[Object]:
+    """The objects of an overlay, rendered without kubectl; not to be changed."""
+    return kustomizations.render(DEPLOY / "overlays" / name)
+
+
+def in_overlay(name: str, *kinds: str) -> dict[str, Object]:
+    """Name -> object of these kinds in an overlay."""
+    return {each["metadata"]["name"]: each for each in overlay(name) if each["kind"] in kinds}
+
+
 def pods() -> Iterator[tuple[str, Object]]:
-    """The name and the pod spec of every Deployment and of every patch to one."""
-    for each in objects("Deployment"):
-        yield each["metadata"]["name"], each["spec"]["template"]["spec"]
+    """OVERLAY/NAME and pod spec of every Deployment and StatefulSet."""
+    for name in OVERLAYS:
+        for called, each in in_overlay(name, *WORKLOADS).items():
+            yield f"{name}/{called}", each["spec"]["template"]["spec"]
 
 
 def containers() -> list[tuple[str, Object]]:
-    """Every container of every pod with its name, including init containers."""
+    """OVERLAY/NAME/CONTAINER and every container, including init containers."""
     return [
         (f"{name}/{each['name']}", each)
         for name, pod in pods()
         for each in pod.get("initContainers", []) + pod["containers"]
     ]
+
+
+def is_ours(container: Object) -> bool:
+    """Whether a container runs the image of Topolog."""
+    image: str = container["image"]
+    return image.rpartition(":")[0].endswith("/topolog")

@@ -9,6 +9,7 @@ version that the Binding carries, this process fences the Binding by a write to 
 again (ADR 0008 and 0020). A planned placement, which has no Binding, is kept longer (ADR 0023).
 """
 
+import math
 from collections import deque
 from collections.abc import Callable
 
@@ -83,7 +84,8 @@ class OrphanedPlacements:
         due.sort(key=lambda key: current[key].planned)
         released = 0
         for key in due[:MAX_LOOKUPS]:
-            evidence = self._evidence(current[key], now - self._since[key])
+            age = math.inf if key in requested and current[key].planned else now - self._since[key]
+            evidence = self._evidence(current[key], age)
             if evidence is not None and self._release(*key, *evidence):
                 released += 1
                 telemetry.log.info(
@@ -142,7 +144,8 @@ def _void(placement: model.Placement, found: binding.Current | None, age: float)
     if found.pod.node:
         return None
     if placement.planned:
-        return ("unbound", "the pod was planned and not bound in time") if age >= PLANNED else None
+        kept = placement.patience or PLANNED
+        return ("unbound", "the pod was planned and not bound in time") if age >= kept else None
     if binding.outdates(placement.resource_version, found.version):
         return (
             "unbound",

@@ -47,10 +47,10 @@ class PodEventPoster:
         """Post the Events that wait; the first of several failures is logged."""
         while self._queue:
             found, term = self._queue.popleft()
-            self._recorder.post(found.pod, found.reason, found.message, warning=found.warning, term=term)
+            self._recorder.post(found.about, found.reason, found.message, warning=found.warning, term=term)
             problem = self._recorder.problem
             if problem and not self._failing:
-                telemetry.log.warning("cannot post Events on pods", pod=found.pod.key, error=problem)
+                telemetry.log.warning("cannot post Events", about=found.about.key, error=problem)
             self._failing = bool(problem)
 
 

@@ -1,5 +1,6 @@
 """``topolog doctor cluster``: what the manifests of deploy/ create, and how the pods are doing."""
 
+import dataclasses
 import datetime
 import os
 import typing
@@ -14,12 +15,14 @@ if typing.TYPE_CHECKING:
 
 
 @click.command("cluster", short_help="Check permissions, definitions and Topolog's pods.")
+@options.pre
 @options.namespace
 @options.output
 @click.pass_obj
 def cluster_command(
     config: str | None,
     /,
+    pre: bool,
     namespace: str,
     output: str,
     fail_on: str,
@@ -29,22 +32,27 @@ def cluster_command(
     """Check the cluster: versions, permissions, custom resources, pods, Leases and NetworkPolicies.
 
     Asks the API server, for the service account of each process, whether it would allow what the process
-    does; where there are no service accounts, for the user of the kubeconfig.
+    does; where there are no service accounts, for the user of the kubeconfig. Compares the cluster with the
+    one whose log the store holds.
+
+    With --pre, before an installation: whether the user may create what it consists of, the API server's
+    version, and what is there already.
     """
     from app.doctor.cluster import catalog
 
     if reports.listed(catalog.CHECKS, output, skip=skip, listed=listed):
         return
     loaded = settings.load(config, os.environ)
-    results = examine(loaded, namespace=namespace)
+    results = examine(loaded, namespace=namespace, pre=pre)
     reports.show("cluster", loaded.cluster, results, reports.Shown(output, fail_on, skip))
 
 
-def examine(loaded: settings.Settings, *, namespace: str) -> list["diagnosing.Result"]:
-    """The results of all checks."""
+def examine(loaded: settings.Settings, *, namespace: str, pre: bool = False) -> list["diagnosing.Result"]:
+    """The results of all checks; ``pre``: of those that can be made before an installation."""
     from app.cli.doctor import inputs
-    from app.doctor import api_reader
-    from app.doctor.cluster import catalog, examination
+    from app.doctor import api_reader, store_checks
+    from app.doctor.cluster import catalog, examination, prerequisites
+    from app.store import keys
     from app.telemetry import metrics
 
     found = plugins.catalog()
@@ -59,8 +67,14 @@ def examine(loaded: settings.Settings, *, namespace: str) -> list["diagnosing.Re
         leases=leases,
         elections=inputs.election_namespaces(loaded, namespace),
     )
+    if not pre:
+        names = keys.Keys(loaded.cluster, found.schema.forms)
+        stored = store_checks.ownership(loaded.store, names)
+        wanted = dataclasses.replace(wanted, cluster=loaded.cluster, ownership=stored)
     try:
         reader = inputs.reader(loaded)
     except api_reader.Unseen as unseen:
-        return list(examination.unseen_checks(unseen, catalog.CHECKS))
+        return list(examination.unseen_checks(unseen, catalog.PRE if pre else catalog.USUAL))
+    if pre:
+        return list(prerequisites.examine(reader, wanted, bundled=not loaded.store.url))
     return list(examination.examine(reader, wanted, datetime.datetime.now(datetime.UTC)))

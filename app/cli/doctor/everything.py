@@ -13,7 +13,12 @@ if typing.TYPE_CHECKING:
     from app.framework import diagnosing
 
 
+_AFTER: typing.Final = frozenset(("Q20", "Q21", "Q22", "Q23", "Q24", "Q25"))
+"""Checks of the store about what `topolog migrate up` and the access list create."""
+
+
 @click.command("all", short_help="Make all checks; for bug reports.")
+@options.pre
 @options.process
 @options.namespace
 @api_client.server_options
@@ -22,6 +27,7 @@ if typing.TYPE_CHECKING:
 def all_command(
     config: str | None,
     /,
+    pre: bool,
     urls: tuple[str, ...],
     namespace: str,
     output: str,
@@ -32,11 +38,18 @@ def all_command(
 ) -> None:
     """Make the checks of all areas: scheduler, cluster, tls, run, policies and store.
 
-    The commands of the areas have more options, such as a file of kube-scheduler's configuration.
+    The commands of the areas have more options, such as a file of kube-scheduler's configuration. With
+    --pre, makes those of cluster and store that can be made before an installation.
     """
     if reports.listed(_checks(), output, skip=skip, listed=listed):
         return
     loaded = settings.load(config, os.environ)
+    if pre:
+        stored = store.examine(loaded) if loaded.store.url else []
+        fresh = [one for one in stored if one.id not in _AFTER]
+        results = [*cluster.examine(loaded, namespace=namespace, pre=True), *fresh]
+        reports.show("all --pre", loaded.cluster, results, reports.Shown(output, fail_on, skip))
+        return
     results = [
         *scheduler.examine(config, loaded, server, namespace=namespace),
         *cluster.examine(loaded, namespace=namespace),

@@ -11,6 +11,7 @@ from app.framework import diagnosing
 F = TypeVar("F", bound=Callable[..., None])
 
 TEXT: Final = "text"
+WIDE: Final = "wide"
 YAML: Final = "yaml"
 FAILING: dict[str, tuple[diagnosing.Verdict, ...]] = {
     "problem": (diagnosing.PROBLEM,),
@@ -30,6 +31,12 @@ def namespace(command: F) -> F:
         metavar="NAME",
         help="Namespace of Topolog's own pods.",
     )
+    return option(command)
+
+
+def pre(command: F) -> F:
+    """Add ``--pre``."""
+    option = click.option("--pre", is_flag=True, help="Check what can be checked before an installation.")
     return option(command)
 
 
@@ -60,7 +67,7 @@ def output(command: F) -> F:
         click.option(
             "-o",
             "--output",
-            type=click.Choice([TEXT, tables.JSON, YAML]),
+            type=click.Choice([TEXT, tables.TABLE, WIDE, tables.JSON, YAML]),
             default=TEXT,
             show_default=True,
             help="Output format.",

@@ -37,7 +37,7 @@ def listed(checks: Iterable[diagnosing.Check], output: str, *, skip: Iterable[st
         raise click.BadParameter(f"there is no check {unknown[0]} here", param_hint="--skip")
     if not listed:
         return False
-    if output == options.TEXT:
+    if output in (options.TEXT, tables.TABLE, options.WIDE):
         tables.show(["ID", "WHAT HAS TO BE SO"], [(one.id, one.about) for one in found])
     else:
         document = [
@@ -58,6 +58,8 @@ def show(area: str, cluster: str, results: Sequence[diagnosing.Result], shown: S
         click.echo(f"topolog {__version__} doctor {area}, cluster {cluster}, {at}")
         for line in _text(kept):
             click.echo(line)
+    elif shown.output in (tables.TABLE, options.WIDE):
+        _show_table(kept, wide=shown.output == options.WIDE)
     else:
         _show_document(
             {
@@ -93,6 +95,17 @@ def _text(results: Sequence[diagnosing.Result]) -> Iterator[str]:
         yield from _wrapped(f"{'ok':8} {one.id}  ", f"{one.subject}: {one.seen}")
     counts = _counts(results)
     yield "\n" + ", ".join(f"{counts[verdict]} {verdict}" for verdict in diagnosing.VERDICTS)
+
+
+def _show_table(results: Sequence[diagnosing.Result], *, wide: bool) -> None:
+    headers = ["VERDICT", "ID", "SUBJECT", "SEEN", *(["WHY", "FIX", "DOCS"] if wide else [])]
+    tables.show(
+        headers,
+        [
+            (one.verdict, one.id, one.subject, one.seen, one.why, one.fix, _page(one.docs))[: len(headers)]
+            for one in results
+        ],
+    )
 
 
 def _groups(results: Sequence[diagnosing.Result]) -> list[list[diagnosing.Result]]:

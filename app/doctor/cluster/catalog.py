@@ -34,6 +34,13 @@ DEFINITIONS = diagnosing.Check(
     "kubectl apply -k deploy/crds",
     _PAGE,
 )
+IDENTITY = diagnosing.Check(
+    "C05",
+    "The store holds the log of this cluster.",
+    "the facts of two clusters would mix, so nothing is recorded and extenders are not ready",
+    "give one of the two clusters another name (setting cluster), or a store of its own",
+    "how-to/store.md#set-up-the-server",
+)
 PODS = diagnosing.Check(
     "C06",
     "Topolog's pods run and are ready.",
@@ -43,14 +50,14 @@ PODS = diagnosing.Check(
 )
 SPREAD = diagnosing.Check(
     "C07",
-    "Two extenders run on two nodes, with a PodDisruptionBudget.",
-    "the end of one node, or a drain, stops scheduling",
-    "two replicas with pod anti-affinity and a PodDisruptionBudget, as in deploy/base",
+    "Two extenders run on two nodes, with a PodDisruptionBudget and a priority class.",
+    "the end of one node, a drain, or a preemption stops scheduling",
+    "two replicas with pod anti-affinity, a PodDisruptionBudget and priorityClassName, as in deploy/base",
     _PAGE,
 )
 LEASES = diagnosing.Check(
     "C08",
-    "The Leases of recorders and controllers are held and renewed.",
+    "The Leases of recorders and controllers are held and renewed, by epochs that the store accepts.",
     "no facts are written, or no pod is woken",
     "kubectl -n NAMESPACE get leases; see the logs of the replicas",
     "how-to/monitoring.md#topolognoleader",
@@ -63,4 +70,29 @@ ADDRESSES = diagnosing.Check(
     _PAGE,
 )
 
-CHECKS: Final = (VERSION, RIGHTS, EXCESS, DEFINITIONS, PODS, SPREAD, LEASES, ADDRESSES)
+INSTALLER = diagnosing.Check(
+    "C12",
+    "With `--pre`: the user may create each kind of object that the installation has.",
+    "the installation ends in the middle",
+    "install as a user with the ClusterRole cluster-admin",
+    _PAGE,
+)
+VACANT = diagnosing.Check(
+    "C13",
+    "With `--pre`: the namespace has no installation.",
+    "this is an upgrade: the store has to be migrated, and in a certain order",
+    "see docs/how-to/upgrade.md, or --namespace NAME",
+    "how-to/upgrade.md",
+)
+STORAGE = diagnosing.Check(
+    "C14",
+    "With `--pre`, and without store.url: there is a default StorageClass.",
+    "the bundled store waits for a volume, and every process for the store",
+    "mark a StorageClass as the default one, or set store.url to a server of your own",
+    _PAGE,
+)
+
+USUAL: Final = (VERSION, RIGHTS, EXCESS, DEFINITIONS, IDENTITY, PODS, SPREAD, LEASES, ADDRESSES)
+PRE: Final = (VERSION, DEFINITIONS, INSTALLER, VACANT, STORAGE)
+"""The checks before an installation."""
+CHECKS: Final = tuple(dict.fromkeys((*USUAL, *PRE)))

@@ -9,6 +9,7 @@ from typing import Any, Final
 from app.doctor.cluster import catalog, rights
 from app.domain import schema
 from app.framework import diagnosing
+from app.store.log import incarnations
 
 Object = Mapping[str, Any]
 
@@ -19,6 +20,7 @@ _DOCUMENTATION = tuple(
     map(ipaddress.ip_network, ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32"))
 )
 """RFC 5737 and RFC 3849: addresses of examples."""
+UNDEFINED: Final = "is not defined"
 _RESTARTS = 5
 _NAMED = 3
 _SECONDS_BEYOND = 30.0
@@ -42,11 +44,11 @@ def permissions(
 ) -> Iterator[diagnosing.Result]:
     """C02 and C03 for one service account."""
     if lacking:
-        yield catalog.RIGHTS.problem(subject, f"may not {_listed(list(map(str, lacking)))}")
+        yield catalog.RIGHTS.problem(subject, f"may not {listed(list(map(str, lacking)))}")
     else:
         yield catalog.RIGHTS.ok(subject, "has all permissions that it uses")
     if excess:
-        yield catalog.EXCESS.warning(subject, f"may {_listed(list(map(str, excess)))}")
+        yield catalog.EXCESS.warning(subject, f"may {listed(list(map(str, excess)))}")
     else:
         yield catalog.EXCESS.ok(subject, "has none of the permissions that do harm")
 
@@ -55,7 +57,9 @@ def definition(kind: schema.Kind[Any], found: Object | None, written: Collection
     """C04; ``found``: None if there is no definition; ``written``: kinds whose status is written."""
     subject = f"{kind.resource}.{kind.group}"
     if found is None:
-        return catalog.DEFINITIONS.problem(subject, "is not defined")
+        if kind.optional:
+            return catalog.DEFINITIONS.ok(subject, "is not installed, and counts as empty")
+        return catalog.DEFINITIONS.problem(subject, UNDEFINED)
     served = {one["name"]: one for one in found["spec"]["versions"] if one.get("served")}
     chosen = next((name for name in kind.versions if name in served), None)
     if chosen is None:
@@ -71,8 +75,18 @@ def definition(kind: schema.Kind[Any], found: Object | None, written: Collection
     return catalog.DEFINITIONS.ok(subject, chosen)
 
 
-def pods(found: Sequence[Object]) -> Iterator[diagnosing.Result]:
-    """C06 for each pod of Topolog."""
+def identity(name: str, stored: str, here: str) -> diagnosing.Result:
+    """C05. ``stored``, ``here``: UIDs of kube-system, of the cluster of the log and of this one."""
+    subject = f"store, cluster {name}"
+    if not stored:
+        return catalog.IDENTITY.ok(subject, "no recorder has claimed it yet")
+    if stored != here:
+        return catalog.IDENTITY.problem(subject, f"the log is that of cluster {stored}; this one is {here}")
+    return catalog.IDENTITY.ok(subject, f"kube-system has UID {here}")
+
+
+def pods(found: Sequence[Object], events: Mapping[str, str]) -> Iterator[diagnosing.Result]:
+    """C06 for each pod of Topolog. ``events``: name of a pod -> its latest warning."""
     for pod in found:
         subject = f"pod {pod['metadata']['name']}"
         status = pod.get("status") or {}
@@ -81,7 +95,7 @@ def pods(found: Sequence[Object]) -> Iterator[diagnosing.Result]:
             ": ".join(filter(None, (one.get("name"), reason.get("reason"), reason.get("message"))))
             for one in statuses
             if (reason := (one.get("state") or {}).get("waiting"))
-            and reason.get("reason") != "PodInitializing"
+            and reason.get("reason") not in ("PodInitializing", "ContainerCreating")
         ]
         unplaced = [
             str(one.get("message", ""))
@@ -96,7 +110,10 @@ def pods(found: Sequence[Object]) -> Iterator[diagnosing.Result]:
         if waiting or unplaced:
             yield catalog.PODS.problem(subject, "; ".join([*waiting, *unplaced])[:300])
         elif not ready:
-            yield catalog.PODS.problem(subject, f"{status.get('phase', 'Pending')}, not ready")
+            # A volume whose Secret is missing is shown by an Event only.
+            last = events.get(pod["metadata"]["name"], "")
+            seen = f"{status.get('phase', 'Pending')}, not ready{f': {last}' if last else ''}"
+            yield catalog.PODS.problem(subject, seen[:300])
         elif restarts > _RESTARTS:
             yield catalog.PODS.warning(subject, f"ready, {restarts} restarts", why="it ends again and again")
         else:
@@ -113,13 +130,23 @@ def spread(extenders: Sequence[Object], budgets: Sequence[Object]) -> diagnosing
         wrong.append(f"{len(extenders)} extenders on {', '.join(nodes) or 'no node'}")
     if extenders and not any(_covers(budget, pod) for budget in budgets for pod in extenders):
         wrong.append("no PodDisruptionBudget")
+    if any(not pod["spec"].get("priorityClassName") for pod in extenders):
+        wrong.append("no priorityClassName")
     if wrong:
         return catalog.SPREAD.warning("extenders", ", ".join(wrong))
     return catalog.SPREAD.ok("extenders", f"{len(extenders)} on {len(nodes)} nodes")
 
 
-def lease(name: str, found: Object | None, now: datetime.datetime) -> diagnosing.Result:
-    """C08 for one Lease; ``found``: None if it does not exist."""
+def lease(
+    name: str,
+    found: Object | None,
+    now: datetime.datetime,
+    epoch: str = "",
+) -> diagnosing.Result:
+    """C08 for one Lease; ``found``: None if it does not exist.
+
+    ``epoch``: that of the store, if the Lease is the one that its epochs come from.
+    """
     subject = f"Lease {name}"
     spec = (found or {}).get("spec") or {}
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
@@ -128,7 +155,24 @@ def lease(name: str, found: Object | None, now: datetime.datetime) -> diagnosing
     age = (now - datetime.datetime.fromisoformat(renewed)).total_seconds()
     if age > float(spec.get("leaseDurationSeconds", 15)) + _SECONDS_BEYOND:
         return catalog.LEASES.problem(subject, f"{holder} renewed it {age:.0f} s ago")
+    behind = _behind(str(found["metadata"].get("resourceVersion", "")), epoch)
+    if behind:
+        return catalog.LEASES.problem(
+            subject,
+            behind,
+            why="appends of the leader are refused",
+            fix="topolog adopt, if etcd was restored",
+        )
     return catalog.LEASES.ok(subject, f"held by {holder}")
+
+
+def _behind(version: str, epoch: str) -> str:
+    """Why a Lease of this resourceVersion has an older epoch than the store; empty if it has not."""
+    if not (version.isdigit() and epoch.isdigit()):
+        return ""
+    if int(incarnations.epoch(version, epoch)) < int(epoch):
+        return f"its resourceVersion {version} is behind the epoch {epoch} of the store"
+    return ""
 
 
 def addresses(found: Sequence[Object]) -> Iterator[diagnosing.Result]:
@@ -162,6 +206,7 @@ def _of_example(cidr: str) -> bool:
     return any(address in network for network in _DOCUMENTATION)
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

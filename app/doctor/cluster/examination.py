@@ -9,6 +9,8 @@ from app.doctor import api_reader
 from app.doctor.cluster import catalog, checks, rights
 from app.domain import schema
 from app.framework import capabilities, diagnosing
+from app.kube.client import cluster_identity
+from app.store.health import doctor
 from app.telemetry import metrics
 
 T = TypeVar("T")
@@ -26,6 +28,10 @@ class Expected:
     """Process -> name of its Lease."""
     elections: tuple[str, ...]
     """Namespaces in which the Leases may be."""
+    cluster: str = ""
+    """Name of the cluster in the store."""
+    ownership: doctor.Ownership | api_reader.Unseen | None = None
+    """Whose log the store holds; None: not asked."""
 
 
 def expected(
@@ -47,14 +53,13 @@ def examine(
 ) -> Iterator[diagnosing.Result]:
     """All checks; what cannot be read is unsure, check by check."""
     prefix = f"/api/v1/namespaces/{wanted.namespace}"
-    yield from _each(
+    yield from each(
         (catalog.VERSION,), lambda: [checks.version(str(reader.get("/version").get("gitVersion", "")))]
     )
-    yield from _each((catalog.RIGHTS, catalog.EXCESS), lambda: _permissions(reader, wanted))
-    yield from _each((catalog.DEFINITIONS,), lambda: _definitions(reader, wanted))
-    own = _seen(
-        lambda: [pod for pod in reader.items(f"{prefix}/pods") if _labels(pod).get(_NAME) == "topolog"]
-    )
+    yield from each((catalog.RIGHTS, catalog.EXCESS), lambda: _permissions(reader, wanted))
+    yield from each((catalog.DEFINITIONS,), lambda: definitions(reader, wanted))
+    yield from each((catalog.IDENTITY,), lambda: _identity(reader, wanted))
+    own = _seen(lambda: own_pods(reader, wanted.namespace))
     if isinstance(own, api_reader.Unseen):
         yield from unseen_checks(own, (catalog.PODS, catalog.SPREAD))
     elif not own:
@@ -64,17 +69,23 @@ def examine(
         none = api_reader.Unseen(f"namespace {wanted.namespace} has no pod of Topolog", fix)
         yield from unseen_checks(none, (catalog.PODS, catalog.SPREAD))
     else:
-        yield from checks.pods(own)
+        yield from checks.pods(own, _warnings(reader, f"{prefix}/events"))
         extenders = [pod for pod in own if _labels(pod).get(_COMPONENT) == metrics.EXTENDER]
         path = f"/apis/policy/v1/namespaces/{wanted.namespace}/poddisruptionbudgets"
-        yield from _each((catalog.SPREAD,), lambda: [checks.spread(extenders, reader.items(path))])
-    yield from _each((catalog.LEASES,), lambda: _leases(reader, wanted, now))
+        yield from each((catalog.SPREAD,), lambda: [checks.spread(extenders, reader.items(path))])
+    yield from each((catalog.LEASES,), lambda: _leases(reader, wanted, now))
     policies = f"/apis/networking.k8s.io/v1/namespaces/{wanted.namespace}/networkpolicies"
-    yield from _each((catalog.ADDRESSES,), lambda: list(checks.addresses(reader.items(policies))))
+    yield from each((catalog.ADDRESSES,), lambda: list(checks.addresses(reader.items(policies))))
 
 
 _NAME = "app.kubernetes.io/name"
 _COMPONENT = "app.kubernetes.io/component"
+
+
+def own_pods(reader: api_reader.ApiReader, namespace: str) -> list[Mapping[str, Any]]:
+    """The pods of Topolog. Raises Unseen."""
+    found = reader.items(f"/api/v1/namespaces/{namespace}/pods")
+    return [pod for pod in found if _labels(pod).get(_NAME) == "topolog"]
 
 
 def _labels(pod: Mapping[str, Any]) -> Mapping[str, str]:
@@ -101,7 +112,8 @@ def _permissions(reader: api_reader.ApiReader, wanted: Expected) -> list[diagnos
     return found
 
 
-def _definitions(reader: api_reader.ApiReader, wanted: Expected) -> list[diagnosing.Result]:
+def definitions(reader: api_reader.ApiReader, wanted: Expected) -> list[diagnosing.Result]:
+    """C04. Raises Unseen."""
     found = []
     for kind in wanted.kinds:
         if "." not in kind.group or kind.group.endswith(".k8s.io"):
@@ -111,14 +123,47 @@ def _definitions(reader: api_reader.ApiReader, wanted: Expected) -> list[diagnos
     return found
 
 
+def _identity(reader: api_reader.ApiReader, wanted: Expected) -> list[diagnosing.Result]:
+    stored = wanted.ownership
+    if isinstance(stored, api_reader.Unseen):
+        raise stored
+    if stored is None:
+        return []
+    here = str(reader.get(cluster_identity.PATH)["metadata"].get("uid", ""))
+    return [checks.identity(wanted.cluster, stored.kubernetes, here)]
+
+
+def _warnings(reader: api_reader.ApiReader, path: str) -> dict[str, str]:
+    """Name of a pod -> its latest warning; empty if Events may not be read."""
+    try:
+        found = reader.items(path)
+    except api_reader.Unseen:
+        return {}
+    warnings = [one for one in found if one.get("type") == "Warning" and one.get("involvedObject")]
+    warnings.sort(key=lambda one: str(one.get("lastTimestamp") or one.get("eventTime") or ""))
+    return {
+        str(one["involvedObject"].get("name", "")): f"{one.get('reason', '')}: {one.get('message', '')}"
+        for one in warnings
+    }
+
+
 def _leases(
     reader: api_reader.ApiReader, wanted: Expected, now: datetime.datetime
 ) -> list[diagnosing.Result]:
     group = "/apis/coordination.k8s.io/v1/namespaces"
     found = []
-    for name in wanted.leases.values():
+    stored = wanted.ownership
+    epoch = stored.epoch if isinstance(stored, doctor.Ownership) else ""
+    for process, name in wanted.leases.items():
         there = (_or_none(reader, f"{group}/{each}/leases/{name}") for each in wanted.elections)
-        found.append(checks.lease(name, next((one for one in there if one is not None), None), now))
+        found.append(
+            checks.lease(
+                name,
+                next((one for one in there if one is not None), None),
+                now,
+                epoch if process == metrics.RECORDER else "",
+            )
+        )
     return found
 
 
@@ -129,9 +174,10 @@ def _or_none(reader: api_reader.ApiReader, path: str) -> Mapping[str, Any] | Non
         return None
 
 
-def _each(
+def each(
     found: Sequence[diagnosing.Check], run: Callable[[], list[diagnosing.Result]]
 ) -> Iterator[diagnosing.Result]:
+    """The results, or all of these checks as unsure."""
     results = _seen(run)
     if isinstance(results, api_reader.Unseen):
         yield from unseen_checks(results, found)

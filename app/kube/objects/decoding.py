@@ -141,11 +141,21 @@ def _pod_of(seen: schema.Pod) -> tuple[model.Pod, str]:
         started=status.start_time or "",
         unscheduled=message,
         disrupted=disrupted,
-        group=(spec.scheduling_group.pod_group_name or "") if spec.scheduling_group is not None else "",
+        group=_group(spec),
         preempted=preempted,
         constraints=pod_constraints.effective(spec),
     )
     return found, metadata.resource_version
+
+
+def _group(spec: schema.PodSpec) -> str:
+    """The group that kube-scheduler places the pod with, in the form of any version of Kubernetes."""
+    if spec.scheduling_group is not None:
+        return spec.scheduling_group.pod_group_name or ""
+    found = spec.workload_ref
+    if found is None or not (found.name and found.pod_group):
+        return ""
+    return "/".join(filter(None, (found.name, found.pod_group, found.pod_group_replica_key)))
 
 
 def _node_of(seen: schema.Node) -> tuple[model.Node, str]:

@@ -47,6 +47,14 @@ class SchedulingGroup(manifests.ApiStruct):
     pod_group_name: manifests.Word | None = None
 
 
+class WorkloadReference(manifests.ApiStruct):
+    """core/v1 WorkloadReference, of Kubernetes 1.35 alone."""
+
+    name: manifests.Word | None = None
+    pod_group: manifests.Word | None = None
+    pod_group_replica_key: manifests.Word | None = None
+
+
 class PodSpec(manifests.ApiStruct):
     """core/v1 PodSpec."""
 
@@ -60,6 +68,7 @@ class PodSpec(manifests.ApiStruct):
     scheduler_name: manifests.Word | None = None
     scheduling_gates: list[msgspec.Raw] | None = None
     scheduling_group: SchedulingGroup | None = None
+    workload_ref: WorkloadReference | None = None
     tolerations: msgspec.Raw = ABSENT
     node_selector: msgspec.Raw = ABSENT
     affinity: msgspec.Raw = ABSENT

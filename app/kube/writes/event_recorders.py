@@ -1,7 +1,7 @@
-"""Posts Kubernetes Events about pods, at a limited rate.
+"""Posts Kubernetes Events about pods and other objects, at a limited rate.
 
-Equal messages about a pod are one Event with a count, which is updated at most once per interval. A token
-bucket limits the Events of all pods; those beyond it are dropped, because the decision records have them
+Equal messages about an object are one Event with a count, which is updated at most once per interval. A token
+bucket limits all Events; those beyond it are dropped, because the decision records have them
 too. Posting never raises.
 """
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from app.domain import model
+from app.framework import effects
 from app.kube import backoffs, call_limits, errors
 from app.kube.client import clients
 
@@ -61,13 +62,19 @@ class EventRecorder:
         """Why the API server did not accept the latest Event; empty if it did."""
 
     def post(
-        self, pod: model.Pod, reason: str, message: str, *, warning: bool = True, term: str = ""
+        self,
+        about: model.Pod | effects.Involved,
+        reason: str,
+        message: str,
+        *,
+        warning: bool = True,
+        term: str = "",
     ) -> None:
-        """Post an Event about the pod; ``reason`` is CamelCase, ``message`` a sentence for people.
+        """Post an Event about the object; ``reason`` is CamelCase, ``message`` a sentence for people.
 
         ``term``: the leadership in which it was decided; nothing is sent in another one.
         """
-        key = (pod.uid, reason, message)
+        key = (about.uid, reason, message)
         known = self._posted.get(key)
         now = self._clock.monotonic()
         if known is not None:
@@ -78,8 +85,8 @@ class EventRecorder:
             self.dropped += 1
             return
         try:
-            if known is None or not self._update_count(pod, known, term):
-                known = self._create(pod, reason, message, warning, term)
+            if known is None or not self._update_count(about, known, term):
+                known = self._create(about, reason, message, warning, term)
             known.at = now
             self._posted[key] = known
             self._posted.move_to_end(key)
@@ -92,32 +99,34 @@ class EventRecorder:
             self.dropped += 1
             self.problem = str(problem)
 
-    def _update_count(self, pod: model.Pod, known: _Posted, term: str) -> bool:
+    def _update_count(self, about: model.Pod | effects.Involved, known: _Posted, term: str) -> bool:
         """Write the new count of an Event; false if the Event has expired."""
         body = _encode({"count": known.count, "lastTimestamp": self._now()})
         try:
             with self._limit.sending(term):
-                self._client.patch(f"/api/v1/namespaces/{pod.namespace}/events/{known.name}", body)
+                self._client.patch(f"/api/v1/namespaces/{about.namespace}/events/{known.name}", body)
         except errors.ApiError as problem:
             if problem.status != http.HTTPStatus.NOT_FOUND:
                 raise
             return False
         return True
 
-    def _create(self, pod: model.Pod, reason: str, message: str, warning: bool, term: str) -> _Posted:
-        content = f"{pod.uid}\0{reason}\0{message}\0{self._now()}".encode()
-        name = f"{pod.name[:200]}.{hashlib.sha256(content).hexdigest()[:16]}"
+    def _create(
+        self, about: model.Pod | effects.Involved, reason: str, message: str, warning: bool, term: str
+    ) -> _Posted:
+        content = f"{about.uid}\0{reason}\0{message}\0{self._now()}".encode()
+        name = f"{about.name[:200]}.{hashlib.sha256(content).hexdigest()[:16]}"
         at = self._now()
         body = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": pod.namespace},
+            "metadata": {"name": name, "namespace": about.namespace},
             "involvedObject": {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "namespace": pod.namespace,
-                "name": pod.name,
-                "uid": pod.uid,
+                "apiVersion": about.api_version if isinstance(about, effects.Involved) else "v1",
+                "kind": about.kind if isinstance(about, effects.Involved) else "Pod",
+                "namespace": about.namespace,
+                "name": about.name,
+                "uid": about.uid,
             },
             "reason": reason,
             "message": message if len(message) <= _MAX_MESSAGE else f"{message[: _MAX_MESSAGE - 4]} ...",
@@ -131,7 +140,7 @@ class EventRecorder:
         }
         try:
             with self._limit.sending(term):
-                self._client.post(f"/api/v1/namespaces/{pod.namespace}/events", _encode(body))
+                self._client.post(f"/api/v1/namespaces/{about.namespace}/events", _encode(body))
         except errors.ApiError as problem:
             if problem.reason != "AlreadyExists":
                 raise

@@ -20,6 +20,7 @@ QUOTAS = schema.Kind(
     manifest="ElasticQuota",
     type=quota_model.Quota,
     decode=decoding.quota,
+    optional=True,
     prefix="quota",
     alias="quotas",
     moves=moves,

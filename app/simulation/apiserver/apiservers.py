@@ -33,7 +33,7 @@ def _resource(kind: schemas.Kind[Any]) -> objects.Resource:
     version = f"{kind.group}/{kind.versions[0]}" if kind.group else kind.versions[0]
     custom = "." in kind.group  # The groups of built-in kinds have no domain, with few exceptions.
     return objects.Resource(
-        kind.resource, kind.manifest, version, kind.namespaced, custom=custom, status=True
+        kind.name, kind.manifest, version, kind.namespaced, custom=custom, plural=kind.resource, status=True
     )
 
 

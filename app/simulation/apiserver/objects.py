@@ -36,6 +36,8 @@ class Resource:
     namespaced: bool = True
     custom: bool = False
     """Defined by a CustomResourceDefinition."""
+    plural: str = ""
+    """The name in paths, which two groups may share; empty: the name."""
     status: bool = False
     """Has the status subresource: the status is changed by it alone."""
 
@@ -85,10 +87,13 @@ class Objects:
         self.version = FIRST_VERSION
         self._collections = {resource.name: _Collection(resource) for resource in resources}
 
-    def resource(self, name: str) -> Resource | None:
-        """The resource, if it is served."""
-        found = self._collections.get(name)
-        return found.resource if found is not None and found.served else None
+    def resource(self, plural: str, path: str) -> Resource | None:
+        """The resource that a path leads to, by its group and the name there, if it is served."""
+        for found in self._collections.values():
+            one = found.resource
+            if found.served and (one.plural or one.name) == plural and path.startswith(f"{one.prefix}/"):
+                return one
+        return None
 
     def serve(self, name: str, served: bool) -> None:
         """Define a custom resource, or delete its definition and all its objects."""

@@ -53,8 +53,8 @@ class Router:
         namespace = ""
         if len(rest) > 2 and rest[0] == "namespaces":
             namespace, rest = rest[1], rest[2:]
-        resource = self.objects.resource(rest[0]) if rest else None
-        if resource is None or not path.startswith(f"{resource.prefix}/"):
+        resource = self.objects.resource(rest[0], path) if rest else None
+        if resource is None:
             raise _unserved()
         return resource, namespace, rest[1] if len(rest) > 1 else "", rest[2] if len(rest) > 2 else ""
 

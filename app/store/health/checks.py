@@ -22,6 +22,7 @@ _PATCHED: Mapping[str, Mapping[tuple[int, int], int]] = {
 """The releases that fix CVE-2025-49844: a user who may run scripts can take the server over."""
 _FAR_MS, _TOO_FAR_MS = 5.0, 50.0
 _LATE_MS = 1000.0
+_DAY_HOURS = 24.0
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -173,6 +174,35 @@ def tail(head: int, generated: str, *, behind: int) -> Finding:
         "nothing can be appended: entries were added behind the head, and every id in a stream must be higher"
         " than all before it, removed ones included",
         "topolog doctor store --repair-tail, as the operator",
+    )
+
+
+def others(foreign: int, seen: int) -> Finding:
+    """Whether the server holds keys of other programs: ``foreign`` of the ``seen`` keys."""
+    if not foreign:
+        return Finding("other keys", "good", f"none among {seen}")
+    return Finding(
+        "other keys",
+        "poor",
+        f"{foreign} of {seen} keys are not Topolog's",
+        "another program can fill the memory that appends need, or delete the log with FLUSHALL",
+        "a server for Topolog alone; several clusters may share it",
+    )
+
+
+def snapshot(facts: ServerFacts, now: float) -> Finding:
+    """The age of the server's latest RDB file; ``now``: seconds since 1970, by the server's clock."""
+    hours = (now - float(facts.info.get("rdb_last_save_time") or now)) / 3600
+    since_start = float(facts.info.get("uptime_in_seconds") or 0) / 3600
+    if hours <= _DAY_HOURS:
+        started = since_start <= hours + 0.01
+        return Finding("snapshot file", "good", "started today" if started else f"{max(hours, 0):.1f} h old")
+    return Finding(
+        "snapshot file",
+        "poor",
+        f"{hours:.0f} h old",
+        "a backup of it lacks everything since",
+        "BGSAVE, and copy the file to another machine every day; --skip Q30 if the AOF is copied",
     )
 
 

@@ -1,7 +1,9 @@
 """Runs all checks of a store, for ``topolog doctor store``."""
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import redis
 from redis import exceptions
@@ -14,6 +16,24 @@ from app.store.server import acl, connections, discovery, urls
 from migrations import running
 
 _PINGS = 50
+_SCANNED = 20_000
+"""Keys that are looked at, at most: the check must not slow down a large server."""
+
+
+class Ownership(NamedTuple):
+    """Whose log the store holds, and by whose leadership it was written last."""
+
+    kubernetes: str
+    """The UID of the cluster's kube-system namespace; empty if no recorder has set it yet."""
+    epoch: str
+    """Empty without an election."""
+
+
+def ownership(options: settings.Store, names: keys.Keys) -> Ownership:
+    """Read it from the store. Raises StoreError."""
+    with schemas.connect(options, names) as client, connections.translated():
+        found = client.hmget(names.meta, [keys.KUBERNETES, "epoch"])
+    return Ownership(*(connections.text(value or b"") for value in found))
 
 
 def examine(options: settings.Store, names: keys.Keys) -> list[checks.Finding]:
@@ -39,6 +59,8 @@ def examine(options: settings.Store, names: keys.Keys) -> list[checks.Finding]:
             *_tried(names, "functions", "function|list", lambda: _functions(client, names)),
             *_tried(names, "keys", "type", lambda: _types(client, names)),
             *_tried(names, "log", "xinfo|stream", lambda: _tail(client, names)),
+            *_tried(names, "other keys", "scan", lambda: [_others(client)]),
+            *_tried(names, "snapshot file", "time", lambda: [checks.snapshot(seen, _now(client))]),
             checks.latency(_round_trips(client)),
             *_tried(names, "clock", "time", lambda: [checks.clock(_ahead(client))]),
         ]
@@ -73,11 +95,22 @@ def _round_trips(client: redis.Redis) -> list[float]:
     return taken
 
 
+def _others(client: redis.Redis) -> checks.Finding:
+    found = list(itertools.islice(client.scan_iter(count=1000), _SCANNED))
+    foreign = sum(not connections.text(key).startswith(keys.COMMON) for key in found)
+    return checks.others(foreign, len(found))
+
+
+def _now(client: redis.Redis) -> float:
+    seconds, microseconds = client.time()
+    return float(seconds) + microseconds / 1e6
+
+
 def _ahead(client: redis.Redis) -> float:
     """Milliseconds by which the server's clock is ahead of ours."""
     before = time.time()
-    seconds, microseconds = client.time()
-    return 1000 * (seconds + microseconds / 1e6 - (before + time.time()) / 2)
+    now = _now(client)
+    return 1000 * (now - (before + time.time()) / 2)
 
 
 def _functions(client: redis.Redis, names: keys.Keys) -> list[checks.Finding]:

@@ -76,6 +76,7 @@ _EXAMPLES: Mapping[str, str] = {
     "ping": "PING",
     "rename": "RENAME KEY KEY",
     "role": "ROLE",
+    "scan": "SCAN 0 COUNT 1",
     "set": "SET KEY value",
     "time": "TIME",
     "type": "TYPE KEY",
@@ -174,7 +175,7 @@ ROLES: tuple[Role, ...] = (
         ("read",),
         (
             *("acl|dryrun", "acl|getuser", "acl|whoami", "cluster|info", "config|get", "function|list"),
-            *("time", "type", "xinfo|stream"),
+            *("scan", "time", "type", "xinfo|stream"),
         ),
     ),
 )

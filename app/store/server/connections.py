@@ -5,6 +5,7 @@ idempotent: here a command is repeated only if the caller knows that this is saf
 connection finds its server again (discovery), so a failover ends in StoreAway and then in success.
 """
 
+import pathlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 import redis
 from redis import backoff, exceptions, maint_notifications, retry
 
+from app.settings import store_urls
 from app.store import errors, keys
 from app.store.server import discovery, urls
 
@@ -37,9 +39,10 @@ def connect(url: str, *, timeout: float = 1.0, names: keys.Keys | None = None) -
     """A client for the URL; ``timeout`` bounds connecting and each wait for a reply, in seconds.
 
     ``names`` are the keys to use, which select the node of a Redis Cluster. Raises
-    StoreError if the URL is invalid; nothing is connected yet.
+    StoreError if the URL is invalid or names a file that cannot be read; nothing is connected yet.
     """
     target = urls.parse(url)
+    _require_files(target.options)
     options = dict(target.options) | {
         "socket_timeout": timeout,
         "socket_connect_timeout": timeout,
@@ -52,6 +55,20 @@ def connect(url: str, *, timeout: float = 1.0, names: keys.Keys | None = None) -
     if target.kind == "unix":
         return _client(redis.UnixDomainSocketConnection, options)
     return _client(discovery.discovering(_finder(target, names, timeout), tls=target.tls), options)
+
+
+def _require_files(options: Mapping[str, Any]) -> None:
+    """Raise StoreError for a missing file: a connection that fails for it looks like a store that is away."""
+    for name in store_urls.FILES:
+        path = options.get(name)
+        try:
+            if path:
+                pathlib.Path(path).open("rb").close()
+        except OSError as problem:
+            raise errors.StoreError(
+                f"store.url names {path} in {name}, which cannot be read: {problem.strerror}; name a file"
+                " that this process may read"
+            ) from problem
 
 
 def primaries(client: redis.Redis) -> Iterator[redis.Redis]:

@@ -196,7 +196,7 @@ def _remarks(plugins: registry.Registry, cycle: cycles.Cycle) -> tuple[Remark, .
         Remark(name, text)
         for name, shown in plugins.shown.items()
         if name in concerned
-        for text in islice(shown.remarks(cycle), MAX_REMARKS)
+        for text in islice(shown.remarks(pipeline.with_peers(plugins, cycle, name)), MAX_REMARKS)
     )
 
 

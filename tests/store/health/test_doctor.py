@@ -55,6 +55,28 @@ def test_a_setting_that_does_harm_is_found(
     assert "CONFIG SET" in found.run
 
 
+def test_keys_of_another_program_are_found(guarded: guarded_server.Guarded) -> None:
+    assert guarded_server.examined(guarded)["other keys"].grade == "good"
+    guarded.admin.set("session:of-a-shop", "1")
+    try:
+        found = guarded_server.examined(guarded)["other keys"]
+        total = guarded.admin.dbsize()
+        assert (found.grade, found.found) == ("poor", f"1 of {total} keys are not Topolog's")
+    finally:
+        guarded.admin.delete("session:of-a-shop")
+
+
+def test_an_old_snapshot_file_is_found(guarded: guarded_server.Guarded) -> None:
+    guarded.admin.save()
+    seen = readiness.facts(guarded.admin)
+    now = guarded.admin.time()[0]
+    assert checks.snapshot(seen, now).grade == "good"
+    assert checks.snapshot(seen, now + 23 * 3600).grade == "good"
+    late = checks.snapshot(seen, now + 25 * 3600)
+    assert (late.grade, late.found) == ("poor", "25 h old")
+    assert "BGSAVE" in late.run
+
+
 def test_functions_that_are_not_this_versions_are_found(guarded: guarded_server.Guarded) -> None:
     guarded.admin.function_load(schemas.library() + "\n-- changed", replace=True)
     assert guarded_server.examined(guarded)["functions"].found == "outdated"
@@ -111,7 +133,7 @@ def test_an_open_door_is_found(guarded: guarded_server.Guarded) -> None:
 def test_a_check_without_permission_is_reported_as_unsure(guarded: guarded_server.Guarded) -> None:
     found = guarded_server.examined(guarded, "recorder")
     unseen = {one.subject for one in found.values() if one.grade == "unsure"}
-    assert unseen == {"configuration", "users", "functions", "keys", "log", "clock"} - (
+    assert unseen == {"configuration", "users", "functions", "keys", "other keys", "log", "clock"} - (
         {"clock"} if found["clock"].grade == "good" else set()
     )
     assert found["appendonly"].grade == "good"

@@ -169,6 +169,21 @@ class Budgeting(Idle):
 
 
 @dataclass(frozen=True, slots=True)
+class Consulting(Idle):
+    """Refuses what any other plugin refuses, and remembers nothing."""
+
+    name: str = "Consulting"
+    consults: ClassVar[bool] = True
+
+    def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
+        if not cycle.peers.concerned(cycle.pod, cycle.snapshot):
+            return None
+        refusals = cycle.peers.refusals(cycle.pod, cycle.candidates, cycle.snapshot)
+        nodes = node_sets.union(*(refusal.nodes for refusal in refusals)) if refusals else node_sets.NONE
+        return verdicts.Refusal("refused by others", nodes) if nodes else None
+
+
+@dataclass(frozen=True, slots=True)
 class Transforming(Idle):
     name: str = "Transforming"
     dropped: node_sets.Names = node_sets.NONE

@@ -23,6 +23,7 @@ FURTHER = (
     objects.Resource("deployments", "Deployment", "apps/v1"),
     objects.Resource("statefulsets", "StatefulSet", "apps/v1"),
     objects.Resource("jobs", "Job", "batch/v1"),
+    objects.Resource("storageclasses", "StorageClass", "storage.k8s.io/v1", namespaced=False),
     objects.Resource("networkpolicies", "NetworkPolicy", "networking.k8s.io/v1"),
     objects.Resource(
         "customresourcedefinitions", "CustomResourceDefinition", "apiextensions.k8s.io/v1", namespaced=False
@@ -63,8 +64,8 @@ class Cluster:
     def add_scheduler(
         self, name: str, *, namespace: str = HOME, config_map: str = "", tag: str = "v1.37.0", **spec: object
     ) -> None:
-        """Create a pod with kube-scheduler, as deploy/overlays/sidecar starts it."""
-        patch = yaml.safe_load((manifests.DEPLOY / "overlays/sidecar/kube-scheduler.yaml").read_text())
+        """Create a pod with kube-scheduler, as deploy/components/sidecar starts it."""
+        patch = yaml.safe_load((manifests.DEPLOY / "components/sidecar/kube-scheduler.yaml").read_text())
         template = patch["spec"]["template"]["spec"]
         container = {**template["containers"][0], "image": f"registry.example/kube-scheduler:{tag}"}
         volumes = [{"name": "scheduler", "configMap": {"name": config_map}}] if config_map else []
@@ -100,9 +101,11 @@ class Cluster:
 
 @contextlib.contextmanager
 def running(folder: pathlib.Path) -> Iterator[Cluster]:
-    """An empty cluster."""
+    """A cluster with nothing in it but the namespace that identifies it."""
     with apiservers.ApiServer(declared.SCHEMA, further=FURTHER) as api:
-        yield Cluster(api, folder)
+        made = Cluster(api, folder)
+        made.add("namespaces", {"metadata": {"name": "kube-system"}})
+        yield made
 
 
 def shipped(name: str) -> Json:

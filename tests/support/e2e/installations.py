@@ -63,7 +63,11 @@ class Part:
 class Installation:
     """Store, recorder, controller and extenders for one cluster; ``whole``: auditor and compactor, too."""
 
-    def __init__(self, cluster: clusters.Cluster, *, replicas: int = 1, whole: bool = False) -> None:
+    def __init__(
+        self, cluster: clusters.Cluster, *, replicas: int = 1, whole: bool = False, **settings: str
+    ) -> None:
+        """``settings``: further ones, as ``PLUGINS_ENABLED="*,ElasticQuota"``."""
+        self._settings = {f"TOPOLOG_{name}": value for name, value in settings.items()}
         self._cluster = cluster
         self._replicas = replicas
         self._whole = whole
@@ -150,7 +154,8 @@ class Installation:
         return Part(process, health, port)
 
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        return _bare() | manifests.settings() | {"TOPOLOG_STORE_URL": self.store.url} | dict(more)
+        common = {"TOPOLOG_STORE_URL": self.store.url, **self._settings}
+        return _bare() | manifests.settings() | common | dict(more)
 
     # Clients
 

@@ -336,7 +336,7 @@ class Cluster:
                 watched.NODES: nodes,
                 **{
                     watched.declared(kind): [
-                        kind.decode(msgspec.json.encode(one)) for one in self.api.objects.all(kind.resource)
+                        kind.decode(msgspec.json.encode(one)) for one in self.api.objects.all(kind.name)
                     ]
                     for kind in declared.SCHEMA.kinds
                 },

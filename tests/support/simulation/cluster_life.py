@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 
 from tests.support.decisions import convoys
-from tests.support.simulation import cluster_objects
+from tests.support.simulation import cluster_objects, gang_law
 
 
 class Life:
@@ -19,10 +19,11 @@ class Life:
         steady: bool,
         selected: bool = False,
         planning: bool = False,
+        gathering: bool = False,
     ) -> None:
         """``steady``: nothing but pods ever changes. ``selected``: some pods are counted by policies that
         they do not name, there are two policies, and others bind pods too. ``planning``: most pods are of a
-        convoy, whose pods are placed together.
+        convoy, whose pods are placed together. ``gathering``: most pods are of a gang, and room is scarce.
         """
         self._cluster = cluster
         self._die = die
@@ -30,12 +31,17 @@ class Life:
         self._steady = steady
         self._selected = selected
         self._planning = planning
+        self._gathering = gathering
 
     def begin(self) -> None:
         """Nodes, a policy, some pods."""
         cluster, die = self._cluster, self._die
         for name, role in cluster_objects.NODES.items():
             cluster.node(name, role=role)
+        for name, minimum in gang_law.GROUPS.items() if self._gathering else ():
+            cluster.group(name, minimum)
+            for node in cluster_objects.NODES:
+                cluster.edit("nodes", ("", node), _narrow)
         cluster.policy({"host": die.randint(1, 2), "member": die.randint(1, 3)})
         if self._selected:
             cluster.policy(
@@ -56,6 +62,8 @@ class Life:
         ]
         if self._selected:
             acts.append(self._bind_elsewhere)
+        if self._gathering:
+            acts.append(self._edit_group)
         if not self._steady:
             acts += [
                 self._relabel,
@@ -101,6 +109,9 @@ class Life:
             seat = self._die.choice(sorted(cluster_objects.NODES))
             convoy = self._die.choice(("red", "blue"))
             return {**cluster_objects.WEB, convoys.CONVOY: convoy, convoys.SEAT: seat}
+        if self._gathering and self._die.random() < 0.8:
+            gang = {gang_law.LABEL: self._die.choice(sorted(gang_law.GROUPS))}
+            return gang if self._die.random() < 0.6 else {**cluster_objects.WEB, **gang}
         if not self._selected:
             return cluster_objects.WEB
         overlapping = {**cluster_objects.WEB, "workload-policy/kosmos.io": cluster_objects.OVERLAPPING}
@@ -180,6 +191,14 @@ class Life:
             spec = cluster_objects.Cluster.spec(quotas)
             self._cluster.edit("workloadpolicies", key, lambda made: made.update(spec=spec))
 
+    def _edit_group(self) -> None:
+        group = self._one("sigspodgroups")
+        if group is not None:
+            name, minimum = group["metadata"]["name"], self._die.randint(1, 4)
+            self._narrate(f"people set the minimum of {name} to {minimum}")
+            key = (cluster_objects.NAMESPACE, name)
+            self._cluster.edit("sigspodgroups", key, lambda made: made.update(spec={"minMember": minimum}))
+
     def _renew_policy(self) -> None:
         there = {policy["metadata"]["name"] for policy in self._cluster.all("workloadpolicies")}
         if cluster_objects.POLICY in there:
@@ -193,6 +212,10 @@ class Life:
 
 def _key(pod: cluster_objects.Json) -> tuple[str, str]:
     return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+
+def _narrow(made: cluster_objects.Json) -> None:
+    made["status"]["allocatable"]["pods"] = str(gang_law.ROOM)
 
 
 def _terminate(made: cluster_objects.Json) -> None:

@@ -30,6 +30,9 @@ OVERLAPPING = "overlapping"
 NAMES = tuple(f"web-{number}" for number in range(7))
 NODES = {"h1": "host", "h2": "host", "m1": "member", "m2": "member"}
 RESOURCES = ("nodes", "workloadpolicies", "poddisruptionbudgets", "elasticquotas", "pods")
+"""The kinds that a recorder reads in any order."""
+QUIET = tuple(kind.name for kind in declared.SCHEMA.kinds if kind.name not in RESOURCES)
+"""The others: they are listed when a recorder begins, and change seldom or never."""
 UNDER_WAY = 1.4
 """Seconds beyond its time for which a Binding may be under way, where a store loses events."""
 LATE = 60.0
@@ -88,6 +91,11 @@ class Cluster:
         made = samples.policy(NAMESPACE, name, spec)
         made["metadata"]["uid"] = self.uid()
         self.objects.create("workloadpolicies", made)
+
+    def group(self, name: str, minimum: int) -> None:
+        """A PodGroup of the sigs."""
+        metadata = {"namespace": NAMESPACE, "name": name, "uid": self.uid()}
+        self.objects.create("sigspodgroups", {"metadata": metadata, "spec": {"minMember": minimum}})
 
     @staticmethod
     def spec(quotas: Mapping[str, int]) -> Json:
@@ -264,7 +272,9 @@ class Client(clients.Client):
 
     def stream(self, path: str, parameters: Mapping[str, str], *, silence: float) -> "Watch":
         self._reach()
-        resource = path.rsplit("/", 1)[-1]
+        served = self._cluster.objects.resource(path.rsplit("/", 1)[-1], path)
+        assert served is not None, path
+        resource = served.name
         self._attempts += 1
         if self._attempts > _HOT:
             raise AssertionError("P10: a watch is asked for again and again, and nothing comes of it")

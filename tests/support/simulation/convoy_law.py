@@ -2,7 +2,7 @@
 
 from app.domain import events, model
 from tests.support.decisions import convoys
-from tests.support.simulation import plain_fold
+from tests.support.simulation import gang_law, plain_fold
 
 
 class Decided:
@@ -28,6 +28,8 @@ def problem(event: events.AnyEvent, fold: plain_fold.Fold) -> str:
     if not isinstance(event, events.PlacementsCommitted):
         return ""
     first, *others = event.placements
+    if gang_law.gang(first.pod):
+        return ""
     if convoys.CONVOY not in first.pod.labels:
         return f"{first.pod.uid} is of no convoy, and others are placed with it" if others else ""
     if first.planned or not all(one.planned for one in others):

@@ -17,6 +17,7 @@ from structlog import testing
 
 from app.framework import registry
 from app.kube.election import leases
+from app.plugins.coscheduling import options
 from app.store import errors, stores
 from app.store.log import incarnations
 from app.store.server import connections
@@ -26,6 +27,7 @@ from tests.support.simulation import (
     cluster_life,
     cluster_objects,
     fault_schedule,
+    gang_law,
     lagging_replica,
     lossy_calls,
     narration,
@@ -65,6 +67,7 @@ class Simulation:
         # Not drawn: the histories of the other seeds stay what they are.
         self._selected = seed % 4 == 3
         self._planning = seed % 8 == 5
+        self._gathering = seed % 8 == 1
         self.life = cluster_life.Life(
             self.cluster,
             self.die,
@@ -72,6 +75,7 @@ class Simulation:
             steady=steady,
             selected=self._selected,
             planning=self._planning,
+            gathering=self._gathering,
         )
         self._client = connections.connect(url)
         """With this one's connections nothing ever goes wrong."""
@@ -180,6 +184,9 @@ class Simulation:
         if self._planning:
             self.clock.advance(orphaned_placements.PLANNED)
             settler.run_once()
+        if self._gathering:
+            self.clock.advance(options.DEFAULT_WAIT)
+            settler.run_once()
         # Every Binding that was under way arrives, and changes nothing of what was released.
         self.clock.advance(cluster_objects.LATE)
         self._drain()
@@ -188,6 +195,8 @@ class Simulation:
         readers = [store.follower for store in self._stores[-3:]]
         for reader in readers:
             self._healed(reader.catch_up)
+        partly = gang_law.partly_placed(self.watchdog.fold)
+        oracle.demand(not partly, "P7", f"gangs are partly placed at rest: {partly}")
         self.watchdog.converged([reader.catch_up() for reader in readers])
         alive = [recorder.store for recorder in self.recorders]
         alive += [extender.store for extender in self.extenders if extender is not None]
@@ -219,7 +228,7 @@ class Simulation:
     def on_event(self, recorder: processes.Recorder) -> bool:
         """Whether no change is left; the recorder may have lost its leadership meanwhile."""
         quiet = True
-        for kind in cluster_objects.RESOURCES:
+        for kind in (*cluster_objects.RESOURCES, *cluster_objects.QUIET):
             for _ in range(_CALM):
                 change = recorder.observe(kind)
                 version = getattr(change, "version", "")
@@ -311,10 +320,14 @@ class Simulation:
     def _recorded(self, recorder: processes.Recorder) -> None:
         with self.at_work(recorder):
             if not recorder.leads:
-                self.narrate(f"{recorder.name} {'leads' if recorder.begin() else 'is on standby'}")
+                leads = recorder.begin()
+                self.narrate(f"{recorder.name} {'leads' if leads else 'is on standby'}")
+                for kind in cluster_objects.QUIET if leads else ():
+                    recorder.observe(kind)
                 return
+            read = cluster_objects.RESOURCES + (("sigspodgroups",) if self._gathering else ())
             for _ in range(self.die.randint(1, 5)):
-                change = recorder.observe(self.die.choice(cluster_objects.RESOURCES))
+                change = recorder.observe(self.die.choice(read))
                 self.narrate(f"{recorder.name} observes {narration.change(change)}")
             if self.die.random() < 0.8:
                 refused = recorder.run_once()
@@ -377,6 +390,8 @@ class Simulation:
     def _configured(self) -> registry.Registry:
         if self._planning:
             return processes.PLANNING
+        if self._gathering:
+            return processes.GATHERING
         return processes.SELECTED if self._selected else processes.PLUGINS
 
     def _restart_extender(self) -> None:
@@ -458,6 +473,8 @@ class Simulation:
         meta = pod["metadata"]
         if self._planning and self.die.random() < 0.9:
             node = meta["labels"].get(convoys.SEAT, node)  # elsewhere its plugin refuses it
+        if self._gathering and self.die.random() < 0.9:
+            node = next(iter(extender.kept(pod)), node)
         if self.die.random() < 0.75:
             extender.offer(pod)  # else another replica was asked for filter
         self.narrate(f"extender {which}: bind {meta['name']} ({meta['uid'][-4:]}) to {node}")

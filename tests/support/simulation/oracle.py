@@ -8,7 +8,7 @@
 | P4 | after a failover nothing is decided before a recorder has recorded what is lost, or may be |
 | P5 | along the log no epoch is lower than one before it |
 | P6 | no placement exceeds a hard quota; none is made beside a lost one, or released, that may yet be bound |
-| P7 | a pod gets one node, a plan is placed whole and decided once, and a successful bind is true |
+| P7 | a pod gets one node, a plan or a gang is placed whole and decided once, and a successful bind is true |
 | P8 | once faults are over, the log matches the cluster, within a minute and a half |
 | P9 | who was deleted stays so, and who has the name now is another |
 | P10 | no process repeats a failing call to the API server or the store without end |
@@ -32,7 +32,7 @@ from app.plugins.workload_policy import policy_model
 from app.store import keys
 from app.store.log import codecs, incarnations
 from tests.support import declared
-from tests.support.simulation import cluster_objects, convoy_law, plain_fold
+from tests.support.simulation import cluster_objects, convoy_law, gang_law, plain_fold
 
 Raw = tuple[bytes, dict[bytes, bytes]]
 
@@ -258,7 +258,7 @@ class Watchdog:
             doubtful = self._doubtful and not entry.epoch
             demand(not doubtful, "P4", f"{event} was appended before the failover was examined")
             self._check(event)
-            problem = convoy_law.problem(event, self.fold)
+            problem = convoy_law.problem(event, self.fold) or gang_law.problem(event, self.fold)
             demand(not problem, "P7", problem)
             self._decided.note(event)
             self.entries.append(entry)

@@ -8,7 +8,18 @@ import msgspec
 from app.domain import events, model
 from app.plugins.workload_policy import policy_model
 
-KINDS = ("nodes", "pods", "workloadpolicies", "poddisruptionbudgets", "elasticquotas")
+KINDS = (
+    "nodes",
+    "pods",
+    "workloadpolicies",
+    "poddisruptionbudgets",
+    "elasticquotas",
+    "koordinatorpodgroups",
+    "sigspodgroups",
+    "nativepodgroups",
+    "workloads",
+    "clusternetworktopologies",
+)
 
 
 class Fold:
@@ -19,6 +30,8 @@ class Fold:
         self.nodes: dict[str, model.Node] = {}
         self.pods: dict[str, model.Pod] = {}
         self.policies: dict[str, policy_model.WorkloadPolicy] = {}
+        self.groups: dict[str, int] = {}
+        """``namespace/name`` of a PodGroup -> its minimum."""
         self.placements: dict[str, tuple[model.Pod, str]] = {}
         self.written: dict[str, dict[str, str]] = {}
         """uid -> the annotations of the pod's latest placement."""
@@ -46,6 +59,7 @@ class Fold:
                     self.placements[placement.pod.uid] = placement.pod, placement.node
                     self.written[placement.pod.uid] = placement.annotations
                     self.versions[f"pod:{placement.pod.uid}"] = self.offset
+                self.versions |= dict.fromkeys(event.claims, self.offset)
             case events.PlacementReleased(uid=uid):
                 self.placements.pop(uid, None)
                 self.versions[f"pod:{uid}"] = self.offset
@@ -55,14 +69,8 @@ class Fold:
             case events.NodeGone(name=name):
                 self.nodes.pop(name, None)
                 self.versions.pop(f"node:{name}", None)
-            case events.ObjectObserved(kind="workloadpolicies", identity=key, data=data):
-                self.policies[key] = msgspec.json.decode(data, type=policy_model.WorkloadPolicy)
-                self.versions[f"policy:{key}"] = self.offset
-                self.versions[f"policies:{key.partition('/')[0]}"] = self.offset
-            case events.ObjectGone(kind="workloadpolicies", identity=key):
-                self.policies.pop(key, None)
-                self.versions.pop(f"policy:{key}", None)
-                self.versions[f"policies:{key.partition('/')[0]}"] = self.offset
+            case events.ObjectObserved() | events.ObjectGone():
+                self._object(event)
             case events.ViewsRepaired(moved=moved, ended=ended):
                 self.versions |= dict.fromkeys(("store:views", *moved), self.offset)
                 for subject in ended:
@@ -75,6 +83,20 @@ class Fold:
                 self.versions[event.subject] = self.offset
             case _:
                 self.versions[event.subject] = self.offset
+
+    def _object(self, event: events.ObjectObserved | events.ObjectGone) -> None:
+        key = event.identity
+        if isinstance(event, events.ObjectGone):
+            (self.policies if event.kind == "workloadpolicies" else self.groups).pop(key, None)
+            self.versions.pop(event.subject, None)
+        else:
+            self.versions[event.subject] = self.offset
+            if event.kind == "workloadpolicies":
+                self.policies[key] = msgspec.json.decode(event.data, type=policy_model.WorkloadPolicy)
+            elif event.kind == "sigspodgroups":
+                self.groups[key] = msgspec.json.decode(event.data)["minimum"]
+        if event.kind == "workloadpolicies":
+            self.versions[f"policies:{key.partition('/')[0]}"] = self.offset
 
     def standings(self) -> dict[str, tuple[model.Pod, str]]:
         """uid -> the pod as last seen, and where it is or is placed."""

@@ -72,8 +72,8 @@ BUGS = (
     ),
     Bug(
         "a watch goes on after a restart as if nothing were missing",
-        "workers.recorder.leadership:RecorderLeadership._enter",
-        'if name.removeprefix("rv:") not in snapshot.unlisted',
+        "workers.recorder.leader_terms:resumed",
+        'if name.removeprefix("rv:") not in again',
         "if True",
     ),
     Bug(
@@ -339,12 +339,31 @@ BUGS = (
         "return Placed(snapshot, existing.position, msgspec.structs.replace("
         "existing.placement, resource_version=self._version))",
     ),
+    # Gangs.
+    Bug(
+        "a gang goes with fewer members than its minimum",
+        "app.plugins.coscheduling.planning.plans:_Planning._enough",
+        "return all(",
+        "return True or all(",
+    ),
+    Bug(
+        "a bind commits the seat of its member alone",
+        "app.plugins.coscheduling.admission:reserve",
+        "for pod in found.plan.pods",
+        "for pod in found.plan.pods if pod.uid == cycle.pod.uid",
+    ),
+    Bug(
+        "a seat is kept although its pod is not bound",
+        "workers.controller.orphaned_placements:_void",
+        "if age >= kept else None",
+        "if False else None",
+    ),
     # Plans.
     Bug(
         "a plan commits a part",
         "app.framework.plans:_Merge.run",
-        "Commitment(placements,",
-        "Commitment(placements[:2],",
+        "placements, tuple(sorted(self._subjects))",
+        "placements[:2], tuple(sorted(self._subjects))",
     ),
     Bug(
         "a plan places a pod that changed after it was planned",

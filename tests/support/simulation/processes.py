@@ -8,11 +8,12 @@ import msgspec
 
 from app import plugins, settings
 from app.domain import events, model
-from app.framework import configuring, registry
+from app.framework import configuring, cycles, pipeline, registry
 from app.kube.election import electors
 from app.kube.objects import decoding
 from app.kube.watch import kinds, reflectors
 from app.kube.writes import binding, fencing
+from app.plugins.coscheduling import plugin as coscheduling
 from app.store import errors, stores
 from app.verbs import binding as bind_verb
 from app.verbs import contexts, placing, pod_memo, releasing
@@ -28,6 +29,8 @@ PAGE = 3
 PLUGINS = registry.Registry([plugin() for plugin in plugins.USUAL])
 PLANNING = registry.Registry([*(plugin() for plugin in plugins.USUAL), convoys.Convoy()])
 """Those of histories in which pods are placed together."""
+GATHERING = registry.Registry([*(plugin() for plugin in plugins.USUAL), coscheduling.Coscheduling()])
+"""Those of histories with gangs."""
 SELECTED = configuring.build(
     plugins.USUAL,
     enabled=[plugin.name for plugin in plugins.USUAL],
@@ -46,7 +49,7 @@ def opened(url: str, cluster: str, *, emptied: bool = False) -> stores.Store:
         settings.Store(url=url),
         schema=declared.SCHEMA,
         cluster=cluster,
-        indexed=PLANNING.indexed(),
+        indexed=PLANNING.indexed() | GATHERING.indexed(),
         emptied=emptied,
     )
 
@@ -225,6 +228,12 @@ class Extender:
         raw = msgspec.json.encode(pod)
         found, version = decoding.pod_seen(raw)
         self.context.memo.put(pod_memo.RecentPod(spelled=raw, pod=found, version=version))
+
+    def kept(self, pod: cluster_objects.Json) -> list[str]:
+        """The nodes that filter keeps, by what this process knows at present."""
+        snapshot, found = self.store.follower.snapshot, decoding.pod(msgspec.json.encode(pod))
+        asked = cycles.cycle(found, frozenset(snapshot.nodes), snapshot)
+        return sorted(pipeline.run_filter(self.context.plugins, asked).kept)
 
     def bind(self, namespace: str, name: str, uid: str, node: str) -> str:
         """The ``Error`` of the reply; empty if the pod was reported as bound."""

@@ -6,7 +6,9 @@ from typing import Any
 
 from app import settings
 from app.domain.audit import findings
+from app.kube.watch import kinds
 from app.store import stores
+from tests.support import declared
 from tests.support.store import writers
 from tests.support.workers import clusters, recordings
 from workers.auditor import auditors
@@ -53,7 +55,7 @@ class World:
         auditor = auditor or self.auditor
         before = auditor.report
         passes = 2 + (before.passes if before is not None else 0)
-        listings = 6 + (before.listings if before is not None else 0)
+        listings = 2 * len(kinds.watched(declared.SCHEMA)) + (before.listings if before is not None else 0)
 
         def complete() -> bool:
             auditor.run_once()

@@ -388,6 +388,21 @@ def test_equal_messages_are_one_event_with_a_count(
     assert event == ("p0", "R", "m", 9)  # the ninth came after more than five minutes
 
 
+def test_an_event_may_be_about_another_object_than_a_pod(
+    cluster_side: clusters.Cluster, poster: event_recorders.EventRecorder
+) -> None:
+    group = effects.Involved("scheduling.x-k8s.io/v1alpha1", "PodGroup", "ns", "train", "uid-train")
+    poster.post(group, "GangWaiting", "2 of 3 members exist")
+    (made,) = cluster_side.server.objects.all("events")
+    assert made["involvedObject"] == {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "namespace": "ns",
+        "name": "train",
+        "uid": "uid-train",
+    }
+
+
 def test_an_event_that_expired_is_recreated(
     cluster_side: clusters.Cluster, poster: event_recorders.EventRecorder, clock: fake_clock.VirtualClock
 ) -> None:
@@ -436,8 +451,8 @@ def test_events_that_cannot_be_posted_are_logged_once(
         for number, pod in enumerate(pods, 2):
             records.found.append(decision(number, pod, {FULL: 6}))
             publisher.run_once()
-    assert [(line["log_level"], line["event"], line["pod"]) for line in lines] == [
-        ("warning", "cannot post Events on pods", "ns/p0")
+    assert [(line["log_level"], line["event"], line["about"]) for line in lines] == [
+        ("warning", "cannot post Events", "ns/p0")
     ]
     assert "403" in lines[0]["error"]
     assert [name for name, *_ in events_of(cluster_side)] == ["p3", "p4"]

@@ -1,0 +1,89 @@
+"""What can be checked of a cluster before Topolog is installed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from app.doctor import api_reader
+from app.doctor.cluster import catalog, checks, examination, rights
+from app.framework import diagnosing
+
+CREATED: Final = (
+    *(("", name) for name in ("namespaces", "serviceaccounts", "configmaps", "secrets", "services")),
+    *(("apps", name) for name in ("deployments", "statefulsets")),
+    ("batch", "jobs"),
+    ("policy", "poddisruptionbudgets"),
+    ("networking.k8s.io", "networkpolicies"),
+    *(
+        ("rbac.authorization.k8s.io", name)
+        for name in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
+    ),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+)
+"""Group and resource of each kind that the manifests of deploy/ have."""
+_CLUSTERED: Final = frozenset(
+    (
+        *("namespaces", "clusterroles", "clusterrolebindings", "customresourcedefinitions"),
+        *("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+    )
+)
+_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
+
+
+def examine(
+    reader: api_reader.ApiReader, wanted: examination.Expected, *, bundled: bool
+) -> Iterator[diagnosing.Result]:
+    """All checks; ``bundled``: the store is to run in the cluster."""
+    yield from examination.each(
+        (catalog.VERSION,), lambda: [checks.version(str(reader.get("/version").get("gitVersion", "")))]
+    )
+    yield from examination.each(
+        (catalog.DEFINITIONS,), lambda: list(_definitions(examination.definitions(reader, wanted)))
+    )
+    yield from examination.each((catalog.INSTALLER,), lambda: [_installer(reader, wanted.namespace)])
+    yield from examination.each((catalog.VACANT,), lambda: [_vacant(reader, wanted.namespace)])
+    if bundled:
+        path = "/apis/storage.k8s.io/v1/storageclasses"
+        yield from examination.each((catalog.STORAGE,), lambda: [storage(reader.items(path))])
+
+
+def storage(classes: Sequence[Mapping[str, Any]]) -> diagnosing.Result:
+    """C14."""
+    names = [str(one["metadata"]["name"]) for one in classes]
+    usual = [
+        str(one["metadata"]["name"])
+        for one in classes
+        if (one["metadata"].get("annotations") or {}).get(_DEFAULT) == "true"
+    ]
+    if usual:
+        return catalog.STORAGE.ok("StorageClass", usual[0])
+    return catalog.STORAGE.problem(
+        "StorageClass", f"none of {', '.join(names)}" if names else "there is none"
+    )
+
+
+def _definitions(found: Sequence[diagnosing.Result]) -> Iterator[diagnosing.Result]:
+    """A definition that does not exist is created by the installation."""
+    for one in found:
+        absent = one.verdict == diagnosing.PROBLEM and one.seen == checks.UNDEFINED
+        yield catalog.DEFINITIONS.ok(one.subject, "not defined yet") if absent else one
+
+
+def _installer(reader: api_reader.ApiReader, namespace: str) -> diagnosing.Result:
+    wanted = [
+        rights.Right("create", group, resource, "", "" if resource in _CLUSTERED else namespace)
+        for group, resource in CREATED
+    ]
+    lacking = [str(one) for one in wanted if not reader.allowed(one.attributes())]
+    if lacking:
+        return catalog.INSTALLER.problem("the user of the kubeconfig", f"may not {checks.listed(lacking)}")
+    return catalog.INSTALLER.ok("the user of the kubeconfig", f"may create all {len(wanted)} kinds")
+
+
+def _vacant(reader: api_reader.ApiReader, namespace: str) -> diagnosing.Result:
+    subject = f"namespace {namespace}"
+    found = examination.own_pods(reader, namespace)
+    if found:
+        return catalog.VACANT.warning(subject, f"{len(found)} pods of Topolog run there")
+    return catalog.VACANT.ok(subject, "has no pod of Topolog")

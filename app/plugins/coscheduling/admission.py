@@ -1,0 +1,166 @@
+"""What the plugin answers about one pod: the node that the plan of its gang has for it, or why there is none.
+
+The first bind of any member commits the whole plan. From then on the seats are placements like any other, and
+no other pod takes their room.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from app.domain import model, snapshots, verdicts
+from app.domain.fitting import node_fit
+from app.framework import capabilities, cycles
+from app.plugins.coscheduling import gangs, kinds, membership
+from app.plugins.coscheduling.gangs import Gang
+from app.plugins.coscheduling.planning import plans
+
+CLAIM = "seats:all"
+"""Moved on by every commitment of a gang: of two that are planned on one state, one is planned again."""
+GROUP_ID = "internal.scheduling.koordinator.sh/bind-gang-group-id"
+MEMBERS = "internal.scheduling.koordinator.sh/bind-gang-member-count"
+RESERVED = "the room that is left on the node is reserved for members of a gang"
+
+
+class Rules(Protocol):
+    """The arguments of the plugin (plugin.Coscheduling)."""
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Label keys of nodes, from the largest domains to the smallest."""
+        ...
+
+
+class Decision(NamedTuple):
+    """What the gang of a pod decides about it."""
+
+    gang: Gang
+    together: tuple[Gang, ...]
+    plan: plans.Plan
+    node: model.NodeName = ""
+    """Empty if the pod cannot go to any of the candidates."""
+    reason: str = ""
+    """Why the other candidates are refused."""
+
+
+def seats(snapshot: snapshots.Snapshot) -> dict[model.NodeName, list[model.Uid]]:
+    """Node -> members that have a seat there and are not bound yet."""
+    found: dict[model.NodeName, list[model.Uid]] = {}
+    for uid, placement in snapshot.placements.items():
+        if placement.planned and gangs.NAME in placement.data:
+            found.setdefault(placement.node, []).append(uid)
+    return found
+
+
+def concerned(pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+    """Whether the pod is a member of a gang, or room on some node is reserved for one."""
+    return membership.of(pod) is not None or bool(seats(snapshot))
+
+
+def soft(pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
+    """Whether the pod did not concern the plugin in the last known state."""
+    return bool(last_known.offset) and not last_known.unlisted and not concerned(pod, last_known)
+
+
+def pod_class(pod: model.Pod, snapshot: snapshots.Snapshot) -> tuple[object, ...]:
+    """Each member has a node of its own; other pods differ while there are seats."""
+    if membership.of(pod) is not None:
+        return (pod.uid,)
+    if not seats(snapshot):
+        return ()
+    return tuple(sorted(pod.requests.items())), repr(pod.constraints)
+
+
+def decide(cycle: cycles.Cycle, rules: Rules) -> Decision | None:
+    """The decision about the pod of the cycle; None if it is not a member of a gang."""
+    key = membership.of(cycle.pod)
+    if key is None:
+        return None
+    snapshot = plans.as_waiting(cycle.snapshot, membership.members(cycle.snapshot, key))
+    gang = gangs.find(snapshot, key, (cycle.pod,))
+    if gang is None:
+        return None
+    together, objection = gangs.group(snapshot, gang, (cycle.pod,))
+    if objection:
+        return Decision(gang, together, plans.Plan(reason=objection), reason=objection)
+    first = (gang, *(one for one in together if one.key != gang.key))
+    question = plans.Question(snapshot, first, rules.layers, cycle.peers)
+    plan = plans.plan(question)
+    node = plan.seats.get(cycle.pod.uid, "")
+    if node and node not in cycle.candidates:
+        plan = plans.plan_on(question, plan, cycle.pod, cycle.candidates)
+        node = plan.seats.get(cycle.pod.uid, "")
+    reason = plan.reason
+    if not reason:
+        reason = (
+            f"gang {key}: its plan has another node for the pod"
+            if node
+            else f"gang {key}: left out of the plan"
+        )
+    return Decision(gang, together, plan, node, reason)
+
+
+def refusal(cycle: cycles.Cycle, rules: Rules) -> verdicts.Refusal | None:
+    """The candidates that are not the pod's node in the plan; for other pods those whose room is reserved."""
+    key = membership.of(cycle.pod)
+    if key is not None and cycle.reserved in cycle.candidates:
+        others = cycle.candidates - {cycle.reserved}
+        return verdicts.Refusal(f"gang {key}: its plan has another node for the pod", others)
+    found = decide(cycle, rules)
+    if found is None:
+        return _beside_seats(cycle)
+    return verdicts.Refusal(found.reason, cycle.candidates - {found.node})
+
+
+def _beside_seats(cycle: cycles.Cycle) -> verdicts.Refusal | None:
+    """The candidates where the pod would take the room of a seat."""
+    snapshot, pod = cycle.snapshot, cycle.pod
+    found = frozenset(
+        name
+        for name in seats(snapshot)
+        if name in cycle.candidates
+        and (node := snapshot.nodes.get(name)) is not None
+        and node_fit.crowded(pod, node, node_fit.occupancy(snapshot, name))
+    )
+    return verdicts.Refusal(RESERVED, found) if found else None
+
+
+def reserve(cycle: cycles.Cycle, node: model.NodeName, rules: Rules) -> capabilities.Plan | verdicts.Refusal:
+    """The whole plan of the gang, with the pod on this node."""
+    found = decide(cycle, rules)
+    if found is None:
+        return capabilities.Plan()
+    if found.node != node:
+        return verdicts.Refusal(found.reason, frozenset((node,)))
+    group_id = ",".join(gang.key.short for gang in sorted(found.together, key=lambda one: one.key))
+    marks = {GROUP_ID: group_id, MEMBERS: str(len(found.plan.pods))}
+    if len(found.plan.pods) < 2 or len(group_id) > 4096:
+        marks = {}
+    of = {pod.uid: gang for gang in found.together for pod in gang.waiting}
+    return capabilities.Plan(
+        assignments=tuple(
+            capabilities.Assignment(
+                cycle.pod if pod.uid == cycle.pod.uid else pod,
+                found.plan.seats[pod.uid],
+                data={"gang": str(of[pod.uid].key)},
+                annotations=marks,
+                patience=of[pod.uid].waiting_time,
+            )
+            for pod in found.plan.pods
+        ),
+        subjects=tuple(kinds.OF_FAMILY[gang.key.family].subject(gang.key.short) for gang in found.together),
+        claims=(CLAIM,),
+    )
+
+
+def veto(snapshot: snapshots.Snapshot, victims: Sequence[model.Pod]) -> str | None:
+    """Why the victims must stay: a gang that keeps members elsewhere would fall below its minimum."""
+    going = {victim.uid for victim in victims}
+    for key in sorted({key for victim in victims if (key := membership.of(victim)) is not None}):
+        gang = gangs.find(snapshot, key)
+        if gang is None or gang.given.victims:
+            continue
+        bound = [seat for seat in gang.seats if seat.bound]
+        left = [seat for seat in bound if seat.pod.uid not in going]
+        if left and len(left) < gang.minimum <= len(bound):
+            return f"gang {key}: {len(left)} of {gang.minimum} members would be left"
+    return None

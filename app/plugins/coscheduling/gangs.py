@@ -1,0 +1,253 @@
+"""A gang in one state of the cluster: its definition, and where its members are."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
+
+from app.domain import model, snapshots
+from app.plugins.coscheduling import gang_model, kinds, membership, options
+from app.plugins.coscheduling.membership import GangKey
+
+Source = Literal["GangFromPodGroupCrd", "GangFromPodAnnotation", "GangFromNative", ""]
+NAME = "Coscheduling"
+"""The plugin's name: the key of its data in placements."""
+_SHOWN = 10
+
+
+class Seat(NamedTuple):
+    """A member that has a node."""
+
+    pod: model.Pod
+    node: model.NodeName
+    bound: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """One gang."""
+
+    key: GangKey
+    minimum: int = 0
+    """Members that must be placed together; 0 if the gang is not defined."""
+    given: options.Options = field(default_factory=options.Options)
+    waiting_time: int = options.DEFAULT_WAIT
+    resources: dict[str, int] = field(default_factory=dict)
+    topology_key: str = ""
+    source: Source = ""
+    defined_by: str = ""
+    """The object or pod that defines the gang."""
+    created: str = ""
+    errors: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    seats: tuple[Seat, ...] = ()
+    """Members on nodes, bound or only placed."""
+    waiting: tuple[model.Pod, ...] = ()
+    """Pending members without a node, in the order in which they are placed."""
+    others: tuple[model.Pod, ...] = ()
+    """Members that exist and cannot be placed: gated, or terminating."""
+    finished: tuple[model.Pod, ...] = ()
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether the gang has been placed once: some member has a node, or has run."""
+        return bool(self.seats or self.finished)
+
+    @property
+    def together(self) -> tuple[GangKey, ...]:
+        """The gangs that are placed with this one, itself among them."""
+        named = {GangKey(self.key.family, *one.split("/")) for one in self.given.groups}
+        return tuple(sorted({self.key, *named}))
+
+    @property
+    def needed(self) -> int:
+        """Waiting members that have to be placed together, by the match policy."""
+        unbound = sum(not seat.bound for seat in self.seats)
+        match self.given.match:
+            case "only-waiting":
+                return max(0, self.minimum - unbound)
+            case "waiting-and-running":
+                return max(0, self.minimum - len(self.seats))
+            case _:
+                return 0 if self.satisfied else self.minimum
+
+    @property
+    def present(self) -> int:
+        """Members that are placed or can be."""
+        return len(self.seats) + len(self.waiting)
+
+    @property
+    def objection(self) -> str:
+        """Why no member can be placed, whatever room there is; empty if one can."""
+        if self.errors:
+            return f"gang {self.key}: invalid: {'; '.join(self.errors[:3])}"
+        if not self.minimum:
+            family, short = self.key.family, self.key.short
+            if family == gang_model.KOORDINATOR:
+                return f"gang {self.key}: no member defines {options.MINIMUM}, and there is no PodGroup"
+            return f"gang {self.key}: pod group {short} not found"
+        if self.present < self.minimum and (self.given.match != "once-satisfied" or not self.satisfied):
+            return f"gang {self.key}: {self.present} of {self.minimum} members exist"
+        return ""
+
+
+def find(snapshot: snapshots.Snapshot, key: GangKey, asked: Iterable[model.Pod] = ()) -> Gang | None:
+    """The gang of the key; None if it demands nothing, or nothing of it exists.
+
+    ``asked``: a pod whose placement is being decided: a waiting member, whatever the snapshot has of it.
+    """
+    pods = {pod.uid: pod for pod in membership.members(snapshot, key)}
+    deciding = {pod.uid: pod for pod in asked if membership.of(pod) == key}
+    pods.update(deciding)
+    everyone = sorted(pods.values(), key=lambda pod: (pod.created, pod.uid))
+    defined = _defined(snapshot, key, everyone)
+    if defined is None:
+        return None
+    seats, waiting, others, finished = [], [], [], []
+    for pod in everyone:
+        node = "" if pod.uid in deciding else snapshot.node_of(pod.uid)
+        if pod.finished:
+            finished.append(pod)
+        elif node and pod.counted:
+            seats.append(Seat(pod, node, bound=bool(pod.node)))
+        elif pod.uid in deciding or (not node and pod.pending):
+            waiting.append(pod)
+        else:
+            others.append(pod)
+    errors = list(defined.errors)
+    if len(seats) + len(waiting) > gang_model.LARGEST:
+        count = len(seats) + len(waiting)
+        errors.append(f"it has {count:,} members; at most {gang_model.LARGEST:,} are placed together")
+    if key.family != gang_model.NATIVE:
+        spread = sorted({pod.group for pod in (*waiting, *(seat.pod for seat in seats)) if pod.group})
+        if len(spread) > 1:
+            errors.append(f"its members are in several pod groups of kube-scheduler: {', '.join(spread[:3])}")
+    return replace(
+        defined,
+        errors=tuple(errors),
+        seats=tuple(seats),
+        waiting=tuple(sorted(waiting, key=_order)),
+        others=tuple(others),
+        finished=tuple(finished),
+    )
+
+
+def group(
+    snapshot: snapshots.Snapshot, gang: Gang, asked: Sequence[model.Pod] = ()
+) -> tuple[tuple[Gang, ...], str]:
+    """The gangs that are placed with this one, itself among them, and why none of them can be."""
+    found: list[Gang] = []
+    objection = ""
+    for key in gang.together:
+        one = gang if key == gang.key else find(snapshot, key, asked)
+        if one is None:
+            objection = objection or f"gang {gang.key}: gang {key.short} of its group does not exist"
+            continue
+        found.append(one)
+        objection = objection or one.objection
+    total = sum(one.present for one in found)
+    if not objection and total > gang_model.LARGEST:
+        objection = (
+            f"gang {gang.key}: invalid: its group has {total:,} members;"
+            f" at most {gang_model.LARGEST:,} are placed together"
+        )
+    return tuple(found), objection
+
+
+def _order(pod: model.Pod) -> tuple[bool, int, str, str]:
+    """By index if there is one from 0, then by name."""
+    index = options.number(pod.annotations.get(options.INDEX))
+    without = index is None or index < 0
+    return without, 0 if without or index is None else index, pod.name, pod.uid
+
+
+def _defined(snapshot: snapshots.Snapshot, key: GangKey, everyone: Sequence[model.Pod]) -> Gang | None:
+    """What the gang demands; None if it is no gang."""
+    if key.family == gang_model.NATIVE:
+        return _native(snapshot, key, key.name.replace(":", "/"))
+    held = snapshot.get(kinds.OF_FAMILY[key.family], key.short)
+    if held is not None:
+        made = _of_object(key, held, "GangFromPodGroupCrd")
+    elif key.family == gang_model.KOORDINATOR:
+        made = _of_pods(key, everyone)
+    else:
+        made = Gang(key)
+    if not everyone and held is None:
+        return None
+    inner = next((pod.group for pod in everyone if pod.group), "")
+    below = _native(snapshot, GangKey(gang_model.NATIVE, key.namespace, inner), inner) if inner else None
+    if below is None or not made.minimum:
+        return made
+    # The gang has to be accepted by kube-scheduler's own rules, too.
+    return replace(made, minimum=max(made.minimum, below.minimum), topology_key=below.topology_key)
+
+
+def _of_object(key: GangKey, held: gang_model.PodGroup, source: Source) -> Gang:
+    given = options.read(held.options, {})
+    return Gang(
+        key,
+        minimum=held.minimum,
+        given=given._replace(minimum=held.minimum),
+        waiting_time=held.timeout or given.waiting,
+        resources=held.resources,
+        topology_key=held.topology_key,
+        source=source,
+        defined_by=f"PodGroup {key.short}",
+        created=held.created,
+        errors=held.errors,
+    )
+
+
+def _of_pods(key: GangKey, everyone: Sequence[model.Pod]) -> Gang:
+    """By the oldest member that can define the gang; members that differ are conflicts."""
+    read = [(pod, options.read(pod.annotations, pod.labels)) for pod in everyone if not pod.finished]
+    able = [(pod, given) for pod, given in read if given.minimum is not None]
+    if not able:
+        return Gang(key)
+    pod, given = able[0]
+    minimum = max(1, given.minimum or 0)
+    conflicts = [f"pod {other.key} has other options" for other, read_there in able if read_there != given]
+    errors: tuple[str, ...] = ()
+    if minimum > gang_model.LARGEST:
+        errors = (f"{options.MINIMUM} is {minimum:,}; at most {gang_model.LARGEST:,} are placed together",)
+    if len(conflicts) > _SHOWN:
+        conflicts[_SHOWN:] = [f"and {len(conflicts) - _SHOWN} more"]
+    return Gang(
+        key,
+        minimum=minimum,
+        given=given,
+        waiting_time=given.waiting,
+        source="GangFromPodAnnotation",
+        defined_by=f"pod {pod.key}",
+        created=pod.created,
+        errors=errors,
+        conflicts=tuple(conflicts),
+    )
+
+
+def _native(snapshot: snapshots.Snapshot, key: GangKey, name: str) -> Gang | None:
+    """kube-scheduler's own group, in the form of any version; None if its policy demands nothing."""
+    if "/" in name:
+        workload, _, rest = name.partition("/")
+        held = snapshot.get(kinds.WORKLOADS, f"{key.namespace}/{workload}")
+        if held is None:
+            return Gang(key)
+        minimum = held.groups.get(rest.partition("/")[0])
+        if minimum == 0 and not held.errors:
+            return None
+        by = f"Workload {key.namespace}/{workload}"
+        errors = held.errors if minimum is not None else (*held.errors, f"{by} has no group {rest}")
+        return Gang(
+            key,
+            minimum=minimum or 1,
+            source="GangFromNative",
+            defined_by=by,
+            created=held.created,
+            errors=errors,
+        )
+    found = snapshot.get(kinds.NATIVE, f"{key.namespace}/{name}")
+    if found is None:
+        return Gang(key)
+    if not (found.minimum or found.topology_key or found.errors):
+        return None
+    made = _of_object(key, found, "GangFromNative")
+    return made if made.minimum else replace(made, minimum=1)

@@ -1,0 +1,73 @@
+"""The kinds that the plugin reads. None has to exist: one that is not served counts as empty."""
+
+from typing import Any
+
+from app.domain import schema
+from app.plugins.coscheduling import decoding, gang_model
+
+KOORDINATOR = schema.Kind(
+    name="koordinatorpodgroups",
+    group="scheduling.sigs.k8s.io",
+    versions=("v1alpha1",),
+    resource="podgroups",
+    manifest="PodGroup",
+    type=gang_model.KoordinatorPodGroup,
+    decode=decoding.koordinator,
+    optional=True,
+)
+SIGS = schema.Kind(
+    name="sigspodgroups",
+    group="scheduling.x-k8s.io",
+    versions=("v1alpha1",),
+    resource="podgroups",
+    manifest="PodGroup",
+    type=gang_model.SigsPodGroup,
+    alias="podgroups",
+    decode=decoding.sigs,
+    optional=True,
+)
+NATIVE = schema.Kind(
+    name="nativepodgroups",
+    group="scheduling.k8s.io",
+    versions=("v1beta1", "v1alpha3", "v1alpha2"),
+    resource="podgroups",
+    manifest="PodGroup",
+    type=gang_model.NativePodGroup,
+    decode=decoding.native,
+    optional=True,
+)
+WORKLOADS = schema.Kind(
+    name="workloads",
+    group="scheduling.k8s.io",
+    versions=("v1alpha1",),
+    resource="workloads",
+    manifest="Workload",
+    type=gang_model.Workload,
+    decode=decoding.workload,
+    optional=True,
+)
+TOPOLOGIES = schema.Kind(
+    name="clusternetworktopologies",
+    group="scheduling.koordinator.sh",
+    versions=("v1alpha1",),
+    resource="clusternetworktopologies",
+    manifest="ClusterNetworkTopology",
+    type=gang_model.NetworkTopology,
+    decode=decoding.topology,
+    namespaced=False,
+    optional=True,
+)
+TOPOLOGY = "default"
+"""The only network topology that is used, as in Koordinator."""
+
+OF_FAMILY: dict[str, schema.Kind[Any]] = {
+    gang_model.KOORDINATOR: KOORDINATOR,
+    gang_model.SIGS: SIGS,
+    gang_model.NATIVE: NATIVE,
+}
+"""Family -> the kind of its PodGroups."""
+
+
+def declared() -> tuple[schema.Kind[Any], ...]:
+    """All kinds of the plugin."""
+    return KOORDINATOR, SIGS, NATIVE, WORKLOADS, TOPOLOGIES

@@ -1,0 +1,72 @@
+"""Which gang a pod belongs to: a function of its labels, annotations and specification alone."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from app.domain import model, snapshots
+from app.plugins.coscheduling import gang_model, options
+
+SIGS_LABEL = "scheduling.x-k8s.io/pod-group"
+INDEXED = (SIGS_LABEL, options.LABEL, options.OLD_LABEL, options.NAME, options.SELECTOR, model.GROUP)
+"""Keys by which the members of a gang are found."""
+
+
+class GangKey(NamedTuple):
+    """The identity of a gang."""
+
+    family: str
+    namespace: str
+    name: str
+    """For a group of a Workload (Kubernetes 1.35) ``WORKLOAD:GROUP`` or ``WORKLOAD:GROUP:REPLICA``."""
+
+    @property
+    def short(self) -> str:
+        """``namespace/name``, as in Koordinator's lists of groups."""
+        return f"{self.namespace}/{self.name}"
+
+    def __str__(self) -> str:
+        return f"{self.family}/{self.namespace}/{self.name}"
+
+
+def of(pod: model.Pod) -> GangKey | None:
+    """The gang of the pod: Koordinator's mark comes first, then the sigs' label, then kube-scheduler's."""
+    labels = pod.labels
+    name = labels.get(options.LABEL) or labels.get(options.OLD_LABEL) or pod.annotations.get(options.NAME)
+    if name:
+        return GangKey(gang_model.KOORDINATOR, pod.namespace, name)
+    if name := labels.get(SIGS_LABEL):
+        return GangKey(gang_model.SIGS, pod.namespace, name)
+    if pod.group:
+        return GangKey(gang_model.NATIVE, pod.namespace, pod.group.replace("/", ":"))
+    return None
+
+
+def members(snapshot: snapshots.Snapshot, key: GangKey) -> Iterator[model.Pod]:
+    """The pods of the gang in any phase, each once, in any order."""
+    marks: tuple[tuple[str, str], ...] = ((SIGS_LABEL, key.name),)
+    if key.family == gang_model.KOORDINATOR:
+        marks = tuple((mark, key.name) for mark in (options.LABEL, options.OLD_LABEL, options.NAME))
+    elif key.family == gang_model.NATIVE:
+        marks = ((model.GROUP, key.name.replace(":", "/")),)
+    seen: set[model.Uid] = set()
+    for mark, value in marks:
+        for pod in snapshot.siblings(key.namespace, mark, value):
+            if pod.uid not in seen and of(pod) == key:
+                seen.add(pod.uid)
+                yield pod
+
+
+def all_keys(snapshot: snapshots.Snapshot) -> set[GangKey]:
+    """The gangs that some pod names."""
+    found: set[GangKey] = set()
+    marks = {*INDEXED} - {options.SELECTOR}
+    for (_, mark, _), pods in snapshot.labelled.items():
+        if mark in marks:
+            for uid in pods:
+                pod = snapshot.pod(uid)
+                key = of(pod) if pod is not None else None
+                if key is not None:
+                    found.add(key)
+                    if mark != options.OLD_LABEL or not pod or options.LABEL not in pod.labels:
+                        break
+    return found

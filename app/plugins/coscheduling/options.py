@@ -1,0 +1,148 @@
+"""Koordinator's options of a gang: annotations and labels of its pods, or of its PodGroup.
+
+Names and defaults: apis/extension/coscheduling.go and pkg/scheduler/plugins/coscheduling/util/gang_helper.go
+in koordinator-sh/koordinator. An illegal value acts as an absent one.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+import msgspec
+
+PREFIX = "gang.scheduling.koordinator.sh/"
+NAME = f"{PREFIX}name"
+MINIMUM = f"{PREFIX}min-available"
+INDEX = f"{PREFIX}network-topology-index"
+SELECTOR = "scheduling.koordinator.sh/network-topology-selector"
+"""Annotation of a pod: gangs of the same value attract one another."""
+LABEL = "pod-group.scheduling.sigs.k8s.io"
+OLD_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
+MINIMUM_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
+MATCH_ALIAS = "pod-group.scheduling.sigs.k8s.io/match-policy"
+VICTIMS = "topolog.io/gang-victims"
+"""Annotation of a PodGroup or a pod: ``allow`` admits evictions that break up the gang."""
+
+ANNOTATIONS = (
+    NAME,
+    MINIMUM,
+    *(
+        f"{PREFIX}{name}"
+        for name in (
+            "total-number",
+            "mode",
+            "match-policy",
+            "waiting-time",
+            "groups",
+            "network-topology-spec",
+        )
+    ),
+    INDEX,
+    SELECTOR,
+    MATCH_ALIAS,
+    VICTIMS,
+)
+"""Annotations of pods and PodGroups that are kept."""
+
+Mode = Literal["Strict", "NonStrict"]
+Match = Literal["only-waiting", "waiting-and-running", "once-satisfied"]
+_MATCHES: tuple[Match, ...] = ("only-waiting", "waiting-and-running", "once-satisfied")
+DEFAULT_WAIT = 600
+
+_NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
+_DURATION = re.compile(r"\+?(?:[0-9]{1,9}(?:\.[0-9]{0,9})?(?:ns|us|µs|ms|s|m|h))+")
+_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?)(ns|us|µs|ms|s|m|h)")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_GROUPS, _RULES = 100, 16
+"""Gangs that are placed together, and rules of one topology, at most."""
+
+
+class Gather(NamedTuple):
+    """A rule of the gang for one layer of the topology."""
+
+    layer: str
+    """Name of a layer, or a label key of nodes if it contains ``/``."""
+    must: bool
+    multiple: int = 1
+
+
+class Options(NamedTuple):
+    """The options of one gang."""
+
+    minimum: int | None = None
+    """None if there is none that can be read."""
+    total: int = 0
+    mode: Mode = "Strict"
+    match: Match = "once-satisfied"
+    waiting: int = DEFAULT_WAIT
+    """Seconds."""
+    groups: tuple[str, ...] = ()
+    """``namespace/name`` of the gangs that are placed together, sorted; empty for the gang alone."""
+    gather: tuple[Gather, ...] = ()
+    victims: bool = False
+
+
+def read(annotations: Mapping[str, str], labels: Mapping[str, str]) -> Options:
+    """The options that a pod or a PodGroup carries."""
+    minimum = number(labels.get(MINIMUM_LABEL, annotations.get(MINIMUM)))
+    match = annotations.get(f"{PREFIX}match-policy", annotations.get(MATCH_ALIAS, ""))
+    return Options(
+        minimum=minimum,
+        total=number(annotations.get(f"{PREFIX}total-number")) or 0,
+        mode="NonStrict" if annotations.get(f"{PREFIX}mode") == "NonStrict" else "Strict",
+        match=next((one for one in _MATCHES if one == match), "once-satisfied"),
+        waiting=seconds(annotations.get(f"{PREFIX}waiting-time", "")) or DEFAULT_WAIT,
+        groups=_groups(annotations.get(f"{PREFIX}groups", "")),
+        gather=_gather(annotations.get(f"{PREFIX}network-topology-spec", "")),
+        victims=annotations.get(VICTIMS) == "allow",
+    )
+
+
+def number(text: str | None) -> int | None:
+    """A whole number of 32 bits, as Go's ParseInt reads it."""
+    if text is None or not _NUMBER.fullmatch(text):
+        return None
+    found = int(text)
+    return found if -(2**31) <= found < 2**31 else None
+
+
+def seconds(text: str) -> int:
+    """A duration of Go in seconds, rounded up; 0 if there is none that can be read, or it is not positive."""
+    if len(text) > 64 or not _DURATION.fullmatch(text):
+        return 0
+    total = sum(float(amount) * _UNITS[unit] for amount, unit in _PART.findall(text))
+    return min(2**31 - 1, -int(-total // 1))
+
+
+def _groups(text: str) -> tuple[str, ...]:
+    found = _json(text)
+    if not isinstance(found, list) or not 0 < len(found) <= _GROUPS:
+        return ()
+    if not all(isinstance(one, str) and one.count("/") == 1 and len(one) <= 317 for one in found):
+        return ()
+    return tuple(sorted(set(found)))
+
+
+def _gather(text: str) -> tuple[Gather, ...]:
+    found = _json(text)
+    listed = found.get("gatherStrategy") if isinstance(found, dict) else None
+    if not isinstance(listed, list) or len(listed) > _RULES:
+        return ()
+    rules = []
+    for one in listed:
+        layer = one.get("layer") if isinstance(one, dict) else None
+        if not isinstance(layer, str) or not layer or len(layer) > 317:
+            continue
+        multiple = one.get("podCountMultiple", 1)
+        legal = isinstance(multiple, int) and not isinstance(multiple, bool) and 1 <= multiple < 2**31
+        rules.append(Gather(layer, one.get("strategy") == "MustGather", multiple if legal else 1))
+    return tuple(rules)
+
+
+def _json(text: str) -> object:
+    if not text or len(text) > 64 * 1024:
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None

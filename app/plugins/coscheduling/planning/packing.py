@@ -1,0 +1,316 @@
+"""Chooses the domain for a gang, and a node for each member.
+
+The order of candidates and the distribution follow Koordinator (pkg/scheduler/plugins/coscheduling/core,
+network_topology_solver.go): the deepest layer with room, then the domain with most members already, then the
+one with least room. Members of several sizes are packed again, largest first, where its counting does not do.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from app.domain import model
+from app.plugins.coscheduling.planning import domains, rooms
+from app.plugins.coscheduling.planning.domains import Demands, Path
+
+_SEARCHED, _TRIALS = 32, 2_000
+"""Members for which arrangements are tried one by one, and how many are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Members to place."""
+
+    pods: tuple[model.Pod, ...]
+    """In the order in which they fill nodes."""
+    classes: tuple[rooms.PodClass, ...]
+    demands: Demands
+    existing: Mapping[model.NodeName, int] = field(default_factory=dict)
+    """Node -> members that are there already, or that attract these."""
+    own: frozenset[model.NodeName] = frozenset()
+    """Nodes of members: their domain is that of the gang, if one is demanded."""
+    inside: Path = ()
+    """The domain must contain this one, or be inside it."""
+    required: frozenset[model.Uid] = frozenset()
+    """Members that count towards the minimum; the others may be left out."""
+
+
+class Packing(NamedTuple):
+    """Members on nodes."""
+
+    seats: dict[model.Uid, model.NodeName]
+    domain: Path
+
+
+@dataclass(slots=True)
+class Sums:
+    """Slots by node and by domain."""
+
+    nodes: dict[model.NodeName, int]
+    domains: dict[Path, int]
+    children: dict[Path, list[Path]]
+    members: dict[Path, list[model.NodeName]]
+    """Domain -> the nodes directly in it."""
+    existing: dict[Path, int]
+
+    def along(self, path: Path) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Members already there, and slots, from the domain up to the top."""
+        steps = [path[:depth] for depth in range(len(path), 0, -1)]
+        return (
+            tuple(-self.existing.get(step, 0) for step in steps),
+            tuple(self.domains.get(step, 0) for step in steps),
+        )
+
+
+def slots(problem: Problem, room: rooms.Rooms) -> dict[model.NodeName, int]:
+    """Node -> members that fit there together, of any class."""
+    paths, single = problem.demands.tree.paths, len(problem.classes) == 1
+    if single:
+        return room.slots(problem.classes[0], paths)
+    found: dict[model.NodeName, int] = {}
+    small = sorted(problem.classes, key=lambda one: sum(one.sample.requests.values()))
+    each = {id(one): room.slots(one, paths) for one in small}
+    for name in paths:
+        count = sum(each[id(one)].get(name, 0) for one in small)
+        if count:
+            found[name] = min(count, len(problem.pods))
+    return found
+
+
+def sums(problem: Problem, counted: Mapping[model.NodeName, int]) -> Sums:
+    """The slots of domains, from those of nodes: floored to multiples, where the gang demands any."""
+    tree, multiples = problem.demands.tree, problem.demands.multiples
+    made = Sums({}, {}, {}, {}, {})
+    depth = len(tree.layers)
+    by_node = multiples.get(depth + 1, 1)
+    for name, count in counted.items():
+        path = tree.paths[name]
+        there = problem.existing.get(name, 0) if by_node > 1 else 0
+        count = (count + there) // by_node * by_node - there if by_node > 1 else count
+        if count > 0:
+            made.nodes[name] = count
+            made.members.setdefault(path, []).append(name)
+            made.domains[path] = made.domains.get(path, 0) + count
+    for name, count in problem.existing.items():
+        path = tree.paths.get(name, ())
+        for at in range(len(path) + 1):
+            made.existing[path[:at]] = made.existing.get(path[:at], 0) + count
+    known: set[Path] = set(made.domains)
+    for length in range(depth, -1, -1):
+        for path in sorted(path for path in known if len(path) == length):
+            multiple = multiples.get(length, 1)
+            if multiple > 1 and length:
+                there = made.existing.get(path, 0)
+                made.domains[path] = (made.domains[path] + there) // multiple * multiple - there
+            if path:
+                above = path[:-1]
+                known.add(above)
+                made.domains[above] = made.domains.get(above, 0) + max(0, made.domains[path])
+                made.children.setdefault(above, []).append(path)
+    return made
+
+
+def candidates(problem: Problem, made: Sums, wanted: int) -> Iterator[list[Path]]:
+    """The domains with enough slots, layer by layer from the deepest to the one that is demanded."""
+    must, own = problem.demands.must, _own_domains(problem)
+    for length in range(len(problem.demands.tree.layers), must - 1, -1):
+        found = [
+            path
+            for path, count in made.domains.items()
+            if len(path) == length
+            and count >= wanted
+            and (not must or not own or path[:must] in own)
+            and (domains.within(path, problem.inside) or domains.within(problem.inside, path))
+        ]
+        if found:
+            yield sorted(found, key=lambda path: (*made.along(path), path))
+
+
+def _own_domains(problem: Problem) -> set[Path]:
+    must, paths = problem.demands.must, problem.demands.tree.paths
+    return {paths[name][:must] for name in problem.own if name in paths}
+
+
+def demanded(problem: Problem, made: Sums) -> list[Path]:
+    """The domains that may hold the gang at all, those with most slots first."""
+    must, own = problem.demands.must, _own_domains(problem)
+    found = [
+        path
+        for path in made.domains
+        if len(path) == must
+        and (not must or not own or path in own)
+        and (domains.within(path, problem.inside) or domains.within(problem.inside, path))
+    ]
+    return sorted(found, key=lambda path: (-made.domains[path], path))
+
+
+def distribute(problem: Problem, made: Sums, domain: Path, wanted: int) -> list[tuple[model.NodeName, int]]:
+    """Nodes of the domain with the members that each gets, in the order in which they are filled."""
+    multiples, depth = problem.demands.multiples, len(problem.demands.tree.layers)
+    found: list[tuple[model.NodeName, int]] = []
+
+    def floored(count: int, length: int) -> int:
+        multiple = multiples.get(length, 1)
+        return count // multiple * multiple
+
+    def fill(path: Path, rest: int) -> int:
+        """Place up to ``rest`` members below the domain; returns how many."""
+        parts: list[tuple[tuple[object, ...], Path | model.NodeName]] = [
+            ((-made.existing.get(child, 0), -made.domains[child], child), child)
+            for child in made.children.get(path, ())
+            if made.domains[child] > 0
+        ]
+        parts.sort()
+        placed = 0
+        for _, child in parts:
+            assert isinstance(child, tuple)
+            given = floored(min(made.domains[child], rest - placed), len(child))
+            if given > 0:
+                placed += fill(child, given)
+        nodes = sorted(
+            made.members.get(path, ()),
+            key=lambda name: (-problem.existing.get(name, 0), -made.nodes[name], name),
+        )
+        for name in nodes:
+            given = floored(min(made.nodes[name], rest - placed), depth + 1)
+            if given > 0:
+                found.append((name, given))
+                placed += given
+        return placed
+
+    fill(domain, wanted)
+    return found
+
+
+def pack(problem: Problem, room: rooms.Rooms) -> Packing | None:
+    """All members on nodes of one domain, as small as possible; None if they do not fit."""
+    wanted = len(problem.pods)
+    made = sums(problem, slots(problem, room))
+    for layer in candidates(problem, made, wanted):
+        for domain in layer:
+            given = distribute(problem, made, domain, wanted)
+            if sum(count for _, count in given) < wanted:
+                continue
+            seats = _in_order(problem, room, given)
+            if seats is None and not problem.demands.multiples:
+                nodes = _nodes_of(problem, made, domain)
+                seats = _largest_first(problem, room, problem.pods, nodes, frozenset())
+                if len(seats) < wanted:
+                    seats = _searched(problem, room, nodes)
+            if seats is not None:
+                return Packing(seats, domain)
+    return None
+
+
+def pack_most(problem: Problem, room: rooms.Rooms) -> Packing | None:
+    """As many members as fit in one demanded domain, the required ones first; None if none fits."""
+    made = sums(problem, slots(problem, room))
+    best: Packing | None = None
+    for domain in demanded(problem, made):
+        if best is not None and len(best.seats) >= made.domains[domain]:
+            break
+        given = distribute(problem, made, domain, min(made.domains[domain], len(problem.pods)))
+        count = sum(number for _, number in given)
+        chosen = [pod for pod in problem.pods if pod.uid in problem.required]
+        chosen += [pod for pod in problem.pods if pod.uid not in problem.required]
+        if len(problem.classes) == 1:
+            kept = {pod.uid for pod in chosen[:count]}
+            seats = dict(_filled([pod for pod in problem.pods if pod.uid in kept], given))
+        else:
+            nodes = _nodes_of(problem, made, domain)
+            seats = _largest_first(problem, room, chosen, nodes, problem.required)
+        if seats and (best is None or len(seats) > len(best.seats)):
+            best = Packing(seats, domain)
+    return best
+
+
+def _filled(
+    pods: Sequence[model.Pod], given: Sequence[tuple[model.NodeName, int]]
+) -> Iterator[tuple[model.Uid, model.NodeName]]:
+    places = itertools.chain.from_iterable(itertools.repeat(name, count) for name, count in given)
+    return ((pod.uid, name) for pod, name in zip(pods, places, strict=False))
+
+
+def _in_order(
+    problem: Problem, room: rooms.Rooms, given: Sequence[tuple[model.NodeName, int]]
+) -> dict[model.Uid, model.NodeName] | None:
+    """The members in order on the nodes in order; None if one does not fit where it is put."""
+    seats = dict(_filled(problem.pods, given))
+    if len(problem.classes) > 1:
+        trial = room.copy()
+        refused = {pod.uid: one.refused for one in problem.classes for pod in one.pods}
+        for pod in problem.pods:
+            name = seats[pod.uid]
+            if name in refused[pod.uid] or not trial.fits(pod, name):
+                return None
+            trial.put(pod, name)
+    return seats
+
+
+def _searched(
+    problem: Problem, room: rooms.Rooms, nodes: Sequence[model.NodeName]
+) -> dict[model.Uid, model.NodeName] | None:
+    """All members on the nodes by trial and error, within a limit of trials; None if none was found."""
+    pods = [pod for one in problem.classes for pod in one.pods]
+    of = {pod.uid: number for number, one in enumerate(problem.classes) for pod in one.pods}
+    refused = [one.refused for one in problem.classes]
+    seats: dict[model.Uid, model.NodeName] = {}
+    left = _TRIALS
+
+    def placed(at: int, held: rooms.Rooms, first: int) -> bool:
+        """``first``: equal members go to nodes in order, so that no arrangement is tried twice."""
+        nonlocal left
+        if at == len(pods):
+            return True
+        pod = pods[at]
+        alike = at > 0 and of[pods[at - 1].uid] == of[pod.uid]
+        for number in range(first if alike else 0, len(nodes)):
+            name = nodes[number]
+            if name in refused[of[pod.uid]] or not held.fits(pod, name):
+                continue
+            left -= 1
+            if left <= 0:
+                return False
+            trial = held.copy()
+            trial.put(pod, name)
+            if placed(at + 1, trial, number):
+                seats[pod.uid] = name
+                return True
+        return False
+
+    return seats if len(pods) <= _SEARCHED and placed(0, room, 0) else None
+
+
+def _nodes_of(problem: Problem, made: Sums, domain: Path) -> list[model.NodeName]:
+    """All nodes of the domain that have room, in the order in which they are filled."""
+    return [name for name, _ in distribute(problem, made, domain, made.domains[domain])]
+
+
+def _largest_first(
+    problem: Problem,
+    room: rooms.Rooms,
+    pods: Sequence[model.Pod],
+    nodes: Sequence[model.NodeName],
+    before: frozenset[model.Uid],
+) -> dict[model.Uid, model.NodeName]:
+    """Each member on the first node with room for it, those of ``before`` first, then by size."""
+    largest: dict[str, int] = {}
+    for one in problem.classes:
+        for resource, amount in one.sample.requests.items():
+            largest[resource] = max(largest.get(resource, 1), amount)
+    size = {
+        pod.uid: sum(amount / largest[resource] for resource, amount in one.sample.requests.items())
+        for one in problem.classes
+        for pod in one.pods
+    }
+    refused = {pod.uid: one.refused for one in problem.classes for pod in one.pods}
+    trial = room.copy()
+    seats: dict[model.Uid, model.NodeName] = {}
+    for pod in sorted(pods, key=lambda pod: (pod.uid not in before, -size[pod.uid])):
+        for name in nodes:
+            if name not in refused[pod.uid] and trial.fits(pod, name):
+                trial.put(pod, name)
+                seats[pod.uid] = name
+                break
+    return seats

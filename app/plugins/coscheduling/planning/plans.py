@@ -1,0 +1,342 @@
+"""The plan of a gang: a node for each member that goes, or why the gang cannot be placed. Pure.
+
+The plan follows from the state alone, by uids: never from the order of calls or of node names.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from app.domain import events, model, node_sets, projecting, snapshots
+from app.framework import cycles
+from app.plugins.coscheduling import gangs, options
+from app.plugins.coscheduling.gangs import Gang
+from app.plugins.coscheduling.planning import domains, packing, rooms
+from app.plugins.coscheduling.planning.domains import Path
+
+_TARGETS = 4
+"""Domains that are tried for a pod whose planned node is not offered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What happens to the waiting members of the gangs that are placed together."""
+
+    seats: Mapping[model.Uid, model.NodeName] = field(default_factory=dict)
+    """Member -> node; empty if there is no plan."""
+    pods: tuple[model.Pod, ...] = ()
+    """The members with a seat, in order."""
+    domain: Path = ()
+    """The smallest domain that holds the plan; empty for the cluster."""
+    layers: tuple[str, ...] = ()
+    """Names of the layers, from the top."""
+    must: int = 0
+    """Depth of the domain that may not be left."""
+    reason: str = ""
+    """Why there is no plan."""
+    details: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The gangs to place, in a state."""
+
+    snapshot: snapshots.Snapshot
+    gangs: tuple[Gang, ...]
+    """Those that are placed together; the first is the one that the reasons name."""
+    usual: tuple[str, ...]
+    """Label keys of the usual layers, from the top."""
+    peers: cycles.Peers = field(compare=False)
+
+    @property
+    def pods(self) -> tuple[model.Pod, ...]:
+        """The waiting members, in the order in which they fill nodes."""
+        return tuple(pod for gang in self.gangs for pod in gang.waiting)
+
+
+class _Latest:
+    """The latest plan of a group."""
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held: tuple[tuple[object, object, tuple[Gang, ...]], Plan] | None = None
+
+
+def plan(question: Question) -> Plan:
+    """The plan over all nodes, kept until something changes that it depends on."""
+    snapshot = question.snapshot
+    names = tuple(gang.key for gang in question.gangs)
+    latest = snapshot.derived((__name__, type(question.peers), names, question.usual), _Latest)
+    residents, nodes = snapshot.residents, snapshot.nodes
+    held = latest.held
+    if held is not None:
+        (of_residents, of_nodes, of_gangs), found = held
+        if of_residents is residents and of_nodes is nodes and of_gangs == question.gangs:
+            return found
+    found = _Planning(question).plan()
+    latest.held = (residents, nodes, question.gangs), found
+    return found
+
+
+def plan_on(question: Question, base: Plan, pod: model.Pod, offered: node_sets.Names) -> Plan:
+    """The plan with the pod on one of the offered nodes, in the demanded domain of the former plan."""
+    return _Planning(question).plan_on(base, pod, offered)
+
+
+class _Planning:
+    """The computation of one plan."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._snapshot = question.snapshot
+        self._peers = question.peers
+        self._name = f"gang {question.gangs[0].key}"
+        given = next((gang.given.gather for gang in question.gangs if gang.given.gather), ())
+        keys = [gang.topology_key for gang in question.gangs if gang.topology_key]
+        self._demands = domains.demands(self._snapshot, given, keys, question.usual)
+        self._pods = question.pods
+        self._concerned = frozenset(
+            pod.uid for pod in self._pods if self._peers.concerned(pod, self._snapshot)
+        )
+        self._why = ""
+        """The reason of another plugin that refused a member."""
+
+    def plan(self) -> Plan:
+        problem = self._demands.problem or self._lacking()
+        if problem:
+            return self._none(problem)
+        found = self._solved(self._pods, rooms.Rooms(self._snapshot), self._existing())
+        return found if found is not None else self._none(self._no_room())
+
+    def plan_on(self, base: Plan, pod: model.Pod, offered: node_sets.Names) -> Plan:
+        paths, must = self._demands.tree.paths, self._demands.must
+        inside = [
+            name for name in offered if name in paths and domains.within(paths[name], base.domain[:must])
+        ]
+        if not inside:
+            return self._none("its plan is in another domain, or on nodes that are not offered")
+        rest = tuple(one for one in self._pods if one.uid != pod.uid)
+        tried: set[Path] = set()
+        # First where the former plan is, then where most of the path is the same.
+        for name in sorted(inside, key=lambda name: (-_common(paths[name], base.domain), paths[name], name)):
+            if paths[name] in tried or name not in self._snapshot.nodes:
+                continue
+            room = rooms.Rooms(self._snapshot)
+            if not room.fits(pod, name) or self._refused_there(pod, name):
+                continue
+            tried.add(paths[name])
+            room.put(pod, name)
+            existing = self._existing()
+            existing[name] = existing.get(name, 0) + 1
+            found = self._solved(rest, room, existing, {pod.uid: name})
+            if found is not None:
+                return found
+            if len(tried) == _TARGETS:
+                break
+        return self._none(self._why or "no offered node completes its plan")
+
+    # -- one attempt ---------------------------------------------------------------------------
+
+    def _solved(
+        self,
+        pods: Sequence[model.Pod],
+        room: rooms.Rooms,
+        existing: Mapping[model.NodeName, int],
+        fixed: Mapping[model.Uid, model.NodeName] = MappingProxyType({}),
+    ) -> Plan | None:
+        """The plan for the pods, with those that are fixed already; None if too few can be placed."""
+        required = self._required(fixed)
+        paths = self._demands.tree.paths
+        problem = packing.Problem(
+            pods=tuple(pods),
+            classes=rooms.classes(pods, self._refused(pods)),
+            demands=self._demands,
+            existing=existing,
+            own=self._own_nodes() | frozenset(fixed.values()),
+            inside=next((paths[name] for name in fixed.values()), ()),
+            required=required,
+        )
+        found = packing.pack(problem, room) if pods else packing.Packing({}, problem.inside)
+        if found is None:
+            found = packing.pack_most(problem, room) or packing.Packing({}, problem.inside)
+        seats = self._admitted({**fixed, **found.seats}, found.domain)
+        if not seats or not self._enough(seats):
+            return None
+        return Plan(
+            seats=seats,
+            pods=tuple(pod for pod in self._pods if pod.uid in seats),
+            domain=found.domain,
+            layers=self._demands.tree.layers,
+            must=self._demands.must,
+        )
+
+    def _required(self, fixed: Mapping[model.Uid, model.NodeName]) -> frozenset[model.Uid]:
+        found: set[model.Uid] = set()
+        for gang in self._question.gangs:
+            placed = sum(pod.uid in fixed for pod in gang.waiting)
+            others = [pod.uid for pod in gang.waiting if pod.uid not in fixed]
+            found.update(others[: max(0, gang.needed - placed)])
+        return frozenset(found)
+
+    def _enough(self, seats: Mapping[model.Uid, model.NodeName]) -> bool:
+        """Whether every gang gets as many seats as it needs."""
+        return all(
+            sum(pod.uid in seats for pod in gang.waiting) >= gang.needed for gang in self._question.gangs
+        )
+
+    def _own_nodes(self) -> frozenset[model.NodeName]:
+        return frozenset(seat.node for gang in self._question.gangs for seat in gang.seats)
+
+    def _existing(self) -> dict[model.NodeName, int]:
+        """Node -> members, and pods of gangs with the same network-topology-selector."""
+        found: dict[model.NodeName, int] = {}
+        own: set[model.Uid] = set()
+        for gang in self._question.gangs:
+            for seat in gang.seats:
+                own.add(seat.pod.uid)
+                found[seat.node] = found.get(seat.node, 0) + 1
+        for namespace, value in sorted(self._selectors()):
+            for pod in self._snapshot.siblings(namespace, options.SELECTOR, value):
+                node = self._snapshot.node_of(pod.uid)
+                if node and pod.counted and pod.uid not in own:
+                    found[node] = found.get(node, 0) + 1
+        return found
+
+    def _selectors(self) -> set[tuple[str, str]]:
+        given = ((pod.namespace, pod.annotations.get(options.SELECTOR, "")) for pod in self._pods)
+        return {(namespace, value) for namespace, value in given if value}
+
+    # -- other plugins -------------------------------------------------------------------------
+
+    def _refused(self, pods: Iterable[model.Pod]) -> dict[model.Uid, node_sets.Names]:
+        """The nodes that other plugins refuse to each member, before any other is placed."""
+        found: dict[model.Uid, node_sets.Names] = {}
+        alike: dict[Any, node_sets.Names] = {}
+        for pod in pods:
+            if pod.uid not in self._concerned:
+                continue
+            same = pod.namespace, repr(pod.labels), repr(pod.requests), pod.priority, pod.owners
+            nodes = alike.get(same)
+            if nodes is None:
+                nodes = alike[same] = self._refused_nodes(pod, self._snapshot.topology.everywhere)
+            found[pod.uid] = nodes
+        return found
+
+    def _refused_nodes(self, pod: model.Pod, nodes: node_sets.Names) -> node_sets.Names:
+        refusals = self._peers.refusals(pod, nodes, self._snapshot)
+        if not refusals:
+            return node_sets.NONE
+        refused = node_sets.union(*(refusal.nodes for refusal in refusals))
+        if len(refused) == len(nodes):
+            self._why = refusals[0].reason
+        return refused
+
+    def _refused_there(self, pod: model.Pod, name: model.NodeName) -> bool:
+        if pod.uid not in self._concerned:
+            return False
+        return bool(self._refused_nodes(pod, frozenset((name,))))
+
+    def _admitted(
+        self, seats: Mapping[model.Uid, model.NodeName], domain: Path
+    ) -> dict[model.Uid, model.NodeName]:
+        """The seats that other plugins admit one after the other: quotas limit the plan as a whole."""
+        if not self._concerned:
+            return {pod.uid: seats[pod.uid] for pod in self._pods if pod.uid in seats}
+        kept: dict[model.Uid, model.NodeName] = {}
+        ahead = self._snapshot
+        for pod in self._pods:
+            name = seats.get(pod.uid)
+            if name is None:
+                continue
+            if pod.uid in self._concerned:
+                refusals = self._peers.refusals(pod, frozenset((name,)), ahead)
+                if refusals:
+                    self._why = refusals[0].reason
+                    name = self._instead(pod, ahead, domain, seats, kept)
+                    if name is None:
+                        continue
+            kept[pod.uid] = name
+            ahead = projecting.project(ahead, events.placed(pod, name))
+        return kept
+
+    def _instead(
+        self,
+        pod: model.Pod,
+        ahead: snapshots.Snapshot,
+        domain: Path,
+        seats: Mapping[model.Uid, model.NodeName],
+        kept: Mapping[model.Uid, model.NodeName],
+    ) -> model.NodeName | None:
+        """Another node of the domain that all plugins admit, beside the seats of the others."""
+        paths = self._demands.tree.paths
+        if self._demands.multiples:
+            return None
+        inside = frozenset(name for name, path in paths.items() if domains.within(path, domain))
+        refusals = self._peers.refusals(pod, inside, ahead)
+        left = inside - node_sets.union(*(one.nodes for one in refusals)) if refusals else inside
+        room = rooms.Rooms(self._snapshot)
+        for other in self._pods:
+            if other.uid in seats and other.uid != pod.uid:
+                room.put(other, kept.get(other.uid, seats[other.uid]))
+        return next((name for name in sorted(left) if room.fits(pod, name)), None)
+
+    # -- reasons -------------------------------------------------------------------------------
+
+    def _lacking(self) -> str:
+        """The resources of minResources that the cluster has too little of."""
+        gang = self._question.gangs[0]
+        if not gang.resources or gang.satisfied:
+            return ""
+        free: dict[str, int] = {}
+        for name, node in self._snapshot.nodes.items():
+            used = self._snapshot.used(name)
+            for resource in gang.resources:
+                amount = node.allocatable.get(resource, 0) - used.get(resource, 0)
+                free[resource] = free.get(resource, 0) + amount
+        short = [resource for resource, amount in gang.resources.items() if free.get(resource, 0) < amount]
+        return f"the cluster has too little free for minResources in {', '.join(short)}" if short else ""
+
+    def _no_room(self) -> str:
+        if self._why:
+            return self._why
+        needed = max(1, sum(gang.needed for gang in self._question.gangs))
+        members = f"{needed} members" if needed > 1 else "1 member"
+        must, layers = self._demands.must, self._demands.tree.layers
+        if must:
+            return f"no domain of {layers[must - 1]} has room for {members}"
+        return f"no room for {members}" + (" together" if needed > 1 else "")
+
+    def _none(self, reason: str) -> Plan:
+        return Plan(
+            reason=f"{self._name}: {reason}", layers=self._demands.tree.layers, must=self._demands.must
+        )
+
+
+def _common(one: Path, other: Path) -> int:
+    return next(
+        (depth for depth, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )
+
+
+def as_waiting(snapshot: snapshots.Snapshot, gang: Iterable[model.Pod]) -> snapshots.Snapshot:
+    """The state without supposed placements of members: nominated nodes are no seats (pipeline)."""
+    supposed = [
+        events.PlacementReleased(
+            uid=pod.uid,
+            namespace=pod.namespace,
+            name=pod.name,
+            node=placement.node,
+            reason="",
+            cause="superseded",
+        )
+        for pod in gang
+        if (placement := snapshot.placements.get(pod.uid)) is not None
+        and not placement.at
+        and gangs.NAME not in placement.data
+    ]
+    if not supposed:
+        return snapshot
+    return replace(projecting.project_all(snapshot, supposed), position=snapshot.position)

@@ -1,0 +1,109 @@
+"""Room for members on nodes: how many pods of each class a node takes.
+
+Equal pods are one class, so that a gang of a thousand costs one calculation for each node.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from app.domain import model, node_sets, snapshots
+from app.domain.fitting import node_fit, node_sums
+
+_MANY = 2**31
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodClass:
+    """Pods that fit on the same nodes."""
+
+    sample: model.Pod
+    pods: tuple[model.Pod, ...]
+    refused: node_sets.Names
+    """Nodes that other plugins refuse to each of the pods."""
+
+
+def classes(pods: Sequence[model.Pod], refused: Mapping[model.Uid, node_sets.Names]) -> tuple[PodClass, ...]:
+    """The classes of the pods, in the order of their first pods."""
+    found: dict[object, list[model.Pod]] = {}
+    for pod in pods:
+        key = (tuple(sorted(pod.requests.items())), pod.constraints, refused.get(pod.uid, node_sets.NONE))
+        found.setdefault(_Hashed(key), []).append(pod)
+    return tuple(
+        PodClass(each[0], tuple(each), refused.get(each[0].uid, node_sets.NONE)) for each in found.values()
+    )
+
+
+class _Hashed:
+    """A key that holds structs, which have no hash: hashed by its first part, compared as a whole."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: tuple[object, ...]) -> None:
+        self.key = key
+
+    def __hash__(self) -> int:
+        return hash(self.key[0])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Hashed) and self.key == other.key
+
+
+class Rooms:
+    """The free room of a state, and of what is put there beside."""
+
+    def __init__(self, snapshot: snapshots.Snapshot) -> None:
+        self._snapshot = snapshot
+        self._held: dict[model.NodeName, node_fit.Occupancy] = {}
+        """Nodes on which something was put."""
+
+    def slots(self, one: PodClass, nodes: Iterable[model.NodeName]) -> dict[model.NodeName, int]:
+        """Node -> pods of the class that fit there one after the other; nodes without room are left out."""
+        snapshot, sample, held = self._snapshot, one.sample, self._held
+        known, residents, pod_of = snapshot.nodes, snapshot.residents, snapshot.pod
+        wanted = [(resource, amount) for resource, amount in sample.requests.items() if amount > 0]
+        ports = bool(sample.constraints and sample.constraints.host_ports)
+        most = len(one.pods)
+        found: dict[model.NodeName, int] = {}
+        for name in nodes:
+            node = known[name]
+            if name in one.refused or node_fit.refused(sample, node):
+                continue
+            if ports:
+                if not node_fit.crowded(sample, node, self.occupancy(name)):
+                    found[name] = 1
+                continue
+            if name in held:
+                amounts = held[name].amounts
+            else:
+                amounts = residents.get(name, node_sums.EMPTY).occupied(pod_of)
+            allocatable = node.allocatable
+            free = allocatable.get(node_sums.PODS, 0) - amounts.get(node_sums.PODS, 0)
+            if free > most:
+                free = most
+            for resource, amount in wanted:
+                fitting = (allocatable.get(resource, 0) - amounts.get(resource, 0)) // amount
+                if fitting < free:
+                    free = fitting
+            if free > 0:
+                found[name] = free
+        return found
+
+    def occupancy(self, name: model.NodeName) -> node_fit.Occupancy:
+        """What the node holds now."""
+        found = self._held.get(name)
+        return found if found is not None else node_fit.occupancy(self._snapshot, name)
+
+    def fits(self, pod: model.Pod, name: model.NodeName) -> bool:
+        """Whether the pod fits on the node beside all that was put there."""
+        node = self._snapshot.nodes[name]
+        return not (node_fit.refused(pod, node) or node_fit.crowded(pod, node, self.occupancy(name)))
+
+    def put(self, pod: model.Pod, name: model.NodeName) -> None:
+        """Put a pod on the node."""
+        self._held[name] = self.occupancy(name).plus(pod)
+
+    def copy(self) -> "Rooms":
+        """The same room, changed apart from this one."""
+        made = Rooms(self._snapshot)
+        made._held = dict(self._held)
+        return made

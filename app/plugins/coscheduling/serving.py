@@ -1,0 +1,195 @@
+"""Views of gangs, in Koordinator's fields, and with their plan, seats, and what they lack."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from app.domain import model, snapshots
+from app.framework import cycles, views
+from app.plugins.coscheduling import admission, gang_model, gangs, kinds, membership, samples
+from app.plugins.coscheduling.gangs import Gang
+from app.plugins.coscheduling.membership import GangKey
+from app.plugins.coscheduling.planning import plans, shortages
+
+Json = dict[str, Any]
+DOMAINS = 20
+"""Domains in the view of a gang."""
+
+TABLES = (
+    views.Table(
+        "gangs",
+        "gangs",
+        "gangs of pods; with NAME the plan of one",
+        {
+            "GANG": "key",
+            "MINIMUM": "minRequiredNumber",
+            "MEMBERS": "members",
+            "PLACED": "placed",
+            "DOMAIN": "domain",
+            "STATE": "state",
+            "MISSING": "missing",
+        },
+        named=True,
+    ),
+)
+
+
+def shown(rules: admission.Rules) -> views.Shown:
+    """All views."""
+    one = partial(_one, rules)
+    return views.Shown(
+        endpoints=(
+            views.Endpoint("gangs", "All gangs", partial(_listed, rules), [samples.SUMMARY]),
+            views.Endpoint(
+                "gangs/<namespace>/<name>", "One gang: its plan, domains and seats", one, samples.GANG
+            ),
+            views.Endpoint(
+                "gang/<namespace>/<name>", "As gangs/NAMESPACE/NAME, at Koordinator's path", one, samples.GANG
+            ),
+        ),
+        remarks=partial(_remarks, rules),
+    )
+
+
+def keys(snapshot: snapshots.Snapshot) -> set[GangKey]:
+    """All gangs: those of objects, and those that only pods name."""
+    found = membership.all_keys(snapshot)
+    for family, kind in kinds.OF_FAMILY.items():
+        found.update(GangKey(family, one.namespace, one.name) for one in snapshot.all(kind).values())
+    return found
+
+
+def _listed(rules: admission.Rules, snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> views.Listed:
+    found = {key: gang for key in keys(snapshot) if (gang := gangs.find(snapshot, key)) is not None}
+    return views.Listed(sorted(found), lambda key: _summary(rules, snapshot, found[key]))
+
+
+def _one(rules: admission.Rules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> Json | None:
+    for family in gang_model.FAMILIES:
+        gang = gangs.find(snapshot, GangKey(family, parameters["namespace"], parameters["name"]))
+        if gang is None or not (gang.minimum or gang.errors or gang.present or gang.others):
+            continue
+        question, plan = planned(rules, snapshot, gang)
+        return {
+            **_summary(rules, snapshot, gang),
+            "plan": {
+                "position": str(snapshot.position),
+                "domain": list(plan.domain),
+                "layers": list(plan.layers),
+                "members": [{"pod": pod.key, "node": plan.seats[pod.uid]} for pod in plan.pods],
+            },
+            "domains": [
+                {"path": list(one.path), "slots": one.slots, "existing": one.existing}
+                for one in (shortages.listed(question, DOMAINS) if gang.waiting else ())
+            ],
+            "seats": [
+                {
+                    "pod": seat.pod.key,
+                    "node": seat.node,
+                    "state": "bound" if seat.bound else "placed",
+                    "at": "" if seat.bound else _placed_at(snapshot, seat.pod),
+                }
+                for seat in gang.seats
+            ],
+        }
+    return None
+
+
+def planned(
+    rules: admission.Rules,
+    snapshot: snapshots.Snapshot,
+    gang: Gang,
+    peers: cycles.Peers = cycles.ALONE,
+) -> tuple[plans.Question, plans.Plan]:
+    """The plan of the gang, by default by room alone: without the other plugins."""
+    together, objection = gangs.group(snapshot, gang)
+    first = (gang, *(one for one in together if one.key != gang.key))
+    question = plans.Question(snapshot, first, rules.layers, peers)
+    if objection:
+        return question, plans.Plan(reason=objection)
+    return question, plans.plan(question) if question.pods else plans.Plan()
+
+
+def _summary(rules: admission.Rules, snapshot: snapshots.Snapshot, gang: Gang) -> Json:
+    question, plan = planned(rules, snapshot, gang)
+    lacking = bool(plan.reason and gang.waiting and not gang.errors and gang.minimum)
+    bound = [seat.pod.key for seat in gang.seats if seat.bound]
+    placed = [seat.pod.key for seat in gang.seats if not seat.bound]
+    waiting = [pod.key for pod in gang.waiting]
+    children = sorted([*bound, *placed, *waiting, *(pod.key for pod in gang.others)])
+    return {
+        "name": gang.key.short,
+        "family": gang.key.family,
+        "key": str(gang.key),
+        "state": state(gang, plan),
+        "waitTime": gang.waiting_time,
+        "createTime": gang.created,
+        "mode": gang.given.mode,
+        "gangMatchPolicy": gang.given.match,
+        "minRequiredNumber": gang.minimum,
+        "totalChildrenNum": max(gang.given.total, gang.minimum),
+        "gangGroup": [key.short for key in gang.together],
+        "children": children,
+        "pendingChildren": sorted(waiting),
+        "waitingForBindChildren": sorted(placed),
+        "boundChildren": sorted(bound),
+        "onceResourceSatisfied": gang.satisfied,
+        "gangFrom": gang.source,
+        "hasGangInit": bool(gang.minimum),
+        "definedBy": gang.defined_by,
+        "members": len(children),
+        "placed": len(gang.seats),
+        "domain": "/".join(plan.domain) if gang.waiting else "",
+        "conflicts": list(gang.conflicts),
+        "errors": list(gang.errors),
+        "reason": plan.reason,
+        "missing": shortages.shortage(question).sentence if lacking and gang.present >= gang.minimum else "",
+    }
+
+
+def state(gang: Gang, plan: plans.Plan) -> str:
+    """Where the gang stands, in a few words."""
+    if gang.errors:
+        return "invalid"
+    if gang.waiting and not plan.seats:
+        return "waiting"
+    if gang.waiting:
+        return "ready"
+    if any(not seat.bound for seat in gang.seats):
+        return "placed"
+    return "running" if gang.seats else "empty"
+
+
+def _placed_at(snapshot: snapshots.Snapshot, pod: model.Pod) -> str:
+    placement = snapshot.placements.get(pod.uid)
+    return placement.at if placement is not None else ""
+
+
+def _remarks(rules: admission.Rules, cycle: cycles.Cycle) -> Iterator[str]:
+    """The gang of the pod, its plan, and what it lacks."""
+    key = membership.of(cycle.pod)
+    if key is None:
+        return
+    if cycle.reserved:
+        yield f"gang {key}: the pod has a seat on node {cycle.reserved}"
+        return
+    found = admission.decide(cycle, rules)
+    if found is None:
+        return
+    gang, plan = found.gang, found.plan
+    yield (
+        f"gang {key}: minimum {gang.minimum}, {len(gang.seats)} on nodes, {len(gang.waiting)} waiting;"
+        f" defined by {gang.defined_by or 'nothing'}"
+    )
+    for conflict in gang.conflicts:
+        yield f"gang {key}: {conflict}"
+    if plan.seats:
+        where = "/".join(plan.domain) or "the cluster"
+        listed = [f"{pod.key} on {plan.seats[pod.uid]}" for pod in plan.pods[:DOMAINS]]
+        more = f" and {len(plan.pods) - len(listed)} more" if len(plan.pods) > len(listed) else ""
+        yield f"gang {key}: plan in {where}: {', '.join(listed)}{more}"
+        return
+    yield plan.reason
+    if gang.minimum and not gang.errors and gang.present >= gang.minimum:
+        question, _ = planned(rules, cycle.snapshot, gang)
+        yield f"gang {key}: {shortages.shortage(question).sentence}"

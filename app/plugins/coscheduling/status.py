@@ -1,0 +1,232 @@
+"""What the controller does for gangs: statuses of PodGroups, Events with numbers, wake-ups, lost seats.
+
+The phases are those of the PodGroup controllers of the sigs and of Koordinator (podgroup_controller.go), as a
+projection of the state. A PodGroup without members keeps its status.
+"""
+
+from collections.abc import Iterator
+
+from app.domain import events, model, snapshots
+from app.framework import effects
+from app.plugins.coscheduling import admission, gang_model, gangs, kinds, membership, serving
+from app.plugins.coscheduling.gangs import Gang
+from app.plugins.coscheduling.membership import GangKey
+from app.plugins.coscheduling.planning import shortages
+
+WRITTEN = {gang_model.KOORDINATOR: kinds.KOORDINATOR.name, gang_model.SIGS: kinds.SIGS.name}
+"""Family -> the kind whose status is written; kube-scheduler writes that of its own."""
+WAITING, PLACED, LOST = "GangWaiting", "GangPlaced", "GangLostSeat"
+WOKEN = 1000
+"""Members woken at once."""
+
+
+def reconcile(
+    snapshot: snapshots.Snapshot, changes: effects.Changes, rules: admission.Rules
+) -> Iterator[effects.Effect]:
+    """The effects for the gangs that the changes concern, and for those that fit now and did not before."""
+    before = changes.before
+    concerned = serving.keys(snapshot) if before is None else _concerned(before, snapshot, changes.events)
+    for key in sorted(concerned):
+        gang = gangs.find(snapshot, key)
+        if gang is not None:
+            yield from _of_gang(snapshot, gang, rules)
+    if before is None:
+        if changes.missed:
+            yield from _woken(None, snapshot, serving.keys(snapshot), rules)
+        return
+    for event in changes.events:
+        if isinstance(event, events.PlacementsCommitted):
+            yield from _placed(snapshot, event)
+        elif isinstance(event, events.PlacementReleased):
+            yield from _lost(before, snapshot, event)
+    yield from _without_node(snapshot, changes.events)
+    everyone = serving.keys(snapshot) if any(map(_may_free, changes.events)) else concerned
+    yield from _woken(before, snapshot, everyone, rules)
+
+
+def _concerned(
+    before: snapshots.Snapshot, after: snapshots.Snapshot, happened: tuple[events.AnyEvent, ...]
+) -> set[GangKey]:
+    """The gangs whose members or definitions have changed."""
+    found: set[GangKey | None] = set()
+    families = {kind.name: family for family, kind in kinds.OF_FAMILY.items()}
+    for event in happened:
+        match event:
+            case events.PodSeen():
+                found.add(membership.of(event.pod))
+            case events.PlacementsCommitted():
+                found.update(membership.of(placement.pod) for placement in event.placements)
+            case events.PodGone() | events.PlacementReleased():
+                pod = before.pod(event.uid) or after.pod(event.uid)
+                found.add(membership.of(pod) if pod is not None else None)
+            case events.ObjectObserved() | events.ObjectGone() if event.kind in families:
+                found.add(GangKey(families[event.kind], *event.identity.split("/", 1)))
+            case _:
+                pass
+    return {key for key in found if key is not None}
+
+
+def _may_free(event: events.AnyEvent) -> bool:
+    """Whether the event may make room, or change where members may go."""
+    match event:
+        case events.PodSeen():
+            return event.pod.finished
+        case events.PodGone() | events.PlacementReleased() | events.NodeSeen() | events.NodeGone():
+            return True
+        case events.ObjectObserved() | events.ObjectGone():
+            return event.kind == kinds.TOPOLOGIES.name
+        case _:
+            return False
+
+
+# -- the gang itself ---------------------------------------------------------------------------
+
+
+def _of_gang(snapshot: snapshots.Snapshot, gang: Gang, rules: admission.Rules) -> Iterator[effects.Effect]:
+    kind = WRITTEN.get(gang.key.family)
+    if kind is not None and gang.source == "GangFromPodGroupCrd":
+        found = status(gang)
+        if found:
+            yield effects.PatchStatus(kind, gang.key.short, found)
+    about = _about(snapshot, gang)
+    if about is None or not gang.waiting:
+        return
+    question, plan = serving.planned(rules, snapshot, gang)
+    if plan.reason:
+        text = plan.reason
+        if gang.minimum and not gang.errors and gang.present >= gang.minimum:
+            text = f"{text}: {shortages.shortage(question).sentence}"
+        yield effects.PostEvent(about, WAITING, text)
+
+
+def status(gang: Gang) -> dict[str, object]:
+    """The status of the PodGroup; empty if it is to be left as it is."""
+    members = (*gang.finished, *(seat.pod for seat in gang.seats), *gang.waiting, *gang.others)
+    if not members:
+        return {}
+    succeeded = sum(pod.phase == "Succeeded" for pod in members)
+    failed = sum(pod.phase == "Failed" for pod in members)
+    running = sum(pod.phase == "Running" for pod in members)
+    scheduled = len(gang.seats) + len(gang.finished)
+    phase = _phase(gang, scheduled, running, succeeded, failed)
+    if not phase:
+        return {}
+    owners = sorted({f"{pod.namespace}/{owner.name}" for pod in members for owner in pod.owners})
+    found: dict[str, object] = {"phase": phase}
+    found |= {"scheduled": scheduled, "running": running, "succeeded": succeeded, "failed": failed}
+    return found | ({"occupiedBy": owners[0]} if owners else {})
+
+
+def _phase(gang: Gang, scheduled: int, running: int, succeeded: int, failed: int) -> str:
+    """The phase; empty if the members that are left do not decide it."""
+    minimum = max(1, gang.minimum)
+    if succeeded >= minimum:
+        return "Finished"
+    if failed and failed + running + succeeded >= minimum:
+        return "Failed"
+    if succeeded + running >= minimum:
+        return "Running"
+    if gang.finished and not (gang.seats or gang.waiting):
+        return ""  # Some of its members were deleted after it had ended.
+    if scheduled >= minimum:
+        return "Scheduled"
+    if gang.present >= minimum:
+        return "PreScheduling" if gang.key.family == gang_model.KOORDINATOR else "Scheduling"
+    return "Pending"
+
+
+def _about(snapshot: snapshots.Snapshot, gang: Gang) -> model.Pod | effects.Involved | None:
+    """What Events are about: the PodGroup, or the first waiting member without one."""
+    kind = kinds.OF_FAMILY[gang.key.family]
+    held = snapshot.get(kind, gang.key.short)
+    if held is None:
+        return next(iter(gang.waiting), None) or next((seat.pod for seat in gang.seats), None)
+    version = f"{kind.group}/{kind.versions[0]}"
+    return effects.Involved(version, kind.manifest, held.namespace, held.name, held.uid)
+
+
+# -- seats -------------------------------------------------------------------------------------
+
+
+def _placed(snapshot: snapshots.Snapshot, event: events.PlacementsCommitted) -> Iterator[effects.Effect]:
+    """An Event about a gang that was committed; the binds of its members commit single placements."""
+    if len(event.placements) < 2:
+        return
+    together: dict[GangKey, list[model.NodeName]] = {}
+    for placement in event.placements:
+        key = membership.of(placement.pod)
+        if key is not None and gangs.NAME in placement.data:
+            together.setdefault(key, []).append(placement.node)
+    for key, nodes in sorted(together.items()):
+        gang = gangs.find(snapshot, key)
+        about = _about(snapshot, gang) if gang is not None else None
+        if gang is not None and about is not None:
+            text = f"gang {key}: {len(nodes)} members placed together, on {len(set(nodes))} nodes"
+            yield effects.PostEvent(about, PLACED, text, warning=False)
+
+
+def _lost(
+    before: snapshots.Snapshot, snapshot: snapshots.Snapshot, event: events.PlacementReleased
+) -> Iterator[effects.Effect]:
+    """A seat was released: in the mode Strict all go, unless a member is bound."""
+    former = before.placements.get(event.uid)
+    pod = before.pod(event.uid)
+    key = membership.of(pod) if pod is not None else None
+    if former is None or key is None or gangs.NAME not in former.data or event.cause == "superseded":
+        return
+    gang = gangs.find(snapshot, key)
+    if gang is None:
+        return
+    left = [seat for seat in gang.seats if not seat.bound]
+    bound = len(gang.seats) - len(left)
+    alone = gang.given.mode == "NonStrict" or bound or len(gang.seats) >= gang.minimum
+    about = _about(snapshot, gang)
+    if about is not None:
+        stay = f"{bound} bound members stay" if bound else f"{len(left)} seats stay"
+        if left and not alone:
+            stay = f"{len(left)} other seats are released, because no member is bound"
+        yield effects.PostEvent(
+            about, LOST, f"gang {key}: a seat on {event.node} is lost: {event.reason}; {stay}"
+        )
+    if left and not alone:
+        reason = f"gang {key} lost a seat before a member was bound"
+        yield effects.ReleasePlacements(tuple(seat.pod.uid for seat in left), reason)
+
+
+def _without_node(
+    snapshot: snapshots.Snapshot, happened: tuple[events.AnyEvent, ...]
+) -> Iterator[effects.Effect]:
+    """Releases the seats on nodes that are gone."""
+    gone = {event.name for event in happened if isinstance(event, events.NodeGone)} - set(snapshot.nodes)
+    if gone:
+        lost = [uid for name, uids in admission.seats(snapshot).items() if name in gone for uid in uids]
+        if lost:
+            yield effects.ReleasePlacements(tuple(sorted(lost)), "the node of a gang's seat is gone")
+
+
+# -- room --------------------------------------------------------------------------------------
+
+
+def _woken(
+    before: snapshots.Snapshot | None,
+    after: snapshots.Snapshot,
+    keys: set[GangKey],
+    rules: admission.Rules,
+) -> Iterator[effects.Effect]:
+    """Wakes the members of each gang that has room as a whole now, and had none before."""
+    for key in sorted(keys):
+        gang = gangs.find(after, key)
+        if gang is None or not gang.waiting:
+            continue
+        _, plan = serving.planned(rules, after, gang)
+        waiting = tuple(pod for pod in plan.pods if pod in gang.waiting)
+        if not waiting or (before is not None and _had_room(before, key, rules)):
+            continue
+        yield effects.WakePods(waiting[:WOKEN], f"gang {key} has room for {len(plan.pods)} members")
+
+
+def _had_room(before: snapshots.Snapshot, key: GangKey, rules: admission.Rules) -> bool:
+    former = gangs.find(before, key)
+    if former is None or not former.waiting:
+        return False
+    return bool(serving.planned(rules, before, former)[1].seats)

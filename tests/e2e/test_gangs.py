@@ -1,0 +1,163 @@
+"""Gangs with a real kube-scheduler and PodGroups of the sigs: whole or not at all, each in one rack.
+
+40 nodes in 5 racks have 3 GPUs each, which is room for 15 gangs of 8; each rack holds exactly 3. The pods
+of 20 gangs are created in any order.
+"""
+
+import json
+import pathlib
+import random
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support import polling
+from tests.support.e2e import api_client, clusters, installations, workloads
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+MANIFESTS = pathlib.Path(__file__).parent / "manifests"
+NAMESPACE, LABEL, RACK, GPU = "gangs", "scheduling.x-k8s.io/pod-group", "rack", "example.com/gpu"
+GANGS, SIZE, ROOM = 20, 8, 15
+RACKS, NODES, GPUS = 5, 8, 3
+
+
+@pytest.fixture(scope="module")
+def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
+    """Two extenders with Coscheduling; the definition of PodGroups appears after they have started."""
+    args = json.dumps({"Coscheduling": {"layers": [RACK]}})
+    with installations.Installation(
+        cluster, replicas=2, PLUGINS_ENABLED="*,Coscheduling", PLUGINS_ARGS=args
+    ) as installed:
+        cluster.kubectl("apply", "-f", MANIFESTS / "podgroups.yaml")
+        cluster.kubectl("wait", "--for=condition=established", "crd/podgroups.scheduling.x-k8s.io")
+        cluster.add_namespace(NAMESPACE)
+        capacity = {"cpu": "32", "memory": "64Gi", "pods": "110", GPU: str(GPUS)}
+        for rack in range(RACKS):
+            names = [f"r{rack}-n{number}" for number in range(NODES)]
+            cluster.add_nodes(*names, labels={RACK: f"r{rack}"}, capacity=capacity)
+        installed.start_scheduler()
+        yield installed
+
+
+def gang_of(pod: api_client.Object) -> str:
+    found: str = pod["metadata"]["labels"][LABEL]
+    return found
+
+
+def create_gangs(cluster: clusters.Cluster, names: list[str], dice: random.Random) -> None:
+    for name in names:
+        cluster.api().create(
+            f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups",
+            {
+                "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+                "kind": "PodGroup",
+                "metadata": {"name": name},
+                "spec": {"minMember": SIZE},
+            },
+        )
+    pods = [(name, number) for name in names for number in range(SIZE)]
+    dice.shuffle(pods)
+    for name, number in pods:
+        pod = workloads.pod(NAMESPACE, f"{name}-{number}")
+        pod["metadata"]["labels"] = {LABEL: name}
+        (container,) = pod["spec"]["containers"]
+        container["resources"] = {"requests": {"cpu": "1", GPU: "1"}, "limits": {GPU: "1"}}
+        cluster.api().create(f"/api/v1/namespaces/{NAMESPACE}/pods", pod)
+
+
+def bound(cluster: clusters.Cluster) -> dict[str, list[str]]:
+    """Gang -> nodes of its members, by the API server."""
+    found: dict[str, list[str]] = {}
+    for pod in cluster.pods(NAMESPACE):
+        if pod["spec"].get("nodeName") and not pod["metadata"].get("deletionTimestamp"):
+            found.setdefault(gang_of(pod), []).append(pod["spec"]["nodeName"])
+    return found
+
+
+def assert_whole(cluster: clusters.Cluster) -> None:
+    """Every gang runs whole or not at all, in one rack, and no node has more than it has GPUs."""
+    found = bound(cluster)
+    assert {len(nodes) for nodes in found.values()} == {SIZE}
+    assert {len({node.partition("-")[0] for node in nodes}) for nodes in found.values()} == {1}
+    used = Counter(node for nodes in found.values() for node in nodes)
+    assert max(used.values()) <= GPUS
+
+
+def sizes(cluster: clusters.Cluster) -> Counter[int]:
+    return Counter(len(nodes) for nodes in bound(cluster).values())
+
+
+def phase(cluster: clusters.Cluster, name: str) -> str:
+    path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups/{name}"
+    found: str = cluster.api().get(path).get("status", {}).get("phase", "")
+    return found
+
+
+def test_fifteen_of_twenty_gangs_run_and_none_in_part(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    names = [f"g{number:02}" for number in range(GANGS)]
+    create_gangs(cluster, names, random.Random(20260701))
+    polling.eventually(
+        lambda: sizes(cluster) == {SIZE: ROOM},
+        "15 gangs of 8 run",
+        within=120,
+        seen=lambda: sizes(cluster),
+    )
+    assert_whole(cluster)
+
+
+def test_what_waits_is_shown_with_numbers(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    runs = set(bound(cluster))
+    gangs = {
+        one["name"].partition("/")[2]: one
+        for one in topolog.ask("/apis/v1/plugins/Coscheduling/gangs?limit=100")["items"]
+    }
+    waiting = sorted(set(gangs) - runs)
+    assert len(waiting) == GANGS - ROOM
+    polling.eventually(
+        lambda: {phase(cluster, name) for name in runs} == {"Running"}, "the phase Running", within=30
+    )
+    lacking = f"0 of 8 seats in the cluster; {GPU} 8 of 8 missing"
+    assert {gangs[name]["state"] for name in waiting} == {"waiting"}
+    assert {gangs[name]["missing"] for name in waiting} == {lacking}
+
+    def unshown() -> list[str]:
+        """The waiting gangs whose PodGroup does not show yet what they wait for."""
+        return [
+            name
+            for name in waiting
+            if phase(cluster, name) != "Scheduling"
+            or not any(lacking in text for text in cluster.events(NAMESPACE, name, reason="GangWaiting"))
+        ]
+
+    polling.eventually(lambda: not unshown(), "each waiting gang is explained", within=60, seen=unshown)
+    path = f"/apis/v1/plugins/Coscheduling/gangs/{NAMESPACE}/{min(runs)}"
+    assert len(topolog.ask(path, extender=1)["seats"]) == SIZE
+
+
+def test_a_waiting_gang_starts_whole_when_another_ends(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    before = set(bound(cluster))
+    ended = sorted(before)[:2]
+    for name in ended:
+        for number in range(SIZE):
+            cluster.api().delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{name}-{number}")
+    polling.eventually(
+        lambda: sizes(cluster) == {SIZE: ROOM} and not set(ended) & set(bound(cluster)),
+        "two waiting gangs have started",
+        within=90,
+        seen=lambda: sizes(cluster),
+    )
+    assert_whole(cluster)
+    assert len(set(bound(cluster)) - before) == 2
+
+
+def test_each_member_was_bound_once(topolog: installations.Installation) -> None:
+    calls = [call for part in topolog.extenders for call in part.calls() if call["verb"] == "bind"]
+    assert Counter(call["outcome"] for call in calls)["bound"] == (ROOM + 2) * SIZE

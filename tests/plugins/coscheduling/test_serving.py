@@ -1,0 +1,122 @@
+"""What people see of gangs: the views, the table, and the remarks of ``topolog explain``."""
+
+from typing import Any
+
+import msgspec
+
+from app.cli import tables
+from app.domain import model
+from app.framework import pipeline, views
+from app.plugins.coscheduling import samples
+from app.plugins.coscheduling.plugin import Coscheduling
+from app.plugins.elastic_quota.plugin import ElasticQuota
+from tests.support.decisions import small_quotas
+from tests.support.decisions.small_gangs import ZONE, Cluster, gang, node, pod
+
+VIEWS = {endpoint.path: endpoint for endpoint in Coscheduling().shown().endpoints}
+
+
+def shown(small: Cluster, name: str = "train") -> dict[str, Any]:
+    found = VIEWS["gangs/<namespace>/<name>"].handle(small.snapshot, {"namespace": "x", "name": name})
+    assert found == VIEWS["gang/<namespace>/<name>"].handle(small.snapshot, {"namespace": "x", "name": name})
+    return found if isinstance(found, dict) else {}
+
+
+def listed(small: Cluster) -> list[Any]:
+    found = VIEWS["gangs"].handle(small.snapshot, {})
+    assert isinstance(found, views.Listed)
+    return [found.item(key) for key in found.keys]
+
+
+def test_koordinators_fields_and_ours() -> None:
+    members = gang("train", 3, 2, minimum=2, waiting_time="90s", match_policy="only-waiting")
+    gated = msgspec.structs.replace(members[2], gated=True)
+    small = Cluster(node("n1", 8, {ZONE: "a"}), *members[:2], gated)
+    found = shown(small)
+    assert found.keys() == samples.GANG.keys()
+    expected = {
+        "name": "x/train",
+        "waitTime": 90,
+        "mode": "Strict",
+        "gangMatchPolicy": "only-waiting",
+        "minRequiredNumber": 2,
+        "totalChildrenNum": 2,
+        "gangGroup": ["x/train"],
+        "children": ["x/train0", "x/train1", "x/train2"],
+        "pendingChildren": ["x/train0", "x/train1"],
+        "waitingForBindChildren": [],
+        "boundChildren": [],
+        "onceResourceSatisfied": False,
+        "gangFrom": "GangFromPodAnnotation",
+        "hasGangInit": True,
+        "definedBy": "pod x/train0",
+        "state": "ready",
+        "domain": "a",
+    }
+    assert {key: found[key] for key in expected} == expected
+    assert found["plan"]["members"] == [{"pod": f"x/train{n}", "node": "n1"} for n in range(2)]
+    assert found["domains"] == [
+        {"path": [], "slots": 2, "existing": 0},
+        {"path": ["a"], "slots": 2, "existing": 0},
+    ]
+
+
+def test_seats_are_placed_and_then_bound() -> None:
+    members = gang("train", 2, 4)
+    small = Cluster(node("n1"), *members)
+    small.commit(members[1], "n1")
+    assert shown(small)["state"] == "placed"
+    assert shown(small)["waitingForBindChildren"] == ["x/train0", "x/train1"]
+    small.run(members[0], "n1")
+    assert shown(small)["seats"] == [
+        {"pod": "x/train0", "node": "n1", "state": "bound", "at": ""},
+        {"pod": "x/train1", "node": "n1", "state": "placed", "at": "now"},
+    ]
+    small.run(members[1], "n1")
+    assert (shown(small)["state"], shown(small)["onceResourceSatisfied"]) == ("running", True)
+
+
+def test_the_table_names_what_a_waiting_gang_lacks() -> None:
+    small = Cluster(node("n1", 3), *gang("train", 4, 1), *gang("small", 2), *gang("alone", 2)[:1])
+    lacking = "3 of 4 seats in the cluster; cpu 1 of 4 missing"
+    (table,) = Coscheduling.tables
+    rows = [[tables.pick(one, path) for path in table.columns.values()] for one in listed(small)]
+    assert [[str(cell) for cell in row] for row in rows] == [
+        ["koordinator/x/alone", "2", "1", "0", "", "waiting", ""],
+        ["koordinator/x/small", "2", "2", "0", "", "ready", ""],
+        ["koordinator/x/train", "4", "4", "0", "", "waiting", lacking],
+    ]
+
+
+def test_an_unknown_gang_is_not_found() -> None:
+    assert shown(Cluster(node("n1"), *gang("train", 2)), "other") == {}
+
+
+def remarks(small: Cluster, one: model.Pod) -> list[str]:
+    cycle = pipeline.with_peers(small.plugins, small._cycle(one, None), "Coscheduling")
+    return list(Coscheduling().shown().remarks(cycle))
+
+
+def test_explain_of_a_member_shows_the_plan_of_its_gang() -> None:
+    members = gang("train", 2, 4)
+    small = Cluster(node("n1"), *members)
+    assert remarks(small, members[0]) == [
+        "gang koordinator/x/train: minimum 2, 0 on nodes, 2 waiting; defined by pod x/train0",
+        "gang koordinator/x/train: plan in the cluster: x/train0 on n1, x/train1 on n1",
+    ]
+    small.commit(members[0], "n1")
+    assert remarks(small, members[1]) == ["gang koordinator/x/train: the pod has a seat on node n1"]
+    assert remarks(small, pod("plain")) == []
+
+
+def test_explain_of_a_waiting_member_shows_what_is_missing_and_the_reason_of_others() -> None:
+    members = gang("train", 4, 3)
+    assert remarks(Cluster(node("n1"), *members), members[0])[1:] == [
+        "gang koordinator/x/train: no room for 4 members together",
+        "gang koordinator/x/train: 2 of 4 seats in the cluster; cpu 4 of 12 missing",
+    ]
+    named = [
+        msgspec.structs.replace(one, labels={"quota.scheduling.koordinator.sh/name": "q"}) for one in members
+    ]
+    small = Cluster(node("n1", 100), small_quotas.quota("q", 0, 9), *named, beside=(ElasticQuota(),))
+    assert remarks(small, named[0])[1] == "gang koordinator/x/train: elastic quota q: no capacity in cpu"

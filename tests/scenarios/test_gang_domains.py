@@ -1,0 +1,171 @@
+"""Scenarios of Coscheduling: in which domains a gang is placed. A node has room for one member."""
+
+import json
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+
+from app.domain import model
+from app.plugins.coscheduling import gang_model, options
+from tests.support.decisions.small_gangs import RACK, ZONE, Cluster, gang, native, node, pod
+
+LAYERS = ("SpineLayer", "BlockLayer")
+TOR = gang_model.NetworkTopology(
+    uid="tor",
+    namespace="",
+    name="default",
+    layers=tuple(gang_model.Layer(name, (name.lower(),)) for name in LAYERS),
+)
+
+
+def tree(places: Mapping[str, str], cores: Mapping[str, int] | None = None) -> list[model.Node]:
+    """Nodes by ``spine/block``, with one core each unless given."""
+    made = []
+    for name, path in places.items():
+        labels = dict(zip(("spinelayer", "blocklayer"), path.split("/"), strict=True))
+        made.append(node(name, (cores or {}).get(name, 1), labels))
+    return made
+
+
+SMALL = {
+    **dict.fromkeys(("n1", "n2"), "A/a1"),
+    **dict.fromkeys(("n3", "n4"), "A/a2"),
+    **dict.fromkeys(("n5", "n6", "n7"), "B/b1"),
+}
+
+
+def gather(**layers: str | int) -> str:
+    """A network-topology-spec: layer -> strategy, or a multiple."""
+    rules = [
+        {"layer": name, "strategy": rule if isinstance(rule, str) else "PreferGather"}
+        | ({"podCountMultiple": rule} if isinstance(rule, int) else {})
+        for name, rule in layers.items()
+    ]
+    return json.dumps({"gatherStrategy": rules})
+
+
+def placed(small: Cluster, members: list[model.Pod]) -> dict[str, str]:
+    return {one.name: small.planned(one) for one in members}
+
+
+PREFER = gather(SpineLayer="PreferGather", BlockLayer="PreferGather")
+
+
+@pytest.mark.scenario("CS-8")
+def test_the_deepest_layer_with_room_is_used() -> None:
+    three = gang("g", 3, network_topology_spec=PREFER)
+    small = Cluster(TOR, *tree(SMALL), *three)
+    assert placed(small, three) == {"g0": "n5", "g1": "n6", "g2": "n7"}
+    four = gang("g", 4, network_topology_spec=PREFER)
+    small = Cluster(TOR, *tree(SMALL), *four)
+    assert placed(small, four) == {"g0": "n1", "g1": "n2", "g2": "n3", "g3": "n4"}
+    must = gang("g", 4, network_topology_spec=gather(BlockLayer="MustGather"))
+    small = Cluster(TOR, *tree(SMALL), *must)
+    assert small.why(must[0]) == "gang koordinator/x/g: no domain of BlockLayer has room for 4 members"
+
+
+@pytest.mark.scenario("CS-9")
+def test_nodes_with_more_room_are_filled_first() -> None:
+    three = gang("g", 3, network_topology_spec=PREFER)
+    small = Cluster(TOR, *tree(SMALL, {"n5": 2}), *three)
+    assert placed(small, three) == {"g0": "n5", "g1": "n5", "g2": "n6"}
+
+
+TWO_BLOCKS = {
+    **{f"s{n}": "A/small" for n in range(3)},
+    **{f"t{n}": "A/tall" for n in range(5)},
+}
+
+
+@pytest.mark.scenario("CS-10")
+def test_the_smallest_domain_with_room_unless_members_attract() -> None:
+    three = gang("g", 3, network_topology_spec=PREFER)
+    small = Cluster(TOR, *tree(TWO_BLOCKS), *three)
+    assert {name[0] for name in placed(small, three).values()} == {"s"}
+    like = {options.SELECTOR: "together"}
+    three = [msgspec.structs.replace(one, annotations=one.annotations | like) for one in three]
+    runs = pod("runs", 1, node="t4", annotations=like)
+    small = Cluster(TOR, *tree(TWO_BLOCKS), *three, runs)
+    assert {name[0] for name in placed(small, three).values()} == {"t"}
+
+
+@pytest.mark.scenario("CS-11")
+@pytest.mark.parametrize(("count", "fits"), [(6, True), (7, False)])
+def test_members_come_in_multiples(count: int, fits: bool) -> None:
+    members = gang("g", count, network_topology_spec=gather(BlockLayer="MustGather", NodeTopologyLayer=2))
+    places = dict.fromkeys(("n1", "n2", "n3"), "A/a")
+    small = Cluster(TOR, *tree(places, {"n1": 3, "n2": 3, "n3": 2}), *members)
+    names = sorted(filter(None, placed(small, members).values()))
+    assert names == (sorted(["n1", "n2", "n3"] * 2) if fits else [])
+
+
+@pytest.mark.scenario("CS-12")
+def test_a_block_name_below_two_spines_is_two_blocks() -> None:
+    places = {**dict.fromkeys(("n1", "n2"), "s1/b1"), **dict.fromkeys(("n3", "n4"), "s2/b1")}
+    three = gang("g", 3, network_topology_spec=gather(BlockLayer="MustGather"))
+    small = Cluster(TOR, *tree(places), *three)
+    assert small.why(three[0]) == "gang koordinator/x/g: no domain of BlockLayer has room for 3 members"
+
+
+@pytest.mark.scenario("CS-13")
+def test_members_go_by_their_index() -> None:
+    members = [
+        msgspec.structs.replace(one, name=name, annotations=one.annotations | {options.INDEX: index})
+        for one, name, index in zip(
+            gang("g", 3, network_topology_spec=PREFER), "pqr", ("2", "0", "1"), strict=True
+        )
+    ]
+    small = Cluster(TOR, *tree(dict.fromkeys(("n1", "n2"), "A/a"), {"n2": 2}), *members)
+    assert placed(small, members) == {"q": "n2", "r": "n2", "p": "n1"}
+
+
+@pytest.mark.scenario("CS-17")
+def test_the_plan_chooses_the_domain_whatever_is_offered() -> None:
+    nodes = [node(f"a{n}", 2, {ZONE: "a"}) for n in range(3)] + [
+        node(f"b{n}", 2, {ZONE: "b"}) for n in range(2)
+    ]
+    members = [pod(f"m{n}", 2, group="g") for n in range(2)]
+    small = Cluster(*nodes, native("g", 2, topology_key=ZONE), *members)
+    for _ in range(2):
+        assert small.planned(members[0], ["a0", "a1", "a2"]) == ""
+        assert small.planned(members[0], ["b0", "b1"]) == "b0"
+        assert small.planned(members[1], ["b1"]) == "b1"
+    small.commit(members[0], "b0")
+    small.run(members[0], "b0")
+    assert small.planned(members[1], ["a0", "a1", "a2"]) == ""
+
+
+def test_a_gang_without_rules_takes_as_few_usual_domains_as_it_fits_in() -> None:
+    nodes = [
+        node(f"{zone}{n}", 1, {ZONE: zone})
+        for zone, size in (("a", 2), ("b", 4), ("c", 3))
+        for n in range(size)
+    ]
+    for count, zones in ((2, "a"), (3, "c"), (4, "b"), (6, "bc"), (9, "abc")):
+        members = gang("g", count)
+        small = Cluster(*nodes, *members)
+        assert {name[0] for name in placed(small, members).values()} == set(zones), count
+
+
+def test_the_layers_are_an_argument() -> None:
+    nodes = [node(f"{rack}{n}", 1, {ZONE: "z", RACK: rack}) for rack in "pq" for n in range(2)]
+    two = gang("g", 2)
+    small = Cluster(*nodes, *two, pod("runs", 1, node="p0"), layers=(ZONE, RACK))
+    assert {name[0] for name in placed(small, two).values()} == {"q"}
+
+
+def test_a_layer_that_does_not_exist_is_named() -> None:
+    two = gang("g", 2, network_topology_spec=gather(RowLayer="MustGather"))
+    assert Cluster(TOR, *tree(SMALL), *two).why(two[0]) == (
+        "gang koordinator/x/g: the network topology has no layer RowLayer"
+    )
+
+
+def test_another_node_is_planned_if_the_planned_one_is_not_offered() -> None:
+    three = gang("g", 3)
+    small = Cluster(*[node(f"n{n}", 1) for n in range(5)], *three)
+    first = small.planned(three[0])
+    others = sorted({f"n{n}" for n in range(5)} - {first})
+    assert small.planned(three[0], others[-1:]) == others[-1]
+    assert len(set(small.commit(three[0], others[-1]).values())) == 3

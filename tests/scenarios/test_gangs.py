@@ -1,0 +1,257 @@
+"""Scenarios of Coscheduling: who may go, and when. Nodes have 8 cores unless stated otherwise."""
+
+import msgspec
+import pytest
+
+from app.domain import events, model
+from app.plugins.coscheduling import admission, gangs, membership, options
+from app.plugins.elastic_quota.plugin import ElasticQuota
+from tests.support.decisions import small_quotas
+from tests.support.decisions.small_gangs import (
+    Cluster,
+    gang,
+    koordinator,
+    native,
+    node,
+    pod,
+    sigs,
+)
+
+
+@pytest.mark.scenario("CS-1")
+def test_nothing_goes_before_all_exist_and_the_first_bind_places_all() -> None:
+    three = gang("train", 3)
+    small = Cluster(node("n1"), node("n2"), *three[:2])
+    for one in three[:2]:
+        assert small.why(one) == "gang koordinator/x/train: 2 of 3 members exist"
+    small.see(three[2])
+    nodes = {one.name: small.planned(one) for one in three}
+    assert all(nodes.values())
+    assert small.placed() == {}
+    assert small.commit(three[1], nodes["train1"]) == nodes
+    assert small.placed() == nodes
+    (own, *others) = sorted(small.snapshot.placements.values(), key=lambda one: one.planned)
+    assert not own.planned
+    assert all(one.planned for one in others)
+    assert own.annotations[admission.MEMBERS] == "3"
+
+
+@pytest.mark.scenario("CS-2")
+def test_the_largest_set_goes_that_satisfies_the_minimum() -> None:
+    nodes = [node(f"n{number}", 2) for number in range(5)]
+    whole = gang("train", 6, 2)
+    small = Cluster(*nodes, *whole)
+    assert {small.why(one) for one in whole} == {"gang koordinator/x/train: no room for 6 members together"}
+    part = gang("train", 6, 2, minimum=5)
+    small = Cluster(*nodes, *part)
+    placed = {one.name: small.planned(one) for one in part}
+    assert placed.pop("train5") == ""
+    assert small.why(part[5]) == "gang koordinator/x/train: left out of the plan"
+    assert small.commit(part[0], placed["train0"]) == placed
+    for one in part[:5]:
+        small.run(one, placed[one.name])
+    assert small.why(part[5]) == "gang koordinator/x/train: no room for 1 member"
+    small.see(node("n6", 2))
+    assert small.planned(part[5]) == "n6"
+
+
+@pytest.mark.scenario("CS-3")
+def test_the_gang_that_binds_first_is_whole_and_the_other_holds_nothing() -> None:
+    a, b = gang("a", 4, 4), gang("b", 4, 4)
+    small = Cluster(node("n1"), node("n2"), *a, *b)
+    answers = [small.planned(one) for one in (a[0], b[0], a[1], b[1])]
+    assert all(answers)
+    placed = small.commit(b[1], answers[3])
+    assert sorted(placed) == ["b0", "b1", "b2", "b3"]
+    assert small.commit(a[0], answers[0]) == {}
+    assert small.placed() == placed
+    assert small.why(a[2]) == "gang koordinator/x/a: no room for 4 members together"
+
+
+@pytest.mark.scenario("CS-5")
+def test_gangs_of_a_group_go_together() -> None:
+    both = '["x/a", "x/b"]'
+    a, b = gang("a", 2, groups=both), gang("b", 2, groups=both)
+    small = Cluster(node("n1"), *a, b[0])
+    assert small.why(a[0]) == "gang koordinator/x/b: 1 of 2 members exist"
+    small.see(b[1])
+    assert sorted(small.commit(a[0], small.planned(a[0]))) == ["a0", "a1", "b0", "b1"]
+
+
+def defined(small: Cluster, name: str = "train") -> gangs.Gang:
+    found = gangs.find(small.snapshot, membership.GangKey("koordinator", "x", name))
+    assert found is not None
+    return found
+
+
+@pytest.mark.scenario("CS-6")
+def test_the_oldest_member_that_can_defines_the_gang() -> None:
+    first = gang("train", 1, minimum="two")[0]
+    second = msgspec.structs.replace(gang("train", 2, minimum=2)[1], created="2026-01-02T00:00:00Z")
+    small = Cluster(node("n1"), first)
+    assert small.why(first).startswith("gang koordinator/x/train: no member defines")
+    small.see(second)
+    assert defined(small).minimum == 2
+    assert small.planned(first) == "n1"
+    small.gone(first)
+    small.see(msgspec.structs.replace(first, uid="again"))
+    assert defined(small).minimum == 2
+    third = msgspec.structs.replace(gang("train", 3, minimum=5)[2], created="2026-01-03T00:00:00Z")
+    small.see(third)
+    assert (defined(small).minimum, defined(small).conflicts) == (2, ("pod x/train2 has other options",))
+
+
+@pytest.mark.scenario("CS-7")
+def test_the_size_is_the_larger_of_both_forms() -> None:
+    four = [pod(f"m{n}", labels={membership.SIGS_LABEL: "g"}, group="g") for n in range(4)]
+    small = Cluster(node("n1"), sigs("g", 2), native("g", 4), *four[:3])
+    assert small.why(four[0]) == "gang sigs/x/g: 3 of 4 members exist"
+    small.see(four[3])
+    assert small.planned(four[0]) == "n1"
+    small = Cluster(node("n1"), sigs("g", 4), native("g", 2), *four[:3])
+    assert small.why(four[0]) == "gang sigs/x/g: 3 of 4 members exist"
+
+
+@pytest.mark.scenario("CS-14")
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_members_of_several_sizes_are_packed_whatever_the_order_of_calls(order: tuple[int, ...]) -> None:
+    members = gang("train", 3, 8)
+    members[0] = msgspec.structs.replace(members[0], requests={"cpu": 1000})
+    small = Cluster(node("n1", 9), node("n2", 8), *members)
+    placed = {members[at].name: small.planned(members[at]) for at in order}
+    assert placed["train0"] == "n1"
+    assert {placed["train1"], placed["train2"]} == {"n1", "n2"}
+
+
+@pytest.mark.scenario("CS-15")
+def test_gated_and_terminating_members_are_not_counted() -> None:
+    four = gang("train", 4)
+    gated = msgspec.structs.replace(four[3], gated=True)
+    small = Cluster(node("n1"), *four[:3], gated)
+    assert small.why(four[0]) == "gang koordinator/x/train: 3 of 4 members exist"
+    small.see(four[3])
+    assert small.planned(four[0]) == "n1"
+    small.see(msgspec.structs.replace(four[2], terminating=True))
+    assert small.why(four[0]) == "gang koordinator/x/train: 3 of 4 members exist"
+
+
+@pytest.mark.scenario("CS-16")
+@pytest.mark.parametrize(
+    ("policy", "alone"), [("once-satisfied", True), ("only-waiting", False), ("waiting-and-running", True)]
+)
+def test_a_member_that_is_made_again_goes_by_the_match_policy(policy: str, alone: bool) -> None:
+    four = gang("train", 4, match_policy=policy)
+    small = Cluster(node("n1"), *four)
+    placed = small.commit(four[0], "n1")
+    for one in four:
+        small.run(one, placed[one.name])
+    small.gone(four[2])
+    again = msgspec.structs.replace(four[2], uid="again")
+    small.see(again)
+    assert bool(small.planned(again)) == alone
+    if not alone:
+        assert small.why(again) == "gang koordinator/x/train: no room for 4 members together"
+
+
+@pytest.mark.scenario("CS-18")
+def test_retries_answer_the_seats_of_the_commitment() -> None:
+    four = gang("train", 4, 4)
+    small = Cluster(*[node(f"n{n}") for n in range(8)], *four)
+    placed = small.commit(four[2], small.planned(four[2]))
+    small.see(node("n00", 100))
+    assert {one.name: small.planned(one) for one in four} == placed
+    # Another pod may not take the room of a seat.
+    stranger = pod("stranger", 8)
+    assert small.filter(stranger).refused == set(placed.values())
+    assert set(small.filter(stranger).reasons().values()) == {admission.RESERVED}
+
+
+@pytest.mark.scenario("CS-19")
+def test_a_quota_limits_the_gang_as_a_whole() -> None:
+    quota = small_quotas.quota("team", 0, 3)
+    named = {"quota.scheduling.koordinator.sh/name": "team"}
+    four = [msgspec.structs.replace(one, labels=named) for one in gang("train", 4)]
+    small = Cluster(node("n1", 100), quota, *four, beside=(ElasticQuota(),))
+    assert {small.why(one) for one in four} == {
+        "gang koordinator/x/train: elastic quota team: no capacity in cpu"
+    }
+    assert small.commit(four[0], "n1") == {}
+    smaller = [msgspec.structs.replace(one, labels=named) for one in gang("train", 4, minimum=2)]
+    small = Cluster(node("n1", 100), quota, *smaller, beside=(ElasticQuota(),))
+    assert len(small.commit(smaller[0], "n1")) == 3
+
+
+@pytest.mark.scenario("CS-20")
+def test_a_preemption_does_not_break_up_a_gang() -> None:
+    running = [
+        msgspec.structs.replace(one, node=f"n{n}", phase="Running") for n, one in enumerate(gang("g", 4, 8))
+    ]
+    plain = pod("plain", 8, node="n4")
+    small = Cluster(*[node(f"n{n}") for n in range(5)], *running, plain)
+    asking = pod("asking", 8, priority=10)
+    assert small.veto(asking, "n1", running[1]) == "gang koordinator/x/g: 3 of 4 members would be left"
+    assert small.veto(asking, "n4", plain) is None
+    allowed = koordinator("g", 4, options={options.VICTIMS: "allow"})
+    small.see(allowed)
+    assert small.veto(asking, "n1", running[1]) is None
+
+
+@pytest.mark.scenario("CS-22")
+def test_a_gang_beyond_the_limit_is_invalid() -> None:
+    many = gang("train", 1_001, minimum=2)
+    small = Cluster(node("n1", 2_000), *many)
+    assert small.why(many[0]) == (
+        "gang koordinator/x/train: invalid: it has 1,001 members; at most 1,000 are placed together"
+    )
+    small.gone(many[7])
+    assert small.planned(many[0])
+
+
+@pytest.mark.scenario("CS-23")
+def test_gangs_of_one_name_in_two_namespaces_are_strangers() -> None:
+    here, there = gang("train", 2), gang("train", 2, namespace="y")
+    small = Cluster(node("n1"), *here, there[0])
+    assert small.planned(here[0]) == "n1"
+    assert small.why(there[0]) == "gang koordinator/y/train: 1 of 2 members exist"
+    assert [one.namespace for one in defined(small).waiting] == ["x", "x"]
+
+
+def test_pods_that_no_gang_concerns_are_not_refused() -> None:
+    small = Cluster(node("n1"), native("basic", 0))
+    assert not small.filter(pod("plain")).refused
+    assert not small.filter(pod("of-basic", group="basic")).refused
+    assert small.plugins.concerned(pod("plain"), small.snapshot) == ()
+
+
+def test_a_pod_group_that_does_not_exist_is_named() -> None:
+    one = pod("m", labels={membership.SIGS_LABEL: "absent"})
+    assert Cluster(node("n1"), one).why(one) == "gang sigs/x/absent: pod group x/absent not found"
+
+
+def test_nominated_members_are_planned_as_if_they_were_not() -> None:
+    """kube-scheduler nominates members before it binds them; two passes must name one node."""
+    four = gang("train", 4, 4)
+    small = Cluster(*[node(f"n{n}") for n in range(3)], *four)
+    nodes = {one.name: small.planned(one) for one in four}
+    for one in four[:3]:
+        small.see(msgspec.structs.replace(one, nominated=nodes[one.name]))
+    assert {one.name: small.planned(one) for one in four} == nodes
+
+
+def test_a_released_seat_is_planned_again() -> None:
+    two = gang("train", 2, 8)
+    small = Cluster(node("n1"), node("n2"), *two)
+    placed = small.commit(two[0], small.planned(two[0]))
+    small.run(two[0], placed["train0"])
+    released: model.Pod = two[1]
+    small.take(
+        events.PlacementReleased(
+            uid=released.uid,
+            namespace="x",
+            name=released.name,
+            node=placed["train1"],
+            reason="",
+            cause="unbound",
+        )
+    )
+    assert small.planned(two[1]) == placed["train1"]

@@ -1,0 +1,172 @@
+"""Gangs in several extender processes over one store: one commitment for each of them."""
+
+from collections.abc import Sequence
+from concurrent import futures
+
+import pytest
+
+from app.domain import model
+from app.plugins.coscheduling import membership
+from app.plugins.coscheduling.plugin import Coscheduling
+from app.simulation import populations
+from app.simulation.apiserver import faults
+from app.store.server import embedded
+from app.verbs import placing
+from tests.support.extender import bind_plays, replicas
+
+NODES = tuple(f"n{number}" for number in range(5))
+
+
+def prepared(shop: replicas.Cluster) -> None:
+    """Five nodes with room for two members each."""
+    for name in NODES:
+        made = populations.node(name, {})
+        made["status"]["allocatable"] = {"cpu": "2", "pods": "110"}
+        shop.api.objects.create("nodes", made)
+
+
+def gang(shop: replicas.Cluster, name: str, count: int) -> list[model.Pod]:
+    metadata = {"namespace": replicas.NAMESPACE, "name": name}
+    shop.api.objects.create("sigspodgroups", {"metadata": metadata, "spec": {"minMember": count}})
+    containers = [{"name": "c", "image": "app:1", "resources": {"requests": {"cpu": "1"}}}]
+    return [
+        shop.pod(f"{name}-{number}", {membership.SIGS_LABEL: name}, containers=containers)
+        for number in range(count)
+    ]
+
+
+def attempted(one: model.Pod, replica: replicas.Replica) -> str:
+    """The calls of kube-scheduler about a pod; the error, or the reason of filter."""
+    answer = replica.filter(one)
+    if not answer.trace.kept:
+        return next(iter(answer.trace.reasons().values()))
+    (node,) = answer.trace.kept
+    return replica.bind(one, node)
+
+
+def commitments(replica: replicas.Replica) -> list[int]:
+    """The number of placements of each commitment that placed several."""
+    found = []
+    for entry in replica.store.log.read(0, limit=10_000):
+        placements = getattr(entry.event, "placements", ())
+        if len(placements) > 1:
+            found.append(len(placements))
+    return found
+
+
+def running(shop: replicas.Cluster, members: Sequence[model.Pod]) -> int:
+    return sum(shop.bound(one) != "" for one in members)
+
+
+@pytest.mark.scenario("CS-3")
+@pytest.mark.parametrize("_attempt", range(12))
+def test_of_two_gangs_of_sixty_percent_exactly_one_runs(
+    store_server: embedded.Server, cluster: str, _attempt: int
+) -> None:
+    with replicas.cluster(store_server.url, cluster) as shop:
+        prepared(shop)
+        a, b = gang(shop, "a", 6), gang(shop, "b", 6)
+        shop.see()
+        each = [shop.replica(beside=(Coscheduling,)) for _ in range(2)]
+        # Both are filtered before either is bound: their first members have a node in both processes.
+        nodes = [
+            next(iter(replica.filter(one).trace.kept))
+            for replica, one in zip(each, (a[0], b[0]), strict=True)
+        ]
+        with futures.ThreadPoolExecutor(2) as pool:
+            firsts = list(pool.map(lambda at: each[at].bind((a[0], b[0])[at], nodes[at]), (0, 1)))
+        assert sorted(firsts)[0] == ""
+        whole, other = (a, b) if firsts[0] == "" else (b, a)
+        name = other[0].name.partition("-")[0]
+        assert firsts[firsts[0] == ""] == f"topolog: gang sigs/shop/{name}: no room for 6 members together"
+        assert commitments(each[0]) == [6]
+        for number, one in enumerate(whole[1:]):
+            assert attempted(one, each[number % 2]) == ""
+        shop.see()
+        assert {attempted(one, each[0]) for one in other} == {
+            f"gang sigs/shop/{name}: no room for 6 members together"
+        }
+        assert (running(shop, whole), running(shop, other)) == (6, 0)
+        for one in whole:
+            shop.delete(one)
+        shop.see()
+        for number, one in enumerate(other):
+            assert attempted(one, each[number % 2]) == ""
+        assert running(shop, other) == 6
+
+
+def test_a_plan_for_a_state_in_which_another_gang_was_committed_is_made_again(
+    store_server: embedded.Server, cluster: str
+) -> None:
+    with replicas.cluster(store_server.url, cluster) as shop:
+        prepared(shop)
+        a, b = gang(shop, "a", 6), gang(shop, "b", 6)
+        shop.see()
+        one, late = (shop.replica(beside=(Coscheduling,)) for _ in range(2))
+        (node,) = one.filter(a[0]).trace.kept
+        (other,) = late.filter(b[0]).trace.kept
+        # Nothing that the second plan names has changed but the room of the nodes.
+        late.context = replicas.with_state(late, replicas.Behind(late, looks=1))
+        assert one.bind(a[0], node) == ""
+        assert late.bind(b[0], other) == "topolog: gang sigs/shop/b: no room for 6 members together"
+        assert commitments(one) == [6]
+
+
+@pytest.mark.scenario("CS-18")
+def test_another_replica_continues_what_was_committed(store_server: embedded.Server, cluster: str) -> None:
+    with replicas.cluster(store_server.url, cluster) as shop:
+        prepared(shop)
+        members = gang(shop, "a", 4)
+        shop.see()
+        one, other = (shop.replica(beside=(Coscheduling,)) for _ in range(2))
+        (node,) = one.filter(members[2]).trace.kept
+        request = placing.Request(members[2].namespace, members[2].name, members[2].uid, node)
+        # The process ends between the commitment and the Binding.
+        placing.Placing(one.context, request, one.context.monotonic() + 3).ensure_placed()
+        shop.touch(members[2])
+        seats = {uid: made.node for uid, made in other.snapshot().placements.items()}
+        assert len(seats) == 4
+        for each in members:
+            assert set(other.filter(each).trace.kept) == {seats[each.uid]}
+            assert other.bind(each, seats[each.uid]) == ""
+        assert commitments(other) == [4]
+
+
+@pytest.mark.scenario("CS-4")
+def test_a_refused_binding_costs_its_seat_alone(store_server: embedded.Server, cluster: str) -> None:
+    with replicas.cluster(store_server.url, cluster) as shop:
+        prepared(shop)
+        members = gang(shop, "a", 4)
+        shop.see()
+        one = shop.replica(beside=(Coscheduling,))
+        assert attempted(members[0], one) == ""
+        shop.api.faults.add(faults.FaultKind.FAIL, bind_plays.BINDING, status=403, times=1)
+        assert attempted(members[1], one) != ""
+        assert {made.pod.name for made in one.snapshot().placements.values()} == {"a-0", "a-2", "a-3"}
+        assert attempted(members[1], one) == ""
+        assert attempted(members[2], one) == ""
+        assert attempted(members[3], one) == ""
+        assert running(shop, members) == 4
+
+
+@pytest.mark.scenario("CS-21")
+def test_a_seat_ends_after_the_waiting_time(store_server: embedded.Server, cluster: str) -> None:
+    with replicas.cluster(store_server.url, cluster) as shop:
+        prepared(shop)
+        metadata = {"namespace": replicas.NAMESPACE, "name": "a"}
+        spec = {"minMember": 3, "scheduleTimeoutSeconds": 30}
+        members = gang(shop, "b", 3)
+        shop.api.objects.remove("sigspodgroups", (replicas.NAMESPACE, "b"))
+        shop.api.objects.create("sigspodgroups", {"metadata": metadata | {"name": "b"}, "spec": spec})
+        shop.see()
+        one = shop.replica(beside=(Coscheduling,))
+        assert attempted(members[0], one) == ""
+        assert attempted(members[1], one) == ""
+        shop.see()
+        assert one.settled(29) == 0
+        assert [made.pod.name for made in one.snapshot().placements.values()] == ["b-2"]
+        assert one.settled(31) == 1
+        assert not one.snapshot().placements
+        assert running(shop, members) == 2
+        # The member that came too late goes alone: the gang was placed once.
+        assert attempted(members[2], one) == ""
