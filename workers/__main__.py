@@ -31,7 +31,7 @@ from app.store.health import availability, identity
 from workers import probe_server, signals
 from workers.auditor import auditors
 from workers.compactor import compactors
-from workers.controller import controllers, object_metrics
+from workers.controller import controllers, object_metrics, pending_metrics
 from workers.recorder import recorders, settle_time
 
 
@@ -146,6 +146,11 @@ def _controller(given: Resources) -> controllers.Controller:
             lambda: follower.snapshot,
             lambda: elector.tenure is not None,
             limit=given.settings.metrics.object_series,
+        )
+    )
+    given.metrics.register(
+        pending_metrics.PendingMetrics(
+            given.plugins, lambda: follower.snapshot, lambda: elector.tenure is not None
         )
     )
     return controllers.Controller(

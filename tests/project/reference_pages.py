@@ -23,7 +23,7 @@ from app.serving import conn_metrics, issuing, keystores, tls_rotation
 from app.settings import declarations
 from app.store.server import acl
 from tests.project import doctor_findings, plugins_page, store_page
-from workers.controller import object_metrics
+from workers.controller import object_metrics, pending_metrics
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -144,6 +144,8 @@ def _collectors() -> Iterator[telemetry.metrics.Declared]:
     empty = snapshots.empty(schema=plugins.catalog().schema)
     objects = object_metrics.ObjectMetrics(registry.Registry(()), lambda: empty, lambda: True, limit=0)
     yield telemetry.metrics.Declared(objects, (telemetry.metrics.CONTROLLER,))
+    pending = pending_metrics.PendingMetrics(registry.Registry(()), lambda: empty, lambda: True)
+    yield telemetry.metrics.Declared(pending, (telemetry.metrics.CONTROLLER,))
 
 
 def _metrics() -> Iterator[tuple[str, str]]:

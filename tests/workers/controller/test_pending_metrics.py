@@ -1,0 +1,96 @@
+"""Metrics of pending pods: each pod is counted once, by what refuses it."""
+
+import datetime
+
+import pytest
+from prometheus_client import registry as prometheus_registry
+
+from app.domain import events, model, projecting, snapshots
+from app.framework import registry
+from app.plugins.workload_policy import plugin as workload_policy
+from tests.support import declared
+from tests.support.extender import api_worlds
+from workers.controller import pending_metrics
+
+PODS, OLDEST = "topolog_pending_pods", "topolog_pending_oldest_seconds"
+CREATED = "2026-07-01T10:00:00Z"
+NOW = datetime.datetime.fromisoformat("2026-07-01T10:30:00+00:00").timestamp()
+PLUGINS = registry.Registry([workload_policy.WorkloadPolicy()])
+
+
+def snapshot(*pods: model.Pod) -> snapshots.Snapshot:
+    """One node and these pods; the policy that some of them name does not exist."""
+    projection = projecting.Projection(snapshots.empty(schema=declared.SCHEMA))
+    projection.apply_all([api_worlds.node("n1", role="host"), *(events.PodSeen(pod=pod) for pod in pods)])
+    return projection.finish()
+
+
+def pod(name: str, *, created: str = CREATED, unscheduled: str = "", policy: str = "") -> model.Pod:
+    labels = {api_worlds.POLICY_LABEL: policy} if policy else {}
+    return model.Pod(
+        uid=name, namespace="shop", name=name, labels=labels, created=created, unscheduled=unscheduled
+    )
+
+
+class Scraped:
+    """A collector whose snapshot, clock and leadership the test sets."""
+
+    def __init__(self, *pods: model.Pod) -> None:
+        self.snapshot = snapshot(*pods)
+        self.leads = True
+        self.clock = 0.0
+        self._shown = prometheus_registry.CollectorRegistry()
+        self._shown.register(
+            pending_metrics.PendingMetrics(
+                PLUGINS,
+                lambda: self.snapshot,
+                lambda: self.leads,
+                wall=lambda: NOW,
+                monotonic=lambda: self.clock,
+            )
+        )
+
+    def values(self, name: str) -> dict[str, float]:
+        """Refuser -> value."""
+        found = (metric for metric in self._shown.collect() if metric.name == name)
+        return {sample.labels["by"]: sample.value for metric in found for sample in metric.samples}
+
+
+def test_every_pending_pod_is_counted_once_by_what_refuses_it() -> None:
+    scraped = Scraped(
+        *(pod(f"a{number}", policy="absent") for number in range(4)),
+        *(pod(f"b{number}", policy="other") for number in range(2)),
+        *(pod(f"c{number}", unscheduled=f"0/1 nodes: {number} Insufficient cpu") for number in range(3)),
+        pod("d"),
+    )
+    assert scraped.values(PODS) == {"WorkloadPolicy": 6, "kube-scheduler": 3, "none": 1}
+    assert sum(scraped.values(PODS).values()) == len(scraped.snapshot.waiting)
+
+
+def test_the_age_is_that_of_the_oldest_pod() -> None:
+    scraped = Scraped(
+        pod("young", policy="absent", created="2026-07-01T10:29:00Z"),
+        pod("old", policy="absent"),
+        pod("other", policy="other", created="2026-07-01T10:20:00Z"),
+        pod("new", created="not a time"),
+    )
+    assert scraped.values(OLDEST) == {"WorkloadPolicy": 1800.0, "kube-scheduler": 0.0, "none": 0.0}
+
+
+def test_every_refuser_has_a_series_before_its_first_pod() -> None:
+    assert Scraped().values(PODS) == {"WorkloadPolicy": 0, "kube-scheduler": 0, "none": 0}
+
+
+def test_on_standby_there_is_no_series() -> None:
+    scraped = Scraped(pod("a"))
+    scraped.leads = False
+    assert scraped.values(PODS) == scraped.values(OLDEST) == {}
+
+
+@pytest.mark.parametrize(("later", "pods"), [(pending_metrics.EVERY - 1, 1), (pending_metrics.EVERY, 2)])
+def test_groups_are_computed_again_after_ten_seconds(later: float, pods: int) -> None:
+    scraped = Scraped(pod("a"))
+    assert scraped.values(PODS)["none"] == 1
+    scraped.snapshot = snapshot(pod("a"), pod("b"))
+    scraped.clock = later
+    assert scraped.values(PODS)["none"] == pods
