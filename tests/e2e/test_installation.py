@@ -322,3 +322,35 @@ def test_no_process_was_denied_a_right_or_failed(
         text = log.read_text(errors="replace").lower()
         for word in ("forbidden", "traceback (most recent"):
             assert word not in text, f"{log.name} contains {word}"
+
+
+def test_removal_leaves_only_the_pods_that_were_placed(
+    cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet, overlay: pathlib.Path
+) -> None:
+    await_ready(cluster)
+    cluster.apply(load("kept", 3))
+    polling.eventually(lambda: len(running_of(cluster, "kept")) == 3, "they run", within=60)
+    cluster.kubectl("delete", "-k", overlay, "--wait=false")
+    api = cluster.api()
+    polling.eventually(
+        lambda: api.find(f"/api/v1/namespaces/{HOME}") is None,
+        "the namespace is gone",
+        within=120,
+        every=0.5,
+        seen=lambda: [workloads.name(pod) for pod in cluster.pods(HOME)],
+    )
+    left = [
+        each["metadata"]["name"]
+        for path in (
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+            "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings",
+            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+        )
+        for each in api.list(path)
+        if "topolog" in each["metadata"]["name"] or "kosmos" in each["metadata"]["name"]
+    ]
+    assert left == []
+    assert len(running_of(cluster, "kept")) == 3
