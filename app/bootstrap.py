@@ -71,8 +71,10 @@ _OWN = frozenset(("/apis/v1/lag", "/apis/v1/settings"))
 class Following:
     """A process that follows the log and answers introspection requests."""
 
-    def __init__(self, chosen: settings.Settings) -> None:
+    def __init__(self, chosen: settings.Settings, *, viewed: bool = False) -> None:
+        """``viewed``: also the heavy routes and streams (routes.register)."""
         self._settings = chosen
+        self._viewed = viewed
         self._plugins = plugins_of(chosen)
         decoding.keep(self._plugins.annotations())
         self._store = stores.await_store(
@@ -124,7 +126,9 @@ class Following:
                 settings=settings.current(chosen),
                 flags=_flags(chosen),
                 version=app.__version__,
+                stream_seconds=float(chosen.server.connection_age),
             ),
+            viewed=self._viewed,
         )
         return made.wsgi_app
 
@@ -253,7 +257,7 @@ def serve(chosen: settings.Settings) -> NoReturn:
     metrics = telemetry.metrics.registry_of(
         telemetry.metrics.EXTENDER, version=app.__version__, schema=keys.SCHEMA
     )
-    with _Standby(chosen.server, metrics) as standby:
+    with Standby(chosen.server, metrics) as standby:
         store = chosen.store
         stores.await_store(
             store,
@@ -284,7 +288,7 @@ def _log_waiting(problem: str) -> None:
     telemetry.log.warning("waiting for the store", error=problem)
 
 
-class _Standby:
+class Standby:
     """The plain port while the store is away; closed before the server opens its own port and forks."""
 
     def __init__(self, server: settings.Server, metrics: prometheus_registry.CollectorRegistry) -> None:
@@ -293,7 +297,7 @@ class _Standby:
         self._stack = contextlib.ExitStack()
         self._problem = ""
 
-    def __enter__(self) -> "_Standby":
+    def __enter__(self) -> "Standby":
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: sys.exit(0))
         return self

@@ -6,6 +6,7 @@ No request may cause a 5xx by its content; 503 means that the store is unavailab
 from collections.abc import Callable
 
 import flask
+import msgspec
 from werkzeug import exceptions
 
 from app.store import errors as store_errors
@@ -29,6 +30,16 @@ def bad(message: str) -> Problem:
 def missing(kind: str, name: str) -> Problem:
     """404, in one form for all kinds of objects."""
     return Problem(404, "NotFound", f"cannot find {kind} {name}")
+
+
+def elsewhere(path: str) -> Problem:
+    """404: a path of the extender, asked for at the view."""
+    return Problem(404, "NotFound", f"{path[:_MAX_PATH]} is answered by the extender, not by topolog view")
+
+
+def encoded(problem: Problem) -> bytes:
+    """The JSON of a problem."""
+    return msgspec.json.encode({"message": problem.message, "reasonCode": problem.reason_code})
 
 
 _MAX_PATH = 200

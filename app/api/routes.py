@@ -10,6 +10,7 @@ import flask
 import flask_smorest
 
 from app.api import errors
+from app.api.dashboard import pages
 from app.api.introspection import json_responses, moments, openapi, schemas, services
 from app.api.v1 import (
     consistency,
@@ -26,7 +27,7 @@ from app.api.v1 import (
     processes,
     topologies,
 )
-from app.api.v1.pictures import chronicle, clusters, facets, frames, lives, maps, reasons, series
+from app.api.v1.pictures import chronicle, clusters, facets, frames, lives, maps, reasons, series, watches
 from app.api.v1.questions import bisections, diffs, documents, fits, replays, simulations
 
 FIRST = (processes.routes, nodes.routes)
@@ -47,13 +48,13 @@ REST = (
     bisections.routes,
     clusters.routes,
     maps.routes,
-    frames.routes,
-    series.routes,
-    chronicle.routes,
     lives.routes,
     reasons.routes,
     facets.routes,
 )
+VIEWED = (frames.routes, series.routes, chronicle.routes, watches.routes)
+"""Heavy routes and streams, which an extender does not have."""
+_VIEWED_PATHS = ("frames", "series", "moments", "watch")
 _DESCRIPTION = (
     "The cluster state at any moment that the log still covers, and the reasons of every decision."
     " Every response carries the log position that it shows (X-Topolog-Position) and its age in seconds"
@@ -61,8 +62,11 @@ _DESCRIPTION = (
 )
 
 
-def register(app: flask.Flask, given: services.Services) -> None:
-    """Mount the introspection API, the debug flags, the OpenAPI document and the error handlers."""
+def register(app: flask.Flask, given: services.Services, *, viewed: bool = True) -> None:
+    """Mount the introspection API, the debug flags, the OpenAPI document and the error handlers.
+
+    ``viewed``: also the heavy routes and streams of ``topolog view``; an extender names it instead.
+    """
     services.install(app, given)
     app.json = json_responses.Json(app)
     # A path with doubled slashes is a 404 in our form, not a redirect.
@@ -86,15 +90,27 @@ def register(app: flask.Flask, given: services.Services) -> None:
         *FIRST,
         pods.blueprint(given.registry),
         *REST,
+        *(VIEWED if viewed else ()),
         plugins.blueprint(given.registry),
     ):
         api.register_blueprint(blueprint)
     shapes = [field.shape for shown in given.registry.shown.values() for field in shown.pod_fields]
     for name, component in schemas.components(shapes).items():
         api.spec.components.schema(name, component)
+    if viewed:
+        app.register_blueprint(pages.routes)
+    else:
+        for path in _VIEWED_PATHS:
+            app.add_url_rule(f"/apis/v1/{path}", f"viewed-{path}", _elsewhere)
     app.register_blueprint(openapi.routes)
     openapi.install(app, _document(api))
     errors.register(app, stamp=moments.stamp)
+
+
+def _elsewhere() -> flask.Response:
+    path = flask.request.path
+    text = f"{path} is answered by `topolog view` (view.port), not by an extender"
+    raise errors.Problem(404, "NotFound", text)
 
 
 def _document(api: flask_smorest.Api) -> dict[str, Any]:

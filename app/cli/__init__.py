@@ -5,10 +5,11 @@ Redis, Flask and the Kubernetes client to load. The exit codes are defined in ``
 """
 
 import importlib
+import types
 
 import click
 
-from app import exit_codes
+from app import __version__, exit_codes
 from app.cli import exits
 
 _COMMANDS = (
@@ -19,11 +20,13 @@ _COMMANDS = (
     "compact",
     "audit",
     "extender",
+    "view",
     "certs",
     "bootstrap",
     "migrate",
     "adopt",
     "archive",
+    "status",
     "doctor",
     "explain",
     "get",
@@ -32,13 +35,21 @@ _COMMANDS = (
     "diff",
     "replay",
     "bisect",
+    "watch",
+    "dashboard",
     "score",
     "settings",
+    "completion",
     "version",
 )
 """In the order of first use. Module COMMAND defines ``COMMAND_command``."""
-_QUESTIONS = frozenset(("simulate", "fit", "diff", "replay", "bisect"))
-"""The commands whose modules are in the folder ``questions``."""
+_FOLDERS = types.MappingProxyType(
+    {
+        **dict.fromkeys(("simulate", "fit", "diff", "replay", "bisect"), "questions"),
+        **dict.fromkeys(("view", "watch", "dashboard"), "viewing"),
+    }
+)
+"""Command -> the folder of its module, if it is not beside this one."""
 
 
 class Commands(click.Group):
@@ -52,7 +63,7 @@ class Commands(click.Group):
         """Return a command, or None if it does not exist."""
         if cmd_name not in _COMMANDS:
             return None
-        folder = f"{__name__}.questions" if cmd_name in _QUESTIONS else __name__
+        folder = f"{__name__}.{_FOLDERS[cmd_name]}" if cmd_name in _FOLDERS else __name__
         command = getattr(importlib.import_module(f"{folder}.{cmd_name}"), f"{cmd_name}_command")
         return command if isinstance(command, click.Command) else None
 
@@ -65,6 +76,7 @@ class Commands(click.Group):
     type=click.Path(dir_okay=False),
     help="Settings file (YAML). TOPOLOG_* variables override it; `topolog settings` lists them.",
 )
+@click.version_option(__version__, message="topolog %(version)s")
 @click.pass_context
 def topolog(context: click.Context, config: str | None) -> None:
     """State store and extender for kube-scheduler.
@@ -73,9 +85,10 @@ def topolog(context: click.Context, config: str | None) -> None:
 
     On one machine:   topolog up, for the cluster of your kubeconfig
 
-    In a cluster:     topolog record, control, compact, audit and extender, as separate processes
+    In a cluster:     topolog record, control, compact, audit, extender and view, as separate processes
 
-    Inspect:          topolog get, topolog explain, topolog diff, topolog bisect
+    Inspect:          topolog status, topolog dashboard, topolog get, topolog explain
+                      topolog diff, topolog bisect
 
     What if:          topolog simulate, topolog fit, topolog replay
     """

@@ -20,6 +20,7 @@ ARGUMENTS: Final[Mapping[str, Sequence[str]]] = types.MappingProxyType(
         "compact": ("-m", "workers", "compact"),
         "audit": ("-m", "workers", "audit"),
         "extender": ("-m", "app.cli", "extender"),
+        "view": ("-m", "app.cli", "view"),
     }
 )
 """Command -> arguments of the Python that runs its process."""

@@ -15,6 +15,7 @@ from app.cli import certs, exits, processes, supervisor
 from app.framework import configuring, registry
 
 _EXTENDER = "extender"
+_VIEW = "view"
 
 
 @click.command("up", short_help="Run all processes on this machine, for an existing cluster.")
@@ -33,10 +34,10 @@ def up_command(
 ) -> None:
     """Run all processes on this machine for an existing cluster; stop with Ctrl-C.
 
-    Starts a recorder, a controller, a compactor, an auditor and an extender for the cluster of a
-    kubeconfig. Without store.url, also starts a Redis or Valkey server (store.embedded_dir sets where its
-    data is kept). Without tls.*, creates certificates and prints their directory. Processes that exit are
-    restarted.
+    Starts a recorder, a controller, a compactor, an auditor, an extender and the dashboard for the cluster
+    of a kubeconfig. Without store.url, also starts a Redis or Valkey server (store.embedded_dir sets where
+    its data is kept). Without tls.*, creates certificates and prints their directory. Processes that exit
+    are restarted.
     """
     given = {"TOPOLOG_KUBE_KUBECONFIG": kubeconfig, "TOPOLOG_KUBE_CONTEXT": context}
     changes = {name: value for name, value in given.items() if value}
@@ -69,6 +70,7 @@ def _children(shared: settings.Settings, environ: dict[str, str]) -> list[superv
         "controller": ("control", 2),
         "compactor": ("compact", 3),
         "auditor": ("audit", 4),
+        _VIEW: ("view", 5),
         _EXTENDER: ("extender", 0),
     }
     return [
@@ -187,10 +189,15 @@ def _announce(shared: settings.Settings, children: Sequence[supervisor.Child]) -
     _report(
         f"  extender:  {scheme}://{shared.server.bind}:{shared.server.port}   (urlPrefix for kube-scheduler)"
     )
+    _report(f"  dashboard: topolog dashboard   ({scheme}://{local}:{_view_port(shared)}, role viewer)")
     _report(f"  health:    http://{local}:{port}/readyz, /metrics")
     _report("             " + ", ".join(f"{name} :{port}" for name, port in ports.items()))
     _report("  try:       topolog get nodes; topolog get pending; topolog explain NAMESPACE/POD")
     return True
+
+
+def _view_port(shared: settings.Settings) -> int:
+    return shared.view.port or shared.server.port + 1
 
 
 def _report(line: str) -> None:

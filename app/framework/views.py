@@ -79,12 +79,27 @@ class DomainCount(NamedTuple):
     """The quota; None if the object has none for the domain."""
 
 
+class Line(NamedTuple):
+    """A line about the plugin's state, for ``topolog status``."""
+
+    name: str
+    """What it is about, such as ``policies``."""
+    seen: str
+    """The state, such as ``3, 40 of 60 pods placed``."""
+    wrong: str = ""
+    """What needs attention; empty if nothing does."""
+
+
 DomainCounts = Callable[[snapshots.Snapshot], Mapping[str, Callable[[str], Iterable[DomainCount]]]]
 """snapshot -> node label key -> (value -> counts of that domain). Every key is shown as a tree of domains."""
 
 
 def _no_counts(_: snapshots.Snapshot) -> Mapping[str, Callable[[str], Iterable[DomainCount]]]:
     return {}
+
+
+def _no_lines(_: snapshots.Snapshot) -> Iterable[Line]:
+    return ()
 
 
 def _no_remarks(_: cycles.Cycle) -> Iterable[str]:
@@ -101,3 +116,5 @@ class Shown:
     domain_counts: DomainCounts = field(default=_no_counts)
     remarks: Callable[[cycles.Cycle], Iterable[str]] = field(default=_no_remarks)
     """Sentences that help to understand a decision about the pod, for ``topolog explain``."""
+    summary: Callable[[snapshots.Snapshot], Iterable[Line]] = field(default=_no_lines)
+    """The plugin's state in few lines, for ``topolog status``; none if there is nothing to report."""

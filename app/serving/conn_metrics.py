@@ -1,6 +1,7 @@
 """Metrics of connections, and rate-limited log lines about refused ones."""
 
 import collections
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -111,3 +112,12 @@ class ConnectionMetrics(registry.Collector):
             "Reloads of changed TLS files.",
             self._rotating.renewals,
         )
+
+
+def reason(error: Exception) -> str:
+    """Why a handshake failed."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate rejected: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.replace("_", " ").lower()
+    return str(error)

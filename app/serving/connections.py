@@ -43,6 +43,8 @@ class State(enum.Enum):
     BODY = enum.auto()
     WORKING = enum.auto()
     """Waits for the application."""
+    STREAMING = enum.auto()
+    """A thread sends it a stream."""
     SENDING = enum.auto()
     """Waits until the client reads the response."""
     PAUSED = enum.auto()

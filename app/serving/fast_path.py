@@ -58,6 +58,19 @@ class RequestRefused(Exception):
         self.refusal = refusal
 
 
+STREAM = "text/event-stream"
+"""The content type of a response that is sent as it is produced."""
+
+
+class StreamBegun(Exception):
+    """The application answers with a stream: its head, and its pieces as they are produced."""
+
+    def __init__(self, head: bytes, pieces: Iterable[bytes]) -> None:
+        super().__init__("the response is a stream")
+        self.head = head
+        self.pieces = pieces
+
+
 class Exchange:
     """One request and its response. `keep_alive`: HTTP allows another request on the connection."""
 
@@ -100,10 +113,12 @@ class Exchange:
     def run(self, application: Application, *, keep_alive: bool) -> tuple[bytes, bytes]:
         """Call the application; return the head and body of its response.
 
-        `keep_alive`: the connection stays open. Raises the application's errors, and ValueError for invalid
-        headers.
+        `keep_alive`: the connection stays open. Raises the application's errors, StreamBegun for a stream,
+        and ValueError for invalid headers.
         """
         response = application(self.environ, self._start)
+        if self.environ.get("REQUEST_METHOD") != "HEAD" and self._is_stream():
+            raise StreamBegun(stream_head(self._status, self._headers), response)
         try:
             body = b"".join((*self._written, *response))
         finally:
@@ -115,6 +130,11 @@ class Exchange:
             self._status, self._headers, None if bodiless else len(body), keep_alive=keep_alive
         )
         return head, b"" if bodiless else body
+
+    def _is_stream(self) -> bool:
+        return any(
+            name.lower() == "content-type" and value.startswith(STREAM) for name, value in self._headers
+        )
 
     def _start(
         self, status: str, headers: list[tuple[str, str]], _: object = None, /
@@ -137,6 +157,13 @@ def response_head(
     if not all(map(str.isprintable, lines)):
         raise ValueError("a response header contains a character that is not printable")
     return "\r\n".join((*lines, _common_headers(int(time.time()), keep_alive), "", "")).encode("latin-1")
+
+
+def stream_head(status: str, given: Iterable[tuple[str, str]]) -> bytes:
+    """Format the head of a response that ends with its connection. Raises ValueError for bad headers."""
+    kept = [(name, value) for name, value in given if name.lower() != "content-length"]
+    head = response_head(status, kept, None, keep_alive=False)
+    return head.replace(b"\r\nContent-Length: 0\r\n", b"\r\n", 1)
 
 
 def refusal_response(refusal: bodies.RequestRefusal, *, keep_alive: bool = False) -> tuple[bytes, bytes]:

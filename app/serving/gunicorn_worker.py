@@ -6,11 +6,9 @@ request gets a thread when it is complete: verbs and requests to the introspecti
 The loop sends the rest of a response that the client does not read at once.
 """
 
-import errno
 import functools
 import selectors
 import socket
-import ssl
 import threading
 import time
 from collections import deque
@@ -21,7 +19,17 @@ from typing import Any, cast
 import structlog
 from gunicorn.workers import gthread
 
-from app.serving import authorization, bodies, conn_metrics, connections, deadlines, fast_path, introspection
+from app.serving import (
+    authorization,
+    bodies,
+    conn_metrics,
+    connections,
+    deadlines,
+    fast_path,
+    introspection,
+    ports,
+    streams,
+)
 
 SWEEP_SECONDS = 0.25
 LINGER_SECONDS = 0.05
@@ -31,7 +39,6 @@ HANDSHAKE_THREADS = 4
 """Threads for handshakes: each step takes a millisecond and must not delay verbs."""
 INTROSPECTION_THREADS, INTROSPECTION_QUEUE = 4, 16
 """Concurrent requests to the introspection API, and the length of their queue."""
-OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 FAULT = bodies.RequestRefusal(500, "InternalError", "internal error: see the server's log")
 
 Step = Callable[[connections.Connection], None]
@@ -85,7 +92,7 @@ class ExtenderWorker(gthread.ThreadWorker):
         try:
             accepted, client = listener.accept()
         except OSError as error:
-            self._accept_failed(error)
+            ports.accept_failed(error, pause=SWEEP_SECONDS)
             return
         self.nr_conns += 1
         try:
@@ -95,14 +102,6 @@ class ExtenderWorker(gthread.ThreadWorker):
         except OSError:
             self.nr_conns -= 1
             accepted.close()
-
-    def _accept_failed(self, error: OSError) -> None:
-        if error.errno in OUT_OF_RESOURCES:
-            # The listener stays readable: without a pause the loop would spin on the error.
-            log.error("cannot accept a connection", reason=error.strerror)
-            time.sleep(SWEEP_SECONDS)
-        elif error.errno not in (errno.EAGAIN, errno.ECONNABORTED, errno.EWOULDBLOCK):
-            raise error
 
     def _watch(self, conn: connections.Connection, mask: int) -> None:
         """Poll a connection for events; 0: wait only for its deadline. Raises OSError."""
@@ -238,6 +237,8 @@ class ExtenderWorker(gthread.ThreadWorker):
     def _resume(self, failure: Exception | None, conn: connections.Connection) -> None:
         if failure is not None:
             raise failure
+        if conn.state is connections.State.STREAMING:
+            return
         if conn.exchange is None:
             self._reply(conn)
         else:
@@ -282,7 +283,7 @@ class ExtenderWorker(gthread.ThreadWorker):
     def _handshake_done(self, conn: connections.Connection, done: bool, failure: Exception | None) -> None:
         """Continue after a step of the handshake. Runs in the loop."""
         if failure is not None:
-            self.meter.refused(conn.client, _reason(failure))
+            self.meter.refused(conn.client, conn_metrics.reason(failure))
             self.nr_conns -= 1
             conn.abort()
         elif done:
@@ -312,6 +313,11 @@ class ExtenderWorker(gthread.ThreadWorker):
         keep_alive = self._keeps_alive(conn, exchange)
         try:
             head, body = exchange.run(self.wsgi, keep_alive=keep_alive)
+        except fast_path.StreamBegun as begun:
+            self._release(conn)
+            conn.state = connections.State.STREAMING
+            threading.Thread(target=self._stream, args=(conn, begun), name="stream", daemon=True).start()
+            return False
         except Exception:
             log.exception("request failed", path=exchange.environ.get("PATH_INFO"))
             keep_alive = False
@@ -319,6 +325,10 @@ class ExtenderWorker(gthread.ThreadWorker):
         self._release(conn)
         conn.closing = not keep_alive
         return conn.send(head, body) and keep_alive and exchange.verb
+
+    def _stream(self, conn: connections.Connection, begun: fast_path.StreamBegun) -> None:
+        streams.send(conn, begun, lambda: self.alive)
+        self.method_queue.defer(self._end, conn)
 
     def _keeps_alive(self, conn: connections.Connection, exchange: fast_path.Exchange) -> bool:
         """Return whether the connection stays open after this response."""
@@ -387,11 +397,3 @@ class ExtenderWorker(gthread.ThreadWorker):
                 self._end(conn)
             case _:
                 self._end(conn)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate rejected: {error.verify_message}"
-    if isinstance(error, ssl.SSLError) and error.reason:
-        return error.reason.replace("_", " ").lower()
-    return str(error)

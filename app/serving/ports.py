@@ -5,13 +5,18 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+import structlog
+
 from app.serving import errors
 
 T = TypeVar("T")
 
+OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 RETRY_SECONDS = 5.0
 """Seconds."""
 _PAUSE = 0.1
+
+log = structlog.get_logger(__name__)
 
 
 def open_port(listen: Callable[[], T], place: str) -> T:
@@ -26,3 +31,13 @@ def open_port(listen: Callable[[], T], place: str) -> T:
             if time.monotonic() >= deadline:
                 raise errors.PortTaken(f"cannot listen on {place}: {error.strerror}") from error
         time.sleep(_PAUSE)
+
+
+def accept_failed(error: OSError, *, pause: float) -> None:
+    """Continue after a failure of ``accept``, after a pause if resources are missing. Raises other errors."""
+    if error.errno in OUT_OF_RESOURCES:
+        # The listener stays readable: without a pause the loop would spin on the error.
+        log.error("cannot accept a connection", reason=error.strerror)
+        time.sleep(pause)
+    elif error.errno not in (errno.EAGAIN, errno.ECONNABORTED, errno.EWOULDBLOCK):
+        raise error

@@ -52,6 +52,7 @@ TABLE: Final[tuple[Rule, ...]] = (
     Rule(READING, "/docs/*", VIEWER),
     Rule(READING, "/", VIEWER),
     Rule(READING, "/dashboard", VIEWER),
+    Rule(READING, "/dashboard/", VIEWER),
     Rule(READING, "/dashboard/*", VIEWER),
     Rule(SETTING, "/debug/flags", OPERATOR),
     Rule(SETTING, "/debug/flags/*", OPERATOR),

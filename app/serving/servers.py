@@ -127,15 +127,22 @@ def serving_probes(options: Options, application: wsgiref.types.WSGIApplication)
             probes.stop(wait=True)
 
 
-def options_from(server: settings.Server, limits: settings.Limits | None = None) -> Options:
-    """Return the options of the settings."""
+def options_from(
+    server: settings.Server,
+    limits: settings.Limits | None = None,
+    *,
+    port: int | None = None,
+    workers: int | None = None,
+    threads: int | None = None,
+) -> Options:
+    """Return the options of the settings, some of them replaced."""
     return Options(
         host=server.bind,
-        port=server.port,
+        port=port or server.port,
         health_host=server.bind,
         health_port=server.health_port,
-        threads=server.threads,
-        workers=server.workers,
+        threads=threads or server.threads,
+        workers=workers or server.workers,
         graceful_seconds=server.grace,
         insecure=server.insecure,
         small_body=(limits or settings.Limits()).names_body,

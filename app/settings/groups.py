@@ -110,6 +110,17 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
+class View:
+    """The process of ``topolog view``: the dashboard, streams, and questions that are heavy."""
+
+    port: int = setting(0, at_least=0, at_most=65_535)
+    """Port of the dashboard and of the introspection API (mTLS), at ``server.bind``. 0: the port after
+    ``server.port``."""
+    nice: int = setting(10, at_least=0, at_most=19)
+    """Niceness of the process: a higher value leaves more of the CPU to the verbs."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tls:
     """The server's certificate and the CAs of client certificates: PEM files or PKCS12 stores."""
 
@@ -280,6 +291,9 @@ class Client:
 
     url: str = setting("https://127.0.0.1:8443", pattern=r"https?://\S+", like="https://HOST:PORT")
     """URL of the extender."""
+    view_url: str = setting("", pattern=r"(https?://\S+)?", like="https://HOST:PORT, or empty")
+    """URL of ``topolog view``, for ``topolog dashboard`` and ``topolog watch``. Empty: the host of ``url``,
+    at the next port."""
     server_name: str = setting("", pattern=r"[-A-Za-z0-9.:]*", like="a host name or an address")
     """Name that the extender's certificate must have; empty: the host of ``client.url``. Set it if the
     extender is reached by another name, such as through a port-forward."""
@@ -291,6 +305,12 @@ class Client:
     """File of the CA certificates that verify the extender's certificate (PEM)."""
     timeout: float = setting(10.0, at_least=0.1, at_most=600)
     """Seconds to wait for a response."""
+    namespace: str = setting(
+        "topolog-system", pattern=r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", like="a namespace"
+    )
+    """The namespace of the extenders in the cluster of the kubeconfig. Used where ``client.url`` and
+    ``client.cert`` are not set, and ``topolog up`` has made no certificates on this machine: kubectl forwards
+    a port to a ready extender, and the certificate is that of the Secret ``topolog-viewer-tls``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +330,7 @@ class Settings:
     kube: Kube = field(default_factory=Kube)
     election: Election = field(default_factory=Election)
     server: Server = field(default_factory=Server)
+    view: View = field(default_factory=View)
     tls: Tls = field(default_factory=Tls)
     identities: Identities = field(default_factory=Identities)
     plugins: Plugins = field(default_factory=Plugins)

@@ -47,6 +47,9 @@ class Stage:
         self.server = server
         self.url = url
         """URL of the extender."""
+        host, _, port = url.rpartition(":")
+        self.view_url = f"{host}:{int(port) + 1}"
+        """URL of ``topolog view``."""
         self._viewer = urllib3.PoolManager(
             ca_certs=str(folder / "ca.crt"),
             cert_file=str(folder / "viewer.crt"),
@@ -252,12 +255,12 @@ def _tail(log: Path) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Free ports of the loopback, each followed by four more for the processes of ``topolog up``."""
+    """Free ports of the loopback, each followed by five more for the processes of ``topolog up``."""
     found: list[int] = []
     while len(found) < count:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = int(probe.getsockname()[1])
-        if port + 4 < 65_536 and all(_is_free(port + more) for more in range(1, 5)):
+        if port + 5 < 65_536 and all(_is_free(port + more) for more in range(1, 6)):
             found.append(port)
     return found
 

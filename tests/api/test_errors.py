@@ -44,7 +44,7 @@ def test_a_bad_parameter_is_400_and_named(still: api_worlds.World, path: str, na
 
 
 def test_an_unknown_path_is_named_and_where_to_look(still: api_worlds.World) -> None:
-    for path in ("/apis/v1/nonsense", "/", "/debug/flags", "/apis/v1//lag", "/apis//v1/lag"):
+    for path in ("/apis/v1/nonsense", "/nonsense", "/debug/flags", "/apis/v1//lag", "/apis//v1/lag"):
         assert_problem(still.client.get(path), 404, "NotFound", path, "/openapi.json")
 
 

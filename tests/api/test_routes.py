@@ -31,6 +31,7 @@ OBJECTS = (
     "/apis/v1/plugins/WorkloadPolicy/policies/shop/spread",
     "/apis/v1/plugins/JobAffinity/groups/shop/job",
     "/apis/v1/settings",
+    "/apis/v1/status",
     "/apis/v1/lag",
     "/apis/v1/diff",
     "/apis/v1/consistency",

@@ -29,9 +29,9 @@ def kubeconfig(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def free_ports() -> tuple[int, int]:
-    """A free port, and the first of five consecutive free ports."""
-    first = child_processes.free_port(row=6)
-    return first + 5, first
+    """A free port, followed by one for the view, and the first of six consecutive free ports."""
+    first = child_processes.free_port(row=8)
+    return first + 6, first
 
 
 def members(lines: list[str]) -> dict[str, int]:
@@ -153,7 +153,7 @@ def test_one_command_runs_all_processes_and_an_interrupt_stops_them(
     assert [node["name"] for node in json.loads(asked.stdout)["items"]] == ["n1"]
     # No process is left, and none exited with a traceback.
     started = members(lines)
-    assert set(started) == {"recorder", "controller", "compactor", "auditor", "extender"}
+    assert set(started) == {"recorder", "controller", "compactor", "auditor", "view", "extender"}
     assert not any(alive(pid) for pid in started.values())
     assert "Traceback" not in output
     assert output.endswith("topolog up: stopped\n")

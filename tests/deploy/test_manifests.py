@@ -95,6 +95,8 @@ ALLOWED = {
         (["coordination.k8s.io"], ["leases"], ["get", "update"], ["topolog-scheduler"]),
     ],
 }
+# Roles of deploy/roles, which no process has.
+FOR_PEOPLE = {"topolog-view", "topolog-edit", "topolog-admin", "topolog-quota-admin", "topolog-doctor"}
 # Roles of Kubernetes that are bound to the sidecar's scheduler.
 BORROWED = {
     ("ClusterRole", "system:kube-scheduler", "topolog-scheduler"),
@@ -146,8 +148,22 @@ def test_permissions_are_exactly_those_of_the_list() -> None:
         ]
         for kind in ("ClusterRole", "Role")
         for role in manifests.objects(kind)
+        if role["metadata"]["name"] not in FOR_PEOPLE
     }
     assert found == ALLOWED
+
+
+def test_roles_for_people_grant_no_secret_and_no_change_but_of_policies_and_quotas() -> None:
+    """What each one has is tested on a real API server (tests/e2e/test_roles.py)."""
+    reading = {"get", "list", "watch"}
+    found = [role for role in manifests.objects("ClusterRole", "roles") if role["rules"]]
+    assert {role["metadata"]["name"] for role in found} == FOR_PEOPLE
+    for role in found:
+        for rule in role["rules"]:
+            assert "secrets" not in rule["resources"]
+            if not set(rule["verbs"]) <= reading:
+                allowed = {"workloadpolicies", "elasticquotas", "subjectaccessreviews"}
+                assert set(rule["resources"]) <= allowed, role["metadata"]["name"]
 
 
 @pytest.mark.scenario("LX-13")

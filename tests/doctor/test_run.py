@@ -1,6 +1,7 @@
 """``topolog doctor run`` on real processes: a healthy installation is ok, and each fault is found."""
 
 import pathlib
+import time
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -47,7 +48,7 @@ def test_a_healthy_installation_has_nothing_wrong(healthy: installations.Install
     audited(healthy)
     run = doctor(healthy, urls(healthy))
     assert (run.wrong(), run.code) == ({}, 0)
-    assert {one["id"] for one in run.checks} == {f"R{number:02}" for number in range(1, 12)}
+    assert {one["id"] for one in run.checks} == {f"R{number:02}" for number in range(1, 15)}
 
 
 def test_the_role_of_a_process_follows_from_its_metrics(healthy: installations.Installation) -> None:
@@ -125,6 +126,48 @@ ALTERED: dict[str, tuple[str, str, str, dict[str, str]]] = {
         r"^topolog_decisions_dropped_total .*$",
         "topolog_decisions_dropped_total 3",
         {"R09": "warning"},
+    ),
+    "a store that does not answer": (
+        metrics.AUDITOR,
+        r"^topolog_store_up .*$",
+        "topolog_store_up 0",
+        {"R12": "problem"},
+    ),
+    "a process that has not asked the store": (
+        metrics.AUDITOR,
+        r"^topolog_store_up .*$",
+        "",
+        {"R12": "unsure"},
+    ),
+    "a certificate that expires soon": (
+        metrics.EXTENDER,
+        r'^(topolog_certificate_expiry_timestamp_seconds\{file="server"\}) .*$',
+        rf"\1 {time.time() + 86_400}",
+        {"R13": "warning"},
+    ),
+    "a certificate that has expired": (
+        metrics.EXTENDER,
+        r'^(topolog_certificate_expiry_timestamp_seconds\{file="ca"\}) .*$',
+        r"\1 1000",
+        {"R13": "problem"},
+    ),
+    "certificate files that are invalid": (
+        metrics.EXTENDER,
+        r"^topolog_certificate_files_bad .*$",
+        "topolog_certificate_files_bad 1",
+        {"R13": "warning"},
+    ),
+    "a store that is full": (
+        metrics.COMPACTOR,
+        r"^topolog_store_memory_limit_bytes .*$",
+        "topolog_store_memory_limit_bytes 1000",
+        {"R14": "warning"},
+    ),
+    "a compactor that has not asked the store": (
+        metrics.COMPACTOR,
+        r"^topolog_store_memory_used_bytes .*$",
+        "",
+        {"R14": "unsure"},
     ),
     "an archive that the extender does not read": (
         metrics.COMPACTOR,
@@ -226,5 +269,5 @@ def test_nothing_running_is_unsure() -> None:
     run = runs.doctor(
         "run", environ={"TOPOLOG_SERVER_HEALTH_PORT": "9", "TOPOLOG_CLIENT_URL": "https://127.0.0.1:9"}
     )
-    assert set(run.wrong()) == {f"R{number:02}" for number in range(1, 12)}
+    assert set(run.wrong()) == {f"R{number:02}" for number in range(1, 15)}
     assert set(run.wrong().values()) == {"unsure"}

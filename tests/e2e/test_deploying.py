@@ -4,7 +4,9 @@ No process of Topolog runs here: pods are admitted and placed, and the kubelet o
 Other tests cover what the processes do with their rights.
 """
 
+import json
 import pathlib
+import subprocess
 
 import pytest
 
@@ -75,6 +77,32 @@ def deployed(cluster: clusters.Cluster) -> clusters.Cluster:
 
 def account(name: str) -> str:
     return f"system:serviceaccount:{HOME}:topolog-{name}"
+
+
+@pytest.mark.parametrize("overlay", ["dev", "ha", "existing-scheduler", "sidecar"])
+def test_every_overlay_is_admitted(deployed: clusters.Cluster, overlay: str) -> None:
+    arguments = ("--dry-run=server", "--validate=strict", "-k", DEPLOY / "overlays" / overlay)
+    assert deployed.kubectl("apply", *arguments).count("server dry run") > 30
+
+
+OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+
+
+def test_the_prometheus_operator_takes_the_monitoring_objects(deployed: clusters.Cluster) -> None:
+    asked = ["go", "mod", "download", "-json", OPERATOR]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"{OPERATOR} cannot be downloaded: {done.stderr or done.stdout}")
+    definitions = pathlib.Path(json.loads(done.stdout)["Dir"]) / "example" / "prometheus-operator-crd"
+    for name in ("podmonitors", "prometheusrules"):
+        deployed.kubectl("create", "-f", definitions / f"monitoring.coreos.com_{name}.yaml")
+        deployed.kubectl("wait", "--for=condition=established", f"crd/{name}.monitoring.coreos.com")
+    shown = deployed.kubectl("apply", "--validate=strict", "-k", DEPLOY / "monitoring")
+    assert {line.split("/")[0] for line in shown.splitlines()} == {
+        "configmap",
+        "podmonitor.monitoring.coreos.com",
+        "prometheusrule.monitoring.coreos.com",
+    }
 
 
 def test_the_pods_are_admitted_and_apart(deployed: clusters.Cluster) -> None:

@@ -148,8 +148,6 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
             authority = f"--from-file=ca.crt={made.tls / 'ca.crt'}"
             cluster.kubectl("-n", HOME, "create", "secret", "generic", secret, *files, authority)
         cluster.kubectl("apply", "-k", DEPLOY / "overlays" / "sidecar")
-        # Its addresses have to be replaced; nothing listens to a policy here.
-        cluster.kubectl("-n", HOME, "delete", "networkpolicies", "--all")
         for name in ("recorder", "controller", "auditor", "compactor", "extender"):
             cluster.kubectl("-n", HOME, "rollout", "status", f"deployment/topolog-{name}", "--timeout=60s")
         permit(made)

@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 import tempfile
+import textwrap
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -218,6 +219,20 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def prometheus_rule(rules: str) -> str:
+    """The rule file of Prometheus as an object of the Prometheus operator."""
+    groups = rules[rules.index("groups:") :]
+    head = (
+        "# Made from rules.yaml by `make docs`: change that file, not this one.\n"
+        "apiVersion: monitoring.coreos.com/v1\n"
+        "kind: PrometheusRule\n"
+        "metadata:\n"
+        "  name: topolog\n"
+        "spec:\n"
+    )
+    return head + textwrap.indent(groups, "  ")
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "settings.md": settings_page,
     "commands.md": commands_page,
@@ -237,6 +252,8 @@ def main() -> None:
     users = ROOT / "deploy" / "store" / "users.acl"
     users.parent.mkdir(exist_ok=True)
     users.write_text(acl.access_list("default"))
+    monitoring = ROOT / "deploy" / "monitoring"
+    (monitoring / "prometheusrule.yaml").write_text(prometheus_rule((monitoring / "rules.yaml").read_text()))
 
 
 if __name__ == "__main__":

@@ -96,6 +96,8 @@ class _Accumulation:
             return
         inner = _Accumulation()
         inner.add(path)
+        twice = {_identity(one) for one in self.objects} & {_identity(one) for one in inner.objects}
+        assert not twice, f"{path}: {twice} are there already"
         self.objects += inner.objects
         self._generated |= inner._generated
 
@@ -114,7 +116,12 @@ class _Accumulation:
             found["data"] |= data
             return
         made = {"name": given["name"], **({"namespace": identity[0]} if identity[0] else {})}
+        options = given.get("options", {})
+        if "labels" in options:
+            made["labels"] = dict(options["labels"])
         self.objects.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": made, "data": data})
+        if options.get("disableNameSuffixHash"):
+            return
         # A namespace may still be set by the kustomization.
         self._generated |= {identity, ("topolog-system", given["name"])}
 

@@ -100,6 +100,25 @@ def get(
     return decorate
 
 
+def stream(blueprint: Blueprint, path: str, *, query: SchemaClass) -> Callable[[View], View]:
+    """Mount ``view(query)`` at GET: a response that is sent as it is produced."""
+
+    def decorate(view: View) -> View:
+        documented = blueprint.response(
+            200,
+            {"type": "string"},
+            content_type="text/event-stream",
+            description="Server-Sent Events.",
+        )(view)
+        for status in (*ERRORS, 429):
+            documented = blueprint.alt_response(status, schema=schemas.Problem)(documented)
+        parsed = blueprint.arguments(query, location="query")(documented)
+        blueprint.add_url_rule(path, None, parsed, methods=["GET"])
+        return view
+
+    return decorate
+
+
 def ask(
     blueprint: Blueprint, path: str, answers: SchemaClass, *, question: str, dumped: bool = True
 ) -> Callable[[View], View]:

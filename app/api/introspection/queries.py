@@ -105,15 +105,20 @@ class Decisions(Page):
     until = at("Only decisions before this moment")
 
 
+def event_type() -> fields.String:
+    """A parameter that names a type of events."""
+    return fields.String(
+        validate=validate.OneOf(sorted(kind.__name__ for kind in get_args(events.AnyEvent))),
+        metadata={"description": "Only events of this type."},
+    )
+
+
 class Events(Page):
     """Parameters that select events."""
 
     from_ = at("Only events at or after this moment", data_key="from")
     to = at("Only events up to this moment")
-    type = fields.String(
-        validate=validate.OneOf(sorted(kind.__name__ for kind in get_args(events.AnyEvent))),
-        metadata={"description": "Only events of this type."},
-    )
+    type = event_type()
     object = text(
         "Only events about this subject: pod:UID, pod:NS/NAME, node:NAME, policy:NS/NAME, flag:LETTER."
     )

@@ -6,7 +6,7 @@ from typing import cast
 
 import flask
 
-from app.api.introspection import heavy, kept_answers
+from app.api.introspection import arrivals, heavy, kept_answers
 from app.framework import registry
 from app.store import audit_reports
 from app.store.decisions import decision_log
@@ -39,6 +39,13 @@ class Services:
     version: str = "0"
     turns: heavy.OneAtATime = field(default_factory=heavy.OneAtATime)
     answers: kept_answers.KeptAnswers = field(default_factory=kept_answers.KeptAnswers)
+    stream_seconds: float = 3600.0
+    """How long a stream lasts at most."""
+    streams: arrivals.Arrivals = field(init=False)
+
+    def __post_init__(self) -> None:
+        made = arrivals.Arrivals(self.follower, self.histories)
+        object.__setattr__(self, "streams", made)
 
 
 def install(app: flask.Flask, services: Services) -> None:

@@ -5,7 +5,7 @@ import msgspec
 from marshmallow import Schema
 
 from app.api.introspection import blueprints, moments, pages, queries, schemas, services, times
-from app.domain import events, model
+from app.domain import event_subjects, events, model
 from app.store import errors as store_errors
 from app.store.log import readers
 
@@ -98,6 +98,13 @@ def shown(entry: readers.Entry) -> pages.Body:
         "name": _names(entry.event)[0],
         "data": data,
     }
+
+
+def about(event: events.AnyEvent, subject: str) -> bool:
+    """Whether the event is about a subject; pods also by pod:NAMESPACE/NAME."""
+    if subject.startswith("pod:") and "/" in subject:
+        return subject.removeprefix("pod:") in _names(event)
+    return subject in event_subjects.touched(event)
 
 
 def _names(event: events.AnyEvent) -> list[model.NamespacedName]:

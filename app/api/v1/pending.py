@@ -1,4 +1,7 @@
-"""Pending pods: their age and attempts, why they wait, and which changes would let them fit."""
+"""Pending pods: their age and attempts, why they wait, and which changes would let them fit.
+
+A list has them one by one; the status of the cluster has them in groups of one reason.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,7 +11,7 @@ from app.api.introspection import blueprints, moments, pages, queries, schemas, 
 from app.api.v1 import decisions
 from app.domain import model, snapshots
 from app.store.decisions import records
-from app.verbs.explain import explanations
+from app.verbs.explain import explanations, pending_groups
 
 routes = blueprints.create("pending", "/apis/v1", "Pending pods.")
 _LOOKED_AT = 5000
@@ -102,3 +105,76 @@ def _age(created: str, until: float) -> float | None:
         return round(max(0.0, until - times.milliseconds(created) / 1000), 3)
     except ValueError:
         return None
+
+
+# -- the cluster in one answer -----------------------------------------------------------------
+
+GROUPS = 20
+"""Reasons that an answer has at most."""
+
+
+class PendingGroup(Schema):
+    """Pods that are pending for one reason."""
+
+    by = schemas.text("The first plugin that refuses nodes, kube-scheduler, or none.")
+    reason = schemas.text("The reason.")
+    pods = schemas.number("How many pods.")
+    oldest = schemas.text("When the one that waits longest was created (RFC 3339).")
+    example = schemas.text("That pod: NAMESPACE/NAME.")
+
+
+class PluginLine(Schema):
+    """A line of a plugin about its state."""
+
+    plugin = schemas.text("The plugin.")
+    name = schemas.text("What the line is about.")
+    seen = schemas.text("The state.")
+    wrong = schemas.text("What needs attention; empty if nothing does.")
+
+
+class Summary(Schema):
+    """The state of the cluster."""
+
+    position = schemas.text("The position shown, INCARNATION/OFFSET.")
+    asOf = schemas.text("When that position was current (RFC 3339).")
+    nodes = schemas.number("Nodes.")
+    schedulable = schemas.number("Nodes that are ready and not cordoned.")
+    pods = schemas.counts("State -> number of pods: bound, inFlight, pending.")
+    pending = schemas.nested(PendingGroup, "The twenty largest groups of pending pods.", many=True)
+    reasons = schemas.number("The number of groups.")
+    plugins = schemas.nested(PluginLine, "What the plugins report.", many=True)
+
+
+@blueprints.get(routes, "/status", Summary)
+def summary(query: pages.Query) -> pages.Body:
+    """Nodes, pods, why pods are pending, and what the plugins report; computed for the moment shown."""
+    shown = moments.take(query.get("at") or moments.NOW)
+    snapshot, plugins = shown.snapshot, services.current().registry
+    found = pending_groups.groups(snapshot, plugins)
+    return {
+        "position": str(shown.position),
+        "asOf": shown.as_of,
+        "nodes": len(snapshot.nodes),
+        "schedulable": sum(node.ready and not node.unschedulable for node in snapshot.nodes.values()),
+        "pods": {
+            "bound": sum(bool(pod.node) and not pod.finished for pod in snapshot.pods.values()),
+            "inFlight": len(snapshot.placements),
+            "pending": sum(group.pods for group in found),
+        },
+        "pending": [
+            {
+                "by": group.cause.by,
+                "reason": group.cause.reason,
+                "pods": group.pods,
+                "oldest": group.oldest,
+                "example": group.example,
+            }
+            for group in found[:GROUPS]
+        ],
+        "reasons": len(found),
+        "plugins": [
+            {"plugin": name, "name": line.name, "seen": line.seen, "wrong": line.wrong}
+            for name, declared in plugins.shown.items()
+            for line in declared.summary(snapshot)
+        ],
+    }

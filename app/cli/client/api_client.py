@@ -1,5 +1,7 @@
 """Client of an extender's REST API, authenticated by a client certificate."""
 
+import atexit
+import contextlib
 import http.client
 import json
 import os
@@ -43,6 +45,8 @@ class ExtenderClient:
     """Sends requests to an extender."""
 
     client: settings.Client
+    otherwise: str = ""
+    """Why the kubeconfig led to no extender, for the message if this one is unreachable."""
 
     def get(
         self, path: str, query: Mapping[str, object] | None = None, *, accept: str = "application/json"
@@ -69,13 +73,13 @@ class ExtenderClient:
         headers = {"Accept": accept, **({"Content-Type": "application/json"} if body is not None else {})}
         try:
             # Not by the proxies of the environment: they could not present our client certificate.
-            with self._pool() as pool:
+            with self.pool() as pool:
                 # A redirection is not followed, and a request that failed is not repeated.
                 reply = pool.request(method, url, body=body, headers=headers, retries=False, redirect=False)
         except (urllib3.exceptions.HTTPError, OSError, http.client.HTTPException, ValueError) as error:
-            raise exits.Failed(exit_codes.UNREACHABLE, self._unreachable(error)) from error
+            raise exits.Failed(exit_codes.UNREACHABLE, self._unreachable(error) + self.otherwise) from error
         if reply.status != http.HTTPStatus.OK:
-            raise self._failure(reply, path)
+            raise self.failure(reply.status, reply.data, path)
         if reply.headers.get("Content-Type", "").partition(";")[0].strip() != "application/json":
             return str(reply.data, "utf-8", "replace")
         try:
@@ -86,8 +90,42 @@ class ExtenderClient:
             ) from error
         return document
 
-    def _pool(self) -> urllib3.PoolManager:
-        timeout = urllib3.Timeout(connect=self.client.timeout, read=self.client.timeout)
+    @contextlib.contextmanager
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        silence: float | None = None,
+    ) -> Iterator[urllib3.BaseHTTPResponse]:
+        """A reply of any status, read as it arrives; ``path`` includes the query.
+
+        ``silence``: seconds without a byte after which it fails; None for the timeout of the client. Raises
+        Failed if there is no reply.
+        """
+        url = self.client.url.rstrip("/") + path
+        try:
+            with self.pool(silence=silence) as pool:
+                reply = pool.request(
+                    method,
+                    url,
+                    body=body,
+                    headers=headers,
+                    retries=False,
+                    redirect=False,
+                    preload_content=False,
+                    decode_content=False,
+                )
+                with contextlib.closing(reply):
+                    yield reply
+        except (urllib3.exceptions.HTTPError, OSError, http.client.HTTPException, ValueError) as error:
+            raise exits.Failed(exit_codes.UNREACHABLE, self._unreachable(error)) from error
+
+    def pool(self, *, silence: float | None = None) -> urllib3.PoolManager:
+        """Connections with the certificate of the client. Raises Failed."""
+        timeout = urllib3.Timeout(connect=self.client.timeout, read=silence or self.client.timeout)
         if not self.client.url.startswith("https:"):
             return urllib3.PoolManager(timeout=timeout)
         return urllib3.PoolManager(
@@ -131,12 +169,13 @@ class ExtenderClient:
         hint = tls_hints.of(connection, cause)
         return f"{text} ({hint})" if hint else text
 
-    def _failure(self, reply: urllib3.BaseHTTPResponse, path: str) -> exits.Failed:
+    def failure(self, status: int, data: bytes, path: str) -> exits.Failed:
+        """The failure that a reply means."""
         try:
-            message = str(json.loads(reply.data)["message"])
+            message = str(json.loads(data)["message"])
         except (ValueError, KeyError, TypeError):
-            message = f"{path}: {reply.status} {reply.reason}"
-        if reply.status == http.HTTPStatus.FORBIDDEN and self.client.cert:
+            message = f"{path}: {status}"
+        if status == http.HTTPStatus.FORBIDDEN and self.client.cert:
             message += f" (the client certificate is {self.client.cert})"
         codes: dict[int, int] = {
             http.HTTPStatus.BAD_REQUEST: exit_codes.USAGE,
@@ -144,13 +183,16 @@ class ExtenderClient:
             http.HTTPStatus.GONE: exit_codes.NEGATIVE,
             http.HTTPStatus.SERVICE_UNAVAILABLE: exit_codes.STORE,
         }
-        return exits.Failed(codes.get(reply.status, exit_codes.UNREACHABLE), message)
+        return exits.Failed(codes.get(status, exit_codes.UNREACHABLE), message)
 
 
-def extender(config: str | None, options: Mapping[str, str | None]) -> ExtenderClient:
-    """Client by the options, then the settings, then the certificates that ``up`` created."""
+def extender(
+    config: str | None, options: Mapping[str, str | None], *, by_kubeconfig: bool = True
+) -> ExtenderClient:
+    """Client by the options, the settings, the certificates that ``up`` made, or else the kubeconfig."""
     loaded = settings.load(config, os.environ)
     client = loaded.client
+    given = options["server"] or options["cert"] or client.cert or client.url != settings.Client().url
     client = replace(
         client,
         url=options["server"] or client.url,
@@ -167,7 +209,39 @@ def extender(config: str | None, options: Mapping[str, str | None]) -> ExtenderC
             key=str(made / "viewer.key"),
             ca=client.ca or str(made / "ca.crt"),
         )
+    elif by_kubeconfig and not given:
+        return _forwarded(replace(loaded, client=client))
     return ExtenderClient(client)
+
+
+def _forwarded(loaded: settings.Settings) -> ExtenderClient:
+    """A client by way of the kubeconfig, as long as the command runs; else of the URL in the settings."""
+    from app.cli.client import port_forwards
+
+    until = contextlib.ExitStack()
+    context = click.get_current_context(silent=True)
+    (context.find_root().call_on_close if context is not None else atexit.register)(until.close)
+    try:
+        return ExtenderClient(until.enter_context(port_forwards.opened(loaded)))
+    except port_forwards.NotFound as reason:
+        return ExtenderClient(loaded.client, f"; nor by the kubeconfig: {reason}")
+
+
+def view(config: str | None, options: Mapping[str, str | None]) -> ExtenderClient:
+    """Client of ``topolog view``, by the same options and settings."""
+    # Not by the kubeconfig: what it leads to is an extender.
+    made = extender(config, options, by_kubeconfig=False)
+    if options["server"]:
+        return made
+    url = settings.load(config, os.environ).client.view_url or _next_port(made.client.url)
+    return replace(made, client=replace(made.client, url=url))
+
+
+def _next_port(url: str) -> str:
+    parts = urllib.parse.urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    port = parts.port or (_HTTPS_PORT if parts.scheme == "https" else 80)
+    return f"{parts.scheme}://{host}:{port + 1}"
 
 
 def _exist(*files: pathlib.Path) -> bool:

@@ -84,8 +84,29 @@ ARCHIVE = diagnosing.Check(
     "set compaction.archive in the extenders, to the same directory",
     "how-to/history.md",
 )
+STORE = diagnosing.Check(
+    "R12",
+    "The store answers each process.",
+    "pods under hard quotas stay pending, and nothing is recorded",
+    "topolog doctor store",
+    f"{_PAGE}#topologstoreaway",
+)
+CERTIFICATES = diagnosing.Check(
+    "R13",
+    "The TLS files that extenders serve are valid, for seven days or more.",
+    "kube-scheduler cannot call the extender any more",
+    "topolog doctor tls; topolog certs DIRECTORY --host NAME --renew, or let their issuer renew them",
+    f"{_PAGE}#topologcertificateexpiressoon",
+)
+MEMORY = diagnosing.Check(
+    "R14",
+    "The store uses less than 85 % of its memory limit.",
+    "a full store rejects every append",
+    "topolog doctor store",
+    f"{_PAGE}#topologstorememory",
+)
 
 CHECKS: Final = (
     *(READY, COMPLETE, LEADER, VERSION, CONFIGURATION, WATCHING, FOLLOWING, CONSISTENT, RECORDED),
-    *(CALLED, ARCHIVE),
+    *(CALLED, ARCHIVE, STORE, CERTIFICATES, MEMORY),
 )

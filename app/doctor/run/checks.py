@@ -12,6 +12,10 @@ STALE_WATCH: Final = 180.0
 """Seconds: as the alert TopologWatchStale."""
 STALE_AUDIT: Final = 300.0
 BEHIND: Final = 5.0
+EXPIRING: Final = 7 * 86_400.0
+"""Seconds: as the alert TopologCertificateExpiresSoon."""
+FULL: Final = 0.85
+"""Share of maxmemory: as the alert TopologStoreMemory."""
 SILENT: Final = 60.0
 """Seconds that a pod waits for its first call."""
 _NAMED = 3
@@ -20,7 +24,7 @@ _REQUIRED = (metrics.EXTENDER, metrics.RECORDER, metrics.CONTROLLER)
 
 
 def of_processes(found: Sequence[processes.Process], now: float) -> Iterator[diagnosing.Result]:
-    """R01 to R09; ``now``: seconds since 1970."""
+    """R01 to R09, and R12 to R14; ``now``: seconds since 1970."""
     yield from map(_ready, found)
     yield from _complete(found)
     seen = [one for one in found if one.samples]
@@ -36,6 +40,10 @@ def of_processes(found: Sequence[processes.Process], now: float) -> Iterator[dia
             yield _consistent(one, now)
         if one.role == metrics.EXTENDER:
             yield _recorded(one)
+            yield from _certified(one, now)
+        if one.role == metrics.COMPACTOR:
+            yield _roomy(one)
+        yield _connected(one)
 
 
 def called(last: str, waiting: Sequence[Mapping[str, Any]]) -> diagnosing.Result:
@@ -170,3 +178,43 @@ def _recorded(one: processes.Process) -> diagnosing.Result:
     if dropped:
         return catalog.RECORDED.warning(subject, f"{dropped:.0f} dropped since it started")
     return catalog.RECORDED.ok(subject, "none dropped")
+
+
+def _connected(one: processes.Process) -> diagnosing.Result:
+    subject, up = f"{one.role} {one.name}", one.value("topolog_store_up")
+    if up is None:
+        return catalog.STORE.unsure(subject, "it has not asked the store yet", fix="repeat the check")
+    if not up:
+        return catalog.STORE.problem(subject, "the store does not answer it")
+    return catalog.STORE.ok(subject, "the store answers it")
+
+
+def _certified(one: processes.Process, now: float) -> Iterator[diagnosing.Result]:
+    subject = f"{one.role} {one.name}"
+    ends = {
+        labels["file"]: at - now
+        for labels, at in one.samples.get("topolog_certificate_expiry_timestamp_seconds", ())
+    }
+    if not ends:
+        return  # It serves plain HTTP.
+    file, left = min(ends.items(), key=lambda end: end[1])
+    if left <= 0:
+        yield catalog.CERTIFICATES.problem(subject, f"{file} has expired")
+    elif one.value("topolog_certificate_files_bad"):
+        yield catalog.CERTIFICATES.warning(
+            subject, "the files on its disk are invalid, and the last valid ones are served"
+        )
+    elif left < EXPIRING:
+        yield catalog.CERTIFICATES.warning(subject, f"{file} expires in {left / 3600:.0f} h")
+    else:
+        yield catalog.CERTIFICATES.ok(subject, f"{file} expires in {left / 86_400:.0f} d, before the others")
+
+
+def _roomy(one: processes.Process) -> diagnosing.Result:
+    subject = f"{one.role} {one.name}"
+    used, limit = one.value("topolog_store_memory_used_bytes"), one.value("topolog_store_memory_limit_bytes")
+    if used is None or limit is None:
+        return catalog.MEMORY.unsure(subject, "it has not asked the store yet", fix="repeat the check")
+    if limit and used > FULL * limit:
+        return catalog.MEMORY.warning(subject, f"{100 * used / limit:.0f} % of maxmemory")
+    return catalog.MEMORY.ok(subject, f"{100 * used / limit:.0f} % of maxmemory" if limit else "no maxmemory")

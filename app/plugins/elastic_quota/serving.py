@@ -21,6 +21,8 @@ from app.plugins.elastic_quota.arithmetic import forests
 from app.plugins.elastic_quota.quota_model import Amounts, Quota
 
 Json = dict[str, Any]
+_NAMED = 3
+"""Quotas that a line of the summary names at most."""
 
 
 TABLES = (
@@ -47,7 +49,25 @@ TABLES = (
 
 def shown(rules: admission.Rules) -> views.Shown:
     """All views."""
-    return views.Shown(endpoints=_endpoints(rules), remarks=partial(_remarks, rules))
+    return views.Shown(
+        endpoints=_endpoints(rules), remarks=partial(_remarks, rules), summary=partial(_lines, rules)
+    )
+
+
+def _lines(rules: admission.Rules, snapshot: snapshots.Snapshot) -> Iterator[views.Line]:
+    """How many quotas there are, and which are invalid or use more than their runtime."""
+    grown = usage.forest(snapshot)
+    names = sorted({*grown.quotas, *grown.unused} - quota_model.BUILT_IN)
+    if not names:
+        return
+    invalid = [name for name in names if name in grown.unused or grown.errors.get(name)]
+    over = [name for name in names if overuse.over(snapshot, name, rules)]
+    wrong = [
+        f"{len(found)} {what}: {', '.join(found[:_NAMED])}" + (", ..." if found[_NAMED:] else "")
+        for what, found in (("invalid", invalid), ("above their runtime", over))
+        if found
+    ]
+    yield views.Line("quotas", str(len(names)), "; ".join(wrong))
 
 
 def _remarks(rules: admission.Rules, cycle: cycles.Cycle) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from app.domain import model, snapshots
 from app.framework import views
@@ -107,5 +108,18 @@ def shown(label: str) -> views.Shown:
         endpoints=(
             views.Endpoint("groups", "All groups", groups(label), EXAMPLES[0]),
             views.Endpoint("groups/<namespace>/<name>", "One group", group(label), EXAMPLES[1]),
-        )
+        ),
+        summary=partial(_lines, label),
     )
+
+
+def _lines(label: str, snapshot: snapshots.Snapshot) -> Iterator[views.Line]:
+    """How many groups there are, and how many of them wait for a pod."""
+    found = [(space, value) for space, key, value in snapshot.labelled if key == label and value]
+    if found:
+        states = [
+            {_state(snapshot, pod) for pod in snapshot.siblings(space, label, value)}
+            for space, value in found
+        ]
+        waiting = sum("waiting" in each for each in states)
+        yield views.Line("groups", f"{len(found)}, {waiting} with pending pods")

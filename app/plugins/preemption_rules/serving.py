@@ -1,6 +1,6 @@
 """The views of nominations, pods that wait for the evictions on a node, and of PodDisruptionBudgets."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from app.domain import model, snapshots
 from app.framework import views
@@ -62,5 +62,17 @@ def shown() -> views.Shown:
         endpoints=(
             views.Endpoint("nominations", "Unbound pods with a nominated node", nominations, EXAMPLE),
             views.Endpoint("budgets", "PodDisruptionBudgets as recorded", budgets, BUDGETS),
-        )
+        ),
+        summary=_lines,
     )
+
+
+def _lines(snapshot: snapshots.Snapshot) -> Iterator[views.Line]:
+    """How many pods wait for the evictions on a node, and the budgets that could not be read."""
+    held = snapshot.all(kinds.BUDGETS)
+    unread = [key for key in held if held[key].error]
+    nominated = sum(1 for uid in snapshot.nominated if snapshot.pod(uid))
+    if nominated:
+        yield views.Line("nominations", f"{nominated} pods wait for evictions")
+    if unread:
+        yield views.Line("budgets", f"{len(held)}", f"{len(unread)} unreadable: {min(unread)}, ...")

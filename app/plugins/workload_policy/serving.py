@@ -14,6 +14,8 @@ from app.plugins.workload_policy import counting, kinds, limits, logic, policy_m
 
 SHOWN = 20
 """Pods that a view names at most."""
+NAMED = 3
+"""Policies that a line of the summary names at most."""
 UNLISTED = 1000
 """Unlisted domains that a view shows at most: there may be as many domains as nodes."""
 
@@ -290,7 +292,33 @@ def shown(rules: limits.Rules) -> views.Shown:
         pod_fields=(views.PodField("policies", "The policies that select it.", PolicyOfPod, of_pod),),
         domain_counts=domain_counts,
         remarks=partial(_remarks, rules),
+        summary=_lines,
     )
+
+
+def _lines(snapshot: snapshots.Snapshot) -> Iterator[views.Line]:
+    """The policies: how many pods they place, and which are invalid or exceeded."""
+    held = snapshot.all(kinds.POLICIES)
+    if not held:
+        return
+    valid = [logic.quotas(snapshot, policy) for policy in held.values() if not policy.errors]
+    placed = sum(quota.count for listed in valid for quota in listed)
+    desired = sum(quota.desired for listed in valid for quota in listed)
+    invalid = [key for key in held if held[key].errors]
+    over = [
+        key
+        for key in held
+        if not held[key].errors
+        and any(quota.count > quota.desired for quota in logic.quotas(snapshot, held[key]))
+    ]
+    wrong = [*_named("invalid", invalid), *_named("above a quota", over)]
+    yield views.Line("policies", f"{len(held)}, {placed} of {desired} pods placed", "; ".join(wrong))
+
+
+def _named(what: str, keys: list[str]) -> Iterator[str]:
+    """How many of the objects, and the first of them."""
+    if keys:
+        yield f"{len(keys)} {what}: {', '.join(nsmallest(NAMED, keys))}" + (", ..." if keys[NAMED:] else "")
 
 
 def _remarks(rules: limits.Rules, cycle: cycles.Cycle) -> Iterator[str]:

@@ -95,6 +95,12 @@ def _extend(store: stores.Store) -> None:
     store.client.xadd(store.keys.decisions, {"d": b"x"}, maxlen=10)
 
 
+def _view(store: stores.Store) -> None:
+    _follow(store)
+    assert store.client.xrevrange(store.keys.decisions, count=1)
+    assert store.histories.at(store.follower.snapshot.offset)
+
+
 def _compact(store: stores.Store) -> None:
     _follow(store)
     turned = compactors.Compactor(store, settings.Compaction(events=1, keep=0, checkpoints=1))
@@ -127,6 +133,7 @@ WORK: Mapping[str, Callable[[stores.Store], None]] = {
     "controller": _control,
     "extender": _extend,
     "auditor": _audit,
+    "viewer": _view,
     "operator": _adopt,
     "compactor": _compact,
 }
@@ -179,7 +186,7 @@ def test_a_role_can_do_nothing_else(guarded: guarded_server.Guarded, role: str) 
         if role != "compactor":
             with pytest.raises(errors.Denied):
                 log.trim(1, 1, reader_timeout=1.0)
-        if role in ("compactor", "migrator", "doctor"):
+        if role in ("compactor", "viewer", "migrator", "doctor"):
             with pytest.raises(errors.Denied):
                 log.append(logs.Batch(events=[writers.seen("p")]))
         log.close()

@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.support import child_processes, polling
 from tests.support.e2e import api_client, component_flags, identities, kube_schedulers, kubelets
+from tests.support.e2e.nodes import process_kubelets
 
 CAPACITY = {"cpu": "32", "memory": "128Gi", "pods": "110"}
 
@@ -40,11 +41,13 @@ class Cluster:
         *,
         flags: Sequence[str] = (),  # more for the API server
         feature_gates: Mapping[str, bool] | None = None,  # for every part
+        tokens: bool = False,  # whether pods get the token of their service account
     ) -> None:
         # A short name: the path of a unix socket is limited to about 100 characters.
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="topolog-e2e-"))
         self.identities = identities.of_a_cluster()
         self.kubelet: kubelets.Kubelet | None = None
+        self._process_kubelets: list[process_kubelets.ProcessKubelet] = []
         self.schedulers: dict[str, kube_schedulers.Scheduler] = {}
         self._binary = binary
         self._layout = component_flags.Layout(self.folder, feature_gates or {})
@@ -53,7 +56,8 @@ class Cluster:
         self.server = f"https://127.0.0.1:{port}"
         self.etcd = self._part("etcd", component_flags.etcd(self._layout))
         self.api_server = self._part(
-            "kube-apiserver", component_flags.api_server(self._layout, port=port, flags=flags)
+            "kube-apiserver",
+            component_flags.api_server(self._layout, port=port, flags=flags, tokens=tokens),
         )
 
     def __enter__(self) -> "Cluster":
@@ -141,11 +145,20 @@ class Cluster:
         self.schedulers[name] = scheduler
         return scheduler
 
-    def start_kubelet(self) -> kubelets.Kubelet:
-        """Let bound pods run and deleted ones end."""
-        self.kubelet = kubelets.Kubelet(self.api())
+    def start_kubelet(self, *, except_in: str = "") -> kubelets.Kubelet:
+        """Let bound pods run and deleted ones end, except those of a namespace."""
+        self.kubelet = kubelets.Kubelet(self.api(), except_in=except_in)
         self.kubelet.start()
         return self.kubelet
+
+    def start_process_kubelet(self, namespace: str) -> process_kubelets.ProcessKubelet:
+        """Run the bound pods of a namespace as processes."""
+        kubelet = process_kubelets.ProcessKubelet(
+            self.api(), namespace, self._binary, self.folder / f"pods-{namespace}"
+        )
+        self._process_kubelets.append(kubelet)
+        kubelet.start()
+        return kubelet
 
     def run(self, process: child_processes.Process) -> None:
         """Start a process; `stop` stops it before the processes started earlier."""
@@ -161,6 +174,8 @@ class Cluster:
                 last_first.callback(process.stop, grace=5.0)
             if self.kubelet is not None:
                 last_first.callback(self.kubelet.stop)
+            for kubelet in self._process_kubelets:
+                last_first.callback(kubelet.stop)
 
     # Identities
 

@@ -19,6 +19,13 @@ CONTROLLERS = (
     "serviceaccount-controller",
     "statefulset-controller",
 )
+FOR_PROCESSES = (
+    *CONTROLLERS,
+    "endpointslice-controller",
+    "persistentvolume-binder-controller",
+    "root-ca-certificate-publisher-controller",
+)
+"""What pods that really run need beside these: addresses of Services, disks, the CA of the API server."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,8 +70,10 @@ def etcd(layout: Layout) -> list[str]:
     return ["etcd", f"--data-dir={layout.folder / 'etcd'}", f"--socket={layout.socket}"]
 
 
-def api_server(layout: Layout, *, port: int, flags: Sequence[str]) -> list[str]:
-    """The API server."""
+def api_server(layout: Layout, *, port: int, flags: Sequence[str], tokens: bool = False) -> list[str]:
+    """The API server; with tokens, it adds the service account's token to pods."""
+    # No controller would take a new node's taint away.
+    disabled = ["TaintNodesByCondition", *([] if tokens else ["ServiceAccount"])]
     return [
         "kube-apiserver",
         f"--etcd-servers=unix://{layout.socket}:0",
@@ -79,8 +88,7 @@ def api_server(layout: Layout, *, port: int, flags: Sequence[str]) -> list[str]:
         f"--service-account-key-file={layout.service_account_key}",
         f"--service-account-signing-key-file={layout.service_account_key}",
         "--service-cluster-ip-range=10.96.0.0/24",
-        # No pod gets a token mounted here, and no controller would take a new node's taint away.
-        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+        f"--disable-admission-plugins={','.join(disabled)}",
         *layout.gates,
         *flags,
     ]
@@ -96,6 +104,7 @@ def controller_manager(
         f"--kubeconfig={kubeconfig}",
         f"--controllers={','.join(controllers)}",
         "--use-service-account-credentials=true",
+        f"--root-ca-file={layout.ca}",
         "--leader-elect=false",
         "--kube-api-qps=500",
         "--kube-api-burst=1000",

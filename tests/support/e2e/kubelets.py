@@ -20,8 +20,10 @@ PODS = "/api/v1/pods"
 class Kubelet:
     """Keeps the status of bound pods, on all nodes, until it is stopped."""
 
-    def __init__(self, api: api_client.Api) -> None:
+    def __init__(self, api: api_client.Api, *, except_in: str = "") -> None:
+        """``except_in``: a namespace whose pods are left alone."""
         self._api = api
+        self._except = except_in
         self._thread = threading.Thread(target=self._run, name="kubelet", daemon=True)
         self._executor = concurrent.futures.ThreadPoolExecutor(4, "kubelet")
         self._ended = threading.Event()
@@ -81,6 +83,8 @@ class Kubelet:
 
     def _sync(self, pod: api_client.Object) -> None:
         meta, spec, status = pod["metadata"], pod["spec"], pod["status"]
+        if meta["namespace"] == self._except:
+            return
         if not spec.get("nodeName") or f"{meta['namespace']}/{meta['name']}" in self._ignored:
             return
         if meta.get("deletionTimestamp"):

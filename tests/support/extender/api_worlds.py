@@ -140,6 +140,7 @@ def world(store: stores.Store, chosen: registry.Registry | None = None) -> World
         identity=lambda: "operator@example",
         settings={"store.url": "(hidden)", "cluster": "test"},
         version="0.1.0",
+        stream_seconds=0.0,
     )
     routes.register(app, given)
     return World(store, chosen, app, now)

@@ -4,6 +4,7 @@ Run as a process: python -m tests.support.extender.echo_application SETTINGS, a 
 """
 
 import dataclasses
+import itertools
 import json
 import logging
 import os
@@ -14,7 +15,7 @@ import sys
 import threading
 import time
 import wsgiref.types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import prometheus_client
@@ -140,12 +141,26 @@ def application(
             telemetry.log.info("a slow call began")
             time.sleep(0.5)
             body = b"done"
+        elif path == "/apis/v1/watch":
+            start("200 OK", [("Content-Type", "text/event-stream")])
+            return ticking()
         elif path != "/apis/v1/large":
             body = json.dumps(seen(environ, caller)).encode()
         start("200 -", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
         return [body]
 
     return authorization.Middleware(answer, roster, lambda _: BODY_LIMIT)
+
+
+def ticking() -> Iterator[bytes]:
+    """Pieces with increasing numbers until the client hangs up."""
+    telemetry.log.info("a stream began")
+    try:
+        for number in itertools.count():
+            yield b"data: %d\n\n" % number
+            time.sleep(0.01)
+    finally:
+        telemetry.log.info("a stream was closed")
 
 
 def seen_elsewhere(

@@ -1,4 +1,4 @@
-"""Evaluates the part of PromQL that the alerting rules use, over recorded samples.
+"""Evaluates the part of PromQL that alerting rules and dashboards use, over recorded samples.
 
 For machines without promtool. It differs from Prometheus in two ways that no rule depends on: ``rate`` and
 ``increase`` do not extrapolate to the ends of their window, and a sample stays current until the next scrape.
@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 Labels = frozenset[tuple[str, str]]
 Vector = dict[Labels, float]
+Matchers = Mapping[str, re.Pattern[str]]
+"""Label -> pattern of its whole value; an absent label is empty."""
 Value = Vector | float
 
 
@@ -27,9 +29,9 @@ class Scrape(NamedTuple):
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d+)?)(?![\w])|(?P<name>[A-Za-z_]\w*)|(?P<text>\"[^\"]*\")"
-    r"|(?P<window>\[\d+[smh]\])|(?P<op>==|>=|<=|[-+*/<>(){},=]))"
+    r"|(?P<window>\[\d+[smhd]\])|(?P<op>==|=~|>=|<=|[-+*/<>(){},=]))"
 )
-_UNITS = {"s": 1, "m": 60, "h": 3600}
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LEVELS: Sequence[Mapping[str, Callable[[float, float], float]]] = (
     {"==": operator.eq, ">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le},
     {"+": operator.add, "-": operator.sub},
@@ -131,14 +133,17 @@ class _Parser:
         self.expect(")")
         return {} if value else {frozenset(): 1.0}
 
-    def selector(self) -> tuple[dict[str, str], float]:
-        """Labels that a series must have, and the window in seconds, 0 without one."""
+    def selector(self) -> tuple[Matchers, float]:
+        """Patterns of the labels that a series must have, and the window in seconds, 0 without one."""
         wanted = {}
         if self.accept("{"):
             while not self.accept("}"):
                 label = self.take()
-                self.expect("=")
-                wanted[label] = self.take().strip('"')
+                is_pattern = self.accept("=~")
+                if not is_pattern:
+                    self.expect("=")
+                text = self.take().strip('"')
+                wanted[label] = re.compile(text if is_pattern else re.escape(text))
                 self.accept(",")
         window = 0.0
         if self.next.startswith("["):
@@ -146,11 +151,11 @@ class _Parser:
             window = float(text[:-1]) * _UNITS[text[-1]]
         return wanted, window
 
-    def instant(self, name: str, wanted: Mapping[str, str], window: float) -> Vector:
+    def instant(self, name: str, wanted: Matchers, window: float) -> Vector:
         assert not window, f"{name} is not the argument of rate or increase"
         return _found(self.scrapes[-1], name, wanted) if self.scrapes else {}
 
-    def grown(self, name: str, wanted: Mapping[str, str], window: float) -> Vector:
+    def grown(self, name: str, wanted: Matchers, window: float) -> Vector:
         """By how much counters have grown within the window, restarts included."""
         inside = [one for one in self.scrapes if one.at >= self.now - window]
         grown: Vector = {}
@@ -178,11 +183,12 @@ class _Parser:
         assert self.accept(token), f"{token!r} expected at {self.tokens[self.at :]}"
 
 
-def _found(scrape: Scrape, name: str, wanted: Mapping[str, str]) -> Vector:
+def _found(scrape: Scrape, name: str, wanted: Matchers) -> Vector:
     return {
         frozenset(labels.items()): value
         for sample, labels, value in scrape.samples
-        if sample == name and wanted.items() <= labels.items()
+        if sample == name
+        and all(pattern.fullmatch(labels.get(label, "")) for label, pattern in wanted.items())
     }
 
 

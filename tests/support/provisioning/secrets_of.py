@@ -18,7 +18,17 @@ CLIENTS = ("scheduler", "viewer", "operator")
 CERTIFICATES = ("topolog-tls", *(f"topolog-{role}-tls" for role in CLIENTS))
 STORE = ("topolog-store", "topolog-valkey-acl")
 ALL = {"topolog-ca", *CERTIFICATES, *STORE}
-USERS = ("recorder", "controller", "extender", "compactor", "auditor", "operator", "migrator", "doctor")
+USERS = (
+    "recorder",
+    "controller",
+    "extender",
+    "compactor",
+    "auditor",
+    "viewer",
+    "operator",
+    "migrator",
+    "doctor",
+)
 
 
 def data(secret: Object) -> dict[str, bytes]:

@@ -33,6 +33,8 @@ RESOURCES = ("nodes", "workloadpolicies", "poddisruptionbudgets", "elasticquotas
 """The kinds that a recorder reads in any order."""
 QUIET = tuple(kind.name for kind in declared.SCHEMA.kinds if kind.name not in RESOURCES)
 """The others: they are listed when a recorder begins, and change seldom or never."""
+EVERY = (*QUIET, *RESOURCES)
+"""All kinds, pods last."""
 UNDER_WAY = 1.4
 """Seconds beyond its time for which a Binding may be under way, where a store loses events."""
 LATE = 60.0
@@ -272,17 +274,17 @@ class Client(clients.Client):
 
     def stream(self, path: str, parameters: Mapping[str, str], *, silence: float) -> "Watch":
         self._reach()
-        resource = self._cluster.objects.resource(path.rsplit("/", 1)[-1], path)
-        if resource is None:
-            raise clients.refusal(404, b"")
+        served = self._cluster.objects.resource(path.rsplit("/", 1)[-1], path)
+        assert served is not None, path
+        resource = served.name
         self._attempts += 1
         if self._attempts > _HOT:
             raise AssertionError("P10: a watch is asked for again and again, and nothing comes of it")
         if self._faults.strike(0.5):
             raise errors.Unreachable("simulated: no connection", refused=True)
         if self._faults.strike(0.3):
-            self._cluster.objects.compact(resource.name)
-        lines = self._cluster.objects.since(resource.name, int(parameters["resourceVersion"]), tick=0.0)
+            self._cluster.objects.compact(resource)
+        lines = self._cluster.objects.since(resource, int(parameters["resourceVersion"]), tick=0.0)
         try:
             first = next(lines)
         except status_replies.StatusError as refused:

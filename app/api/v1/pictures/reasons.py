@@ -29,7 +29,7 @@ class Query(queries.Moment):
     )
 
 
-class PendingGroup(Schema):
+class PendingReasonGroup(Schema):
     """The pods that wait for one reason."""
 
     reason = schemas.text("Why no node would be accepted; empty if Topolog has no objection.")
@@ -47,7 +47,7 @@ class Reasons(Schema):
 
     waiting = schemas.number("Pods that wait.")
     looked = schemas.number("Pods that were looked at: the 5,000 that wait the longest.")
-    groups = schemas.nested(PendingGroup, "The groups, the largest first.", many=True)
+    groups = schemas.nested(PendingReasonGroup, "The groups, the largest first.", many=True)
     more = schemas.number("Groups that are not in groups.")
     metadata = schemas.nested(answers.Shown, "The moment.")
 

@@ -1,0 +1,54 @@
+// @ts-check
+/** Numbers and times as text. */
+import { state } from "./store.js";
+
+const numbers = new Intl.NumberFormat("en");
+
+export function number(value) {
+  return value === null || value === undefined ? "–" : numbers.format(value);
+}
+
+export function time(text) {
+  if (!text) return "–";
+  const at = new Date(text);
+  if (Number.isNaN(at.getTime())) return String(text);
+  const options = { hour12: false, year: "numeric", month: "short", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" };
+  if (state.utc) options.timeZone = "UTC";
+  return at.toLocaleString("en-GB", options) + (state.utc ? " UTC" : "");
+}
+
+export function clock(text) {
+  if (!text) return "–";
+  const options = { hour12: false };
+  if (state.utc) options.timeZone = "UTC";
+  return new Date(text).toLocaleTimeString("en-GB", options);
+}
+
+/** A span of seconds, in its two largest units. */
+export function span(seconds) {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
+  const whole = Math.max(0, Math.round(seconds));
+  const parts = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  const at = parts.findIndex(([size]) => whole >= size);
+  if (at < 0) return "0 s";
+  const [size, unit] = parts[at];
+  const rest = whole % size;
+  const next = parts[at + 1];
+  const more = next && rest >= next[0] ? ` ${Math.floor(rest / next[0])} ${next[1]}` : "";
+  return `${Math.floor(whole / size)} ${unit}${more}`;
+}
+
+/** The seconds from one time to another. */
+export function between(from, to) {
+  return (new Date(to).getTime() - new Date(from).getTime()) / 1000;
+}
+
+/** Text that is too long is cut, and its length is stated. */
+export function cut(text, most = 300) {
+  const whole = String(text ?? "");
+  return whole.length <= most ? whole : `${whole.slice(0, most)} … (${numbers.format(whole.length)} characters)`;
+}
+
+export function plural(count, one, many = `${one}s`) {
+  return `${number(count)} ${count === 1 ? one : many}`;
+}

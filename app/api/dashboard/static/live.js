@@ -1,0 +1,118 @@
+// @ts-check
+/**
+ * One stream for all tabs of a browser: the tab that holds the lock has it and passes its messages on. A past
+ * moment needs no stream, and neither do hidden tabs.
+ */
+import { ask, changed, forgetAll, incarnationOf, state } from "./store.js";
+
+const TICK = 500;
+const channel = new BroadcastChannel("topolog-watch");
+/** @type {EventSource|null} */
+let source = null;
+let release = null;
+let refreshed = 0;
+let timer = 0;
+
+export async function install() {
+  channel.onmessage = (event) => receive(event.data);
+  document.addEventListener("visibilitychange", follow);
+  addEventListener("moved", follow);
+  await first();
+  follow();
+}
+
+/** The position before the first message of the stream. */
+async function first() {
+  try {
+    const lag = await ask("/apis/v1/lag");
+    moved(lag.position, lag.seconds);
+  } catch (error) {
+    state.connected = false;
+    state.notice = error.message;
+    setTimeout(first, 2000);
+  }
+  changed();
+}
+
+function follow() {
+  const needed = state.at === null && !document.hidden;
+  if (!needed) {
+    release?.();
+    release = null;
+    close();
+    return;
+  }
+  if (release) return;
+  const held = new Promise((resolve) => (release = resolve));
+  const mine = release;
+  navigator.locks.request("topolog-watch", () => {
+    if (release !== mine) return undefined;
+    open();
+    return held;
+  });
+}
+
+function open() {
+  source = new EventSource(`/apis/v1/watch?tick=${TICK}`);
+  source.addEventListener("head", (event) => {
+    const data = JSON.parse(event.data);
+    pass({ kind: "head", position: data.position, age: data.age });
+  });
+  source.addEventListener("incarnation", (event) => pass({ kind: "incarnation", ...JSON.parse(event.data) }));
+  source.onopen = () => pass({ kind: "open" });
+  source.onerror = () => {
+    pass({ kind: "lost" });
+    if (source?.readyState === EventSource.CLOSED) {
+      close();
+      setTimeout(() => release && !source && open(), 2000);
+    }
+  };
+}
+
+function close() {
+  source?.close();
+  source = null;
+}
+
+function pass(message) {
+  channel.postMessage(message);
+  receive(message);
+}
+
+function receive(message) {
+  if (message.kind === "lost") {
+    state.connected = false;
+  } else if (message.kind === "open") {
+    state.connected = true;
+  } else if (message.kind === "incarnation") {
+    state.notice = `The store lost events: history began again at ${message.to}. What was shown before belongs to the history that ended.`;
+    forgetAll();
+    moved(message.to, 0);
+  } else {
+    state.connected = true;
+    moved(message.position, message.age);
+  }
+  changed();
+}
+
+/** A new head; the panels follow at most once a second. */
+export function moved(position, age) {
+  const another = state.head && incarnationOf(state.head) !== incarnationOf(position);
+  if (another) forgetAll();
+  state.head = position;
+  state.headAge = age;
+  if (state.at !== null) return;
+  const wait = 1000 - (performance.now() - refreshed);
+  clearTimeout(timer);
+  if (wait <= 0 || !state.position || another) show();
+  else timer = setTimeout(show, wait);
+}
+
+function show() {
+  if (state.at !== null) return;
+  refreshed = performance.now();
+  if (state.position !== state.head) {
+    state.position = state.head;
+    changed();
+  }
+}

@@ -1,0 +1,127 @@
+// @ts-check
+/** Draws the page: one state, one function of it, at most one drawing for each animation frame. */
+import { html, nothing, render } from "../vendor/lit-html-3.3.3/lit-html.js";
+import { answer, changed, listen, settled, state } from "./store.js";
+import { between, span } from "./format.js";
+import * as live from "./live.js";
+import * as router from "./router.js";
+import * as timebar from "./timebar.js";
+import { compare } from "./views/compare.js";
+import { decisions } from "./views/decisions.js";
+import { health } from "./views/health.js";
+import { overview } from "./views/overview.js";
+import { pending } from "./views/pending.js";
+import { pod } from "./views/pod.js";
+import { workloads } from "./views/workloads.js";
+
+const VIEWS = { overview, pending, pods: pod, workloads, decisions, compare, health };
+const NAMES = { overview: "Overview", pending: "Pending", pods: "Pod", workloads: "Workloads", decisions: "Decisions", compare: "Compare", health: "Health" };
+const root = /** @type {HTMLElement} */ (document.getElementById("app"));
+let asked = false;
+
+function draw() {
+  asked = false;
+  if (state.at !== null) state.position = past();
+  render(page(), root);
+  if (settled() && state.position) document.documentElement.dataset.settled = state.position;
+  else delete document.documentElement.dataset.settled;
+}
+
+/** The position of ?at=: a position or an offset as it is; a time is resolved by the first answer. */
+function past() {
+  const at = state.at ?? "";
+  if (at.includes("/")) return at;
+  if (!/^\d+$/.test(at)) return resolved(at);
+  const incarnation = state.head.slice(0, state.head.lastIndexOf("/"));
+  return incarnation ? `${incarnation}/${at}` : "";
+}
+
+function resolved(at) {
+  const found = answer("resolved", `/apis/v1/cluster?limit=1&at=${encodeURIComponent(at)}`);
+  if (found.status === "failed") state.notice = found.error;
+  return found.body && found.url.endsWith(encodeURIComponent(at)) ? found.body.metadata.position : "";
+}
+
+function page() {
+  const shown = answer("shown", state.position ? `/apis/v1/cluster?limit=1&at=${encodeURIComponent(state.position)}` : null);
+  const sentence = timebar.sentence(shown.body?.metadata);
+  document.title = `${NAMES[state.view]} · ${state.at === null ? "live" : sentence} · Topolog`;
+  return html`
+    <a class="skip" href="#main">skip to the content</a>
+    <header class="top">
+      <a class="brand" href="/dashboard/"><span class="logo" aria-hidden="true"></span>Topolog</a>
+      <nav aria-label="Views">${Object.entries(NAMES).map(([view, name]) => html`<a href=${router.address(view)} aria-current=${state.view === view ? "page" : "false"}>${name}</a>`)}</nav>
+      <form class="search" role="search" @submit=${search}>
+        <label class="reader" for="search">Node, or pod as NAMESPACE/NAME</label>
+        <input id="search" name="text" type="search" placeholder="node, or namespace/pod  ( / )" autocomplete="off">
+      </form>
+      <button type="button" class="zone" aria-pressed=${state.utc} @click=${() => { state.utc = !state.utc; changed(); }}>UTC</button>
+      ${status(sentence)}
+    </header>
+    ${banner(shown, sentence)}
+    <main id="main" tabindex="-1"><h1 class="reader">${NAMES[state.view]}${sentence ? `, ${sentence}` : ""}</h1>${VIEWS[state.view]()}</main>
+    ${timebar.timebar()}`;
+}
+
+function status(sentence) {
+  if (state.at !== null) return html`<span class="status past">past</span>`;
+  if (!state.connected) return html`<span class="status lost" role="status">not connected</span>`;
+  return html`<span class="status live" title=${sentence}><span class="pulse" aria-hidden="true"></span>live</span>`;
+}
+
+function banner(shown, sentence) {
+  const ago = shown.body?.metadata.asOf ? span(between(shown.body.metadata.asOf, new Date().toISOString())) : "";
+  return html`
+    ${state.notice ? html`<p class="banner notice" role="alert">${state.notice} <button type="button" @click=${() => { state.notice = ""; changed(); }}>close</button></p>` : nothing}
+    ${!state.connected && state.at === null ? html`<p class="banner lost" role="alert">The server does not answer. What is shown is from ${sentence || "before"}.</p>` : nothing}
+    ${state.at === null ? nothing : html`<p class="banner past" role="status">${shown.status === "failed" ? shown.error : html`<span>The cluster as it was at <b>${sentence}</b>${ago ? `, ${ago} ago` : ""}.</span>`}
+      <button type="button" @click=${timebar.live}>go live</button></p>`}`;
+}
+
+function search(event) {
+  event.preventDefault();
+  const text = event.target.elements.text.value.trim();
+  if (!text) return;
+  if (text.includes("/")) router.go(router.address("pods", text.split("/").slice(0, 2)));
+  else {
+    router.go(router.address("overview", [], { node: text, find: text }));
+    requestAnimationFrame(() => /** @type {any} */ (document.querySelector("cluster-map"))?.find(text));
+  }
+}
+
+function keys(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const target = /** @type {HTMLElement} */ (event.target);
+  const typing = target.matches("input:not([type=range]), textarea, select");
+  if (event.key === "Escape" && target.matches("input, textarea")) return target.blur();
+  if (typing) return undefined;
+  const actions = {
+    "/": () => document.getElementById("search")?.focus(),
+    ",": () => timebar.step(-1),
+    ".": () => timebar.step(1),
+    L: timebar.live,
+    l: timebar.live,
+    Escape: () => state.query.get("node") && router.set({ node: null, find: null }),
+  };
+  if (event.key === " " && !target.matches("button, a, summary, [role=button]")) actions[" "] = timebar.play;
+  const action = actions[event.key];
+  if (!action) return undefined;
+  event.preventDefault();
+  return action();
+}
+
+listen(() => {
+  if (!asked) {
+    asked = true;
+    requestAnimationFrame(draw);
+  }
+});
+router.read();
+router.install();
+addEventListener("keydown", keys);
+addEventListener("moved", () => {
+  if (state.at === null && state.head) state.position = state.head;
+});
+root.replaceChildren();
+draw();
+live.install();

@@ -1,0 +1,255 @@
+// @ts-check
+/** The map: a canvas in a grid whose one cell has the text of the current node, for keyboards and readers. */
+import { html } from "../vendor/lit-html-3.3.3/lit-html.js";
+import { arrange, hit, neighbour } from "./layout.js";
+import { cell, colours, tokens } from "./palette.js";
+import { number } from "./format.js";
+
+/** The latest names and domains by layout: an answer that knows the layout leaves them out. */
+const known = new Map();
+
+/** @param {any} picture an answer of /map, or the same shape made of a frame */
+export function remember(picture) {
+  if (picture.nodes) known.set(picture.layout, { nodes: picture.nodes, domains: picture.domains });
+  return known.get(picture.layout) ?? { nodes: [], domains: [] };
+}
+
+class ClusterMap extends HTMLElement {
+  picture = null;
+  current = 0;
+  /** @type {import("./layout.js").Layout|null} */
+  arranged = null;
+  key = "";
+
+  connectedCallback() {
+    if (this.canvas) return;
+    this.setAttribute("role", "grid");
+    this.setAttribute("tabindex", "0");
+    this.setAttribute("aria-label", "Map of the nodes. Arrow keys move, brackets move by domain, Enter opens the node.");
+    this.canvas = document.createElement("canvas");
+    const row = document.createElement("div");
+    row.setAttribute("role", "row");
+    row.className = "reader";
+    this.cell = document.createElement("div");
+    this.cell.setAttribute("role", "gridcell");
+    this.cell.id = "map-current";
+    row.append(this.cell);
+    this.tip = document.createElement("div");
+    this.tip.className = "tip";
+    this.tip.hidden = true;
+    this.tip.setAttribute("aria-hidden", "true");
+    this.append(this.canvas, row, this.tip);
+    this.setAttribute("aria-activedescendant", "map-current");
+    this.canvas.addEventListener("mousemove", (event) => this.hover(event));
+    this.canvas.addEventListener("mouseleave", () => (this.tip.hidden = true));
+    this.canvas.addEventListener("click", (event) => {
+      const found = this.under(event);
+      if (found >= 0) {
+        this.choose(found);
+        this.open();
+      }
+    });
+    this.addEventListener("keydown", (event) => this.key_(event));
+    this.addEventListener("focus", () => this.draw());
+    this.addEventListener("blur", () => this.draw());
+    new ResizeObserver(() => this.show(this.picture)).observe(this);
+    for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) {
+      matchMedia(query).addEventListener("change", () => this.draw());
+    }
+  }
+
+  /** Show a picture; the layout is made again only if the nodes or the room have changed. */
+  show(picture) {
+    this.picture = picture;
+    if (!picture || !this.isConnected || !this.clientWidth) return;
+    const { nodes, domains } = remember(picture);
+    this.nodes = nodes;
+    this.domains = domains;
+    const key = `${picture.layout} ${this.clientWidth}`;
+    if (key !== this.key) {
+      this.key = key;
+      this.arranged = arrange(domains, nodes.length, this.clientWidth, Math.max(260, Math.min(560, innerHeight - 320)));
+      this.places = new Map(nodes.map((name, index) => [name, index]));
+      this.canvas.style.height = `${this.arranged.height}px`;
+    }
+    this.current = Math.min(this.current, Math.max(0, nodes.length - 1));
+    this.read();
+    this.draw();
+  }
+
+  draw() {
+    const { picture, arranged, canvas } = this;
+    if (!picture || !arranged) return;
+    const ratio = devicePixelRatio || 1;
+    const width = Math.max(1, Math.round(this.clientWidth * ratio));
+    const height = Math.max(1, Math.round(arranged.height * ratio));
+    if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+    const context = canvas.getContext("2d");
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    const colour = colours(this);
+    const style = getComputedStyle(this);
+    const line = style.getPropertyValue("--line").trim();
+    const ink = style.getPropertyValue("--mark").trim();
+    context.font = "11px system-ui, sans-serif";
+    context.textBaseline = "top";
+    for (const box of arranged.boxes) {
+      context.strokeStyle = line;
+      context.lineWidth = 1;
+      context.strokeRect(Math.round(box.x) + 0.5, Math.round(box.y) + 0.5, Math.round(box.width) - 1, Math.round(box.height) - 1);
+      if (!box.label) continue;
+      context.fillStyle = style.getPropertyValue(box.depth ? "--quiet" : "--text").trim();
+      context.fillText(fitted(context, box.label, box.width - 8), box.x + 5, box.y + 4);
+    }
+    const classes = tokens(picture.classes);
+    const groups = new Map();
+    for (let index = 0; index < picture.values.length; index += 1) {
+      const letter = picture.values[index];
+      if (!groups.has(letter)) groups.set(letter, []);
+      groups.get(letter).push(index);
+    }
+    for (const [letter, members] of groups) {
+      const found = classes.get(letter);
+      for (const index of members) {
+        const x = arranged.at[2 * index];
+        const y = arranged.at[2 * index + 1];
+        if (found) cell(context, x, y, arranged.size, colour(found.token), found.mark, ink);
+        else {
+          context.strokeStyle = line;
+          context.strokeRect(x + 0.5, y + 0.5, arranged.size - 1, arranged.size - 1);
+        }
+      }
+    }
+    if (document.activeElement === this && this.nodes.length) {
+      context.strokeStyle = style.getPropertyValue("--focus").trim();
+      context.lineWidth = 2;
+      context.strokeRect(arranged.at[2 * this.current] - 2, arranged.at[2 * this.current + 1] - 2, arranged.size + 4, arranged.size + 4);
+    }
+    this.dataset.drawn = picture.values;
+  }
+
+  label(index) {
+    const letter = this.picture?.values[index];
+    const found = this.picture?.classes.find((one) => one.letter === letter);
+    return `${this.nodes[index]}: ${found ? found.label : "does not exist then"}${this.path(index)}`;
+  }
+
+  path(index) {
+    const around = this.domains.filter(([, , first, count]) => index >= first && index < first + count).map(([value]) => value || "no label");
+    return around.length ? `, in ${around.join(" / ")}` : "";
+  }
+
+  read() {
+    this.cell.textContent = this.nodes.length ? this.label(this.current) : "no nodes";
+  }
+
+  choose(index) {
+    this.current = index;
+    this.read();
+    this.draw();
+  }
+
+  find(name) {
+    const index = this.places?.get(name);
+    if (index === undefined) return false;
+    this.choose(index);
+    this.focus();
+    return true;
+  }
+
+  open() {
+    this.dispatchEvent(new CustomEvent("node", { detail: this.nodes[this.current], bubbles: true }));
+  }
+
+  under(event) {
+    const box = this.canvas.getBoundingClientRect();
+    return hit(this.arranged, this.nodes.length, event.clientX - box.left, event.clientY - box.top);
+  }
+
+  hover(event) {
+    const found = this.under(event);
+    this.tip.hidden = found < 0;
+    if (found < 0) return;
+    this.tip.textContent = this.label(found);
+    const box = this.getBoundingClientRect();
+    this.tip.style.left = `${Math.min(event.clientX - box.left + 12, Math.max(0, box.width - 260))}px`;
+    this.tip.style.top = `${event.clientY - box.top + 16}px`;
+  }
+
+  key_(event) {
+    if (!this.arranged || !this.nodes.length) return;
+    const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+    if (moves[event.key]) this.choose(neighbour(this.arranged, this.nodes.length, this.current, ...moves[event.key]));
+    else if (event.key === "]" || event.key === "[") this.choose(this.domain(event.key === "]" ? 1 : -1));
+    else if (event.key === "Home") this.choose(0);
+    else if (event.key === "End") this.choose(this.nodes.length - 1);
+    else if (event.key === "Enter") this.open();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  domain(direction) {
+    const firsts = [...new Set(this.domains.map(([, , first]) => first))].sort((one, other) => one - other);
+    if (!firsts.length) return this.current;
+    if (direction > 0) return firsts.find((first) => first > this.current) ?? firsts[0];
+    return firsts.findLast((first) => first < this.current) ?? firsts[firsts.length - 1];
+  }
+}
+
+customElements.define("cluster-map", ClusterMap);
+
+function fitted(context, text, room) {
+  if (context.measureText(text).width <= room) return text;
+  let cut = text;
+  while (cut && context.measureText(`${cut}…`).width > room) cut = cut.slice(0, -1);
+  return cut ? `${cut}…` : "";
+}
+
+class ClassSwatch extends HTMLElement {
+  static observedAttributes = ["token", "mark"];
+
+  connectedCallback() {
+    this.setAttribute("aria-hidden", "true");
+    this.attributeChangedCallback();
+  }
+
+  attributeChangedCallback() {
+    if (!this.isConnected) return;
+    this.canvas ??= this.appendChild(document.createElement("canvas"));
+    Object.assign(this.canvas, { width: 28, height: 28 });
+    const context = this.canvas.getContext("2d");
+    context.setTransform(2, 0, 0, 2, 0, 0);
+    context.clearRect(0, 0, 14, 14);
+    const ink = getComputedStyle(this).getPropertyValue("--mark").trim();
+    cell(context, 1, 1, 12, colours(this)(this.getAttribute("token")), this.getAttribute("mark"), ink);
+  }
+}
+
+customElements.define("class-swatch", ClassSwatch);
+
+/** The classes with their numbers. */
+export function legend(picture) {
+  const found = tokens(picture.classes);
+  const absent = [...picture.values].filter((letter) => letter === "-").length;
+  return html`<ul class="legend" aria-label="Legend">
+    ${picture.classes.map((one) => html`<li><class-swatch token=${found.get(one.letter).token} mark=${found.get(one.letter).mark}></class-swatch>
+      <span>${one.label}</span> <b>${number(one.count)}</b></li>`)}
+    ${absent ? html`<li><span>does not exist then</span> <b>${number(absent)}</b></li>` : ""}
+  </ul>`;
+}
+
+/** The domains as a table with the numbers of their nodes by class. */
+export function table(picture) {
+  const { domains, nodes } = remember(picture);
+  const rows = domains.length ? domains : [["all nodes", -1, 0, nodes.length]];
+  const depth = (row) => (row[1] < 0 ? 0 : 1 + depth(domains[row[1]]));
+  const shown = picture.classes.filter((one) => one.count);
+  return html`<div class="scroll"><table><thead><tr><th scope="col">domain</th><th scope="col" class="n">nodes</th>
+    ${shown.map((one) => html`<th scope="col" class="n">${one.label}</th>`)}</tr></thead>
+    <tbody>${rows.map((row) => {
+      const part = picture.values.slice(row[2], row[2] + row[3]);
+      return html`<tr><th scope="row" class="depth${depth(row)}">${row[0] || "(no label)"}</th><td class="n">${number(row[3])}</td>
+        ${shown.map((one) => html`<td class="n">${number([...part].filter((letter) => letter === one.letter).length)}</td>`)}</tr>`;
+    })}</tbody></table></div>`;
+}

@@ -1,0 +1,76 @@
+// @ts-check
+/** The colour and the mark of each class of nodes: never by colour alone. */
+
+const TOKENS = {
+  "no pods": "empty",
+  "less than half in use": "low",
+  "half in use or more": "high",
+  full: "full",
+  cordoned: "cordoned",
+  "not ready": "bad",
+  "not offered": "none",
+  unused: "empty",
+  "under 25 %": "low",
+  "under 50 %": "mid",
+  "under 75 %": "high",
+  "under 100 %": "higher",
+  "used up": "full",
+  "no quota here": "none",
+  empty: "empty",
+  "under half": "low",
+  "half or more": "high",
+  over: "over",
+  chosen: "chosen",
+  kept: "kept",
+};
+const REFUSED = ["refused1", "refused2", "refused3", "refused4"];
+const MARKS = { full: "stripe", cordoned: "hollow", bad: "cross", over: "dot", chosen: "ring", refused1: "stripe", refused2: "cross", refused3: "dot", refused4: "hollow" };
+
+/** @param {{letter: string, label: string}[]} classes @returns {Map<string, {token: string, mark: string}>} */
+export function tokens(classes) {
+  let refused = 0;
+  return new Map(
+    classes.map(({ letter, label }) => {
+      const token = TOKENS[label] ?? REFUSED[refused++ % REFUSED.length];
+      return [letter, { token, mark: MARKS[token] ?? "" }];
+    }),
+  );
+}
+
+/** The colours of the present scheme, from the style sheet. */
+export function colours(element) {
+  const style = getComputedStyle(element);
+  return (token) => style.getPropertyValue(`--class-${token}`).trim() || style.color;
+}
+
+/** Draw one cell with its mark; marks need room. */
+export function cell(context, x, y, size, colour, mark, ink) {
+  context.fillStyle = colour;
+  if (mark === "hollow") {
+    const edge = Math.max(1, Math.round(size / 5));
+    context.fillRect(x, y, size, size);
+    context.clearRect(x + edge, y + edge, size - 2 * edge, size - 2 * edge);
+    return;
+  }
+  context.fillRect(x, y, size, size);
+  if (size < 8 || !mark) return;
+  context.strokeStyle = context.fillStyle = ink;
+  context.lineWidth = Math.max(1, size / 10);
+  context.beginPath();
+  if (mark === "stripe") {
+    context.moveTo(x + size * 0.2, y + size * 0.8);
+    context.lineTo(x + size * 0.8, y + size * 0.2);
+  } else if (mark === "cross") {
+    context.moveTo(x + size * 0.2, y + size * 0.2);
+    context.lineTo(x + size * 0.8, y + size * 0.8);
+    context.moveTo(x + size * 0.8, y + size * 0.2);
+    context.lineTo(x + size * 0.2, y + size * 0.8);
+  } else if (mark === "ring") {
+    context.rect(x + size * 0.25, y + size * 0.25, size * 0.5, size * 0.5);
+  } else if (mark === "dot") {
+    context.arc(x + size / 2, y + size / 2, size / 5, 0, 7);
+    context.fill();
+    return;
+  }
+  context.stroke();
+}

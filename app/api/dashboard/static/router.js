@@ -1,0 +1,60 @@
+// @ts-check
+/** The address of the page: view, object and moment. Every state that matters has one. */
+import { changed, state } from "./store.js";
+
+const VIEWS = ["overview", "pending", "pods", "workloads", "decisions", "compare", "health"];
+
+export function read() {
+  const parts = location.pathname.replace(/^\/dashboard\/?/, "").split("/").filter(Boolean).map(decodeURIComponent);
+  state.view = VIEWS.includes(parts[0]) ? parts[0] : "overview";
+  state.path = parts.slice(1);
+  state.query = new URLSearchParams(location.search);
+  state.at = state.query.get("at");
+}
+
+/** The address of a view at the shown moment. */
+export function address(view, path = [], more = {}) {
+  const query = new URLSearchParams();
+  if (state.at !== null) query.set("at", state.at);
+  for (const [name, value] of Object.entries(more)) if (value !== null && value !== undefined && value !== "") query.set(name, value);
+  const steps = view === "overview" ? [] : [view, ...path];
+  const text = query.toString();
+  return `/dashboard/${steps.map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`;
+}
+
+/** Set parameters of the present address; null removes one. */
+export function set(more, { replace = false } = {}) {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(more)) {
+    if (value === null || value === "") query.delete(name);
+    else query.set(name, value);
+  }
+  const text = query.toString();
+  go(`${location.pathname}${text ? `?${text}` : ""}`, { replace });
+}
+
+export function go(target, { replace = false } = {}) {
+  if (target === location.pathname + location.search) return;
+  history[replace ? "replaceState" : "pushState"](null, "", target);
+  read();
+  dispatchEvent(new Event("moved"));
+  changed();
+}
+
+/** Links inside the dashboard move without a load. */
+export function install() {
+  addEventListener("popstate", () => {
+    read();
+    dispatchEvent(new Event("moved"));
+    changed();
+  });
+  document.addEventListener("click", (event) => {
+    const link = event.target instanceof Element ? event.target.closest("a") : null;
+    if (!link || link.target || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    const url = new URL(link.href);
+    if (url.origin !== location.origin || !url.pathname.startsWith("/dashboard/")) return;
+    event.preventDefault();
+    go(url.pathname + url.search);
+    document.querySelector("main")?.focus();
+  });
+}

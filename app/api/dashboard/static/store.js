@@ -1,0 +1,118 @@
+// @ts-check
+/** The state of the page, and the requests behind it. A picture is a function of the state. */
+
+/** @typedef {{status: "loading"|"ready"|"failed", body: any, error: string, url: string}} Answer */
+
+const listeners = new Set();
+/** @type {Map<string, Answer>} */
+const answers = new Map();
+const wanted = new Map();
+let running = 0;
+
+export const state = {
+  /** The position shown, INCARNATION/OFFSET; empty before it is known. */
+  position: "",
+  /** The head of the log. */
+  head: "",
+  /** When the head was learned, and the age that it had (seconds). */
+  headAge: 0,
+  /** The value of ?at=: null while the page is live. */
+  at: null,
+  connected: true,
+  view: "",
+  path: [],
+  query: new URLSearchParams(),
+  /** A frame that is shown while the slider is dragged; null at rest. */
+  frame: null,
+  notice: "",
+  utc: false,
+};
+
+export function changed() {
+  for (const listener of listeners) listener();
+}
+
+export function listen(listener) {
+  listeners.add(listener);
+}
+
+export function offsetOf(position) {
+  return Number(position.slice(position.lastIndexOf("/") + 1));
+}
+
+export function incarnationOf(position) {
+  return position.slice(0, position.lastIndexOf("/"));
+}
+
+/** The path with the shown moment as a parameter, so that all panels show one moment. */
+export function moment(path, name = "at") {
+  if (!state.position) return null;
+  return `${path}${path.includes("?") ? "&" : "?"}${name}=${encodeURIComponent(state.position)}`;
+}
+
+/** JSON at a path of the API, or an Error with the sentence of the API. */
+export async function ask(path, body) {
+  const options = { headers: { Accept: "application/json" } };
+  if (body !== undefined) {
+    options.method = "POST";
+    options.headers["Content-Type"] = "application/json";
+    options.body = JSON.stringify(body);
+  }
+  let reply;
+  try {
+    reply = await fetch(path, options);
+  } catch {
+    throw new Error("the server does not answer");
+  }
+  const found = await reply.json().catch(() => null);
+  if (!reply.ok) {
+    const error = new Error(found?.message ?? `${reply.status} ${reply.statusText}`);
+    error.name = found?.reasonCode ?? "Error";
+    throw error;
+  }
+  return found;
+}
+
+/**
+ * The latest answer of a panel. It is asked for again when the path changes; until the new one is there, the
+ * old one stays, so that nothing flickers.
+ * @param {string} name @param {string|null} path @returns {Answer}
+ */
+export function answer(name, path) {
+  const held = answers.get(name);
+  if (!path) return held ?? { status: "loading", body: null, error: "", url: "" };
+  if (wanted.get(name) !== path) {
+    wanted.set(name, path);
+    load(name, path);
+  }
+  return answers.get(name) ?? { status: "loading", body: null, error: "", url: path };
+}
+
+async function load(name, path) {
+  running += 1;
+  /** @type {Answer} */
+  let found;
+  try {
+    found = { status: "ready", body: await ask(path), error: "", url: path };
+  } catch (error) {
+    found = { status: "failed", body: null, error: error.message, url: path };
+  }
+  running -= 1;
+  if (wanted.get(name) === path) answers.set(name, found);
+  changed();
+}
+
+/** Forget an answer, so that it is asked for again. */
+export function forget(name) {
+  wanted.delete(name);
+}
+
+export function forgetAll() {
+  wanted.clear();
+  answers.clear();
+}
+
+/** Whether no request is under way. */
+export function settled() {
+  return running === 0;
+}

@@ -1,0 +1,297 @@
+// @ts-check
+/** The time bar: an axis of events. Dragging shows frames that are in the browser; at rest the moment is asked for. */
+import { html, nothing } from "../vendor/lit-html-3.3.3/lit-html.js";
+import { live as bound } from "../vendor/lit-html-3.3.3/directives/live.js";
+import { answer, ask, changed, offsetOf, state } from "./store.js";
+import { clock, number, plural, time } from "./format.js";
+import { set } from "./router.js";
+
+const REST_MS = 250;
+const WINDOWS = [1000, 5000, 20000, 100000];
+const FRAMES = 60;
+export const bar = { width: 5000, dragging: null, frames: null, color: "state", playing: 0, wrong: "" };
+let rest = 0;
+let loading = "";
+/** The window in offsets; it stays while the past is shown, so that the slider does not move by itself. */
+let range = null;
+
+function bounds() {
+  const head = state.head ? offsetOf(state.head) : 0;
+  const shown = state.position ? offsetOf(state.position) : head;
+  if (!range || range.head !== head) {
+    if (!range || state.at === null || range.width !== bar.width || shown < range.first || shown > range.last) {
+      range = { first: Math.max(0, head - bar.width), last: head, head, width: bar.width };
+    }
+  }
+  if (range.width !== bar.width || shown < range.first || shown > range.last) {
+    const first = shown < head - bar.width ? Math.max(0, shown - Math.floor(bar.width / 2)) : Math.max(0, head - bar.width);
+    range = { first, last: Math.min(head, first + bar.width), head, width: bar.width };
+  }
+  return range;
+}
+
+/** The axis is asked for in steps of a fiftieth of the window, so that a live page does not ask at every event. */
+function axis() {
+  const { first, last } = bounds();
+  const step = Math.max(1, Math.floor(bar.width / 50));
+  const end = state.at === null ? Math.max(Math.min(last, step), Math.floor(last / step) * step) : last;
+  return { first: Math.max(0, Math.min(first, end)), end };
+}
+
+function path(name, count) {
+  const { first, end } = axis();
+  return `/apis/v1/${name}?from=${first}&to=${end}&${count}`;
+}
+
+/** Fetch the frames of the window once; called when the slider gets the focus or the pointer. */
+export async function prefetch() {
+  const { first, last } = bounds();
+  const wanted = `/apis/v1/frames?from=${first}&to=${last}&count=${FRAMES}&color=${encodeURIComponent(bar.color)}`;
+  if (loading === wanted) return;
+  loading = wanted;
+  try {
+    const found = await ask(wanted);
+    if (loading === wanted) bar.frames = unfolded(found, wanted);
+  } catch (error) {
+    loading = "";
+    bar.wrong = error.message;
+  }
+  changed();
+}
+
+function unfolded(found, url) {
+  const values = [...found.frames[0].values];
+  const frames = found.frames.map((frame) => {
+    for (const [index, letter] of frame.changes) values[index] = letter;
+    return { ...frame, values: values.join("") };
+  });
+  return { ...found, frames, url };
+}
+
+/** The frame at or before an offset, as a picture of the map. */
+export function framed(offset) {
+  if (!bar.frames) return null;
+  const frames = bar.frames.frames;
+  let found = frames[0];
+  for (const frame of frames) if (frame.offset <= offset) found = frame;
+  const { layout, nodes, domains, classes, color, levels } = bar.frames;
+  const counts = new Map();
+  for (const letter of found.values) counts.set(letter, (counts.get(letter) ?? 0) + 1);
+  return { ...found, picture: { layout, nodes, domains, color, levels, values: found.values, classes: classes.map((one) => ({ ...one, count: counts.get(one.letter) ?? 0 })) } };
+}
+
+function dragged(offset) {
+  bar.dragging = offset;
+  state.frame = framed(offset);
+  clearTimeout(rest);
+  rest = setTimeout(() => settle(offset), REST_MS);
+  changed();
+}
+
+function settle(offset) {
+  bar.dragging = null;
+  state.frame = null;
+  to(offset);
+}
+
+/** Show the moment of an offset; the head is the present. */
+export function to(offset) {
+  const head = state.head ? offsetOf(state.head) : 0;
+  bar.wrong = "";
+  state.frame = null;
+  set({ at: String(Math.max(0, Math.min(head, offset))) });
+}
+
+export function live() {
+  stop();
+  bar.wrong = "";
+  state.frame = null;
+  set({ at: null });
+}
+
+export function step(by) {
+  const shown = state.position ? offsetOf(state.position) : 0;
+  to(shown + by);
+}
+
+export async function play() {
+  if (bar.playing) return stop();
+  await prefetch();
+  if (!bar.frames) return undefined;
+  const shown = offsetOf(state.position);
+  const frames = bar.frames.frames;
+  let at = frames.findIndex((frame) => frame.offset > shown);
+  if (at < 0) at = 0;
+  bar.playing = setInterval(() => {
+    const frame = frames[at];
+    bar.dragging = frame.offset;
+    state.frame = framed(frame.offset);
+    at += 1;
+    if (at >= frames.length) {
+      stop();
+      to(frame.offset);
+    }
+    changed();
+  }, 150);
+  changed();
+  return undefined;
+}
+
+export function stop() {
+  clearInterval(bar.playing);
+  const paused = bar.playing ? bar.dragging : null;
+  bar.playing = 0;
+  bar.dragging = null;
+  state.frame = null;
+  if (paused !== null) to(paused);
+}
+
+async function typed(event) {
+  event.preventDefault();
+  const field = event.target.elements.moment;
+  const text = field.value.trim();
+  if (!text) return;
+  let asked = text.replaceAll(",", "");
+  if (/^\d{1,2}:\d\d(:\d\d)?$/.test(text) || (/\D/.test(asked) && !asked.includes("/") && !/T/.test(asked))) {
+    const day = /^\d{1,2}:/.test(text) ? `${new Date().toDateString()} ${text}` : text;
+    const at = new Date(day);
+    if (Number.isNaN(at.getTime())) {
+      bar.wrong = `${text} is neither an offset, nor a position, nor a time`;
+      changed();
+      return;
+    }
+    asked = at.toISOString();
+  }
+  try {
+    const found = await ask(`/apis/v1/cluster?limit=1&at=${encodeURIComponent(asked)}`);
+    field.value = "";
+    to(offsetOf(found.metadata.position));
+  } catch (error) {
+    bar.wrong = error.message;
+    changed();
+  }
+}
+
+class TimeStrip extends HTMLElement {
+  show(found, first, last) {
+    Object.assign(this, { found, first, last });
+    this.canvas ??= this.appendChild(document.createElement("canvas"));
+    if (!this.observed) {
+      this.observed = new ResizeObserver(() => this.draw());
+      this.observed.observe(this);
+    }
+    this.draw();
+  }
+
+  draw() {
+    const { canvas, found, first, last } = this;
+    if (!found || !this.clientWidth) return;
+    const ratio = devicePixelRatio || 1;
+    const width = this.clientWidth;
+    const height = 40;
+    Object.assign(canvas, { width: width * ratio, height: height * ratio });
+    const context = canvas.getContext("2d");
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const style = getComputedStyle(this);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    const x = (offset) => ((offset - first) / Math.max(1, last - first)) * width;
+    const kinds = (types) => {
+      const sum = { pods: 0, nodes: 0, placements: 0, others: 0 };
+      for (const [type, count] of Object.entries(types)) {
+        sum[type.startsWith("Pod") ? "pods" : type.startsWith("Node") ? "nodes" : type.startsWith("Placement") ? "placements" : "others"] += count;
+      }
+      return sum;
+    };
+    for (const bucket of found.buckets) {
+      let base = 40;
+      const sums = kinds(bucket.types);
+      const total = Math.max(1, bucket.last - bucket.first + 1);
+      for (const [name, token] of [["pods", "--axis-pods"], ["placements", "--axis-placements"], ["nodes", "--axis-nodes"], ["others", "--axis-others"]]) {
+        const part = (sums[name] / total) * 20;
+        context.fillStyle = colour(token);
+        context.fillRect(x(bucket.first - 1), base - part, Math.max(1, x(bucket.last) - x(bucket.first - 1)), part);
+        base -= part;
+      }
+    }
+    context.strokeStyle = colour("--class-bad");
+    for (const gap of found.gaps) {
+      const left = x(gap.from);
+      const right = Math.max(left + 4, x(gap.to));
+      context.save();
+      context.beginPath();
+      context.rect(left, 14, right - left, 26);
+      context.clip();
+      for (let at = left - 40; at < right; at += 5) {
+        context.beginPath();
+        context.moveTo(at, 40);
+        context.lineTo(at + 40, 0);
+        context.stroke();
+      }
+      context.restore();
+    }
+    let marked = -9;
+    for (const mark of found.marks) {
+      const at = x(mark.offset);
+      if (mark.kind === "list" || at - marked < 7) continue;
+      marked = at;
+      context.fillStyle = colour(mark.kind === "change" ? "--text" : "--focus");
+      context.beginPath();
+      context.moveTo(at - 3, 13);
+      context.lineTo(at + 3, 13);
+      context.lineTo(at, 18);
+      context.fill();
+    }
+    context.font = "10px system-ui, sans-serif";
+    context.fillStyle = colour("--quiet");
+    context.textBaseline = "top";
+    let free = 0;
+    for (const bucket of found.buckets) {
+      const at = x(bucket.first - 1);
+      if (at < free || at > width - 50) continue;
+      context.fillText(clock(bucket.from), at + 2, 0);
+      free = at + 120;
+    }
+  }
+}
+
+customElements.define("time-strip", TimeStrip);
+
+export function timebar() {
+  const { first, last } = bounds();
+  const strip = state.head ? answer("axis", path("moments", "buckets=200")) : { body: null, status: "loading", error: "", url: "" };
+  const shown = bar.dragging ?? (state.position ? offsetOf(state.position) : last);
+  const waiting = state.frame ? `, ${plural(state.frame.waiting, "pod")} waiting` : "";
+  const at = state.frame?.at ? `, ${clock(state.frame.at)}` : "";
+  if (strip.body) queueMicrotask(() => /** @type {any} */ (document.querySelector("time-strip"))?.show(strip.body, first, last));
+  return html`<section class="timebar" aria-label="Time">
+    <div class="steps">
+      <button type="button" @click=${() => step(-1)} title="one event back (,)" aria-label="one event back">‹</button>
+      <button type="button" @click=${play} title="play (Space)" aria-label=${bar.playing ? "pause" : "play"}>${bar.playing ? "❚❚" : "▶"}</button>
+      <button type="button" @click=${() => step(1)} title="one event on (.)" aria-label="one event on">›</button>
+      <button type="button" class="live ${state.at === null ? "on" : ""}" aria-pressed=${state.at === null} @click=${live} title="go live (L)">live</button>
+    </div>
+    <div class="track" @pointerenter=${prefetch}>
+      <time-strip></time-strip>
+      ${strip.status === "failed" ? html`<p class="failed">${strip.error}</p>` : nothing}
+      <input type="range" id="slider" aria-label="Moment, as an offset of the log" min=${first} max=${Math.max(last, first + 1)} step="1"
+        .value=${bound(String(shown))} aria-valuetext="offset ${number(shown)}${at}${waiting}"
+        @focus=${prefetch} @input=${(event) => dragged(Number(event.target.value))}>
+      <div class="ends"><span>${number(first)}</span><output for="slider">offset ${number(shown)}${at}${waiting}</output><span>${number(last)}</span></div>
+    </div>
+    <form class="moment" @submit=${typed}>
+      <label for="moment">moment</label>
+      <input id="moment" name="moment" autocomplete="off" placeholder="offset, position or time" aria-describedby="moment-wrong">
+      <select aria-label="Events in the window" @change=${(event) => { bar.width = Number(event.target.value); bar.frames = null; loading = ""; changed(); }}>
+        ${WINDOWS.map((size) => html`<option value=${size} ?selected=${size === bar.width}>${number(size)} events</option>`)}
+      </select>
+      <span id="moment-wrong" class="failed" role="status">${bar.wrong}</span>
+    </form>
+  </section>`;
+}
+
+/** The sentence about the moment shown, for the banner and the title. */
+export function sentence(metadata) {
+  if (!state.position) return "";
+  const offset = number(bar.dragging ?? offsetOf(state.position));
+  return metadata?.asOf ? `offset ${offset}, ${time(metadata.asOf)}` : `offset ${offset}`;
+}

@@ -1,0 +1,78 @@
+// @ts-check
+/** What was answered, and what is different about a part of it? */
+import { html, nothing, svg } from "../../vendor/lit-html-3.3.3/lit-html.js";
+import { panel } from "../panel.js";
+import { answer, moment, state } from "../store.js";
+import { clock, cut, number, plural, time } from "../format.js";
+import { address, set } from "../router.js";
+import { podLink, table } from "./parts.js";
+
+const FILTERS = ["verb", "outcome", "plugin", "reason", "node", "pod"];
+const ORDER = ["kept", "scored", "bound", "refused", "error"];
+let begun = null;
+
+export function decisions() {
+  const query = new URLSearchParams();
+  for (const name of FILTERS) if (state.query.get(name)) query.set(name, state.query.get(name));
+  const filters = query.toString();
+  const picked = new URLSearchParams(filters);
+  for (const name of ["pickedSince", "pickedUntil"]) if (state.query.get(name)) picked.set(name, state.query.get(name));
+  picked.set("buckets", "80");
+  const facets = answer("facets", moment(`/apis/v1/decisions/facets?${picked}`));
+  const listed = answer("decisions", moment(`/apis/v1/decisions?limit=50${filters ? `&${filters}` : ""}`));
+  return html`
+    ${query.size ? html`<p class="filters">Only ${[...query].map(([name, value]) => html`<button type="button" @click=${() => set({ [name]: null })} title="remove this filter">${name}: ${cut(value, 80)} ✕</button> `)}</p>` : nothing}
+    ${panel({ id: "strip", title: "Answers over time", answer: facets, wide: true, rows: (body) => body.buckets.map(({ outcomes, ...rest }) => ({ ...rest, ...outcomes })) }, strip)}
+    ${panel({ id: "facets", title: state.query.get("pickedSince") ? "What differs in the selection" : "In common", answer: facets, wide: true, rows: (body) => body.facets.flatMap((one) => one.values.map((value) => ({ facet: one.name, ...value }))) }, (body) => html`
+      <div class="facets">${body.facets.filter((one) => one.values.length).map((one) => facet(one, body))}</div>`)}
+    ${panel({ id: "list", title: "Decisions, newest first", answer: listed, wide: true, rows: (body) => body.items, command: `topolog get decisions --limit 50 --at ${state.position}${[...query].map(([name, value]) => ` --where '${name}=${value}'`).join("")}` }, (body) =>
+      table([["when"], ["verb"], ["pod"], ["outcome"], ["kept", "n"], ["of", "n"], ["node"], ["ms", "n"], ["reasons"]], body.items.map((one) => [
+        html`<a href=${address("pods", [one.pod.namespace, one.pod.name], { decision: one.id })}>${time(one.at)}</a>`, one.verb, podLink(`${one.pod.namespace}/${one.pod.name}`),
+        html`<span class="outcome ${one.outcome}">${one.outcome}</span>`, number(one.kept), number(one.candidates), one.node || "–", one.milliseconds.toFixed(1), cut(Object.keys(one.reasons).join("; "), 120)]), "no decision matches"))}`;
+}
+
+function strip(body) {
+  const { buckets } = body;
+  if (!buckets.length) return html`<p class="empty">no decision matches</p>`;
+  const most = Math.max(1, ...buckets.map((one) => Object.values(one.outcomes).reduce((sum, count) => sum + count, 0)));
+  const slow = Math.max(1, ...buckets.map((one) => one.p99 ?? 0));
+  const since = state.query.get("pickedSince");
+  const until = state.query.get("pickedUntil");
+  const inside = (one) => since && one.from >= since && (!until || one.from < until);
+  const up = (index) => {
+    if (begun === null) return;
+    const [first, last] = [Math.min(begun, index), Math.max(begun, index)];
+    begun = null;
+    set({ pickedSince: buckets[first].from, pickedUntil: buckets[last].to });
+  };
+  return html`<p class="empty">${plural(body.looked, "decision")}${body.complete ? "" : ", the newest"}, ${time(buckets[0].from)} to ${time(buckets.at(-1).to)}; at most ${number(most)} in a column; slowest 99th percentile ${slow.toFixed(1)} ms.
+      Drag over columns, or use Enter on the first and the last one, to compare them with the rest.
+      ${since ? html`<button type="button" @click=${() => set({ pickedSince: null, pickedUntil: null })}>end the selection (${plural(body.picked, "decision")})</button>` : nothing}</p>
+    <svg class="strip" viewBox="0 0 ${buckets.length * 10} 100" preserveAspectRatio="none" role="group" aria-label="Decisions over time">
+      ${buckets.map((one, index) => {
+        let base = 100;
+        return svg`<g class=${inside(one) ? "picked" : ""} tabindex="0" role="button" aria-label="${clock(one.from)}: ${Object.entries(one.outcomes).map(([name, count]) => `${count} ${name}`).join(", ") || "none"}"
+            @pointerdown=${() => (begun = index)} @pointerup=${() => up(index)}
+            @keydown=${(event) => { if (event.key === "Enter") { if (begun === null) begun = index; else up(index); } }}>
+          <title>${clock(one.from)}</title><rect class="back" x=${index * 10} y="0" width="10" height="100"></rect>
+          ${ORDER.filter((name) => one.outcomes[name]).map((name) => {
+            const height = (one.outcomes[name] / most) * 90;
+            base -= height;
+            return svg`<rect class="outcome ${name}" x=${index * 10 + 1} y=${base} width="8" height=${height}></rect>`;
+          })}
+          ${one.p99 === null ? nothing : svg`<rect class="slow" x=${index * 10 + 1} y=${100 - (one.p99 / slow) * 90} width="8" height="1.5"></rect>`}
+        </g>`;
+      })}</svg>
+    <ul class="legend">${ORDER.map((name) => html`<li><span class="key outcome ${name}"></span>${name}</li>`)}<li><span class="key slow"></span>99th percentile of the duration</li></ul>`;
+}
+
+function facet(one, body) {
+  const most = Math.max(1, ...one.values.map((value) => value.count));
+  const filtered = FILTERS.includes(one.name);
+  return html`<div class="facet"><h3>${one.name}</h3><ul>${one.values.slice(0, 8).map((value) => html`<li>
+      ${filtered ? html`<button type="button" class="link" @click=${() => set({ [one.name]: value.value })}>${cut(value.value, 90)}</button>` : html`<span>${cut(value.value, 90)}</span>`}
+      <b>${number(value.count)}</b>${body.picked ? html` <small>${number(value.picked)} of them selected</small>` : nothing}
+      <svg class="bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true"><rect class="rail" width="100" height="6"></rect><rect class="fill" width=${(value.count / most) * 100} height="6"></rect>
+        ${body.picked ? svg`<rect class="part" width=${(value.picked / most) * 100} height="6"></rect>` : nothing}</svg></li>`)}</ul>
+    ${one.values.length > 8 || one.more ? html`<p class="empty">… and ${number(one.values.length - 8 + one.more)} more</p>` : nothing}</div>`;
+}

@@ -1,0 +1,125 @@
+// @ts-check
+/** Is it well, and where is it full? */
+import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
+import { legend, table as domains } from "../map.js";
+import { bar as share, panel } from "../panel.js";
+import { answer, changed, moment, state } from "../store.js";
+import { between, cut, number, plural, span, time } from "../format.js";
+import { address, set } from "../router.js";
+import { bar, prefetch } from "../timebar.js";
+import { facts, more, podLink, table, tile } from "./parts.js";
+
+export function color() {
+  return state.query.get("color") || "state";
+}
+
+function picture(found) {
+  queueMicrotask(() => {
+    const map = /** @type {any} */ (document.querySelector("cluster-map"));
+    map?.show(found);
+    const wanted = state.query.get("find");
+    if (map && wanted && map.dataset.found !== wanted && map.find(wanted)) map.dataset.found = wanted;
+  });
+}
+
+function chooser(cluster) {
+  const quotas = [...new Set((cluster.body?.quotas ?? []).map((one) => one.of))].slice(0, 50);
+  const resources = (cluster.body?.resources ?? []).filter((one) => one.share !== null).map((one) => one.name);
+  const options = ["state", ...resources.map((name) => `resource:${name}`), ...quotas.map((of) => `quota:${of}`)];
+  if (!options.includes(color())) options.push(color());
+  return html`<label class="choose">colour by
+    <select @change=${(event) => { bar.color = event.target.value; bar.frames = null; set({ color: event.target.value === "state" ? null : event.target.value }); }}>
+      ${options.map((value) => html`<option value=${value} ?selected=${value === color()}>${value.replace(/^(resource|quota):/, "$1 ")}</option>`)}
+    </select></label>
+    <button type="button" aria-pressed=${state.query.get("as") === "table"} @click=${() => set({ as: state.query.get("as") === "table" ? null : "table" })}>as a table</button>`;
+}
+
+export function overview() {
+  bar.color = color();
+  const cluster = answer("cluster", moment("/apis/v1/cluster?limit=200"));
+  const map = answer("map", moment(`/apis/v1/map?color=${encodeURIComponent(color())}`));
+  const reasons = answer("reasons", moment("/apis/v1/pending/reasons?limit=50"));
+  const decided = answer("decided", moment("/apis/v1/decisions/facets?buckets=1"));
+  const node = state.query.get("node");
+  const shown = state.frame?.picture ?? map.body;
+  if (shown) picture(shown);
+  return html`${figures(cluster)}
+    <div class="columns">
+      ${panel({ id: "map", title: "Nodes", answer: map, wide: true, extra: chooser(cluster), rows: mapRows }, () => html`
+        ${shown.nodes?.length === 0 ? html`<p class="empty">no node is known at this moment</p>` : nothing}
+        <cluster-map @node=${(event) => set({ node: event.detail })}></cluster-map>
+        ${legend(shown)}
+        ${state.query.get("as") === "table" ? domains(shown) : nothing}`)}
+      <div class="side">
+        ${node ? drawer(node) : nothing}
+        ${panel({ id: "why", title: "Why pods wait", answer: reasons, rows: (body) => body.groups }, (body) => html`
+          ${body.groups.length ? html`<ol class="reasons">${body.groups.slice(0, 5).map((one) => html`<li><b>${number(one.pods)}</b>
+              <span>${cut(one.reason || one.message || "no reason is known yet", 180)}
+              <small>the oldest for ${span(between(one.oldest, body.metadata.asOf))}</small></span></li>`)}</ol>
+              <p><a href=${address("pending")}>all reasons, and what would end them</a></p>`
+            : html`<p class="empty">no pod waits at this moment</p>`}`)}
+        ${panel({ id: "quotas", title: "Fullest quotas", answer: cluster, rows: (body) => body.quotas }, (body) => html`
+          ${table([["quota"], ["domain"], ["placed", "n"], ["", "barred"]],
+            body.quotas.filter((one) => one.desired !== null).slice(0, 8).map((one) => [
+              html`<a href=${address("workloads", [], { of: one.of })}>${one.of}</a>`, one.value,
+              `${number(one.placed)} of ${number(one.desired)}`,
+              share(one.desired ? one.placed / one.desired : 1, one.placed > one.desired ? "over" : one.placed === one.desired ? "full" : "")]),
+            "no object sets a quota")}`)}
+        ${panel({ id: "resources", title: "Resources", answer: cluster, rows: (body) => body.resources }, (body) =>
+          table([["resource"], ["requested", "n"], ["allocatable", "n"], ["", "barred"]],
+            body.resources.filter((one) => one.share !== null).map((one) => [one.name, one.requested, one.allocatable, share(one.share)]), "no node offers a resource"))}
+        ${panel({ id: "decided", title: "Decisions", answer: decided, rows: (body) => facet(body, "outcome") }, (body) => html`
+          ${facts(facet(body, "outcome").map((one) => [one.value, number(one.count)]))}
+          <p><a href=${address("decisions")}>${plural(body.looked, "decision")}${body.complete ? "" : ", the newest"}</a></p>`)}
+      </div>
+    </div>`;
+}
+
+function facet(body, name) {
+  return body.facets.find((one) => one.name === name)?.values ?? [];
+}
+
+function mapRows(body) {
+  const names = /** @type {any} */ (document.querySelector("cluster-map"))?.nodes ?? body.nodes ?? [];
+  const labels = new Map(body.classes.map((one) => [one.letter, one.label]));
+  return names.map((name, index) => ({ node: name, class: labels.get(body.values[index]) ?? "" }));
+}
+
+function figures(cluster) {
+  const body = cluster.body;
+  if (!body) return cluster.status === "failed" ? html`<p class="failed">${cluster.error}</p>` : html`<div class="tiles"></div>`;
+  const frame = state.frame;
+  const nodes = frame?.nodes ?? body.nodes.total;
+  const ready = frame?.ready ?? body.nodes.ready;
+  const off = frame ? "" : [body.nodes.cordoned && `${number(body.nodes.cordoned)} cordoned`, body.nodes.notReady && `${number(body.nodes.notReady)} not ready`].filter(Boolean).join(", ");
+  return html`<div class="tiles" id="figures">
+    ${tile("nodes", nodes)} ${tile("ready", ready, ready < nodes ? "warn" : "", off)}
+    ${tile("pods on nodes", frame?.pods ?? body.pods.onNodes)} ${tile("waiting", frame?.waiting ?? body.pods.waiting, (frame?.waiting ?? body.pods.waiting) ? "warn" : "")}
+    ${tile("in flight", frame?.inFlight ?? body.pods.inFlight)}
+  </div>`;
+}
+
+function drawer(name) {
+  const found = answer("node", moment(`/apis/v1/nodes/${encodeURIComponent(name)}`));
+  const past = answer("node-events", moment(`/apis/v1/events?object=${encodeURIComponent(`node:${name}`)}&from=1&limit=8`, "to"));
+  return panel({ id: "node", title: `Node ${name}`, answer: found, rows: (body) => body.pods,
+    extra: html`<button type="button" aria-label="close the node" @click=${() => { set({ node: null }); /** @type {any} */ (document.querySelector("cluster-map"))?.focus(); }}>close</button>` },
+  (body) => html`
+    ${facts([
+      ["ready", body.node.status.conditions[0].status === "True" ? "yes" : "no"],
+      ["cordoned", body.node.spec.unschedulable ? "yes" : "no"],
+      ...Object.entries(body.allocatable).map(([key, amount]) => [key, `${body.requested[key] ?? 0} of ${amount}`]),
+    ])}
+    <h3>Pods</h3>
+    ${table([["pod"], ["state"]], body.pods.slice(0, 20).map((pod) => [podLink(`${pod.namespace}/${pod.name}`), pod.state]), "no pod is on it")}
+    ${more(Math.max(0, body.pods.length - 20), "pods")}
+    <h3>Labels</h3>
+    ${facts(Object.entries(body.node.metadata.labels))}
+    <h3>History</h3>
+    ${past.body ? table([["offset", "n"], ["when"], ["event"]], past.body.items.map((one) => [number(one.offset), time(one.at), one.type])) : nothing}`);
+}
+
+export function prepare() {
+  if (state.at !== null && !bar.frames) prefetch();
+  changed();
+}

@@ -1,0 +1,89 @@
+// @ts-check
+/** Why do pods wait, and what would end it? */
+import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
+import { panel } from "../panel.js";
+import { answer, ask, changed, moment, state } from "../store.js";
+import { between, cut, number, plural, span } from "../format.js";
+import { more, podLink, table } from "./parts.js";
+
+/** What was tried, by reason; it belongs to one position. */
+const tried = new Map();
+let simulated = { position: "", text: "", body: null };
+
+async function fit(group) {
+  const key = group.reason;
+  tried.set(key, { position: state.position, busy: true });
+  changed();
+  const question = { pod: group.first[0], situation: { at: state.position } };
+  try {
+    tried.set(key, { position: state.position, question, found: await ask("/apis/v1/fit", question) });
+  } catch (error) {
+    tried.set(key, { position: state.position, error: error.message });
+  }
+  changed();
+}
+
+async function simulate(overrides) {
+  simulated = { position: state.position, text: "asking …", body: null };
+  changed();
+  try {
+    const body = await ask("/apis/v1/simulate", { pending: {}, situation: { at: state.position, overrides }, top: 10 });
+    simulated = { position: state.position, text: "", body };
+  } catch (error) {
+    simulated = { position: state.position, text: error.message, body: null };
+  }
+  changed();
+}
+
+export function pending() {
+  const reasons = answer("pending", moment("/apis/v1/pending/reasons?limit=200"));
+  const listed = answer("pending-list", moment("/apis/v1/pending?limit=50"));
+  return html`
+    ${panel({ id: "groups", title: "Reasons", answer: reasons, wide: true, rows: (body) => body.groups,
+      extra: html`<button type="button" @click=${() => simulate([])}>simulate all of them</button>` }, (body) => html`
+      ${outcome()}
+      ${body.groups.length
+        ? html`<p>${plural(body.waiting, "pod")} wait${body.waiting === 1 ? "s" : ""}${body.looked < body.waiting ? html`; the ${number(body.looked)} oldest are grouped` : nothing}.</p>`
+        : html`<p class="empty">no pod waits at this moment</p>`}
+      <ol class="groups">${body.groups.map((group) => card(group, body.metadata.asOf))}</ol>
+      ${more(body.more, "reasons")}`)}
+    ${panel({ id: "pods", title: "Pods, the longest waiting first", answer: listed, wide: true, rows: (body) => body.items, command: `topolog get pending --limit 50 --at ${state.position}` }, (body) => html`
+      ${table([["pod"], ["waits", "n"], ["attempts", "n"], ["reason"]], body.items.map((one) => [
+        podLink(`${one.namespace}/${one.name}`), span(one.age), `${number(one.attempts)}${one.attemptsComplete ? "" : "+"}`, cut(one.reason || one.message || "no objection", 160)]), "no pod waits at this moment")}
+      ${more(body.metadata.remaining, "pods")}`)}`;
+}
+
+function card(group, now) {
+  const found = tried.get(group.reason);
+  const requests = Object.entries(group.requests).map(([name, amount]) => `${amount} ${name}`).join(", ");
+  return html`<li class="group">
+    <p class="why">${cut(group.reason || group.message || "Topolog has no objection, and kube-scheduler has given no reason yet", 600)}</p>
+    <p class="numbers"><b>${plural(group.pods, "pod")}</b> · the oldest for ${span(between(group.oldest, now))} · together ${requests || "no requests"}
+      · ${Object.entries(group.namespaces).map(([name, count]) => `${name} ${number(count)}`).join(", ")}</p>
+    ${group.changes.length ? html`<p>Smallest change for the first: ${group.changes.map((change, index) => html`${index ? "; or " : ""}<b>${cut(change, 300)}</b>`)}
+      <button type="button" @click=${() => fit(group)}>try</button></p>` : nothing}
+    ${found && found.position === state.position ? advice(found) : nothing}
+    <details><summary>${plural(group.first.length, "pod")}</summary><p class="names">${group.first.map((key) => html`${podLink(key)} `)}</p></details>
+  </li>`;
+}
+
+function advice(found) {
+  if (found.busy) return html`<p class="waiting" role="status">looking for the smallest changes …</p>`;
+  if (found.error) return html`<p class="failed" role="status">${found.error}</p>`;
+  const body = found.found;
+  return html`<div class="advice" role="status"><p>${body.fits ? "It fits as it is." : `${plural(body.changes.length, "change")} found, ${number(body.tried)} tried.`}</p>
+    <ul>${body.changes.map((change) => html`<li>${change.message} → ${plural(change.kept, "node")}
+      <button type="button" @click=${() => simulate(change.overrides)}>simulate with it</button>
+      <code>${JSON.stringify(change.overrides)}</code></li>`)}</ul></div>`;
+}
+
+function outcome() {
+  if (simulated.position !== state.position) return nothing;
+  if (!simulated.body) return html`<p role="status">${simulated.text}</p>`;
+  const body = simulated.body;
+  return html`<div class="advice" role="status">
+    <p><b>${number(body.placedPods)} of ${plural(body.pods, "waiting pod")} would be placed</b>${body.baseline ? html`; without the change ${number(body.baseline.kept)}` : nothing}.</p>
+    ${body.placed.length ? table([["pod"], ["node"]], body.placed.map((one) => [podLink(one.pod), one.node])) : nothing}
+    ${body.counts.length ? table([["count"], ["before", "n"], ["after", "n"]], body.counts.map((one) => [one.count, number(one.before), number(one.after)])) : nothing}
+    <p class="limits">${body.limits.join("; ")}</p></div>`;
+}

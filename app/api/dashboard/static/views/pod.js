@@ -1,0 +1,84 @@
+// @ts-check
+/** What happened to this pod? */
+import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
+import { legend } from "../map.js";
+import { panel } from "../panel.js";
+import { answer, ask, changed, moment, state } from "../store.js";
+import { cut, number, plural, time } from "../format.js";
+import { address, set } from "../router.js";
+import { to } from "../timebar.js";
+import { facts, more, nodeLink, table } from "./parts.js";
+
+let since = { key: "", text: "", body: null };
+
+async function bisect(key) {
+  since = { key, text: "looking …", body: null };
+  changed();
+  try {
+    since = { key, text: "", body: await ask("/apis/v1/bisect", { question: { pod: key, fits: true }, to: state.position }) };
+  } catch (error) {
+    since = { key, text: error.message, body: null };
+  }
+  changed();
+}
+
+export function pod() {
+  if (state.path.length < 2) {
+    return html`<section class="panel wide"><div class="content"><p class="empty">Search for a pod by NAMESPACE/NAME above (key /), or open one from <a href=${address("pending")}>Pending</a>.</p></div></section>`;
+  }
+  const [namespace, name] = state.path;
+  const key = `${namespace}/${name}`;
+  const base = `/apis/v1/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+  const seen = answer("pod", moment(base));
+  const life = answer("life", moment(`${base}/life?limit=300`));
+  const attempts = life.body?.items.filter((one) => one.decision) ?? [];
+  const chosen = state.query.get("decision") ?? attempts.findLast((one) => /^filter/.test(one.text))?.decision ?? attempts.at(-1)?.decision ?? null;
+  const why = answer("why", chosen ? `${base}/explain?decision=${encodeURIComponent(chosen)}&limit=20` : life.body ? moment(`${base}/explain?limit=20`) : null);
+  const map = answer("pod-map", chosen ? `/apis/v1/map?color=${encodeURIComponent(`decision:${chosen}`)}` : null);
+  if (map.body && chosen) queueMicrotask(() => /** @type {any} */ (document.querySelector("cluster-map"))?.show(map.body));
+  return html`
+    <div class="columns even">
+      ${panel({ id: "pod", title: `Pod ${cut(key, 120)}`, answer: seen, command: `topolog get pods ${key} --at ${state.position}`, rows: (body) => [body] }, (body) => html`
+        ${facts([["state", body.state], ["node", nodeLink(body.node)], ["priority", number(body.priority)], ["scheduler", body.scheduler], ["owner", body.owner ?? "–"],
+          ["created", time(body.created)], ...Object.entries(body.requests).map(([resource, amount]) => [resource, amount]), ["plugins", body.plugins.join(", ") || "none"]])}
+        ${body.message ? html`<p class="why">kube-scheduler: ${cut(body.message, 600)}</p>` : nothing}
+        <details><summary>labels</summary>${facts(Object.entries(body.labels).map(([label, value]) => [label, cut(value, 200)]))}</details>
+        <p><button type="button" @click=${() => bisect(key)}>since when does it ${body.state === "pending" ? "not " : ""}fit?</button></p>
+        ${since.key === key ? answered() : nothing}`)}
+      ${panel({ id: "life", title: "Life", answer: life, rows: (body) => body.items }, (body) => html`
+        ${body.complete ? nothing : html`<p class="empty">read from offset ${number(body.first)} on: what was before is not shown</p>`}
+        ${more(body.more, "items before these")}
+        <ol class="life">${body.items.map((one) => html`<li class="${one.kind} ${one.outcome}" ?data-chosen=${one.decision && one.decision === chosen}>
+          <button type="button" class="at" title="show the cluster at this moment" @click=${() => to(one.offset)}>${number(one.offset)}</button>
+          <span class="dot" aria-hidden="true"></span>
+          <span class="what">${one.decision
+            ? html`<a href=${address("pods", state.path, { decision: one.decision })} aria-current=${one.decision === chosen}>attempt</a> `
+            : html`<b>${one.kind}</b> `}${cut(one.text, 300)} <small>${time(one.at)}</small></span></li>`)}</ol>`)}
+    </div>
+    ${chosen || why.body ? html`<div class="columns even">
+      ${panel({ id: "why", title: chosen ? `Attempt ${chosen}` : "If it were tried now", answer: why, rows: (body) => body.scores, command: chosen ? `topolog explain ${key} --decision ${chosen}` : `topolog explain ${key}` }, explained)}
+      ${chosen ? panel({ id: "pod-map", title: "What it kept and refused", answer: map }, (body) => html`<cluster-map @node=${(event) => set({ node: event.detail })}></cluster-map>${legend(body)}`) : nothing}
+    </div>` : nothing}`;
+}
+
+function explained(body) {
+  const plugins = [...new Set(body.scores.flatMap((one) => Object.keys(one.scores)))];
+  return html`<p class="why">${cut(body.summary, 600)}</p>
+    ${body.difference ? html`<p class="warned">${body.difference}</p>` : nothing}
+    ${body.refusals.length ? table([["nodes", "n"], ["plugin"], ["reason"], ["such as"]], body.refusals.map((one) => [number(one.nodes), one.plugin, cut(one.reason, 300), one.examples.slice(0, 3).join(", ")])) : nothing}
+    ${body.change.length ? html`<p>Smallest change: ${body.change.map((one, index) => html`${index ? "; or " : ""}<b>${one}</b>`)}</p>` : nothing}
+    ${body.remarks.length ? html`<ul>${body.remarks.map((one) => html`<li>${one.plugin}: ${one.text}</li>`)}</ul>` : nothing}
+    ${table([["node"], ["kept"], ...plugins.map((name) => [`${name}${body.weights[name] > 1 ? ` ×${body.weights[name]}` : ""}`, "n"]), ["total", "n"]],
+      body.scores.map((one) => [nodeLink(one.node), one.kept ? "yes" : `no (${one.plugin})`, ...plugins.map((name) => number(one.scores[name]?.weighted)), number(one.total)]), "no node was offered")}
+    ${more(body.more, "nodes")}`;
+}
+
+function answered() {
+  if (!since.body) return html`<p role="status">${since.text}</p>`;
+  const { now, since: found } = since.body;
+  const state_ = now ? "fits" : "does not fit";
+  if (!found) return html`<p role="status">It ${state_}, and did not change since ${since.body.from}.</p>`;
+  return html`<div class="advice" role="status"><p>It ${state_} since ${found.event ? html`<b>${found.event.type} ${cut(found.event.name, 100)}</b> at offset
+    <button type="button" class="at" @click=${() => to(found.event.offset)}>${number(found.event.offset)}</button>, ${time(found.event.at)}` : found.after}.</p>
+    <p class="limits">${plural(since.body.looked, "moment")} looked at; ${since.body.limits.join("; ")}</p></div>`;
+}

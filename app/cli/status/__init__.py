@@ -1,0 +1,75 @@
+"""``topolog status``: an installation on one screen."""
+
+import datetime
+import os
+import time
+import typing
+
+import click
+
+from app import __version__, exit_codes, settings
+from app.cli import formats
+from app.cli.client import api_client
+from app.cli.doctor import options as doctor_options
+from app.cli.status import screens
+
+if typing.TYPE_CHECKING:
+    from app.cli.doctor import inputs
+    from app.doctor.run import overview
+
+
+@click.command("status", short_help="Show an installation on one screen.")
+@doctor_options.process
+@doctor_options.namespace
+@api_client.server_options
+@formats.option(formats.TEXT, default=formats.TEXT)
+@click.pass_obj
+def status_command(
+    config: str | None,
+    /,
+    urls: tuple[str, ...],
+    namespace: str,
+    output: str,
+    **server: str | None,
+) -> None:
+    """Show an installation on one screen: processes, store, audit, pending pods, plugins.
+
+    Reads /readyz and /metrics of every process, and asks an extender. Ends with what needs attention: what
+    `topolog doctor run` finds, which has the reasons and fixes.
+
+    Exit code 1 if a part has a problem or could not be seen.
+    """
+    from app.cli.doctor import inputs
+    from app.doctor import api_reader
+    from app.doctor.run import examination, overview
+    from app.framework import diagnosing
+
+    loaded = settings.load(config, os.environ)
+    found = inputs.processes(loaded, urls, namespace)
+    witness = inputs.Witness(config, server)
+    now = time.time()
+    results = list(examination.examine(found, witness.get, now))
+    seen = [] if isinstance(found, api_reader.Unseen) else found
+    document = {
+        "topolog": __version__,
+        "name": loaded.cluster,
+        "at": datetime.datetime.fromtimestamp(now, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        **overview.document(seen, _answers(witness), results, now),
+    }
+    if formats.is_document(output):
+        formats.show_document(document, output)
+    else:
+        for line in screens.lines(document):
+            click.echo(line)
+    if document["verdict"] in (diagnosing.PROBLEM, diagnosing.UNSURE):
+        click.get_current_context().exit(exit_codes.NEGATIVE)
+
+
+def _answers(witness: "inputs.Witness") -> "overview.Answers":
+    from app.doctor import api_reader
+    from app.doctor.run import overview
+
+    try:
+        return overview.Answers(witness.get("/apis/v1/status"), witness.get("/apis/v1/consistency"))
+    except api_reader.Unseen:
+        return overview.Answers()  # The checks have it, with what to do.

@@ -1,0 +1,1 @@
+"""The commands around ``topolog view``: the process, its streams, and the way into the dashboard."""

@@ -1,0 +1,127 @@
+"""Builds the process of ``topolog view`` from its settings: it reads the log, and decides nothing.
+
+It follows the log, serves the introspection API with the heavy routes and the streams, and the dashboard, at
+a low priority. It appends nothing: its store user cannot (role ``viewer``).
+"""
+
+import os
+import wsgiref.types
+from collections.abc import Iterable, Mapping
+from typing import Final, NoReturn
+
+from prometheus_client import registry as prometheus_registry
+
+import app
+from app import bootstrap, plugins, settings, telemetry
+from app.api import errors, health
+from app.serving import authorization, bodies, conn_metrics, keystores, roles, servers, tls_rotation
+from app.store import keys, stores
+
+PROCESS: Final = "view"
+_LAG_LIMIT = 30.0
+"""Seconds of lag beyond which the process is not ready."""
+_THREADS = 8
+
+
+class Viewing(bootstrap.Following):
+    """The process after its fork."""
+
+    def __init__(self, chosen: settings.Settings, roster: roles.RoleBindings) -> None:
+        super().__init__(chosen, viewed=True)
+        self.application = authorization.Middleware(self._answer, roster, lambda _: bodies.SMALL)
+
+    def _answer(
+        self, environ: wsgiref.types.WSGIEnvironment, start: wsgiref.types.StartResponse
+    ) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if path in roles.VERB_PATHS or path.startswith("/debug/"):
+            body = errors.encoded(errors.elsewhere(path))
+            headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+            start("404 Not Found", headers)
+            return [body]
+        return self.introspection(environ, start)
+
+    def checks(self) -> Mapping[str, str | None]:
+        """The checks of readiness: name -> problem, None if it passes."""
+        follower = self._store.follower
+        return {
+            "store": str(follower.error) if follower.error is not None else None,
+            "state": None
+            if follower.caught_up
+            else f"reading the log: {follower.snapshot.offset} of {follower.head_seen}",
+            "lag": f"{follower.lag_seconds:.1f} s behind" if follower.lag_seconds > _LAG_LIMIT else None,
+        }
+
+
+def port(chosen: settings.Settings) -> int:
+    """The port of the process."""
+    return chosen.view.port or chosen.server.port + 1
+
+
+def serve(chosen: settings.Settings) -> NoReturn:
+    """Serve until a signal ends the process.
+
+    Raises ConfigurationRefused, ServingError or StoreError before any port is opened. While the store is away
+    it waits, and /readyz of the plain port shows that.
+    """
+    made, insecure = bootstrap.plugins_of(chosen), chosen.server.insecure
+    source = None if insecure else keystores.source_from(chosen.tls)
+    rotating = tls_rotation.RotatingContext(source, hosts_required=False) if source is not None else None
+    roster = roles.RoleBindings(
+        chosen.identities.by_role(),
+        anonymous=roles.ROLES if insecure else (),
+        rules=bootstrap.rules_of(made),
+    )
+    metrics = telemetry.metrics.registry_of(PROCESS, version=app.__version__, schema=keys.SCHEMA)
+    with bootstrap.Standby(chosen.server, metrics) as standby:
+        stores.await_store(
+            chosen.store,
+            cluster=chosen.cluster,
+            schema=plugins.catalog().schema,
+            indexed=made.indexed(),
+            notify=standby.without_store,
+        ).close()
+    meter = conn_metrics.ConnectionMetrics(rotating)
+    worker = _Worker(chosen, roster, metrics)
+    metrics.register(meter)
+    servers.serve(
+        servers.options_from(chosen.server, chosen.limits, port=port(chosen), workers=1, threads=_THREADS),
+        servers.Parts(
+            load=worker.load, health=worker.health, started=worker.started, stopping=worker.stopping
+        ),
+        rotating=rotating,
+        meter=meter,
+    )
+
+
+class _Worker:
+    """The hooks of the gunicorn worker, called after its fork."""
+
+    def __init__(
+        self,
+        chosen: settings.Settings,
+        roster: roles.RoleBindings,
+        metrics: prometheus_registry.CollectorRegistry,
+    ) -> None:
+        self._settings = chosen
+        self._roster = roster
+        self._metrics = metrics
+        self._process: Viewing | None = None
+
+    def load(self) -> authorization.Middleware:
+        os.nice(self._settings.view.nice)
+        self._process = Viewing(self._settings, self._roster)
+        return self._process.application
+
+    def started(self) -> None:
+        if self._process is not None:
+            self._process.start()
+
+    def health(self) -> wsgiref.types.WSGIApplication:
+        if self._process is None:
+            raise RuntimeError("the health port is opened after the application is made")
+        return health.application(self._process.checks, self._metrics)
+
+    def stopping(self) -> None:
+        if self._process is not None:
+            self._process.stop()

@@ -1,0 +1,122 @@
+"""The stream of events: nothing missing, nothing twice, and every interruption named."""
+
+import json
+from typing import Any
+
+import pytest
+
+from app.api.introspection import arrivals
+from app.domain import events
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import assert_problem, items
+
+Message = tuple[str, str, dict[str, Any]]
+
+
+def messages(world: api_worlds.World, query: str = "", last: str = "") -> list[Message]:
+    """(id, event, data) of each message; the streams of these worlds end when they have caught up."""
+    headers = {"Last-Event-ID": last} if last else {}
+    with world.client.get(f"/apis/v1/watch{query}", headers=headers) as response:
+        assert response.status_code == 200
+        assert response.mimetype == "text/event-stream"
+        text = response.get_data(as_text=True)
+    found = []
+    for block in text.split("\n\n")[:-1]:
+        if block == ":":
+            continue
+        lines = dict(line.split(": ", 1) for line in block.split("\n"))
+        found.append((lines["id"], lines["event"], json.loads(lines["data"])))
+    return found
+
+
+def facts(found: list[Message]) -> list[dict[str, Any]]:
+    """The data of the events among the messages."""
+    return [data for _, kind, data in found if kind not in ("head", "gap", "incarnation")]
+
+
+def test_a_stream_has_every_event_behind_its_position_once(still: api_worlds.World) -> None:
+    listed = items(still.client.get("/apis/v1/events?limit=1000"))
+    assert facts(messages(still, "?from=0")) == listed
+    assert facts(messages(still, "?from=5")) == listed[5:]
+    found = messages(still, "?from=0")
+    at = next(identity for identity, kind, data in found if data.get("offset") == 7)
+    assert facts(messages(still, last=at)) == listed[7:]
+    assert facts(messages(still, "?from=3", last=at)) == listed[7:]
+    assert facts(messages(still)) == []
+
+
+def test_a_stream_begins_with_the_head(still: api_worlds.World) -> None:
+    position = str(still.store.follower.catch_up().position)
+    (first,) = messages(still)
+    assert first[:2] == (position, "head")
+    assert first[2]["position"] == position
+
+
+@pytest.mark.parametrize(
+    "query", ["type=NodeSeen", "object=pod:shop/web-1", "object=node:host-1", "namespace=shop"]
+)
+def test_a_filtered_stream_equals_the_filtered_list(still: api_worlds.World, query: str) -> None:
+    found = facts(messages(still, f"?from=0&{query}"))
+    listed = items(still.client.get("/apis/v1/events?limit=1000"))
+    if query.startswith("namespace"):
+        expected = [one for one in listed if one["name"].startswith("shop/")]
+    else:
+        expected = items(still.client.get(f"/apis/v1/events?limit=1000&{query}"))
+    assert found == expected != []
+
+
+def test_a_tick_sends_one_summary_instead_of_events(world: api_worlds.World) -> None:
+    start = world.store.follower.catch_up().position
+    world.append(api_worlds.node("a"), api_worlds.node("b"), api_worlds.pod_seen("late"))
+    last = str(world.store.follower.catch_up().position)
+    found = messages(world, f"?from={start.offset}&tick=50")
+    assert {kind for _, kind, _ in found} == {"head"}
+    assert found[-1][2]["position"] == last
+    summed: dict[str, int] = {}
+    for _, _, data in found:
+        for kind, number in data["types"].items():
+            summed[kind] = summed.get(kind, 0) + number
+    assert summed == {"NodeSeen": 2, "PodSeen": 1}
+    assert [name for _, _, data in found for name in data["objects"]] == [
+        "node:a",
+        "node:b",
+        "pod:uid-late",
+    ]
+
+
+def test_a_stretch_that_was_not_watched_is_a_gap(world: api_worlds.World) -> None:
+    start = world.store.follower.catch_up().offset
+    world.append(events.Relisted("pods", since="5", until="9", reason="the watch was too old"))
+    world.store.follower.catch_up()
+    gaps = [data for _, kind, data in messages(world, f"?from={start}") if kind == "gap"]
+    assert [(gap["from"], gap["to"]) for gap in gaps] == [(start, start + 1)]
+    assert "too old" in gaps[0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "code"),
+    [
+        ("from=99999", 400, "BadRequest"),
+        ("from=yesterday", 400, "BadRequest"),
+        ("tick=1", 400, "BadRequest"),
+        ("type=Nonsense", 400, "BadRequest"),
+        ("from=other/3", 410, "PositionGone"),
+    ],
+)
+def test_a_position_that_cannot_be_resumed_is_named(
+    still: api_worlds.World, query: str, status: int, code: str
+) -> None:
+    assert_problem(still.client.get(f"/apis/v1/watch?{query}"), status, code)
+
+
+def test_places_are_bounded_and_released(still: api_worlds.World) -> None:
+    held = still.app.extensions["topolog"].streams
+    for _ in range(arrivals.EACH):
+        held.enter("operator@example")
+    try:
+        assert_problem(still.client.get("/apis/v1/watch"), 429, "TooManyRequests")
+    finally:
+        for _ in range(arrivals.EACH):
+            held.leave("operator@example")
+    for _ in range(2 * arrivals.EACH):
+        assert messages(still)

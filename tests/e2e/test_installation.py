@@ -1,0 +1,324 @@
+"""`kubectl apply -k` of the overlays dev and ha on an empty cluster, with pods that really run.
+
+API server, controllers, kube-scheduler and kubectl are the real ones, and so is the kube-scheduler in the
+pod of the extender. A kubelet for processes (tests/support/e2e/nodes) runs the pods as they are declared: a
+network namespace for each pod, a root of read-only mounts, Secrets, ConfigMaps and tokens as files, uid
+10001 without capabilities, init containers, probes, restarts, graceful ends.
+
+What a machine without a container runtime cannot show is done in the nearest way: images are programs of
+this machine, cluster IPs are proxies in user space, names of Services are in /etc/hosts, and a volume is
+bound by hand. NetworkPolicies, seccomp and limits are not applied (tests/e2e/test_deploying.py has the API
+server admit them).
+"""
+
+import base64
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support import polling
+from tests.support.doctor import runs
+from tests.support.e2e import api_client, clusters, component_flags, workloads
+from tests.support.e2e.nodes import process_kubelets
+
+LACKING = process_kubelets.lacking()
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(bool(LACKING), reason=LACKING),
+]
+
+DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
+HOME = "topolog-system"
+PLAIN = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+PROCESSES = ("bootstrap", "recorder", "controller", "auditor", "compactor", "extender")
+
+
+def volume(folder: pathlib.Path) -> api_client.Object:
+    """A disk for the store; a real cluster has a StorageClass that makes one."""
+    folder.mkdir()
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "disk"},
+        "spec": {
+            "capacity": {"storage": "4Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "hostPath": {"path": str(folder)},
+        },
+    }
+
+
+@pytest.fixture(scope="module", params=["dev", "ha"])
+def overlay(request: pytest.FixtureRequest) -> pathlib.Path:
+    """The overlay; each has a cluster of its own."""
+    return DEPLOY / "overlays" / str(request.param)
+
+
+@pytest.fixture(scope="module")
+def cluster(binary: pathlib.Path, overlay: pathlib.Path) -> Iterator[clusters.Cluster]:
+    """An empty cluster of two nodes with a scheduler, like any new one."""
+    assert overlay.exists()
+    with clusters.Cluster(binary, tokens=True) as cluster:
+        cluster.start_controller_manager(component_flags.FOR_PROCESSES)
+        cluster.start_kubelet(except_in=HOME)
+        cluster.start_scheduler("default", PLAIN)
+        for zone in ("a", "b"):
+            cluster.add_nodes(f"n-{zone}", labels={"zone": zone})
+        cluster.apply(volume(cluster.folder / "disk"))
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def kubelet(cluster: clusters.Cluster, overlay: pathlib.Path) -> process_kubelets.ProcessKubelet:
+    """The installation, applied; its pods run."""
+    kubelet = cluster.start_process_kubelet(HOME)
+    cluster.kubectl("apply", "-k", overlay)
+    return kubelet
+
+
+def unready(cluster: clusters.Cluster) -> dict[str, object]:
+    """Pod -> states of its containers, of every pod that is not ready."""
+    found: dict[str, object] = {}
+    for pod in cluster.pods(HOME):
+        conditions = {each["type"]: each["status"] for each in pod["status"].get("conditions", [])}
+        if conditions.get("Ready") != "True" or pod["metadata"].get("deletionTimestamp"):
+            states = pod["status"].get("initContainerStatuses", []) + pod["status"].get(
+                "containerStatuses", []
+            )
+            found[workloads.name(pod)] = {each["name"]: each["state"] for each in states} or conditions
+    return found
+
+
+def await_ready(cluster: clusters.Cluster, *, within: float = 120) -> None:
+    """Wait until every pod of the installation is there and ready."""
+
+    def ready() -> bool:
+        components = {pod["metadata"]["labels"]["app.kubernetes.io/component"] for pod in cluster.pods(HOME)}
+        return components == {*PROCESSES, "store"} and not unready(cluster)
+
+    polling.eventually(ready, "all pods are ready", within=within, every=0.5, seen=lambda: unready(cluster))
+
+
+def test_all_pods_become_ready(cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet) -> None:
+    await_ready(cluster)
+
+
+def test_another_apply_changes_nothing(
+    cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet, overlay: pathlib.Path
+) -> None:
+    """kubectl reports some as configured: it compares lists without the API server's defaults."""
+
+    def state() -> list[tuple[str, int]]:
+        return [
+            (one["metadata"]["uid"], one["metadata"].get("generation", 0))
+            for path in (
+                f"/apis/apps/v1/namespaces/{HOME}/deployments",
+                f"/apis/apps/v1/namespaces/{HOME}/replicasets",
+                f"/apis/apps/v1/namespaces/{HOME}/statefulsets",
+                f"/apis/networking.k8s.io/v1/namespaces/{HOME}/networkpolicies",
+                f"/apis/policy/v1/namespaces/{HOME}/poddisruptionbudgets",
+            )
+            for one in cluster.api().list(path)
+        ]
+
+    await_ready(cluster)
+    before = state()
+    secrets = cluster.api().list(f"/api/v1/namespaces/{HOME}/secrets")
+    cluster.kubectl("apply", "-k", overlay)
+    assert state() == before
+    assert cluster.api().list(f"/api/v1/namespaces/{HOME}/secrets") == secrets
+
+
+def test_containers_have_no_privileges(
+    cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet
+) -> None:
+    await_ready(cluster)
+    for pod in kubelet.pods.values():
+        for container in pod.containers:
+            assert container.process is not None
+            folder = pathlib.Path(f"/proc/{container.process.pid}")
+            lines = (folder / "status").read_text().splitlines()
+            status = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
+            assert set(status["Uid"]) == set(status["Gid"]) == {"10001"}, container.name
+            assert [status[f"Cap{kind}"] for kind in ("Eff", "Prm", "Bnd", "Inh", "Amb")] == [["0" * 16]] * 5
+            assert status["NoNewPrivs"] == ["1"]
+            mounted = [line.split() for line in (folder / "mountinfo").read_text().splitlines()]
+            (root,) = [each for each in mounted if each[4] == "/"]
+            assert "ro" in root[5].split(",")
+            writable = {each[4] for each in mounted if "rw" in each[5].split(",")}
+            volumes = {
+                each["mountPath"]
+                for each in container.spec.get("volumeMounts", [])
+                if not each.get("readOnly")
+            }
+            assert {each for each in writable if not each.startswith(("/dev", "/proc"))} == volumes, (
+                container.name
+            )
+
+
+def test_the_doctor_finds_nothing_wrong_with_the_store(
+    cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet
+) -> None:
+    await_ready(cluster)
+    pod = kubelet.running("recorder")[0]
+    found = cluster.api().get(f"/api/v1/namespaces/{HOME}/secrets/topolog-store")
+    assert set(found["data"]) >= {"doctor-url", "operator-url"}
+    done = kubelet.run(
+        pod, "topolog", "doctor", "store", env={"TOPOLOG_STORE_URL": secret(found, "doctor-url")}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_secrets_are_read_and_made_by_bootstrap_alone(
+    cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet
+) -> None:
+    accounts = [
+        workloads.name(one) for one in cluster.api().list(f"/api/v1/namespaces/{HOME}/serviceaccounts")
+    ]
+    assert "topolog-bootstrap" in accounts
+    for account in accounts:
+        user = cluster.service_account(HOME, account)
+        granted = {
+            (verb, name)
+            for verb in ("get", "update", "create", "list", "watch", "delete")
+            for name in ("topolog-ca", "topolog-store", "another")
+            if may(cluster, user, verb, name)
+        }
+        own = {(verb, name) for verb in ("get", "update") for name in ("topolog-ca", "topolog-store")}
+        made = {("create", name) for name in ("topolog-ca", "topolog-store", "another")}
+        assert granted == (own | made if account == "topolog-bootstrap" else set()), account
+
+
+def may(cluster: clusters.Cluster, user: str, verb: str, name: str) -> bool:
+    # A create request has no name.
+    attributes = {
+        "verb": verb,
+        "resource": "secrets",
+        "namespace": HOME,
+        "name": "" if verb == "create" else name,
+    }
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    allowed: bool = cluster.api(user).create(path, review)["status"]["allowed"]
+    return allowed
+
+
+@pytest.fixture(scope="module")
+def reader(cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet) -> str:
+    """A user with the roles topolog-doctor and no other one."""
+    path = "/api/v1/namespaces/default/serviceaccounts/default"
+    polling.eventually(lambda: cluster.api().find(path), "the service account is there")
+    user = cluster.service_account("default", "default")
+    granted = f"--user={user}"
+    cluster.kubectl("create", "clusterrolebinding", "reader", "--clusterrole=topolog-doctor", granted)
+    cluster.kubectl("-n", HOME, "create", "rolebinding", "reader", "--role=topolog-doctor", granted)
+    return user
+
+
+OUTSIDE = {"cluster": ("--skip", "C05"), "tls": ("--skip", "T06")}
+
+
+@pytest.mark.parametrize("area", ["cluster", "scheduler", "tls", "policies"])
+def test_the_doctor_finds_nothing_wrong_with_a_new_installation(
+    cluster: clusters.Cluster,
+    kubelet: process_kubelets.ProcessKubelet,
+    overlay: pathlib.Path,
+    reader: str,
+    area: str,
+) -> None:
+    await_ready(cluster)
+    environ = {"TOPOLOG_KUBE_KUBECONFIG": str(cluster.kubeconfig(reader))}
+    # What it asks the store and an extender has to be asked inside the network.
+    run = runs.doctor(area, *OUTSIDE.get(area, ()), environ=environ)
+    one_extender = {"C07": "warning"} if (overlay.name, area) == ("dev", "cluster") else {}
+    assert run.wrong() == one_extender, run.text
+
+
+def secret(found: api_client.Object, key: str) -> str:
+    return base64.b64decode(found["data"][key]).decode()
+
+
+# Pods that the installation schedules
+
+
+def load(name: str, replicas: int, policy: str = "") -> api_client.Object:
+    return workloads.deployment("default", name, replicas, policy=policy)
+
+
+def running_of(cluster: clusters.Cluster, name: str) -> list[api_client.Object]:
+    return workloads.running(cluster, "default", f"of={name}")
+
+
+def test_a_required_policy_holds(cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet) -> None:
+    await_ready(cluster)
+    cluster.apply(workloads.policy("default", "four", "zone", "four", a=1, b=3))
+    cluster.apply(load("four", 6, "four"))
+    polling.eventually(lambda: len(running_of(cluster, "four")) == 4, "four pods run", within=60)
+    waiting = workloads.pending(cluster, "default", "of=four")
+    polling.eventually(
+        lambda: len(refused(cluster)) == 2, "both others are refused", within=60, seen=lambda: waiting
+    )
+    nodes = [pod["spec"]["nodeName"] for pod in running_of(cluster, "four")]
+    assert sorted(nodes) == ["n-a", "n-b", "n-b", "n-b"]
+    cluster.api().delete("/apis/apps/v1/namespaces/default/deployments/four")
+
+
+def refused(cluster: clusters.Cluster) -> list[api_client.Object]:
+    waiting = workloads.pending(cluster, "default", "of=four")
+    return [pod for pod in waiting if workloads.scheduled(pod).get("reason") == "Unschedulable"]
+
+
+@pytest.mark.parametrize("process", [*PROCESSES, "store"])
+def test_a_rolling_restart_under_load_loses_no_pod(
+    cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet, process: str
+) -> None:
+    await_ready(cluster)
+    name = f"load-{process}"
+    cluster.apply(workloads.policy("default", name, "zone", name, a=15, b=25))
+    cluster.apply(load(name, 5, name))
+    kind = "statefulset/topolog-valkey" if process == "store" else f"deployment/topolog-{process}"
+    former = {pod.meta["uid"] for pod in kubelet.running(process)}
+    cluster.kubectl("-n", HOME, "rollout", "restart", kind)
+    for replicas in range(10, 55, 5):  # 50 in the end, of which the policy places 40
+        cluster.kubectl("scale", f"deployment/{name}", f"--replicas={replicas}")
+    cluster.kubectl("-n", HOME, "rollout", "status", kind, "--timeout=55s")
+    polling.eventually(lambda: len(running_of(cluster, name)) >= 40, "40 pods run", within=120, every=0.5)
+    await_ready(cluster)
+    nodes = [pod["spec"]["nodeName"] for pod in running_of(cluster, name)]
+    assert (nodes.count("n-a"), nodes.count("n-b"), len(nodes)) == (15, 25, 40)
+    assert len(workloads.pending(cluster, "default", f"of={name}")) == 10
+    assert not former & {pod.meta["uid"] for pod in kubelet.running(process)}
+    cluster.api().delete(f"/apis/apps/v1/namespaces/default/deployments/{name}")
+
+
+def test_a_corrected_template_is_applied_while_bootstrap_fails(
+    cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet, overlay: pathlib.Path
+) -> None:
+    """A first installation with a mistake, and its correction: a Job would refuse the second apply."""
+    await_ready(cluster)
+    text = cluster.kubectl("kustomize", overlay)
+    cluster.kubectl("apply", "-f", "-", stdin=text.replace("--every=3600", "--evry=3600"))
+    polling.eventually(
+        lambda: any("CrashLoopBackOff" in str(each) for each in unready(cluster).values()),
+        "the failure is shown",
+        within=60,
+        seen=lambda: unready(cluster),
+    )
+    cluster.kubectl("apply", "-k", overlay)
+    await_ready(cluster)
+
+
+def test_no_process_was_denied_a_right_or_failed(
+    cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet
+) -> None:
+    """Restarts of containers that waited for the store are permitted."""
+    for log in kubelet.folder.glob("*.log"):
+        text = log.read_text(errors="replace").lower()
+        for word in ("forbidden", "traceback (most recent"):
+            assert word not in text, f"{log.name} contains {word}"

@@ -1,0 +1,203 @@
+"""The objects for the Prometheus operator and Grafana: they fit the alerts, the metrics and the processes."""
+
+import json
+import pathlib
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from tests.project import reference_pages
+from tests.support import kustomizations, manifests, polling
+from tests.support.extender import stages
+from tests.support.monitoring import alerts, installations, promql
+
+FOLDER = manifests.DEPLOY / "monitoring"
+DASHBOARDS = sorted((FOLDER / "dashboards").glob("*.json"))
+PAGE = FOLDER.parent.parent / "docs" / "reference" / "metrics.md"
+HOME = "topolog-system"
+OF_TARGETS = {"namespace", "pod", "le"}
+"""Labels that the scrape adds, and that of histograms."""
+Json = dict[str, Any]
+
+
+class Query(NamedTuple):
+    """An expression of a panel, its variables replaced."""
+
+    where: str
+    expression: str
+    legend: str
+
+    def metrics(self) -> set[str]:
+        """Names of samples."""
+        return set(re.findall(r"\btopolog_\w+", self.expression))
+
+
+def dashboards() -> list[Json]:
+    return [json.loads(path.read_text()) for path in DASHBOARDS]
+
+
+def queries() -> Iterator[Query]:
+    for dashboard in dashboards():
+        for panel in dashboard["panels"]:
+            for target in panel["targets"]:
+                expression = target["expr"].replace("$__rate_interval", "5m").replace("$namespace", HOME)
+                where = f"{dashboard['title']}, {panel['title']}, {target['refId']}"
+                yield Query(where, expression, target["legendFormat"])
+
+
+def documented() -> dict[str, set[str]]:
+    """Metric -> labels, of the reference page."""
+    rows = re.findall(r"^\| `(topolog_\w+)` \|[^|]+\|[^|]+\|([^|]+)\|", PAGE.read_text(), re.MULTILINE)
+    return {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
+
+
+def family(sample: str) -> str:
+    """The metric of a sample; those of histograms have suffixes."""
+    return (
+        re.sub(r"_(bucket|count|sum)$", "", sample)
+        if sample.endswith(("_bucket", "_count", "_sum"))
+        else sample
+    )
+
+
+# The objects
+
+
+def test_the_rule_object_has_the_rules_of_the_file() -> None:
+    rules = (FOLDER / "rules.yaml").read_text()
+    assert (FOLDER / "prometheusrule.yaml").read_text() == reference_pages.prometheus_rule(rules)
+    (found,) = [one for one in kustomizations.render(FOLDER) if one["kind"] == "PrometheusRule"]
+    assert found["spec"] == yaml.safe_load(rules)
+
+
+def test_every_process_is_scraped_where_it_serves_metrics() -> None:
+    (monitor,) = [one for one in kustomizations.render(FOLDER) if one["kind"] == "PodMonitor"]
+    selector = monitor["spec"]["selector"]["matchLabels"]
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    for overlay in manifests.OVERLAYS:
+        scraped = {
+            name
+            for name, one in manifests.in_overlay(overlay, *manifests.WORKLOADS).items()
+            if selector.items() <= one["spec"]["template"]["metadata"]["labels"].items()
+            for container in one["spec"]["template"]["spec"]["containers"]
+            if endpoint["port"] in {port["name"] for port in container.get("ports", [])}
+        }
+        assert scraped == {f"topolog-{process}" for process in (*installations.COMMANDS, "extender")}
+
+
+def test_grafana_finds_every_dashboard() -> None:
+    (found,) = [one for one in kustomizations.render(FOLDER) if one["kind"] == "ConfigMap"]
+    assert found["metadata"]["name"] == "topolog-dashboards"
+    assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert {name: json.loads(text)["uid"] for name, text in found["data"].items()} == {
+        path.name: path.stem for path in DASHBOARDS
+    }
+
+
+@pytest.mark.skipif(manifests.KUBECTL is None, reason="kubectl is not installed")
+def test_kubectl_renders_the_same() -> None:
+    ours = {(one["kind"], one["metadata"]["name"]): one for one in kustomizations.render(FOLDER)}
+    assert {(one["kind"], one["metadata"]["name"]): one for one in manifests.rendered(FOLDER)} == ours
+
+
+# The dashboards
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_a_dashboard_is_complete(path: pathlib.Path) -> None:
+    text = path.read_text()
+    dashboard = json.loads(text)
+    assert text == json.dumps(dashboard, indent=2, sort_keys=True) + "\n"
+    variables = {each["name"]: each for each in dashboard["templating"]["list"]}
+    assert variables.keys() == {"datasource", "namespace"}
+    taken: set[tuple[int, int]] = set()
+    for panel in dashboard["panels"]:
+        assert panel["description"], panel["title"]
+        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+        assert {each["datasource"]["uid"] for each in panel["targets"]} == {"${datasource}"}
+        at = panel["gridPos"]
+        cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+        assert not cells & taken, f"{panel['title']} covers another panel"
+        assert max(x for x, _ in cells) < 24
+        taken |= cells
+        for target in panel["targets"]:
+            selected = re.findall(r"topolog_\w+(\{[^}]*\})?", target["expr"])
+            assert set(selected) == {'{namespace=~"$namespace"}'}, target["expr"]
+    identifiers = [panel["id"] for panel in dashboard["panels"]]
+    assert len(set(identifiers)) == len(identifiers)
+    titles = [panel["title"] for panel in dashboard["panels"]]
+    assert len(set(titles)) == len(titles)
+
+
+def test_metrics_and_labels_of_panels_are_those_that_processes_expose() -> None:
+    known = documented()
+    for query in queries():
+        labels = set()
+        for name in query.metrics():
+            assert family(name) in known, f"{query.where}: {name} is no metric"
+            labels |= known[family(name)]
+        labels |= {"exported_namespace"} & {f"exported_{label}" for label in labels}
+        grouped = {
+            label for each in re.findall(r"by \(([^)]*)\)", query.expression) for label in each.split(", ")
+        }
+        assert grouped <= labels | OF_TARGETS, query.where
+
+
+def test_every_metric_is_on_a_dashboard() -> None:
+    shown = {family(name) for query in queries() for name in query.metrics()}
+    assert documented().keys() - shown == set()
+
+
+def as_stored(scraped: promql.Scrape, at: float) -> promql.Scrape:
+    """The samples with the namespace of their target; Prometheus then renames a label of that name."""
+    stored = []
+    for name, labels, value in scraped.samples:
+        renamed = {
+            "exported_namespace" if label == "namespace" else label: each for label, each in labels.items()
+        }
+        stored.append((name, {**renamed, "namespace": HOME}, value))
+    return promql.Scrape(at, stored)
+
+
+SILENT = {
+    "topolog_archived_offset",  # without an archive
+    "topolog_checkpoint_offset",  # before the first one
+    "topolog_log_oldest_offset",
+    "topolog_fences_total",
+    "topolog_loop_failures_total",
+    "topolog_plugin_failures_total",
+    "topolog_quarantined_total",
+    "topolog_refused_nodes_total",
+    "topolog_status_patches_total",
+    "topolog_wakeups_total",
+}
+"""Metrics that have no sample while nothing has happened."""
+
+
+def test_panels_show_what_real_processes_expose(tmp_path: pathlib.Path) -> None:
+    with installations.running(tmp_path / "own") as own:
+        stage = own.stage
+        stage.node("n1", role="host")
+        stage.policy("shop", "shown", stages.spec(host=1))
+        pod = stage.pod("shop", "shown-1", {"app": "web", stages.POLICY_LABEL: "shown"})
+        stage.seen()
+        first = as_stored(alerts.scrape(own), 0)
+        assert stage.caller().post("/filter", stages.request(pod, "n1")).status == 200
+        asked = {name for query in queries() for name in query.metrics()}
+
+        def missing() -> set[str]:
+            return asked - {name for name, _, _ in alerts.scrape(own).samples} - SILENT
+
+        polling.eventually(lambda: not missing(), "all samples are there", within=60, seen=missing)
+        last = as_stored(alerts.scrape(own), 60)
+    exposed = {name for name, _, _ in last.samples}
+    for query in queries():
+        found = promql.evaluate(query.expression, [first, last], 60)
+        if query.metrics() <= exposed:
+            assert found, f"{query.where} shows nothing"
+        for labels in found:
+            legend = set(re.findall(r"\{\{(\w+)\}\}", query.legend))
+            assert legend <= {name for name, _ in labels}, query.where

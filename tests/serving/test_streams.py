@@ -1,0 +1,83 @@
+"""A stream is sent as it is produced, and ends when its client hangs up or the server stops."""
+
+import contextlib
+import signal
+import ssl
+
+import pytest
+
+from app.serving import gunicorn_worker
+from tests.support.extender import server_processes
+
+REQUEST = b"GET /apis/v1/watch HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture
+def server(start: server_processes.Starts) -> server_processes.Server:
+    return start(threads=2, age=60.0)
+
+
+def opened(server: server_processes.Server) -> ssl.SSLSocket:
+    """A connection on which a stream has begun."""
+    sock = server.connect("viewer")
+    sock.sendall(REQUEST)
+    until(sock, b"data: 3\n\n")
+    return sock
+
+
+def until(sock: ssl.SSLSocket, piece: bytes) -> bytes:
+    """What arrives up to a piece of the stream, while the stream goes on."""
+    received = b""
+    while piece not in received:
+        more = sock.recv(65_536)
+        assert more, received
+        received += more
+    return received
+
+
+def closed(server: server_processes.Server, number: int) -> None:
+    """Wait until so many streams were closed at the server."""
+
+    def count() -> bool:
+        return sum("a stream was closed" in line for line in server.process.lines) == number
+
+    server_processes.eventually(count, f"{number} closed streams")
+
+
+def test_pieces_arrive_while_the_stream_goes_on_and_it_has_no_length(
+    server: server_processes.Server,
+) -> None:
+    with server.connect("viewer") as sock:
+        sock.sendall(REQUEST)
+        head, _, rest = until(sock, b"data: 3\n\n").partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert b"connection: close" in head.lower()
+        assert b"content-length" not in head.lower()
+        assert rest.startswith(b"data: 0\n\ndata: 1\n\n")
+        until(sock, b"data: 30\n\n")
+    closed(server, 1)
+
+
+def test_streams_take_no_thread_of_other_requests(server: server_processes.Server) -> None:
+    number = 2 * gunicorn_worker.INTROSPECTION_THREADS
+    with contextlib.ExitStack() as streams:
+        for _ in range(number):
+            streams.enter_context(opened(server))
+        with server.client("viewer") as client:
+            assert client.ask("GET", "/apis/v1/nodes")[0] == 200
+        with server.client() as client:
+            assert client.ask("POST", "/filter", b"{}")[0] == 200
+    closed(server, number)
+
+
+def test_a_role_is_required_for_a_stream(server: server_processes.Server) -> None:
+    with server.client("scheduler") as client:
+        assert client.ask("GET", "/apis/v1/watch")[0] == 403
+
+
+def test_a_stream_ends_with_the_server(server: server_processes.Server) -> None:
+    with opened(server) as sock:
+        server.process.signal(signal.SIGTERM)
+        while sock.recv(65_536):
+            pass
+    closed(server, 1)

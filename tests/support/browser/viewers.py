@@ -1,0 +1,66 @@
+"""A real process of ``topolog view`` on a store, reached without TLS on the loopback."""
+
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+
+from tests.support import child_processes
+
+_PATIENCE = 60.0
+
+
+class Viewer:
+    """The process and its address; it can be killed and started again at the same port."""
+
+    def __init__(self, environ: Mapping[str, str], log: pathlib.Path) -> None:
+        first = child_processes.free_port(row=2)
+        self.url = f"http://127.0.0.1:{first}"
+        self._health = first + 1
+        self._log = log
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("TOPOLOG_")}
+        self._environ = {
+            **kept,
+            **environ,
+            "TOPOLOG_SERVER_BIND": "127.0.0.1",
+            "TOPOLOG_SERVER_INSECURE": "true",
+            "TOPOLOG_SERVER_HEALTH_PORT": str(self._health),
+            "TOPOLOG_VIEW_PORT": str(first),
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it is ready."""
+        with self._log.open("ab") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "app.cli", "view"], env=self._environ, stdout=out, stderr=out
+            )
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline and self.process.poll() is None:
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"http://127.0.0.1:{self._health}/readyz", timeout=2).close()
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"topolog view did not become ready:\n{self._log.read_text()[-4000:]}")
+
+    def stop(self, *, kill: bool = False) -> None:
+        """End it."""
+        if self.process is not None:
+            self.process.kill() if kill else self.process.terminate()
+            self.process.wait(30)
+            self.process = None
+
+
+@contextlib.contextmanager
+def running(store: str, cluster: str, folder: pathlib.Path) -> Iterator[Viewer]:
+    """The process on the cluster of a store."""
+    made = Viewer({"TOPOLOG_STORE_URL": store, "TOPOLOG_CLUSTER": cluster}, folder / "view.log")
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
