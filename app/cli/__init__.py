@@ -9,7 +9,7 @@ import types
 
 import click
 
-from app import exit_codes
+from app import __version__, exit_codes
 from app.cli import exits
 
 _COMMANDS = (
@@ -39,6 +39,7 @@ _COMMANDS = (
     "dashboard",
     "score",
     "settings",
+    "completion",
     "version",
 )
 """In the order of first use. Module COMMAND defines ``COMMAND_command``."""
@@ -75,6 +76,7 @@ class Commands(click.Group):
     type=click.Path(dir_okay=False),
     help="Settings file (YAML). TOPOLOG_* variables override it; `topolog settings` lists them.",
 )
+@click.version_option(__version__, message="topolog %(version)s")
 @click.pass_context
 def topolog(context: click.Context, config: str | None) -> None:
     """State store and extender for kube-scheduler.

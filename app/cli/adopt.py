@@ -12,7 +12,7 @@ import typing
 import click
 
 from app import exit_codes, plugins, settings
-from app.cli import exits, tables
+from app.cli import exits, formats, tables
 
 if typing.TYPE_CHECKING:
     from app.store.log import incarnations, logs
@@ -30,7 +30,7 @@ _ALIVE_SECONDS = 30
     default="",
     help="Name of the operator, recorded in the log.  [default: USER@HOST]",
 )
-@tables.output_option
+@formats.option()
 @click.pass_obj
 def adopt_command(config: str | None, yes: bool, force: bool, by: str, output: str) -> None:
     """Start a new generation of epochs after etcd was restored from a backup.
@@ -91,7 +91,7 @@ def _adopt(log: "logs.Log", former: str, later: str, by: str) -> None:
 
 
 def _report(output: str, result: dict[str, object]) -> None:
-    if output == tables.JSON:
-        tables.show_json(result)
+    if formats.is_document(output):
+        formats.show_document(result, output)
     else:
         tables.show(["CLUSTER", "EPOCH", "NEXT EPOCH", "ADOPTED"], [tuple(result.values())])

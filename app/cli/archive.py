@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from app import exit_codes, settings
-from app.cli import exits, tables
+from app.cli import exits, formats, tables
 
 if TYPE_CHECKING:
     from app.store.checkpoints import archives
@@ -33,7 +33,7 @@ _directory = click.option(
 
 @archive_command.command("ls")
 @_directory
-@tables.output_option
+@formats.option()
 @click.pass_obj
 def ls_command(config: str | None, directory: pathlib.Path | None, output: str) -> None:
     """List the files in the cluster's archive by offset."""
@@ -49,8 +49,8 @@ def ls_command(config: str | None, directory: pathlib.Path | None, output: str) 
         }
         for file in archive.files()
     ]
-    if output == tables.JSON:
-        tables.show_json(rows)
+    if formats.is_document(output):
+        formats.show_document(rows, output)
     else:
         heads = ["kind", "incarnation", "first", "last", "bytes", "file"]
         tables.show([head.upper() for head in heads], [[row[head] for head in heads] for row in rows])
@@ -58,7 +58,7 @@ def ls_command(config: str | None, directory: pathlib.Path | None, output: str) 
 
 @archive_command.command("verify")
 @_directory
-@tables.output_option
+@formats.option()
 @click.pass_obj
 def verify_command(config: str | None, directory: pathlib.Path | None, output: str) -> None:
     """Verify the checksum of every file and that no offset is missing.
@@ -81,8 +81,9 @@ def verify_command(config: str | None, directory: pathlib.Path | None, output: s
                 problems.append(f"offsets {before + 1} to {file.first - 1} of {file.incarnation} are missing")
             reached[file.incarnation] = max(file.last, before or 0)
     files = len(archive.files())
-    if output == tables.JSON:
-        tables.show_json({"folder": str(archive.folder), "files": files, "problems": problems})
+    if formats.is_document(output):
+        report = {"folder": str(archive.folder), "files": files, "problems": problems}
+        formats.show_document(report, output)
     else:
         click.echo(f"{archive.folder}: {files} files, {len(problems)} problems")
         for problem in problems:

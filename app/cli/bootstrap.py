@@ -12,7 +12,7 @@ import click
 import yaml
 
 from app import exit_codes, settings
-from app.cli import exits, tables
+from app.cli import exits, formats, tables
 
 if typing.TYPE_CHECKING:
     from app.kube.client import clients
@@ -56,8 +56,8 @@ _ROLE = "the Role topolog-bootstrap (deploy/components/bootstrap) has every righ
 @click.option(
     "-o",
     "--output",
-    type=click.Choice([tables.TABLE, tables.JSON, _YAML]),
-    default=tables.TABLE,
+    type=click.Choice([formats.TABLE, formats.JSON, _YAML]),
+    default=formats.TABLE,
     show_default=True,
     help="Output format; yaml prints the Secrets that --dry-run would write, with their private keys.",
 )
@@ -130,9 +130,9 @@ def _run(
     if output == _YAML:
         manifests = [each.as_object(namespace) for each in dry.written.values()]
         click.echo(yaml.safe_dump_all(manifests, sort_keys=False), nl=False)
-    elif output == tables.JSON:
+    elif formats.is_document(output):
         items = [{"secret": one.name, "outcome": one.outcome, "detail": one.detail} for one in results]
-        tables.show_json({"namespace": namespace, "dryRun": dry_run, "secrets": items})
+        formats.show_document({"namespace": namespace, "dryRun": dry_run, "secrets": items})
     else:
         what = "WOULD BE" if dry_run else "OUTCOME"
         tables.show(["SECRET", what, "DETAIL"], [(one.name, one.outcome, one.detail) for one in results])

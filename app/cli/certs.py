@@ -6,7 +6,7 @@ import pathlib
 import click
 
 from app import exit_codes
-from app.cli import exits, tables
+from app.cli import exits, formats, tables
 
 
 def default_directory(cluster: str) -> pathlib.Path:
@@ -46,7 +46,7 @@ def default_directory(cluster: str) -> pathlib.Path:
     type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
     help="Private key of DIRECTORY/ca.crt, if it is stored elsewhere.",
 )
-@tables.output_option
+@formats.option()
 def certs_command(
     directory: pathlib.Path,
     hosts: tuple[str, ...],
@@ -85,10 +85,16 @@ def certs_command(
     except (errors.ServingError, OSError) as error:
         raise exits.Failed(exit_codes.SETTINGS, str(error)) from error
     expires = {name: when.strftime("%Y-%m-%dT%H:%M:%SZ") for name, when in issued.expires.items()}
-    if output == tables.JSON:
+    if formats.is_document(output):
         files = {name: str(path) for name, path in issued.files.items()}
-        tables.show_json(
-            {"files": files, "expires": expires, "caKept": issued.authority_kept, "replaced": issued.replaced}
+        formats.show_document(
+            {
+                "files": files,
+                "expires": expires,
+                "caKept": issued.authority_kept,
+                "replaced": issued.replaced,
+            },
+            output,
         )
         return
     tables.show(

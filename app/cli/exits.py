@@ -24,10 +24,10 @@ class Failed(click.ClickException):
         click.echo(f"topolog: {self.message}", err=True)
 
 
-def run(command: click.Command) -> NoReturn:
-    """Run the command line; never returns."""
+def run(command: click.Command, name: str = "topolog") -> NoReturn:
+    """Run the command line; never returns. ``name``: as the help and errors of usage show it."""
     try:
-        sys.exit(command.main(prog_name="topolog", standalone_mode=False) or exit_codes.OK)
+        sys.exit(command.main(prog_name=name, standalone_mode=False) or exit_codes.OK)
     except Failed as error:
         error.show()
         sys.exit(error.code)

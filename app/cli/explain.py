@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from app.cli import tables
+from app.cli import formats, tables
 from app.cli.client import api_client
 
 _HEADERS = ("NODE", "DOES NOT FIT BECAUSE", "VICTIMS", "VIOLATIONS", "NO CANDIDATE BECAUSE")
@@ -28,7 +28,7 @@ _HEADERS = ("NODE", "DOES NOT FIT BECAUSE", "VICTIMS", "VIOLATIONS", "NO CANDIDA
     help="Show which pods kube-scheduler would evict for the pod, and where, instead of an attempt.",
 )
 @api_client.server_options
-@tables.output_option
+@formats.option()
 @click.pass_obj
 def explain_command(
     config: str | None,
@@ -56,19 +56,19 @@ def explain_command(
     if preemption:
         _preemption(extender, pod, at, output)
         return
-    query = {"attempt": attempt, "at": at, "format": "json" if output == tables.JSON else "markdown"}
-    accept = "application/json" if output == tables.JSON else "text/markdown, application/json"
+    query = {"attempt": attempt, "at": at, "format": "json" if formats.is_document(output) else "markdown"}
+    accept = "application/json" if formats.is_document(output) else "text/markdown, application/json"
     reply = extender.get(f"/apis/v1/pods/{pod}/explain", query, accept=accept)
     if isinstance(reply, str):
         click.echo(reply.rstrip())
     else:
-        tables.show_json(reply)
+        formats.show_document(reply, output)
 
 
 def _preemption(extender: api_client.ExtenderClient, pod: str, at: str | None, output: str) -> None:
     result = extender.get(f"/apis/v1/pods/{pod}/preemption", {"at": at})
-    if output == tables.JSON or isinstance(result, str):
-        tables.show_json(result)
+    if formats.is_document(output) or isinstance(result, str):
+        formats.show_document(result, output)
     else:
         _show(result)
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
+from click import shell_completion
 
 from app import plugins
-from app.cli import tables
+from app.cli import formats, tables
 from app.cli.client import api_client
+from app.cli.completion import names
 from app.framework import configuring
 
 
@@ -105,22 +107,52 @@ RESOURCES: Mapping[str, Resource] = {
 
 _NAMES = ("domain", "name", "pod", "policy")
 """Fields that identify a row."""
+_IDENTIFYING = ("id", "name", "offset", "pod", "budget", "value")
+"""Fields that identify an item without a namespace, the first that it has."""
+_SHORT = {"no": "nodes", "po": "pods", "ev": "events"}
+"""Short name, as kubectl's -> kind."""
 
 
 def _listing() -> str:
     return "\n".join(f"  {name:<11} {kind.about}" for name, kind in RESOURCES.items())
 
 
+class Kind(click.ParamType[str]):
+    """A kind, or KIND/NAME."""
+
+    name = "kind"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[shell_completion.CompletionItem]:
+        """Kinds that begin like this; after KIND, names of that kind."""
+        given = ctx.params.get("what") or ()
+        if not given:
+            return [
+                shell_completion.CompletionItem(name, help=kind.about)
+                for name, kind in RESOURCES.items()
+                if name.startswith(incomplete)
+            ]
+        kind = RESOURCES.get(_SHORT.get(given[0], given[0]))
+        if kind is None or not kind.named or len(given) > 1:
+            return []
+        return [
+            shell_completion.CompletionItem(name)
+            for name in names.of_list(ctx, kind.path if kind.listed else "pending")
+            if name.startswith(incomplete)
+        ]
+
+
 @click.command(
     "get",
     help="Show cluster state known to an extender.\n\n\b\n" + _listing() + "\n\n"
-    "NAME selects one item (NAMESPACE/NAME if it is namespaced). Lists are limited by --limit.\n\n"
+    "NAME selects one item (NAMESPACE/NAME if it is namespaced); several are named as KIND/NAME, as -o name"
+    " writes them. Lists are limited by --limit. -o wide adds the columns that a table leaves out.\n\n"
     "The extender and the certificates are set by client.*; after `topolog up` on this machine the"
-    " defaults work.",
+    " defaults work, and for a cluster those of the kubeconfig (--help of `topolog status`).",
     short_help="Show cluster state known to an extender.",
 )
-@click.argument("kind", type=click.Choice(list(RESOURCES)), metavar="[KIND]", required=False)
-@click.argument("name", required=False)
+@click.argument("what", nargs=-1, type=Kind(), metavar="KIND [NAME] | KIND/NAME...")
 @click.option("--raw", metavar="PATH", help="Print what `topolog view` answers at a path of the API.")
 @click.option(
     "--at", metavar="OFFSET|TIME", help="Show the state at this position instead of the current one."
@@ -132,13 +164,12 @@ def _listing() -> str:
     "--where", multiple=True, metavar="FIELD=VALUE", help="Filter the items: pod=ns/name, outcome=refused ..."
 )
 @api_client.server_options
-@tables.output_option
+@formats.option(formats.TABLE, formats.WIDE, formats.NAME)
 @click.pass_obj
 def get_command(
     config: str | None,
     /,
-    kind: str | None,
-    name: str | None,
+    what: tuple[str, ...],
     raw: str | None,
     at: str | None,
     limit: int,
@@ -146,35 +177,67 @@ def get_command(
     output: str,
     **options: str | None,
 ) -> None:
-    """Request a resource and print it."""
+    """Request resources and print them."""
     if raw is not None:
-        if kind is not None:
+        if what:
             raise click.UsageError("--raw takes a path instead of KIND and NAME")
-        tables.show_json(_raw(api_client.view(config, options), raw))
+        formats.show_document(_raw(api_client.view(config, options), raw), output)
         return
-    if kind is None:
+    if not what:
         raise click.UsageError("KIND or --raw is required; topolog get --help lists the kinds")
-    resource = RESOURCES[kind]
-    if name is None and not resource.listed:
-        raise click.UsageError(f"{kind} requires a name: topolog get {kind} NAMESPACE/NAME")
-    if name is not None and not resource.named:
-        raise click.UsageError(f"{kind} does not take a name")
-    query: dict[str, object] = {"at": at}
-    if name is None and resource.columns:
-        query["limit"] = limit
+    asked = list(_asked(what))
+    conditions: dict[str, object] = {}
     for condition in where:
         field, equals, value = condition.partition("=")
         if not equals:
             raise click.BadParameter(f"{condition} is not FIELD=VALUE", param_hint="--where")
-        query[field] = value
-    path = f"/apis/v1/{resource.path}" + (f"/{name}" if name else "")
-    reply = api_client.extender(config, options).get(path, query)
-    if isinstance(reply, str) or output == tables.JSON:
-        tables.show_json(reply)
-    elif "items" in reply:
-        _show_list(resource, reply)
+        conditions[field] = value
+    extender = api_client.extender(config, options)
+    for kind, name in asked:
+        resource = RESOURCES[kind]
+        query = {"at": at, **({"limit": limit} if name is None and resource.columns else {}), **conditions}
+        path = f"/apis/v1/{resource.path}" + (f"/{name}" if name else "")
+        reply = extender.get(path, query)
+        if isinstance(reply, str) or formats.is_document(output):
+            formats.show_document(reply, output)
+        elif output == formats.NAME:
+            for found in (name,) if name else map(named, reply.get("items", (reply,))):
+                click.echo(f"{kind}/{found}")
+        elif "items" in reply:
+            _show_list(resource, reply, wide=output == formats.WIDE)
+        else:
+            _show_one(reply)
+
+
+def _asked(what: tuple[str, ...]) -> Iterator[tuple[str, str | None]]:
+    """Kind and name of each request. Raises UsageError."""
+    if "/" in what[0]:
+        pairs: list[tuple[str, str | None]] = []
+        for each in what:
+            kind, slash, rest = each.partition("/")
+            if not slash:
+                raise click.UsageError(f"{each} is not KIND/NAME, as the arguments before it are")
+            pairs.append((kind, rest))
+    elif len(what) > 2:
+        raise click.UsageError("name several as KIND/NAME, such as nodes/a nodes/b")
     else:
-        _show_one(reply)
+        pairs = [(what[0], what[1] if len(what) == 2 else None)]
+    for kind, name in pairs:
+        full = _SHORT.get(kind, kind)
+        if full not in RESOURCES:
+            raise click.UsageError(f"{kind!r} is not one of {', '.join(RESOURCES)}")
+        if name is None and not RESOURCES[full].listed:
+            raise click.UsageError(f"{full} requires a name: topolog get {full} NAMESPACE/NAME")
+        if name is not None and not RESOURCES[full].named:
+            raise click.UsageError(f"{full} does not take a name")
+        yield full, name
+
+
+def named(item: Mapping[str, Any]) -> str:
+    """The name by which an item is requested: NAMESPACE/NAME, or what identifies it alone."""
+    if item.get("namespace") and item.get("name"):
+        return f"{item['namespace']}/{item['name']}"
+    return str(next((item[field] for field in _IDENTIFYING if item.get(field) not in (None, "")), "-"))
 
 
 def _raw(client: api_client.ExtenderClient, path: str) -> Mapping[str, Any] | str:
@@ -185,9 +248,14 @@ def _raw(client: api_client.ExtenderClient, path: str) -> Mapping[str, Any] | st
     return client.get(urllib.parse.unquote(route), dict(pairs))
 
 
-def _show_list(resource: Resource, reply: Mapping[str, Any]) -> None:
-    rows = [[tables.pick(item, path) for path in resource.columns.values()] for item in reply["items"]]
-    tables.show(list(resource.columns), rows)
+def _show_list(resource: Resource, reply: Mapping[str, Any], *, wide: bool) -> None:
+    columns = dict(resource.columns)
+    if wide:
+        shown = {part for path in columns.values() for part in path.rstrip("#").split("+")}
+        fields = dict.fromkeys(field for item in reply["items"] for field in item)
+        columns |= {field.upper(): field for field in fields if field not in shown}
+    rows = [[tables.pick(item, path) for path in columns.values()] for item in reply["items"]]
+    tables.show(list(columns), rows)
     metadata = reply.get("metadata", {})
     if metadata.get("remaining") or metadata.get("continue"):
         click.echo(f"... and {metadata.get('remaining') or 'maybe'} more (--limit)", err=True)

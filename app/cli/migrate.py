@@ -5,7 +5,7 @@ import os
 import click
 
 from app import exit_codes, plugins, settings
-from app.cli import exits, tables
+from app.cli import exits, formats, tables
 
 
 @click.group("migrate", short_help="Show or upgrade the store schema.")
@@ -14,7 +14,7 @@ def migrate_command() -> None:
 
 
 @migrate_command.command("status", short_help="Show the store's schema.")
-@tables.output_option
+@formats.option()
 @click.pass_obj
 def status_command(config: str | None, output: str) -> None:
     """Show the store's schema and the one this version needs; exit code 1 if they differ."""
@@ -22,7 +22,7 @@ def status_command(config: str | None, output: str) -> None:
 
 
 @migrate_command.command("up", short_help="Upgrade the store to this version's schema.")
-@tables.output_option
+@formats.option()
 @click.pass_obj
 def up_command(config: str | None, output: str) -> None:
     """Upgrade the store to this version's schema; the processes may keep running."""
@@ -44,8 +44,8 @@ def _report(config: str | None, output: str, *, upgrade: bool) -> None:
         found = schemas.migrate(client, names, schema) if upgrade else schemas.status(client, names)
     except errors.StoreError as error:
         raise exits.Failed(exit_codes.STORE, str(error)) from error
-    if output == tables.JSON:
-        tables.show_json(
+    if formats.is_document(output):
+        formats.show_document(
             {
                 "cluster": loaded.cluster,
                 "schema": found.schema,
@@ -55,7 +55,8 @@ def _report(config: str | None, output: str, *, upgrade: bool) -> None:
                 "pending": list(found.pending),
                 "ready": found.ready,
                 "advice": found.advice,
-            }
+            },
+            output,
         )
     else:
         row = (loaded.cluster, found.schema, found.latest, found.library, found.counts, found.pending)

@@ -6,7 +6,7 @@ from typing import IO
 import click
 
 from app import exit_codes, plugins, settings
-from app.cli import scenario, tables
+from app.cli import formats, scenario, tables
 from app.domain import verdicts
 from app.framework import configuring, cycles, pipeline, registry
 from app.kube.objects import decoding
@@ -14,7 +14,7 @@ from app.kube.objects import decoding
 
 @click.command("score", short_help="Filter and score the nodes of a JSON file.")
 @click.argument("file", type=click.File("rb"))
-@tables.output_option
+@formats.option()
 @click.pass_obj
 def score_command(config: str | None, file: IO[bytes], output: str) -> None:
     """Filter and score the nodes of a JSON FILE (- for standard input).
@@ -44,8 +44,8 @@ def score_command(config: str | None, file: IO[bytes], output: str) -> None:
     except scenario.Unreadable as error:
         raise click.BadParameter(str(error), param_hint="FILE") from error
     trace = decide(rules, parsed)
-    if output == tables.JSON:
-        tables.show_json(as_json(trace))
+    if formats.is_document(output):
+        formats.show_document(as_json(trace), output)
     else:
         _show(trace)
     if not trace.kept:

@@ -6,13 +6,13 @@ import textwrap
 import click
 
 from app import settings
-from app.cli import tables
+from app.cli import formats, tables
 
 
 @click.command("settings", short_help="Show the settings, their values and meaning.")
 @click.argument("name", required=False)
 @click.option("--explain", is_flag=True, help="Also show the meaning and the allowed values of each setting.")
-@tables.output_option
+@formats.option()
 @click.pass_obj
 def settings_command(config: str | None, name: str | None, explain: bool, output: str) -> None:
     """Show all settings, one setting, or a group of settings (NAME: store.url, store).
@@ -28,8 +28,8 @@ def settings_command(config: str | None, name: str | None, explain: bool, output
     ]
     if not selected:
         raise click.BadParameter(f"unknown setting {name}", param_hint="NAME")
-    if output == tables.JSON:
-        tables.show_json(
+    if formats.is_document(output):
+        formats.show_document(
             [
                 {
                     "name": setting.name,
@@ -40,7 +40,8 @@ def settings_command(config: str | None, name: str | None, explain: bool, output
                     "meaning": setting.doc,
                 }
                 for setting in selected
-            ]
+            ],
+            output,
         )
     elif explain or name is not None:
         for setting in selected:

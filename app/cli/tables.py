@@ -1,37 +1,14 @@
-"""Output of commands: tables, or JSON with ``-o json``."""
+"""Tables, as commands write them; documents are written by ``formats``."""
 
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import click
 
-F = TypeVar("F", bound=Callable[..., None])
-
-JSON: Final = "json"
-TABLE: Final = "table"
-
 _GAP = "  "
-
-
-def output_option(command: F) -> F:
-    """Add ``-o json|table`` to a command."""
-    option = click.option(
-        "-o",
-        "--output",
-        type=click.Choice([TABLE, JSON]),
-        default=TABLE,
-        show_default=True,
-        help="Output format.",
-    )
-    return option(command)
-
-
-def show_json(value: object) -> None:
-    """Write JSON, indented."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def show(headers: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "nothing found") -> None:

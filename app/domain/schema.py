@@ -61,8 +61,7 @@ class Kind(Generic[T]):
     type: type[T]
     """The kept part of an object: its fields are what the log holds."""
     decode: Callable[[bytes | msgspec.Raw], T]
-    """The object of its JSON at the API server. Raises ValueError if it cannot be identified; an object that
-    is only invalid is kept with its errors."""
+    """The object of its JSON. Raises ValueError if it cannot be identified; an invalid one has its errors."""
     namespaced: bool = True
     optional: bool = False
     """Defined by another project, whose definition need not be installed: the kind then counts as empty."""
@@ -238,8 +237,7 @@ class Counter:
     """
 
     family: str
-    """Unique. Every key of the family begins with ``FAMILY|``; one family may have the empty name, and its
-    keys have a ``/`` before the first ``|``."""
+    """Unique. Keys begin with ``FAMILY|``; those of the empty name have a ``/`` before the first ``|``."""
     form: int
     """The version of the family's keys and amounts. Stored counts of another form are not used: ``topolog
     migrate up`` builds the present ones beside them (ADR 0005)."""

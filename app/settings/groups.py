@@ -305,6 +305,12 @@ class Client:
     """File of the CA certificates that verify the extender's certificate (PEM)."""
     timeout: float = setting(10.0, at_least=0.1, at_most=600)
     """Seconds to wait for a response."""
+    namespace: str = setting(
+        "topolog-system", pattern=r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", like="a namespace"
+    )
+    """The namespace of the extenders in the cluster of the kubeconfig. Used where ``client.url`` and
+    ``client.cert`` are not set, and ``topolog up`` has made no certificates on this machine: kubectl forwards
+    a port to a ready extender, and the certificate is that of the Secret ``topolog-viewer-tls``."""
 
 
 @dataclass(frozen=True, slots=True)

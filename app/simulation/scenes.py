@@ -20,6 +20,7 @@ _DOMAINS = {"kosmos-member-cluster": "member", "kosmos-cluster1": "member"} | {
 }
 _LABEL = "priority.lixueduan.com"
 _GROUP = "rl-job-group"
+_GPU = "nvidia.com/gpu"
 _DECIDED = 5.0
 """Maximum seconds from a change of the cluster to its effect on a pending pod."""
 
@@ -128,10 +129,58 @@ def job_together(stage: stages.Stage) -> Iterator[Outcome]:
     _clear(stage, "training")
 
 
-SCENES: tuple[Scene, ...] = (soft_quotas, hard_quotas, labelled_nodes, job_together)
+def gangs_apart(stage: stages.Stage) -> Iterator[Outcome]:
+    """Gangs: two jobs of six want the eight GPUs of one zone; one runs whole, the other waits whole."""
+    title = "two gangs want one zone"
+    nodes = [_gpu_node(stage, f"gpu-{number}") for number in range(2)]
+    stage.wait_for("/apis/v1/nodes/gpu-1", bool, "the nodes in the log")
+    scheduler = stage.scheduler(nodes, seed=5)
+    pods = {name: _gang(stage, name, 6) for name in ("first", "second")}
+    by_turns = [pod for pair in zip(*pods.values(), strict=True) for pod in pair]
+    views = "/apis/v1/plugins/Coscheduling/gangs/training"
+    for name in pods:
+        stage.wait_for(f"{views}/{name}", lambda found: found["members"] == 6, "the gang in the log")
+    placed, pending = _schedule(stage, scheduler, by_turns)
+    yield Outcome(title, "pods running, pending", "6, 6", f"{len(placed)}, {len(pending)}")
+    left = sorted({pod["metadata"]["name"].partition("-")[0] for pod, _ in pending})
+    yield Outcome(title, "gangs that wait", "second", ", ".join(left))
+    waiting = stage.wait_for(f"{views}/second", lambda found: found["state"] == "waiting", "the plan")
+    expected = "2 of 6 seats in zone-g; nvidia.com/gpu 4 of 6 missing"
+    yield Outcome(title, "what it waits for", expected, waiting["missing"])
+    for pod in pods["first"]:
+        stage.server.objects.remove("pods", ("training", pod["metadata"]["name"]))
+        scheduler.forget(pod["metadata"]["uid"])
+    woken = _woken(stage, pods["second"], 6)
+    yield Outcome(title, "pods woken when the first gang ends", "6", str(len(woken)))
+    placed, pending = _schedule(stage, scheduler, woken)
+    yield Outcome(title, "pods running, pending then", "6, 0", f"{len(placed)}, {len(pending)}")
+    _clear(stage, "training")
+
+
+SCENES: tuple[Scene, ...] = (soft_quotas, hard_quotas, labelled_nodes, job_together, gangs_apart)
 
 
 # -- helpers -------------------------------------------------------------------------------------
+
+
+def _gpu_node(stage: stages.Stage, name: str) -> Json:
+    made = populations.node(name, {populations.ZONE: "zone-g"})
+    made["status"]["allocatable"][_GPU] = made["status"]["capacity"][_GPU] = "4"
+    return stage.create("nodes", made)
+
+
+def _gang(stage: stages.Stage, name: str, count: int) -> list[Json]:
+    """A PodGroup whose members must be in one zone, and its pods."""
+    rule = {"gatherStrategy": [{"layer": populations.ZONE, "strategy": "MustGather"}]}
+    annotations = {"gang.scheduling.koordinator.sh/network-topology-spec": json.dumps(rule)}
+    metadata = {"namespace": "training", "name": name, "annotations": annotations}
+    stage.create("sigspodgroups", {"metadata": metadata, "spec": {"minMember": count}})
+    pods = []
+    for number in range(count):
+        pod = populations.pod("training", f"{name}-{number}", {"scheduling.x-k8s.io/pod-group": name})
+        pod["spec"]["containers"][0]["resources"]["requests"][_GPU] = "1"
+        pods.append(stage.create("pods", pod))
+    return pods
 
 
 def _shop_nodes(stage: stages.Stage) -> list[Json]:
@@ -203,8 +252,8 @@ def _schedule(
     return placed, pending
 
 
-def _woken(stage: stages.Stage, pods: list[Json]) -> list[Json]:
-    """The pods with the condition CapacityAvailable, as soon as there is at least one."""
+def _woken(stage: stages.Stage, pods: list[Json], least: int = 1) -> list[Json]:
+    """The pods with the condition CapacityAvailable, as soon as there are at least so many."""
 
     def notified() -> list[Json]:
         found = [stage.pod(pod) for pod in pods]
@@ -216,7 +265,9 @@ def _woken(stage: stages.Stage, pods: list[Json]) -> list[Json]:
             )
         ]
 
-    stage.wait("the condition CapacityAvailable on a pending pod", lambda: bool(notified()), within=_DECIDED)
+    stage.wait(
+        "the condition CapacityAvailable on a pending pod", lambda: len(notified()) >= least, within=_DECIDED
+    )
     return notified()
 
 

@@ -58,7 +58,7 @@ class Deployment:
         while not self.recorder.leads:
             self.clock.advance(processes.TERMS.retry)
             self.recorder.begin()
-        for kind in cluster_objects.RESOURCES:
+        for kind in cluster_objects.EVERY:
             while getattr(self.recorder.observe(kind), "version", "") != str(self.cluster.objects.version):
                 pass
         assert self.recorder.run_once() is None

@@ -73,7 +73,7 @@ class World:
 
     def listen(self, recorder: processes.Recorder) -> None:
         """The recorder observes every change of the cluster."""
-        for kind in cluster_objects.RESOURCES:
+        for kind in cluster_objects.EVERY:
             while getattr(recorder.observe(kind), "version", "") != str(self.cluster.objects.version):
                 pass
 

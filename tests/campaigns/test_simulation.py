@@ -42,7 +42,7 @@ def test_every_guarantee_holds_in_every_history(own: embedded.Server) -> None:
 
 @pytest.mark.parametrize("name", EASY)
 def test_a_planted_bug_is_found(own: embedded.Server, name: str) -> None:
-    assert seeds.first_to_find(planted_bugs.named(name), range(100), own.url) is not None
+    assert seeds.first_to_find(planted_bugs.named(name), range(150), own.url) is not None
 
 
 @pytest.mark.parametrize("bug", planted_bugs.BUGS, ids=lambda bug: bug.name)

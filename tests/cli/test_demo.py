@@ -36,7 +36,14 @@ def test_every_scene_has_the_expected_results_and_all_files_are_removed(small: p
     done = played()
     assert done.exit_code == 0, done.output
     assert "WRONG" not in done.output
-    for title in ("soft quotas", "hard quotas", "priority by node label", "a job of eight", "at scale"):
+    for title in (
+        "soft quotas",
+        "hard quotas",
+        "priority by node label",
+        "a job of eight",
+        "two gangs",
+        "at scale",
+    ):
         assert title in done.output
     assert "pods placed" in done.output
     assert "What would let it fit" in done.output

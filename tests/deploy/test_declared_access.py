@@ -55,6 +55,17 @@ def test_permissions_are_those_that_the_declared_kinds_need() -> None:
     assert rbac_problems(IN_TREE) == []
 
 
+def test_the_doctor_may_read_every_declared_kind() -> None:
+    roles = [
+        each for each in manifests.objects("ClusterRole", "roles") if "doctor" in each["metadata"]["name"]
+    ]
+    granted = {right for role in roles for right in declared_access.granted(role)}
+    wanted = {
+        (one.group, one.resource, verb) for one in declared_access.kinds(IN_TREE) for verb in ("get", "list")
+    }
+    assert wanted - granted == set()
+
+
 def test_each_declared_custom_resource_has_its_definition() -> None:
     assert definition_problems(IN_TREE) == []
 

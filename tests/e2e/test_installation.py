@@ -18,6 +18,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support import polling
+from tests.support.doctor import runs
 from tests.support.e2e import api_client, clusters, component_flags, workloads
 from tests.support.e2e.nodes import process_kubelets
 
@@ -206,6 +207,37 @@ def may(cluster: clusters.Cluster, user: str, verb: str, name: str) -> bool:
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     allowed: bool = cluster.api(user).create(path, review)["status"]["allowed"]
     return allowed
+
+
+@pytest.fixture(scope="module")
+def reader(cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet) -> str:
+    """A user with the roles topolog-doctor and no other one."""
+    path = "/api/v1/namespaces/default/serviceaccounts/default"
+    polling.eventually(lambda: cluster.api().find(path), "the service account is there")
+    user = cluster.service_account("default", "default")
+    granted = f"--user={user}"
+    cluster.kubectl("create", "clusterrolebinding", "reader", "--clusterrole=topolog-doctor", granted)
+    cluster.kubectl("-n", HOME, "create", "rolebinding", "reader", "--role=topolog-doctor", granted)
+    return user
+
+
+OUTSIDE = {"cluster": ("--skip", "C05"), "tls": ("--skip", "T06")}
+
+
+@pytest.mark.parametrize("area", ["cluster", "scheduler", "tls", "policies"])
+def test_the_doctor_finds_nothing_wrong_with_a_new_installation(
+    cluster: clusters.Cluster,
+    kubelet: process_kubelets.ProcessKubelet,
+    overlay: pathlib.Path,
+    reader: str,
+    area: str,
+) -> None:
+    await_ready(cluster)
+    environ = {"TOPOLOG_KUBE_KUBECONFIG": str(cluster.kubeconfig(reader))}
+    # What it asks the store and an extender has to be asked inside the network.
+    run = runs.doctor(area, *OUTSIDE.get(area, ()), environ=environ)
+    one_extender = {"C07": "warning"} if (overlay.name, area) == ("dev", "cluster") else {}
+    assert run.wrong() == one_extender, run.text
 
 
 def secret(found: api_client.Object, key: str) -> str:

@@ -96,6 +96,8 @@ class _Accumulation:
             return
         inner = _Accumulation()
         inner.add(path)
+        twice = {_identity(one) for one in self.objects} & {_identity(one) for one in inner.objects}
+        assert not twice, f"{path}: {twice} are there already"
         self.objects += inner.objects
         self._generated |= inner._generated
 

@@ -1,5 +1,6 @@
 """Client of an extender's REST API, authenticated by a client certificate."""
 
+import atexit
 import contextlib
 import http.client
 import json
@@ -44,6 +45,8 @@ class ExtenderClient:
     """Sends requests to an extender."""
 
     client: settings.Client
+    otherwise: str = ""
+    """Why the kubeconfig led to no extender, for the message if this one is unreachable."""
 
     def get(
         self, path: str, query: Mapping[str, object] | None = None, *, accept: str = "application/json"
@@ -74,7 +77,7 @@ class ExtenderClient:
                 # A redirection is not followed, and a request that failed is not repeated.
                 reply = pool.request(method, url, body=body, headers=headers, retries=False, redirect=False)
         except (urllib3.exceptions.HTTPError, OSError, http.client.HTTPException, ValueError) as error:
-            raise exits.Failed(exit_codes.UNREACHABLE, self._unreachable(error)) from error
+            raise exits.Failed(exit_codes.UNREACHABLE, self._unreachable(error) + self.otherwise) from error
         if reply.status != http.HTTPStatus.OK:
             raise self.failure(reply.status, reply.data, path)
         if reply.headers.get("Content-Type", "").partition(";")[0].strip() != "application/json":
@@ -183,10 +186,13 @@ class ExtenderClient:
         return exits.Failed(codes.get(status, exit_codes.UNREACHABLE), message)
 
 
-def extender(config: str | None, options: Mapping[str, str | None]) -> ExtenderClient:
-    """Client by the options, then the settings, then the certificates that ``up`` created."""
+def extender(
+    config: str | None, options: Mapping[str, str | None], *, by_kubeconfig: bool = True
+) -> ExtenderClient:
+    """Client by the options, the settings, the certificates that ``up`` made, or else the kubeconfig."""
     loaded = settings.load(config, os.environ)
     client = loaded.client
+    given = options["server"] or options["cert"] or client.cert or client.url != settings.Client().url
     client = replace(
         client,
         url=options["server"] or client.url,
@@ -203,12 +209,28 @@ def extender(config: str | None, options: Mapping[str, str | None]) -> ExtenderC
             key=str(made / "viewer.key"),
             ca=client.ca or str(made / "ca.crt"),
         )
+    elif by_kubeconfig and not given:
+        return _forwarded(replace(loaded, client=client))
     return ExtenderClient(client)
+
+
+def _forwarded(loaded: settings.Settings) -> ExtenderClient:
+    """A client by way of the kubeconfig, as long as the command runs; else of the URL in the settings."""
+    from app.cli.client import port_forwards
+
+    until = contextlib.ExitStack()
+    context = click.get_current_context(silent=True)
+    (context.find_root().call_on_close if context is not None else atexit.register)(until.close)
+    try:
+        return ExtenderClient(until.enter_context(port_forwards.opened(loaded)))
+    except port_forwards.NotFound as reason:
+        return ExtenderClient(loaded.client, f"; nor by the kubeconfig: {reason}")
 
 
 def view(config: str | None, options: Mapping[str, str | None]) -> ExtenderClient:
     """Client of ``topolog view``, by the same options and settings."""
-    made = extender(config, options)
+    # Not by the kubeconfig: what it leads to is an extender.
+    made = extender(config, options, by_kubeconfig=False)
     if options["server"]:
         return made
     url = settings.load(config, os.environ).client.view_url or _next_port(made.client.url)

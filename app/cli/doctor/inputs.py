@@ -1,5 +1,6 @@
 """Where the facts come from: the settings, the API server, and the log as an extender shows it."""
 
+import functools
 import pathlib
 import socket
 import urllib.parse
@@ -92,7 +93,13 @@ class Witness:
     """The log as an extender shows it: what kube-scheduler sent, and what came of it."""
 
     def __init__(self, config: str | None, options: Mapping[str, str | None]) -> None:
-        self._client = api_client.extender(config, options)
+        self._config = config
+        self._options = options
+
+    @functools.cached_property
+    def _client(self) -> api_client.ExtenderClient:
+        # When it is asked first: it may have to forward a port.
+        return api_client.extender(self._config, self._options)
 
     @property
     def url(self) -> str:

@@ -1,18 +1,15 @@
 """Options of the commands below ``topolog doctor``."""
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import click
 
-from app.cli import tables
+from app.cli import formats
 from app.framework import diagnosing
 
 F = TypeVar("F", bound=Callable[..., None])
 
-TEXT: Final = "text"
-WIDE: Final = "wide"
-YAML: Final = "yaml"
 FAILING: dict[str, tuple[diagnosing.Verdict, ...]] = {
     "problem": (diagnosing.PROBLEM,),
     "unsure": (diagnosing.PROBLEM, diagnosing.UNSURE),
@@ -64,14 +61,7 @@ def output(command: F) -> F:
             show_default=True,
             help="The mildest verdict with exit code 1; warning includes unsure.",
         ),
-        click.option(
-            "-o",
-            "--output",
-            type=click.Choice([TEXT, tables.TABLE, WIDE, tables.JSON, YAML]),
-            default=TEXT,
-            show_default=True,
-            help="Output format.",
-        ),
+        formats.option(formats.TEXT, formats.TABLE, formats.WIDE, default=formats.TEXT),
     ):
         command = option(command)
     return command

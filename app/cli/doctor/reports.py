@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import click
-import yaml
 
 from app import __version__, exit_codes
-from app.cli import tables
+from app.cli import formats, tables
 from app.cli.doctor import options
 from app.framework import diagnosing
 
@@ -37,14 +36,14 @@ def listed(checks: Iterable[diagnosing.Check], output: str, *, skip: Iterable[st
         raise click.BadParameter(f"there is no check {unknown[0]} here", param_hint="--skip")
     if not listed:
         return False
-    if output in (options.TEXT, tables.TABLE, options.WIDE):
+    if not formats.is_document(output):
         tables.show(["ID", "WHAT HAS TO BE SO"], [(one.id, one.about) for one in found])
     else:
         document = [
             {"id": one.id, "about": one.about, "why": one.why, "fix": one.fix, "docs": _page(one.docs)}
             for one in found
         ]
-        _show_document(document, output)
+        formats.show_document(document, output)
     return True
 
 
@@ -54,14 +53,14 @@ def show(area: str, cluster: str, results: Sequence[diagnosing.Result], shown: S
     order = {verdict: at for at, verdict in enumerate(diagnosing.VERDICTS)}
     kept.sort(key=lambda one: (order[one.verdict], one.id))
     at = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    if shown.output == options.TEXT:
+    if shown.output == formats.TEXT:
         click.echo(f"topolog {__version__} doctor {area}, cluster {cluster}, {at}")
         for line in _text(kept):
             click.echo(line)
-    elif shown.output in (tables.TABLE, options.WIDE):
-        _show_table(kept, wide=shown.output == options.WIDE)
+    elif shown.output in (formats.TABLE, formats.WIDE):
+        _show_table(kept, wide=shown.output == formats.WIDE)
     else:
-        _show_document(
+        formats.show_document(
             {
                 "topolog": __version__,
                 "doctor": area,
@@ -154,10 +153,3 @@ def _public(one: diagnosing.Result) -> diagnosing.Result:
 
 def _page(docs: str) -> str:
     return f"docs/{docs}" if docs else ""
-
-
-def _show_document(document: object, output: str) -> None:
-    if output == options.YAML:
-        click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
-    else:
-        tables.show_json(document)

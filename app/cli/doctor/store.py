@@ -8,7 +8,7 @@ import typing
 import click
 
 from app import exit_codes, plugins, settings
-from app.cli import exits, tables
+from app.cli import exits, formats, tables
 from app.cli.doctor import options, reports
 
 if typing.TYPE_CHECKING:
@@ -83,26 +83,27 @@ def _repair_tail(loaded: settings.Settings, *, yes: bool, output: str) -> None:
     try:
         with schemas.connect(loaded.store, names) as client:
             seen = tail_repair.inspect(client, names)
-            if output != tables.JSON:
+            if not formats.is_document(output):
                 _show_tail(seen)
             confirmed = seen.wrong and (yes or _confirmed(output))
             if confirmed:
                 tail_repair.repair(client, names, seen)
     except errors.StoreError as error:
         raise exits.Failed(exit_codes.STORE, str(error)) from error
-    if output == tables.JSON:
-        tables.show_json(
+    if formats.is_document(output):
+        formats.show_document(
             {
                 "head": seen.head,
                 "lastId": seen.generated,
                 "kept": [one.identity for one in seen.taken],
                 "removed": [one.identity for one in seen.foreign],
                 "repaired": confirmed,
-            }
+            },
+            output,
         )
     if seen.wrong and not confirmed:
         raise exits.Failed(exit_codes.NEGATIVE, "nothing was changed; use --yes to apply")
-    if confirmed and output != tables.JSON:
+    if confirmed and not formats.is_document(output):
         click.echo(f"the log ends at {seen.end} and is appendable")
 
 
@@ -124,7 +125,7 @@ def _entry(entry: "tail_repair.Entry") -> str:
 
 
 def _confirmed(output: str) -> bool:
-    interactive = output != tables.JSON and sys.stdin.isatty()
+    interactive = not formats.is_document(output) and sys.stdin.isatty()
     return interactive and click.confirm("Keep and remove these entries, and reset the last id?")
 
 

@@ -10,7 +10,7 @@ import click
 import yaml
 
 from app import exit_codes
-from app.cli import exits, tables
+from app.cli import exits, formats
 from app.cli.client import api_client
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -18,22 +18,13 @@ Document = dict[str, Any]
 Value: TypeAlias = Any
 """The value of an option, as click converts it."""
 
-FORMATS: Final = (tables.TABLE, tables.JSON, "yaml", "name")
 MAX_WAIT: Final = 30.0
 """Seconds to wait for an answer at least: a question may take 20."""
 
 
 def output_option(command: F) -> F:
-    """Add ``-o table|json|yaml|name`` to a command."""
-    option = click.option(
-        "-o",
-        "--output",
-        type=click.Choice(FORMATS),
-        default=tables.TABLE,
-        show_default=True,
-        help="Output format.",
-    )
-    return option(command)
+    """Add ``-o`` to a command: a table, names or a document."""
+    return formats.option(formats.TABLE, formats.NAME)(command)
 
 
 def situation_options(command: F) -> F:
@@ -216,16 +207,13 @@ def show(
     names: Callable[[Document], Sequence[str]],
 ) -> None:
     """Write an answer in one of the formats."""
-    match output:
-        case tables.JSON:
-            tables.show_json(reply)
-        case "yaml":
-            click.echo(yaml.safe_dump(reply, sort_keys=False, allow_unicode=True).rstrip())
-        case "name":
-            for name in names(reply):
-                click.echo(name)
-        case _:
-            table(reply)
+    if formats.is_document(output):
+        formats.show_document(reply, output)
+    elif output == formats.NAME:
+        for name in names(reply):
+            click.echo(name)
+    else:
+        table(reply)
 
 
 def show_limits(reply: Document) -> None:

@@ -6,10 +6,9 @@ import time
 import typing
 
 import click
-import yaml
 
 from app import __version__, exit_codes, settings
-from app.cli import tables
+from app.cli import formats
 from app.cli.client import api_client
 from app.cli.doctor import options as doctor_options
 from app.cli.status import screens
@@ -23,14 +22,7 @@ if typing.TYPE_CHECKING:
 @doctor_options.process
 @doctor_options.namespace
 @api_client.server_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice([doctor_options.TEXT, tables.JSON, doctor_options.YAML]),
-    default=doctor_options.TEXT,
-    show_default=True,
-    help="Output format.",
-)
+@formats.option(formats.TEXT, default=formats.TEXT)
 @click.pass_obj
 def status_command(
     config: str | None,
@@ -64,10 +56,8 @@ def status_command(
         "at": datetime.datetime.fromtimestamp(now, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         **overview.document(seen, _answers(witness), results, now),
     }
-    if output == tables.JSON:
-        tables.show_json(document)
-    elif output == doctor_options.YAML:
-        click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+    if formats.is_document(output):
+        formats.show_document(document, output)
     else:
         for line in screens.lines(document):
             click.echo(line)

@@ -10,7 +10,7 @@ import click
 import urllib3
 
 from app import exit_codes
-from app.cli import exits, tables
+from app.cli import exits, formats
 from app.cli.client import api_client
 
 _SILENCE = 60.0
@@ -25,7 +25,7 @@ _NOTICES = ("gap", "incarnation")
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Only about objects of this namespace.")
 @click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many events.")
 @api_client.server_options
-@tables.output_option
+@formats.option()
 @click.pass_obj
 def watch_command(
     config: str | None,
@@ -53,7 +53,10 @@ def watch_command(
             if name in _NOTICES:
                 click.echo(_notice(name, data), err=True)
             elif name != "head":
-                click.echo(json.dumps(data) if output == tables.JSON else _line(data))
+                if formats.is_document(output):
+                    formats.show_item(data, output)
+                else:
+                    click.echo(_line(data))
                 left = None if left is None else left - 1
                 if left == 0:
                     return

@@ -246,7 +246,7 @@ class Story(Matrix):
 
     def _observed_all(self, recorder: processes.Recorder) -> bool:
         """Whether all of it is recorded; not if it lost its post meanwhile."""
-        for kind in cluster_objects.RESOURCES:
+        for kind in cluster_objects.EVERY:
             while recorder.leads and not self._observe_next(recorder, kind):
                 pass
         return recorder.leads and recorder.run_once() is None and recorder.leads

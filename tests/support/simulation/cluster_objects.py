@@ -33,6 +33,8 @@ RESOURCES = ("nodes", "workloadpolicies", "poddisruptionbudgets", "elasticquotas
 """The kinds that a recorder reads in any order."""
 QUIET = tuple(kind.name for kind in declared.SCHEMA.kinds if kind.name not in RESOURCES)
 """The others: they are listed when a recorder begins, and change seldom or never."""
+EVERY = (*QUIET, *RESOURCES)
+"""All kinds, pods last."""
 UNDER_WAY = 1.4
 """Seconds beyond its time for which a Binding may be under way, where a store loses events."""
 LATE = 60.0

@@ -228,7 +228,7 @@ class Simulation:
     def on_event(self, recorder: processes.Recorder) -> bool:
         """Whether no change is left; the recorder may have lost its leadership meanwhile."""
         quiet = True
-        for kind in (*cluster_objects.RESOURCES, *cluster_objects.QUIET):
+        for kind in cluster_objects.EVERY:
             for _ in range(_CALM):
                 change = recorder.observe(kind)
                 version = getattr(change, "version", "")

@@ -1,0 +1,127 @@
+"""Reaches an extender by the kubeconfig: kubectl forwards a port, and a Secret has the certificate.
+
+The way there (SPDY or WebSockets, proxies, exec plugins for credentials) is kubectl's own. The certificate is
+that of the viewer, if the user may read its Secret; it is written to a directory that only this user can
+read, and that is removed when the command ends.
+"""
+
+import base64
+import binascii
+import contextlib
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from app import settings
+
+SECRET: Final = "topolog-viewer-tls"
+_SERVICE: Final = "topolog-extender"
+_PORT: Final = 8443
+_FORWARDING: Final = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
+
+
+class NotFound(Exception):
+    """No extender can be reached in this way; the message has the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    kubeconfig: str
+    context: str
+    namespace: str
+
+    @property
+    def arguments(self) -> list[str]:
+        """The arguments of kubectl that select it."""
+        named = {"--kubeconfig": self.kubeconfig, "--context": self.context, "--namespace": self.namespace}
+        return [part for name, value in named.items() if value for part in (name, value)]
+
+
+@contextlib.contextmanager
+def opened(loaded: settings.Settings) -> Iterator[settings.Client]:
+    """A client of a ready extender, as long as the context lasts. Raises NotFound."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        raise NotFound("kubectl, which would forward a port, is not on PATH")
+    cluster = _Cluster(loaded.kube.kubeconfig, loaded.kube.context, loaded.client.namespace)
+    pod, secret = _found(loaded, cluster.namespace)
+    with contextlib.ExitStack() as until:
+        folder = pathlib.Path(until.enter_context(tempfile.TemporaryDirectory(prefix="topolog-")))
+        client = replace(
+            loaded.client,
+            cert=_written(secret, "tls.crt", folder),
+            key=_written(secret, "tls.key", folder),
+            ca=_written(secret, "ca.crt", folder),
+        )
+        port = until.enter_context(_forwarded([kubectl, *cluster.arguments], pod))
+        name = client.server_name or f"{_SERVICE}.{cluster.namespace}.svc"
+        yield replace(client, url=f"https://127.0.0.1:{port}", server_name=name)
+
+
+def _found(loaded: settings.Settings, namespace: str) -> tuple[str, Mapping[str, Any]]:
+    """The name of a ready extender's pod, and the Secret of the viewer's certificate."""
+    from app.doctor import api_reader
+    from app.kube import errors
+    from app.kube.client import clients, credentials
+
+    try:
+        access = credentials.find(loaded.kube.kubeconfig or None, loaded.kube.context or None)
+        reader = api_reader.ApiReader(clients.Client(access))
+        pods = reader.items(f"/api/v1/namespaces/{namespace}/pods")
+        ready = [str(pod["metadata"]["name"]) for pod in pods if _is_extender(pod) and _is_ready(pod)]
+        if not ready:
+            raise NotFound(f"namespace {namespace} has no ready extender (client.namespace)")
+        secret = reader.get(f"/api/v1/namespaces/{namespace}/secrets/{SECRET}")
+    except api_reader.Unseen as unseen:
+        raise NotFound(unseen.reason) from unseen
+    except errors.KubeError as problem:
+        raise NotFound(str(problem)) from problem
+    return min(ready), secret
+
+
+def _is_extender(pod: Mapping[str, Any]) -> bool:
+    labels = pod["metadata"].get("labels") or {}
+    return (labels.get("app.kubernetes.io/name"), labels.get("app.kubernetes.io/component")) == (
+        "topolog",
+        "extender",
+    )
+
+
+def _is_ready(pod: Mapping[str, Any]) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def _written(secret: Mapping[str, Any], part: str, folder: pathlib.Path) -> str:
+    """The file with a part of the Secret. Raises NotFound."""
+    try:
+        content = base64.b64decode((secret.get("data") or {})[part], validate=True)
+    except (KeyError, binascii.Error, ValueError) as problem:
+        raise NotFound(f"Secret {SECRET} has no {part}") from problem
+    path = folder / part
+    path.touch(mode=0o600)
+    path.write_bytes(content)
+    return str(path)
+
+
+@contextlib.contextmanager
+def _forwarded(kubectl: list[str], pod: str) -> Iterator[int]:
+    """The local port that kubectl forwards to the pod."""
+    command = [*kubectl, "port-forward", "--address", "127.0.0.1", f"pod/{pod}", f":{_PORT}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            found = _FORWARDING.search(process.stdout.readline())
+            if found is None:
+                process.terminate()
+                reason = " ".join(process.stderr.read().split())
+                raise NotFound(f"kubectl port-forward pod/{pod}: {reason[:300] or 'no reason given'}")
+            yield int(found[1])
+        finally:
+            process.terminate()

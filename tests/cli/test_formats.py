@@ -1,0 +1,96 @@
+"""Output formats: every command has the same ones, and all formats show the same document."""
+
+import json
+from collections.abc import Iterator
+
+import click
+import hypothesis
+import pytest
+import yaml
+from click import testing
+from hypothesis import strategies as st
+
+from app import cli
+from app.cli import formats
+from tests.support import commands
+
+
+def with_output(command: click.Command, path: str) -> Iterator[tuple[str, click.Parameter]]:
+    """Path and option of each command below this one that has ``-o``."""
+    context = click.Context(command)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from with_output(found, f"{path} {name}".strip())
+    for parameter in command.params:
+        if "--output" in parameter.opts:
+            yield path, parameter
+
+
+def test_every_command_with_output_has_the_formats_of_documents() -> None:
+    found = dict(with_output(cli.topolog, ""))
+    # It writes manifests as YAML, several documents.
+    del found["bootstrap"]
+    assert {"get", "explain", "status", "doctor all", "settings", "version", "score", "fit"} <= set(found)
+    for path, option in found.items():
+        assert isinstance(option.type, formats.Format), path
+        assert {"json", "yaml"} <= set(option.type.names)
+
+
+@pytest.mark.parametrize("command", ["version", "settings", "settings store"])
+def test_json_and_yaml_are_the_same_document(command: str) -> None:
+    one = commands.topolog(*command.split(), "-o", "json")
+    other = commands.topolog(*command.split(), "-o", "yaml")
+    assert json.loads(one.stdout) == yaml.safe_load(other.stdout)
+
+
+def test_a_jsonpath_selects_from_the_document() -> None:
+    document = json.loads(commands.topolog("settings", "-o", "json").stdout)
+    done = commands.topolog("settings", "-o", "jsonpath=$[?@.default == true].name")
+    assert done.stdout.splitlines() == [one["name"] for one in document if one["default"] is True]
+    assert (
+        commands.topolog("settings", "-o", "jsonpath=$[0]['name','default']").stdout == "cluster\ndefault\n"
+    )
+
+
+WRONG = {
+    "jsonpath={.items[*].name}": "is a template of kubectl; write a JSONPath of RFC 9535",
+    "jsonpath=$.items[": "is no JSONPath of RFC 9535",
+    "jsonpath=": "is no JSONPath of RFC 9535",
+    "xml": "'xml' is not one of table, json, yaml, jsonpath=EXPR",
+}
+
+
+@pytest.mark.parametrize("output", WRONG)
+def test_a_wrong_format_is_a_usage_error(output: str) -> None:
+    done = commands.topolog("version", "-o", output)
+    assert done.returncode == 2
+    assert WRONG[output] in " ".join(done.stderr.split())
+
+
+# PyYAML does not read a key back that is a next-line character; names and messages have none.
+TEXTS = st.text(
+    st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"], include_characters="\n"), max_size=8
+)
+
+
+@hypothesis.given(
+    document=st.recursive(
+        st.none() | st.booleans() | st.integers() | TEXTS,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    )
+)
+def test_yaml_and_the_whole_as_a_jsonpath_have_the_document(document: object) -> None:
+    @click.command()
+    @formats.option()
+    def show(output: str) -> None:
+        formats.show_document(document, output)
+
+    def shown(output: str) -> str:
+        return testing.CliRunner().invoke(show, ["-o", output]).output
+
+    assert json.loads(shown("json")) == document
+    assert yaml.safe_load(shown("yaml")) == document
+    whole = shown("jsonpath=$")
+    assert whole == f"{document}\n" if isinstance(document, str) else json.loads(whole) == document

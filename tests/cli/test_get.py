@@ -1,0 +1,148 @@
+"""``topolog get`` of a real extender: formats, names that can be asked again, and completion."""
+
+import json
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from tests.support import commands, polling
+from tests.support.monitoring import installations
+
+BIN = pathlib.Path(sys.executable).parent
+KINDS = ("nodes", "pending", "topology", "decisions", "events", "flags", "policies", "groups", "budgets")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[installations.Installation]:
+    """An installation with nodes, a policy and a pending pod."""
+    with installations.running(tmp_path_factory.mktemp("get")) as made:
+        for number in range(3):
+            made.stage.node(f"n{number}", zone="a")
+        spec = {
+            "topologyKey": "zone",
+            "labelSelector": {"matchLabels": {"app": "web"}},
+            "allocationPolicy": [{"name": "a", "replicas": 1}],
+        }
+        made.stage.policy("shop", "spread", spec)
+        made.stage.pod("shop", "web-0", {"app": "web", "workload-policy/kosmos.io": "spread"})
+        polling.eventually(lambda: get(made, "pods", "shop/web-0").returncode == 0, "it is known", within=30)
+        yield made
+
+
+def environ(found: installations.Installation) -> dict[str, str]:
+    tls = found.stage.folder / "tls"
+    return {
+        "TOPOLOG_CLIENT_URL": f"https://127.0.0.1:{found.processes['extender'].port}",
+        "TOPOLOG_CLIENT_CERT": str(tls / "viewer.crt"),
+        "TOPOLOG_CLIENT_KEY": str(tls / "viewer.key"),
+        "TOPOLOG_CLIENT_CA": str(tls / "ca.crt"),
+    }
+
+
+def get(found: installations.Installation, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return commands.topolog("get", *arguments, **environ(found))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_every_format(running: installations.Installation, kind: str) -> None:
+    document = json.loads(get(running, kind, "-o", "json").stdout)
+    other = yaml.safe_load(get(running, kind, "-o", "yaml").stdout)
+    assert other["items"] == document["items"] or kind in ("pending", "flags")
+    number = len(document["items"])
+    for output in ("table", "wide"):
+        lines = get(running, kind, "-o", output).stdout.splitlines()
+        assert len(lines) == (number + 1 if number else 0)
+    names = get(running, kind, "-o", "name").stdout.splitlines()
+    assert len(names) == len(set(names)) == number
+    assert all(name.startswith(f"{kind}/") for name in names)
+    lengths = get(running, kind, "-o", "jsonpath=$.items[*]").stdout.splitlines()
+    assert len(lengths) == number
+
+
+def test_wide_has_the_columns_that_a_table_leaves_out(running: installations.Installation) -> None:
+    table = get(running, "nodes").stdout.splitlines()[0].split()
+    wide = get(running, "nodes", "-o", "wide").stdout.splitlines()[0].split()
+    fields = json.loads(get(running, "nodes", "-o", "json").stdout)["items"][0]
+    assert wide[: len(table)] == table
+    assert len(wide) == len(fields)
+    assert "LABELS" in wide
+
+
+@pytest.mark.parametrize("kind", ["nodes", "policies"])
+def test_names_can_be_asked_again(running: installations.Installation, kind: str) -> None:
+    names = get(running, kind, "-o", "name").stdout.split()
+    assert names
+    done = get(running, *names, "-o", "name")
+    assert (done.returncode, done.stdout.split()) == (0, names)
+    assert len(get(running, *names, "-o", "jsonpath=$").stdout.splitlines()) == len(names)
+
+
+def test_short_names_are_those_of_kubectl(running: installations.Installation) -> None:
+    assert get(running, "no", "-o", "name").stdout == get(running, "nodes", "-o", "name").stdout
+    assert get(running, "po", "shop/web-0", "-o", "name").stdout == "pods/shop/web-0\n"
+
+
+USAGE = {
+    "nothing": "'nothing' is not one of nodes, pods",
+    "pods": "pods requires a name: topolog get pods NAMESPACE/NAME",
+    "events 7": "events does not take a name",
+    "nodes a b": "name several as KIND/NAME",
+    "nodes/a b": "b is not KIND/NAME",
+}
+
+
+@pytest.mark.parametrize("arguments", USAGE)
+def test_what_cannot_be_asked_is_a_usage_error(arguments: str) -> None:
+    done = commands.topolog("get", *arguments.split())
+    assert done.returncode == 2
+    assert USAGE[arguments] in done.stderr
+
+
+# -- completion ---------------------------------------------------------------------------------
+
+
+def completed(words: str, **variables: str) -> list[str]:
+    """What bash offers for the last of the words, by the script that the command prints."""
+    script = (
+        f'source <("{BIN}/topolog" completion bash)\n'
+        f"COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n"
+        '_topolog_completion topolog\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
+    )
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script],
+        capture_output=True,
+        text=True,
+        env=commands.environment({**variables, "PATH": f"{BIN}:/usr/bin:/bin"}),
+        timeout=60,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_options_formats_and_kinds() -> None:
+    assert completed("topolog sta") == ["status"]
+    assert set(completed("topolog get p")) >= {"pods", "pending", "policies"}
+    assert completed("topolog get nodes -o y") == ["yaml"]
+    assert "--server-name" in completed("topolog get --server")
+
+
+def test_bash_completes_names_of_the_extender(running: installations.Installation) -> None:
+    assert completed('topolog get nodes ""', **environ(running)) == ["n0", "n1", "n2"]
+    assert completed('topolog get policies ""', **environ(running)) == ["shop/spread"]
+    assert completed('topolog get pods ""', **environ(running)) == ["shop/web-0"]
+
+
+def test_completion_without_an_extender_is_silent() -> None:
+    assert completed('topolog get nodes ""', TOPOLOG_CLIENT_URL="https://127.0.0.1:9") == []
+    assert completed('topolog get nodes ""', TOPOLOG_SERVER_PORT="0") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_shell_has_a_script(shell: str) -> None:
+    done = commands.topolog("completion", shell)
+    assert done.returncode == 0
+    assert "_TOPOLOG_COMPLETE" in done.stdout

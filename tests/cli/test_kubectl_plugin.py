@@ -1,0 +1,210 @@
+"""``kubectl topolog``: the plugin as the real kubectl finds it, and how it finds an extender."""
+
+import base64
+import pathlib
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from app import __version__
+from app.serving import issuing
+from app.simulation.apiserver import faults
+from tests.support import commands, polling
+from tests.support.doctor import clusters
+from tests.support.monitoring import installations
+
+BIN = pathlib.Path(sys.executable).parent
+KUBECTL = shutil.which("kubectl")
+HOME = clusters.HOME
+Json = dict[str, Any]
+needs_kubectl = pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl on PATH")
+
+
+def kubectl(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    assert KUBECTL
+    path = f"{BIN}:{pathlib.Path(KUBECTL).parent}:/usr/bin:/bin"
+    return subprocess.run(
+        [KUBECTL, *arguments],
+        capture_output=True,
+        text=True,
+        env=commands.environment({"PATH": path, **environ}),
+        timeout=60,
+        check=False,
+    )
+
+
+@needs_kubectl
+def test_kubectl_finds_the_plugin_and_runs_it() -> None:
+    assert f"{BIN}/kubectl-topolog" in kubectl("plugin", "list").stdout
+    assert kubectl("topolog", "version").stdout.startswith(f"topolog {__version__} ")
+    assert kubectl("topolog", "get", "--help").stdout.startswith("Usage: kubectl topolog get ")
+    assert kubectl("topolog", "nothing").returncode == 2
+
+
+@needs_kubectl
+def test_kubectl_completes_the_plugin() -> None:
+    lines = kubectl("__complete", "topolog", "sta").stdout.splitlines()
+    assert [line.partition("\t")[0] for line in lines] == ["status", ":4"]
+    assert "nodes" in kubectl("__complete", "topolog", "get", "").stdout
+
+
+# -- by the kubeconfig --------------------------------------------------------------------------
+
+FORWARDER = """
+    #!{python}
+    # Forwards connections as `kubectl port-forward` does, to the port of the test in place of that of a pod.
+    import pathlib, socket, sys, threading
+    pathlib.Path({log!r}).write_text(" ".join(sys.argv[1:]))
+    listening = socket.create_server(("127.0.0.1", 0))
+    print(f"Forwarding from 127.0.0.1:{{listening.getsockname()[1]}} -> 8443", flush=True)
+    def copy(one, other):
+        try:
+            while data := one.recv(65536):
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+    while True:
+        near, _ = listening.accept()
+        far = socket.create_connection(("127.0.0.1", {port}))
+        threading.Thread(target=copy, args=(near, far), daemon=True).start()
+        threading.Thread(target=copy, args=(far, near), daemon=True).start()
+"""
+
+
+def script(folder: pathlib.Path, text: str) -> pathlib.Path:
+    """A kubectl of this test; returns its folder, for PATH."""
+    made = folder / "bin" / "kubectl"
+    made.parent.mkdir(exist_ok=True)
+    made.write_text(textwrap.dedent(text).lstrip())
+    made.chmod(0o755)
+    return made.parent
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[installations.Installation]:
+    """An installation whose certificate has the name of the Service."""
+    with installations.running(tmp_path_factory.mktemp("plugin")) as made:
+        yield made
+
+
+@pytest.fixture
+def cluster(tmp_path: pathlib.Path, running: installations.Installation) -> Iterator[clusters.Cluster]:
+    """A cluster with a ready extender, whose port the kubectl here forwards, and the viewer's Secret."""
+    tls = running.stage.folder / "tls"
+    port = running.processes["extender"].port
+    with clusters.running(tmp_path) as made:
+        for number, status in enumerate(("False", "True")):
+            name = f"topolog-extender-{number}"
+            made.add_own_pod(name)
+            ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": status}]}
+            made.api.objects.change("pods", (HOME, name), partial(with_status, ready))
+        files = (tls / "viewer.crt", tls / "viewer.key", tls / "ca.crt")
+        made.add_certificate(*(file.read_bytes() for file in files), name="topolog-viewer-tls")
+        log = tmp_path / "kubectl.log"
+        folder = script(tmp_path, FORWARDER.format(python=sys.executable, log=str(log), port=port))
+        made.environ |= {"PATH": f"{folder}:/usr/bin:/bin", "TOPOLOG_CLIENT_SERVER_NAME": "127.0.0.1"}
+        yield made
+
+
+def with_status(status: Json, pod: Json) -> Json:
+    return {**pod, "status": status}
+
+
+def topolog(cluster: clusters.Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return commands.topolog(*arguments, **cluster.environ)
+
+
+def test_an_extender_is_found_by_the_kubeconfig_alone(
+    cluster: clusters.Cluster, tmp_path: pathlib.Path
+) -> None:
+    done = topolog(cluster, "get", "lag", "-o", "jsonpath=$.version")
+    assert (done.returncode, done.stdout) == (0, f"{__version__}\n"), done.stderr
+    asked = (tmp_path / "kubectl.log").read_text()
+    # The one that is ready, in the cluster of the settings.
+    assert asked.endswith("port-forward --address 127.0.0.1 pod/topolog-extender-1 :8443")
+    assert f"--kubeconfig {cluster.environ['TOPOLOG_KUBE_KUBECONFIG']}" in asked
+
+
+def test_nothing_is_left_behind(cluster: clusters.Cluster, tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    cluster.environ["TMPDIR"] = str(folder)
+    assert topolog(cluster, "get", "lag").returncode == 0
+    assert list(folder.iterdir()) == []
+
+
+def test_the_name_of_the_service_is_asked_for(cluster: clusters.Cluster) -> None:
+    del cluster.environ["TOPOLOG_CLIENT_SERVER_NAME"]
+    done = topolog(cluster, "get", "lag")
+    assert done.returncode == 5
+    assert "topolog-extender.topolog-system.svc" in done.stderr
+
+
+def unready(cluster: clusters.Cluster) -> None:
+    cluster.api.objects.remove("pods", (HOME, "topolog-extender-1"))
+
+
+def secretless(cluster: clusters.Cluster) -> None:
+    cluster.api.objects.remove("secrets", (HOME, "topolog-viewer-tls"))
+
+
+def half(cluster: clusters.Cluster) -> None:
+    cluster.api.objects.remove("secrets", (HOME, "topolog-viewer-tls"))
+    data = {"tls.crt": base64.b64encode(b"x").decode(), "tls.key": "?"}
+    cluster.add("secrets", {"metadata": {"name": "topolog-viewer-tls", "namespace": HOME}, "data": data})
+
+
+def forbidden(cluster: clusters.Cluster) -> None:
+    cluster.api.faults.add(
+        faults.FaultKind.FAIL, lambda request: "secrets" in request.path.split("/"), status=403, times=9
+    )
+
+
+def no_kubectl(cluster: clusters.Cluster) -> None:
+    cluster.environ["PATH"] = "/nonexistent"
+
+
+def refusing(cluster: clusters.Cluster) -> None:
+    folder = pathlib.Path(cluster.environ["PATH"].partition(":")[0]).parent
+    script(folder, "#!/bin/sh\necho 'error: unable to upgrade connection: Forbidden' >&2\nexit 1\n")
+
+
+FAULTS = {
+    "no extender is ready": (unready, "namespace topolog-system has no ready extender"),
+    "there is no Secret": (secretless, "secrets/topolog-viewer-tls does not exist"),
+    "the Secret is not whole": (half, "Secret topolog-viewer-tls has no tls.key"),
+    "the Secret may not be read": (forbidden, "refuses to get"),
+    "kubectl is missing": (no_kubectl, "kubectl, which would forward a port, is not on PATH"),
+    "kubectl may not forward": (refusing, "unable to upgrade connection: Forbidden"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_each_reason_is_given(cluster: clusters.Cluster, name: str) -> None:
+    change, reason = FAULTS[name]
+    change(cluster)
+    done = topolog(cluster, "get", "lag")
+    assert done.returncode == 5
+    (line,) = done.stderr.splitlines()
+    assert "; nor by the kubeconfig: " in line
+    assert reason in line
+
+
+def test_what_is_named_is_used_instead(cluster: clusters.Cluster, tmp_path: pathlib.Path) -> None:
+    done = topolog(cluster, "get", "lag", "--server", "https://127.0.0.1:9")
+    assert done.returncode == 5
+    assert "kubeconfig" not in done.stderr
+    assert not (tmp_path / "kubectl.log").exists()
+
+
+def test_the_certificates_here_have_the_name_that_is_used(tmp_path: pathlib.Path) -> None:
+    """The name is that of deploy/, for which `topolog bootstrap` makes certificates."""
+    issuing.issue(tmp_path / "tls", ["topolog-extender.topolog-system.svc"])
+    assert polling.eventually(lambda: (tmp_path / "tls" / "server.crt").is_file(), "they are made")
