@@ -127,6 +127,7 @@ def test_dragging_shows_the_maps_of_the_frames_without_a_request(
     on_large.settled()
     on_large.requests()
     drawn = []
+    on_large.run(scripts.read("hold"), True)
     for offset in frames:
         on_large.run(
             scripts.read("drag"),
@@ -134,6 +135,7 @@ def test_dragging_shows_the_maps_of_the_frames_without_a_request(
         )
         drawn.append(on_large.later(scripts.read("drawn")))
     assert on_large.requests() == []
+    on_large.run(scripts.read("hold"), False)
     on_large.settled(f"/{frames[-1]}")
     asked = [path for path in on_large.requests() if path.startswith("/apis/v1/map")]
     assert len(asked) == 1

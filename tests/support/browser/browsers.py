@@ -157,7 +157,7 @@ def browser(
         made = Browser(driver, base)
         yield made
         made.collect()
-        assert made.found == []
+        assert made.found == [], made.found
     finally:
         driver.quit()
 
