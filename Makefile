@@ -34,7 +34,19 @@ demo: $(STAMP) ## Run all components: store, simulated cluster, scheduler, polic
 
 .PHONY: test
 test: $(STAMP) ## Run the tests that need no Kubernetes
-	$(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not e2e and not campaign" $(TARGET)
+	$(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not e2e and not campaign and not browser" $(TARGET)
+
+.PHONY: browser
+browser: $(STAMP) ## Run the tests of the dashboard in Chromium (needs chromium and chromium-driver)
+	$(PYTEST) -m browser --timeout 600 tests/browser $(TARGET)
+
+.PHONY: screenshots
+screenshots: $(STAMP) ## Make the screenshots of the documentation from the demo (needs Chromium)
+	$(BIN)/python -m tests.support.browser.screenshots docs/images
+
+.PHONY: vendor
+vendor: $(STAMP) ## Take the vendored modules of the dashboard from their packages again (needs npm)
+	$(BIN)/python -m app.api.dashboard.vendoring
 
 .PHONY: lint
 lint: $(STAMP) ## Check style, types, import contracts, the lock and tracked files

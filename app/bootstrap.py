@@ -23,7 +23,7 @@ import app
 from app import plugins, settings, telemetry
 from app.api import health, routes
 from app.api.extender import mounting, verb_handlers
-from app.api.introspection import services
+from app.api.introspection import heavy, services
 from app.api.v1 import plugins as introspection_plugins
 from app.framework import configuring, registry
 from app.kube.client import clients, cluster_identity, credentials
@@ -37,6 +37,7 @@ from app.verbs import contexts as verb_contexts
 from app.verbs.explain import recorded_configurations
 
 _SETTLED_WITHIN = 600.0
+_VIEWED_WAITING, _VIEWED_PATIENCE = 8, 10.0
 _LAG_LIMIT = 5.0
 """Seconds of lag beyond which the extender is not ready (reliability: stale view)."""
 
@@ -127,6 +128,10 @@ class Following:
                 flags=_flags(chosen),
                 version=app.__version__,
                 stream_seconds=float(chosen.server.connection_age),
+                # One page asks several heavy questions at once, and nothing else waits for them here.
+                turns=heavy.OneAtATime(waiting=_VIEWED_WAITING, patience=_VIEWED_PATIENCE)
+                if self._viewed
+                else heavy.OneAtATime(),
             ),
             viewed=self._viewed,
         )

@@ -1,10 +1,17 @@
 """``topolog demo``: runs all components on one machine against a simulated cluster."""
 
+import contextlib
 import os
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
 from app import exit_codes, settings
+
+if TYPE_CHECKING:
+    from app.simulation import stages
 
 
 @click.command("demo", short_help="Run all components against a simulated cluster.")
@@ -20,5 +27,21 @@ def demo_command(config: str | None, keep: bool) -> None:
     """
     from app.simulation import demo
 
-    as_expected = demo.run(settings.load(config, os.environ), keep=keep)
+    as_expected = demo.run(settings.load(config, os.environ), keep=keep, dashboard=_dashboard)
     click.get_current_context().exit(exit_codes.OK if as_expected else exit_codes.NEGATIVE)
+
+
+@contextlib.contextmanager
+def _dashboard(stage: "stages.Stage") -> Iterator[str]:
+    """A proxy with the viewer's certificate, until the demo ends."""
+    from app.cli.client import api_client
+    from app.cli.viewing import proxies
+
+    ca, cert, key = (str(stage.folder / name) for name in ("ca.crt", "viewer.crt", "viewer.key"))
+    client = api_client.ExtenderClient(settings.Client(url=stage.view_url, ca=ca, cert=cert, key=key))
+    with proxies.Proxy(client) as proxy:
+        threading.Thread(target=proxy.serve_forever, name="dashboard", daemon=True).start()
+        try:
+            yield proxy.address("/dashboard/")
+        finally:
+            proxy.shutdown()

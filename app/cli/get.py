@@ -1,6 +1,7 @@
 """``topolog get``: shows the cluster state known to an extender as tables."""
 
 import operator
+import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -151,7 +152,8 @@ class Kind(click.ParamType[str]):
     " defaults work, and for a cluster those of the kubeconfig (--help of `topolog status`).",
     short_help="Show cluster state known to an extender.",
 )
-@click.argument("what", nargs=-1, required=True, type=Kind(), metavar="KIND [NAME] | KIND/NAME...")
+@click.argument("what", nargs=-1, type=Kind(), metavar="KIND [NAME] | KIND/NAME...")
+@click.option("--raw", metavar="PATH", help="Print what `topolog view` answers at a path of the API.")
 @click.option(
     "--at", metavar="OFFSET|TIME", help="Show the state at this position instead of the current one."
 )
@@ -168,6 +170,7 @@ def get_command(
     config: str | None,
     /,
     what: tuple[str, ...],
+    raw: str | None,
     at: str | None,
     limit: int,
     where: tuple[str, ...],
@@ -175,6 +178,13 @@ def get_command(
     **options: str | None,
 ) -> None:
     """Request resources and print them."""
+    if raw is not None:
+        if what:
+            raise click.UsageError("--raw takes a path instead of KIND and NAME")
+        formats.show_document(_raw(api_client.view(config, options), raw), output)
+        return
+    if not what:
+        raise click.UsageError("KIND or --raw is required; topolog get --help lists the kinds")
     asked = list(_asked(what))
     conditions: dict[str, object] = {}
     for condition in where:
@@ -228,6 +238,14 @@ def named(item: Mapping[str, Any]) -> str:
     if item.get("namespace") and item.get("name"):
         return f"{item['namespace']}/{item['name']}"
     return str(next((item[field] for field in _IDENTIFYING if item.get(field) not in (None, "")), "-"))
+
+
+def _raw(client: api_client.ExtenderClient, path: str) -> Mapping[str, Any] | str:
+    route, _, query = path.partition("?")
+    if not route.startswith("/"):
+        raise click.BadParameter(f"{path} does not begin with a slash", param_hint="--raw")
+    pairs = urllib.parse.parse_qsl(query, keep_blank_values=True)
+    return client.get(urllib.parse.unquote(route), dict(pairs))
 
 
 def _show_list(resource: Resource, reply: Mapping[str, Any], *, wide: bool) -> None:

@@ -3,6 +3,8 @@
 import contextlib
 import signal
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from rich import box, console, markdown, progress, table
@@ -16,7 +18,15 @@ PODS = 1500
 """Pods of the scene at scale, about half a minute on two cores."""
 
 
-def run(chosen: settings.Settings, *, keep: bool, pods: int = PODS) -> bool:
+Opened = Callable[[stages.Stage], AbstractContextManager[str]]
+"""Opens a way into the dashboard of the stage; returns its address."""
+
+
+def _closed(stage: stages.Stage) -> AbstractContextManager[str]:
+    return contextlib.nullcontext(f"{stage.view_url}/dashboard/")
+
+
+def run(chosen: settings.Settings, *, keep: bool, pods: int = PODS, dashboard: Opened = _closed) -> bool:
     """Play all scenes; returns whether every outcome was as expected."""
     out = console.Console()
     out.print(
@@ -31,13 +41,22 @@ def run(chosen: settings.Settings, *, keep: bool, pods: int = PODS) -> bool:
                 "creating certificates; starting the API server, store, recorder, controller and extender"
             ):
                 stage = ending.enter_context(stages.open_stage())
-            return _play(out, stage, trace, keep=keep, pods=pods)
+            address = ending.enter_context(dashboard(stage))
+            return _play(out, stage, trace, keep=keep, pods=pods, address=address)
     except (stages.StageFailed, traces.InvalidTrace, RuntimeError) as failure:
         out.print(f"[red]the demo failed:[/red] {failure}")
         return False
 
 
-def _play(out: console.Console, stage: stages.Stage, trace: traces.Trace, *, keep: bool, pods: int) -> bool:
+def _play(
+    out: console.Console,
+    stage: stages.Stage,
+    trace: traces.Trace,
+    *,
+    keep: bool,
+    pods: int,
+    address: str,
+) -> bool:
     outcomes: list[scenes.Outcome] = []
     for scene in scenes.SCENES:
         out.print(f"\n[bold]{(scene.__doc__ or '').splitlines()[0]}[/bold]")
@@ -49,6 +68,7 @@ def _play(out: console.Console, stage: stages.Stage, trace: traces.Trace, *, kee
     _explain(out, stage, crowd)
     good = _sum_up(out, outcomes, crowd)
     _next_steps(out, stage, crowd, keep=keep)
+    _dashboard(out, crowd, address, keep=keep)
     if keep:
         until_interrupted(stage)
     return good
@@ -133,8 +153,20 @@ def _next_steps(out: console.Console, stage: stages.Stage, crowd: crowds.Crowd, 
         "events?type=PlacementsCommitted&limit=3",
     ):
         out.print(f"  curl -s $A '{stage.url}/apis/v1/{path}'", soft_wrap=True, highlight=False)
-    if keep:
-        out.print("\nPress Ctrl-C to stop the demo.")
+
+
+def _dashboard(out: console.Console, crowd: crowds.Crowd, address: str, *, keep: bool) -> None:
+    if not keep:
+        out.print("\nWith --keep it also prints the address of its dashboard.")
+        return
+    out.print("\n[bold]The dashboard[/bold]")
+    out.print(f"  {address}", soft_wrap=True, highlight=False)
+    out.print("Two questions to try there:")
+    out.print("  1. Since when does a pod not fit? Pending: open the first pod, then `since when`.")
+    out.print("  2. What did the cluster look like before the crowd came? Drag the slider to the left.")
+    if not crowd.pending:
+        out.print("  (No pod of this run is pending: ask the first question for one of the past.)")
+    out.print("\nPress Ctrl-C to stop the demo.")
 
 
 def until_interrupted(stage: stages.Stage) -> None:

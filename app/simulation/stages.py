@@ -47,6 +47,9 @@ class Stage:
         self.server = server
         self.url = url
         """URL of the extender."""
+        host, _, port = url.rpartition(":")
+        self.view_url = f"{host}:{int(port) + 1}"
+        """URL of ``topolog view``."""
         self._viewer = urllib3.PoolManager(
             ca_certs=str(folder / "ca.crt"),
             cert_file=str(folder / "viewer.crt"),

@@ -144,6 +144,13 @@ def questions(_: benches.Bench) -> Iterator[rows.Row]:
         yield rows.at_most(f"{case}, left after 30 s", "MB", ours=memory.left / MIB, bar=10)
 
 
+def gangs(_: benches.Bench) -> Iterator[rows.Row]:
+    """The plan of a large gang, or that there is none: in every state in which a member is filtered."""
+    module = importlib.import_module("tests.bench.gathering")
+    for case, took in module.measure_plans().items():
+        yield rows.at_most(f"gang of 1,000 over 5,000 nodes, {case}", "ms", ours=took, bar=100)
+
+
 def sizes(_: benches.Bench) -> Iterator[rows.Row]:
     """What a pod and an event take: the figures of docs/how-to/sizing.md."""
     module = importlib.import_module("tests.bench.sizes")
@@ -185,6 +192,7 @@ DEFAULT: Mapping[str, Case] = {
     "travel": travel,
     "visibility": visibility,
     "questions": questions,
+    "gangs": gangs,
     "sizes": sizes,
 }
 CASES: Mapping[str, Case] = {**DEFAULT, "e2e": end_to_end.end_to_end}

@@ -190,3 +190,24 @@ def test_a_name_passes_to_the_pod_that_is_recreated_under_it() -> None:
     assert found.uid == "u2"
     assert second.version("pod:u1") == 0
     assert second.version("pod:u2") == 3
+
+
+def test_pods_are_indexed_by_label_annotation_and_group() -> None:
+    keys = ("app", "example.com/job", model.GROUP)
+    pod = model.Pod(
+        uid="u",
+        namespace="ns",
+        name="p",
+        labels={"app": "a"},
+        annotations={"example.com/job": "j"},
+        group="g",
+    )
+    before = snapshots.empty(schema=declared.SCHEMA, indexed=keys)
+    seen = projecting.project(before, events.PodSeen(pod=pod))
+    for key, value in zip(keys, "ajg", strict=True):
+        assert list(seen.siblings("ns", key, value)) == [pod]
+        assert not list(seen.siblings("ns", key, "other"))
+    alone = msgspec.structs.replace(pod, labels={}, annotations={}, group="")
+    assert not projecting.project(seen, events.PodSeen(pod=alone)).labelled
+    gone = events.PodGone(uid="u", namespace="ns", name="p")
+    assert not projecting.project(seen, gone).labelled

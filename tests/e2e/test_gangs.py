@@ -28,10 +28,11 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
     """Two extenders with Coscheduling; the definition of PodGroups appears after they have started."""
     args = json.dumps({"Coscheduling": {"layers": [RACK]}})
     with installations.Installation(
-        cluster, replicas=2, PLUGINS_ENABLED="*,Coscheduling", PLUGINS_ARGS=args
+        cluster, replicas=2, PLUGINS_ENABLED="*,ElasticQuota,Coscheduling", PLUGINS_ARGS=args
     ) as installed:
-        cluster.kubectl("apply", "-f", MANIFESTS / "podgroups.yaml")
-        cluster.kubectl("wait", "--for=condition=established", "crd/podgroups.scheduling.x-k8s.io")
+        for name in ("podgroups.scheduling.x-k8s.io", "elasticquotas.scheduling.sigs.k8s.io"):
+            cluster.kubectl("apply", "-f", MANIFESTS / f"{name.partition('.')[0]}.yaml")
+            cluster.kubectl("wait", "--for=condition=established", f"crd/{name}")
         cluster.add_namespace(NAMESPACE)
         capacity = {"cpu": "32", "memory": "64Gi", "pods": "110", GPU: str(GPUS)}
         for rack in range(RACKS):
@@ -46,10 +47,18 @@ def gang_of(pod: api_client.Object) -> str:
     return found
 
 
-def create_gangs(cluster: clusters.Cluster, names: list[str], dice: random.Random) -> None:
+def create_gangs(
+    cluster: clusters.Cluster,
+    names: list[str],
+    dice: random.Random,
+    *,
+    namespace: str = NAMESPACE,
+    schedulers: tuple[str, ...] = ("topolog-scheduler",),
+) -> None:
+    """``schedulers``: each gang is of one of them, by turns."""
     for name in names:
         cluster.api().create(
-            f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups",
+            f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/podgroups",
             {
                 "apiVersion": "scheduling.x-k8s.io/v1alpha1",
                 "kind": "PodGroup",
@@ -57,36 +66,43 @@ def create_gangs(cluster: clusters.Cluster, names: list[str], dice: random.Rando
                 "spec": {"minMember": SIZE},
             },
         )
+    of = {name: schedulers[at % len(schedulers)] for at, name in enumerate(names)}
     pods = [(name, number) for name in names for number in range(SIZE)]
     dice.shuffle(pods)
     for name, number in pods:
-        pod = workloads.pod(NAMESPACE, f"{name}-{number}")
+        pod = workloads.pod(namespace, f"{name}-{number}", scheduler=of[name])
         pod["metadata"]["labels"] = {LABEL: name}
         (container,) = pod["spec"]["containers"]
         container["resources"] = {"requests": {"cpu": "1", GPU: "1"}, "limits": {GPU: "1"}}
-        cluster.api().create(f"/api/v1/namespaces/{NAMESPACE}/pods", pod)
+        cluster.api().create(f"/api/v1/namespaces/{namespace}/pods", pod)
 
 
-def bound(cluster: clusters.Cluster) -> dict[str, list[str]]:
+def bound(cluster: clusters.Cluster, namespace: str = NAMESPACE) -> dict[str, list[str]]:
     """Gang -> nodes of its members, by the API server."""
     found: dict[str, list[str]] = {}
-    for pod in cluster.pods(NAMESPACE):
+    for pod in cluster.pods(namespace):
         if pod["spec"].get("nodeName") and not pod["metadata"].get("deletionTimestamp"):
             found.setdefault(gang_of(pod), []).append(pod["spec"]["nodeName"])
     return found
 
 
-def assert_whole(cluster: clusters.Cluster) -> None:
+def assert_whole(cluster: clusters.Cluster, namespace: str = NAMESPACE) -> None:
     """Every gang runs whole or not at all, in one rack, and no node has more than it has GPUs."""
-    found = bound(cluster)
+    found = bound(cluster, namespace)
     assert {len(nodes) for nodes in found.values()} == {SIZE}
     assert {len({node.partition("-")[0] for node in nodes}) for nodes in found.values()} == {1}
     used = Counter(node for nodes in found.values() for node in nodes)
     assert max(used.values()) <= GPUS
 
 
-def sizes(cluster: clusters.Cluster) -> Counter[int]:
-    return Counter(len(nodes) for nodes in bound(cluster).values())
+def sizes(cluster: clusters.Cluster, namespace: str = NAMESPACE) -> Counter[int]:
+    return Counter(len(nodes) for nodes in bound(cluster, namespace).values())
+
+
+def clear(cluster: clusters.Cluster, namespace: str) -> None:
+    """Delete all pods of the namespace, and wait until they are gone."""
+    cluster.kubectl("-n", namespace, "delete", "pods,podgroups", "--all", "--wait=false")
+    polling.eventually(lambda: not cluster.pods(namespace), "all pods are gone", within=60)
 
 
 def phase(cluster: clusters.Cluster, name: str) -> str:
@@ -161,3 +177,57 @@ def test_a_waiting_gang_starts_whole_when_another_ends(
 def test_each_member_was_bound_once(topolog: installations.Installation) -> None:
     calls = [call for part in topolog.extenders for call in part.calls() if call["verb"] == "bind"]
     assert Counter(call["outcome"] for call in calls)["bound"] == (ROOM + 2) * SIZE
+
+
+def test_a_quota_for_ten_gangs_lets_ten_run(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    clear(cluster, NAMESPACE)
+    cluster.add_namespace("limited")
+    amounts = {GPU: str(10 * SIZE + 4)}
+    cluster.apply(
+        {
+            "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+            "kind": "ElasticQuota",
+            "metadata": {"name": "limited", "namespace": "limited"},
+            "spec": {"min": amounts, "max": amounts},
+        }
+    )
+    polling.eventually(
+        lambda: topolog.find("/apis/v1/plugins/ElasticQuota/quotas/limited") is not None,
+        "the quota is known",
+        within=30,
+    )
+    names = [f"q{number:02}" for number in range(GANGS)]
+    create_gangs(cluster, names, random.Random(7), namespace="limited")
+    polling.eventually(
+        lambda: sizes(cluster, "limited") == {SIZE: 10},
+        "10 gangs run",
+        within=120,
+        seen=lambda: sizes(cluster, "limited"),
+    )
+    assert_whole(cluster, "limited")
+    waiting = sorted(set(names) - set(bound(cluster, "limited")))
+    reason = topolog.ask(f"/apis/v1/pods/limited/{waiting[0]}-0/explain")
+    assert "elastic quota limited: no capacity in example.com/gpu" in json.dumps(reason)
+    clear(cluster, "limited")
+
+
+def test_two_schedulers_and_killed_extenders_leave_no_gang_in_part(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    topolog.start_scheduler("other-scheduler", extender=1)
+    cluster.add_namespace("two")
+    names = [f"t{number:02}" for number in range(GANGS)]
+    schedulers = ("topolog-scheduler", "other-scheduler")
+    create_gangs(cluster, names, random.Random(11), namespace="two", schedulers=schedulers)
+    for part in (*topolog.extenders, topolog.controller, topolog.recorder):
+        part.process.kill()
+        part.start()
+    polling.eventually(
+        lambda: sizes(cluster, "two") == {SIZE: ROOM},
+        "15 gangs of 8 run",
+        within=240,
+        seen=lambda: sizes(cluster, "two"),
+    )
+    assert_whole(cluster, "two")

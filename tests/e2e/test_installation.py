@@ -19,7 +19,7 @@ import pytest
 
 from tests.support import polling
 from tests.support.doctor import runs
-from tests.support.e2e import api_client, clusters, component_flags, workloads
+from tests.support.e2e import api_client, clusters, component_flags, readiness, workloads
 from tests.support.e2e.nodes import process_kubelets
 
 LACKING = process_kubelets.lacking()
@@ -32,22 +32,6 @@ pytestmark = [
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
 HOME = "topolog-system"
 PLAIN = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-PROCESSES = ("bootstrap", "recorder", "controller", "auditor", "compactor", "extender")
-
-
-def volume(folder: pathlib.Path) -> api_client.Object:
-    """A disk for the store; a real cluster has a StorageClass that makes one."""
-    folder.mkdir()
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": "disk"},
-        "spec": {
-            "capacity": {"storage": "4Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "hostPath": {"path": str(folder)},
-        },
-    }
 
 
 @pytest.fixture(scope="module", params=["dev", "ha"])
@@ -66,7 +50,7 @@ def cluster(binary: pathlib.Path, overlay: pathlib.Path) -> Iterator[clusters.Cl
         cluster.start_scheduler("default", PLAIN)
         for zone in ("a", "b"):
             cluster.add_nodes(f"n-{zone}", labels={"zone": zone})
-        cluster.apply(volume(cluster.folder / "disk"))
+        cluster.apply(readiness.volume(cluster.folder / "disk"))
         yield cluster
 
 
@@ -78,31 +62,8 @@ def kubelet(cluster: clusters.Cluster, overlay: pathlib.Path) -> process_kubelet
     return kubelet
 
 
-def unready(cluster: clusters.Cluster) -> dict[str, object]:
-    """Pod -> states of its containers, of every pod that is not ready."""
-    found: dict[str, object] = {}
-    for pod in cluster.pods(HOME):
-        conditions = {each["type"]: each["status"] for each in pod["status"].get("conditions", [])}
-        if conditions.get("Ready") != "True" or pod["metadata"].get("deletionTimestamp"):
-            states = pod["status"].get("initContainerStatuses", []) + pod["status"].get(
-                "containerStatuses", []
-            )
-            found[workloads.name(pod)] = {each["name"]: each["state"] for each in states} or conditions
-    return found
-
-
-def await_ready(cluster: clusters.Cluster, *, within: float = 120) -> None:
-    """Wait until every pod of the installation is there and ready."""
-
-    def ready() -> bool:
-        components = {pod["metadata"]["labels"]["app.kubernetes.io/component"] for pod in cluster.pods(HOME)}
-        return components == {*PROCESSES, "store"} and not unready(cluster)
-
-    polling.eventually(ready, "all pods are ready", within=within, every=0.5, seen=lambda: unready(cluster))
-
-
 def test_all_pods_become_ready(cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet) -> None:
-    await_ready(cluster)
+    readiness.await_ready(cluster)
 
 
 def test_another_apply_changes_nothing(
@@ -123,7 +84,7 @@ def test_another_apply_changes_nothing(
             for one in cluster.api().list(path)
         ]
 
-    await_ready(cluster)
+    readiness.await_ready(cluster)
     before = state()
     secrets = cluster.api().list(f"/api/v1/namespaces/{HOME}/secrets")
     cluster.kubectl("apply", "-k", overlay)
@@ -134,7 +95,7 @@ def test_another_apply_changes_nothing(
 def test_containers_have_no_privileges(
     cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet
 ) -> None:
-    await_ready(cluster)
+    readiness.await_ready(cluster)
     for pod in kubelet.pods.values():
         for container in pod.containers:
             assert container.process is not None
@@ -161,7 +122,7 @@ def test_containers_have_no_privileges(
 def test_the_doctor_finds_nothing_wrong_with_the_store(
     cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet
 ) -> None:
-    await_ready(cluster)
+    readiness.await_ready(cluster)
     pod = kubelet.running("recorder")[0]
     found = cluster.api().get(f"/api/v1/namespaces/{HOME}/secrets/topolog-store")
     assert set(found["data"]) >= {"doctor-url", "operator-url"}
@@ -232,7 +193,7 @@ def test_the_doctor_finds_nothing_wrong_with_a_new_installation(
     reader: str,
     area: str,
 ) -> None:
-    await_ready(cluster)
+    readiness.await_ready(cluster)
     environ = {"TOPOLOG_KUBE_KUBECONFIG": str(cluster.kubeconfig(reader))}
     # What it asks the store and an extender has to be asked inside the network.
     run = runs.doctor(area, *OUTSIDE.get(area, ()), environ=environ)
@@ -256,7 +217,7 @@ def running_of(cluster: clusters.Cluster, name: str) -> list[api_client.Object]:
 
 
 def test_a_required_policy_holds(cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet) -> None:
-    await_ready(cluster)
+    readiness.await_ready(cluster)
     cluster.apply(workloads.policy("default", "four", "zone", "four", a=1, b=3))
     cluster.apply(load("four", 6, "four"))
     polling.eventually(lambda: len(running_of(cluster, "four")) == 4, "four pods run", within=60)
@@ -274,11 +235,11 @@ def refused(cluster: clusters.Cluster) -> list[api_client.Object]:
     return [pod for pod in waiting if workloads.scheduled(pod).get("reason") == "Unschedulable"]
 
 
-@pytest.mark.parametrize("process", [*PROCESSES, "store"])
+@pytest.mark.parametrize("process", [*readiness.PROCESSES, "store"])
 def test_a_rolling_restart_under_load_loses_no_pod(
     cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet, process: str
 ) -> None:
-    await_ready(cluster)
+    readiness.await_ready(cluster)
     name = f"load-{process}"
     cluster.apply(workloads.policy("default", name, "zone", name, a=15, b=25))
     cluster.apply(load(name, 5, name))
@@ -289,7 +250,7 @@ def test_a_rolling_restart_under_load_loses_no_pod(
         cluster.kubectl("scale", f"deployment/{name}", f"--replicas={replicas}")
     cluster.kubectl("-n", HOME, "rollout", "status", kind, "--timeout=55s")
     polling.eventually(lambda: len(running_of(cluster, name)) >= 40, "40 pods run", within=120, every=0.5)
-    await_ready(cluster)
+    readiness.await_ready(cluster)
     nodes = [pod["spec"]["nodeName"] for pod in running_of(cluster, name)]
     assert (nodes.count("n-a"), nodes.count("n-b"), len(nodes)) == (15, 25, 40)
     assert len(workloads.pending(cluster, "default", f"of={name}")) == 10
@@ -301,17 +262,17 @@ def test_a_corrected_template_is_applied_while_bootstrap_fails(
     cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet, overlay: pathlib.Path
 ) -> None:
     """A first installation with a mistake, and its correction: a Job would refuse the second apply."""
-    await_ready(cluster)
+    readiness.await_ready(cluster)
     text = cluster.kubectl("kustomize", overlay)
     cluster.kubectl("apply", "-f", "-", stdin=text.replace("--every=3600", "--evry=3600"))
     polling.eventually(
-        lambda: any("CrashLoopBackOff" in str(each) for each in unready(cluster).values()),
+        lambda: any("CrashLoopBackOff" in str(each) for each in readiness.unready(cluster).values()),
         "the failure is shown",
         within=60,
-        seen=lambda: unready(cluster),
+        seen=lambda: readiness.unready(cluster),
     )
     cluster.kubectl("apply", "-k", overlay)
-    await_ready(cluster)
+    readiness.await_ready(cluster)
 
 
 def test_no_process_was_denied_a_right_or_failed(
@@ -322,3 +283,35 @@ def test_no_process_was_denied_a_right_or_failed(
         text = log.read_text(errors="replace").lower()
         for word in ("forbidden", "traceback (most recent"):
             assert word not in text, f"{log.name} contains {word}"
+
+
+def test_removal_leaves_only_the_pods_that_were_placed(
+    cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet, overlay: pathlib.Path
+) -> None:
+    readiness.await_ready(cluster)
+    cluster.apply(load("kept", 3))
+    polling.eventually(lambda: len(running_of(cluster, "kept")) == 3, "they run", within=60)
+    cluster.kubectl("delete", "-k", overlay, "--wait=false")
+    api = cluster.api()
+    polling.eventually(
+        lambda: api.find(f"/api/v1/namespaces/{HOME}") is None,
+        "the namespace is gone",
+        within=120,
+        every=0.5,
+        seen=lambda: [workloads.name(pod) for pod in cluster.pods(HOME)],
+    )
+    left = [
+        each["metadata"]["name"]
+        for path in (
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+            "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings",
+            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+        )
+        for each in api.list(path)
+        if "topolog" in each["metadata"]["name"] or "kosmos" in each["metadata"]["name"]
+    ]
+    assert left == []
+    assert len(running_of(cluster, "kept")) == 3

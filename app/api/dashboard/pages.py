@@ -10,7 +10,7 @@ import flask
 
 from app.api import errors
 from app.api.dashboard import assets
-from app.api.introspection import services
+from app.api.introspection import moments, services
 
 routes = flask.Blueprint("dashboard", __name__)
 POLICY: Final = (
@@ -52,7 +52,7 @@ _PAGE: Final = """<!doctype html>
 def _headers(response: flask.Response) -> flask.Response:
     for name, value in HEADERS:
         response.headers[name] = value
-    return response
+    return moments.stamp(response) if response.status_code >= 400 else response
 
 
 @routes.get("/")

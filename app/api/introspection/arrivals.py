@@ -13,7 +13,7 @@ from app.store.log import readers
 from app.store.state import followers, histories
 
 STREAMS = 32
-EACH = 4
+EACH = 8
 """Streams of one identity at most."""
 _RING = 1000
 _READ = 500

@@ -60,13 +60,12 @@ def all_keys(snapshot: snapshots.Snapshot) -> set[GangKey]:
     """The gangs that some pod names."""
     found: set[GangKey] = set()
     marks = {*INDEXED} - {options.SELECTOR}
-    for (_, mark, _), pods in snapshot.labelled.items():
-        if mark in marks:
-            for uid in pods:
-                pod = snapshot.pod(uid)
-                key = of(pod) if pod is not None else None
-                if key is not None:
-                    found.add(key)
-                    if mark != options.OLD_LABEL or not pod or options.LABEL not in pod.labels:
-                        break
+    for (_, mark, value), pods in snapshot.labelled.items():
+        for uid in pods if mark in marks else ():
+            pod = snapshot.pod(uid)
+            key = of(pod) if pod is not None else None
+            if key is not None:
+                found.add(key)
+                if key.name == value:
+                    break  # The others are of the same gang, or are found by the mark that counts for them.
     return found

@@ -26,6 +26,8 @@ def reconcile(
     """The effects for the gangs that the changes concern, and for those that fit now and did not before."""
     before = changes.before
     concerned = serving.keys(snapshot) if before is None else _concerned(before, snapshot, changes.events)
+    if any(map(_commits_gang, changes.events)):
+        concerned |= serving.keys(snapshot)  # What others lack has changed.
     for key in sorted(concerned):
         gang = gangs.find(snapshot, key)
         if gang is not None:
@@ -64,6 +66,11 @@ def _concerned(
             case _:
                 pass
     return {key for key in found if key is not None}
+
+
+def _commits_gang(event: events.AnyEvent) -> bool:
+    """Whether a gang was placed: the binds of its members commit single placements."""
+    return isinstance(event, events.PlacementsCommitted) and len(event.placements) > 1
 
 
 def _may_free(event: events.AnyEvent) -> bool:
@@ -149,8 +156,8 @@ def _about(snapshot: snapshots.Snapshot, gang: Gang) -> model.Pod | effects.Invo
 
 
 def _placed(snapshot: snapshots.Snapshot, event: events.PlacementsCommitted) -> Iterator[effects.Effect]:
-    """An Event about a gang that was committed; the binds of its members commit single placements."""
-    if len(event.placements) < 2:
+    """An Event about each gang that was committed."""
+    if not _commits_gang(event):
         return
     together: dict[GangKey, list[model.NodeName]] = {}
     for placement in event.placements:

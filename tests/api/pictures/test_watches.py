@@ -22,6 +22,8 @@ def messages(world: api_worlds.World, query: str = "", last: str = "") -> list[M
         text = response.get_data(as_text=True)
     found = []
     for block in text.split("\n\n")[:-1]:
+        if block == ":":
+            continue
         lines = dict(line.split(": ", 1) for line in block.split("\n"))
         found.append((lines["id"], lines["event"], json.loads(lines["data"])))
     return found

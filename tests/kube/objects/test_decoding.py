@@ -345,3 +345,18 @@ def test_one_bad_item_does_not_fail_the_list(parts: Json) -> None:
 def test_a_page_that_is_not_a_list_is_undecodable() -> None:
     with pytest.raises(errors.Undecodable):
         kinds.PODS.page(b'{"kind":"Status"}')
+
+
+@pytest.mark.parametrize(
+    ("spec", "group"),
+    [
+        ({"schedulingGroup": {"podGroupName": "g"}}, "g"),
+        ({"schedulingGroup": {}}, ""),
+        ({"workloadRef": {"name": "train", "podGroup": "workers"}}, "train/workers"),
+        ({"workloadRef": {"name": "w", "podGroup": "g", "podGroupReplicaKey": "0"}}, "w/g/0"),
+        ({"workloadRef": {"name": "w"}}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_group_of_a_pod_in_the_forms_of_all_versions(spec: Json, group: str) -> None:
+    assert pod(spec=spec).group == group

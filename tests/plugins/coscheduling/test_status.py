@@ -159,6 +159,19 @@ def test_an_event_names_what_was_placed() -> None:
     assert posted(found) == [("x/g", "gang sigs/x/g: 3 members placed together, on 2 nodes")]
 
 
+def test_what_others_lack_is_posted_again_when_a_gang_takes_room() -> None:
+    pods = members("g", 2, 4)
+    small = Cluster(node("n1", 8), node("n2", 4), sigs("g", 2), sigs("h", 4), *pods, *members("h", 4, 4))
+    ((about, text),) = posted(everything(small))
+    assert about == "x/h"
+    assert text.endswith("3 of 4 seats in the cluster; cpu 4 of 16 missing")
+    before, event = small.snapshot, committed(small, pods)
+    found = list(PLUGIN.reconcile(small.snapshot, effects.Changes(before, (event,))))
+    assert [text for key, text in posted(found) if key == "x/h"] == [
+        "gang sigs/x/h: no room for 4 members together: 1 of 4 seats in the cluster; cpu 12 of 16 missing"
+    ]
+
+
 def released(one: model.Pod, node: str, cause: events.Cause = "refused") -> events.PlacementReleased:
     return events.PlacementReleased(
         uid=one.uid,

@@ -110,7 +110,7 @@ class Browser:
             if line["level"] == "SEVERE":
                 self.found.append(f"console: {line['message']}")
         for path, problem in self._exchanges():
-            if problem:
+            if problem and not path.startswith("/favicon"):
                 self.found.append(f"{path}: {problem}")
 
     def _log(self, kind: str) -> Json:
@@ -157,7 +157,7 @@ def browser(
         made = Browser(driver, base)
         yield made
         made.collect()
-        assert made.found == []
+        assert made.found == [], made.found
     finally:
         driver.quit()
 

@@ -151,6 +151,35 @@ class Cluster:
         self.kubelet.start()
         return self.kubelet
 
+    def start_scheduler_on_a_node(
+        self, kubelet: process_kubelets.ProcessKubelet, configuration: api_client.Object
+    ) -> child_processes.Process:
+        """Start a kube-scheduler in the network of the nodes; it schedules pods once it is connected."""
+        kubeconfig = identities.write_kubeconfig(
+            self.folder / "scheduler-on-a-node.kubeconfig",
+            server=f"https://{kubelet.api_server}",
+            ca=self._layout.ca,
+            token=self.identities["kube-scheduler"].token,
+        )
+        config = self.folder / "scheduler-on-a-node.yaml"
+        connection = {
+            "clientConnection": {"kubeconfig": str(kubeconfig)},
+            "leaderElection": {"leaderElect": False},
+        }
+        config.write_text(yaml.safe_dump(configuration | connection))
+        name = "scheduler-on-a-node"
+        flags = component_flags.scheduler(
+            self._layout, name, port=10259, kubeconfig=kubeconfig, config=config
+        )
+        process = child_processes.Process(
+            name,
+            kubelet.on_a_node(self._binary, *flags),
+            log=self.folder / f"{name}.log",
+            env=self._environment(),
+        )
+        self.run(process)
+        return process
+
     def start_process_kubelet(self, namespace: str) -> process_kubelets.ProcessKubelet:
         """Run the bound pods of a namespace as processes."""
         kubelet = process_kubelets.ProcessKubelet(

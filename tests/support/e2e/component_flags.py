@@ -23,6 +23,7 @@ FOR_PROCESSES = (
     *CONTROLLERS,
     "endpointslice-controller",
     "persistentvolume-binder-controller",
+    "persistentvolumeclaim-protection-controller",
     "root-ca-certificate-publisher-controller",
 )
 """What pods that really run need beside these: addresses of Services, disks, the CA of the API server."""

@@ -271,3 +271,30 @@ def test_time_alone_releases_nothing(cluster_side: clusters.Cluster, pod: model.
     settler = Settling(cluster_side, pod, version(cluster_side, pod))
     cluster_side.server.stop()
     assert settler.after(OLD, 3600.0, 3600.0) == []
+
+
+@pytest.mark.parametrize(("patience", "kept"), [(0, orphaned_placements.PLANNED), (30, 30.0), (600, 600.0)])
+def test_a_planned_placement_is_kept_for_its_patience(
+    cluster_side: clusters.Cluster, pod: model.Pod, patience: int, kept: float
+) -> None:
+    settling = Settling(cluster_side, pod)
+    planned = model.Placement(pod, "n", planned=True, patience=patience)
+    event = events.PlacementsCommitted(placements=(planned,))
+    settling.snapshot = projecting.project(snapshots.empty(schema=declared.SCHEMA), event)
+    assert settling.after(kept - 1) == []
+    assert settling.after(orphaned_placements.OLD) == [(pod.uid, "unbound")]
+
+
+def test_a_planned_placement_is_released_at_once_if_that_is_requested(
+    cluster_side: clusters.Cluster, pod: model.Pod
+) -> None:
+    """No Binding was sent for it, so it needs no fence."""
+    settling = Settling(cluster_side, pod)
+    event = events.PlacementsCommitted(placements=(model.Placement(pod, "n", planned=True),))
+    settling.snapshot = projecting.project(snapshots.empty(schema=declared.SCHEMA), event)
+    assert settling.after() == []
+    position = settling.snapshot.placement_position(pod.uid)
+    assert position is not None
+    settling.settler.look_up(pod.uid, position)
+    assert settling.after() == [(pod.uid, "unbound")]
+    assert asked(cluster_side, "PATCH") == 0

@@ -40,7 +40,7 @@ class StepChart extends HTMLElement {
       width: this.clientWidth,
       height: 220,
       scales: { x: { time: false } },
-      legend: { live: true },
+      legend: { show: false },
       axes: [
         { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") }, values: (_, splits) => splits.map((value) => value.toLocaleString("en")) },
         { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") }, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 100000] },
@@ -57,6 +57,12 @@ class StepChart extends HTMLElement {
 }
 
 customElements.define("step-chart", StepChart);
+
+/** For each line the number of its colour, as the chart chooses it. */
+export function inks(lines) {
+  const domains = [...new Set(lines.map((line) => line.name.replace(/ (placed|desired)$/, "")))];
+  return lines.map((line) => (domains.indexOf(line.name.replace(/ (placed|desired)$/, "")) % 4) + 1);
+}
 
 /** Give the chart with the id its lines, after the page was drawn. */
 export function draw(id, lines, last) {

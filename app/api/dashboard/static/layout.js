@@ -54,11 +54,13 @@ function place(domains, children, roots, nodes, width, size) {
     if (!inside.length) {
       const most = Math.max(1, Math.floor((room - 2 * padding + gap) / step));
       const named = title ? Math.ceil((Math.min(value.length, 14) * LETTER + 4) / step) : 1;
-      const columns = Math.min(most, Math.max(named, Math.ceil(Math.sqrt(count * 1.6))));
+      // At the widest level a large box takes the whole width, and small ones share a shelf.
+      const wide = depth === 0 && count * 2 > most;
+      const columns = wide ? most : Math.min(most, Math.max(named, Math.ceil(Math.sqrt(count * 1.6))));
       return { index, depth, title, columns, width: columns * step - gap + 2 * padding, height: Math.ceil(count / columns) * step - gap + 2 * padding + title, parts: [] };
     }
     const parts = shelve(inside.map((child) => measure(child, room - 2 * padding, depth + 1)), room - 2 * padding);
-    const named = Math.min(room, value.length * LETTER + 2 * padding);
+    const named = Math.min(room, Math.ceil(value.length * LETTER) + 2 * padding);
     return { index, depth, title, columns: 0, width: Math.max(named, parts.width + 2 * padding), height: parts.height + 2 * padding + title, parts: parts.items };
   }
 

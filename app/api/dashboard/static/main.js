@@ -74,7 +74,7 @@ function banner(shown, sentence) {
   return html`
     ${state.notice ? html`<p class="banner notice" role="alert">${state.notice} <button type="button" @click=${() => { state.notice = ""; changed(); }}>close</button></p>` : nothing}
     ${!state.connected && state.at === null ? html`<p class="banner lost" role="alert">The server does not answer. What is shown is from ${sentence || "before"}.</p>` : nothing}
-    ${state.at === null ? nothing : html`<p class="banner past" role="status">${shown.status === "failed" ? shown.error : html`The cluster as it was at <b>${sentence}</b>${ago ? `, ${ago} ago` : ""}.`}
+    ${state.at === null ? nothing : html`<p class="banner past" role="status">${shown.status === "failed" ? shown.error : html`<span>The cluster as it was at <b>${sentence}</b>${ago ? `, ${ago} ago` : ""}.</span>`}
       <button type="button" @click=${timebar.live}>go live</button></p>`}`;
 }
 

@@ -96,6 +96,8 @@ async function load(name, path) {
     found = { status: "ready", body: await ask(path), error: "", url: path };
   } catch (error) {
     found = { status: "failed", body: null, error: error.message, url: path };
+    // The server answers one heavy question at a time: this one is asked again.
+    if (error.name === "TooManyRequests") setTimeout(() => wanted.get(name) === path && load(name, path), 1000);
   }
   running -= 1;
   if (wanted.get(name) === path) answers.set(name, found);

@@ -9,7 +9,7 @@ import { set } from "./router.js";
 const REST_MS = 250;
 const WINDOWS = [1000, 5000, 20000, 100000];
 const FRAMES = 60;
-export const bar = { width: 5000, dragging: null, frames: null, color: "state", playing: 0, wrong: "" };
+export const bar = { width: 5000, held: false, dragging: null, frames: null, color: "state", playing: 0, wrong: "" };
 let rest = 0;
 let loading = "";
 /** The window in offsets; it stays while the past is shown, so that the slider does not move by itself. */
@@ -84,8 +84,16 @@ function dragged(offset) {
   bar.dragging = offset;
   state.frame = framed(offset);
   clearTimeout(rest);
-  rest = setTimeout(() => settle(offset), REST_MS);
+  if (!bar.held) rest = setTimeout(() => settle(offset), REST_MS);
   changed();
+}
+
+/** While the pointer holds the slider nothing is asked for; at rest the exact moment is. */
+function hold(held) {
+  bar.held = held;
+  clearTimeout(rest);
+  const offset = bar.dragging;
+  if (!held && offset !== null && !bar.playing) rest = setTimeout(() => settle(offset), REST_MS);
 }
 
 function settle(offset) {
@@ -275,6 +283,7 @@ export function timebar() {
       ${strip.status === "failed" ? html`<p class="failed">${strip.error}</p>` : nothing}
       <input type="range" id="slider" aria-label="Moment, as an offset of the log" min=${first} max=${Math.max(last, first + 1)} step="1"
         .value=${bound(String(shown))} aria-valuetext="offset ${number(shown)}${at}${waiting}"
+        @pointerdown=${() => hold(true)} @pointerup=${() => hold(false)} @pointercancel=${() => hold(false)}
         @focus=${prefetch} @input=${(event) => dragged(Number(event.target.value))}>
       <div class="ends"><span>${number(first)}</span><output for="slider">offset ${number(shown)}${at}${waiting}</output><span>${number(last)}</span></div>
     </div>

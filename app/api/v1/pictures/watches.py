@@ -90,7 +90,7 @@ class _Stream:
     """The subjects of these events, the first ones."""
 
     def messages(self) -> Iterator[bytes]:
-        """The messages; an empty one at least every second."""
+        """The messages; a comment at least every second."""
         tick = int(self.query.get("tick", 0)) / 1000
         started = due = time.monotonic()
         while True:
@@ -110,7 +110,8 @@ class _Stream:
                 return
             if tick and self.position != before:
                 time.sleep(max(0.0, min(tick, due - time.monotonic())))
-            yield b""
+            # A comment: what passes the stream on notices that its client has hung up only when it writes.
+            yield b":\n\n" if self.position == before else b""
 
     def _caught_up(self, head: model.Position) -> Iterator[bytes]:
         if head.incarnation != self.position.incarnation:

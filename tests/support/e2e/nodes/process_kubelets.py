@@ -60,6 +60,7 @@ class ProcessKubelet:
         self.folder.mkdir()
         self.network.start()
         address = self.services.start()
+        self.api_server = address
         self._node = pods.Node(self._api, self.network, self.services, self._images, self.folder, address)
         self._thread.start()
 
@@ -74,6 +75,10 @@ class ProcessKubelet:
             each.abandon()
         self.services.stop()
         self.network.stop()
+
+    def on_a_node(self, *command: str | pathlib.Path) -> list[str]:
+        """A command line that runs in the network of the nodes, as a process with hostNetwork does."""
+        return ["ip", "netns", "exec", self.network.name, *map(str, command)]
 
     def running(self, component: str) -> list[pods.Pod]:
         """The pods of a component whose containers all run."""

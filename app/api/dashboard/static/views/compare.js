@@ -57,7 +57,7 @@ export function compare() {
         <label>Overrides at the moment shown, as JSON
           <select @change=${(event) => { if (event.target.value) asked.overrides = JSON.stringify(TEMPLATES[event.target.value], null, 1); changed(); }}>
             <option value="">start from …</option>${Object.keys(TEMPLATES).map((name) => html`<option value=${name}>${name}</option>`)}</select>
-          <textarea rows="6" spellcheck="false" .value=${asked.overrides} @input=${(event) => (asked.overrides = event.target.value)}></textarea></label>
+          <textarea aria-label="overrides as JSON" rows="6" spellcheck="false" .value=${asked.overrides} @input=${(event) => (asked.overrides = event.target.value)}></textarea></label>
         <label>Pod, NAMESPACE/NAME; empty for all that wait <input .value=${asked.pod} @input=${(event) => (asked.pod = event.target.value.trim())}></label>
         <button ?disabled=${asked.busy}>${asked.busy ? "asking …" : "simulate"}</button>
       </form>

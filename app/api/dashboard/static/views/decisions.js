@@ -28,7 +28,7 @@ export function decisions() {
     ${panel({ id: "list", title: "Decisions, newest first", answer: listed, wide: true, rows: (body) => body.items, command: `topolog get decisions --limit 50 --at ${state.position}${[...query].map(([name, value]) => ` --where '${name}=${value}'`).join("")}` }, (body) =>
       table([["when"], ["verb"], ["pod"], ["outcome"], ["kept", "n"], ["of", "n"], ["node"], ["ms", "n"], ["reasons"]], body.items.map((one) => [
         html`<a href=${address("pods", [one.pod.namespace, one.pod.name], { decision: one.id })}>${time(one.at)}</a>`, one.verb, podLink(`${one.pod.namespace}/${one.pod.name}`),
-        html`<span class="outcome ${one.outcome}">${one.outcome}</span>`, number(one.kept), number(one.candidates), one.node || "–", one.milliseconds.toFixed(1), cut(Object.keys(one.reasons).join("; "), 120)]), "no decision matches"))}`;
+        html`<span class="outcome ${one.outcome}">${one.outcome}</span>`, number(one.kept), number(one.candidates), one.node || "–", one.milliseconds.toFixed(1), cut(Object.keys(one.reasons).join("; "), 120)]), "no decision matches", body.items.map((one) => one.id)))}`;
 }
 
 function strip(body) {

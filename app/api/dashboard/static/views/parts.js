@@ -1,6 +1,7 @@
 // @ts-check
 /** What several views show: links, facts, tables. */
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
+import { repeat } from "../../vendor/lit-html-3.3.3/directives/repeat.js";
 import { cut, number } from "../format.js";
 import { address } from "../router.js";
 
@@ -25,11 +26,12 @@ export function tile(label, value, kind = "", about = "") {
 /**
  * @param {[string, string?][]} heads heading and class
  * @param {unknown[][]} rows
+ * @param {string[]} [keys] of the rows: a row keeps its element, and so the focus, when others come and go
  */
-export function table(heads, rows, empty = "nothing") {
+export function table(heads, rows, empty = "nothing", keys = rows.map((_, index) => String(index))) {
   if (!rows.length) return html`<p class="empty">${empty}</p>`;
   return html`<div class="scroll" tabindex="0"><table><thead><tr>${heads.map(([name, kind]) => html`<th scope="col" class=${kind ?? ""}>${name}</th>`)}</tr></thead>
-    <tbody>${rows.map((row) => html`<tr>${row.map((value, index) => html`<td class=${heads[index]?.[1] ?? ""}>${value}</td>`)}</tr>`)}</tbody></table></div>`;
+    <tbody>${repeat(rows, (_, index) => keys[index], (row) => html`<tr>${row.map((value, index) => html`<td class=${heads[index]?.[1] ?? ""}>${value}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 
 export function more(count, what) {

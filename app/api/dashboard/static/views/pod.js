@@ -64,9 +64,9 @@ export function pod() {
 function explained(body) {
   const plugins = [...new Set(body.scores.flatMap((one) => Object.keys(one.scores)))];
   return html`<p class="why">${cut(body.summary, 600)}</p>
-    ${body.difference ? html`<p class="failed">${body.difference}</p>` : nothing}
+    ${body.difference ? html`<p class="warned">${body.difference}</p>` : nothing}
     ${body.refusals.length ? table([["nodes", "n"], ["plugin"], ["reason"], ["such as"]], body.refusals.map((one) => [number(one.nodes), one.plugin, cut(one.reason, 300), one.examples.slice(0, 3).join(", ")])) : nothing}
-    ${body.change.length ? html`<p>Smallest change: ${body.change.map((one) => html`<b>${one}</b> `)}</p>` : nothing}
+    ${body.change.length ? html`<p>Smallest change: ${body.change.map((one, index) => html`${index ? "; or " : ""}<b>${one}</b>`)}</p>` : nothing}
     ${body.remarks.length ? html`<ul>${body.remarks.map((one) => html`<li>${one.plugin}: ${one.text}</li>`)}</ul>` : nothing}
     ${table([["node"], ["kept"], ...plugins.map((name) => [`${name}${body.weights[name] > 1 ? ` ×${body.weights[name]}` : ""}`, "n"]), ["total", "n"]],
       body.scores.map((one) => [nodeLink(one.node), one.kept ? "yes" : `no (${one.plugin})`, ...plugins.map((name) => number(one.scores[name]?.weighted)), number(one.total)]), "no node was offered")}

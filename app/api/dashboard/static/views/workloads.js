@@ -1,7 +1,7 @@
 // @ts-check
 /** How is a quota used, over time? */
-import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
-import { draw } from "../chart.js";
+import { html, nothing, svg } from "../../vendor/lit-html-3.3.3/lit-html.js";
+import { draw, inks } from "../chart.js";
 import { bar as share, panel } from "../panel.js";
 import { answer, moment, offsetOf, state } from "../store.js";
 import { number, plural } from "../format.js";
@@ -38,7 +38,9 @@ function one(of, cluster) {
       <p><a href=${address("overview", [], { color: `quota:${of}` })}>on the map</a></p>`)}
     ${panel({ id: "over-time", title: "Over time", answer: series, rows: (body) => body.lines.flatMap((line) => line.points.map(([offset, at, value]) => ({ line: line.name, offset, at: new Date(at).toISOString(), value }))) }, (body) => {
       draw("chart", body.lines, body.metadata.last);
+      const colours = inks(body.lines);
+      const key = (line, index) => html`<svg class="ink ink-${colours[index]}" viewBox="0 0 20 6" aria-hidden="true">${svg`<line x1="0" x2="20" y1="3" y2="3" class=${line.name.endsWith(" desired") ? "dashed" : ""}></line>`}</svg> ${line.name}`;
       return html`<step-chart id="chart" role="img" aria-label="Steps of ${plural(body.lines.length, "line")}; the table has the latest values"></step-chart>
-        ${table([["line"], ["steps", "n"], ["latest", "n"]], body.lines.map((line) => [line.name, number(line.points.length), number(line.points.at(-1)?.[2])]), "nothing was counted in this window")}`;
+        ${table([["line"], ["steps", "n"], ["latest", "n"]], body.lines.map((line, index) => [key(line, index), number(line.points.length), number(line.points.at(-1)?.[2])]), "nothing was counted in this window")}`;
     })}</div>`;
 }

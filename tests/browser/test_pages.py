@@ -1,0 +1,141 @@
+"""Every view in a real browser: no violation, no error, no foreign request; hostile names and addresses."""
+
+import json
+import re
+import urllib.request
+
+import msgspec
+import pytest
+
+from app.domain import events
+from tests.support import commands
+from tests.support.browser import browsers, scripts, shown
+from tests.support.extender import api_worlds
+
+pytestmark = pytest.mark.browser
+VIEWS = ("", "pending", "pods/shop/web-3", "workloads", "decisions", "compare", "health")
+
+
+@pytest.mark.scenario("UI-1")
+def test_every_view_live_and_past_does_nothing_that_it_must_not(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    for view in VIEWS:
+        on_small.open(f"/dashboard/{view}")
+        assert on_small.text(".panel h2")
+        assert on_small.text(".panel .failed") == "", view
+        on_small.open(f"/dashboard/{view}?at={small.head - 2}")
+        assert on_small.settled().endswith(f"/{small.head - 2}")
+        assert "The cluster as it was" in on_small.text(".banner.past")
+        assert on_small.run("return document.title").startswith(on_small.text("nav a[aria-current=page]"))
+
+
+@pytest.mark.scenario("UI-1")
+def test_every_view_of_a_large_cluster_does_nothing_that_it_must_not(on_large: browsers.Browser) -> None:
+    for view in ("", "pending", "workloads", "decisions", "compare", "health"):
+        on_large.open(f"/dashboard/{view}")
+        assert on_large.text(".panel .failed") == "", view
+
+
+@pytest.mark.scenario("UI-1")
+def test_what_is_planted_is_refused_and_reported(on_small: browsers.Browser) -> None:
+    on_small.open("/dashboard/")
+    refused = on_small.later(scripts.read("planted"))
+    assert refused[0] == 0
+    assert {"img-src", "require-trusted-types-for", "style-src-attr"} <= set(refused[1])
+    # What was planted is in the console, too.
+    on_small.collect()
+    on_small.found.clear()
+
+
+@pytest.mark.scenario("UI-9")
+def test_a_hostile_text_is_shown_as_text(on_small: browsers.Browser, small: shown.Shown) -> None:
+    hostile = '"><img src=x onerror=alert(1)>' + "\u202e" + "<script>alert(1)</script>" + "x" * 60_000
+    pod = api_worlds.pod("hostile")
+    small.world.append(
+        events.PodSeen(pod=msgspec.structs.replace(pod, labels={"note": hostile[:63]}, unscheduled=hostile)),
+    )
+    try:
+        for view in ("pending", "pods/shop/hostile"):
+            on_small.open(f"/dashboard/{view}")
+            text = on_small.text("main")
+            assert '"><img src=x onerror=alert(1)>' in text, view
+            assert "characters)" in text
+            assert on_small.run("return document.querySelectorAll('main img, main script').length") == 0
+    finally:
+        small.world.append(events.PodGone(uid=pod.uid, namespace="shop", name="hostile"))
+
+
+@pytest.mark.scenario("UI-9")
+def test_a_cell_of_a_csv_file_is_never_a_formula(on_small: browsers.Browser) -> None:
+    on_small.open("/dashboard/")
+    text = on_small.later(scripts.read("csv"))
+    assert text == 'name,value,text,at\r\n\'=1+1,-5,"a ""b"", c",\'@x\r\n\'+2,,\'-3,\r\n'
+
+
+@pytest.mark.scenario("UI-10")
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_panel_shows_the_numbers_of_its_link_and_its_command(
+    on_small: browsers.Browser, small: shown.Shown, view: str
+) -> None:
+    on_small.open(f"/dashboard/{view}?at={small.head}")
+    panels = on_small.run(scripts.read("panels"))
+    assert panels
+    for panel in panels:
+        with urllib.request.urlopen(small.viewer.url + panel["link"], timeout=20) as reply:
+            linked = reply.read().decode()
+        counted = re.sub(r"(?<=\d),(?=\d{3})", "", " ".join(panel["cells"]))
+        numbers = {one for one in re.findall(r"(?<![\w.:/-])\d+(?![\w.:/-])", counted)}
+        known = set(re.findall(r"\d+", linked)) | derived(json.loads(linked))
+        assert numbers <= known, (panel["link"], numbers - known)
+        if panel["command"].startswith("topolog get --raw"):
+            words = panel["command"].split("'")
+            done = commands.topolog("get", "--raw", words[1], "--server", small.viewer.url)
+            assert json.loads(done.stdout) == json.loads(linked)
+
+
+def derived(body: object) -> set[str]:
+    """Numbers that a page counts itself: items of lists, and sums over the rows of quotas."""
+    found = {"0"}
+    if isinstance(body, dict):
+        for value in body.values():
+            found |= derived(value)
+        rows = body.get("quotas", [])
+        for of in {row["of"] for row in rows}:
+            mine = [row for row in rows if row["of"] == of]
+            sums = (len(mine), sum(row["placed"] for row in mine), sum(row["desired"] or 0 for row in mine))
+            found |= {str(each) for each in sums}
+    elif isinstance(body, list):
+        found.add(str(len(body)))
+        for value in body:
+            found |= derived(value)
+    elif isinstance(body, float):
+        found |= {str(int(body)), *(str(int(body // each)) for each in (60, 3600, 86400))}
+    return found
+
+
+@pytest.mark.scenario("UI-12")
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("?at=999999999", "beyond the head of the log"),
+        ("?at=yesterday", "must be an offset of the log"),
+        ("?color=blue", "must be state, pods"),
+        ("?color=decision:1-1", "cannot find decision 1-1"),
+        ("?node=nowhere", "cannot find node nowhere"),
+        ("pods/shop/absent", "cannot find pod shop/absent"),
+        ("compare?from=9&to=5&at=nonsense", "must be an offset of the log"),
+    ],
+)
+def test_a_wrong_address_shows_the_sentence_of_the_api(
+    small: shown.Shown, on_small: browsers.Browser, address: str, sentence: str
+) -> None:
+    on_small.driver.get(f"{small.viewer.url}/dashboard/{address}")
+    on_small.until(lambda: sentence in on_small.text("body"), sentence)
+    assert on_small.text("nav")
+    on_small.collect()
+    # A refused request is an error line of the console; nothing else may be there.
+    assert [line for line in on_small.found if "status of 4" not in line] == []
+    on_small.found.clear()
+    on_small.open("/dashboard/pending")
+    assert on_small.text(".panel .failed") == ""

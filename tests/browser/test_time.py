@@ -1,0 +1,152 @@
+"""The map and the time bar against the API, at many moments."""
+
+import json
+import random
+import urllib.parse
+import urllib.request
+from typing import Any, TypeAlias
+
+import pytest
+from selenium.webdriver.common import keys
+
+from app.domain import events
+from tests.support.browser import browsers, large_worlds, scripts, shown
+
+pytestmark = pytest.mark.browser
+Json: TypeAlias = Any
+"""A value of a type that the test asserts."""
+
+LABELS = {
+    "empty": "no pods",
+    "low": "less than half in use",
+    "high": "half in use or more",
+    "full": "full",
+    "cordoned": "cordoned",
+    "bad": "not ready",
+}
+
+
+def ask(seen: shown.Shown, path: str) -> Json:
+    """JSON of the API."""
+    with urllib.request.urlopen(f"{seen.viewer.url}/apis/v1/{path}", timeout=30) as reply:
+        return json.load(reply)
+
+
+def labels(seen: shown.Shown, offset: int) -> dict[str, str]:
+    """Node -> class at an offset, by the API."""
+    picture = ask(seen, f"map?at={offset}")
+    names = {one["letter"]: one["label"] for one in picture["classes"]}
+    return {name: names[letter] for name, letter in zip(picture["nodes"], picture["values"], strict=True)}
+
+
+def coloured(page: browsers.Browser) -> dict[str, str]:
+    """Node -> class by the colour of its cell."""
+    found, palette = page.run(scripts.read("pixels"))
+    return {name: LABELS.get(palette.get(colour, ""), colour) for name, colour in found}
+
+
+def figures(page: browsers.Browser) -> list[int]:
+    """Nodes, ready, pods, waiting and in flight, as the page shows them."""
+    script = "return [...document.querySelectorAll('#figures b')].map((one) => one.textContent)"
+    return [int(text.replace(",", "")) for text in page.run(script)]
+
+
+def expected(seen: shown.Shown, offset: int) -> list[int]:
+    """The same figures by the API."""
+    cluster = ask(seen, f"cluster?at={offset}")
+    pods = cluster["pods"]
+    return [
+        cluster["nodes"]["total"],
+        cluster["nodes"]["ready"],
+        pods["onNodes"],
+        pods["waiting"],
+        pods["inFlight"],
+    ]
+
+
+@pytest.mark.scenario("UI-2")
+def test_every_cell_has_the_colour_of_its_class(on_large: browsers.Browser, large: shown.Shown) -> None:
+    on_large.open("/dashboard/")
+    found = coloured(on_large)
+    assert found == labels(large, large.head)
+    assert len(found) == shown.NODES
+    assert len(set(found.values())) >= 5
+    more = list(large_worlds.some_pods(shown.PODS, 1000, shown.NODES))
+    last = large_worlds.append(large.world, [events.PodSeen(pod=pod) for pod in more])
+    on_large.settled(f"/{last}")
+    assert coloured(on_large) == labels(large, last) != found
+
+
+@pytest.mark.scenario("UI-3")
+def test_the_slider_shows_the_figures_of_its_offset(on_large: browsers.Browser, large: shown.Shown) -> None:
+    on_large.open("/dashboard/")
+    head = large.head
+    chosen = random.Random(5)
+    for offset in chosen.sample(range(head - 900, head), 10):
+        on_large.run(
+            scripts.read("drag"),
+            offset,
+        )
+        on_large.settled(f"/{offset}")
+        assert figures(on_large) == expected(large, offset)
+        assert urllib.parse.parse_qs(urllib.parse.urlsplit(on_large.driver.current_url).query)["at"] == [
+            str(offset)
+        ]
+    for offset in chosen.sample(range(head - 900, head), 5):
+        on_large.run("const one = document.getElementById('moment'); one.value = ''; one.focus()")
+        on_large.keys(f"{offset:,}", keys.Keys.ENTER)
+        on_large.settled(f"/{offset}")
+        assert figures(on_large) == expected(large, offset)
+    before = on_large.settled()
+    on_large.run("document.getElementById('slider').focus()")
+    for key, by in ((keys.Keys.ARROW_LEFT, -1), (keys.Keys.ARROW_RIGHT, 1), (keys.Keys.ARROW_LEFT, -1)):
+        here = int(on_large.settled().rpartition("/")[2])
+        on_large.keys(key)
+        on_large.settled(f"/{here + by}")
+        assert figures(on_large) == expected(large, here + by)
+    present = on_large.settled()
+    on_large.driver.refresh()
+    assert on_large.settled() == present
+    assert figures(on_large) == expected(large, int(present.rpartition("/")[2]))
+    for _ in range(3):
+        on_large.driver.back()
+    on_large.settled(before.rpartition("/")[2])
+    on_large.keys("l")
+    on_large.settled(f"/{head}")
+    assert "at=" not in on_large.driver.current_url
+
+
+@pytest.mark.scenario("UI-4")
+def test_dragging_shows_the_maps_of_the_frames_without_a_request(
+    on_large: browsers.Browser, large: shown.Shown
+) -> None:
+    on_large.open("/dashboard/")
+    layout = on_large.run("return [...document.querySelector('cluster-map').arranged.at]")
+    on_large.run("document.getElementById('slider').focus()")
+    frames = on_large.until(lambda: taken(on_large), "the frames of the window")
+    on_large.settled()
+    on_large.requests()
+    drawn = []
+    on_large.run(scripts.read("hold"), True)
+    for offset in frames:
+        on_large.run(
+            scripts.read("drag"),
+            offset,
+        )
+        drawn.append(on_large.later(scripts.read("drawn")))
+    assert on_large.requests() == []
+    on_large.run(scripts.read("hold"), False)
+    on_large.settled(f"/{frames[-1]}")
+    asked = [path for path in on_large.requests() if path.startswith("/apis/v1/map")]
+    assert len(asked) == 1
+    for offset, (names, values, classes) in zip(frames, drawn, strict=True):
+        known = dict(classes)
+        found = {name: known[letter] for name, letter in zip(names, values, strict=True) if letter != "-"}
+        assert found == labels(large, offset), offset
+    assert on_large.run("return [...document.querySelector('cluster-map').arranged.at]") == layout
+
+
+def taken(page: browsers.Browser) -> list[int]:
+    """Some offsets of the frames, once the page has them; few enough to drag over before it comes to rest."""
+    found = page.later(scripts.read("frames"))
+    return [int(offset) for offset in found[::6]]

@@ -1,0 +1,103 @@
+"""A real process of ``topolog view``, and the commands that ask it."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import secrets
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import pytest
+
+from app.store.server import embedded
+from tests.support import commands
+from tests.support.browser import viewers
+from tests.support.extender import api_worlds
+
+Json: TypeAlias = Any
+"""A value of a type that the test asserts."""
+
+
+@dataclasses.dataclass
+class Seen:
+    """A world, and the process that shows it."""
+
+    world: api_worlds.World
+    viewer: viewers.Viewer
+
+
+@pytest.fixture(scope="module")
+def seen(store_server: embedded.Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+    cluster = f"seen{secrets.token_hex(4)}"
+    with api_worlds.processes(store_server, cluster) as start:
+        world = api_worlds.filled(start())
+        with viewers.running(store_server.url, cluster, tmp_path_factory.mktemp("seen")) as viewer:
+            yield Seen(world, viewer)
+
+
+def ask(seen: Seen, path: str, method: str = "GET", body: bytes | None = None) -> tuple[int, Json]:
+    """Status and JSON of a reply."""
+    request = urllib.request.Request(seen.viewer.url + path, body, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as reply:
+            return reply.status, json.load(reply)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def test_it_answers_as_the_api_of_an_extender_does(seen: Seen) -> None:
+    for path in ("/apis/v1/nodes?at=9", "/apis/v1/map?at=9", "/apis/v1/diff?from=3"):
+        assert ask(seen, path)[1] == seen.world.client.get(path).json
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/filter"), ("POST", "/bind"), ("PUT", "/debug/flags/s")]
+)
+def test_it_decides_and_changes_nothing(seen: Seen, method: str, path: str) -> None:
+    before = seen.world.store.follower.catch_up().position
+    status, found = ask(seen, path, method, b"{}")
+    assert status in (404, 415)
+    assert set(found) == {"message", "reasonCode"}
+    assert seen.world.store.follower.catch_up().position == before
+
+
+def test_its_priority_is_lower_than_that_of_a_process_of_a_user(seen: Seen) -> None:
+    assert seen.viewer.process is not None
+    children = pathlib.Path(f"/proc/{seen.viewer.process.pid}/task/{seen.viewer.process.pid}/children")
+    (worker,) = children.read_text().split()
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, int(worker)) == min(19, own + 10)
+
+
+def test_watch_prints_the_events_behind_a_position(seen: Seen) -> None:
+    listed = ask(seen, "/apis/v1/events?limit=1000")[1]["items"]
+    done = commands.topolog("watch", "--from", "3", "--count", "5", "-o", "json", "--server", seen.viewer.url)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line) for line in done.stdout.splitlines()] == listed[3:8]
+    table = commands.topolog(
+        "watch", "--from", "0", "--type", "NodeSeen", "--count", "2", "--server", seen.viewer.url
+    )
+    assert [line.split()[2:] for line in table.stdout.splitlines()] == [
+        ["NodeSeen", "member-1"],
+        ["NodeSeen", "member-2"],
+    ]
+
+
+def test_watch_names_a_position_that_cannot_be_resumed(seen: Seen) -> None:
+    done = commands.topolog("watch", "--from", "99999", "--server", seen.viewer.url)
+    assert done.returncode == 2
+    assert "beyond the head of the log" in done.stderr
+
+
+def test_get_raw_prints_what_the_api_answers(seen: Seen) -> None:
+    done = commands.topolog("get", "--raw", "/apis/v1/map?at=9&color=pods", "--server", seen.viewer.url)
+    assert json.loads(done.stdout) == ask(seen, "/apis/v1/map?at=9&color=pods")[1]
+    wrong = commands.topolog("get", "--raw", "apis/v1/map", "--server", seen.viewer.url)
+    assert (wrong.returncode, "does not begin with a slash" in wrong.stderr) == (2, True)
+    both = commands.topolog("get", "nodes", "--raw", "/apis/v1/map", "--server", seen.viewer.url)
+    assert both.returncode == 2
+    neither = commands.topolog("get", "--server", seen.viewer.url)
+    assert (neither.returncode, "--raw" in neither.stderr) == (2, True)

@@ -1,0 +1,84 @@
+"""Makes the screenshots of the documentation: ``python -m tests.support.browser.screenshots FOLDER``."""
+
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import zlib
+
+from tests.support.browser import browsers
+
+_ADDRESS = re.compile(r"(http://127\.0\.0\.1:\d+)(/dashboard/\?token=\S+)")
+
+
+def main(folder: str) -> int:
+    """Play the demo, and take a picture of each view."""
+    if browsers.MISSING:
+        sys.stderr.write(f"{browsers.MISSING}\n")
+        return 1
+    target = pathlib.Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "app.cli", "demo", "--keep"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert demo.stdout is not None
+        found = next(match for line in demo.stdout if (match := _ADDRESS.search(line)))
+        with tempfile.TemporaryDirectory() as profile:
+            _take(found[1], found[2], pathlib.Path(profile), target)
+    finally:
+        demo.send_signal(signal.SIGINT)
+        demo.wait(60)
+    return 0
+
+
+def _take(base: str, first: str, profile: pathlib.Path, target: pathlib.Path) -> None:
+    with browsers.browser(base, profile / "light", size=(1360, 860)) as page:
+        page.open(first)
+        head = int(page.settled().rpartition("/")[2])
+        _save(page, target / "overview.png")
+        page.open("/dashboard/workloads")
+        _save(page, target / "workloads.png")
+        page.open("/dashboard/pending")
+        _save(page, target / "pending.png")
+        page.click(".names a")
+        page.until(lambda: "no capacity" in page.text("#why"), "the attempt of the pod")
+        page.settled()
+        _save(page, target / "pod.png")
+        page.open("/dashboard/decisions")
+        _save(page, target / "decisions.png")
+    with browsers.browser(base, profile / "dark", size=(1360, 860), dark=True) as page:
+        page.open(first)
+        page.open(f"/dashboard/?at={head - 2500}")
+        _save(page, target / "past-dark.png")
+
+
+def _save(page: browsers.Browser, path: pathlib.Path) -> None:
+    page.later("requestAnimationFrame(() => setTimeout(arguments[0], 400))")
+    path.write_bytes(optimized(page.driver.get_screenshot_as_png()))
+
+
+def optimized(png: bytes) -> bytes:
+    """The same picture, with its rows compressed once more at the highest level."""
+    head, at, chunks = png[:8], 8, []
+    data = b""
+    while at < len(png):
+        length = int.from_bytes(png[at : at + 4], "big")
+        kind, body = png[at + 4 : at + 8], png[at + 8 : at + 8 + length]
+        at += 12 + length
+        if kind == b"IDAT":
+            data += body
+        else:
+            chunks.append((kind, body))
+    packed = zlib.compress(zlib.decompress(data), 9)
+    chunks.insert(-1, (b"IDAT", packed if len(packed) < len(data) else data))
+    return head + b"".join(
+        len(body).to_bytes(4, "big") + kind + body + zlib.crc32(kind + body).to_bytes(4, "big")
+        for kind, body in chunks
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

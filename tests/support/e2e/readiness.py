@@ -1,0 +1,47 @@
+"""Waits until the pods of an overlay are there and ready, and prepares what they need of a cluster."""
+
+import pathlib
+
+from tests.support import polling
+from tests.support.e2e import api_client, clusters, workloads
+
+HOME = "topolog-system"
+PROCESSES = ("bootstrap", "recorder", "controller", "auditor", "compactor", "extender")
+
+
+def volume(folder: pathlib.Path) -> api_client.Object:
+    """A disk for the store; a real cluster has a StorageClass that makes one."""
+    folder.mkdir()
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "disk"},
+        "spec": {
+            "capacity": {"storage": "4Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "hostPath": {"path": str(folder)},
+        },
+    }
+
+
+def unready(cluster: clusters.Cluster) -> dict[str, object]:
+    """Pod -> states of its containers, of every pod that is not ready."""
+    found: dict[str, object] = {}
+    for pod in cluster.pods(HOME):
+        conditions = {each["type"]: each["status"] for each in pod["status"].get("conditions", [])}
+        if conditions.get("Ready") != "True" or pod["metadata"].get("deletionTimestamp"):
+            states = pod["status"].get("initContainerStatuses", []) + pod["status"].get(
+                "containerStatuses", []
+            )
+            found[workloads.name(pod)] = {each["name"]: each["state"] for each in states} or conditions
+    return found
+
+
+def await_ready(cluster: clusters.Cluster, *, within: float = 120) -> None:
+    """Wait until every pod of the installation is there and ready."""
+
+    def ready() -> bool:
+        components = {pod["metadata"]["labels"]["app.kubernetes.io/component"] for pod in cluster.pods(HOME)}
+        return components == {*PROCESSES, "store"} and not unready(cluster)
+
+    polling.eventually(ready, "all pods are ready", within=within, every=0.5, seen=lambda: unready(cluster))
