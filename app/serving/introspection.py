@@ -25,6 +25,7 @@ import msgspec
 import structlog
 
 from app.serving import authorization, roles
+from app.telemetry import metrics
 
 NICENESS: Final = 10
 """Used where SCHED_IDLE is not available."""
@@ -33,6 +34,7 @@ TIMEOUT_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.5
 BACKLOG: Final = 128
 SHARED_MEMORY: Final = pathlib.Path("/dev/shm")
+_API: Final = "/apis/v1/"
 _LENGTH: Final = struct.Struct("!Q")
 
 log = structlog.get_logger(__name__)
@@ -123,7 +125,9 @@ class ForwardingApplication:
             log.warning(
                 "no response from the introspection process", path=environ["PATH_INFO"], reason=str(error)
             )
+            _count(environ["PATH_INFO"], "503")
             return _unavailable(start)
+        _count(environ["PATH_INFO"], response.status[:3])
         start(response.status, response.headers)
         return [response.body]
 
@@ -210,6 +214,16 @@ class IntrospectionServer:
 FAULT: Final = msgspec.json.encode(
     {"message": "internal error: see the server's log", "reasonCode": "InternalError"}
 )
+
+
+def route_of(path: str) -> str:
+    """The label of a path in metrics: from a closed list, because any caller chooses paths."""
+    found = path.removeprefix(_API).partition("/")[0] if path.startswith(_API) else ""
+    return found if found in metrics.HTTP_ROUTES else metrics.OTHER
+
+
+def _count(path: str, code: str) -> None:
+    metrics.HTTP_REQUESTS.labels(route_of(path), code).inc()
 
 
 def _unavailable(start: wsgiref.types.StartResponse) -> Iterable[bytes]:

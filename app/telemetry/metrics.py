@@ -192,6 +192,19 @@ for _verb, _outcomes in OUTCOMES.items():
 REFUSALS = _counter("topolog_refused_nodes_total", "Candidate nodes refused, by plugin.", EXTENDER, plugin=())
 REJECTED = _counter("topolog_rejected_requests_total", "Malformed requests.", EXTENDER, verb=VERBS)
 FAULTS = _counter("topolog_faults_total", "Internal errors during calls.", EXTENDER, verb=tuple(OUTCOMES))
+HTTP_ROUTES = (
+    *("__services__", "bisect", "cluster", "consistency", "decisions", "diff", "events", "fit", "flags"),
+    *("lag", "map", "nodes", "pending", "plugins", "pods", "replay", "settings", "simulate", "status"),
+    "topology",
+)
+"""What follows ``/apis/v1/`` in a path of the REST API."""
+HTTP_REQUESTS = _counter(
+    "topolog_http_requests_total",
+    "Requests to the REST API of this process by the word after `/apis/v1/`, and by status.",
+    EXTENDER,
+    route=(),
+    code=(),
+)
 DECISIONS_DROPPED = _reading(
     "topolog_decisions_dropped_total", "Decision records dropped by this process.", EXTENDER, counter=True
 )
