@@ -106,9 +106,9 @@ def stream(blueprint: Blueprint, path: str, *, query: SchemaClass) -> Callable[[
     def decorate(view: View) -> View:
         documented = blueprint.response(
             200,
-            {"type": "string"},
+            {"type": "object", "properties": {name: {"type": "string"} for name in ("id", "event", "data")}},
             content_type="text/event-stream",
-            description="Server-Sent Events.",
+            description="Server-Sent Events; data is JSON.",
         )(view)
         for status in (*ERRORS, 429):
             documented = blueprint.alt_response(status, schema=schemas.Problem)(documented)
