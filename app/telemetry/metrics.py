@@ -202,8 +202,9 @@ HTTP_REQUESTS = _counter(
     "topolog_http_requests_total",
     "Requests to the REST API of this process by the word after `/apis/v1/`, and by status.",
     EXTENDER,
-    route=(),
-    code=(),
+    # Those requested most: a series for each route would be a tenth of those of an idle process.
+    route=("decisions", "pending", "pods", "status"),
+    code=("200",),
 )
 DECISIONS_DROPPED = _reading(
     "topolog_decisions_dropped_total", "Decision records dropped by this process.", EXTENDER, counter=True
