@@ -144,6 +144,8 @@ def _script(
     bound += [Mount(pathlib.Path("/etc/ld.so.cache"), "/etc/ld.so.cache", read_only=True)]
     bound += [Mount(folder / "hosts", "/etc/hosts", read_only=True)]
     bound += [Mount(pathlib.Path(f"/dev/{each}"), f"/dev/{each}", read_only=False) for each in _DEVICES]
+    # A mount hides what was mounted below it before, such as an image below /tmp and the volume at /tmp.
+    bound.sort(key=lambda one: len(pathlib.PurePath(one.path).parts))
     lines = [
         "set -e",
         f"mount -t tmpfs -o mode=755 tmpfs {root}",
