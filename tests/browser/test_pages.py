@@ -95,7 +95,7 @@ def test_a_panel_shows_the_numbers_of_its_link_and_its_command(
 
 
 def derived(body: object) -> set[str]:
-    """Numbers that a page counts itself: items of lists, and sums over the rows of quotas."""
+    """Numbers that a page counts itself: items of lists, sums over the rows of quotas, spans of time in units."""
     found = {"0"}
     if isinstance(body, dict):
         for value in body.values():
@@ -110,8 +110,14 @@ def derived(body: object) -> set[str]:
         for value in body:
             found |= derived(value)
     elif isinstance(body, float):
-        found |= {str(int(body)), *(str(int(body // each)) for each in (60, 3600, 86400))}
+        found |= {str(int(body)), *_of_span(round(body))}
     return found
+
+
+def _of_span(seconds: int) -> set[str]:
+    """The numbers of a span of time, as in "145 d 5 h"."""
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    return {str(each) for each in (seconds % 60, minutes % 60, hours % 24, days, hours, minutes, seconds)}
 
 
 @pytest.mark.scenario("UI-12")
