@@ -3,7 +3,9 @@
 An error that an operator can fix is one line on standard error, without a traceback.
 """
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from typing import NoReturn
 
 import click
@@ -22,6 +24,26 @@ class Failed(click.ClickException):
     def show(self, file: object = None) -> None:
         """Write the line."""
         click.echo(f"topolog: {self.message}", err=True)
+
+
+@contextlib.contextmanager
+def of_serving() -> Iterator[None]:
+    """Raise Failed, with one sentence and its exit code, for a server that cannot start."""
+    # They load with what a server needs, which other commands do without.
+    from app.kube import errors as kube_errors
+    from app.serving import errors as serving_errors
+    from app.store import errors as store_errors
+
+    try:
+        yield
+    except serving_errors.PortTaken as error:
+        raise Failed(exit_codes.PORT_IN_USE, str(error)) from error
+    except serving_errors.ServingError as error:
+        raise Failed(exit_codes.SETTINGS, str(error)) from error
+    except store_errors.StoreError as error:
+        raise Failed(exit_codes.STORE, str(error)) from error
+    except kube_errors.KubeError as error:
+        raise Failed(exit_codes.UNREACHABLE, str(error)) from error
 
 
 def run(command: click.Command, name: str = "topolog") -> NoReturn:

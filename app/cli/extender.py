@@ -4,7 +4,7 @@ from typing import NoReturn
 
 import click
 
-from app import exit_codes, settings, telemetry
+from app import settings, telemetry
 from app.cli import exits, processes
 
 
@@ -27,18 +27,7 @@ def _serve(loaded: settings.Settings) -> NoReturn:
     """Serve until a signal ends the process; a failure to start becomes one sentence and an exit code."""
     # Flask, Redis and the Kubernetes client load only where they are used.
     from app import bootstrap
-    from app.kube import errors as kube_errors
-    from app.serving import errors as serving_errors
-    from app.store import errors as store_errors
 
     telemetry.configure(level=loaded.logging.level, form=loaded.logging.format, process="extender")
-    try:
+    with exits.of_serving():
         bootstrap.serve(loaded)
-    except serving_errors.PortTaken as error:
-        raise exits.Failed(exit_codes.PORT_IN_USE, str(error)) from error
-    except serving_errors.ServingError as error:
-        raise exits.Failed(exit_codes.SETTINGS, str(error)) from error
-    except store_errors.StoreError as error:
-        raise exits.Failed(exit_codes.STORE, str(error)) from error
-    except kube_errors.KubeError as error:
-        raise exits.Failed(exit_codes.UNREACHABLE, str(error)) from error
