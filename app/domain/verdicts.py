@@ -40,6 +40,20 @@ class Rating:
 
 
 @dataclass(frozen=True, slots=True)
+class Transformation:
+    """What one transformer changed before the other plugins were asked."""
+
+    plugin: str
+    phase: str
+    """filter, node or score (framework.transforming)."""
+    changed: tuple[str, ...]
+    """Such as ``pod.requests.cpu``, ``candidates -12``, ``snapshot`` and ``view of n3``."""
+
+    def __str__(self) -> str:
+        return f"{self.plugin} ({', '.join(self.changed)})"
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """The outcome of one decision about one pod and its candidates."""
 
@@ -49,12 +63,15 @@ class Trace:
     interested: tuple[str, ...]
     """Names of the plugins that the pod concerns."""
     refusals: tuple[Refusal, ...] = ()
-    """One per plugin that refused a candidate, in plugin order."""
+    """One per plugin and reason: first those of transformers, then those of filters, in plugin order."""
     ratings: tuple[Rating, ...] = ()
     totals: Mapping[int, node_sets.Names] = field(default_factory=dict)
     """Weighted sum -> kept nodes, for every node whose sum is not 0."""
     assumed: tuple[str, ...] = ()
     """Nominated pods (``namespace/name``) that were counted as placed."""
+    transformed: tuple[Transformation, ...] = ()
+    """What transformers changed, in the order in which they were called. ``pod`` and ``candidates`` of the
+    trace are those that kube-scheduler sent."""
 
     @property
     def refused(self) -> node_sets.Names:
