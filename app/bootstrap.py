@@ -50,6 +50,7 @@ def plugins_of(chosen: settings.Settings) -> registry.Registry:
         weights=chosen.plugins.weights,
         score_max=chosen.plugins.score_max,
         args=chosen.plugins.args,
+        controllers=chosen.plugins.controllers,
     )
 
 

@@ -198,6 +198,7 @@ def _work(process: str, config: str | None, make: Factory, *, emptied: bool = Fa
             weights=chosen.plugins.weights,
             score_max=chosen.plugins.score_max,
             args=chosen.plugins.args,
+            controllers=chosen.plugins.controllers,
         )
         decoding.keep(built.annotations())
         telemetry.metrics.CONFIGURATION.labels(built.digest).set(1)

@@ -93,6 +93,7 @@ def _check_plugins(loaded: settings.Settings) -> None:
         weights=loaded.plugins.weights,
         score_max=loaded.plugins.score_max,
         args=loaded.plugins.args,
+        controllers=loaded.plugins.controllers,
     )
 
 

@@ -3,10 +3,43 @@
 Log lines, debug flags, explain, metrics and Events are renderings of a Trace.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from app.domain import model, node_sets
+
+
+class LazyDetails(Mapping[str, node_sets.Names]):
+    """Detail -> nodes, computed by ``compute`` at first use; equal to a dict of the same content.
+
+    A decision over thousands of nodes must not pay for details that only ``explain`` shows. A later
+    computation must not depend on anything that changes, so it holds immutable parts of the snapshot.
+    """
+
+    __slots__ = ("_compute", "_computed")
+
+    def __init__(self, compute: Callable[[], Mapping[str, node_sets.Names]]) -> None:
+        self._compute = compute
+        self._computed: Mapping[str, node_sets.Names] | None = None
+
+    @property
+    def _content(self) -> Mapping[str, node_sets.Names]:
+        computed = self._computed
+        if computed is None:
+            computed = self._computed = self._compute()
+        return computed
+
+    def __getitem__(self, detail: str) -> node_sets.Names:
+        return self._content[detail]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._content)
+
+    def __len__(self) -> int:
+        return len(self._content)
+
+    def __repr__(self) -> str:
+        return repr(dict(self._content))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +73,20 @@ class Rating:
 
 
 @dataclass(frozen=True, slots=True)
+class Transformation:
+    """What one transformer changed before the other plugins were asked."""
+
+    plugin: str
+    phase: str
+    """filter, node or score (framework.transforming)."""
+    changed: tuple[str, ...]
+    """Such as ``pod.requests.cpu``, ``candidates -12``, ``snapshot`` and ``view of n3``."""
+
+    def __str__(self) -> str:
+        return f"{self.plugin} ({', '.join(self.changed)})"
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """The outcome of one decision about one pod and its candidates."""
 
@@ -49,12 +96,15 @@ class Trace:
     interested: tuple[str, ...]
     """Names of the plugins that the pod concerns."""
     refusals: tuple[Refusal, ...] = ()
-    """One per plugin that refused a candidate, in plugin order."""
+    """One per plugin and reason: first those of transformers, then those of filters, in plugin order."""
     ratings: tuple[Rating, ...] = ()
     totals: Mapping[int, node_sets.Names] = field(default_factory=dict)
     """Weighted sum -> kept nodes, for every node whose sum is not 0."""
     assumed: tuple[str, ...] = ()
     """Nominated pods (``namespace/name``) that were counted as placed."""
+    transformed: tuple[Transformation, ...] = ()
+    """What transformers changed, in the order in which they were called. ``pod`` and ``candidates`` of the
+    trace are those that kube-scheduler sent."""
 
     @property
     def refused(self) -> node_sets.Names:

@@ -224,10 +224,40 @@ class Consults(Plugin, Protocol):
 
 @runtime_checkable
 class Transforms(Plugin, Protocol):
-    """Changes a cycle before it is filtered: for plugins that reserve capacity or narrow candidates."""
+    """Changes a cycle before it is filtered: for plugins that hold capacity or narrow candidates.
 
-    def transform(self, cycle: cycles.Cycle) -> cycles.Cycle:
-        """The cycle that all plugins receive."""
+    Called for filter, prioritize, bind and preempt, in plugin order; each call gets the cycle that the one
+    before returned. The cycle may have another pod (other requests, labels or annotations, but the same
+    identity), fewer candidates, or a supposing view of the snapshot at the same position.
+    """
+
+    def transform(self, cycle: cycles.Cycle) -> cycles.Cycle | verdicts.Refusal:
+        """The cycle that the plugins receive, or why the pod must not be placed on any candidate now."""
+        ...
+
+
+@runtime_checkable
+class TransformsNodes(Plugin, Protocol):
+    """Shows the other plugins another state on some nodes: for capacity that only some pods may use."""
+
+    def viewed(self, cycle: cycles.Cycle) -> node_sets.Names:
+        """The nodes on which the state differs; the cost of a decision follows their number."""
+        ...
+
+    def transform_node(self, cycle: cycles.Cycle, node: model.NodeName) -> cycles.Cycle | None:
+        """The cycle in which the pod is filtered and reserved for on the node; None if it is unchanged.
+
+        The cycle has the node as its only candidate, and nominated pods on their nodes.
+        """
+        ...
+
+
+@runtime_checkable
+class TransformsScores(Plugin, Protocol):
+    """Changes a cycle before it is scored."""
+
+    def transform_scores(self, cycle: cycles.Cycle) -> cycles.Cycle:
+        """The cycle that is scored; a candidate that it leaves out scores 0."""
         ...
 
 
@@ -335,6 +365,8 @@ KNOWN: tuple[type, ...] = (
     Budgets,
     Consults,
     Transforms,
+    TransformsNodes,
+    TransformsScores,
     Shows,
     Measures,
     Wakes,

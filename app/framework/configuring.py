@@ -18,19 +18,23 @@ def build(
     weights: Mapping[str, int],
     score_max: int,
     args: Mapping[str, Mapping[str, Any]],
+    controllers: Sequence[str] = ("*",),
 ) -> registry.Registry:
     """The registry of the enabled plugins, created from the known classes with their arguments.
+
+    ``controllers``: which of them reconcile (registry.reconciling).
 
     Raises ConfigurationRefused for an unknown plugin, an unknown argument, or a value of the wrong type.
     """
     classes = {kind.name: kind for kind in known}
-    unknown = [name for name in (*enabled, *args) if name not in classes]
+    named = (one.removeprefix("-") for one in controllers if one != "*")
+    unknown = [name for name in (*enabled, *args, *named) if name not in classes]
     if unknown:
         raise registry.ConfigurationRefused(
             f"unknown plugin {unknown[0]}; allowed: {', '.join(sorted(classes))}"
         )
     plugins = tuple(_made(classes[name], args.get(name, {})) for name in enabled)
-    return registry.Registry(plugins, weights=weights, score_max=score_max)
+    return registry.Registry(plugins, weights=weights, score_max=score_max, controllers=controllers)
 
 
 def rebuild(known: Sequence[type[Any]], recorded: model.Configuration) -> registry.Registry:

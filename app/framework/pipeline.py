@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 from app.domain import model, node_sets, snapshots, verdicts
 from app.domain.fitting import budgets
-from app.framework import cycles, registry
+from app.framework import cycles, registry, transforming
 
 
 def run_filter(
@@ -21,36 +21,41 @@ def run_filter(
 
     ``without``: names of plugins whose filters are left out.
     """
-    cycle = _transformed(plugins, cycle)
-    nominated = cycles.nominated(cycle)
-    refusals = _refusals(plugins, cycles.assuming(cycle, nominated), without)
+    before = transforming.before_filter(plugins, cycle)
+    gone = bool(before.refusals) and not before.cycle.candidates
+    nominated = cycles.nominated(before.cycle) if not gone else ()
+    assumed = _pass(plugins, cycles.assuming(before.cycle, nominated), without) if not gone else _Pass()
+    refusals = assumed.refusals
     if nominated:
-        refusals = _merged(refusals, _refusals(plugins, cycle, without))
+        refusals = _merged(refusals, _pass(plugins, before.cycle, without).refusals)
     return verdicts.Trace(
         position=cycle.snapshot.position,
         pod=cycle.pod,
         candidates=cycle.candidates,
-        interested=plugins.interested(cycle.pod),
-        refusals=refusals,
+        interested=_interested(plugins, cycle, before.cycle),
+        refusals=(*before.refusals, *refusals),
         assumed=tuple(pod.key for pod in nominated),
+        transformed=(*before.changes, *assumed.changes),
     )
 
 
 def run_score(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
     """Score the candidates by the interested plugins, without filtering them."""
-    cycle = _transformed(plugins, cycle)
+    before = transforming.before_score(plugins, cycle)
+    scored = before.cycle
     ratings = tuple(
-        replace(plugin.score(cycle), plugin=plugin.name, weight=plugins.weights.get(plugin.name, 1))
+        replace(plugin.score(scored), plugin=plugin.name, weight=plugins.weights.get(plugin.name, 1))
         for plugin in plugins.scores
-        if plugin.interested(cycle.pod)
+        if plugin.interested(scored.pod)
     )
     return verdicts.Trace(
         position=cycle.snapshot.position,
         pod=cycle.pod,
         candidates=cycle.candidates,
-        interested=plugins.interested(cycle.pod),
+        interested=_interested(plugins, cycle, scored),
         ratings=ratings,
         totals=weigh(ratings),
+        transformed=before.changes,
     )
 
 
@@ -58,7 +63,15 @@ def run(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
     """Filter the candidates, then score those that are kept: the trace that explain shows."""
     filtered = run_filter(plugins, cycle)
     scored = run_score(plugins, replace(cycle, candidates=filtered.kept))
-    return replace(filtered, ratings=scored.ratings, totals=scored.totals)
+    return replace(
+        filtered, ratings=scored.ratings, totals=scored.totals, transformed=transformed(filtered, scored)
+    )
+
+
+def transformed(filtered: verdicts.Trace, scored: verdicts.Trace) -> tuple[verdicts.Transformation, ...]:
+    """What was changed for filter, and then for score alone."""
+    later = (change for change in scored.transformed if change.phase == transforming.SCORE)
+    return (*filtered.transformed, *later)
 
 
 def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace) -> model.NodeName | None:
@@ -69,7 +82,8 @@ def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace)
     top = max(trace.totals, default=0)
     scored = frozenset().union(*trace.totals.values()) if trace.totals else node_sets.NONE
     leaders = kept - scored if top <= 0 and kept - scored else trace.totals[top]
-    ranks = [plugin.rank(cycle, leaders) for plugin in plugins.ranks if plugin.interested(cycle.pod)]
+    ranked = transforming.before_score(plugins, cycle).cycle
+    ranks = [plugin.rank(ranked, leaders) for plugin in plugins.ranks if plugin.interested(ranked.pod)]
     return min(
         leaders, key=lambda node: (*(rank.get(node, 0) for rank in ranks), _stable(cycle.pod.uid, node))
     )
@@ -101,8 +115,9 @@ def veto(
 
     Every plugin may veto, even if the preemptor does not concern it: it may protect the victims.
     """
+    judged = transforming.at(plugins, cycle, node) if plugins.preempts else cycle
     for plugin in plugins.preempts:
-        reason = plugin.veto(cycle, node, victims)
+        reason = plugin.veto(judged, node, victims)
         if reason is not None:
             return reason
     alone = replace(cycles.without(cycle, victims), candidates=frozenset((node,)))
@@ -173,11 +188,51 @@ def _int64(total: int) -> int:
     return min(max(total, -(2**63)), 2**63 - 1)
 
 
-def _transformed(plugins: registry.Registry, cycle: cycles.Cycle) -> cycles.Cycle:
-    for plugin in plugins.transforms:
-        if plugin.interested(cycle.pod):
-            cycle = plugin.transform(cycle)
-    return cycle
+def _interested(plugins: registry.Registry, sent: cycles.Cycle, changed: cycles.Cycle) -> tuple[str, ...]:
+    """The plugins that the pod concerns as it was sent, or as transformers changed it."""
+    first = plugins.interested(sent.pod)
+    if changed.pod is sent.pod:
+        return first
+    either = {*first, *plugins.interested(changed.pod)}
+    return tuple(plugin.name for plugin in plugins.plugins if plugin.name in either)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """The refusals of one pass, and what was changed on single nodes."""
+
+    refusals: tuple[verdicts.Refusal, ...] = ()
+    changes: tuple[verdicts.Transformation, ...] = ()
+
+
+def _pass(plugins: registry.Registry, cycle: cycles.Cycle, without: Container[str]) -> _Pass:
+    """Filter the candidates, each on the state that transformers show there."""
+    given = transforming.at_nodes(plugins, cycle)
+    if not given.views:
+        return _Pass(_refusals(plugins, given.cycle, without))
+    found = list(_refusals(plugins, given.cycle, without)) if given.cycle.candidates else []
+    for view in given.views.values():
+        found += view.refusals
+        if view.cycle.candidates:
+            found += _refusals(plugins, view.cycle, without)
+    return _Pass(_joined(plugins, found), given.changes)
+
+
+def _joined(plugins: registry.Registry, found: Sequence[verdicts.Refusal]) -> tuple[verdicts.Refusal, ...]:
+    """The refusals of several groups of nodes: one per plugin and reason, in plugin order."""
+    joined: dict[tuple[str, str], verdicts.Refusal] = {}
+    for refusal in found:
+        key = (refusal.plugin, refusal.reason)
+        former = joined.get(key)
+        if former is None:
+            joined[key] = refusal
+            continue
+        details = dict(former.details)
+        for detail, nodes in refusal.details.items():
+            details[detail] = details.get(detail, node_sets.NONE) | nodes
+        joined[key] = replace(former, nodes=former.nodes | refusal.nodes, details=details)
+    places = {plugin.name: place for place, plugin in enumerate(plugins.plugins)}
+    return tuple(sorted(joined.values(), key=lambda refusal: places[refusal.plugin]))
 
 
 def _refusals(
@@ -196,21 +251,17 @@ def _merged(
     first: tuple[verdicts.Refusal, ...], second: tuple[verdicts.Refusal, ...]
 ) -> tuple[verdicts.Refusal, ...]:
     """The refusals of both passes; where both refuse, the reason of the first pass is kept."""
-    merged = {refusal.plugin: refusal for refusal in second}
-    for refusal in first:
-        other = merged.get(refusal.plugin)
-        extra = other.nodes - refusal.nodes if other is not None else node_sets.NONE
-        merged[refusal.plugin] = (
-            replace(
-                refusal,
-                nodes=refusal.nodes | extra,
-                details={**(other.details if other else {}), **refusal.details},
-            )
-            if extra
-            else refusal
-        )
-    order = [refusal.plugin for refusal in (*first, *second)]
-    return tuple(merged[name] for name in dict.fromkeys(order))
+    merged = list(first)
+    for refusal in second:
+        same = [place for place, one in enumerate(merged) if one.plugin == refusal.plugin]
+        extra = refusal.nodes.difference(*(merged[place].nodes for place in same))
+        if not same:
+            merged.append(refusal)
+        elif extra:
+            one = merged[same[0]]
+            details = {**refusal.details, **one.details}
+            merged[same[0]] = replace(one, nodes=one.nodes | extra, details=details)
+    return tuple(merged)
 
 
 def _stable(uid: model.Uid, node: model.NodeName) -> bytes:

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from app.domain import events, model, node_sets, projecting, schema, verdicts
-from app.framework import capabilities, cycles, pipeline, registry
+from app.domain import events, model, node_sets, projecting, schema, snapshots, verdicts
+from app.framework import capabilities, cycles, pipeline, registry, transforming
 
 MAX_PLACEMENTS = 1000
 """Placements of one commitment: the store writes it in one call, which nothing can interrupt."""
@@ -53,7 +53,7 @@ def commitment(
 ) -> Commitment | verdicts.Refusal:
     """What is committed when the pod of the cycle is placed on the node, or why it cannot be placed there.
 
-    The pod itself must have been filtered before. Raises InvalidPlan.
+    The pod itself must have been filtered before. Raises InvalidPlan and TransformFailed.
     """
     try:
         return _Merge(plugins, cycle, node).run()
@@ -133,6 +133,8 @@ class _Merge:
         self._subjects = {events.RUN}
         self._ceilings: dict[schema.CountKey, int] = {}
         self._claims: set[str] = set()
+        self._differences: dict[schema.CountKey, int] = {}
+        """Count -> what transformers add to it, over all pods of the commitment."""
 
     def run(self) -> Commitment:
         """See ``commitment``. Raises _Refused and InvalidPlan."""
@@ -155,9 +157,8 @@ class _Merge:
         placements = tuple([draft.placement(planned=draft is not own) for draft in merged])
         self._check_sizes(placements)
         self._subjects.update(self._claims)
-        return Commitment(
-            placements, tuple(sorted(self._subjects)), self._ceilings, tuple(sorted(self._claims))
-        )
+        ceilings = {key: top - self._differences.get(key, 0) for key, top in self._ceilings.items()}
+        return Commitment(placements, tuple(sorted(self._subjects)), ceilings, tuple(sorted(self._claims)))
 
     def _members(self) -> Iterator[_Draft]:
         """The placements beside the pod's own, in the order in which they are planned; plans may add some."""
@@ -184,12 +185,16 @@ class _Merge:
         return False
 
     def _reserve(self, cycle: cycles.Cycle, draft: _Draft) -> None:
-        """Add what all plugins reserve for one pod. Raises _Refused and InvalidPlan."""
+        """Add what all plugins reserve for one pod. Raises _Refused, InvalidPlan and TransformFailed."""
         self._subjects.update(cycle.snapshot.schema.footprint(draft.pod, draft.node))
+        judged = transforming.at(self._plugins, cycle, draft.node)
+        if judged.pod is not cycle.pod:
+            self._subjects.update(cycle.snapshot.schema.footprint(judged.pod, draft.node))
+            self._note_difference(cycle.snapshot, draft, judged.pod)
         for plugin in self._plugins.reserves:
-            if plugin.name in draft.planners or not plugin.interested(draft.pod):
+            if plugin.name in draft.planners or not plugin.interested(judged.pod):
                 continue
-            asking = pipeline.with_peers(self._plugins, cycle, plugin.name)
+            asking = pipeline.with_peers(self._plugins, judged, plugin.name)
             plan = plugin.reserve(asking, draft.node)
             if isinstance(plan, verdicts.Refusal):
                 raise self._refused(draft, replace(plan, plugin=plugin.name))
@@ -198,6 +203,16 @@ class _Merge:
             for key, ceiling in plan.ceilings.items():
                 self._ceilings[key] = min(ceiling, self._ceilings.get(key, ceiling))
             self._assign(plugin.name, draft, plan.assignments)
+
+    def _note_difference(self, snapshot: snapshots.Snapshot, draft: _Draft, judged: model.Pod) -> None:
+        """Note by how much the pod that plugins judge counts for more than the pod that is placed.
+
+        The counts hold the latter, and the ceilings of the plugins are about the former.
+        """
+        placed = snapshot.contributions(draft.pod, draft.node)
+        for key, amount in snapshot.contributions(judged, draft.node).items():
+            more = amount - placed.get(key, 0)
+            self._differences[key] = self._differences.get(key, 0) + more
 
     def _assign(self, plugin: str, asked: _Draft, assignments: Sequence[capabilities.Assignment]) -> None:
         """Add what one plugin assigns when it is asked about one pod. Raises _Refused and InvalidPlan."""

@@ -25,7 +25,9 @@ class Registry:
         *,
         weights: Mapping[str, int] = MappingProxyType({}),
         score_max: int = 10,
+        controllers: Sequence[str] = ("*",),
     ) -> None:
+        """``controllers``: which plugins reconcile (``reconciling``)."""
         self.plugins = tuple(plugins)
         self.weights = dict(weights)
         self.score_max = score_max
@@ -49,6 +51,10 @@ class Registry:
         self.consults = tuple(p for p in self.plugins if isinstance(p, capabilities.Consults))
         self.consulting = frozenset(plugin.name for plugin in self.consults)
         self.transforms = tuple(p for p in self.plugins if isinstance(p, capabilities.Transforms))
+        self.transforms_nodes = tuple(p for p in self.plugins if isinstance(p, capabilities.TransformsNodes))
+        self.transforms_scores = tuple(
+            p for p in self.plugins if isinstance(p, capabilities.TransformsScores)
+        )
         self.shows = tuple(p for p in self.plugins if isinstance(p, capabilities.Shows))
         self.shown = {p.name: p.shown() for p in self.shows}
         """Plugin -> its views, in order."""
@@ -56,7 +62,11 @@ class Registry:
         self.wakes = tuple(p for p in self.plugins if isinstance(p, capabilities.Wakes))
         self.diagnoses = tuple(p for p in self.plugins if isinstance(p, capabilities.Diagnoses))
         self.supposes = tuple(p for p in self.plugins if isinstance(p, capabilities.Supposes))
-        self.reconciles = tuple(p for p in self.plugins if isinstance(p, capabilities.Reconciles))
+        self.reconciles = tuple(
+            p
+            for p in self.plugins
+            if isinstance(p, capabilities.Reconciles) and reconciling(p.name, controllers)
+        )
 
     def interested(self, pod: model.Pod) -> tuple[str, ...]:
         """Names of the plugins that the pod may concern."""
@@ -98,6 +108,15 @@ class Registry:
             score_max=self.score_max,
             args=msgspec.to_builtins({name: args for name, args in self.arguments().items() if args}),
         )
+
+
+def reconciling(plugin: str, controllers: Sequence[str]) -> bool:
+    """Whether the list has the plugin's controller: the first ``NAME`` or ``-NAME`` decides, else ``*``.
+
+    Koordinator's rule for --controller-plugins.
+    """
+    named = next((one for one in controllers if one.removeprefix("-") == plugin), None)
+    return not named.startswith("-") if named is not None else "*" in controllers
 
 
 def _arguments(plugin: object) -> dict[str, Any]:

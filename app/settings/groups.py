@@ -180,6 +180,10 @@ class Plugins:
     args: Mapping[str, Mapping[str, Any]] = setting({})
     """Plugin -> its arguments, which are listed below. Must be the same in every replica and in the
     controller."""
+    controllers: tuple[str, ...] = setting(("*",))
+    """The plugins whose controllers run: ``NAME``, ``-NAME`` for all but it, and ``*`` for those that are not
+    named. The first entry for a plugin decides. Without its controller, a plugin decides as before, but
+    writes no status and posts no Event."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ _DOMAINS = {"kosmos-member-cluster": "member", "kosmos-cluster1": "member"} | {
 _LABEL = "priority.lixueduan.com"
 _GROUP = "rl-job-group"
 _GPU = "nvidia.com/gpu"
+_QUOTAS = "/apis/v1/plugins/ElasticQuota/quotas"
 _DECIDED = 5.0
 """Maximum seconds from a change of the cluster to its effect on a pending pod."""
 
@@ -157,7 +158,52 @@ def gangs_apart(stage: stages.Stage) -> Iterator[Outcome]:
     _clear(stage, "training")
 
 
-SCENES: tuple[Scene, ...] = (soft_quotas, hard_quotas, labelled_nodes, job_together, gangs_apart)
+def quotas_lent(stage: stages.Stage) -> Iterator[Outcome]:
+    """Elastic quotas: two teams own four GPUs each; one borrows the other's, which are then taken back."""
+    title = "two teams lend each other quota"
+    nodes = [stage.server.objects.get("nodes", ("", f"gpu-{number}")) for number in range(2)]
+    scheduler = stage.scheduler(nodes, seed=6)
+    for team in ("red", "blue"):
+        _quota(stage, team, least=4, most=8)
+    red = _team(stage, "red", "first", 8)
+    placed, pending = _schedule(stage, scheduler, red)
+    yield Outcome(title, "pods of red running, pending", "8, 0", f"{len(placed)}, {len(pending)}")
+    blue = _team(stage, "blue", "first", 4)
+    yield Outcome(title, "limit of red once blue asks for its four", "4", _limit(stage, "red", 4))
+    for pod in red[:4]:
+        stage.server.objects.remove("pods", ("training", pod["metadata"]["name"]))
+        scheduler.forget(pod["metadata"]["uid"])
+    more = _team(stage, "red", "second", 4)
+    _used(stage, "red", 4)
+    placed, pending = _schedule(stage, scheduler, [*more, *blue])
+    teams = Counter(pod["metadata"]["name"].partition("-")[0] for pod, _ in pending)
+    yield Outcome(
+        title, "pods of red, blue pending when four of red end", "4, 0", f"{teams['red']}, {teams['blue']}"
+    )
+    reasons = sorted({message for _, message in pending})
+    expected = f"0/2 nodes are available: 2 elastic quota red: no capacity in {_GPU}."
+    yield Outcome(title, "message of the pending pods", expected, "; ".join(reasons))
+    for pod in blue:
+        stage.server.objects.remove("pods", ("training", pod["metadata"]["name"]))
+        scheduler.forget(pod["metadata"]["uid"])
+    _used(stage, "blue", 0)
+    placed, pending = _schedule(stage, scheduler, more)
+    yield Outcome(
+        title, "pods of red running, pending when blue ends", "4, 0", f"{len(placed)}, {len(pending)}"
+    )
+    _clear(stage, "training")
+    for team in ("red", "blue"):
+        stage.server.objects.remove("elasticquotas", ("quotas", team))
+
+
+SCENES: tuple[Scene, ...] = (
+    soft_quotas,
+    hard_quotas,
+    labelled_nodes,
+    job_together,
+    gangs_apart,
+    quotas_lent,
+)
 
 
 # -- helpers -------------------------------------------------------------------------------------
@@ -181,6 +227,40 @@ def _gang(stage: stages.Stage, name: str, count: int) -> list[Json]:
         pod["spec"]["containers"][0]["resources"]["requests"][_GPU] = "1"
         pods.append(stage.create("pods", pod))
     return pods
+
+
+def _quota(stage: stages.Stage, name: str, *, least: int, most: int) -> None:
+    """A quota of GPUs, known to the extender."""
+    spec = {"min": {_GPU: str(least)}, "max": {_GPU: str(most)}}
+    stage.create("elasticquotas", {"metadata": {"namespace": "quotas", "name": name}, "spec": spec})
+    stage.wait_for(f"{_QUOTAS}/{name}", bool, "the quota in the log")
+
+
+def _team(stage: stages.Stage, quota: str, job: str, count: int) -> list[Json]:
+    """Pods of a quota that request a GPU each, known to the extender."""
+    pods = []
+    for number in range(count):
+        name = f"{quota}-{job}-{number}"
+        pod = populations.pod("training", name, {"quota.scheduling.koordinator.sh/name": quota})
+        pod["spec"]["containers"][0]["resources"]["requests"][_GPU] = "1"
+        pods.append(stage.create("pods", pod))
+        last = name
+    stage.wait_for(f"/apis/v1/pods/training/{last}", bool, "the pods in the log")
+    return pods
+
+
+def _limit(stage: stages.Stage, quota: str, expected: int) -> str:
+    """The number of GPUs that a quota may use, once it is as expected."""
+    wanted = str(expected)
+    shown = stage.wait_for(
+        f"{_QUOTAS}/{quota}", lambda found: found["limit"][_GPU] == wanted, "the limit of the quota"
+    )
+    return str(shown["limit"][_GPU])
+
+
+def _used(stage: stages.Stage, quota: str, expected: int) -> None:
+    wanted = str(expected)
+    stage.wait_for(f"{_QUOTAS}/{quota}", lambda found: found["used"][_GPU] == wanted, "the end of the pods")
 
 
 def _shop_nodes(stage: stages.Stage) -> list[Json]:

@@ -26,9 +26,10 @@ def lines(
     if not snapshot.flags and not started:
         return
     value = _reader(trace.pod.key, snapshot, started, now)
+    changed = {"transformed_by": tables.transformed(trace)} if trace.transformed else {}
     top = int(value("s") or 0)
     if top > 0 and trace.ratings:
-        yield "debug scores", {"pod": trace.pod.key, "table": tables.scores(trace, top)}
+        yield "debug scores", {"pod": trace.pod.key, "table": tables.scores(trace, top), **changed}
     if value("f") == "true":
         for refusal in trace.refusals:
             for detail, nodes in refusal.details.items() or {"": refusal.nodes}.items():
@@ -41,6 +42,7 @@ def lines(
                         "detail": detail,
                         "nodes": len(nodes),
                         "names": tables.first_of(nodes, _NAMED),
+                        **changed,
                     },
                 )
     if value("d") == "true":

@@ -3,7 +3,7 @@
 None of it delays or fails the answer: the record is queued, and nothing here waits.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -47,8 +47,8 @@ def filtered(answer: filtering.Answer, offered: candidates.Candidates) -> Decide
         kept=kept,
         snapshot=answer.snapshot,
         reasons={refusal.reason: len(refusal.nodes) for refusal in trace.refusals},
-        refusals={refusal.plugin: len(refusal.nodes) for refusal in trace.refusals},
-        plugins=tuple(refusal.plugin for refusal in trace.refusals),
+        refusals=_by_plugin(trace.refusals),
+        plugins=tuple(dict.fromkeys(refusal.plugin for refusal in trace.refusals)),
         node=answer.only or "",
         trace=trace,
     )
@@ -89,8 +89,8 @@ def unbound(request: placing.Request, context: contexts.Context, error: errors.V
             names=(request.node,),
             snapshot=error.snapshot,
             reasons={refusal.reason: len(refusal.nodes) for refusal in refusals},
-            refusals={refusal.plugin: len(refusal.nodes) for refusal in refusals},
-            plugins=tuple(refusal.plugin for refusal in refusals),
+            refusals=_by_plugin(refusals),
+            plugins=tuple(dict.fromkeys(refusal.plugin for refusal in refusals)),
             node=request.node,
             trace=error.trace,
         )
@@ -124,6 +124,14 @@ def preempted(
         reasons=reasons,
         victims=victims,
     )
+
+
+def _by_plugin(refusals: Iterable[verdicts.Refusal]) -> dict[str, int]:
+    """Plugin -> number of nodes that it refused, for all its reasons."""
+    counted: dict[str, int] = {}
+    for refusal in refusals:
+        counted[refusal.plugin] = counted.get(refusal.plugin, 0) + len(refusal.nodes)
+    return counted
 
 
 def report(context: contexts.Context, verb: str, decided: Decided, seconds: float) -> None:

@@ -11,6 +11,10 @@ class StateAway(VerbError):
     """The decision needs state that is not available now: the store is away or behind."""
 
 
+class PluginFailed(VerbError):
+    """A plugin failed, so that a hard rule could not be applied; the text names it."""
+
+
 class Refused(VerbError):
     """The pod cannot be bound to the node; the text is the reason of the plugin or of the API server.
 

@@ -5,11 +5,12 @@ that no plugin is interested in is answered without the store. While the store i
 only keeps all its candidates, and every other pod gets an error (docs/design/principles.md, 4, 5, 16).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
+from app import telemetry
 from app.domain import model, snapshots, verdicts
-from app.framework import cycles, pipeline, registry
+from app.framework import cycles, pipeline, registry, transforming
 from app.store import errors as store_errors
 from app.verbs import candidates, contexts, errors
 
@@ -29,7 +30,8 @@ class Answer:
 def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidates) -> Answer:
     """Which candidates are kept, and why the others are refused.
 
-    Raises StateAway if a hard rule applies and the state is not available in time.
+    Raises StateAway if a hard rule applies and the state is not available in time, and PluginFailed if one
+    applies and a transformer fails.
     """
     plugins = context.plugins
     interested = plugins.interested(pod)
@@ -44,7 +46,13 @@ def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidate
             ) from away
         return passed(context, pod, offered, interested)
     decide = partial(_decided, plugins, pod, offered, snapshot)
-    return Answer(context.memo.trace_for(pod, offered, snapshot.position, decide), snapshot)
+    try:
+        return Answer(context.memo.trace_for(pod, offered, snapshot.position, decide), snapshot)
+    except transforming.TransformFailed as failed:
+        telemetry.fault("filter", pod.key, failed)
+        if hard(context, pod):
+            raise errors.PluginFailed(f"topolog: {failed}; nothing was decided") from failed
+        return passed(context, pod, offered, interested)
 
 
 def _decided(
@@ -62,18 +70,19 @@ def run_only_one(context: contexts.Context, pod: model.Pod, offered: candidates.
     filtered = run(context, pod, offered)
     snapshot = filtered.snapshot
     cycle = cycles.cycle(pod, filtered.trace.kept, snapshot, score_max=context.plugins.score_max)
-    scored = pipeline.run_score(context.plugins, cycle)
-    trace = verdicts.Trace(
-        position=filtered.trace.position,
-        pod=pod,
-        candidates=offered.nodes,
-        interested=filtered.trace.interested,
-        refusals=filtered.trace.refusals,
-        ratings=scored.ratings,
-        totals=scored.totals,
-        assumed=filtered.trace.assumed,
-    )
-    return Answer(trace, snapshot, only=pipeline.best(context.plugins, cycle, trace), single=True)
+    try:
+        scored = pipeline.run_score(context.plugins, cycle)
+        trace = replace(
+            filtered.trace,
+            ratings=scored.ratings,
+            totals=scored.totals,
+            transformed=pipeline.transformed(filtered.trace, scored),
+        )
+        return Answer(trace, snapshot, only=pipeline.best(context.plugins, cycle, trace), single=True)
+    except transforming.TransformFailed as failed:
+        # Scores are preferences: without them, any kept node is as good as another.
+        telemetry.fault("filter_onlyone", pod.key, failed)
+        return Answer(filtered.trace, snapshot, only=min(filtered.trace.kept, default=None), single=True)
 
 
 def hard(context: contexts.Context, pod: model.Pod) -> bool:

@@ -17,7 +17,7 @@ import msgspec
 
 from app import telemetry
 from app.domain import events, model, projecting, schema, snapshots, verdicts
-from app.framework import cycles, pipeline, plans
+from app.framework import cycles, pipeline, plans, transforming
 from app.kube import errors as kube_errors
 from app.kube.writes import binding
 from app.store import errors as store_errors
@@ -153,16 +153,16 @@ class Placing:
         """Filter the pod on the node, and commit what the plugins reserve for it. Raises Refused."""
         self._ensure_version()
         plugins, cycle = self._context.plugins, self._cycle(snapshot, pod)
-        trace = pipeline.run_filter(plugins, cycle)
-        if not trace.refusals:
-            try:
+        try:
+            trace = pipeline.run_filter(plugins, cycle)
+            if not trace.refusals:
                 made = plans.commitment(plugins, cycle, self._request.node)
-            except plans.InvalidPlan as invalid:
-                telemetry.log.error("a plugin is defective", pod=pod.key, problem=str(invalid))
-                raise errors.Refused(f"topolog: {invalid}; nothing was bound") from invalid
-            if not isinstance(made, verdicts.Refusal):
-                return self._commit(snapshot, made)
-            trace = replace(trace, refusals=(made,))
+                if not isinstance(made, verdicts.Refusal):
+                    return self._commit(snapshot, made)
+                trace = replace(trace, refusals=(made,))
+        except (plans.InvalidPlan, transforming.TransformFailed) as invalid:
+            telemetry.log.error("a plugin is defective", pod=pod.key, problem=str(invalid))
+            raise errors.Refused(f"topolog: {invalid}; nothing was bound") from invalid
         raise errors.Refused(f"topolog: {trace.refusals[0].reason}", snapshot=snapshot, trace=trace)
 
     def _place_again(

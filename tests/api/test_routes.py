@@ -3,6 +3,7 @@
 Out of scope: the plugins' views themselves (tests/plugins), who may ask (tests/serving).
 """
 
+import re
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ OBJECTS = (
     "/apis/v1/settings",
     "/apis/v1/status",
     "/apis/v1/lag",
+    "/apis/v1/transformers",
     "/apis/v1/diff",
     "/apis/v1/consistency",
     "/debug/flags/s",
@@ -81,6 +83,7 @@ def test_a_wrong_method_is_405_and_lists_the_allowed_ones(still: api_worlds.Worl
     assert "GET" in response.headers["Allow"]
 
 
+@pytest.mark.scenario("TR-16")
 def test_services_lists_every_view_in_koordinators_shape(still: api_worlds.World) -> None:
     listed = body(still.client.get("/apis/v1/__services__"))
     assert set(listed) == {"GET"}
@@ -91,6 +94,24 @@ def test_services_lists_every_view_in_koordinators_shape(still: api_worlds.World
         "/apis/v1/pods/:namespace/:name/explain",
         "/apis/v1/plugins/WorkloadPolicy/policies/:namespace/:name/quotas",
     } <= set(listed["GET"])
+
+
+@pytest.mark.scenario("TR-16")
+def test_every_path_of_a_plugin_is_answered_now_and_in_the_past(still: api_worlds.World) -> None:
+    listed = body(still.client.get("/apis/v1/__services__"))["GET"]
+    paths = [re.sub(r":[a-z_]+", "absent", path) for path in listed if "/plugins/" in path]
+    assert len(paths) > 4
+    for path in paths:
+        for moment in ("", "?at=1", "?at=yesterday"):
+            response = still.client.get(path + moment)
+            assert response.status_code in (200, 400, 404), path
+            assert response.mimetype in ("application/json", "application/problem+json"), path
+            assert still.client.head(path + moment).status_code == response.status_code
+
+
+def test_transformers_are_listed_by_phase(still: api_worlds.World) -> None:
+    shown = body(still.client.get("/apis/v1/transformers"))
+    assert shown["items"] == [{"phase": phase, "plugins": []} for phase in ("filter", "node", "score")]
 
 
 def test_a_node_has_koordinators_fields_with_sane_values(still: api_worlds.World) -> None:

@@ -42,6 +42,7 @@ def test_every_scene_has_the_expected_results_and_all_files_are_removed(small: p
         "priority by node label",
         "a job of eight",
         "two gangs",
+        "two teams",
         "at scale",
     ):
         assert title in done.output

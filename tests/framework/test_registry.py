@@ -28,6 +28,8 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Budgets: fake_plugins.Budgeting(),
     capabilities.Consults: fake_plugins.Consulting(),
     capabilities.Transforms: fake_plugins.Transforming(),
+    capabilities.TransformsNodes: fake_plugins.TransformingNodes(),
+    capabilities.TransformsScores: fake_plugins.TransformingScores(),
     capabilities.Supposes: fake_plugins.Supposing(),
     capabilities.Shows: fake_plugins.Showing(),
     capabilities.Measures: fake_plugins.Measuring(),
@@ -59,6 +61,8 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
             "budgets",
             "consults",
             "transforms",
+            "transforms_nodes",
+            "transforms_scores",
             "shows",
             "measures",
             "wakes",
@@ -78,6 +82,8 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
         capabilities.Owns: set(),
         capabilities.Counts: set(),
         capabilities.BreaksTies: {"ranks"},
+        capabilities.TransformsNodes: {"transforms_nodes"},
+        capabilities.TransformsScores: {"transforms_scores"},
     }
     assert sorted_in == by_name.get(kind, {kind.__name__.lower()})
     assert plugins.classifies == ({"Classifying": plugin} if kind is capabilities.Classifies else {})
@@ -125,6 +131,26 @@ def test_a_narrowing_plugin_is_consulted_with_the_state() -> None:
 def test_invalid_numbers_are_refused(options: dict[str, Any], text: str) -> None:
     with pytest.raises(registry.ConfigurationRefused, match=text):
         registry.Registry([fake_plugins.Idle()], **options)
+
+
+@pytest.mark.parametrize(
+    ("controllers", "runs"),
+    [
+        (["*"], True),
+        (["Reconciling"], True),
+        (["Other"], False),
+        ([], False),
+        (["*", "-Reconciling"], False),
+        (["-Other", "*"], True),
+        (["Reconciling", "-Reconciling"], True),
+        (["-Reconciling", "Reconciling", "*"], False),
+    ],
+)
+def test_the_first_entry_for_a_controller_decides(controllers: list[str], runs: bool) -> None:
+    plugin = fake_plugins.Reconciling()
+    chosen = registry.Registry([plugin], controllers=controllers)
+    assert chosen.reconciles == ((plugin,) if runs else ())
+    assert chosen.digest == registry.Registry([plugin]).digest
 
 
 def test_a_duplicate_name_is_refused() -> None:

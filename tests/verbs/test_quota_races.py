@@ -6,35 +6,12 @@ from concurrent import futures
 import pytest
 
 from app.domain import model
-from app.plugins.elastic_quota import membership
 from app.plugins.elastic_quota.plugin import ElasticQuota
-from app.simulation import populations
 from app.simulation.apiserver import faults
 from app.store.server import embedded
-from tests.support.extender import bind_plays, replicas
+from tests.support.extender import bind_plays, replicas, small_shops
 
 NODES = tuple(f"n{number}" for number in range(4))
-
-
-def quota(shop: replicas.Cluster, name: str, most: int, *, parent: str = "", is_parent: bool = False) -> None:
-    labels = {"quota.scheduling.koordinator.sh/is-parent": str(is_parent).lower()}
-    if parent:
-        labels["quota.scheduling.koordinator.sh/parent"] = parent
-    amounts = {"min": {"cpu": 0}, "max": {"cpu": most, "memory": "1Ti"}}
-    metadata = {"namespace": "quotas", "name": name, "labels": labels}
-    shop.api.objects.create("elasticquotas", {"metadata": metadata, "spec": amounts})
-
-
-def pod(shop: replicas.Cluster, name: str, quota: str) -> model.Pod:
-    containers = [{"name": "c", "image": "app:1", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]
-    return shop.pod(name, {membership.LABEL: quota}, containers=containers)
-
-
-def prepared(shop: replicas.Cluster) -> None:
-    for name in NODES:
-        made = populations.node(name, {})
-        made["status"]["allocatable"] = {"cpu": "100", "memory": "1Ti", "pods": "110"}
-        shop.api.objects.create("nodes", made)
 
 
 def attempted(pod: model.Pod, replica: replicas.Replica, node: str) -> str:
@@ -48,9 +25,9 @@ def attempted(pod: model.Pod, replica: replicas.Replica, node: str) -> str:
 def test_forty_pods_ten_cores_three_replicas(store_server: embedded.Server, cluster: str, seed: int) -> None:
     dice = random.Random(seed)
     with replicas.cluster(store_server.url, cluster) as shop:
-        prepared(shop)
-        quota(shop, "q", 10)
-        pods = [pod(shop, f"p{number}", "q") for number in range(40)]
+        small_shops.nodes(shop, NODES)
+        small_shops.quota(shop, "q", 10)
+        pods = [small_shops.pod(shop, f"p{number}", "q") for number in range(40)]
         shop.see()
         each = [shop.replica(beside=(ElasticQuota,)) for _ in range(3)]
         for status in (403, 409, 500):
@@ -80,9 +57,9 @@ def test_the_ceiling_holds_although_a_replica_has_not_seen_the_others_placements
     store_server: embedded.Server, cluster: str
 ) -> None:
     with replicas.cluster(store_server.url, cluster) as shop:
-        prepared(shop)
-        quota(shop, "q", 1)
-        first, second = pod(shop, "first", "q"), pod(shop, "second", "q")
+        small_shops.nodes(shop, NODES)
+        small_shops.quota(shop, "q", 1)
+        first, second = small_shops.pod(shop, "first", "q"), small_shops.pod(shop, "second", "q")
         shop.see()
         one, other = (shop.replica(beside=(ElasticQuota,)) for _ in range(2))
         late = replicas.with_state(other, replicas.Behind(other, looks=2))
@@ -98,11 +75,11 @@ def test_two_children_cannot_both_take_the_last_core_of_their_parent(
     store_server: embedded.Server, cluster: str
 ) -> None:
     with replicas.cluster(store_server.url, cluster) as shop:
-        prepared(shop)
-        quota(shop, "parent", 1, is_parent=True)
-        quota(shop, "a", 6, parent="parent")
-        quota(shop, "b", 6, parent="parent")
-        pods = [pod(shop, "in-a", "a"), pod(shop, "in-b", "b")]
+        small_shops.nodes(shop, NODES)
+        small_shops.quota(shop, "parent", 1, is_parent=True)
+        small_shops.quota(shop, "a", 6, parent="parent")
+        small_shops.quota(shop, "b", 6, parent="parent")
+        pods = [small_shops.pod(shop, "in-a", "a"), small_shops.pod(shop, "in-b", "b")]
         shop.see()
         rules = {"runtime": False, "check_parents": True}
         each = [shop.replica(beside=(ElasticQuota,), ElasticQuota=rules) for _ in range(2)]

@@ -138,9 +138,9 @@ class Extender:
         run = filtering.run_only_one if single else filtering.run
         try:
             answer = run(self._context, pod, offered)
-        except errors.StateAway as away:
-            failed = decision_reports.failed(pod, offered, str(away))
-            return self._reported(verb, failed, replies.filter_error(str(away)), began)
+        except errors.VerbError as error:
+            failed = decision_reports.failed(pod, offered, str(error))
+            return self._reported(verb, failed, replies.filter_error(str(error)), began)
         except Exception as fault:
             telemetry.fault(verb, pod.key, fault)
             text = f"topolog: internal fault ({type(fault).__name__}); nothing was decided"

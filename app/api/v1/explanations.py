@@ -63,6 +63,14 @@ class Remark(Schema):
     text = schemas.text("The sentence.")
 
 
+class Transformation(Schema):
+    """What a transformer changed before the other plugins were asked."""
+
+    plugin = schemas.text("The plugin.")
+    phase = schemas.text("filter, node or score.")
+    changed = schemas.texts("Such as ``pod.requests.cpu``, ``candidates -12`` and ``view of n3``.")
+
+
 class RawAndWeighted(Schema):
     """A score."""
 
@@ -105,6 +113,7 @@ class Explained(Schema):
     fits = schemas.truth("Whether at least one node was kept.")
     difference = schemas.optional("Why this differs from the recorded answer; null if it does not.")
     plugins = schemas.texts("The plugins that the pod concerns.")
+    transformed = schemas.nested(Transformation, "Changes by transformers, in their order.", many=True)
     candidates = schemas.number("Nodes offered.")
     kept = schemas.number("Nodes kept.")
     chosen = schemas.optional("The one node, for filter_onlyone and bind.")

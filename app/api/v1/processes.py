@@ -4,6 +4,7 @@ import flask
 from marshmallow import Schema, fields
 
 from app.api.introspection import blueprints, pages, queries, schemas, services
+from app.framework import transforming
 
 routes = blueprints.create("process", "/apis/v1", "The process that answers.")
 
@@ -61,6 +62,28 @@ def settings(_: pages.Query) -> pages.Body:
         "plugins": [plugin.name for plugin in given.registry.plugins],
         "weights": given.registry.weights,
     }
+
+
+class Phase(Schema):
+    """The transformers of one phase."""
+
+    phase = schemas.text("filter: before filter and reserve; node: for single nodes; score: before score.")
+    plugins = schemas.texts("The plugins in the order in which they are called.")
+
+
+class Phases(Schema):
+    """The transformers of each phase."""
+
+    items = fields.List(
+        fields.Nested(Phase), required=True, metadata={"description": "The phases, in order."}
+    )
+
+
+@blueprints.get(routes, "/transformers", Phases, query=queries.Empty)
+def transformers(_: pages.Query) -> pages.Body:
+    """Which plugins change a decision's input before the others are asked, by phase and in order."""
+    phases = transforming.order(services.current().registry)
+    return {"items": [{"phase": phase, "plugins": list(names)} for phase, names in phases.items()]}
 
 
 class Listing(Schema):

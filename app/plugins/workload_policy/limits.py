@@ -10,7 +10,7 @@ from functools import partial
 from typing import Literal, Protocol
 
 from app.domain import model, node_sets, selectors, snapshots, verdicts
-from app.framework import capabilities, cycles, lazy
+from app.framework import capabilities, cycles
 from app.plugins.workload_policy import counting, kinds, logic, policy_model
 
 Enforce = Literal["named", "selected"]
@@ -77,7 +77,7 @@ def refusal(cycle: cycles.Cycle, rules: Rules) -> verdicts.Refusal | None:
     if not refusals:
         return None
     nodes = node_sets.union(*(refused.nodes for refused in refusals.values()))
-    details = lazy.Details(partial(_details, refusals))
+    details = verdicts.LazyDetails(partial(_details, refusals))
     return verdicts.Refusal(sentence(cycle.snapshot, policies), nodes, details)
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from app.domain import model, node_sets, selectors, snapshots, topology, verdicts
-from app.framework import cycles, lazy
+from app.framework import cycles
 from app.plugins.workload_policy import counting, kinds, policy_model
 
 LABEL = "workload-policy/kosmos.io"
@@ -164,7 +164,7 @@ def refusal(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> verdict
         return None
     listed = quotas(cycle.snapshot, policy)
     details = partial(explained, column, policy.topology_key, listed, refused)
-    return verdicts.Refusal(sentence(cycle.snapshot, policy), refused, lazy.Details(details))
+    return verdicts.Refusal(sentence(cycle.snapshot, policy), refused, verdicts.LazyDetails(details))
 
 
 def _open(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> tuple[str, ...]:
@@ -228,7 +228,7 @@ def rating(cycle: cycles.Cycle) -> verdicts.Rating:
         for score, domains in graded(cycle.snapshot, policy, cycle.score_max)
     }
     details = partial(described, policy.method, column, listed, candidates)
-    return verdicts.Rating(groups, lazy.Details(details))
+    return verdicts.Rating(groups, verdicts.LazyDetails(details))
 
 
 def graded(

@@ -30,7 +30,9 @@ class Classes:
 
     def _read(self, pod: model.Pod) -> Hashable:
         """What the filters read of the pod; everything but its identity and age if one does not classify."""
-        known, deciding = self._plugins.classifies, (*self._plugins.filters, *self._plugins.transforms)
+        plugins = self._plugins
+        known = plugins.classifies
+        deciding = (*plugins.filters, *plugins.transforms, *plugins.transforms_nodes)
         if all(plugin.name in known for plugin in deciding):
             return tuple(known[plugin.name].pod_class(pod, self._snapshot) for plugin in deciding)
         alike = msgspec.structs.replace(pod, uid="", name="", created="", unscheduled="")

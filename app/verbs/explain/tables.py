@@ -117,6 +117,10 @@ def structure(explanation: explanations.Explanation, *, limit: int = 100) -> dic
         "fits": kept > 0,
         "difference": explanation.difference or None,
         "plugins": list(trace.interested),
+        "transformed": [
+            {"plugin": one.plugin, "phase": one.phase, "changed": list(one.changed)}
+            for one in trace.transformed
+        ],
         "candidates": len(trace.candidates),
         "kept": kept,
         "chosen": explanation.chosen or None,
@@ -155,7 +159,13 @@ def scores(trace: verdicts.Trace, top: int) -> str:
             for at, row in enumerate(rows(trace, min(top, kept)))
         ),
     )
-    return "\n".join([head, *table])
+    changed = [f"transformed by: {transformed(trace)}"] if trace.transformed else []
+    return "\n".join([head, *changed, *table])
+
+
+def transformed(trace: verdicts.Trace) -> str:
+    """The transformers in the order of their calls, and what each changed."""
+    return "; ".join(map(str, trace.transformed))
 
 
 def spreadsheet(explanation: explanations.Explanation, *, limit: int = 1000) -> str:
@@ -230,6 +240,8 @@ def _head(explanation: explanations.Explanation) -> Iterator[str]:
     if explanation.difference:
         yield f"**Differs from the recorded answer:** {explanation.difference}."
     yield f"Plugins concerned: {', '.join(trace.interested) or 'none'}."
+    if trace.transformed:
+        yield f"Transformed by: {transformed(trace)}."
     if explanation.place:
         yield f"The pod is on {explanation.place}."
     yield ""

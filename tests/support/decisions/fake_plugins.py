@@ -193,6 +193,26 @@ class Transforming(Idle):
 
 
 @dataclass(frozen=True, slots=True)
+class TransformingNodes(Idle):
+    name: str = "TransformingNodes"
+
+    def viewed(self, cycle: cycles.Cycle) -> node_sets.Names:
+        return node_sets.NONE
+
+    def transform_node(self, cycle: cycles.Cycle, node: model.NodeName) -> cycles.Cycle | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class TransformingScores(Idle):
+    name: str = "TransformingScores"
+    dropped: node_sets.Names = node_sets.NONE
+
+    def transform_scores(self, cycle: cycles.Cycle) -> cycles.Cycle:
+        return replace(cycle, candidates=cycle.candidates - self.dropped)
+
+
+@dataclass(frozen=True, slots=True)
 class Showing(Idle):
     name: str = "Showing"
     tables: ClassVar[tuple[views.Table, ...]] = ()

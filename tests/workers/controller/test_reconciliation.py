@@ -1,6 +1,6 @@
 """Which plugins are asked for effects, about which changes, and how often."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -76,12 +76,15 @@ class Executor:
 class Following:
     """A reconciliation on a virtual clock, and the log that it follows."""
 
-    def __init__(self, *plugins: fake_plugins.Idle) -> None:
+    def __init__(self, *plugins: fake_plugins.Idle, controllers: Sequence[str] = ("*",)) -> None:
         self.clock = fake_clock.VirtualClock()
         self.executor = Executor()
         self.snapshot = self.head = snapshots.empty(schema=declared.SCHEMA, incarnation="i")
         self.reconciliation = reconciliation.Reconciliation(
-            registry.Registry(plugins), lambda: self.snapshot, self.executor, self.clock
+            registry.Registry(plugins, controllers=controllers),
+            lambda: self.snapshot,
+            self.executor,
+            self.clock,
         )
 
     def append(self, event: events.AnyEvent, *, shown: bool = True) -> None:
@@ -120,6 +123,16 @@ def test_a_plugin_is_asked_to_wake_at_each_event_and_to_reconcile_about_many() -
     assert changes.before is first
     assert changes.events == tuple(seen(name) for name in ("a", "b", "c"))
     assert not changes.missed
+
+
+@pytest.mark.scenario("TR-11")
+def test_a_plugin_without_its_controller_wakes_pods_and_reconciles_nothing() -> None:
+    silent, other = Recording(name="Silent"), Recording(name="Other")
+    following = Following(silent, other, controllers=["*", "-Silent"])
+    following.append(seen("a"))
+    assert [message for message, _ in following.executor.found] == ["Silent at 1", "Other at 1"]
+    assert following.run() == ["Other of 1"]
+    assert (len(silent.asked), len(other.asked)) == (0, 1)
 
 
 def test_nothing_is_asked_without_an_event() -> None:

@@ -127,6 +127,7 @@ def test_a_status_has_the_generation_that_it_is_about_and_the_time_of_each_chang
     assert (changed["status"], changed["lastTransitionTime"]) == ("False", "2026-07-01T11:00:00Z")
 
 
+@pytest.mark.scenario("TR-12")
 def test_a_status_that_does_not_differ_is_not_written(writing: Writing) -> None:
     assert writing.write("p", 1) == {"patched": 1}
     assert writing.asked() == ["GET", "PATCH"]
@@ -141,6 +142,7 @@ def test_a_status_that_does_not_differ_is_not_written(writing: Writing) -> None:
     assert writing.asked() == ["GET"]
 
 
+@pytest.mark.scenario("TR-14")
 def test_an_object_is_written_at_most_once_a_second_with_the_latest_status(writing: Writing) -> None:
     writing.cluster.policy("q", host=3)
     writing.observe("q")
@@ -295,6 +297,7 @@ def test_a_kind_without_status_subresource_is_reported_once_and_tried_again_late
     assert writing.write("q", 1) == {"patched" if served else "refused": 1}
 
 
+@pytest.mark.scenario("TR-15")
 def test_a_missing_right_is_reported_and_the_kind_suspended(writing: Writing) -> None:
     writing.cluster.server.faults.add(faults.FaultKind.FAIL, PATCH, status=403)
     with structlog.testing.capture_logs() as lines:
@@ -361,6 +364,7 @@ def test_a_leadership_that_ends_between_reading_and_writing_writes_nothing(writi
     assert writing.status("p") == {}
 
 
+@pytest.mark.scenario("TR-13")
 def test_a_former_leader_whose_call_was_delayed_overwrites_nothing(writing: Writing) -> None:
     """Its call was admitted in time and arrives late: the version that it has read is not the present one."""
     successor = Writing(writing.cluster)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from app.domain import node_sets, verdicts
-from app.framework import lazy
 
 
 def test_details_are_computed_at_first_use_and_only_once() -> None:
@@ -13,7 +12,7 @@ def test_details_are_computed_at_first_use_and_only_once() -> None:
         calls.append(1)
         return {"a": frozenset("xy")}
 
-    details = lazy.Details(compute)
+    details = verdicts.LazyDetails(compute)
     assert calls == []
     assert details == {"a": frozenset("xy")}
     assert (len(details), details["a"], list(details), repr(details)) == (
@@ -27,6 +26,7 @@ def test_details_are_computed_at_first_use_and_only_once() -> None:
 
 def test_refusals_with_equal_details_are_equal() -> None:
     one, two = (
-        verdicts.Refusal("r", frozenset("x"), lazy.Details(lambda: {"a": frozenset("x")})) for _ in range(2)
+        verdicts.Refusal("r", frozenset("x"), verdicts.LazyDetails(lambda: {"a": frozenset("x")}))
+        for _ in range(2)
     )
     assert one == two == verdicts.Refusal("r", frozenset("x"), {"a": frozenset("x")})

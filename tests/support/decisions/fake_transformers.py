@@ -1,0 +1,80 @@
+"""Transformers: of the pod, of the candidates, of single nodes and of scores, and some with a defect."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import msgspec
+
+from app.domain import events, model, node_sets, projecting, verdicts
+from app.framework import cycles
+from tests.support.decisions import fake_plugins
+
+
+@dataclass(frozen=True, slots=True)
+class Growing(fake_plugins.Idle):
+    """Adds milli-cores to the request of every pod."""
+
+    name: str = "Growing"
+    more: int = 1000
+
+    def transform(self, cycle: cycles.Cycle) -> cycles.Cycle:
+        requests = {**cycle.pod.requests, "cpu": cycle.pod.requests.get("cpu", 0) + self.more}
+        return replace(cycle, pod=msgspec.structs.replace(cycle.pod, requests=requests))
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing(fake_plugins.Idle):
+    """Takes out the nodes with a label."""
+
+    name: str = "Narrowing"
+    key: str = "x"
+
+    def transform(self, cycle: cycles.Cycle) -> cycles.Cycle:
+        kept = (node for node in cycle.candidates if self.key not in cycle.snapshot.nodes[node].labels)
+        return replace(cycle, candidates=frozenset(kept))
+
+
+@dataclass(frozen=True, slots=True)
+class Refusing(fake_plugins.Idle):
+    """Refuses every pod."""
+
+    name: str = "Refusing"
+
+    def transform(self, cycle: cycles.Cycle) -> verdicts.Refusal:
+        return verdicts.Refusal("closed for today", node_sets.NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Misbehaving(fake_plugins.Idle):
+    """Does what it is given, to pods of a name."""
+
+    name: str = "Misbehaving"
+    does: Callable[[cycles.Cycle], object] = field(default=lambda cycle: cycle)
+    pod: str = ""
+    """Empty for every pod."""
+
+    def transform(self, cycle: cycles.Cycle) -> cycles.Cycle:
+        made = self.does(cycle) if self.pod in ("", cycle.pod.name) else cycle
+        return cast(cycles.Cycle, made)
+
+
+@dataclass(frozen=True, slots=True)
+class Emptying(fake_plugins.Idle):
+    """Shows some nodes as if the pods there were gone, and notes for which it is asked."""
+
+    name: str = "Emptying"
+    nodes: node_sets.Names = node_sets.NONE
+    asked: list[model.NodeName] = field(default_factory=list)
+
+    def viewed(self, cycle: cycles.Cycle) -> node_sets.Names:
+        return self.nodes
+
+    def transform_node(self, cycle: cycles.Cycle, node: model.NodeName) -> cycles.Cycle | None:
+        self.asked.append(node)
+        found = list(cycle.snapshot.on(node))
+        gone = [events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name) for pod in found]
+        if not gone:
+            return None
+        after = projecting.project_all(cycle.snapshot, gone)
+        return replace(cycle, snapshot=replace(after, position=cycle.snapshot.position))

@@ -1,0 +1,38 @@
+"""Nodes, quotas and pods at the API server of a cluster of replicas."""
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+
+from app.domain import model
+from app.plugins.elastic_quota import membership
+from app.simulation import populations
+from tests.support.extender import replicas
+
+NO_LABELS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+
+
+def nodes(
+    shop: replicas.Cluster, names: Collection[str], labels: Mapping[str, Mapping[str, str]] = NO_LABELS
+) -> None:
+    """Create nodes of 100 cores; ``labels``: by node."""
+    for name in names:
+        made = populations.node(name, dict(labels.get(name, {})))
+        made["status"]["allocatable"] = {"cpu": "100", "memory": "1Ti", "pods": "110"}
+        shop.api.objects.create("nodes", made)
+
+
+def quota(shop: replicas.Cluster, name: str, most: int, *, parent: str = "", is_parent: bool = False) -> None:
+    """Create a quota of Koordinator's form; ``most``: cores."""
+    labels = {"quota.scheduling.koordinator.sh/is-parent": str(is_parent).lower()}
+    if parent:
+        labels["quota.scheduling.koordinator.sh/parent"] = parent
+    amounts = {"min": {"cpu": 0}, "max": {"cpu": most, "memory": "1Ti"}}
+    metadata = {"namespace": "quotas", "name": name, "labels": labels}
+    shop.api.objects.create("elasticquotas", {"metadata": metadata, "spec": amounts})
+
+
+def pod(shop: replicas.Cluster, name: str, quota: str, *, cpu: int = 1) -> model.Pod:
+    """Create a pod of so many cores and 1 GiB, which names the quota, or none if it is empty."""
+    requests = {"cpu": str(cpu), "memory": "1Gi"}
+    containers = [{"name": "c", "image": "app:1", "resources": {"requests": requests}}]
+    return shop.pod(name, {membership.LABEL: quota} if quota else {}, containers=containers)
