@@ -64,6 +64,15 @@ e2e: go $(STAMP) ## Run the tests against the real Kubernetes control plane (nee
 	$(BIN)/python -m tests.e2e.building
 	$(PYTEST) -m e2e --timeout 1800 tests/e2e $(TARGET)
 
+# A cell of the page for each KUBERNETES, STORE and PYTHON that is given: all, or versions separated by commas.
+comma := ,
+option = $(foreach each,$(subst $(comma), ,$(2)),--$(1) $(each))
+
+.PHONY: matrix
+matrix: $(STAMP) ## Run tests on several versions and record the results; KUBERNETES=, STORE= and PYTHON= select some
+	$(BIN)/python -m tests.matrix $(call option,kubernetes,$(KUBERNETES)) $(call option,store,$(STORE)) \
+	  $(call option,python,$(PYTHON)) $(TARGET)
+
 .PHONY: bench
 bench: go $(STAMP) ## Measure against a trivial Go extender (needs Go); writes build/bench.json
 	$(BIN)/python -m tests.bench $(TARGET)
