@@ -40,7 +40,7 @@ def main(
             for result in running.run(version, asked):
                 failed |= bool(result.failed)
                 # At once: a run of all versions takes hours and may be interrupted.
-                results.write(results.merged(results.read(), [result]))
+                results.record([result])
                 page.publish()
         except (subprocess.CalledProcessError, RuntimeError) as error:
             click.echo(f"{version.dimension} {version.name}: {error}", err=True)

@@ -1,5 +1,6 @@
 """The results of the matrix: what was run on which version, when, and how it ended."""
 
+import fcntl
 import pathlib
 import xml.etree.ElementTree
 from collections.abc import Iterable, Sequence
@@ -69,13 +70,21 @@ def outcome(report: str) -> Outcome:
 
 def read(path: pathlib.Path = FILE) -> list[Result]:
     """Return all results that were recorded."""
-    return msgspec.json.decode(path.read_bytes(), type=list[Result]) if path.exists() else []
+    content = path.read_bytes() if path.exists() else b""
+    return msgspec.json.decode(content, type=list[Result]) if content else []
 
 
 def merged(recorded: Iterable[Result], new: Iterable[Result]) -> list[Result]:
     """Return all results; new ones replace those of the same tests on the same version."""
     found = {result.key: result for result in (*recorded, *new)}
     return [found[key] for key in sorted(found)]
+
+
+def record(new: Iterable[Result], path: pathlib.Path = FILE) -> None:
+    """Add results to those that were recorded; several runs may do so at once."""
+    with path.open("ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        write(merged(read(path), new), path)
 
 
 def write(results: Sequence[Result], path: pathlib.Path = FILE) -> None:

@@ -32,7 +32,7 @@ def run(version: Version, tests: Sequence[str]) -> Iterator[results.Result]:
     else:
         python = _environment(version)
     for row in tests:
-        found = _outcome(python, row, environ, e2e=version.dimension == dimensions.KUBERNETES)
+        found = _outcome(python, version, row, environ)
         yield results.Result(
             dimension=version.dimension,
             version=version.name,
@@ -47,12 +47,13 @@ def run(version: Version, tests: Sequence[str]) -> Iterator[results.Result]:
         )
 
 
-def _outcome(python: pathlib.Path, row: str, environ: Mapping[str, str], *, e2e: bool) -> results.Outcome:
-    report = FOLDER / "report.xml"
+def _outcome(python: pathlib.Path, version: Version, row: str, environ: Mapping[str, str]) -> results.Outcome:
+    # A name of its own, because several versions may be run at once.
+    report = FOLDER / f"{version.name}-{row.replace('/', '-')}.xml"
     report.unlink(missing_ok=True)
     how = (
         ["-m", "e2e", "--timeout", "1800"]
-        if e2e
+        if version.dimension == dimensions.KUBERNETES
         else ["-m", _LOCAL, "--numprocesses", "2", "--dist", "loadfile"]
     )
     command = [str(python), "-m", "pytest", "-q", *how, f"--junitxml={report}", row]
