@@ -11,6 +11,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.made-from-the-lock
 PYTEST := $(BIN)/python -m pytest
 TARGET ?=
+# Versions for the end-to-end tests and for `make matrix`; tests/e2e/controlplane has the module files of each.
+KUBERNETES ?=
 # Number of test processes; tests mostly wait for servers. 0 runs the tests in pytest's own process, for debuggers.
 # All tests of a file run in one process, because they may share expensive fixtures.
 WORKERS ?= 2
@@ -57,9 +59,19 @@ lint: $(STAMP) ## Check style, types, import contracts, the lock and tracked fil
 	$(PYTEST) -q tests/project
 
 .PHONY: e2e
-e2e: go $(STAMP) ## Run the tests against the real Kubernetes control plane (needs Go)
+e2e: export E2E_KUBERNETES := $(KUBERNETES)
+e2e: go $(STAMP) ## Run the tests against the real Kubernetes control plane (needs Go); KUBERNETES=1.34.4 selects another
 	$(BIN)/python -m tests.e2e.building
 	$(PYTEST) -m e2e --timeout 1800 tests/e2e $(TARGET)
+
+# A cell of the page for each KUBERNETES, STORE and PYTHON that is given: all, or versions separated by commas.
+comma := ,
+option = $(foreach each,$(subst $(comma), ,$(2)),--$(1) $(each))
+
+.PHONY: matrix
+matrix: $(STAMP) ## Run tests on several versions and record the results; KUBERNETES=, STORE= and PYTHON= select some
+	$(BIN)/python -m tests.matrix $(call option,kubernetes,$(KUBERNETES)) $(call option,store,$(STORE)) \
+	  $(call option,python,$(PYTHON)) $(TARGET)
 
 .PHONY: bench
 bench: go $(STAMP) ## Measure against a trivial Go extender (needs Go); writes build/bench.json

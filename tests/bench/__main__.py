@@ -23,7 +23,7 @@ OUTPUT = pathlib.Path("build/bench.json")
 
 @click.command()
 @click.argument("chosen", nargs=-1, metavar="[CASE]...", type=click.Choice(list(cases.CASES)))
-@click.option("--e2e", is_flag=True, help="The same as the case e2e: with a real kube-scheduler.")
+@click.option("--e2e", is_flag=True, help="The cases with a real kube-scheduler: those named e2e.")
 @click.option("--scale", default=1.0, show_default=True, help="How many calls, compared with a full run.")
 @click.option("--output", default=OUTPUT, show_default=True, type=click.Path(path_type=pathlib.Path))
 @click.option("--keep", is_flag=True, help="Keep the folder with logs and certificates, and name it.")
@@ -42,7 +42,9 @@ def main(chosen: Sequence[str], e2e: bool, scale: float, output: pathlib.Path, k
         issuing.issue(tls, ["127.0.0.1", "localhost"])
         bench = benches.Bench(folder, tls, programs, scale)
         measured, missing_rows = measure(
-            console, bench, [*chosen, *(["e2e"] if e2e else [])] or list(cases.DEFAULT)
+            console,
+            bench,
+            [*chosen, *(cases.END_TO_END if e2e and not chosen else ())] or list(cases.DEFAULT),
         )
     finally:
         if keep:

@@ -10,7 +10,17 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from tests.bench import benches, calling, end_to_end, peers, populating, rows, syncing, viewing
+from tests.bench import (
+    benches,
+    calling,
+    end_to_end,
+    gang_turns,
+    peers,
+    populating,
+    rows,
+    syncing,
+    viewing,
+)
 
 NODES, PODS = 5_000, 50_000
 MIB = 1024 * 1024
@@ -195,4 +205,9 @@ DEFAULT: Mapping[str, Case] = {
     "gangs": gangs,
     "sizes": sizes,
 }
-CASES: Mapping[str, Case] = {**DEFAULT, "e2e": end_to_end.end_to_end}
+END_TO_END: Mapping[str, Case] = {
+    "e2e": end_to_end.end_to_end,
+    "e2e-gangs": gang_turns.gangs_in_racks,
+    "e2e-packing": gang_turns.gangs_on_a_trace,
+}
+CASES: Mapping[str, Case] = {**DEFAULT, **END_TO_END}

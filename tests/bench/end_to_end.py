@@ -12,7 +12,7 @@ import re
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from app.store.server import embedded
 from tests.bench import benches, extenders, filling, peers, populating, rows
@@ -39,29 +39,22 @@ def end_to_end(bench: benches.Bench) -> Iterator[rows.Row]:
     with clusters.Cluster(building.built()) as cluster:
         _furnish(cluster)
         sides: dict[str, Sides] = {
-            "ours": lambda: _ours(bench, cluster),
+            "ours": lambda: ours(bench, cluster),
             "peer": lambda: _peer(bench, cluster),
         }
         _turn(bench, cluster, "warm-up", sides[WARM_UP], pods)
         reached: dict[str, list[float]] = {name: [] for name in sides}
         for number, name in enumerate(TURNS):
             reached[name].append(_turn(bench, cluster, f"{name}-{number}", sides[name], pods))
-    ours, peer = (statistics.mean(reached[name]) for name in ("ours", "peer"))
+    mine, theirs = (statistics.mean(reached[name]) for name in ("ours", "peer"))
     case = f"kube-scheduler, {NODES:,} nodes, {pods:,} waiting pods, with bind"
-    yield rows.reaching(case, "pods/s", ours=ours, peer=peer, bar=0.9)
+    yield rows.reaching(case, "pods/s", ours=mine, peer=theirs, bar=0.9)
 
 
 def _furnish(cluster: clusters.Cluster) -> None:
     """The CRD, the accounts, nodes in racks, and a policy with room for all pods."""
-    for what in ("crds", "rbac"):
-        cluster.kubectl("apply", "-k", DEPLOY / what)
-    for name in ("recorder", "controller", "extender"):
-        cluster.service_account(HOME, f"topolog-{name}")
-    cluster.add_namespace(populating.NAMESPACE)
-    for start in range(populating.RACKS):
-        names = [populating.node_name(number) for number in range(start, NODES, populating.RACKS)]
-        cluster.add_nodes(*names, labels={populating.RACK: populating.rack(start)})
-    cluster.kubectl("wait", "--for=condition=established", "crd/workloadpolicies.kosmos.io")
+    install(cluster)
+    add_racks(cluster)
     quotas = [
         {"name": populating.rack(number), "replicas": 3 * PODS // populating.RACKS} for number in range(100)
     ]
@@ -80,9 +73,28 @@ def _furnish(cluster: clusters.Cluster) -> None:
     )
 
 
+def install(cluster: clusters.Cluster) -> None:
+    """The CRD, the accounts, and the namespace of the pods."""
+    for what in ("crds", "rbac"):
+        cluster.kubectl("apply", "-k", DEPLOY / what)
+    for name in ("recorder", "controller", "extender"):
+        cluster.service_account(HOME, f"topolog-{name}")
+    cluster.add_namespace(populating.NAMESPACE)
+    cluster.kubectl("wait", "--for=condition=established", "crd/workloadpolicies.kosmos.io")
+
+
+def add_racks(cluster: clusters.Cluster) -> None:
+    """The nodes, in racks of equal size."""
+    for start in range(populating.RACKS):
+        names = [populating.node_name(number) for number in range(start, NODES, populating.RACKS)]
+        cluster.add_nodes(*names, labels={populating.RACK: populating.rack(start)})
+
+
 @contextlib.contextmanager
-def _ours(bench: benches.Bench, cluster: clusters.Cluster) -> Iterator[str]:
-    """Recorder, controller and extender, and a store of their own."""
+def ours(
+    bench: benches.Bench, cluster: clusters.Cluster, more: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Recorder, controller, extender and a store of their own; ``more``: variables of further settings."""
     server = embedded.Server(append_only=True)
     try:
         name = "bench"
@@ -98,15 +110,17 @@ def _ours(bench: benches.Bench, cluster: clusters.Cluster) -> Iterator[str]:
                     health=child_processes.free_port(),
                     kubeconfig=cluster.kubeconfig(_account(account)),
                 )
-                environ["TOPOLOG_ELECTION_NAMESPACE"] = HOME
+                environ |= {"TOPOLOG_ELECTION_NAMESPACE": HOME, **(more or {})}
                 worker = child_processes.Process(
                     command, [extenders.TOPOLOG, command], log=bench.folder / f"{command}.log", env=environ
                 )
                 worker.start()
                 workers.callback(worker.stop)
             kubeconfig = cluster.kubeconfig(_account("extender"))
-            with extenders.running(server.url, name, bench.tls, bench.folder, kubeconfig=kubeconfig) as ours:
-                yield ours.url
+            with extenders.running(
+                server.url, name, bench.tls, bench.folder, kubeconfig=kubeconfig, more=more
+            ) as extender:
+                yield extender.url
     finally:
         server.stop()
 
@@ -121,6 +135,21 @@ def _peer(bench: benches.Bench, cluster: clusters.Cluster) -> Iterator[str]:
         yield url
 
 
+def configuration(bench: benches.Bench, url: str, name: str) -> api_client.Object:
+    """That of deploy/ for the extender at a URL, and for the pods of this scheduler name."""
+    made = kube_schedulers.configuration(
+        CONFIGURATION,
+        extender=url,
+        ca=bench.tls / "ca.crt",
+        certificate=bench.tls / "scheduler.crt",
+        key=bench.tls / "scheduler.key",
+        scheduler_name=name,
+    )
+    for each in made["extenders"]:
+        each["tlsConfig"]["serverName"] = "localhost"
+    return made
+
+
 def _account(name: str) -> str:
     """Who a process is to the API server: its rights are those of deploy/rbac, on both sides."""
     return f"system:serviceaccount:{HOME}:topolog-{name}"
@@ -129,24 +158,14 @@ def _account(name: str) -> str:
 def _turn(bench: benches.Bench, cluster: clusters.Cluster, name: str, side: Sides, pods: int) -> float:
     """Let one side place all pods and return its pods per second."""
     api = cluster.api()
-    _each(lambda number: api.create(PATH, _pod(f"{name}-{number:05}", name)), pods)
+    for_each(lambda number: api.create(PATH, _pod(f"{name}-{number:05}", name)), pods)
     with side() as url:
-        configuration = kube_schedulers.configuration(
-            CONFIGURATION,
-            extender=url,
-            ca=bench.tls / "ca.crt",
-            certificate=bench.tls / "scheduler.crt",
-            key=bench.tls / "scheduler.key",
-            scheduler_name=name,
-        )
-        for each in configuration["extenders"]:
-            each["tlsConfig"]["serverName"] = "localhost"
-        scheduler = cluster.start_scheduler(name, configuration)
+        scheduler = cluster.start_scheduler(name, configuration(bench, url, name))
         rate = _rate(scheduler, pods)
         scheduler.process.stop()
         bound = api.list(PATH, fields="spec.nodeName!=")
         assert len(bound) == pods, f"{name}: {len(bound)} of {pods} pods are bound"
-        _each(lambda number: api.delete(f"{PATH}/{name}-{number:05}", grace=0), pods)
+        for_each(lambda number: api.delete(f"{PATH}/{name}-{number:05}", grace=0), pods)
     print(f"{name}: {rate:.1f} pods/s", file=sys.stderr)
     return rate
 
@@ -168,7 +187,8 @@ def _rate(scheduler: kube_schedulers.Scheduler, pods: int) -> float:
     return (ended[1] - begun[1]) / (ended[0] - begun[0])
 
 
-def _each(act: Callable[[int], object], count: int) -> None:
+def for_each(act: Callable[[int], object], count: int) -> None:
+    """Call for each number, eight at a time."""
     with concurrent.futures.ThreadPoolExecutor(8) as hands:
         list(hands.map(act, range(count)))
 

@@ -5,7 +5,7 @@ import dataclasses
 import os
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import urllib3
 
@@ -35,10 +35,12 @@ def running(
     folder: pathlib.Path,
     *,
     kubeconfig: pathlib.Path | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> Iterator[Extender]:
     """Run an extender for a cluster of the store; yields once it is ready.
 
-    Without a kubeconfig its API server does not exist: enough for all verbs but bind.
+    Without a kubeconfig its API server does not exist: enough for all verbs but bind. ``more``: variables of
+    further settings.
     """
     port, health = child_processes.free_port(), child_processes.free_port()
     environ = settings(store, cluster, tls, folder, port=port, health=health, kubeconfig=kubeconfig)
@@ -46,7 +48,7 @@ def running(
         f"extender-{cluster}",
         [TOPOLOG, "extender"],
         log=folder / f"extender-{cluster}.log",
-        env=os.environ | environ,
+        env=os.environ | environ | dict(more or {}),
     )
     process.start()
     try:

@@ -9,6 +9,14 @@ from tests.e2e import building
 from tests.support.e2e import clusters, installations
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what the version of this run lacks, before any cluster starts."""
+    for marker in item.iter_markers("since"):
+        version, feature = marker.args
+        if building.minor() < tuple(map(int, version.split("."))):
+            pytest.skip(f"Kubernetes before {version} has no {feature}")
+
+
 @pytest.fixture(scope="session")
 def binary() -> pathlib.Path:
     """The control plane's binary; `make e2e` has built it, or this takes minutes."""

@@ -8,6 +8,7 @@ import pytest
 
 from app.kube import errors
 from app.kube.client import clients, credentials
+from tests.e2e import building
 from tests.support import polling
 from tests.support.e2e import clusters, installations
 from tests.support.kube import api_server_contract
@@ -43,6 +44,10 @@ def prepare(cluster: clusters.Cluster) -> None:
 class TestRealApiServer(api_server_contract.ApiServerContract):
     cluster: clusters.Cluster
 
+    @property
+    def labels_are_merged(self) -> bool:
+        return building.minor() >= (1, 35)
+
     @pytest.fixture
     def client(self, bare: clusters.Cluster) -> Iterator[clients.Client]:
         self.cluster = bare
@@ -77,7 +82,9 @@ class TestRealApiServer(api_server_contract.ApiServerContract):
 
 
 class TestRealApiServerOf134(api_server_contract.ApiServerContract):
-    labels_are_merged = False
+    @property
+    def labels_are_merged(self) -> bool:
+        return False
 
     @pytest.fixture
     def client(self, former: clusters.Cluster) -> Iterator[clients.Client]:

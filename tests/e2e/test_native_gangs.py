@@ -12,7 +12,11 @@ import pytest
 from tests.support import polling
 from tests.support.e2e import api_client, clusters, installations, workloads
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(600),
+    pytest.mark.since("1.37", "PodGroups in scheduling.k8s.io/v1beta1"),
+]
 
 NAMESPACE, ZONE, GPU = "native", "topology.kubernetes.io/zone", "example.com/gpu"
 GROUPS = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{NAMESPACE}/podgroups"

@@ -22,6 +22,8 @@ from app.framework import diagnosing, registry
 from app.serving import conn_metrics, issuing, keystores, tls_rotation
 from app.settings import declarations
 from app.store.server import acl
+from tests.matrix import page as versions_page
+from tests.matrix import results
 from tests.project import doctor_findings, plugins_page, store_page
 from workers.controller import object_metrics, pending_metrics
 
@@ -242,6 +244,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "store.md": lambda: store_page.store_page(_NOTE),
     "doctor.md": doctor_page,
     "plugins.md": lambda: plugins_page.plugins_page(_NOTE),
+    "versions.md": lambda: versions_page.page(results.read()),
 }
 
 
@@ -256,6 +259,7 @@ def main() -> None:
     users.write_text(acl.access_list("default"))
     monitoring = ROOT / "deploy" / "monitoring"
     (monitoring / "prometheusrule.yaml").write_text(prometheus_rule((monitoring / "rules.yaml").read_text()))
+    versions_page.publish()
 
 
 if __name__ == "__main__":

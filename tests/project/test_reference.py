@@ -6,6 +6,8 @@ import click
 import pytest
 
 from app import cli, settings
+from tests.matrix import page as versions_page
+from tests.matrix import results
 from tests.project import reference_pages
 
 DOCS = reference_pages.ROOT / "docs"
@@ -14,6 +16,10 @@ DOCS = reference_pages.ROOT / "docs"
 @pytest.mark.parametrize("name", list(reference_pages.PAGES))
 def test_a_generated_page_is_current(name: str) -> None:
     assert (reference_pages.REFERENCE / name).read_text() == reference_pages.PAGES[name](), "run `make docs`"
+
+
+def test_the_readme_names_no_version_on_which_nothing_was_run() -> None:
+    assert versions_page.readme_table() == versions_page.summary(results.read()), "run `make docs`"
 
 
 def test_every_setting_is_on_the_page_of_settings() -> None:

@@ -53,7 +53,6 @@ class Scheduler:
         """Return its metrics in the text form of Prometheus."""
         return self._api.text("GET", "/metrics").decode()
 
-    def configz(self) -> api_client.Object:
-        """Return its effective configuration."""
-        config: api_client.Object = self._api.get("/configz")["componentconfig"]
-        return config
+    def configz(self) -> str:
+        """Return its effective configuration, in the form of this version of kube-scheduler."""
+        return self._api.text("GET", "/configz").decode()

@@ -101,8 +101,10 @@ class Watch:
 class ApiServerContract:
     """The suite."""
 
-    labels_are_merged = True
-    """Whether the server copies the labels of a Binding to the pod: kube-apiserver from 1.35 on does."""
+    @property
+    def labels_are_merged(self) -> bool:
+        """Whether the server copies the labels of a Binding to the pod: kube-apiserver from 1.35 on does."""
+        return True
 
     def forget(self, client: clients.Client) -> bool:
         """Compact the history of pods; returns false if that is not possible."""

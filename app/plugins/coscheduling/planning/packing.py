@@ -16,6 +16,8 @@ from app.plugins.coscheduling.planning.domains import Demands, Path
 
 _SEARCHED, _TRIALS = 32, 2_000
 """Members for which arrangements are tried one by one, and how many are."""
+_FEWER = 20
+"""Choices of so many domains that are tried for members of several sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +199,9 @@ def pack(problem: Problem, room: rooms.Rooms) -> Packing | None:
                 nodes = _nodes_of(problem, made, domain)
                 seats = _largest_first(problem, room, problem.pods, nodes, frozenset())
                 if len(seats) < wanted:
-                    seats = _searched(problem, room, nodes)
+                    seats = _searched(problem, room, nodes, _TRIALS)
+            if seats is not None and len(problem.classes) > 1 and not problem.demands.multiples:
+                seats = _fewer_domains(problem, room, made, domain, seats) or seats
             if seats is not None:
                 return Packing(seats, domain)
     return None
@@ -248,15 +252,50 @@ def _in_order(
     return seats
 
 
+def _fewer_domains(
+    problem: Problem,
+    room: rooms.Rooms,
+    made: Sums,
+    domain: Path,
+    seats: Mapping[model.Uid, model.NodeName],
+) -> dict[model.Uid, model.NodeName] | None:
+    """All members in fewer parts of the domain than they are in; None if none was found.
+
+    Slots are an upper bound for members of several sizes: the parts with most of them may not be the fewest.
+    """
+    depth, paths = len(domain) + 1, problem.demands.tree.paths
+    used = {paths[name][:depth] for name in seats.values()}
+    parts = sorted(
+        (path for path in made.children.get(domain, ()) if made.domains[path] > 0),
+        key=lambda path: (-made.domains[path], path),
+    )
+    wanted, nodes = len(problem.pods), _nodes_of(problem, made, domain)
+    choices = (
+        chosen
+        for count in range(2, len(used) if wanted <= _SEARCHED else 0)
+        for chosen in itertools.islice(itertools.combinations(parts, count), _FEWER)
+        if sum(made.domains[path] for path in chosen) >= wanted
+    )
+    for chosen in choices:
+        inside = [name for name in nodes if paths[name][:depth] in chosen]
+        found = _largest_first(problem, room, problem.pods, inside, frozenset())
+        if len(found) == wanted:
+            return found
+        searched = _searched(problem, room, inside, _TRIALS // _FEWER)
+        if searched is not None:
+            return searched
+    return None
+
+
 def _searched(
-    problem: Problem, room: rooms.Rooms, nodes: Sequence[model.NodeName]
+    problem: Problem, room: rooms.Rooms, nodes: Sequence[model.NodeName], trials: int
 ) -> dict[model.Uid, model.NodeName] | None:
     """All members on the nodes by trial and error, within a limit of trials; None if none was found."""
     pods = [pod for one in problem.classes for pod in one.pods]
     of = {pod.uid: number for number, one in enumerate(problem.classes) for pod in one.pods}
     refused = [one.refused for one in problem.classes]
     seats: dict[model.Uid, model.NodeName] = {}
-    left = _TRIALS
+    left = trials
 
     def placed(at: int, held: rooms.Rooms, first: int) -> bool:
         """``first``: equal members go to nodes in order, so that no arrangement is tried twice."""

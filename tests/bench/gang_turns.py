@@ -1,0 +1,229 @@
+"""Gangs through a real kube-scheduler: ours against kube-scheduler's own gangs with a topology key.
+
+Ours are PodGroups of the sigs, placed by the extender; the others are PodGroups of kube-scheduler, placed
+without any extender. Both must have all members in one rack. They take turns on one cluster, each with a
+kube-scheduler of its own; what is measured is read from a watch of the pods, and is the same for both.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.simulation import traces
+from tests.bench import benches, end_to_end, populating, rows
+from tests.e2e import building
+from tests.support.e2e import api_client, clusters
+
+GANGS, SIZE = 200, 8
+TURNS = ("ours", "native", "native", "ours") * 2
+WARM_UP = 10
+"""Gangs of the turn that is not counted."""
+QUIET = 30.0
+"""Seconds without a binding after which a turn is over: the gangs that are left find no room."""
+NATIVE, SIGS = "scheduling.k8s.io/v1beta1", "scheduling.x-k8s.io/v1alpha1"
+PLUGINS = {"TOPOLOG_PLUGINS_ENABLED": "*,Coscheduling"}
+TRACE_RACK = "topology.topolog.io/rack"
+FILLED = 0.9
+"""Share of the trace's GPUs that its gangs request."""
+MANIFEST = pathlib.Path(__file__).parents[1] / "e2e" / "manifests" / "podgroups.yaml"
+PODS = f"/api/v1/namespaces/{populating.NAMESPACE}/pods"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one side reached."""
+
+    rate: float
+    """Pods per second, from the first binding to the last."""
+    whole: int
+    """Gangs that have all their members in one rack."""
+
+
+def gangs_in_racks(bench: benches.Bench) -> Iterator[rows.Row]:
+    """Pods per second of 200 gangs of 8 on 1,000 nodes."""
+    requests = [{"cpu": "2", "memory": "4Gi"}] * bench.calls(GANGS)
+    with _cluster() as cluster:
+        end_to_end.add_racks(cluster)
+        rack_of = {
+            populating.node_name(number): populating.rack(number) for number in range(end_to_end.NODES)
+        }
+        race = Race(bench, cluster, populating.RACK, rack_of)
+        race.turn("native", "warm-up", requests[:WARM_UP])
+        found: dict[str, list[Turn]] = {"ours": [], "native": []}
+        for number, side in enumerate(TURNS):
+            found[side].append(race.turn(side, f"{side}-{number}", requests))
+    assert {turn.whole for turns in found.values() for turn in turns} == {len(requests)}, found
+    ours, native = (statistics.mean(turn.rate for turn in found[side]) for side in ("ours", "native"))
+    case = f"{len(requests)} gangs of {SIZE} in racks, {end_to_end.NODES:,} nodes, with bind"
+    yield rows.reaching(case, "pods/s", ours=ours, peer=native, bar=0.7)
+
+
+def gangs_on_a_trace(bench: benches.Bench) -> Iterator[rows.Row]:
+    """Gangs that fit whole into a rack of a recorded cluster, of all that are asked for."""
+    folder = os.environ.get("TOPOLOG_TRACE", "")
+    trace = traces.load(pathlib.Path(folder)) if folder else traces.generate()
+    nodes = list(traces.node_objects(trace))
+    nodes = nodes[: max(90, round(len(nodes) * min(1.0, bench.scale)))]
+    requests = list(_gangs(trace, nodes))
+    with _cluster() as cluster:
+        for node in nodes:
+            cluster.api().create("/api/v1/nodes", node)
+        rack_of = {node["metadata"]["name"]: node["metadata"]["labels"][TRACE_RACK] for node in nodes}
+        race = Race(bench, cluster, TRACE_RACK, rack_of)
+        found = {side: race.turn(side, side, requests).whole for side in ("native", "ours")}
+    case = f"gangs whole in a rack of {len(requests)}, {len(nodes):,} nodes, {trace.source}"
+    yield rows.reaching(case, "gangs", ours=found["ours"], peer=found["native"], bar=1.0)
+
+
+class Race:
+    """One cluster on which both sides place the same gangs, one side at a time."""
+
+    def __init__(
+        self, bench: benches.Bench, cluster: clusters.Cluster, key: str, rack_of: Mapping[str, str]
+    ) -> None:
+        self._bench = bench
+        self._cluster = cluster
+        self._key = key
+        self._rack_of = rack_of
+
+    def turn(self, side: str, name: str, requests: Sequence[Mapping[str, str]]) -> Turn:
+        """Let one side place a gang for each of these requests of a member."""
+        api = self._cluster.api()
+        numbered = [(gang, number) for gang in range(len(requests)) for number in range(SIZE)]
+        end_to_end.for_each(lambda gang: self._create_group(side, f"{name}-{gang:04}"), len(requests))
+
+        def create(at: int) -> None:
+            gang, number = numbered[at]
+            api.create(PODS, self._pod(side, name, f"{name}-{gang:04}", number, requests[gang]))
+
+        def delete(at: int) -> None:
+            gang, number = numbered[at]
+            api.delete(f"{PODS}/{name}-{gang:04}-{number}", grace=0)
+
+        end_to_end.for_each(create, len(numbered))
+        with self._side(side, name) as configuration:
+            version = api.get(PODS)["metadata"]["resourceVersion"]
+            scheduler = self._cluster.start_scheduler(name, configuration)
+            bound = _bindings(api, version, len(numbered))
+            scheduler.process.stop()
+        end_to_end.for_each(delete, len(numbered))
+        turn = Turn(_rate([at for at, _ in bound.values()]), self._whole(bound))
+        print(f"{name}: {turn.rate:.1f} pods/s, {turn.whole} of {len(requests)} gangs", file=sys.stderr)
+        return turn
+
+    @contextlib.contextmanager
+    def _side(self, side: str, name: str) -> Iterator[api_client.Object]:
+        """The configuration of a kube-scheduler, while what it calls is running."""
+        if side == "native":
+            plain = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+            yield plain | {"percentageOfNodesToScore": 100, "profiles": [{"schedulerName": name}]}
+            return
+        more = PLUGINS | {"TOPOLOG_PLUGINS_ARGS": json.dumps({"Coscheduling": {"layers": [self._key]}})}
+        with end_to_end.ours(self._bench, self._cluster, more) as url:
+            yield end_to_end.configuration(self._bench, url, name)
+
+    def _create_group(self, side: str, gang: str) -> None:
+        if side == "native":
+            version, spec = (
+                NATIVE,
+                {
+                    "schedulingPolicy": {"gang": {"minCount": SIZE}},
+                    "schedulingConstraints": {"topology": [{"key": self._key}]},
+                },
+            )
+            marks: dict[str, str] = {}
+        else:
+            version, spec = SIGS, {"minMember": SIZE}
+            rule = {"gatherStrategy": [{"layer": self._key, "strategy": "MustGather"}]}
+            marks = {"gang.scheduling.koordinator.sh/network-topology-spec": json.dumps(rule)}
+        self._cluster.api().create(
+            f"/apis/{version}/namespaces/{populating.NAMESPACE}/podgroups",
+            {
+                "apiVersion": version,
+                "kind": "PodGroup",
+                "metadata": {"name": gang, "annotations": marks},
+                "spec": spec,
+            },
+        )
+
+    def _pod(
+        self, side: str, scheduler: str, gang: str, number: int, requests: Mapping[str, str]
+    ) -> api_client.Object:
+        devices = {name: amount for name, amount in requests.items() if "/" in name}
+        container = {
+            "name": "app",
+            "image": "registry.example/app:1",
+            "resources": {"requests": dict(requests), "limits": devices},
+        }
+        spec: dict[str, Any] = {
+            "schedulerName": scheduler,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container],
+        }
+        labels = {"gang": gang}
+        if side == "native":
+            spec["schedulingGroup"] = {"podGroupName": gang}
+        else:
+            labels["scheduling.x-k8s.io/pod-group"] = gang
+        return {"metadata": {"name": f"{gang}-{number}", "labels": labels}, "spec": spec}
+
+    def _whole(self, bound: Mapping[str, tuple[float, str]]) -> int:
+        racks: dict[str, list[str]] = {}
+        for pod, (_, node) in bound.items():
+            racks.setdefault(pod.rpartition("-")[0], []).append(self._rack_of[node])
+        return sum(len(found) == SIZE and len(set(found)) == 1 for found in racks.values())
+
+
+@contextlib.contextmanager
+def _cluster() -> Iterator[clusters.Cluster]:
+    gates = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True}
+    flags = [f"--runtime-config={NATIVE}=true"]
+    with clusters.Cluster(building.built(), flags=flags, feature_gates=gates) as cluster:
+        cluster.kubectl("apply", "-f", MANIFEST)
+        cluster.kubectl("wait", "--for=condition=established", "crd/podgroups.scheduling.x-k8s.io")
+        end_to_end.install(cluster)
+        yield cluster
+
+
+def _bindings(api: api_client.Api, version: str, pods: int) -> dict[str, tuple[float, str]]:
+    """Pod -> when it was bound, and its node; until all are, or none was for a while."""
+    found: dict[str, tuple[float, str]] = {}
+    while len(found) < pods:
+        before = len(found)
+        # The server ends the watch; a pod that was bound meanwhile is in the next one.
+        with contextlib.closing(api.watch(PODS, version, seconds=int(QUIET))) as watch:
+            for change in watch:
+                assert change.kind != "ERROR", change.object
+                metadata = change.object["metadata"]
+                version = metadata["resourceVersion"]
+                node = change.object.get("spec", {}).get("nodeName")
+                if node and metadata["name"] not in found:
+                    found[metadata["name"]] = (time.monotonic(), node)
+                if len(found) == pods:
+                    break
+        if len(found) == before:
+            break
+    return found
+
+
+def _rate(moments: Sequence[float]) -> float:
+    return (len(moments) - 1) / (max(moments) - min(moments)) if len(moments) > 1 else 0.0
+
+
+def _gangs(trace: traces.Trace, nodes: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, str]]:
+    """The requests of a member of each gang: those of the trace's pods with GPUs, in its order."""
+    gpus = "nvidia.com/gpu"
+    left = FILLED * sum(int(node["status"]["allocatable"].get(gpus, 0)) for node in nodes)
+    for shape in trace.pods:
+        if shape.gpus:
+            left -= SIZE * shape.gpus
+            if left < 0:
+                return
+            yield traces.requests(shape)

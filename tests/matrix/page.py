@@ -1,0 +1,124 @@
+"""The page of the versions, and the table of the README, made from the recorded results."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from tests.e2e import building
+from tests.matrix import dimensions, results
+
+PAGE = dimensions.ROOT / "docs" / "reference" / "versions.md"
+README = dimensions.ROOT / "README.md"
+_HEADING = "## Tested versions\n\n"
+NOTE = "<!-- Made from tests/matrix/results.json by `make matrix` and `make docs`. -->\n"
+INTRODUCTION = {
+    dimensions.KUBERNETES: "kube-apiserver, kube-scheduler and kube-controller-manager of the version, with"
+    " its etcd, run the end-to-end tests.",
+    dimensions.STORE: "The tests of the store, of its migrations and of the scenarios.",
+    dimensions.PYTHON: "All tests that need no Kubernetes, in an environment from `requirements.lock`.",
+}
+HEADINGS = {dimensions.STORE: "Redis and Valkey"}
+_KNOWN = {
+    dimensions.KUBERNETES: building.versions(),
+    dimensions.STORE: list(dimensions.WHEELS),
+    dimensions.PYTHON: [],
+}
+"""Versions that any machine with Go can run tests on: they are shown even if nobody has done so."""
+
+
+def publish() -> None:
+    """Write the page, and the table in the README."""
+    recorded = results.read()
+    PAGE.write_text(page(recorded))
+    head, heading, rest = README.read_text().partition(_HEADING)
+    _, _, after = rest.partition("\n\n")
+    README.write_text(f"{head}{heading}{summary(recorded)}\n{after}")
+
+
+def readme_table() -> str:
+    """Return the table as it is in the README."""
+    _, _, rest = README.read_text().partition(_HEADING)
+    return rest.partition("\n\n")[0] + "\n"
+
+
+def page(recorded: Sequence[results.Result]) -> str:
+    """Return docs/reference/versions.md."""
+    lines = [
+        "# Versions\n",
+        NOTE,
+        "What was run on which version. `make matrix` runs the tests on every version that a machine has and"
+        " records the results; [CONTRIBUTING](../../CONTRIBUTING.md) describes how to choose some. A cell has"
+        " the number of tests that passed, failed and were skipped, and the day.\n",
+    ]
+    for dimension in dimensions.DIMENSIONS:
+        mine = [result for result in recorded if result.dimension == dimension]
+        lines += [f"## {HEADINGS.get(dimension, dimension)}\n", f"{INTRODUCTION[dimension]}\n"]
+        lines += [*_table(dimension, mine), ""]
+        lines += _notes(mine)
+    return "\n".join(lines)
+
+
+def summary(recorded: Sequence[results.Result]) -> str:
+    """Return the table "Tested versions" of the README: no version without a test that passed on it."""
+    lines = ["| | all tests passed | some tests were run |", "|---|---|---|"]
+    for dimension in dimensions.DIMENSIONS:
+        mine = [result for result in recorded if result.dimension == dimension]
+        whole: list[str] = []
+        part: list[str] = []
+        for version in _versions(mine):
+            of = {result.tests: result for result in mine if result.version == version}
+            complete = set(of) >= set(dimensions.rows(dimension))
+            (whole if complete and not any(one.failed for one in of.values()) else part).append(version)
+        lines.append(
+            f"| {HEADINGS.get(dimension, dimension)} | {', '.join(whole) or '-'} | {', '.join(part) or '-'} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _table(dimension: str, mine: Sequence[results.Result]) -> Iterator[str]:
+    known = {result.key[1:]: result for result in mine}
+    versions = _versions(mine, _KNOWN[dimension])
+    if not versions:
+        yield "Not run yet."
+        return
+    yield f"| | {' | '.join(versions)} |"
+    yield "|---|" + "---|" * len(versions)
+    # A row of former tests stays until the version is run again.
+    for row in sorted({*dimensions.rows(dimension), *(result.tests for result in mine)}):
+        cells = (_cell(known.get((version, row))) for version in versions)
+        yield f"| `{row}` | {' | '.join(cells)} |"
+    minutes = [sum(result.seconds for result in mine if result.version == name) / 60 for name in versions]
+    yield f"| minutes | {' | '.join(f'{each:.0f}' if each else '-' for each in minutes)} |"
+
+
+def _cell(result: results.Result | None) -> str:
+    if result is None:
+        return "not run"
+    skipped = sum(result.skipped.values())
+    counts = (("passed", result.passed), ("failed", len(result.failed)), ("skipped", skipped))
+    return f"{', '.join(f'{count} {word}' for word, count in counts if count) or 'none'}; {result.date}"
+
+
+def _notes(mine: Sequence[results.Result]) -> Iterator[str]:
+    """What the cells have no room for."""
+    for version in _versions(mine):
+        of = [result for result in mine if result.version == version]
+        topolog = ", ".join(sorted({result.topolog for result in of}))
+        beside = ", ".join(sorted({result.beside for result in of} - {""}))
+        yield f"{version}: by Topolog {topolog}" + (f" with {beside}." if beside else ".")
+        lines = [f"- failed: `{name}`" for result in of for name in result.failed]
+        reasons: dict[str, int] = {}
+        for result in of:
+            for reason, count in result.skipped.items():
+                reasons[reason] = reasons.get(reason, 0) + count
+        lines += [f"- {count} skipped: {reason}" for reason, count in sorted(reasons.items())]
+        yield "\n".join(["", *lines, ""]) if lines else ""
+
+
+def _versions(mine: Sequence[results.Result], known: Sequence[str] = ()) -> list[str]:
+    found = {result.version for result in mine} | set(known)
+    return sorted(
+        found,
+        key=lambda name: [
+            (int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"[ .]", name)
+        ],
+    )

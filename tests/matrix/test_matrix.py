@@ -1,0 +1,118 @@
+"""What the matrix records, and the page that is made of it."""
+
+import pathlib
+import stat
+
+import msgspec
+import pytest
+
+from tests.e2e import building
+from tests.matrix import dimensions, page, results
+
+REPORT = """<?xml version="1.0"?>
+<testsuites><testsuite name="pytest" tests="5" time="12.345">
+<testcase classname="gangs" name="test_one" time="1"/>
+<testcase classname="gangs" name="test_two" time="1"><failure message="x">...</failure></testcase>
+<testcase classname="gangs" name="test_three" time="1"/>
+<testcase classname="gangs" name="test_three" time="1"><error message="teardown"/></testcase>
+<testcase classname="gangs" name="test_four"><skipped message="no
+such gate"/></testcase>
+</testsuite></testsuites>
+"""
+
+
+def result(tests: str, version: str = "1.37.0", **changes: object) -> results.Result:
+    made = results.Result(
+        dimension=dimensions.KUBERNETES,
+        version=version,
+        tests=tests,
+        date="2026-07-01",
+        topolog="0.1.0",
+        beside="Python 3.11.2, Valkey 9.1.2",
+        passed=3,
+        seconds=90.0,
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def everything(version: str = "1.37.0") -> list[results.Result]:
+    return [result(row, version) for row in dimensions.rows(dimensions.KUBERNETES)]
+
+
+def kubernetes_line(recorded: list[results.Result]) -> str:
+    (line,) = [each for each in page.summary(recorded).splitlines() if each.startswith("| Kubernetes")]
+    return line
+
+
+def test_a_report_is_counted_by_outcome() -> None:
+    found = results.outcome(REPORT)
+    assert found == results.Outcome(
+        2,
+        ("gangs.test_two", "gangs.test_three"),
+        {"no such gate": 1},
+        12.3,
+    )
+
+
+def test_a_new_result_replaces_that_of_the_same_tests_only(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "results.json"
+    results.write(everything(), file)
+    new = result("tests/e2e/test_gangs.py", passed=9)
+    results.record([new], file)
+    found = results.read(file)
+    assert len(found) == len(everything())
+    assert [each for each in found if each.passed == 9] == [new]
+
+
+def test_a_cell_has_the_counts_and_the_day_and_what_was_not_run_is_shown_so() -> None:
+    row = "tests/e2e/test_gangs.py"
+    text = page.page([result(row, failed=("tests.e2e.test_gangs.test_two",), skipped={"no gate": 2})])
+    (line,) = [each for each in text.splitlines() if each.startswith(f"| `{row}`")]
+    at = building.versions().index("1.37.0")
+    cells = [each.strip() for each in line.strip("|").split("|")][1:]
+    assert cells[at] == "3 passed, 1 failed, 2 skipped; 2026-07-01"
+    assert {*cells[:at], *cells[at + 1 :]} == {"not run"}
+    assert "- failed: `tests.e2e.test_gangs.test_two`\n- 2 skipped: no gate\n" in text
+    assert "1.37.0: by Topolog 0.1.0 with Python 3.11.2, Valkey 9.1.2." in text
+
+
+def test_the_readme_calls_a_version_tested_only_if_everything_passed() -> None:
+    assert kubernetes_line([]) == "| Kubernetes | - | - |"
+    assert kubernetes_line(everything()) == "| Kubernetes | 1.37.0 | - |"
+    assert kubernetes_line(everything()[1:]) == "| Kubernetes | - | 1.37.0 |"
+    failed = msgspec.structs.replace(everything()[0], failed=("test_one",))
+    assert kubernetes_line([failed, *everything()[1:]]) == "| Kubernetes | - | 1.37.0 |"
+    both = [*everything(), *everything("1.34.4"), result("tests/e2e/test_gangs.py", "1.4.0")]
+    assert kubernetes_line(both) == "| Kubernetes | 1.34.4, 1.37.0 | 1.4.0 |"
+
+
+def test_the_rows_are_the_tests_of_each_kind() -> None:
+    rows = dimensions.rows(dimensions.KUBERNETES)
+    assert "tests/e2e/test_gangs.py" in rows
+    assert "tests/e2e/test_modules.py" not in rows
+    assert {"tests/store", "tests/plugins"} <= set(dimensions.rows(dimensions.PYTHON))
+    assert "tests/e2e" not in dimensions.rows(dimensions.PYTHON)
+    for dimension in dimensions.DIMENSIONS:
+        assert all((dimensions.ROOT / row).exists() for row in dimensions.rows(dimension))
+
+
+def test_versions_are_selected_by_their_start_and_unknown_ones_are_refused() -> None:
+    def names(*wanted: str) -> list[str]:
+        return [each.name for each in dimensions.selected(dimensions.KUBERNETES, wanted)]
+
+    assert names("all") == building.versions()
+    assert names("1.37", "1.37.0") == ["1.37.0"]
+    with pytest.raises(dimensions.Unavailable, match=building.newest()):
+        names("1.3")
+
+
+def test_a_store_is_known_by_what_its_server_reports(tmp_path: pathlib.Path) -> None:
+    server = tmp_path / "some-server"
+    server.write_text("#!/bin/sh\necho 'Redis server v=7.0.15 sha=00000000:0 bits=64'\n")
+    server.chmod(server.stat().st_mode | stat.S_IXUSR)
+    (found,) = dimensions.selected(dimensions.STORE, [str(server)])
+    assert [each.name for each in dimensions.selected(dimensions.STORE, ["valkey-9.0"])] == ["Valkey 9.0.0"]
+    assert (found.name, found.path) == ("Redis 7.0.15", server)
+    server.write_text("#!/bin/sh\necho something else\n")
+    with pytest.raises(dimensions.Unavailable, match="neither Redis nor Valkey"):
+        dimensions.store(server)
