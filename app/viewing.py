@@ -7,7 +7,7 @@ a low priority. It appends nothing: its store user cannot (role ``viewer``).
 import os
 import wsgiref.types
 from collections.abc import Iterable, Mapping
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from prometheus_client import registry as prometheus_registry
 
@@ -17,7 +17,6 @@ from app.api import errors, health
 from app.serving import authorization, bodies, conn_metrics, keystores, roles, servers, tls_rotation
 from app.store import keys, stores
 
-PROCESS: Final = "view"
 _LAG_LIMIT = 30.0
 """Seconds of lag beyond which the process is not ready."""
 _THREADS = 8
@@ -72,7 +71,9 @@ def serve(chosen: settings.Settings) -> NoReturn:
         anonymous=roles.ROLES if insecure else (),
         rules=bootstrap.rules_of(made),
     )
-    metrics = telemetry.metrics.registry_of(PROCESS, version=app.__version__, schema=keys.SCHEMA)
+    metrics = telemetry.metrics.registry_of(
+        telemetry.metrics.VIEW, version=app.__version__, schema=keys.SCHEMA
+    )
     with bootstrap.Standby(chosen.server, metrics) as standby:
         stores.await_store(
             chosen.store,

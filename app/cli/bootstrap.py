@@ -35,8 +35,8 @@ _ROLE = "the Role topolog-bootstrap (deploy/components/bootstrap) has every righ
     "hosts",
     multiple=True,
     metavar="NAME",
-    help="Further DNS name or address of the extender, beside those of the Service topolog-extender; may be"
-    " repeated.",
+    help="Further DNS name or address of the extender, beside those of the Services topolog-extender and"
+    " topolog-view; may be repeated.",
 )
 @click.option("--days", default=365, show_default=True, type=click.IntRange(1), help="Days of validity.")
 @click.option(
@@ -143,11 +143,11 @@ def _run(
 
 
 def _hosts(namespace: str, further: tuple[str, ...]) -> list[str]:
-    """The names of the Service, and the further ones. Raises BadParameter."""
+    """The names of both Services, and the further ones. Raises BadParameter."""
     from app.serving import errors, issuing
 
-    service = f"topolog-extender.{namespace}.svc"
-    names = [service, f"{service}.cluster.local", *further]
+    services = [f"{name}.{namespace}.svc" for name in ("topolog-extender", "topolog-view")]
+    names = [*(f"{each}{domain}" for each in services for domain in ("", ".cluster.local")), *further]
     try:
         issuing.alternative_names(names)
     except errors.BadHost as error:

@@ -25,6 +25,8 @@ CONTROLLER = "controller"
 AUDITOR = "auditor"
 COMPACTOR = "compactor"
 PROCESSES = (EXTENDER, RECORDER, CONTROLLER, AUDITOR, COMPACTOR)
+VIEW = "view"
+"""Serves people, not pods: an installation is complete without it."""
 
 WRITERS = (EXTENDER, RECORDER, CONTROLLER, AUDITOR)
 """The processes that append to the log."""

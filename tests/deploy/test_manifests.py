@@ -356,7 +356,7 @@ def test_a_changed_setting_restarts_every_process(tmp_path: pathlib.Path, folder
     assert name != former
     everywhere = {f"topolog-{part}" for part in (*installations.COMMANDS, "extender")}
     if folder != "overlays/sidecar":
-        everywhere |= {"topolog-bootstrap", "topolog-valkey"}
+        everywhere |= {"topolog-bootstrap", "topolog-valkey", "topolog-view"}
     assert sources(before) == {key: {former} for key in everywhere}
     assert sources(after) == {key: {name} for key in everywhere}
     leases = [each["rules"] for each in before if each["kind"] == "Role"]

@@ -10,6 +10,7 @@ from cryptography import x509
 from cryptography.x509 import oid
 
 from app.serving import issuing, roles
+from tests.support import manifests
 from tests.support.doctor import clusters, runs
 from tests.support.extender import server_processes
 
@@ -204,6 +205,23 @@ def test_the_secrets_of_a_cluster_are_checked(cluster: clusters.Cluster, made: p
     assert "T04" in {one["id"] for one in run.checks}
     for line in (made / "scheduler.key").read_text().splitlines()[1:-1]:
         assert line not in run.text
+
+
+def test_a_certificate_without_the_name_of_the_view_is_found(
+    cluster: clusters.Cluster, tmp_path: pathlib.Path
+) -> None:
+    cluster.add("services", manifests.one("Service", "topolog-view", "components/view"))
+    run = runs.doctor("tls", *AWAY, environ=cluster.environ)
+    assert run.wrong() == {"T02": "warning"}
+    assert f"lacks the name topolog-view.{clusters.HOME}.svc" in run.text
+    names = [f"topolog-{name}.{clusters.HOME}.svc" for name in ("extender", "view")]
+    issuing.issue(tmp_path / "both", names)
+    for secret, name in (("topolog-tls", "server"), ("topolog-scheduler-tls", "scheduler")):
+        files = (f"{name}.crt", f"{name}.key", "ca.crt")
+        pems = ((tmp_path / "both" / file).read_bytes() for file in files)
+        cluster.api.objects.remove("secrets", (clusters.HOME, secret))
+        cluster.add_certificate(*pems, name=secret)
+    assert runs.doctor("tls", *AWAY, environ=cluster.environ).wrong() == {}
 
 
 def test_a_scheduler_that_was_started_before_its_ca_is_found(cluster: clusters.Cluster) -> None:

@@ -15,6 +15,7 @@ from app.telemetry import metrics
 
 _SECONDS = 5.0
 _PORT = "health"
+_ROLES = (*metrics.PROCESSES, metrics.VIEW)
 
 Fetch = Callable[[str], tuple[int, str]]
 """Path -> status and text. Raises OSError, or Unseen."""
@@ -27,7 +28,7 @@ class Process:
     name: str
     """A pod, or the URL of the health port."""
     role: str = ""
-    """One of metrics.PROCESSES; empty if it did not answer."""
+    """One of metrics.PROCESSES, or metrics.VIEW; empty if it did not answer."""
     ready: bool = False
     problems: tuple[str, ...] = ()
     """The failing checks of its readiness."""
@@ -83,7 +84,7 @@ def of_cluster(reader: api_reader.ApiReader, client: clients.Client, namespace: 
     for pod in reader.items(f"/api/v1/namespaces/{namespace}/pods"):
         labels = pod["metadata"].get("labels") or {}
         role = labels.get("app.kubernetes.io/component", "")
-        if labels.get("app.kubernetes.io/name") != "topolog" or role not in metrics.PROCESSES:
+        if labels.get("app.kubernetes.io/name") != "topolog" or role not in _ROLES:
             continue
         name = pod["metadata"]["name"]
         path = f"/api/v1/namespaces/{namespace}/pods/{name}:{_health_port(pod)}/proxy"

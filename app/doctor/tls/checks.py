@@ -94,6 +94,20 @@ def server(side: Side, now: datetime.datetime) -> diagnosing.Result:
     return catalog.FIT.ok(side.subject, f"names: {', '.join(certificate_checks.hosts(leaf)) or 'none'}")
 
 
+def named(side: Side, subject: str, host: str) -> diagnosing.Result:
+    """T02 for a further name of the extender's certificate."""
+    names = certificate_checks.hosts(side.chain[0])
+    wildcard = f"*.{host.partition('.')[2]}"
+    if host in names or wildcard in names:
+        return catalog.FIT.ok(subject, f"the certificate of {side.source} is for {host}")
+    return catalog.FIT.warning(
+        subject,
+        f"the certificate of {side.source} lacks the name {host}",
+        why="clients have to pass --server-name",
+        fix="topolog bootstrap adds it; otherwise sign the certificate again with this name",
+    )
+
+
 def client(side: Side, names: Mapping[str, Collection[str]]) -> diagnosing.Result:
     """T02 for kube-scheduler's certificate; ``names``: further names by role, of the settings."""
     leaf = side.chain[0]

@@ -2,12 +2,14 @@
 
 import datetime
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from app.doctor import api_reader
 from app.doctor.tls import catalog, checks, sources
 from app.framework import diagnosing
+from app.telemetry import metrics
 
+_VIEW: Final = "topolog-view"
 T = TypeVar("T")
 Loaded = checks.Side | api_reader.Unseen
 
@@ -50,11 +52,26 @@ def of_cluster(
     extender = seen(lambda: sources.of_secret(reader, namespace, "extender"))
     scheduler = seen(lambda: sources.of_secret(reader, namespace, "kube-scheduler"))
     yield from of_sides(extender, scheduler, now=now, names=names)
+    if isinstance(extender, checks.Side):
+        yield from _of_view(reader, namespace, extender)
     started = seen(lambda: sources.starts(reader, namespace))
     if isinstance(started, api_reader.Unseen):
         yield catalog.LOADED.unsure("kube-scheduler", started.reason, fix=started.fix)
     elif isinstance(scheduler, checks.Side):
         yield from checks.loaded(scheduler, started)
+
+
+def _of_view(
+    reader: api_reader.ApiReader, namespace: str, extender: checks.Side
+) -> Iterator[diagnosing.Result]:
+    """T02 for the Service of ``topolog view``, which shows the extender's certificate; none without it."""
+    service = seen(lambda: reader.get(f"/api/v1/namespaces/{namespace}/services/{_VIEW}"))
+    if isinstance(service, api_reader.Missing):
+        return
+    if isinstance(service, api_reader.Unseen):
+        yield catalog.FIT.unsure(metrics.VIEW, service.reason, fix=service.fix)
+    else:
+        yield checks.named(extender, metrics.VIEW, f"{_VIEW}.{namespace}.svc")
 
 
 def handshake(extender: str, ask: Callable[[], object], reachable: Callable[[], bool]) -> diagnosing.Result:

@@ -6,7 +6,7 @@ from tests.support import polling
 from tests.support.e2e import api_client, clusters, workloads
 
 HOME = "topolog-system"
-PROCESSES = ("bootstrap", "recorder", "controller", "auditor", "compactor", "extender")
+PROCESSES = ("bootstrap", "recorder", "controller", "auditor", "compactor", "extender", "view")
 
 
 def volume(folder: pathlib.Path) -> api_client.Object:
