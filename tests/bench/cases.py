@@ -10,7 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from tests.bench import benches, calling, end_to_end, peers, populating, rows, syncing, viewing
+from tests.bench import asking, benches, calling, end_to_end, peers, populating, rows, syncing, viewing
 
 NODES, PODS = 5_000, 50_000
 MIB = 1024 * 1024
@@ -144,6 +144,45 @@ def questions(_: benches.Bench) -> Iterator[rows.Row]:
         yield rows.at_most(f"{case}, left after 30 s", "MB", ours=memory.left / MIB, bar=10)
 
 
+def asked(bench: benches.Bench) -> Iterator[rows.Row]:
+    """Hypothetical questions about one pod, against filter (PB-1 to PB-3)."""
+    caller = bench.caller(NODES)
+    with bench.ours(NODES, PODS) as ours:
+        load = calling.Load(NODES, bench.calls(300), verbs=["filter"])
+        alone = caller.measure(load, {"ours": ours.url}).targets["ours"]["filter"].p50
+        asker = asking.Asker(ours, bench.tls)
+        pod = asking.pod()
+        for case, took, bar in (
+            ("simulate one pod", asker.simulated(pod), 2.0),
+            ("simulate one pod, 100 added nodes and a quota", asker.supposed(pod), 3.0),
+            ("fit of a refused pod", asker.fitted(pod), 15.0),
+        ):
+            yield rows.compared(
+                f"{case}, {NODES:,} nodes, against filter, p50", "ms", ours=took, peer=alone, bar=bar
+            )
+
+
+def pictures(_: benches.Bench) -> Iterator[rows.Row]:
+    """The past of a large cluster: replay, maps, frames, comparison and a bundle (PB-4, PB-6 to PB-9)."""
+    took = importlib.import_module("tests.bench.picturing").measure()
+    size = "5,000 nodes, 150,000 pods"
+    yield rows.at_least(f"replay, verdicts, {size}", "decisions/s", ours=took.replayed, bar=1_000)
+    for case, seconds, bar in (
+        ("map, first", took.map_first, 200),
+        ("map, same position again", took.map_again, 5),
+        ("map, one event later", took.map_later, 20),
+        ("60 frames over 50,000 events", took.frames, 2_000),
+        ("a moment of a window at hand", took.rest, 300),
+        ("a cold moment", took.cold, 4_000),
+        ("diff of two moments", took.diff, 1_000),
+        ("bisect over all events", took.bisected, 6_000),
+        ("bundle of 50,000 events and 10,000 decisions", took.exported, 10_000),
+    ):
+        yield rows.at_most(f"{case}, {size}", "ms", ours=1000 * seconds, bar=bar)
+    yield rows.at_most(f"size of that bundle, {size}", "MB", ours=took.bundle / MIB, bar=25)
+    yield rows.at_most(f"memory that it takes, {size}", "MB", ours=took.grown / MIB, bar=100)
+
+
 def gangs(_: benches.Bench) -> Iterator[rows.Row]:
     """The plan of a large gang, or that there is none: in every state in which a member is filtered."""
     module = importlib.import_module("tests.bench.gathering")
@@ -192,6 +231,8 @@ DEFAULT: Mapping[str, Case] = {
     "travel": travel,
     "visibility": visibility,
     "questions": questions,
+    "asked": asked,
+    "pictures": pictures,
     "gangs": gangs,
     "sizes": sizes,
 }

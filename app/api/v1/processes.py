@@ -20,7 +20,6 @@ class Bundle(Schema):
     created = schemas.text("When it was made.")
     by = schemas.text("Who made it.")
     around = schemas.text("The pod that it was made for; empty without one.")
-    pseudonyms = schemas.truth("Whether names were replaced by pseudonyms.")
 
 
 class Lag(Schema):
@@ -81,7 +80,6 @@ def _bundle(about: layout.About | None) -> pages.Body | None:
         "created": _time(about.created_ms),
         "by": about.by,
         "around": about.around,
-        "pseudonyms": about.pseudonyms,
     }
 
 

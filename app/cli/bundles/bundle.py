@@ -118,7 +118,6 @@ def inspect_command(file: pathlib.Path, output: str) -> None:
         "created": when(about.created_ms),
         "by": about.by,
         "around": about.around,
-        "pseudonyms": about.pseudonyms,
         "events": contents.events,
         "decisions": contents.decisions,
     }

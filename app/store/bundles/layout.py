@@ -66,8 +66,6 @@ class About(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The pod that it was made for, NAMESPACE/NAME."""
     decisions_from: str = ""
     """The id of the oldest decision record that the store still had."""
-    pseudonyms: bool = False
-    """Whether names were replaced."""
 
     @property
     def clock_ms(self) -> int:

@@ -1,29 +1,19 @@
 """``topolog bundle`` against the API over HTTP, and opened as a real process of ``topolog view``."""
 
 import contextlib
-import dataclasses
 import json
 import os
 import pathlib
 import re
-import secrets
 import signal
 import ssl
 import subprocess
 import sys
-import threading
 import urllib.request
 from collections.abc import Iterator
-from typing import NamedTuple
 
-import pytest
-from werkzeug import serving
-
-from app import cli
-from app.cli import exits
-from app.store.server import embedded
 from tests.support import commands
-from tests.support.extender import api_worlds, bundled, error_shape
+from tests.support.extender import api_worlds, error_shape, terminals
 
 QUESTIONS = (
     "nodes",
@@ -33,61 +23,6 @@ QUESTIONS = (
     "map?at=250&color=quota:shop/spread",
     "series?of=waiting",
 )
-
-
-class Done(NamedTuple):
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-@dataclasses.dataclass
-class Terminal:
-    """Runs commands in this process."""
-
-    patch: pytest.MonkeyPatch
-    captured: pytest.CaptureFixture[str]
-
-    def run(self, *arguments: str | pathlib.Path) -> Done:
-        self.captured.readouterr()
-        self.patch.setattr(sys, "argv", ["topolog", "bundle", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            exits.run(cli.topolog)
-        written = self.captured.readouterr()
-        return Done(int(ended.value.code or 0), written.out, written.err)
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Terminal:
-    for name in [name for name in os.environ if name.startswith("TOPOLOG_")]:
-        monkeypatch.delenv(name)
-    return Terminal(monkeypatch, capsys)
-
-
-@pytest.fixture(scope="module")
-def world(store_server: embedded.Server) -> Iterator[api_worlds.World]:
-    with api_worlds.processes(store_server, f"cli{secrets.token_hex(4)}") as start:
-        yield bundled.lived(start())
-
-
-@pytest.fixture(scope="module")
-def url(world: api_worlds.World) -> Iterator[str]:
-    server = serving.make_server("127.0.0.1", 0, world.app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@pytest.fixture(scope="module")
-def incident(world: api_worlds.World, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    file = tmp_path_factory.mktemp("bundles") / "incident.tar"
-    file.write_bytes(bundled.exported(world, "?around=shop/new-300"))
-    return file
 
 
 @contextlib.contextmanager
@@ -115,36 +50,40 @@ def opened(file: pathlib.Path) -> Iterator[tuple[str, dict[str, str]]]:
     assert not pathlib.Path(script).parent.exists()
 
 
-def test_create_writes_a_verified_file(terminal: Terminal, url: str, tmp_path: pathlib.Path) -> None:
+def test_create_writes_a_verified_file(
+    terminal: terminals.Terminal, url: str, tmp_path: pathlib.Path
+) -> None:
     file = tmp_path / "incident.tar"
-    made = terminal.run("create", "--around", "shop/new-300", "-o", file, "--server", url)
+    made = terminal.run("bundle", "create", "--around", "shop/new-300", "-o", file, "--server", url)
     assert made.code == 0, made.err
     assert re.search(r"offsets \d+ to \d+, \d+ events, \d+ decisions, \d\.\d MiB", made.out)
     assert os.listdir(tmp_path) == ["incident.tar"]
-    verified = terminal.run("verify", file)
+    verified = terminal.run("bundle", "verify", file)
     assert (verified.code, "complete and undamaged" in verified.out) == (0, True)
-    shown = json.loads(terminal.run("inspect", file, "-o", "json").out)
+    shown = json.loads(terminal.run("bundle", "inspect", file, "-o", "json").out)
     assert (shown["around"], shown["members"][-1]["name"]) == ("shop/new-300", "lag.json")
-    assert "shop/new-300" in terminal.run("inspect", file).out
+    assert "shop/new-300" in terminal.run("bundle", "inspect", file).out
 
 
-def test_a_failed_create_leaves_no_file(terminal: Terminal, url: str, tmp_path: pathlib.Path) -> None:
+def test_a_failed_create_leaves_no_file(
+    terminal: terminals.Terminal, url: str, tmp_path: pathlib.Path
+) -> None:
     file = tmp_path / "b.tar"
     for arguments, code, words in (
         (("--around", "shop/never", "--server", url), 1, "shop/never"),
         (("--from", "99999", "--server", url), 2, "beyond the head"),
         (("--server", "http://127.0.0.1:9"), 5, "unreachable"),
     ):
-        done = terminal.run("create", "-o", file, *arguments)
+        done = terminal.run("bundle", "create", "-o", file, *arguments)
         assert (done.code, words in done.err) == (code, True), done
         assert not list(tmp_path.iterdir())
     file.write_text("mine")
-    assert terminal.run("create", "-o", file, "--server", url).code == 2
+    assert terminal.run("bundle", "create", "-o", file, "--server", url).code == 2
     assert file.read_text() == "mine"
-    assert terminal.run("create", "-o", tmp_path / "no" / "b.tar", "--server", url).code == 2
+    assert terminal.run("bundle", "create", "-o", tmp_path / "no" / "b.tar", "--server", url).code == 2
 
 
-def test_a_damaged_bundle_is_not_opened(terminal: Terminal, incident: pathlib.Path) -> None:
+def test_a_damaged_bundle_is_not_opened(terminal: terminals.Terminal, incident: pathlib.Path) -> None:
     whole = incident.read_bytes()
     damaged = bytearray(whole)
     damaged[whole.index(b"events.jsonl.gz") + 600] ^= 1
@@ -152,10 +91,10 @@ def test_a_damaged_bundle_is_not_opened(terminal: Terminal, incident: pathlib.Pa
     for data, words in ((bytes(damaged), "events.jsonl.gz is damaged"), (whole[:4096], "cut off")):
         file.write_bytes(data)
         for command in (("verify",), ("inspect",), ("open", "--no-browser")):
-            done = terminal.run(*command, file)
+            done = terminal.run("bundle", *command, file)
             assert (done.code, done.out, words in done.err) == (1, "", True), done
             assert len(done.err.splitlines()) == 1
-    missing = terminal.run("open", "--no-browser", file.with_name("nothing.tar"))
+    missing = terminal.run("bundle", "open", "--no-browser", file.with_name("nothing.tar"))
     assert (missing.code, "No such file" in missing.err) == (2, True)
 
 

@@ -83,7 +83,7 @@ function banner(shown, sentence) {
 /** What the bundle is of; nothing in it is live. */
 function origin(bundle) {
   const around = bundle.around ? html` around <b>${bundle.around}</b>` : nothing;
-  return html`<span>A bundle of cluster <b>${bundle.cluster}</b>${around}: offsets ${number(bundle.first)} to ${number(bundle.last)}, ${bundle.to ? html`until ${time(bundle.to)}, ` : nothing}made at ${time(bundle.created)} by ${bundle.by}${bundle.pseudonyms ? ", with pseudonyms" : ""}. Nothing here is live.</span>`;
+  return html`<span>A bundle of cluster <b>${bundle.cluster}</b>${around}: offsets ${number(bundle.first)} to ${number(bundle.last)}, ${bundle.to ? html`until ${time(bundle.to)}, ` : nothing}made at ${time(bundle.created)} by ${bundle.by}. Nothing here is live.</span>`;
 }
 
 function search(event) {
