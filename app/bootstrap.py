@@ -110,7 +110,7 @@ class Following:
 
     def _introspection(self) -> wsgiref.types.WSGIApplication:
         chosen, store = self._settings, self._store
-        bundle = restoring.opened(store.client, store.keys)
+        bundle = restoring.opened(store.client, store.keys) if self._viewed else None
         made = flask.Flask("topolog", static_folder=None)
         routes.register(
             made,

@@ -14,6 +14,8 @@ from tests.bench import asking, benches, calling, end_to_end, peers, populating,
 
 NODES, PODS = 5_000, 50_000
 MIB = 1024 * 1024
+_TURNS = 12
+"""A single p99 varies by a third on a shared machine: only the middle of many turns shows a difference."""
 
 
 def names(bench: benches.Bench) -> Iterator[rows.Row]:
@@ -162,6 +164,39 @@ def asked(bench: benches.Bench) -> Iterator[rows.Row]:
             )
 
 
+def scrubbing(bench: benches.Bench) -> Iterator[rows.Row]:
+    """filter beside viewers who drag the slider, and without `topolog view` (PB-10, PB-11, PB-16)."""
+    caller, load = bench.caller(NODES), calling.Load(NODES, bench.calls(300), verbs=["filter"])
+    with bench.viewed(NODES, PODS) as (ours, view):
+
+        def measured() -> calling.Figure:
+            return caller.measure(load, {"ours": ours.url}).targets["ours"]["filter"]
+
+        measured()
+        yield rows.compared(
+            f"memory of view against an extender, {NODES:,} nodes, {PODS:,} pods",
+            "MB",
+            ours=view.memory() / MIB,
+            peer=ours.memory() / MIB,
+            bar=1.5,
+        )
+        idle: list[calling.Figure] = []
+        beside: list[calling.Figure] = []
+        for _ in range(_TURNS):
+            idle.append(measured())
+            with viewing.crowd(view.url, bench.tls, bench.folder, 3, viewing.SCRUB):
+                beside.append(measured())
+        view.process.kill()
+        without = [measured() for _ in range(_TURNS)]
+    for what, found, bars in (
+        ("3 viewers scrub, against none", (beside, idle), (1.05, 1.15)),
+        ("view killed, against running", (without, idle), (None, 1.02)),
+    ):
+        for part, bar in zip(("p50", "p99"), bars, strict=True):
+            ours_ms, peer_ms = (statistics.median(getattr(one, part) for one in turns) for turns in found)
+            yield rows.compared(f"filter, {what}, {part}", "ms", ours=ours_ms, peer=peer_ms, bar=bar)
+
+
 def pictures(_: benches.Bench) -> Iterator[rows.Row]:
     """The past of a large cluster: replay, maps, frames, comparison and a bundle (PB-4, PB-6 to PB-9)."""
     took = importlib.import_module("tests.bench.picturing").measure()
@@ -232,6 +267,7 @@ DEFAULT: Mapping[str, Case] = {
     "visibility": visibility,
     "questions": questions,
     "asked": asked,
+    "scrubbing": scrubbing,
     "pictures": pictures,
     "gangs": gangs,
     "sizes": sizes,

@@ -39,13 +39,18 @@ def exported(world: api_worlds.World, query: str = "") -> bytes:
     return bytes(reply.data)
 
 
+def restored(server: embedded.Server, data: bytes) -> str:
+    """The name of another cluster of the server, filled with the bundle."""
+    cluster = f"b{secrets.token_hex(6)}"
+    with contextlib.closing(connections.connect(server.url)) as client:
+        restoring.restore(io.BytesIO(data), client, declared.names(cluster), declared.SCHEMA)
+    return cluster
+
+
 @contextlib.contextmanager
 def opened(server: embedded.Server, data: bytes) -> Iterator[api_worlds.World]:
-    """The world of a bundle, in another cluster of the server."""
-    cluster = f"b{secrets.token_hex(6)}"
-    client = connections.connect(server.url)
-    restoring.restore(io.BytesIO(data), client, declared.names(cluster), declared.SCHEMA)
-    client.close()
+    """The world of a bundle."""
+    cluster = restored(server, data)
     store = stores.open_store(
         settings.Store(url=server.url),
         schema=declared.SCHEMA,
