@@ -80,8 +80,9 @@ campaign: $(STAMP) ## Run the large seeded tests
 	$(PYTEST) -m campaign --timeout 7200 $(TARGET)
 
 .PHONY: docs
-docs: $(STAMP) ## Regenerate the reference pages
+docs: $(STAMP) ## Regenerate the reference pages, and build the documentation site in build/site
 	$(BIN)/python -m tests.project.reference_pages
+	$(BIN)/sphinx-build -c docs/site --nitpicky --fail-on-warning --keep-going --quiet . build/site
 
 COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links

@@ -115,7 +115,7 @@ def test_a_panel_shows_the_numbers_of_its_link_and_its_command(
 
 
 def derived(body: object) -> set[str]:
-    """Numbers that a page counts itself: items of lists, sums over the rows of quotas, spans of time in units."""
+    """Numbers that a page counts itself: items of lists, sums over rows of quotas, spans of time in units."""
     found = {"0"}
     if isinstance(body, dict):
         for value in body.values():

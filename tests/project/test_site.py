@@ -1,0 +1,137 @@
+"""The documentation site, built as `make docs` does: no warnings, no dead link, nothing from elsewhere."""
+
+import functools
+import html.parser
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import urllib.parse
+
+import pytest
+
+from tests.project import reference_pages
+
+SOURCE = "https://source.example/v1"
+FIRST = "README.html"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The built site."""
+    made = tmp_path_factory.mktemp("site")
+    options = [
+        "-c",
+        "docs/site",
+        "--nitpicky",
+        "--fail-on-warning",
+        "--keep-going",
+        "--quiet",
+        "-d",
+        f"{made}/read",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", *options, ".", str(made / "html")],
+        cwd=reference_pages.ROOT,
+        env={**os.environ, "TOPOLOG_DOCS_SOURCE": SOURCE},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return made / "html"
+
+
+class Page(html.parser.HTMLParser):
+    """What a page refers to, and what can be referred to in it."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        super().__init__()
+        self.links: set[str] = set()
+        self.loads: set[str] = set()
+        self.anchors: set[str] = set()
+        self.words: list[str] = []
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attrs}
+        self.anchors |= {found[name] for name in ("id", "name") if name in found}
+        if tag == "a" and "href" in found:
+            self.links.add(found["href"])
+        elif tag == "link" and "href" in found:
+            self.loads.add(found["href"])
+        elif "src" in found:
+            self.loads.add(found["src"])
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+@functools.cache
+def page(path: pathlib.Path) -> Page:
+    """The page of the file, read once."""
+    return Page(path)
+
+
+def target(path: pathlib.Path, link: str) -> tuple[pathlib.Path, str]:
+    """File and anchor that a link of the page at the path leads to."""
+    found = urllib.parse.urlsplit(link)
+    file = (path.parent / urllib.parse.unquote(found.path)).resolve() if found.path else path
+    return file, urllib.parse.unquote(found.fragment)
+
+
+def local(links: set[str]) -> set[str]:
+    """Those that stay within the site."""
+    return {link for link in links if not urllib.parse.urlsplit(link).scheme}
+
+
+def test_every_link_leads_to_a_page_and_an_anchor_of_it(site: pathlib.Path) -> None:
+    dead = []
+    for path in site.rglob("*.html"):
+        for link in local(page(path).links):
+            file, anchor = target(path, link)
+            if not file.is_file() or (anchor and file.suffix == ".html" and anchor not in page(file).anchors):
+                dead.append(f"{path.relative_to(site)}: {link}")
+    assert dead == []
+
+
+def test_a_link_to_code_leads_to_a_file_of_this_version(site: pathlib.Path) -> None:
+    links = set().union(*(page(path).links for path in site.rglob("*.html")))
+    paths = {link.removeprefix(f"{SOURCE}/") for link in links if link.startswith(SOURCE)}
+    assert len(paths) > 50
+    assert [path for path in paths if not (reference_pages.ROOT / path.partition("#")[0]).exists()] == []
+
+
+def test_a_page_loads_nothing_from_elsewhere(site: pathlib.Path) -> None:
+    for path in site.rglob("*.html"):
+        loads = {load for load in page(path).loads if not load.startswith("data:")}
+        assert loads == local(loads), path
+        assert [load for load in loads if not target(path, load)[0].is_file()] == [], path
+
+
+def test_the_root_leads_to_the_first_page(site: pathlib.Path) -> None:
+    assert page(site / "index.html").links == {FIRST}
+
+
+def test_every_page_is_one_click_away_and_what_is_looked_up_two(site: pathlib.Path) -> None:
+    first = site / FIRST
+    near = {target(first, link)[0] for link in local(page(first).links)}
+    pages = {path.resolve() for path in site.rglob("*.html")}
+    kept = {site / name for name in ("index.html", "genindex.html", "search.html", FIRST)}
+    assert pages - near - kept == set()
+    words = ["".join(page(path).words) for path in near if path.suffix == ".html"]
+    text = re.sub(r"\s+", " ", " ".join(words))
+    assert [name for name in looked_up() if not re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text)] == []
+
+
+def looked_up() -> set[str]:
+    """Settings, metrics, commands, checks: headings and first cells in code of the reference pages."""
+    found: set[str] = set()
+    for source in reference_pages.REFERENCE.glob("*.md"):
+        found |= set(re.findall(r"^(?:#+|\|) `([^`|]+)`", source.read_text(), re.MULTILINE))
+    monitoring = reference_pages.ROOT / "deploy" / "monitoring"
+    for rules in monitoring.glob("*.yaml"):
+        found |= set(re.findall(r"alert: (\w+)", rules.read_text()))
+    assert len(found) > 300
+    return found
