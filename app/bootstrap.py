@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import wsgiref.types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn
 
 import flask
@@ -31,6 +31,7 @@ from app.kube.objects import decoding
 from app.kube.writes import binding
 from app.serving import authorization, conn_metrics, introspection, keystores, roles, servers, tls_rotation
 from app.store import audit_reports, keys, stores
+from app.store.bundles import restoring
 from app.store.health import audit_verdicts, availability, identity, readiness
 from app.verbs import applied_configuration
 from app.verbs import contexts as verb_contexts
@@ -110,6 +111,7 @@ class Following:
 
     def _introspection(self) -> wsgiref.types.WSGIApplication:
         chosen, store = self._settings, self._store
+        bundle = restoring.opened(store.client, store.keys) if self._viewed else None
         made = flask.Flask("topolog", static_folder=None)
         routes.register(
             made,
@@ -123,7 +125,8 @@ class Following:
                 configurations=recorded_configurations.RecordedConfigurations(
                     self._plugins, plugins.catalog().classes, lambda: store.follower.snapshot
                 ),
-                wall=time.time,
+                wall=time.time if bundle is None else _standing(bundle.clock_ms / 1000),
+                bundle=bundle,
                 identity=_caller,
                 settings=settings.current(chosen),
                 flags=_flags(chosen),
@@ -366,6 +369,11 @@ def _process() -> str:
 
 def _access(chosen: settings.Settings) -> credentials.Access:
     return credentials.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
+
+
+def _standing(seconds: float) -> Callable[[], float]:
+    """The clock of a bundle: flags expire and reports age until it was made, and no further."""
+    return lambda: seconds
 
 
 def _caller() -> str:

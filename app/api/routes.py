@@ -27,6 +27,7 @@ from app.api.v1 import (
     processes,
     topologies,
 )
+from app.api.v1.exports import exports
 from app.api.v1.pictures import chronicle, clusters, facets, frames, lives, maps, reasons, series, watches
 from app.api.v1.questions import bisections, diffs, documents, fits, replays, simulations
 
@@ -52,9 +53,9 @@ REST = (
     reasons.routes,
     facets.routes,
 )
-VIEWED = (frames.routes, series.routes, chronicle.routes, watches.routes)
+VIEWED = (frames.routes, series.routes, chronicle.routes, watches.routes, exports.routes)
 """Heavy routes and streams, which an extender does not have."""
-_VIEWED_PATHS = ("frames", "series", "moments", "watch")
+_VIEWED_PATHS = ("frames", "series", "moments", "watch", "export")
 _DESCRIPTION = (
     "The cluster state at any moment that the log still covers, and the reasons of every decision."
     " Every response carries the log position that it shows (X-Topolog-Position) and its age in seconds"

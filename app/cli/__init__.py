@@ -37,6 +37,7 @@ _COMMANDS = (
     "bisect",
     "watch",
     "dashboard",
+    "bundle",
     "score",
     "settings",
     "completion",
@@ -47,6 +48,7 @@ _FOLDERS = types.MappingProxyType(
     {
         **dict.fromkeys(("simulate", "fit", "diff", "replay", "bisect"), "questions"),
         **dict.fromkeys(("view", "watch", "dashboard"), "viewing"),
+        "bundle": "bundles",
     }
 )
 """Command -> the folder of its module, if it is not beside this one."""
@@ -91,6 +93,8 @@ def topolog(context: click.Context, config: str | None) -> None:
                       topolog diff, topolog bisect
 
     What if:          topolog simulate, topolog fit, topolog replay
+
+    Report a bug:     topolog bundle
     """
     context.obj = config
 

@@ -58,8 +58,8 @@ class RequestRefused(Exception):
         self.refusal = refusal
 
 
-STREAM = "text/event-stream"
-"""The content type of a response that is sent as it is produced."""
+STREAMS = ("text/event-stream", "application/x-tar")
+"""The content types of responses that are sent as they are produced."""
 
 
 class StreamBegun(Exception):
@@ -133,7 +133,7 @@ class Exchange:
 
     def _is_stream(self) -> bool:
         return any(
-            name.lower() == "content-type" and value.startswith(STREAM) for name, value in self._headers
+            name.lower() == "content-type" and value.startswith(STREAMS) for name, value in self._headers
         )
 
     def _start(

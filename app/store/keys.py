@@ -36,10 +36,13 @@ RUN = "run"
 KUBERNETES = "kubernetes"
 """Field of meta: the UID of the kube-system namespace of the cluster whose log it is."""
 
+BUNDLE = "bundle"
+"""Field of meta: what the bundle holds that the store was filled from (JSON); absent in any other store."""
+
 RESERVED = frozenset(
     (
         *("incarnation", "former", HEAD, "head", "at", "epoch", "writer", "recorded", "lost", "schema"),
-        *("counts", RUN, KUBERNETES),
+        *("counts", RUN, KUBERNETES, BUNDLE),
     )
 )
 """Fields of meta that are not resume versions of a kind."""
@@ -70,8 +73,8 @@ class Keys:
         """Hash: incarnation and the former one, offset (the last), at (its ms), epoch, writer, recorded (ms),
         schema, counts (the name of the live counts), ``rv:KIND`` resume versions, lost while entries are
         known to be missing, run (the server's run_id when a recorder last vouched for the log),
-        kubernetes (the UID of the cluster's kube-system namespace), and head: text, which stops
-        the functions of schema 1 from writing."""
+        kubernetes (the UID of the cluster's kube-system namespace), bundle (only in a store that a bundle was
+        opened in: what that holds), and head: text, which stops the functions of schema 1 from writing."""
         self.versions = self.prefix + "versions"
         """Hash: subject -> offset of its latest event; absent if the subject does not exist."""
         self.counts = f"{self.prefix}counts:{forms}"

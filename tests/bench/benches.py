@@ -43,6 +43,21 @@ class Bench:
             server.stop()
 
     @contextlib.contextmanager
+    def viewed(self, nodes: int, pods: int) -> Iterator[tuple[extenders.Extender, extenders.Extender]]:
+        """Our extender, and `topolog view` beside it."""
+        cluster = f"viewed-{nodes}-{pods}"
+        server = embedded.Server(append_only=True)
+        try:
+            filling.fill(server.url, cluster, populating.facts(nodes, pods))
+            with (
+                extenders.running(server.url, cluster, self.tls, self.folder) as extender,
+                extenders.viewing(server.url, cluster, self.tls, self.folder) as view,
+            ):
+                yield extender, view
+        finally:
+            server.stop()
+
+    @contextlib.contextmanager
     def peer(self, *, refuse: str = "") -> Iterator[str]:
         """The URL of a running peer."""
         with peers.running(self.programs, self.tls, self.folder, refuse=refuse) as url:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from tests.bench import (
+    asking,
     benches,
     calling,
     end_to_end,
@@ -24,6 +25,8 @@ from tests.bench import (
 
 NODES, PODS = 5_000, 50_000
 MIB = 1024 * 1024
+_TURNS = 12
+"""A single p99 varies by a third on a shared machine: only the middle of many turns shows a difference."""
 
 
 def names(bench: benches.Bench) -> Iterator[rows.Row]:
@@ -154,6 +157,78 @@ def questions(_: benches.Bench) -> Iterator[rows.Row]:
         yield rows.at_most(f"{case}, left after 30 s", "MB", ours=memory.left / MIB, bar=10)
 
 
+def asked(bench: benches.Bench) -> Iterator[rows.Row]:
+    """Hypothetical questions about one pod, against filter (PB-1 to PB-3)."""
+    caller = bench.caller(NODES)
+    with bench.ours(NODES, PODS) as ours:
+        load = calling.Load(NODES, bench.calls(300), verbs=["filter"])
+        alone = caller.measure(load, {"ours": ours.url}).targets["ours"]["filter"].p50
+        asker = asking.Asker(ours, bench.tls)
+        pod = asking.pod()
+        for case, took, bar in (
+            ("simulate one pod", asker.simulated(pod), 2.0),
+            ("simulate one pod, 100 added nodes and a quota", asker.supposed(pod), 3.0),
+            ("fit of a refused pod", asker.fitted(pod), 15.0),
+        ):
+            yield rows.compared(
+                f"{case}, {NODES:,} nodes, against filter, p50", "ms", ours=took, peer=alone, bar=bar
+            )
+
+
+def scrubbing(bench: benches.Bench) -> Iterator[rows.Row]:
+    """filter beside viewers who drag the slider, and without `topolog view` (PB-10, PB-11, PB-16)."""
+    caller, load = bench.caller(NODES), calling.Load(NODES, bench.calls(300), verbs=["filter"])
+    with bench.viewed(NODES, PODS) as (ours, view):
+
+        def measured() -> calling.Figure:
+            return caller.measure(load, {"ours": ours.url}).targets["ours"]["filter"]
+
+        measured()
+        yield rows.compared(
+            f"memory of view against an extender, {NODES:,} nodes, {PODS:,} pods",
+            "MB",
+            ours=view.memory() / MIB,
+            peer=ours.memory() / MIB,
+            bar=1.5,
+        )
+        idle: list[calling.Figure] = []
+        beside: list[calling.Figure] = []
+        for _ in range(_TURNS):
+            idle.append(measured())
+            with viewing.crowd(view.url, bench.tls, bench.folder, 3, viewing.SCRUB):
+                beside.append(measured())
+        view.process.kill()
+        without = [measured() for _ in range(_TURNS)]
+    for what, found, bars in (
+        ("3 viewers scrub, against none", (beside, idle), (1.05, 1.15)),
+        ("view killed, against running", (without, idle), (None, 1.02)),
+    ):
+        for part, bar in zip(("p50", "p99"), bars, strict=True):
+            ours_ms, peer_ms = (statistics.median(getattr(one, part) for one in turns) for turns in found)
+            yield rows.compared(f"filter, {what}, {part}", "ms", ours=ours_ms, peer=peer_ms, bar=bar)
+
+
+def pictures(_: benches.Bench) -> Iterator[rows.Row]:
+    """The past of a large cluster: replay, maps, frames, comparison and a bundle (PB-4, PB-6 to PB-9)."""
+    took = importlib.import_module("tests.bench.picturing").measure()
+    size = "5,000 nodes, 150,000 pods"
+    yield rows.at_least(f"replay, verdicts, {size}", "decisions/s", ours=took.replayed, bar=1_000)
+    for case, seconds, bar in (
+        ("map, first", took.map_first, 200),
+        ("map, same position again", took.map_again, 5),
+        ("map, one event later", took.map_later, 20),
+        ("60 frames over 50,000 events", took.frames, 2_000),
+        ("a moment of a window at hand", took.rest, 300),
+        ("a cold moment", took.cold, 4_000),
+        ("diff of two moments", took.diff, 1_000),
+        ("bisect over all events", took.bisected, 6_000),
+        ("bundle of 50,000 events and 10,000 decisions", took.exported, 10_000),
+    ):
+        yield rows.at_most(f"{case}, {size}", "ms", ours=1000 * seconds, bar=bar)
+    yield rows.at_most(f"size of that bundle, {size}", "MB", ours=took.bundle / MIB, bar=25)
+    yield rows.at_most(f"memory that it takes, {size}", "MB", ours=took.grown / MIB, bar=100)
+
+
 def gangs(_: benches.Bench) -> Iterator[rows.Row]:
     """The plan of a large gang, or that there is none: in every state in which a member is filtered."""
     module = importlib.import_module("tests.bench.gathering")
@@ -202,6 +277,9 @@ DEFAULT: Mapping[str, Case] = {
     "travel": travel,
     "visibility": visibility,
     "questions": questions,
+    "asked": asked,
+    "scrubbing": scrubbing,
+    "pictures": pictures,
     "gangs": gangs,
     "sizes": sizes,
 }

@@ -58,6 +58,25 @@ def running(
         process.stop()
 
 
+@contextlib.contextmanager
+def viewing(store: str, cluster: str, tls: pathlib.Path, folder: pathlib.Path) -> Iterator[Extender]:
+    """Run ``topolog view`` for a cluster of the store; yields once it is ready."""
+    port, health = child_processes.free_port(), child_processes.free_port()
+    environ = settings(store, cluster, tls, folder, port=port, health=health)
+    process = child_processes.Process(
+        f"view-{cluster}",
+        [TOPOLOG, "view"],
+        log=folder / f"view-{cluster}.log",
+        env=os.environ | environ | {"TOPOLOG_VIEW_PORT": str(port)},
+    )
+    process.start()
+    try:
+        polling.ready(process, lambda: _ready(f"http://127.0.0.1:{health}/readyz"), within=120)
+        yield Extender(f"https://127.0.0.1:{port}", process)
+    finally:
+        process.stop()
+
+
 def settings(
     store: str,
     cluster: str,

@@ -1,7 +1,7 @@
 """Viewers that ask heavy questions, one after another, each as soon as the last one was answered.
 
-Run as a process of the lowest priority: python -m tests.bench.viewing PORT TLS COUNT. It prints `ready` on
-standard output once every viewer is connected, and goes on until its standard input ends.
+Run as a process of the lowest priority: python -m tests.bench.viewing PORT TLS COUNT WHAT. It prints `ready`
+on standard output once every viewer is connected, and goes on until its standard input ends.
 """
 
 import contextlib
@@ -27,16 +27,23 @@ PATHS = (
     "/apis/v1/events?limit=1000",
     "/apis/v1/nodes?limit=1000&at=50000",
 )
+SCRUBBED = (
+    *(f"/apis/v1/map?at={offset}&color=pods" for offset in range(20_000, 50_000, 1_777)),
+    "/apis/v1/frames?from=30000&to=50000&count=60",
+    "/apis/v1/series?of=pods&from=30000&to=50000",
+)
+"""What a page asks for whose slider is moved."""
+PAGES, SCRUB = "pages", "scrub"
 
 
 @contextlib.contextmanager
-def crowd(url: str, tls: pathlib.Path, folder: pathlib.Path, count: int) -> Iterator[None]:
-    """So many viewers, while the block runs."""
+def crowd(url: str, tls: pathlib.Path, folder: pathlib.Path, count: int, what: str = PAGES) -> Iterator[None]:
+    """So many viewers, while the block runs; ``what`` they ask for: large pages, or the past."""
     if not count:
         yield
         return
     port = urllib.parse.urlsplit(url).port
-    command = [sys.executable, "-m", "tests.bench.viewing", str(port), str(tls), str(count)]
+    command = [sys.executable, "-m", "tests.bench.viewing", str(port), str(tls), str(count), what]
     with (folder / f"viewers-{count}.log").open("ab") as log:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
     assert process.stdin is not None
@@ -58,11 +65,11 @@ def crowd(url: str, tls: pathlib.Path, folder: pathlib.Path, count: int) -> Iter
 class Viewers:
     """The viewers, and how often they were answered with which status."""
 
-    def __init__(self, port: int, tls: pathlib.Path, count: int) -> None:
+    def __init__(self, port: int, tls: pathlib.Path, count: int, what: str) -> None:
         self._port = port
         self._context = ssl.create_default_context(cafile=str(tls / "ca.crt"))
         self._context.load_cert_chain(tls / "viewer.crt", tls / "viewer.key")
-        self._paths = (*PATHS, self._explanation())
+        self._paths = SCRUBBED if what == SCRUB else (*PATHS, self._explanation())
         self._statuses: dict[str, int] = {}
         self._lock = threading.Lock()
         self._enough = threading.Event()
@@ -105,10 +112,10 @@ class Viewers:
         return f"/apis/v1/pods/{pod['namespace']}/{pod['name']}/explain?decision={found['id']}"
 
 
-def main(port: str, tls: str, count: str) -> None:
+def main(port: str, tls: str, count: str, what: str) -> None:
     os.nice(NICENESS)
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    viewers = Viewers(int(port), pathlib.Path(tls), int(count))
+    viewers = Viewers(int(port), pathlib.Path(tls), int(count), what)
     viewers.start()
     print("ready", flush=True)
     sys.stdin.buffer.read()

@@ -1,6 +1,7 @@
 """Every view in a real browser: no violation, no error, no foreign request; hostile names and addresses."""
 
 import json
+import pathlib
 import re
 import urllib.request
 
@@ -8,9 +9,10 @@ import msgspec
 import pytest
 
 from app.domain import events
+from app.store.server import embedded
 from tests.support import commands
-from tests.support.browser import browsers, scripts, shown
-from tests.support.extender import api_worlds
+from tests.support.browser import browsers, scripts, shown, viewers
+from tests.support.extender import api_worlds, bundled
 
 pytestmark = pytest.mark.browser
 VIEWS = ("", "pending", "pods/shop/web-3", "workloads", "decisions", "compare", "health")
@@ -28,6 +30,24 @@ def test_every_view_live_and_past_does_nothing_that_it_must_not(
         assert on_small.settled().endswith(f"/{small.head - 2}")
         assert "The cluster as it was" in on_small.text(".banner.past")
         assert on_small.run("return document.title").startswith(on_small.text("nav a[aria-current=page]"))
+
+
+def test_a_bundle_is_named_on_every_view(
+    small: shown.Shown, store_server: embedded.Server, tmp_path: pathlib.Path
+) -> None:
+    cluster = bundled.restored(store_server, bundled.exported(small.world, "?from=3"))
+    with (
+        viewers.running(store_server.url, cluster, tmp_path) as viewer,
+        browsers.browser(viewer.url, tmp_path / "profile") as page,
+    ):
+        for view in VIEWS:
+            page.open(f"/dashboard/{view}")
+            assert f"A bundle of cluster {small.world.store.keys.cluster}" in page.text(".banner.bundle")
+            assert page.text(".top .status") == "bundle"
+            assert page.text(".panel .failed") == "", view
+        page.open(f"/dashboard/?at={small.head - 2}")
+        assert "The cluster as it was" in page.text(".banner.past")
+        assert page.settled().endswith(f"/{small.head - 2}")
 
 
 @pytest.mark.scenario("UI-1")

@@ -9,16 +9,20 @@ from tests.support import commands
 _FOLDER = pathlib.Path(app.__file__).parent.parent / "docs" / "how-to"
 
 
-def blocks(page: str, language: str) -> list[str]:
+def page(name: str) -> str:
+    """The text of a page."""
+    return (_FOLDER / name).read_text()
+
+
+def blocks(name: str, language: str) -> list[str]:
     """The code blocks of a language, such as "json", in their order; without one: those of a terminal."""
-    text = (_FOLDER / page).read_text()
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", page(name), re.MULTILINE | re.DOTALL)
     return [code for named, code in found if named == language]
 
 
-def scored(page: str, old: str, new: str, folder: pathlib.Path) -> list[str]:
+def scored(named: str, old: str, new: str, folder: pathlib.Path) -> list[str]:
     """The output of the page's first command for its cluster with one text replaced, by line."""
-    (cluster,), plain = blocks(page, "json"), blocks(page, "")
+    (cluster,), plain = blocks(named, "json"), blocks(named, "")
     assert old in cluster
     setting, program, command, name = plain[0].split()
     assert program == "topolog"

@@ -5,7 +5,7 @@ declared fields of an answer are sent, so that the document is complete.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import flask
@@ -100,16 +100,22 @@ def get(
     return decorate
 
 
-def stream(blueprint: Blueprint, path: str, *, query: SchemaClass) -> Callable[[View], View]:
-    """Mount ``view(query)`` at GET: a response that is sent as it is produced."""
+def stream(
+    blueprint: Blueprint,
+    path: str,
+    *,
+    query: SchemaClass,
+    content_type: str,
+    shape: Mapping[str, object],
+    description: str,
+) -> Callable[[View], View]:
+    """Mount ``view(query)`` at GET: a response that is sent as it is produced.
+
+    ``content_type`` must be one of those that the server streams (fast_path.STREAMS).
+    """
 
     def decorate(view: View) -> View:
-        documented = blueprint.response(
-            200,
-            {"type": "object", "properties": {name: {"type": "string"} for name in ("id", "event", "data")}},
-            content_type="text/event-stream",
-            description="Server-Sent Events; data is JSON.",
-        )(view)
+        documented = blueprint.response(200, shape, content_type=content_type, description=description)(view)
         for status in (*ERRORS, 429):
             documented = blueprint.alt_response(status, schema=schemas.Problem)(documented)
         parsed = blueprint.arguments(query, location="query")(documented)

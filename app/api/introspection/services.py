@@ -9,6 +9,7 @@ import flask
 from app.api.introspection import arrivals, heavy, kept_answers
 from app.framework import registry
 from app.store import audit_reports
+from app.store.bundles import layout
 from app.store.decisions import decision_log
 from app.store.log import logs
 from app.store.state import followers, histories
@@ -37,6 +38,10 @@ class Services:
     flags: Mapping[str, str] = field(default_factory=dict)
     """Debug flags as set at start: letter -> value."""
     version: str = "0"
+    bundle: layout.About | None = None
+    """The bundle whose store this is; None for the store of a cluster."""
+    exports: heavy.OneAtATime = field(default_factory=lambda: heavy.OneAtATime(waiting=0))
+    """Bundles that are made: one, and the next is refused."""
     turns: heavy.OneAtATime = field(default_factory=heavy.OneAtATime)
     answers: kept_answers.KeptAnswers = field(default_factory=kept_answers.KeptAnswers)
     stream_seconds: float = 3600.0

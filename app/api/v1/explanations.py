@@ -139,7 +139,8 @@ class Explanation(Explained):
     attempt = schemas.anything("The number of this attempt, from 1, or null.")
     attempts = schemas.number("Scheduling attempts that were found.")
     attemptsComplete = schemas.truth(
-        "False if there are older decisions than the 20,000 scanned, or than 1,000 of this pod."
+        "False if there are older decisions than the 20,000 scanned, or than 1,000 of this pod, or if there"
+        " may be some before the beginning of a bundle."
     )
 
 
@@ -193,7 +194,9 @@ def _attempts(pod: str, shown: moments.Moment) -> _Attempts:
     scan = decisions.Scan(records.DecisionQuery(pod=pod))
     found = iter(scan)
     past = [(one.id, one.verb) for one in islice(found, _KEPT) if moments.upto(one.position, shown.snapshot)]
-    complete = next(found, None) is None and scan.unfinished is None
+    bundle = services.current().bundle
+    whole = bundle is None or bundle.first == 0
+    complete = whole and next(found, None) is None and scan.unfinished is None
     attempts = [one for one in past if one[1] in explanations.ATTEMPTS] or past
     return _Attempts([identity for identity, _ in reversed(attempts)], complete)
 

@@ -3,10 +3,24 @@
 import flask
 from marshmallow import Schema, fields
 
-from app.api.introspection import blueprints, pages, queries, schemas, services
+from app.api.introspection import blueprints, pages, queries, schemas, services, times
 from app.framework import transforming
+from app.store.bundles import layout
 
 routes = blueprints.create("process", "/apis/v1", "The process that answers.")
+
+
+class Bundle(Schema):
+    """A bundle that `topolog bundle open` shows."""
+
+    cluster = schemas.text("The cluster that it was made of.")
+    first = schemas.number("The oldest offset that it holds.")
+    last = schemas.number("The last one.")
+    from_ = schemas.text("When the event at first was appended (RFC 3339); empty before it.", data_key="from")
+    to = schemas.text("When the last one was.")
+    created = schemas.text("When it was made.")
+    by = schemas.text("Who made it.")
+    around = schemas.text("The pod that it was made for; empty without one.")
 
 
 class Lag(Schema):
@@ -21,11 +35,22 @@ class Lag(Schema):
     listed = schemas.mapping("For each kind, the resourceVersion of its latest list.")
     identity = schemas.text("The identity of the caller.")
     version = schemas.text("The version of Topolog.")
+    bundle = fields.Nested(
+        Bundle,
+        required=True,
+        allow_none=True,
+        metadata={"description": "The bundle that is shown; null where the log is that of a live cluster."},
+    )
 
 
 @blueprints.get(routes, "/lag", Lag, query=queries.Empty)
 def lag(_: pages.Query) -> pages.Body:
     """How far this process is behind the log; answered without the store."""
+    return lag_shown()
+
+
+def lag_shown() -> pages.Body:
+    """The lag of this process."""
     given = services.current()
     follower = given.follower
     snapshot = follower.snapshot
@@ -40,7 +65,27 @@ def lag(_: pages.Query) -> pages.Body:
         "listed": dict(sorted(snapshot.listed.items())),
         "identity": given.identity(),
         "version": given.version,
+        "bundle": _bundle(given.bundle),
     }
+
+
+def _bundle(about: layout.About | None) -> pages.Body | None:
+    if about is None:
+        return None
+    return {
+        "cluster": about.cluster,
+        "first": about.first,
+        "last": about.last,
+        "from": _time(about.first_ms),
+        "to": _time(about.last_ms),
+        "created": _time(about.created_ms),
+        "by": about.by,
+        "around": about.around,
+    }
+
+
+def _time(at_ms: int) -> str:
+    return times.rfc3339(at_ms / 1000) if at_ms else ""
 
 
 class Settings(Schema):
@@ -55,6 +100,11 @@ class Settings(Schema):
 @blueprints.get(routes, "/settings", Settings, query=queries.Empty)
 def settings(_: pages.Query) -> pages.Body:
     """The settings in force, without secrets."""
+    return settings_shown()
+
+
+def settings_shown() -> pages.Body:
+    """The settings of this process, without secrets."""
     given = services.current()
     return {
         "settings": given.settings,

@@ -159,6 +159,16 @@ class Archive:
                 return self._entries(file)[begin : min(end, begin + limit)]
         raise errors.Trimmed(self.oldest() or after + 2)
 
+    def read_raw(self, first: int, last: int) -> list[readers.Raw]:
+        """The undecoded entries from ``first`` on, at most to ``last`` or the end of one segment.
+
+        Raises Trimmed or Damaged.
+        """
+        for file in self.history("segment"):
+            if file.first <= first <= file.last:
+                return [raw for raw in self.raws(file.path) if first <= raw.offset <= min(last, file.last)]
+        raise errors.Trimmed(self.oldest() or first + 1)
+
     def history(self, kind: str) -> list[File]:
         """The files of this incarnation and of the ones before it that it continues, by offset."""
         files, own = self.files(), self._incarnation()

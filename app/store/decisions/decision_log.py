@@ -24,6 +24,7 @@ _PAUSE_SECONDS = 0.05
 """The thread gathers for this long: waking up for each decision would delay the verbs (GIL)."""
 _BATCH = 64
 _SCAN = 100
+_READ = 500
 _NAMES = 4_000_000
 """Names of candidates that may be queued: a few hundred megabytes if no two decisions share any."""
 
@@ -140,6 +141,28 @@ class DecisionLog:
         with connections.translated():
             entries = self._client.xrange(self._key, min=f"({identity}", max="+", count=limit)
         return list(_read(entries))
+
+    def stored(self, since_ms: int, until_ms: int | None) -> Iterator[list[tuple[str, bytes]]]:
+        """Ids and undecoded records that were written in a range of time, oldest first, in pages.
+
+        Milliseconds of the store's clock, both included; None for no end. Raises StoreAway.
+        """
+        oldest, newest = str(since_ms), "+" if until_ms is None else str(until_ms)
+        while True:
+            with connections.translated():
+                entries = self._client.xrange(self._key, min=oldest, max=newest, count=_READ)
+            found = list(_raw(entries))
+            if found:
+                yield found
+            if len(found) < _READ:
+                return
+            oldest = f"({found[-1][0]}"
+
+    def oldest(self) -> str:
+        """The id of the oldest record; empty if there is none. Raises StoreAway."""
+        with connections.translated():
+            entries = self._client.xrange(self._key, min="-", max="+", count=1)
+        return next((identity for identity, _ in _raw(entries)), "")
 
     def get(self, identity: str) -> records.Decision | None:
         """The record; None if it does not exist (any more)."""

@@ -158,6 +158,30 @@ class Histories:
                 break
         return found
 
+    def raws(self, first: int, last: int) -> Iterator[list[readers.Raw]]:
+        """The undecoded entries at offsets ``first`` to ``last``, both included, in runs.
+
+        Raises Trimmed, Gap, Damaged or StoreAway.
+        """
+        while first <= last:
+            until = min(last, first + readers.CHUNK - 1)
+            try:
+                found = self._log.raws(first - 1, until)
+            except errors.Gap:
+                if self._log.oldest() <= first:
+                    raise
+                found = self._archived_raws(first, last)
+            yield found
+            first = found[-1].offset + 1
+
+    def _archived_raws(self, first: int, last: int) -> list[readers.Raw]:
+        if self._archive is None:
+            raise errors.Trimmed(self._oldest())
+        try:
+            return self._archive.read_raw(first, last)
+        except errors.Trimmed as trimmed:
+            raise errors.Trimmed(self._oldest()) from trimmed
+
     def _entries(self, after: int, until: int | None) -> Iterator[readers.Entry]:
         while until is None or after < until:
             piece = _READ if until is None else min(_READ, until - after)

@@ -1,6 +1,7 @@
 """A real process of ``topolog view``, and the commands that ask it."""
 
 import dataclasses
+import io
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from app.store.bundles import reading
 from app.store.server import embedded
 from tests.support import commands
 from tests.support.browser import viewers
@@ -70,6 +72,14 @@ def test_its_priority_is_lower_than_that_of_a_process_of_a_user(seen: Seen) -> N
     (worker,) = children.read_text().split()
     own = os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpriority(os.PRIO_PROCESS, int(worker)) == min(19, own + 10)
+
+
+def test_a_bundle_is_sent_while_it_is_made(seen: Seen) -> None:
+    with urllib.request.urlopen(f"{seen.viewer.url}/apis/v1/export?from=3", timeout=20) as reply:
+        assert (reply.headers["Content-Type"], reply.headers["Content-Length"]) == ("application/x-tar", None)
+        found = reading.read(io.BytesIO(reply.read()))
+    assert (found.about.first, found.about.last) == (3, seen.world.store.follower.catch_up().offset)
+    assert found.about.by == "anonymous"
 
 
 def test_watch_prints_the_events_behind_a_position(seen: Seen) -> None:

@@ -14,6 +14,7 @@ from app.domain import events, model, projecting
 from app.framework import registry
 from app.plugins.workload_policy import policy_model
 from app.store import audit_reports, schemas, stores
+from app.store.bundles import restoring
 from app.store.log import logs
 from app.store.server import connections, embedded
 from app.verbs import candidates, contexts, decision_reports, filtering, prioritizing
@@ -122,8 +123,16 @@ def plugins_of_the_seeds() -> registry.Registry:
     return registry.Registry([plugin() for plugin in plugins.USUAL], weights={"JobAffinity": 2})
 
 
-def world(store: stores.Store, chosen: registry.Registry | None = None) -> World:
-    """The API of one process on an opened store, by default with the plugins of the seeds."""
+def world(
+    store: stores.Store,
+    chosen: registry.Registry | None = None,
+    *,
+    configured: settings.Settings | None = None,
+) -> World:
+    """The API of one process on an opened store, by default with the plugins of the seeds.
+
+    ``configured``: the settings that it shows.
+    """
     chosen, now = chosen or plugins_of_the_seeds(), [START]
     app = flask.Flask("topolog", static_folder=None)
     given = services.Services(
@@ -138,7 +147,10 @@ def world(store: stores.Store, chosen: registry.Registry | None = None) -> World
         ),
         wall=lambda: now[0],
         identity=lambda: "operator@example",
-        settings={"store.url": "(hidden)", "cluster": "test"},
+        settings=settings.current(configured)
+        if configured is not None
+        else {"store.url": "(hidden)", "cluster": "test"},
+        bundle=restoring.opened(store.client, store.keys),
         version="0.1.0",
         stream_seconds=0.0,
     )

@@ -25,6 +25,7 @@ export async function install() {
 async function first() {
   try {
     const lag = await ask("/apis/v1/lag");
+    state.bundle = lag.bundle;
     moved(lag.position, lag.seconds);
   } catch (error) {
     state.connected = false;

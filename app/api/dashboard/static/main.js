@@ -2,7 +2,7 @@
 /** Draws the page: one state, one function of it, at most one drawing for each animation frame. */
 import { html, nothing, render } from "../vendor/lit-html-3.3.3/lit-html.js";
 import { answer, changed, listen, settled, state } from "./store.js";
-import { between, span } from "./format.js";
+import { between, number, span, time } from "./format.js";
 import * as live from "./live.js";
 import * as router from "./router.js";
 import * as timebar from "./timebar.js";
@@ -45,7 +45,7 @@ function resolved(at) {
 function page() {
   const shown = answer("shown", state.position ? `/apis/v1/cluster?limit=1&at=${encodeURIComponent(state.position)}` : null);
   const sentence = timebar.sentence(shown.body?.metadata);
-  document.title = `${NAMES[state.view]} · ${state.at === null ? "live" : sentence} · Topolog`;
+  document.title = `${NAMES[state.view]} · ${state.at === null ? (state.bundle ? "bundle" : "live") : sentence} · Topolog`;
   return html`
     <a class="skip" href="#main">skip to the content</a>
     <header class="top">
@@ -65,6 +65,7 @@ function page() {
 
 function status(sentence) {
   if (state.at !== null) return html`<span class="status past">past</span>`;
+  if (state.bundle && state.connected) return html`<span class="status past">bundle</span>`;
   if (!state.connected) return html`<span class="status lost" role="status">not connected</span>`;
   return html`<span class="status live" title=${sentence}><span class="pulse" aria-hidden="true"></span>live</span>`;
 }
@@ -72,10 +73,17 @@ function status(sentence) {
 function banner(shown, sentence) {
   const ago = shown.body?.metadata.asOf ? span(between(shown.body.metadata.asOf, new Date().toISOString())) : "";
   return html`
+    ${state.bundle ? html`<p class="banner bundle" role="note">${origin(state.bundle)}</p>` : nothing}
     ${state.notice ? html`<p class="banner notice" role="alert">${state.notice} <button type="button" @click=${() => { state.notice = ""; changed(); }}>close</button></p>` : nothing}
     ${!state.connected && state.at === null ? html`<p class="banner lost" role="alert">The server does not answer. What is shown is from ${sentence || "before"}.</p>` : nothing}
     ${state.at === null ? nothing : html`<p class="banner past" role="status">${shown.status === "failed" ? shown.error : html`<span>The cluster as it was at <b>${sentence}</b>${ago ? `, ${ago} ago` : ""}.</span>`}
-      <button type="button" @click=${timebar.live}>go live</button></p>`}`;
+      <button type="button" @click=${timebar.live}>${state.bundle ? "go to the end" : "go live"}</button></p>`}`;
+}
+
+/** What the bundle is of; nothing in it is live. */
+function origin(bundle) {
+  const around = bundle.around ? html` around <b>${bundle.around}</b>` : nothing;
+  return html`<span>A bundle of cluster <b>${bundle.cluster}</b>${around}: offsets ${number(bundle.first)} to ${number(bundle.last)}, ${bundle.to ? html`until ${time(bundle.to)}, ` : nothing}made at ${time(bundle.created)} by ${bundle.by}. Nothing here is live.</span>`;
 }
 
 function search(event) {

@@ -19,6 +19,8 @@ export const state = {
   /** The value of ?at=: null while the page is live. */
   at: null,
   connected: true,
+  /** The bundle that is shown, as GET /lag names it; null for a live cluster. */
+  bundle: null,
   view: "",
   path: [],
   query: new URLSearchParams(),

@@ -38,7 +38,14 @@ class Query(queries.Empty):
     )
 
 
-@blueprints.stream(routes, "/watch", query=Query)
+@blueprints.stream(
+    routes,
+    "/watch",
+    query=Query,
+    content_type="text/event-stream",
+    shape={"type": "object", "properties": {name: {"type": "string"} for name in ("id", "event", "data")}},
+    description="Server-Sent Events; data is JSON.",
+)
 def watch(query: pages.Query) -> flask.Response:
     """The events as they are appended, with ``head``, ``gap`` and ``incarnation`` messages between them.
 

@@ -1,0 +1,100 @@
+"""Which stretch of the log is asked for: a range, or the minutes around a moment or a pod."""
+
+from app.api import errors
+from app.api.introspection import moments, pages, services
+from app.domain import model
+from app.store import errors as store_errors
+from app.store.decisions import records
+from app.verbs.pictures import chronicles
+
+_MOST_READ = 100_000
+"""Events that are searched for a pod that neither exists nor has a decision."""
+_READ = 5000
+
+
+def asked(query: pages.Query, head: moments.Moment) -> tuple[int, int]:
+    """The first and the last offset. Raises Problem 400, 404 or 410."""
+    ranged = [name for name in ("from_", "to") if name in query]
+    centred = [name for name in ("at", "around") if name in query]
+    if ranged and centred:
+        raise errors.bad("from and to name a range; at and around name its middle: give one of the two")
+    if ranged:
+        last = _offset(query.get("to"), head, head.snapshot.offset)
+        first = _offset(query.get("from_"), head, _clipped(0))
+        if first > last:
+            raise errors.bad(f"from: offset {first} is behind to, which is {last}")
+        return first, last
+    past, now_ms = services.current().histories, services.current().wall() * 1000
+    at, around = query.get("at"), query.get("around")
+    middle = _time(at, head) if at is not None else now_ms
+    if around is not None:
+        found = _latest_of(str(around), head)
+        middle = middle if at is not None else found
+    half = int(query["minutes"]) * 60_000
+    until = middle + half
+    last = head.snapshot.offset if until >= now_ms else past.offset_at(int(until))
+    try:
+        first = past.offset_at(int(middle - half))
+    except store_errors.Trimmed:
+        first = 0
+    return min(last, _clipped(first)), last
+
+
+def _offset(at: moments.At | None, head: moments.Moment, otherwise: int) -> int:
+    past = services.current().histories
+    if at is None:
+        return otherwise
+    if at.incarnation:
+        past.check(at.incarnation)
+    offset = past.offset_at(at.time_ms) if at.time_ms is not None else at.offset or 0
+    if offset > head.snapshot.offset:
+        raise errors.bad(f"offset {offset} is beyond the head of the log, which is {head.snapshot.offset}")
+    return offset
+
+
+def _time(at: moments.At, head: moments.Moment) -> float:
+    """The time that a moment names: milliseconds since the epoch."""
+    if at.time_ms is not None:
+        return at.time_ms
+    offset = _offset(at, head, 0)
+    past = services.current().histories
+    found = past.appended_ms(offset) if offset else 0
+    if found is None:
+        raise store_errors.Trimmed(past.oldest())
+    return found
+
+
+def _clipped(first: int) -> int:
+    """The offset, or the oldest one whose state and event can still be read."""
+    past = services.current().histories
+    oldest = past.oldest()
+    return max(first, past.reachable(), oldest if oldest > 1 else 0)
+
+
+def _latest_of(key: model.NamespacedName, head: moments.Moment) -> float:
+    """When something last happened to the pod: milliseconds since the epoch. Raises Problem 404."""
+    given, snapshot = services.current(), head.snapshot
+    found: list[float] = []
+    uid = snapshot.names.get(key)
+    if uid is not None and (version := snapshot.versions.get(f"pod:{uid}")):
+        found.append(given.histories.appended_ms(version) or 0)
+    for decision in given.decisions.search(records.DecisionQuery(pod=key), limit=1).records:
+        found.append(int(decision.id.partition("-")[0]))
+    if not found and (at_ms := _latest_event(key, snapshot.offset)):
+        found.append(at_ms)
+    if not found:
+        raise errors.missing("pod", key)
+    return max(found)
+
+
+def _latest_event(key: model.NamespacedName, last: int) -> int | None:
+    """When the latest event about the pod was appended; None if the latest events have none."""
+    past = services.current().histories
+    oldest = max(past.oldest(), last - _MOST_READ + 1)
+    while last >= oldest:
+        first = max(oldest, last - _READ + 1)
+        for entry in reversed(past.entries(first, last, limit=_READ)):
+            if chronicles.of_pod(entry.event, key, None) is not None:
+                return entry.at_ms
+        last = first - 1
+    return None

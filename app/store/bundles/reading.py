@@ -1,0 +1,313 @@
+"""Reads a bundle strictly, and verifies it: whatever is not as it was written is refused, with its name.
+
+The file may be of any origin. Only the known members are accepted, in their order; nothing is ever written
+to a path that the file names. What a member may hold is bounded before it is read, compressed and expanded.
+"""
+
+import hashlib
+import tarfile
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO, Final, NamedTuple, NoReturn, TypeVar
+
+import msgspec
+
+from app.store import errors, snapshot_format
+from app.store.bundles import layout
+from app.store.checkpoints import archives
+from app.store.decisions import records
+from app.store.log import codecs, readers
+
+T = TypeVar("T")
+MOST_EXPANDED: Final = 4 * 1024**3
+"""Bytes of all lines at most."""
+_MOST_RATIO: Final = 400
+"""Expanded bytes for each compressed one; JSON lines of a cluster have a tenth of it."""
+_FREE: Final = 1024**2
+"""Expanded bytes to which the ratio does not apply."""
+_LONGEST_LINE: Final = 64 * 1024**2
+_LARGEST_JSON: Final = 16 * 1024**2
+_READ: Final = 256 * 1024
+_GZIP: Final = 16 + zlib.MAX_WBITS
+_COMPRESSED: Final = ".gz"
+
+
+class Damaged(Exception):
+    """The file is no bundle, was cut off, or was changed; the message names the member."""
+
+
+class Visitor:
+    """Is given the lines of the history as they are read; a damage may still be found after them."""
+
+    def about(self, about: layout.About) -> None:
+        """What the bundle holds."""
+
+    def checkpoint(self, header: snapshot_format.Header, line: bytes) -> None:
+        """A line of the checkpoint."""
+
+    def event(self, raw: readers.Raw) -> None:
+        """An event."""
+
+    def decision(self, decision: layout.Decision) -> None:
+        """A decision record."""
+
+
+class Contents(NamedTuple):
+    """A verified bundle."""
+
+    about: layout.About
+    settings: dict[str, object]
+    consistency: bytes
+    """The auditor's report as it is stored; ``null`` without one."""
+    lag: dict[str, object]
+    events: int
+    decisions: int
+    members: tuple[layout.Member, ...]
+
+
+def read(file: BinaryIO, visitor: Visitor | None = None) -> Contents:
+    """Verify a bundle from its beginning to its end. Raises Damaged or OSError."""
+    return _Reader(file, visitor or Visitor()).contents()
+
+
+class _Reader:
+    def __init__(self, file: BinaryIO, visitor: Visitor) -> None:
+        self._file = file
+        self._visitor = visitor
+        self._read = 0
+        self._expanded = 0
+        self._members: list[layout.Member] = []
+
+    def contents(self) -> Contents:
+        about = self._about()
+        self._visitor.about(about)
+        self._checkpoint(about)
+        events = self._events(about)
+        decisions = self._decisions(about)
+        settings = self._decoded(layout.SETTINGS, dict[str, object])
+        consistency = self._json(layout.CONSISTENCY)
+        lag = self._decoded(layout.LAG, dict[str, object])
+        self._manifest()
+        return Contents(about, settings, consistency, lag, events, decisions, tuple(self._members))
+
+    # -- the members -----------------------------------------------------------------------
+
+    def _about(self) -> layout.About:
+        raw = self._json(layout.ABOUT)
+        head = _parsed(_Versioned, raw, layout.ABOUT)
+        if head.kind != layout.KIND:
+            raise Damaged(f"it is no bundle: its kind is {head.kind[:80]!r}")
+        if head.version > layout.VERSION:
+            raise Damaged(
+                f"it is a bundle of version {head.version}, made by a newer Topolog; this one reads up to"
+                f" {layout.VERSION}"
+            )
+        about = _parsed(layout.About, raw, layout.ABOUT)
+        if not 0 <= about.first <= about.last <= about.head or about.last - about.first > layout.MOST_EVENTS:
+            _damaged(layout.ABOUT, "its offsets are no range")
+        return about
+
+    def _checkpoint(self, about: layout.About) -> None:
+        name, digest, number = layout.CHECKPOINT, hashlib.sha256(), 0
+        lines = self._lines(name)
+        try:
+            header = snapshot_format.header_of(next(lines, b""))
+        except errors.Damaged as damaged:
+            _damaged(name, str(damaged))
+        if header.kind != snapshot_format.KIND or header.version > snapshot_format.VERSION:
+            _damaged(name, f"a {header.kind} of version {header.version} was made by a newer Topolog")
+        if (header.incarnation, header.offset) != (about.incarnation, about.first):
+            _damaged(name, f"it is that of offset {header.offset}, not of {about.first}")
+        for line in lines:
+            digest.update(line)
+            number += 1
+            self._visitor.checkpoint(header, line)
+        if digest.hexdigest() != header.digest or number != header.lines:
+            _damaged(name, "the SHA-256 of its lines is not that of its first line")
+
+    def _events(self, about: layout.About) -> int:
+        name, digest, offset = layout.EVENTS, hashlib.sha256(), max(1, about.first)
+        lines = self._lines(name)
+        header = _parsed(archives.Segment, next(lines, b""), name)
+        if header.kind != archives.KIND or header.version > archives.VERSION:
+            _damaged(name, f"a {header.kind} of version {header.version} was made by a newer Topolog")
+        if (header.incarnation, header.first, header.last) != (about.incarnation, offset, about.last):
+            _damaged(name, f"it holds the offsets {header.first} to {header.last} of another range")
+        for line in lines:
+            digest.update(line)
+            raw = _parsed(readers.Raw, line, name)
+            if raw.offset != offset:
+                _damaged(name, f"offset {offset} is missing")
+            try:
+                codecs.decode(bytes(raw.e))
+            except errors.Unreadable as unreadable:
+                _damaged(name, str(unreadable))
+            self._visitor.event(raw)
+            offset += 1
+        if digest.hexdigest() != header.sha256 or offset <= header.last:
+            _damaged(name, "the SHA-256 of its lines is not that of its first line")
+        return offset - header.first
+
+    def _decisions(self, about: layout.About) -> int:
+        name, digest, count = layout.DECISIONS, hashlib.sha256(), 0
+        lines = self._lines(name)
+        header = _parsed(layout.Decisions, next(lines, b""), name)
+        if header.kind != layout.DECISIONS_KIND or header.version > layout.VERSION:
+            _damaged(name, f"a {header.kind} of version {header.version} was made by a newer Topolog")
+        latest = (0, 0)
+        for line in lines:
+            digest.update(line)
+            count += 1
+            decision = _parsed(layout.Decision, line, name)
+            record = _parsed(records.Decision, bytes(decision.d), name)
+            if not about.first <= record.position.offset <= about.last:
+                _damaged(name, f"decision {decision.id[:80]} was taken outside of the range")
+            if (at := _ordered(decision.id)) is None or at <= latest:
+                _damaged(name, f"{decision.id[:80]!r} is no id that follows the one before")
+            latest = at
+            self._visitor.decision(decision)
+        if digest.hexdigest() != header.sha256 or count != header.count or count > layout.MOST_DECISIONS:
+            _damaged(name, "the SHA-256 of its lines is not that of its first line")
+        return count
+
+    def _manifest(self) -> None:
+        found = tuple(self._members)
+        name, size = self._next(layout.MANIFEST)
+        raw = self._exactly(size, name)
+        self._padding(name, size)
+        if name == layout.FAILED:
+            raise Damaged(f"the export failed: {_parsed(layout.Failure, raw, name).message}")
+        manifest = _parsed(layout.Manifest, raw, name)
+        if manifest.kind != layout.MANIFEST_KIND or manifest.version > layout.VERSION:
+            _damaged(name, f"a {manifest.kind} of version {manifest.version} was made by a newer Topolog")
+        for member, listed in zip(found, manifest.members, strict=False):
+            if member != listed:
+                _damaged(member.name, "its SHA-256 is not that of the manifest")
+        if len(found) != len(manifest.members):
+            _damaged(name, "it lists other members")
+        rest = self._file.read(2 * layout.BLOCK + 1)
+        if len(rest) < 2 * layout.BLOCK and not rest.strip(b"\0"):
+            raise Damaged("it was cut off: its end is missing")
+        if rest != bytes(2 * layout.BLOCK):
+            raise Damaged("something follows the manifest")
+
+    # -- the tar ---------------------------------------------------------------------------
+
+    def _next(self, wanted: str) -> tuple[str, int]:
+        """Name and size of the next member, which must be the wanted one, or the reason of a failure."""
+        block = self._file.read(layout.BLOCK)
+        if len(block) < layout.BLOCK or block == bytes(layout.BLOCK):
+            if not self._read:
+                raise Damaged("it is no bundle: it does not begin with a member of a tar")
+            raise Damaged(f"it was cut off: {wanted} is missing")
+        try:
+            info = tarfile.TarInfo.frombuf(block, "ascii", "backslashreplace")
+        except tarfile.HeaderError as error:
+            what = "it is no bundle" if not self._read else f"before {wanted} it is damaged"
+            raise Damaged(f"{what}: {error}") from error
+        # Of a failed export, the reason comes in place of the member that could not be made.
+        if info.name not in (wanted, layout.FAILED) or info.type != tarfile.REGTYPE:
+            raise Damaged(
+                f"it is no bundle: in place of {wanted} it has {info.name[:80]!r}, which is not extracted"
+            )
+        most = layout.MOST_BYTES - self._read
+        if not 0 <= info.size <= (most if wanted.endswith(_COMPRESSED) else min(most, _LARGEST_JSON)):
+            _damaged(info.name, f"{info.size} bytes are more than a bundle has")
+        self._read += info.size + layout.BLOCK
+        if info.name == layout.FAILED and wanted != layout.MANIFEST:
+            raw = self._exactly(info.size, info.name)
+            raise Damaged(f"the export failed: {_parsed(layout.Failure, raw, info.name).message}")
+        return info.name, info.size
+
+    def _exactly(self, size: int, name: str) -> bytes:
+        found = self._file.read(size)
+        if len(found) < size:
+            raise Damaged(f"it was cut off in {name}")
+        return found
+
+    def _padding(self, name: str, size: int) -> None:
+        if self._exactly(-size % layout.BLOCK, name).strip(b"\0"):
+            _damaged(name, "its padding is not empty")
+
+    def _pieces(self, wanted: str) -> Iterator[bytes]:
+        name, size = self._next(wanted)
+        digest, left = hashlib.sha256(), size
+        while left:
+            piece = self._exactly(min(_READ, left), name)
+            left -= len(piece)
+            digest.update(piece)
+            yield piece
+        self._padding(name, size)
+        self._members.append(layout.Member(name, size, digest.hexdigest()))
+
+    def _json(self, name: str) -> bytes:
+        return b"".join(self._pieces(name))
+
+    def _decoded(self, name: str, shape: type[T]) -> T:
+        return _parsed(shape, self._json(name), name)
+
+    def _lines(self, name: str) -> Iterator[bytes]:
+        """The lines of a compressed member, each with its newline."""
+        begun: list[bytes] = []
+        length = 0
+        for text in self._expand(name):
+            *whole, rest = text.split(b"\n")
+            for line in whole:
+                yield b"".join((*begun, line, b"\n"))
+                begun, length = [], 0
+            begun.append(rest)
+            length += len(rest)
+            if length > _LONGEST_LINE:
+                _damaged(name, f"a line has more than {_LONGEST_LINE} bytes")
+        if length:
+            _damaged(name, "its last line has no end")
+
+    def _expand(self, name: str) -> Iterator[bytes]:
+        compressed = expanded = 0
+        inflating, within = zlib.decompressobj(_GZIP), True
+        for piece in self._pieces(name):
+            compressed += len(piece)
+            more = True
+            while more:
+                try:
+                    text = inflating.decompress(piece, _READ)
+                except zlib.error as error:
+                    _damaged(name, str(error))
+                expanded += len(text)
+                self._expanded += len(text)
+                if expanded > _FREE + _MOST_RATIO * compressed or self._expanded > MOST_EXPANDED:
+                    _damaged(name, "it expands to more than a bundle holds")
+                yield text
+                within = not inflating.eof
+                if within:
+                    piece = inflating.unconsumed_tail
+                    more = bool(piece) or len(text) == _READ
+                else:
+                    piece, inflating = inflating.unused_data, zlib.decompressobj(_GZIP)
+                    more = bool(piece)
+        if within:
+            _damaged(name, "its last line has no end")
+
+
+class _Versioned(msgspec.Struct):
+    kind: str = ""
+    version: int = 0
+
+
+def _parsed(shape: type[T], raw: bytes, name: str) -> T:
+    try:
+        return msgspec.json.decode(raw, type=shape)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise Damaged(f"{name} is damaged: {str(error)[:200]}") from error
+
+
+def _damaged(name: str, why: str) -> NoReturn:
+    raise Damaged(f"{name} is damaged: {why}")
+
+
+def _ordered(identity: str) -> tuple[int, int] | None:
+    """The parts of an id of a stream; None if it is none."""
+    parts = identity.split("-")
+    if len(parts) != 2 or not all(one.isascii() and one.isdecimal() and len(one) <= 19 for one in parts):
+        return None
+    return int(parts[0]), int(parts[1])

@@ -1,0 +1,1 @@
+"""Bundles: written, read, damaged."""

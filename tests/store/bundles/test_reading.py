@@ -1,0 +1,187 @@
+"""A bundle is read as it was written, or refused with the name of the member that is not."""
+
+import gzip
+import io
+import secrets
+import struct
+import tarfile
+from collections.abc import Iterator
+
+import pytest
+
+from app.store.bundles import layout, reading
+from app.store.server import embedded
+from tests.support.extender import api_worlds, bundled
+
+BOMB = gzip.compress(bytes(16 * 1024**2))
+HISTORY = (layout.CHECKPOINT, layout.EVENTS, layout.DECISIONS)
+
+
+@pytest.fixture(scope="module")
+def bundle(store_server: embedded.Server) -> Iterator[bytes]:
+    with api_worlds.processes(store_server, f"rd{secrets.token_hex(4)}") as start:
+        yield bundled.exported(bundled.lived(start()), "?from=150")
+
+
+def refused(data: bytes) -> str:
+    """Why the bytes are no bundle."""
+    with pytest.raises(reading.Damaged) as caught:
+        reading.read(io.BytesIO(data))
+    return str(caught.value)
+
+
+def contents(data: bytes) -> dict[str, bytes]:
+    """Name -> content of each member, as it is."""
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        return {member.name: data[member.offset_data :][: member.size] for member in tar}
+
+
+def packed(members: dict[str, bytes]) -> bytes:
+    """A bundle of these members, with a manifest that fits them."""
+    packer = layout.Packer(0)
+    written = [piece for name, content in members.items() for piece in packer.member(name, [content])]
+    return b"".join((*written, *packer.manifest()))
+
+
+def test_a_bundle_is_read_as_it_was_written(bundle: bytes) -> None:
+    found = reading.read(io.BytesIO(bundle))
+    assert (found.about.first, found.events) == (150, found.about.last - 149)
+    assert found.decisions > 10
+    assert [member.name for member in found.members] == list(layout.MEMBERS)
+    listed = contents(bundle)
+    del listed[layout.MANIFEST]
+    assert reading.read(io.BytesIO(packed(listed))).members == found.members
+
+
+@pytest.mark.scenario("WI-10")
+@pytest.mark.parametrize("name", [*layout.MEMBERS, layout.MANIFEST])
+def test_one_bit_flipped_is_found_in_each_member(bundle: bytes, name: str) -> None:
+    with tarfile.open(fileobj=io.BytesIO(bundle)) as tar:
+        member = tar.getmember(name)
+    for place in range(0, member.size, max(1, member.size // 25)):
+        damaged = bytearray(bundle)
+        damaged[member.offset_data + place] ^= 4
+        text = refused(bytes(damaged))
+        # A digest in the manifest that was changed is not that of another member.
+        assert name in text or name in (layout.ABOUT, layout.MANIFEST), text
+
+
+def test_one_bit_flipped_between_members_is_found(bundle: bytes) -> None:
+    with tarfile.open(fileobj=io.BytesIO(bundle)) as tar:
+        headers = [member.offset for member in tar]
+    for header in headers:
+        damaged = bytearray(bundle)
+        damaged[header + 3] ^= 4
+        refused(bytes(damaged))
+    refused(bundle + b"x")
+    damaged = bytearray(bundle)
+    damaged[-1] ^= 4
+    refused(bytes(damaged))
+
+
+@pytest.mark.scenario("WI-10")
+def test_a_bundle_that_was_cut_off_is_found(bundle: bytes) -> None:
+    for part in range(20):
+        cut = refused(bundle[: len(bundle) * part // 20])
+        assert "cut off" in cut or "no bundle" in cut
+    assert "manifest.json is missing" in refused(bundle[: bundle.index(layout.MANIFEST.encode())])
+    assert "its end is missing" in refused(bundle[:-1])
+
+
+def test_the_reason_of_a_failed_export_is_given(bundle: bytes) -> None:
+    listed = contents(bundle)
+    for kept in (2, len(layout.MEMBERS)):
+        packer = layout.Packer(0)
+        written = [piece for name in layout.MEMBERS[:kept] for piece in packer.member(name, [listed[name]])]
+        text = refused(b"".join((*written, *packer.failed("offset 5 is missing"))))
+        assert text == "the export failed: offset 5 is missing"
+
+
+# -- hostile files ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["../bundle.json", "/etc/passwd", "bundle.json/../../x", "./bundle.json", "", "\x1b[2J"]
+)
+def test_a_member_of_another_name_is_never_extracted(bundle: bytes, name: str) -> None:
+    listed = contents(bundle)
+    found = {name: listed.pop(layout.ABOUT), **listed}
+    text = refused(packed(found))
+    assert "not extracted" in text
+    assert text.isprintable()
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.CHRTYPE, tarfile.XHDTYPE, b"L"]
+)
+def test_nothing_but_a_file_is_a_member(kind: bytes) -> None:
+    info = tarfile.TarInfo(layout.ABOUT)
+    info.type, info.linkname = kind, "/etc/passwd"
+    assert "not extracted" in refused(info.tobuf(tarfile.USTAR_FORMAT) + bytes(1024))
+
+
+@pytest.mark.parametrize("size", [layout.MOST_BYTES + 1, 8**11 - 1])
+def test_a_size_beyond_the_bound_is_refused_before_anything_is_read(size: int) -> None:
+    info = tarfile.TarInfo(layout.ABOUT)
+    info.size = size
+    assert "more than a bundle has" in refused(info.tobuf(tarfile.USTAR_FORMAT) + bytes(1024))
+
+
+def test_a_negative_size_is_refused() -> None:
+    header = bytearray(tarfile.TarInfo(layout.ABOUT).tobuf(tarfile.USTAR_FORMAT))
+    header[124:136] = b"\xff" * 4 + struct.pack(">q", -512)
+    header[148:156] = b"        "
+    header[148:156] = b"%06o\0 " % sum(header)
+    assert "more than a bundle has" in refused(bytes(header) + bytes(4096))
+
+
+@pytest.mark.parametrize("name", HISTORY)
+def test_a_member_that_expands_without_end_is_refused(bundle: bytes, name: str) -> None:
+    listed = contents(bundle)
+    del listed[layout.MANIFEST]
+    for content in (BOMB, gzip.compress(b"\n" * 16 * 1024**2), listed[name] + BOMB):
+        assert name in refused(packed({**listed, name: content}))
+    assert "expands to more" in refused(packed({**listed, name: listed[name] + BOMB}))
+
+
+def test_a_version_to_come_is_named(bundle: bytes) -> None:
+    listed = contents(bundle)
+    newer = listed[layout.ABOUT].replace(b'"version":1', b'"version":2', 1)
+    assert "version 2, made by a newer Topolog" in refused(packed({**listed, layout.ABOUT: newer}))
+    for name in HISTORY:
+        text = gzip.decompress(listed[name])
+        head, _, rest = text.partition(b"\n")
+        later = head.replace(b'"version":', b'"version":9', 1) + b"\n" + rest
+        found = refused(packed({**listed, name: gzip.compress(later)}))
+        assert name in found
+        assert "newer Topolog" in found
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "words"),
+    [
+        (layout.ABOUT, b'"first":150', b'"first":-1', "no range"),
+        (layout.ABOUT, b'"first":150', b'"first":149', "offset 150, not of 149"),
+        (layout.ABOUT, b'"kind":"topolog.bundle"', b'"kind":"other"', "no bundle"),
+        (layout.SETTINGS, b"{", b"[", "settings.json is damaged"),
+        (layout.LAG, b"{", b'{"a":' + b"[" * 5000, "lag.json is damaged"),
+    ],
+)
+def test_a_manifest_that_fits_does_not_make_it_a_bundle(
+    bundle: bytes, name: str, old: bytes, new: bytes, words: str
+) -> None:
+    listed = contents(bundle)
+    del listed[layout.MANIFEST]
+    assert old in listed[name]
+    assert words in refused(packed({**listed, name: listed[name].replace(old, new, 1)}))
+
+
+def test_no_bytes_make_the_reader_fail_in_another_way(bundle: bytes) -> None:
+    for data in (
+        b"",
+        b"\0" * 2048,
+        b"PK\x03\x04" + bytes(600),
+        gzip.compress(bundle),
+        secrets.token_bytes(4096),
+    ):
+        assert "no bundle" in refused(data)
