@@ -96,6 +96,15 @@ class Snapshot:
         uid = self.names.get(f"{namespace}/{name}")
         return self.pod(uid) if uid is not None else None
 
+    def nominated_before(self, pod: model.Pod) -> Iterator[model.Pod]:
+        """The nominated pods that kube-scheduler counts for this pod: of at least its priority (PR-7..10)."""
+        for uid in self.nominated:
+            one = self.pods.get(uid)
+            if one is None or uid == pod.uid or uid in self.placements:
+                continue
+            if one.priority >= pod.priority:
+                yield one
+
     def siblings(self, namespace: str, label: str, value: str) -> Iterator[model.Pod]:
         """The pods of the namespace with that label value; the key must be among ``indexed``."""
         for uid in self.labelled.get((namespace, label, value), pod_index.NO_PODS):

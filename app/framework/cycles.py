@@ -71,15 +71,7 @@ def without(base: Cycle, victims: Iterable[model.Pod]) -> Cycle:
 
 def nominated(base: Cycle) -> tuple[model.Pod, ...]:
     """The nominated pods that kube-scheduler counts for this pod: of at least its priority (PR-7..10)."""
-    found = (base.snapshot.pods.get(uid) for uid in base.snapshot.nominated)
-    return tuple(
-        pod
-        for pod in found
-        if pod is not None
-        and pod.uid != base.pod.uid
-        and pod.priority >= base.pod.priority
-        and pod.uid not in base.snapshot.placements
-    )
+    return tuple(base.snapshot.nominated_before(base.pod))
 
 
 def assuming(base: Cycle, pods: Iterable[model.Pod]) -> Cycle:

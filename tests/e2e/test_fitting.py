@@ -1,8 +1,8 @@
 """The nodes on which Topolog finds that a pod fits are those that kube-scheduler offers for it.
 
 200 pods and 50 nodes are drawn at random, with residents that run, end and have finished. An extender of the
-test records the offers; Topolog's answer is the dry run of its REST API, which lists every node that the pod
-does not fit on.
+test records the offers. Topolog answers twice: by the dry run of a preemption, which lists every node that
+the pod does not fit on, and by a simulation with roomy candidates.
 """
 
 import concurrent.futures
@@ -200,11 +200,14 @@ def populate(cluster: clusters.Cluster, rng: random.Random) -> list[str]:
     return [pod["metadata"]["name"] for pod in pending]
 
 
-def test_the_nodes_that_fit_are_those_that_are_offered(
-    cluster: clusters.Cluster, topolog: installations.Installation
-) -> None:
-    rng = random.Random(SEED)
-    names = populate(cluster, rng)
+Offers = dict[str, frozenset[str]]
+"""Name of a pod -> the nodes that kube-scheduler offered."""
+
+
+@pytest.fixture(scope="module")
+def offers(cluster: clusters.Cluster, topolog: installations.Installation) -> Offers:
+    """What kube-scheduler offers for each pending pod, after Topolog has recorded the same cluster."""
+    names = populate(cluster, random.Random(SEED))
     api, pods = cluster.api(), f"/api/v1/namespaces/{NAMESPACE}/pods"
     with offer_recorder.OfferRecorder() as recorder:
         cluster.start_scheduler(SCHEDULER, recorder.configuration(SCHEDULER))
@@ -217,33 +220,60 @@ def test_the_nodes_that_fit_are_those_that_are_offered(
 
         polling.eventually(waiting, "every pod was tried", within=120, every=0.5)
         uids = {workloads.name(pod): pod["metadata"]["uid"] for pod in api.list(pods, labels="kind=asking")}
-        offers = {name: recorder.offers.get(uid, frozenset()) for name, uid in uids.items()}
-    last = api.get(f"{pods}/{names[-1]}")["metadata"]["uid"]
+        found = {name: recorder.offers.get(uid, frozenset()) for name, uid in uids.items()}
+    last = uids[names[-1]]
     polling.eventually(
         lambda: topolog.ask(f"/apis/v1/pods/{NAMESPACE}/{names[-1]}")["uid"] == last, "all is recorded"
     )
+    # The draw is not trivial: some pods fit nowhere, some on many nodes, and hardly one on all.
+    sizes = [len(offer) for offer in found.values()]
+    assert sizes.count(0) >= 5
+    assert sum(size > 10 for size in sizes) >= 20
+    assert len(set(found.values())) >= 50
+    return found
 
-    exact, named, differing = 0, 0, {}
-    every = frozenset(node["metadata"]["name"] for node in api.list("/api/v1/nodes"))
-    for name in names:
+
+def hold(answers: dict[str, tuple[frozenset[str], list[str]]], offers: Offers) -> None:
+    """Each set of nodes is what kube-scheduler offers, or a rule that is lacking is named.
+
+    A rule that is lacking can only refuse more nodes.
+    """
+    differing = {name: fits ^ offers[name] for name, (fits, _) in answers.items() if fits != offers[name]}
+    unnamed = {name: nodes for name, nodes in differing.items() if not answers[name][1]}
+    assert unnamed == {}
+    assert all(answers[name][0] > offers[name] for name in differing)
+    exact = len(answers) - len(differing)
+    print(
+        f"seed {SEED}: {exact} of {len(answers)} pods alike, {len(differing)} differ by a rule that is named"
+    )
+    assert len(answers) == PENDING
+    assert exact >= 0.9 * PENDING
+
+
+def test_the_nodes_that_a_dry_run_fits_are_those_that_are_offered(
+    cluster: clusters.Cluster, topolog: installations.Installation, offers: Offers
+) -> None:
+    every = frozenset(node["metadata"]["name"] for node in cluster.api().list("/api/v1/nodes"))
+    answers = {}
+    for name in offers:
         answer = topolog.ask(f"/apis/v1/pods/{NAMESPACE}/{name}/preemption?limit=1000")
         fits = every - {node["node"] for node in answer["nodes"]}
         assert len(fits) == answer["fits"]
-        lacking = set(answer["notModelled"])
-        if fits == offers[name]:
-            exact += 1
-        elif lacking:
-            named += 1
-            # A rule that is lacking can only refuse more nodes.
-            assert fits > offers[name]
-        else:
-            reasons = {node["node"]: node["reasons"] for node in answer["nodes"]}
-            differing[name] = {node: reasons.get(node, "fits") for node in fits ^ offers[name]}
-    assert differing == {}
-    print(f"seed {SEED}: {exact} of {PENDING} pods alike, {named} differ by a rule that is named")
-    assert exact >= 0.9 * PENDING
-    # The draw is not trivial: some pods fit nowhere, some on many nodes, and hardly one on all.
-    sizes = [len(offer) for offer in offers.values()]
-    assert sizes.count(0) >= 5
-    assert sum(size > 10 for size in sizes) >= 20
-    assert len(set(offers.values())) >= 50
+        answers[name] = fits, answer["notModelled"]
+    hold(answers, offers)
+
+
+@pytest.mark.scenario("WI-13")
+def test_roomy_candidates_are_the_nodes_that_are_offered(
+    topolog: installations.Installation, offers: Offers
+) -> None:
+    answers = {}
+    for name in offers:
+        answer = topolog.question(
+            "simulate", {"pod": f"{NAMESPACE}/{name}", "candidates": "roomy", "top": 1000}
+        )
+        rows = frozenset(row["node"] for row in answer["explanation"]["scores"])
+        assert len(rows) == answer["explanation"]["candidates"]
+        answers[name] = rows, answer["notModelled"]
+        assert any("not modelled" in limit for limit in answer["limits"]) == bool(answer["notModelled"])
+    hold(answers, offers)

@@ -112,16 +112,19 @@ def crowded(pod: model.Pod, node: model.Node, held: Occupancy) -> Reasons:
     return tuple(_insufficient(pod, node.allocatable, held.amounts))
 
 
-def unmodelled(snapshot: snapshots.Snapshot, pod: model.Pod) -> tuple[str, ...]:
-    """Names of the rules that kube-scheduler applies to this pod in this cluster and this module does not.
+def unmodelled(snapshot: snapshots.Snapshot, *pods: model.Pod) -> tuple[str, ...]:
+    """Names of the rules that kube-scheduler applies to these pods in this cluster and this module does not.
 
-    ``podAntiAffinity of other pods``: a running pod may keep this one away by its own required anti-affinity.
+    ``podAntiAffinity of other pods``: a running pod may keep them away by its own required anti-affinity.
     """
-    if pod.constraints is None:
-        return ("constraints: recorded by an earlier version",)
-    found = list(pod.constraints.others)
-    if any(map(_keeps_away, snapshot.pods.values())):
-        found.append("podAntiAffinity of other pods")
+    found: dict[str, None] = {}
+    for pod in pods:
+        if pod.constraints is None:
+            found["constraints: recorded by an earlier version"] = None
+        else:
+            found |= dict.fromkeys(pod.constraints.others)
+    if any(pod.constraints is not None for pod in pods) and any(map(_keeps_away, snapshot.pods.values())):
+        found["podAntiAffinity of other pods"] = None
     return tuple(found)
 
 

@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import Any
 
 from app.domain import events, model, node_sets, snapshots
+from app.domain.fitting import fitting_nodes
 from app.framework import advising, cycles, pipeline, registry
 from app.verbs.explain import advice, explanations
 from app.verbs.questions import asking, errors, kinds, situations
@@ -31,6 +32,8 @@ _ALLOWED_BY: Mapping[str, asking.Allowed] = {
     "labelPods": "labels",
     "deletePods": "pods",
 }
+_MOVING = ("nodes", "pods")
+"""Changes after which the pod may fit on other nodes by kube-scheduler's rules."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,8 +67,13 @@ def fit(
     allow: Iterable[asking.Allowed],
     most: int,
     running: Callable[[], bool],
+    *,
+    roomy: bool = False,
 ) -> Fit:
-    """The changes of the lowest cost that let the pod fit on one of the offered nodes. Raises Missing."""
+    """The changes of the lowest cost that let the pod fit on one of the offered nodes. Raises Missing.
+
+    ``roomy``: the offered nodes are those that the pod fits on, and a change of nodes or pods changes them.
+    """
     pod = resolved.snapshot.pod(uid)
     if pod is None:
         raise errors.Missing("the pod of the question does not exist in the situation")
@@ -74,7 +82,7 @@ def fit(
     summary = explanations.summary(trace)
     if trace.kept or not trace.candidates:
         return Fit(summary, bool(trace.kept), (), 0, True)
-    search = _Search(resolved, uid, frozenset(offered), frozenset(allow), running)
+    search = _Search(resolved, uid, frozenset(offered), frozenset(allow), running, roomy=roomy)
     counted = cycles.assuming(cycle, cycles.nominated(cycle))
     proposed = advice.proposed(resolved.plugins, counted, trace.refusals)
     single = search.allowed(_spelled(resolved.snapshot, pod, one) for one in proposed)
@@ -101,7 +109,10 @@ class _Search:
         offered: frozenset[model.NodeName],
         allow: frozenset[asking.Allowed],
         running: Callable[[], bool],
+        *,
+        roomy: bool,
     ) -> None:
+        self._roomy = roomy
         self._plugins: registry.Registry = resolved.plugins
         self._snapshot = resolved.snapshot
         self._uid = uid
@@ -205,7 +216,10 @@ class _Search:
         pod = snapshot.pod(self._uid)
         if pod is None:
             return 0
-        cycle = cycles.cycle(pod, self._offered, snapshot, score_max=self._plugins.score_max)
+        offered = self._offered
+        if self._roomy and any(_ALLOWED_BY[part["op"]] in _MOVING for part in overrides):
+            offered = fitting_nodes.FittingNodes(snapshot).of(pod)
+        cycle = cycles.cycle(pod, offered, snapshot, score_max=self._plugins.score_max)
         return len(pipeline.run_filter(self._plugins, cycle).kept)
 
 

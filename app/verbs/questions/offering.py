@@ -1,22 +1,22 @@
 """Which nodes are candidates in a hypothetical question, and what that does not model.
 
-kube-scheduler's own filters are not evaluated, so every answer states where its candidates come from.
+Topolog's own decisions are about the nodes that kube-scheduler offers. A question has to state where its
+candidates come from, and which of kube-scheduler's rules they do not follow.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from app.domain import model, node_sets, snapshots
+from app.domain.fitting import node_fit
 from app.verbs.questions import errors
 
 RECORDED, ALL, ROOMY = "recorded", "all", "roomy"
 CHOICES = (RECORDED, ALL, ROOMY)
 UNMODELLED = "kube-scheduler's own filters are not modelled"
 _ROOMY = (
-    f"{UNMODELLED}: candidates are the nodes that are ready, not cordoned and have the requested resources"
-    " free; taints, node selectors, affinity, host ports, volumes and topology spread are not considered"
+    "candidates are the nodes that the pod fits on by kube-scheduler's rules for requests, taints, node"
+    " selector and node affinity, cordons and host ports"
 )
-PODS = "pods"
-"""The resource of which every pod takes one."""
 
 
 def from_record(decision: str) -> str:
@@ -48,40 +48,16 @@ def of(choice: str | list[str], snapshot: snapshots.Snapshot) -> tuple[node_sets
             return frozenset(choice), f"{UNMODELLED}: candidates are those of the question"
 
 
-class Capacity:
-    """What is free on each node of a snapshot, while supposed pods are placed one after the other."""
+def lacking(
+    names: node_sets.Names | None, snapshot: snapshots.Snapshot, pods: Sequence[model.Pod]
+) -> list[str]:
+    """The rules that apply to the pods and that the candidates do not follow.
 
-    def __init__(self, snapshot: snapshots.Snapshot) -> None:
-        self._nodes = {
-            name: node for name, node in snapshot.nodes.items() if node.ready and not node.unschedulable
-        }
-        self._free: dict[model.NodeName, dict[str, int]] = {}
-        for name, node in self._nodes.items():
-            free = dict(node.allocatable)
-            for pod in snapshot.on(name):
-                if not pod.finished:
-                    _take(free, pod.requests)
-            self._free[name] = free
-
-    def roomy(self, pod: model.Pod) -> frozenset[model.NodeName]:
-        """The nodes that have the pod's requests free; a resource that a node does not list is unlimited
-        if it is ``pods`` and absent otherwise.
-        """
-        wanted = [(resource, amount) for resource, amount in pod.requests.items() if amount]
-        return frozenset(
-            name
-            for name, free in self._free.items()
-            if free.get(PODS, 1) >= 1 and all(free.get(resource, 0) >= amount for resource, amount in wanted)
-        )
-
-    def take(self, pod: model.Pod, node: model.NodeName) -> None:
-        """Count the pod on the node."""
-        if node in self._free:
-            _take(self._free[node], pod.requests)
+    Only of roomy candidates (``names`` is None): others follow none of them, as their limitation states.
+    """
+    return list(node_fit.unmodelled(snapshot, *pods)) if names is None else []
 
 
-def _take(free: dict[str, int], requests: Mapping[str, int]) -> None:
-    for resource, amount in requests.items():
-        free[resource] = free.get(resource, 0) - amount
-    if PODS in free:
-        free[PODS] -= 1
+def limits(limit: str, rules: Sequence[str]) -> list[str]:
+    """The limitations of an answer, as sentences."""
+    return [limit, *([f"not modelled: {', '.join(rules)}; it may offer fewer nodes"] if rules else [])]

@@ -12,6 +12,12 @@ from app.verbs.questions import kinds, manifests
 
 MAX_NODES, MAX_PODS = 5_000, 20_000
 """Nodes that one operation adds; pods that one operation adds or deletes."""
+CORDONED = "node.kubernetes.io/unschedulable"
+"""The taint that the node lifecycle controller sets on a cordoned node."""
+_CONDITIONS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""Keys of taints that controllers set by a node's condition: they begin with one of these."""
+_KUBELET_PODS = 110
+"""The kubelet's default of maxPods."""
 LabelChanges = Annotated[dict[str, str | None], Meta(description="Label -> value; null removes the label.")]
 NodeNames = Annotated[
     list[supposing.NodeName], Meta(min_length=1, max_length=MAX_NODES, description="Names of nodes.")
@@ -51,8 +57,11 @@ class Uncordon(supposing.Operation, frozen=True, tag="uncordon"):
     nodes: NodeNames
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
-        found = _nodes(snapshot, self.nodes)
-        return [event for node in found for event in _changed(node, unschedulable=False)]
+        return [
+            event
+            for node in _nodes(snapshot, self.nodes)
+            for event in _changed(node, unschedulable=False, taints=_without(node.taints, CORDONED))
+        ]
 
 
 class AddNodes(supposing.Operation, frozen=True, tag="addNodes"):
@@ -72,11 +81,12 @@ class AddNodes(supposing.Operation, frozen=True, tag="addNodes"):
         if self.like:
             (example,) = _nodes(snapshot, [self.like], field="like")
         else:
-            example = model.Node(name="", uid="")
+            example = model.Node(name="", uid="", allocatable={"pods": _KUBELET_PODS})
         allocatable = dict(example.allocatable)
         if self.allocatable:
             allocatable |= manifests.amounts(self.allocatable)
         labels = _relabelled(example.labels, self.labels)
+        taints = _without(example.taints, *_CONDITIONS)
         return [
             events.NodeSeen(
                 node=msgspec.structs.replace(
@@ -86,6 +96,7 @@ class AddNodes(supposing.Operation, frozen=True, tag="addNodes"):
                     # A hostname is the node's own: domains over it are as many as there are nodes.
                     labels=labels | {HOSTNAME: name} if HOSTNAME in example.labels else labels,
                     allocatable=allocatable,
+                    taints=taints,
                     unschedulable=False,
                     ready=True,
                 )
@@ -330,6 +341,10 @@ def _changed(node: model.Node, **fields: object) -> Sequence[events.AnyEvent]:
 
 def _gone(pod: model.Pod) -> events.PodGone:
     return events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name)
+
+
+def _without(taints: tuple[model.Taint, ...], *prefixes: str) -> tuple[model.Taint, ...]:
+    return tuple(taint for taint in taints if not taint.key.startswith(prefixes))
 
 
 def _relabelled(labels: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from app.domain import events, model, node_sets, snapshots, verdicts
+from app.domain.fitting import fitting_nodes
 from app.framework import cycles, pipeline, registry, supposing
 from app.verbs.explain import explanations
-from app.verbs.questions import asking, errors, manifests, offering, operations, situations
+from app.verbs.questions import asking, errors, manifests, operations, situations
 
 Running = Callable[[], bool]
 """Whether the question may go on: False when its budget is spent."""
@@ -153,23 +154,23 @@ def several(
 ) -> Several:
     """Place the pods in order, each on the state that the ones before left, by the rule of filter_onlyone.
 
-    ``candidates``: of every pod, in the situation; None for the nodes with enough free capacity (roomy).
+    ``candidates``: of every pod, in the situation; None for the nodes that it fits on (roomy).
     """
-    capacity = offering.Capacity(snapshot) if candidates is None else None
+    fitting = fitting_nodes.FittingNodes(snapshot) if candidates is None else None
     results: list[Placed] = []
     state = snapshot
     for uid in uids:
         if results and not running():
             break
         pod = _asked(state, uid)
-        names = candidates if capacity is None else capacity.roomy(pod)
+        names = candidates if fitting is None else fitting.of(pod)
         cycle = cycles.cycle(pod, names or frozenset(), state, score_max=plugins.score_max)
         trace = pipeline.run(plugins, cycle)
         node = chosen(plugins, cycle, trace)
         if node:
             state = situations.fold(state, (situations.bound(pod, node),))
-            if capacity is not None:
-                capacity.take(pod, node)
+            if fitting is not None:
+                fitting.place(pod, node)
         results.append(Placed(pod.key, node, "" if node else explanations.summary(trace)))
     return Several(tuple(results), changed_counts(snapshot, state), len(uids) - len(results), state)
 

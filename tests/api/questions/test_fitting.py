@@ -49,6 +49,19 @@ def test_a_node_or_a_label_can_be_the_smallest_change(six: api_worlds.World) -> 
     ]
 
 
+def test_with_roomy_candidates_a_change_of_nodes_changes_the_candidates(six: api_worlds.World) -> None:
+    """The label that the policy needs is the one that the node selector refuses."""
+    six.append(api_worlds.policy(host=9), api_worlds.node("bare"))
+    pod = manifest("picky")
+    term = {"matchExpressions": [{"key": "role", "operator": "DoesNotExist"}]}
+    required = {"nodeSelectorTerms": [term]}
+    pod["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    assert ask(six, "fit", pod=pod, candidates=["bare"], allow=["nodes"])["changes"]
+    answer = ask(six, "fit", pod=pod, candidates="roomy", allow=["nodes"])
+    assert (answer["changes"], answer["notModelled"]) == ([], [])
+    assert answer["summary"].startswith("0 of 1 nodes fit")
+
+
 def test_a_policy_that_is_missing_is_created_from_its_fields(six: api_worlds.World) -> None:
     lost = manifest("lost")
     lost["metadata"]["labels"][api_worlds.POLICY_LABEL] = "none"

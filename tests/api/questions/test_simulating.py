@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.domain import events
+from app.domain import events, model
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, assert_stamped, body
 from tests.support.extender.questions import ask, manifest, post
@@ -141,6 +141,58 @@ def test_free_capacity_limits_roomy_candidates_and_is_used_up(six: api_worlds.Wo
     assert answer["placedPods"] == 16
     assert {one["node"] for one in answer["placed"]} == {"host-4"}
     assert answer["refused"][0]["reason"] == "0 of 0 nodes fit"
+
+
+@pytest.mark.scenario("WI-13")
+def test_roomy_candidates_follow_the_rules_of_kube_scheduler(six: api_worlds.World) -> None:
+    tainted = msgspec.structs.replace(
+        api_worlds.node("host-1", role="host").node, taints=(model.Taint("dedicated", "NoSchedule", "x"),)
+    )
+    six.append(events.NodeSeen(node=tainted), api_worlds.policy(host=99))
+
+    def roomy(**spec: object) -> dict[str, Any]:
+        made = manifest("new")
+        made["spec"] |= spec
+        answer: dict[str, Any] = ask(six, "simulate", pod=made, candidates="roomy")
+        return answer
+
+    def offered(answer: dict[str, Any]) -> set[str]:
+        return {row["node"] for row in answer["explanation"]["scores"]}
+
+    everywhere = {"member-1", "member-2", *HOSTS}
+    plain = roomy()
+    assert offered(plain) == everywhere - {"host-1"}
+    assert (plain["notModelled"], len(plain["limits"])) == ([], 1)
+    toleration = {"key": "dedicated", "operator": "Exists"}
+    assert offered(roomy(tolerations=[toleration])) == everywhere
+    assert offered(roomy(nodeSelector={"role": "member"})) == {"member-1", "member-2"}
+    term = {"topologyKey": "zone", "labelSelector": {}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    named = roomy(affinity=apart, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+    assert named["notModelled"] == ["podAntiAffinity", "volumes"]
+    assert named["limits"][1] == "not modelled: podAntiAffinity, volumes; it may offer fewer nodes"
+
+
+def test_an_added_node_has_no_taints_of_the_moment(six: api_worlds.World) -> None:
+    cordoned = msgspec.structs.replace(
+        api_worlds.node("host-1", role="host").node,
+        unschedulable=True,
+        taints=(
+            model.Taint("node.kubernetes.io/unschedulable", "NoSchedule"),
+            model.Taint("own", "NoSchedule"),
+        ),
+    )
+    six.append(events.NodeSeen(node=cordoned), api_worlds.policy(host=99))
+    tolerant = manifest("new")
+    tolerant["spec"] |= {"tolerations": [{"key": "own", "operator": "Exists"}]}
+    for override in (
+        {"op": "addNodes", "like": "host-1", "prefix": "more"},
+        {"op": "uncordon", "nodes": ["host-1"]},
+    ):
+        for pod, fits in ((tolerant, True), (manifest("new"), False)):
+            asked = {"pod": pod, "candidates": "roomy", "situation": {"overrides": [override]}, "top": 50}
+            rows = {row["node"] for row in ask(six, "simulate", **asked)["explanation"]["scores"]}
+            assert (("more-1" if override["op"] == "addNodes" else "host-1") in rows) == fits
 
 
 def test_the_past_is_asked_like_the_present(six: api_worlds.World) -> None:

@@ -16,7 +16,7 @@ def test_pending_pods_are_placed_with_a_raised_quota(run: Run) -> None:
     assert "as it is:   0 of 2 pods are placed" in done.stdout
     assert "situation:  1 of 2 pods are placed" in done.stdout
     assert "shop/spread|role=host  3       4" in done.stdout
-    assert "kube-scheduler's own filters are not modelled" in done.stderr
+    assert "candidates are the nodes that the pod fits on by kube-scheduler's rules" in done.stderr
     more = run("simulate", "--pending", "--scale", "shop/spread", "host=+2", "-o", "name")
     assert (more.returncode, more.stdout.split()) == (0, ["shop/a-5", "shop/a-6"])
 

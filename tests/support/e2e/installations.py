@@ -189,6 +189,14 @@ class Installation:
         answer: api_client.Object = json.loads(reply.data)
         return answer
 
+    def question(self, name: str, asked: api_client.Object, *, extender: int = 0) -> api_client.Object:
+        """The answer to a hypothetical question, asked as a viewer."""
+        url = f"https://127.0.0.1:{self.extenders[extender].port}/apis/v1/{name}"
+        reply = self._viewer.request("POST", url, json=asked)
+        assert reply.status == 200, f"POST {name}: {reply.status} {reply.data.decode()[:500]}"
+        answer: api_client.Object = json.loads(reply.data)
+        return answer
+
     def find(self, path: str, *, extender: int = 0) -> api_client.Object | None:
         """The same; None if it does not exist."""
         url = f"https://127.0.0.1:{self.extenders[extender].port}{path}"

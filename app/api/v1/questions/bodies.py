@@ -17,6 +17,10 @@ from app.verbs.questions import asking, situations
 from app.verbs.questions import errors as question_errors
 
 Q = TypeVar("Q", bound=asking.Question)
+NOT_MODELLED = (
+    "With candidates: roomy, the rules of kube-scheduler that apply to the pods and are not evaluated, such"
+    " as volumes; it may then offer fewer nodes."
+)
 
 
 class SituationShown(Schema):

@@ -32,6 +32,7 @@ class Fitted(Schema):
     tried = schemas.number("Changes that were evaluated.")
     complete = schemas.truth("False if the budget was spent before all changes were evaluated.")
     limits = schemas.texts("What the answer does not model.")
+    notModelled = schemas.texts(bodies.NOT_MODELLED)
     spentMs = schemas.number("Milliseconds of work.")
 
 
@@ -52,7 +53,15 @@ def fit(_: pages.Query) -> pages.Body:
         if asked is None:
             raise errors.Missing("the pod of the question does not exist in the situation")
         offer = offers.of_one(question.candidates, asked, resolved)
-        answer = fitting.fit(resolved, uid, offer.names, question.allow, question.most, budget.running)
+        answer = fitting.fit(
+            resolved,
+            uid,
+            offer.names,
+            question.allow,
+            question.most,
+            budget.running,
+            roomy=offer.roomy,
+        )
         return {
             "situation": bodies.shown(resolved),
             "fits": answer.fits,
@@ -68,6 +77,7 @@ def fit(_: pages.Query) -> pages.Body:
             ],
             "tried": answer.tried,
             "complete": answer.complete,
-            "limits": [offer.limit],
+            "limits": offer.limits,
+            "notModelled": offer.lacking,
             "spentMs": budget.spent,
         }

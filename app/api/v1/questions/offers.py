@@ -5,19 +5,23 @@ from typing import NamedTuple
 from app.api.introspection import services
 from app.api.v1 import decisions
 from app.domain import model, node_sets
+from app.domain.fitting import fitting_nodes
 from app.store.decisions import records
 from app.verbs.explain import explanations
 from app.verbs.questions import errors, offering, situations
 
 
 class Offer(NamedTuple):
-    """Candidates, and the sentence about where they come from."""
+    """Candidates, and the sentences about where they come from."""
 
     before: node_sets.Names
     """Without the overrides."""
     names: node_sets.Names
     """In the situation."""
-    limit: str
+    limits: list[str]
+    lacking: list[str]
+    """The rules of kube-scheduler that roomy candidates do not follow for this pod."""
+    roomy: bool = False
 
 
 def of_one(choice: str | list[str], pod: model.Pod, resolved: situations.Resolved) -> Offer:
@@ -32,9 +36,13 @@ def of_one(choice: str | list[str], pod: model.Pod, resolved: situations.Resolve
         choice = offering.ALL
     names, limit = offering.of(choice, resolved.base)
     if names is None:
-        before = offering.Capacity(resolved.base).roomy(pod)
-        return Offer(before, offering.Capacity(resolved.snapshot).roomy(pod), limit)
-    return Offer(names, resolved.offered(names), limit)
+        asked = resolved.snapshot.pod(pod.uid) or pod
+        before = fitting_nodes.FittingNodes(resolved.base).of(pod)
+        same = resolved.snapshot is resolved.base
+        after = before if same else fitting_nodes.FittingNodes(resolved.snapshot).of(asked)
+        lacking = offering.lacking(names, resolved.snapshot, (asked,))
+        return Offer(before, after, offering.limits(limit, lacking), lacking, roomy=True)
+    return Offer(names, resolved.offered(names), [limit], [])
 
 
 def _recorded(pod: model.Pod, resolved: situations.Resolved) -> Offer | None:
@@ -45,5 +53,5 @@ def _recorded(pod: model.Pod, resolved: situations.Resolved) -> Offer | None:
         same = decision.position.incarnation == position.incarnation
         if usable and same and decision.position.offset <= position.offset:
             names = given.decisions.candidates(decision, given.histories.of(decision.position))
-            return Offer(names, resolved.offered(names), offering.from_record(decision.id))
+            return Offer(names, resolved.offered(names), [offering.from_record(decision.id)], [])
     return None

@@ -51,6 +51,7 @@ class Simulated(Schema):
     baseline = schemas.nested(Baseline, "The answer without overrides.", null=True)
     fits = schemas.truth("Whether the pod fits; for several, whether all are placed.")
     limits = schemas.texts("What the answer does not model.")
+    notModelled = schemas.texts(bodies.NOT_MODELLED)
     complete = schemas.truth("False if the budget was spent before all pods were tried.")
     explanation = schemas.nested(explained.Explained, "For one pod: as explain shows it, or null.", null=True)
     pods = schemas.number("Pods that were tried.")
@@ -104,7 +105,8 @@ def _one(
         "situation": bodies.shown(resolved),
         "baseline": {"fits": baseline.kept > 0, "kept": baseline.kept, "summary": baseline.summary},
         "fits": answer.explanation.fits,
-        "limits": [offer.limit],
+        "limits": offer.limits,
+        "notModelled": offer.lacking,
         "complete": True,
         "explanation": explanation,
         "pods": 1,
@@ -136,6 +138,8 @@ def _several(
         raise errors.Mistake("candidates", "recorded candidates are those of one pod: use roomy or all")
     names, limit = offering.of(choice, resolved.base)
     offered = resolved.offered(names) if names is not None else None
+    known = (resolved.snapshot.pod(uid) for uid in uids)
+    lacking = offering.lacking(names, resolved.snapshot, [pod for pod in known if pod is not None])
     answer = simulating.several(
         resolved.snapshot,
         uids,
@@ -162,7 +166,8 @@ def _several(
         "situation": bodies.shown(resolved),
         "baseline": _baseline(answer) if supposed.nothing and not answer.left else baseline,
         "fits": not refused and not answer.left,
-        "limits": [limit],
+        "limits": offering.limits(limit, lacking),
+        "notModelled": lacking,
         "complete": not answer.left,
         "explanation": None,
         "pods": len(answer.results),
