@@ -96,6 +96,11 @@ docs: $(STAMP) ## Regenerate the reference pages, and build the documentation si
 	$(BIN)/python -m tests.project.reference_pages
 	$(BIN)/sphinx-build -c docs/site --nitpicky --fail-on-warning --keep-going --quiet . build/site
 
+.PHONY: release
+release: $(STAMP) ## Commit, tag and build VERSION in dist/; publishes nothing
+	@[ -n "$(VERSION)" ] || { echo "usage: make release VERSION=0.2.0 [URL=https://...]" >&2; exit 1; }
+	$(BIN)/python -m deploy.release $(VERSION) $(if $(URL),--url $(URL))
+
 COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 

@@ -1,0 +1,81 @@
+"""Makes a release: `make release VERSION=0.2.0`, or `python -m deploy.release 0.2.0`."""
+
+import datetime
+import pathlib
+import subprocess
+import sys
+
+import click
+
+from deploy.release import artifacts
+from deploy.release import version as versions
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@click.command(name="release")
+@click.argument("version")
+@click.option(
+    "--url", default="", help="Folder from which the artifacts will be downloaded, for krew's manifest."
+)
+@click.option("--output", type=click.Path(path_type=pathlib.Path), default=ROOT / "dist", show_default="dist")
+def release(version: str, url: str, output: pathlib.Path) -> None:
+    """Commit and tag VERSION, and write its artifacts.
+
+    Nothing is published: the last lines name the commands that do so.
+    """
+    try:
+        ready(version, output)
+        changed = versions.write(version, datetime.datetime.now(datetime.UTC).date(), ROOT)
+    except versions.Refused as refused:
+        click.echo(f"release: {refused}", err=True)
+        sys.exit(1)
+    git("add", *changed)
+    git("commit", "--quiet", "--message", f"Release {version}")
+    git("tag", "--annotate", f"v{version}", "--message", f"Topolog {version}")
+    for made in build(version, url, output):
+        click.echo(made.name)
+    click.echo("\nTo publish it:")
+    click.echo(f"  git push origin HEAD v{version}")
+    click.echo(f"  docker build -f deploy/Dockerfile -t YOUR_REGISTRY/topolog:{version} . && docker push ...")
+    click.echo(f"  upload the files of {output.name}/")
+
+
+def ready(version: str, output: pathlib.Path) -> None:
+    """Refuse unless the tree is clean, the version is new and the folder of the artifacts is empty."""
+    versions.check(version, ROOT)
+    if git("status", "--porcelain"):
+        raise versions.Refused("the working tree has changes: commit or remove them (git status)")
+    if git("tag", "--list", f"v{version}"):
+        raise versions.Refused(f"the tag v{version} exists: choose a later version")
+    if output.exists() and any(output.iterdir()):
+        raise versions.Refused(
+            f"{output.name}/ is not empty: remove the artifacts of another release (make clean)"
+        )
+
+
+def build(version: str, url: str, output: pathlib.Path) -> list[pathlib.Path]:
+    """Write all artifacts into the folder, and return their paths."""
+    output.mkdir(parents=True, exist_ok=True)
+    folder = ROOT / "build" / "release"
+    packages = artifacts.environment(ROOT, folder)
+    archive = artifacts.plugin(packages, ROOT, version, output)
+    made = [
+        artifacts.source(ROOT, version, output),
+        artifacts.zipapp(packages, "topolog", output / f"topolog-{version}-{artifacts.system()}.pyz"),
+        archive,
+        artifacts.bill_of_materials(folder, version, output),
+    ]
+    if url:
+        made.append(artifacts.manifest(archive, version, url, output))
+    return [*made, artifacts.sums(output)]
+
+
+def git(*words: str) -> str:
+    """Run git in the repository, and return its output."""
+    done = subprocess.run(["git", "-C", ROOT, *words], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+if __name__ == "__main__":
+    release()

@@ -1,0 +1,146 @@
+"""The artifacts of a release.
+
+There is no wheel: its top-level packages would be app, workers and migrations, names that no distribution can
+claim. An image, and a zipapp for the command alone, contain the same environment (docs/decisions/0035).
+"""
+
+import hashlib
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import tarfile
+import venv
+
+import yaml
+
+PLUGIN = "kubectl-topolog"
+_GZIP_TIME = 0
+
+
+def environment(root: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    """Create the environment of the image (deploy/Dockerfile) and return its site-packages."""
+    venv.create(folder, with_pip=True, clear=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip"]
+    install = [*pip, "install", "--quiet", "--quiet", "--disable-pip-version-check"]
+    lock = str(root / "deploy" / "requirements.lock")
+    subprocess.run([*install, "--require-hashes", "--only-binary", ":all:", "-r", lock], check=True)
+    subprocess.run([*install, "--no-deps", "--no-build-isolation", str(root)], check=True)
+    subprocess.run([*pip, "uninstall", "--quiet", "--yes", "setuptools", "pip"], check=True)
+    packages = next((folder / "lib").glob("python*")) / "site-packages"
+    # It names the folder of this build, which is nobody's business and differs between builds.
+    for file in packages.glob("topolog-*.dist-info/direct_url.json"):
+        file.unlink()
+    return packages
+
+
+def source(root: pathlib.Path, version: str, output: pathlib.Path) -> pathlib.Path:
+    """Archive the files of HEAD, and return the archive. The same commit results in the same bytes."""
+    made = output / f"topolog-{version}.tar.gz"
+    prefix = f"--prefix=topolog-{version}/"
+    subprocess.run(["git", "-C", root, "archive", "--format=tar.gz", prefix, "-o", made, "HEAD"], check=True)
+    return made
+
+
+def zipapp(packages: pathlib.Path, script: str, made: pathlib.Path) -> pathlib.Path:
+    """Write one executable file for the script of the environment. It needs a Python of this minor version.
+
+    Child processes of the script find the packages, too (--extend-pythonpath).
+    """
+    shiv = [sys.executable, "-m", "shiv", "--compressed", "--reproducible", "--extend-pythonpath"]
+    content = ["--site-packages", str(packages), "--console-script", script]
+    start = ["--python", f"/usr/bin/env {_python()}", "--output-file", str(made)]
+    earliest = "315532800"  # 1980, the first time that a ZIP file can hold
+    subprocess.run([*shiv, *content, *start], check=True, env={**os.environ, "SOURCE_DATE_EPOCH": earliest})
+    return made
+
+
+def system() -> str:
+    """Return operating system and architecture, as Go and krew name them: linux-amd64."""
+    machine = platform.machine().lower()
+    return f"{platform.system().lower()}-{ {'x86_64': 'amd64', 'aarch64': 'arm64'}.get(machine, machine) }"
+
+
+def plugin(packages: pathlib.Path, root: pathlib.Path, version: str, output: pathlib.Path) -> pathlib.Path:
+    """Write the archive that krew installs: the zipapp of the kubectl plugin, and the licence."""
+    program = zipapp(packages, PLUGIN, output / PLUGIN)
+    made = output / f"{PLUGIN}-{version}-{system()}.tar.gz"
+    with tarfile.open(made, "w:gz") as archive:
+        for file in (program, root / "LICENSE"):
+            archive.add(file, file.name, filter=_anonymous)
+    program.unlink()
+    return made
+
+
+def manifest(archive: pathlib.Path, version: str, url: str, output: pathlib.Path) -> pathlib.Path:
+    """Write krew's manifest of the plugin. ``url``: the folder from which the artifacts are downloaded."""
+    name, _, architecture = system().partition("-")
+    made = output / "topolog.krew.yaml"
+    document = {
+        "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
+        "kind": "Plugin",
+        "metadata": {"name": "topolog"},
+        "spec": {
+            "version": f"v{version}",
+            "shortDescription": "Explain and replay scheduling decisions",
+            "description": (
+                "Shows what the scheduler extender Topolog knew at any moment of the past, and why it\n"
+                "decided as it did. Requires Topolog in the cluster.\n"
+            ),
+            "caveats": f"Requires {_python()} on PATH.\n",
+            "platforms": [
+                {
+                    "selector": {"matchLabels": {"os": name, "arch": architecture}},
+                    "uri": f"{url.rstrip('/')}/{archive.name}",
+                    "sha256": digest(archive),
+                    "bin": PLUGIN,
+                }
+            ],
+        },
+    }
+    made.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    return made
+
+
+def bill_of_materials(folder: pathlib.Path, version: str, output: pathlib.Path) -> pathlib.Path:
+    """Write the components of the environment in the folder, with their licences (CycloneDX 1.6, JSON)."""
+    made = output / f"topolog-{version}.cdx.json"
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "cyclonedx_py",
+            "environment",
+            "--output-reproducible",
+            "--output-file",
+            made,
+            folder,
+        ],
+        check=True,
+    )
+    return made
+
+
+def sums(output: pathlib.Path) -> pathlib.Path:
+    """Write the SHA-256 digests of all artifacts, as sha256sum --check reads them."""
+    made = output / "SHA256SUMS"
+    lines = [f"{digest(file)}  {file.name}\n" for file in sorted(output.iterdir()) if file != made]
+    made.write_text("".join(lines), encoding="utf-8")
+    return made
+
+
+def digest(file: pathlib.Path) -> str:
+    """Return the SHA-256 digest of the file's content, in hexadecimal."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _python() -> str:
+    return f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.uid = info.gid = 0
+    info.uname = info.gname = "root"
+    info.mtime = _GZIP_TIME
+    return info

@@ -1,0 +1,112 @@
+"""A release, made in a clone: its files, and that what it builds starts."""
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+
+import pytest
+import yaml
+
+from tests.e2e import building
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+URL = "https://downloads.example/v99.0.0"
+ALLOWED = re.compile(r"(MIT(-0)?|BSD|Apache|ISC|PSF|Python-2\.0|MPL|Mozilla|CNRI-Python)")
+"""Licences that an Apache-2.0 program may ship with."""
+
+
+def run(*words: str | pathlib.Path, cwd: pathlib.Path, **variables: str) -> str:
+    done = subprocess.run(
+        list(words), cwd=cwd, env={**os.environ, **variables}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A clone in which version 99.0.0 was released."""
+    made = tmp_path_factory.mktemp("release") / "clone"
+    run("git", "clone", "--quiet", ROOT, made, cwd=ROOT)
+    for name, value in (("user.name", "Tests"), ("user.email", "tests@topolog.example")):
+        run("git", "config", name, value, cwd=made)
+    run(sys.executable, "-m", "deploy.release", "99.0.0", "--url", URL, cwd=made, PYTHONPATH=str(made))
+    return made
+
+
+@pytest.fixture
+def empty(tmp_path: pathlib.Path) -> dict[str, str]:
+    """An environment in which nothing of the repository can be found."""
+    return {"HOME": str(tmp_path), "SHIV_ROOT": str(tmp_path / "shiv"), "PYTHONPATH": "", "VIRTUAL_ENV": ""}
+
+
+def test_a_release_leaves_a_commit_a_tag_and_the_artifacts(clone: pathlib.Path) -> None:
+    assert run("git", "status", "--porcelain", cwd=clone) == ""
+    assert run("git", "tag", "--points-at", "HEAD", cwd=clone) == "v99.0.0"
+    assert run("git", "log", "-1", "--format=%s", cwd=clone) == "Release 99.0.0"
+    system = next(iter(clone.glob("dist/*.pyz"))).stem.removeprefix("topolog-99.0.0-")
+    names = {"topolog-99.0.0.tar.gz", "topolog-99.0.0.cdx.json", "topolog.krew.yaml", "SHA256SUMS"}
+    names |= {f"topolog-99.0.0-{system}.pyz", f"kubectl-topolog-99.0.0-{system}.tar.gz"}
+    assert {path.name for path in (clone / "dist").iterdir()} == names
+    run("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=clone / "dist")
+
+
+def test_the_zipapp_runs_in_an_empty_directory(
+    clone: pathlib.Path, tmp_path: pathlib.Path, empty: dict[str, str]
+) -> None:
+    program = tmp_path / "topolog"
+    shutil.copy(next(iter(clone.glob("dist/*.pyz"))), program)
+    assert run(program, "--version", cwd=tmp_path, **empty) == "topolog 99.0.0"
+    assert "Usage: topolog score" in run(program, "score", "--help", cwd=tmp_path, **empty)
+
+
+def test_kubectl_finds_the_plugin_of_the_manifest(
+    clone: pathlib.Path, tmp_path: pathlib.Path, empty: dict[str, str]
+) -> None:
+    manifest = yaml.safe_load((clone / "dist" / "topolog.krew.yaml").read_text())
+    assert manifest["metadata"]["name"] == "topolog"
+    assert manifest["spec"]["version"] == "v99.0.0"
+    [platform] = manifest["spec"]["platforms"]
+    folder, _, name = platform["uri"].rpartition("/")
+    archive = clone / "dist" / name
+    assert folder == URL
+    assert platform["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
+    with tarfile.open(archive) as opened:
+        assert {(member.name, member.uid, member.mtime) for member in opened} == {
+            (platform["bin"], 0, 0),
+            ("LICENSE", 0, 0),
+        }
+    (tmp_path / "bin").mkdir()
+    run("tar", "-xzf", archive, "-C", tmp_path / "bin", cwd=tmp_path)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    assert "kubectl-topolog" in run(
+        building.built(), "kubectl", "plugin", "list", cwd=tmp_path, PATH=path, **empty
+    )
+    shown = run(tmp_path / "bin" / platform["bin"], "--version", cwd=tmp_path, PATH=path, **empty)
+    assert shown.endswith("99.0.0")
+
+
+def test_the_bill_of_materials_names_every_package_and_its_licence(clone: pathlib.Path) -> None:
+    text = (clone / "dist" / "topolog-99.0.0.cdx.json").read_text()
+    components = {one["name"].lower().replace("_", "-"): one for one in json.loads(text)["components"]}
+    locked = re.findall(
+        r"^([\w.-]+)==(\S+)", (ROOT / "deploy" / "requirements.lock").read_text(), re.MULTILINE
+    )
+    expected = {name.lower(): version for name, version in locked if name not in ("pip", "setuptools")}
+    assert {name: one["version"] for name, one in components.items()} == {**expected, "topolog": "99.0.0"}
+    for name, component in components.items():
+        licences = [
+            one.get("expression") or one["license"].get("id") or one["license"]["name"]
+            for one in component.get("licenses", [])
+        ]
+        assert licences, name
+        assert all(ALLOWED.search(licence) for licence in licences), (name, licences)
+    assert str(clone) not in text

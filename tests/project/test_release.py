@@ -1,0 +1,92 @@
+"""What a release changes, what it refuses, and the forms for contributors."""
+
+import datetime
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import app
+from deploy.release import version
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+DAY = datetime.date(2030, 1, 2)
+
+
+@pytest.fixture
+def copy(tmp_path: pathlib.Path) -> pathlib.Path:
+    """The files that name the version."""
+    for name in ("CHANGELOG.md", "README.md", "app", "deploy/components/images", "docs/how-to"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def texts(root: pathlib.Path) -> dict[str, str]:
+    """Each file of the tree with its text."""
+    return {
+        path.relative_to(root).as_posix(): path.read_text()
+        for path in root.rglob("*")
+        if path.suffix in (".md", ".py", ".yaml")
+    }
+
+
+def test_a_release_changes_the_version_and_nothing_else(copy: pathlib.Path) -> None:
+    before = texts(copy)
+    named = version.write("7.8.9", DAY, copy)
+    after = texts(copy)
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == set(named)
+    assert "## [7.8.9] - 2030-01-02\n" in after["CHANGELOG.md"]
+    assert '__version__ = "7.8.9"\n' in after["app/__init__.py"]
+    for name in changed - {"CHANGELOG.md"}:
+        assert after[name].replace("7.8.9", app.__version__) == before[name]
+    assert "newTag: 7.8.9\n" in after["deploy/components/images/kustomization.yaml"]
+    assert after["deploy/components/images/kustomization.yaml"].count("7.8.9") == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "changelog", "sentence"),
+    [
+        ("1.2", "## [1.2.0] - unreleased\n", "use MAJOR.MINOR.PATCH"),
+        ("v1.2.3", "## [1.2.3] - unreleased\n", "use MAJOR.MINOR.PATCH"),
+        ("1.2.0", "## [1.2.0] - 2026-01-01\n", "is not unreleased"),
+        ("1.2.0", "", "is not unreleased"),
+        ("1.9.0", "## [1.10.0] - unreleased\n", "already announces 1.10.0"),
+    ],
+)
+def test_a_version_that_cannot_be_released_is_refused(
+    tmp_path: pathlib.Path, asked: str, changelog: str, sentence: str
+) -> None:
+    (tmp_path / "CHANGELOG.md").write_text(changelog)
+    with pytest.raises(version.Refused, match=sentence):
+        version.check(asked, tmp_path)
+
+
+def test_a_file_that_no_longer_names_the_version_is_reported(copy: pathlib.Path) -> None:
+    (copy / "README.md").write_text("nothing\n")
+    with pytest.raises(version.Refused, match=r"README\.md does not name the version"):
+        version.write("7.8.9", DAY, copy)
+    assert "7.8.9" not in (copy / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("schema", "pattern"),
+    [
+        ("vendor.github-workflows", "workflows/*.yml"),
+        ("vendor.github-issue-forms", "ISSUE_TEMPLATE/[!c]*.yml"),
+        ("vendor.github-issue-config", "ISSUE_TEMPLATE/config.yml"),
+        ("vendor.dependabot", "dependabot.yml"),
+    ],
+)
+def test_a_form_of_the_repository_fits_its_schema(schema: str, pattern: str) -> None:
+    files = [str(path) for path in (ROOT / ".github").glob(pattern)]
+    assert files
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *files]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
