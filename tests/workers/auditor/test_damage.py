@@ -350,4 +350,5 @@ def test_damage_is_repaired_or_reported_with_the_command_to_run(
             ran.append(world.follow_advice())
             advised = time.monotonic()
         time.sleep(0.01)
-    assert len(ran) <= 3, ran
+    # A process that has had no turn since a command still gives the same advice.
+    assert len(set(ran)) <= 3, ran
