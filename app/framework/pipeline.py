@@ -109,11 +109,17 @@ def adjust(
 
 
 def veto(
-    plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]
+    plugins: registry.Registry,
+    cycle: cycles.Cycle,
+    node: model.NodeName,
+    victims: Sequence[model.Pod],
+    elsewhere: Sequence[model.Pod] = (),
 ) -> str | None:
     """Why the victims must not be evicted or the pod would not fit after that; None if it would fit.
 
     Every plugin may veto, even if the preemptor does not concern it: it may protect the victims.
+    ``elsewhere``: the victims of the other nodes on offer. A pod that is placed together with others may need
+    them gone, too.
     """
     judged = transforming.at(plugins, cycle, node) if plugins.preempts else cycle
     for plugin in plugins.preempts:
@@ -122,7 +128,14 @@ def veto(
             return reason
     alone = replace(cycles.without(cycle, victims), candidates=frozenset((node,)))
     refusals = run_filter(plugins, alone).refusals
+    if refusals and elsewhere and _gathers(plugins, cycle):
+        refusals = run_filter(plugins, cycles.without(alone, elsewhere)).refusals
     return refusals[0].reason if refusals else None
+
+
+def _gathers(plugins: registry.Registry, cycle: cycles.Cycle) -> bool:
+    """Whether a plugin that decides about several pods at once concerns the pod."""
+    return any(name in plugins.consulting for name in plugins.concerned(cycle.pod, cycle.snapshot))
 
 
 def budgets_of(

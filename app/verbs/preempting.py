@@ -4,7 +4,7 @@ kube-scheduler's dry run does not apply our rules. A node is dropped if the pod 
 without the victims (otherwise pods are evicted on one node after another: docs/design/extender-contract.md,
 10), if a plugin objects to the eviction, if the node is unknown, if a listed victim runs on another node
 (extender contract, 11), or if one is not less important than the pod. Plugins may add victims of the same
-node.
+node. For a member of a gang, the victims of all nodes on offer may go.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,8 +59,10 @@ def judge(plugins: registry.Registry, base: cycles.Cycle, offer: Offer, *, adjus
     """Which offered nodes remain in the state of the cycle. ``adjusting``: plugins may add victims."""
     kept: dict[model.NodeName, Kept] = {}
     dropped: dict[model.NodeName, str] = {}
+    listed = dict.fromkeys(uid for uids in offer.values() for uid in uids)
+    offered = tuple(victim for uid in listed if (victim := base.snapshot.pod(uid)) is not None)
     for node, uids in offer.items():
-        verdict = _judged(plugins, base, node, tuple(uids), adjusting=adjusting)
+        verdict = _judged(plugins, base, node, tuple(uids), offered, adjusting=adjusting)
         if isinstance(verdict, str):
             dropped[node] = verdict
         else:
@@ -73,10 +75,14 @@ def _judged(
     base: cycles.Cycle,
     node: model.NodeName,
     uids: tuple[model.Uid, ...],
+    offered: Sequence[model.Pod],
     *,
     adjusting: bool,
 ) -> Kept | str:
-    """The victims of the node, or why no pod must be evicted there for this pod."""
+    """The victims of the node, or why no pod must be evicted there for this pod.
+
+    ``offered``: the victims of all nodes.
+    """
     if not uids:
         return "no victims listed"
     snapshot = base.snapshot
@@ -94,7 +100,9 @@ def _judged(
     if isinstance(adjusted, str):
         return adjusted
     added = tuple(victim for victim in adjusted if victim.uid not in uids)
-    reason = pipeline.veto(plugins, base, node, adjusted)
+    here = {victim.uid for victim in adjusted}
+    elsewhere = tuple(victim for victim in offered if victim.uid not in here)
+    reason = pipeline.veto(plugins, base, node, adjusted, elsewhere)
     if reason is not None:
         return reason
     if not added:

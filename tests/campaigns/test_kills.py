@@ -1,4 +1,7 @@
-"""SIGKILL of recorder, extender, controller and server while all of them have work to do."""
+"""SIGKILL of recorder, extender, controller and server while all of them have work to do.
+
+Afterwards the whole log is judged: no placement exceeds a policy's quota or an elastic one at any offset.
+"""
 
 import contextlib
 import os
@@ -72,7 +75,7 @@ def kill(folder: pathlib.Path, victims: tuple[str, ...], times: int, seed: int, 
     with stacks.raised(folder, each=each) as stack, contextlib.closing(stack.opened()) as own:
         # Who starts again begins at a checkpoint; the judge wants the whole log.
         stack.work("compactor", "compact", **COMPACTION)
-        load = loads.Load(stack.api, stack.side, own, stacks.callers(stack), seed)
+        load = loads.Load(stack.api, stack.side, own, stacks.callers(stack), seed, sharing=True)
         with load:
             killers = [Killer(stack, victim, seed) for victim in victims]
             threads = [threading.Thread(target=one.run, args=(times,)) for one in killers]
@@ -94,6 +97,7 @@ def kill(folder: pathlib.Path, victims: tuple[str, ...], times: int, seed: int, 
         )
 
 
+@pytest.mark.scenario("EQ-15")
 def test_kills_under_load_lose_nothing(tmp_path: pathlib.Path) -> None:
     kill(tmp_path, VICTIMS, sizes.of("FEW_KILLS", 1), sizes.first_seed(), each=1)
 

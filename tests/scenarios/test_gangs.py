@@ -4,8 +4,10 @@ import msgspec
 import pytest
 
 from app.domain import events, model
+from app.framework import cycles
 from app.plugins.coscheduling import admission, gangs, membership, options
 from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.verbs import preempting
 from tests.support.decisions import small_quotas
 from tests.support.decisions.small_gangs import (
     Cluster,
@@ -194,6 +196,39 @@ def test_a_preemption_does_not_break_up_a_gang() -> None:
     allowed = koordinator("g", 4, options={options.VICTIMS: "allow"})
     small.see(allowed)
     assert small.veto(asking, "n1", running[1]) is None
+
+
+def crowded(count: int) -> tuple[Cluster, list[model.Pod], list[model.Pod]]:
+    """Two full nodes, what runs there, and a more important gang whose members need a node each."""
+    running = [pod(f"running{n}", 8, node=f"n{n}") for n in range(2)]
+    members = [msgspec.structs.replace(one, priority=10) for one in gang("train", count, 8)]
+    return Cluster(node("n0"), node("n1"), *running, *members), running, members
+
+
+def kept(small: Cluster, asking: model.Pod, *victims: model.Pod) -> set[str]:
+    """The nodes that preempt keeps, of those of the victims."""
+    offer = {victim.node: (victim.uid,) for victim in victims}
+    base = cycles.cycle(asking, frozenset(offer), small.snapshot)
+    return set(preempting.judge(small.plugins, base, offer).kept)
+
+
+def test_a_gang_preempts_on_several_nodes_one_member_after_another() -> None:
+    small, running, members = crowded(2)
+    assert kept(small, members[0], *running) == {"n0", "n1"}
+    evicted, left = running
+    small.gone(evicted)
+    small.see(msgspec.structs.replace(members[0], nominated=evicted.node))
+    assert kept(small, members[1], left) == {left.node}
+    small.gone(left)
+    small.see(msgspec.structs.replace(members[1], nominated=left.node))
+    assert small.commit(members[0], small.planned(members[0])).keys() == {"train0", "train1"}
+
+
+def test_nobody_is_evicted_for_a_gang_that_would_still_not_fit() -> None:
+    small, running, members = crowded(3)
+    assert kept(small, members[0], *running) == set()
+    small, running, members = crowded(2)
+    assert kept(small, members[0], running[0]) == set()
 
 
 @pytest.mark.scenario("CS-22")

@@ -17,7 +17,7 @@ from app.domain import events
 from app.simulation.apiserver import apiservers, faults, requests, status_replies
 from app.store import errors, stores
 from app.store.log import incarnations, logs, readers
-from tests.support.simulation import cluster_objects, oracle
+from tests.support.simulation import cluster_objects, oracle, plain_quotas, quota_law
 from tests.support.store import writers
 
 Bind = Callable[[cluster_objects.Json, str, random.Random], str | None]
@@ -58,9 +58,17 @@ class Load:
     """All actors, each in a thread, from one seed."""
 
     def __init__(
-        self, api: apiservers.ApiServer, side: Side, store: stores.Store, binds: Sequence[Bind], seed: int
+        self,
+        api: apiservers.ApiServer,
+        side: Side,
+        store: stores.Store,
+        binds: Sequence[Bind],
+        seed: int,
+        *,
+        sharing: bool = False,
     ) -> None:
-        """``store``: the writer's own."""
+        """``store``: the writer's own. ``sharing``: some pods are of elastic quotas, which exist."""
+        self._sharing = sharing
         self.acknowledged: list[tuple[str, str]] = []
         """(uid, node) of each bind that was answered with success."""
         self.written: list[Written] = []
@@ -104,13 +112,20 @@ class Load:
         pods = self._side.all("pods")
         if len(pods) < _MOST_PODS:
             self._names += 1
-            self._side.pod(f"web-{self._names}", None if die.random() < 0.8 else {"app": "plain"})
+            self._side.pod(f"web-{self._names}", self._labels(die))
         else:
             meta = die.choice(pods)["metadata"]
             self._side.objects.remove("pods", (meta["namespace"], meta["name"]))
         if die.random() < 0.02:
             # The answer to a Binding is lost: only the API server knows its outcome.
             self._api.faults.add(faults.FaultKind.LOSE, faults.calls("POST", "/binding"))
+
+    def _labels(self, die: random.Random) -> dict[str, str] | None:
+        """Of a pod under the policy, of one under an elastic quota, or of one that nothing limits."""
+        if self._sharing and die.random() < 0.5:
+            labels = {plain_quotas.LABEL: die.choice(quota_law.TEAMS)}
+            return {**labels, plain_quotas.FIRM: "false"} if die.random() < 0.3 else labels
+        return None if die.random() < 0.8 else {"app": "plain"}
 
     def _kubelet(self, die: random.Random) -> None:
         bound = [pod for pod in self._side.all("pods") if pod["spec"].get("nodeName")]

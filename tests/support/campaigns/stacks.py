@@ -7,6 +7,7 @@ in the end what is true. Every acknowledgement to any client is recorded here.
 
 import contextlib
 import http.client
+import json
 import os
 import pathlib
 import random
@@ -21,7 +22,7 @@ from tests.bench import extenders
 from tests.support import child_processes, declared, polling
 from tests.support.campaigns import loads
 from tests.support.extender import stages
-from tests.support.simulation import cluster_objects
+from tests.support.simulation import cluster_objects, quota_law
 
 LEASE, RENEW, RETRY = 1.5, 1.0, 0.1
 HEAL = 60.0
@@ -40,6 +41,8 @@ class Stack(stages.Stage):
     def environment(self, **more: str) -> dict[str, str]:
         elected = {"LEASE": LEASE, "RENEW": RENEW, "RETRY": RETRY}
         made = {f"TOPOLOG_ELECTION_{name}": str(value) for name, value in elected.items()}
+        rules = {"ElasticQuota": {"check_parents": True}}
+        made |= {"TOPOLOG_PLUGINS_ENABLED": "*,ElasticQuota", "TOPOLOG_PLUGINS_ARGS": json.dumps(rules)}
         return {**super().environment(), **made, "TOPOLOG_LOGGING_LEVEL": "warning", **more}
 
     def work(self, kind: str, command: str, **more: str) -> "Worker":
@@ -90,6 +93,8 @@ def raised(folder: pathlib.Path, *, each: int = 2) -> Iterator[Stack]:
                 for name, role in cluster_objects.NODES.items():
                     stack.side.node(name, role=role)
                 stack.side.policy({"host": 4, "member": 5})
+                for name, (parent, least, most) in quota_law.TREE.items():
+                    stack.side.quota(name, parent, least, most)
                 for _ in range(each):
                     stack.work("recorder", "record")
                     stack.work("controller", "control")

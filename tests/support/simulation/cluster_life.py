@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 
 from tests.support.decisions import convoys
-from tests.support.simulation import cluster_objects, gang_law
+from tests.support.simulation import cluster_objects, gang_law, plain_quotas, quota_law
 
 
 class Life:
@@ -20,10 +20,12 @@ class Life:
         selected: bool = False,
         planning: bool = False,
         gathering: bool = False,
+        sharing: bool = False,
     ) -> None:
         """``steady``: nothing but pods ever changes. ``selected``: some pods are counted by policies that
         they do not name, there are two policies, and others bind pods too. ``planning``: most pods are of a
         convoy, whose pods are placed together. ``gathering``: most pods are of a gang, and room is scarce.
+        ``sharing``: most pods are of an elastic quota.
         """
         self._cluster = cluster
         self._die = die
@@ -32,6 +34,7 @@ class Life:
         self._selected = selected
         self._planning = planning
         self._gathering = gathering
+        self._sharing = sharing
 
     def begin(self) -> None:
         """Nodes, a policy, some pods."""
@@ -43,6 +46,8 @@ class Life:
             for node in cluster_objects.NODES:
                 cluster.edit("nodes", ("", node), _narrow)
         cluster.policy({"host": die.randint(1, 2), "member": die.randint(1, 3)})
+        for name, (parent, least, most) in quota_law.TREE.items() if self._sharing else ():
+            cluster.quota(name, parent, least, most)
         if self._selected:
             cluster.policy(
                 {"host": die.randint(1, 3), "member": die.randint(1, 2)}, cluster_objects.OVERLAPPING
@@ -64,6 +69,8 @@ class Life:
             acts.append(self._bind_elsewhere)
         if self._gathering:
             acts.append(self._edit_group)
+        if self._sharing:
+            acts += [self._edit_quota, self._renew_quota]
         if not self._steady:
             acts += [
                 self._relabel,
@@ -105,6 +112,20 @@ class Life:
             self._narrate(f"people create {made['metadata']['name']}")
 
     def _labels(self) -> dict[str, str]:
+        if self._sharing and self._die.random() < 0.85:
+            return self._of_a_quota()
+        return self._drawn()
+
+    def _of_a_quota(self) -> dict[str, str]:
+        """Of a team's quota, some within its min, some under the policy, and some of a gang."""
+        labels = {plain_quotas.LABEL: self._die.choice(quota_law.TEAMS)}
+        if self._die.random() < 0.25:
+            labels[plain_quotas.FIRM] = "false"
+        if self._gathering and self._die.random() < 0.6:
+            return {**labels, gang_law.LABEL: self._die.choice(sorted(gang_law.GROUPS))}
+        return {**cluster_objects.WEB, **labels} if self._die.random() < 0.2 else labels
+
+    def _drawn(self) -> dict[str, str]:
         if self._planning and self._die.random() < 0.8:
             seat = self._die.choice(sorted(cluster_objects.NODES))
             convoy = self._die.choice(("red", "blue"))
@@ -198,6 +219,27 @@ class Life:
             self._narrate(f"people set the minimum of {name} to {minimum}")
             key = (cluster_objects.NAMESPACE, name)
             self._cluster.edit("sigspodgroups", key, lambda made: made.update(spec={"minMember": minimum}))
+
+    def _edit_quota(self) -> None:
+        quota = self._one("elasticquotas")
+        if quota is not None:
+            name, least = quota["metadata"]["name"], self._die.randint(0, 2)
+            most = least + self._die.randint(0, 3)
+            self._narrate(f"people give quota {name} {least} to {most} cores")
+            spec = self._cluster.amounts(least, most)
+            self._cluster.edit(
+                "elasticquotas", (cluster_objects.NAMESPACE, name), lambda made: made.update(spec=spec)
+            )
+
+    def _renew_quota(self) -> None:
+        """A team's quota goes, or is there again; that of the company stays."""
+        name = self._die.choice(quota_law.TEAMS)
+        if name in {quota["metadata"]["name"] for quota in self._cluster.all("elasticquotas")}:
+            self._narrate(f"people delete quota {name}")
+            self._cluster.objects.remove("elasticquotas", (cluster_objects.NAMESPACE, name))
+        if self._die.random() < 0.7:
+            self._narrate(f"people create quota {name}")
+            self._cluster.quota(name, *quota_law.TREE[name])
 
     def _renew_policy(self) -> None:
         there = {policy["metadata"]["name"] for policy in self._cluster.all("workloadpolicies")}

@@ -17,7 +17,7 @@ from app.plugins.workload_policy import samples
 from app.simulation import populations
 from app.simulation.apiserver import apiservers, objects, requests, routing, status_replies
 from tests.support import declared
-from tests.support.simulation import api_connections, sent_bindings, virtual_time
+from tests.support.simulation import api_connections, plain_quotas, sent_bindings, virtual_time
 
 Json = dict[str, Any]
 
@@ -99,6 +99,17 @@ class Cluster:
         metadata = {"namespace": NAMESPACE, "name": name, "uid": self.uid()}
         self.objects.create("sigspodgroups", {"metadata": metadata, "spec": {"minMember": minimum}})
 
+    def quota(self, name: str, parent: str, least: int, most: int) -> None:
+        """An ElasticQuota; amounts in cores."""
+        prefix = "quota.scheduling.koordinator.sh/"
+        labels = {f"{prefix}parent": parent} if parent else {f"{prefix}is-parent": "true"}
+        metadata = {"namespace": NAMESPACE, "name": name, "uid": self.uid(), "labels": labels}
+        self.objects.create("elasticquotas", {"metadata": metadata, "spec": self.amounts(least, most)})
+
+    @staticmethod
+    def amounts(least: int, most: int) -> Json:
+        return {"min": {"cpu": least}, "max": {"cpu": most}}
+
     @staticmethod
     def spec(quotas: Mapping[str, int]) -> Json:
         return {
@@ -111,7 +122,10 @@ class Cluster:
 
     def pod(self, name: str, labels: Mapping[str, str] | None = None, *, node: str = "") -> Json:
         """A pod that waits; with a ``node`` others have bound it there."""
-        made = populations.pod(NAMESPACE, name, dict(WEB if labels is None else labels))
+        labels = dict(WEB if labels is None else labels)
+        # A core for each pod of an elastic quota, whose limits are small numbers of cores.
+        cpu = "1" if plain_quotas.LABEL in labels else "100m"
+        made = populations.pod(NAMESPACE, name, labels, cpu=cpu)
         uid = made["metadata"]["uid"] = self.uid()
         if node:
             made["spec"]["nodeName"] = node

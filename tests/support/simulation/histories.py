@@ -67,7 +67,8 @@ class Simulation:
         # Not drawn: the histories of the other seeds stay what they are.
         self._selected = seed % 4 == 3
         self._planning = seed % 8 == 5
-        self._gathering = seed % 8 == 1
+        self._sharing = seed % 8 == 6
+        self._gathering = seed % 8 == 1 or seed % 16 == 14
         self.life = cluster_life.Life(
             self.cluster,
             self.die,
@@ -76,6 +77,7 @@ class Simulation:
             selected=self._selected,
             planning=self._planning,
             gathering=self._gathering,
+            sharing=self._sharing,
         )
         self._client = connections.connect(url)
         """With this one's connections nothing ever goes wrong."""
@@ -390,6 +392,8 @@ class Simulation:
     def _configured(self) -> registry.Registry:
         if self._planning:
             return processes.PLANNING
+        if self._sharing:
+            return processes.SHARING_GANGS if self._gathering else processes.SHARING
         if self._gathering:
             return processes.GATHERING
         return processes.SELECTED if self._selected else processes.PLUGINS

@@ -7,7 +7,7 @@
 | P3 | the same observation twice is one event; a repeated append is carried out once |
 | P4 | after a failover nothing is decided before a recorder has recorded what is lost, or may be |
 | P5 | along the log no epoch is lower than one before it |
-| P6 | no placement exceeds a hard quota; none is made beside a lost one, or released, that may yet be bound |
+| P6 | no placement exceeds a quota; none is made beside a lost one, or released, that may yet be bound |
 | P7 | a pod gets one node, a plan or a gang is placed whole and decided once, and a successful bind is true |
 | P8 | once faults are over, the log matches the cluster, within a minute and a half |
 | P9 | who was deleted stays so, and who has the name now is another |
@@ -32,7 +32,14 @@ from app.plugins.workload_policy import policy_model
 from app.store import keys
 from app.store.log import codecs, incarnations
 from tests.support import declared
-from tests.support.simulation import cluster_objects, convoy_law, gang_law, plain_fold
+from tests.support.simulation import (
+    cluster_objects,
+    convoy_law,
+    gang_law,
+    plain_fold,
+    plain_quotas,
+    quota_law,
+)
 
 Raw = tuple[bytes, dict[bytes, bytes]]
 
@@ -204,7 +211,7 @@ class Watchdog:
         until = self._monotonic() + UNDER_WAY
         for uid, (pod, node) in before.placements.items():
             if self.fold.placements.get(uid, (pod, ""))[1] != node:
-                self._strays.append(Stray(uid, frozenset(before.keys(pod, node)), until))
+                self._strays.append(Stray(uid, before.shared(pod, node), until))
         return loss
 
     def gone(self, entry: tuple[str, int, int]) -> bool:
@@ -260,6 +267,8 @@ class Watchdog:
             self._check(event)
             problem = convoy_law.problem(event, self.fold) or gang_law.problem(event, self.fold)
             demand(not problem, "P7", problem)
+            overspent = quota_law.problem(event, self.fold)
+            demand(not overspent, "P6", overspent)
             self._decided.note(event)
             self.entries.append(entry)
             self.fold.apply(event)
@@ -287,7 +296,7 @@ class Watchdog:
         for pod in self._cluster.all("pods"):
             meta, node = pod["metadata"], pod["spec"].get("nodeName", "")
             counted = self._selected and self._steady and meta["labels"].get("app") == "web"
-            named = "workload-policy/kosmos.io" in meta["labels"]
+            named = not {"workload-policy/kosmos.io", plain_quotas.LABEL}.isdisjoint(meta["labels"])
             if node and (named or counted) and meta["uid"] not in self._cluster.foreign:
                 recorded = standings.get(meta["uid"], (None, ""))[1]
                 demand(
@@ -328,7 +337,8 @@ class Watchdog:
                 # What an undetectable failover has lost may be appended and released once more, and a
                 # pod without a policy is bound without a record when the store does not answer (ADR 0001).
                 placed = fold.placements.get(uid)
-                named = placed is not None and "workload-policy/kosmos.io" in placed[0].labels
+                limiting = {"workload-policy/kosmos.io", plain_quotas.LABEL}
+                named = placed is not None and not limiting.isdisjoint(placed[0].labels)
                 feasible = named and not self._unseen and self._cluster.feasible(uid, name, self._monotonic())
                 demand(not feasible, "P6", f"{uid} on {name} is released, and its Binding is under way")
             case events.StoreRewound():
@@ -345,7 +355,7 @@ class Watchdog:
         fold = self.fold
         demand(not fold.unlisted, "P6", f"{pod.uid} is placed before {sorted(fold.unlisted)} are listed")
         for stray in self._strays:
-            lost = stray.keys.isdisjoint(fold.keys(pod, name)) or not self._may_come(stray)
+            lost = stray.keys.isdisjoint(fold.shared(pod, name)) or not self._may_come(stray)
             demand(lost, "P6", f"{pod.uid} is placed beside {stray}, which may yet be bound")
         standing = fold.standings().get(pod.uid, (pod, ""))[1]
         demand(standing in ("", name), "P7", f"pod {pod.uid} is placed on {name}, but also on {standing}")
@@ -437,6 +447,9 @@ class Watchdog:
         demand(fold.pods == pods, "P8", f"pods differ: {_difference(fold.pods, pods)}")
         demand(fold.nodes == nodes, "P8", f"nodes differ: {_difference(fold.nodes, nodes)}")
         demand(fold.policies == policies, "P8", f"policies differ: {_difference(fold.policies, policies)}")
+        quotas = {one["name"]: _cores(one) for one in fold.quotas.values()}
+        wanted = {made["metadata"]["name"]: made["spec"] for made in cluster.all("elasticquotas")}
+        demand(quotas == wanted, "P8", f"quotas differ: log {quotas}, cluster {wanted}")
         demand(not fold.placements, "P8", f"in flight forever: {sorted(fold.placements)}")
         demand(not fold.unlisted, "P8", f"never listed again after a loss: {sorted(fold.unlisted)}")
         if cluster_objects.POLICY in {policy.name for policy in policies.values()}:
@@ -476,6 +489,11 @@ def _overlap(event: events.StoreRewound, loss: Loss) -> bool:
 
 def _names(event: events.StoreRewound, loss: Loss) -> bool:
     return loss.incarnation == event.from_incarnation and _overlap(event, loss)
+
+
+def _cores(quota: plain_quotas.Quota) -> dict[str, dict[str, int]]:
+    """The specification of a quota, in whole cores."""
+    return {part: {"cpu": quota.get(part, {}).get("cpu", 0) // 1000} for part in ("min", "max")}
 
 
 def _bytes(made: cluster_objects.Json) -> bytes:

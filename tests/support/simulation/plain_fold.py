@@ -7,6 +7,7 @@ import msgspec
 
 from app.domain import events, model
 from app.plugins.workload_policy import policy_model
+from tests.support.simulation import plain_quotas
 
 KINDS = (
     "nodes",
@@ -32,6 +33,8 @@ class Fold:
         self.policies: dict[str, policy_model.WorkloadPolicy] = {}
         self.groups: dict[str, int] = {}
         """``namespace/name`` of a PodGroup -> its minimum."""
+        self.quotas: dict[str, plain_quotas.Quota] = {}
+        """``namespace/name`` of an ElasticQuota -> the object."""
         self.placements: dict[str, tuple[model.Pod, str]] = {}
         self.written: dict[str, dict[str, str]] = {}
         """uid -> the annotations of the pod's latest placement."""
@@ -87,7 +90,13 @@ class Fold:
     def _object(self, event: events.ObjectObserved | events.ObjectGone) -> None:
         key = event.identity
         if isinstance(event, events.ObjectGone):
-            (self.policies if event.kind == "workloadpolicies" else self.groups).pop(key, None)
+            match event.kind:
+                case "workloadpolicies":
+                    self.policies.pop(key, None)
+                case "elasticquotas":
+                    self.quotas.pop(key, None)
+                case _:
+                    self.groups.pop(key, None)
             self.versions.pop(event.subject, None)
         else:
             self.versions[event.subject] = self.offset
@@ -95,6 +104,10 @@ class Fold:
                 self.policies[key] = msgspec.json.decode(event.data, type=policy_model.WorkloadPolicy)
             elif event.kind == "sigspodgroups":
                 self.groups[key] = msgspec.json.decode(event.data)["minimum"]
+            elif event.kind == "elasticquotas":
+                self.quotas[key] = msgspec.json.decode(event.data)
+        if event.kind == "elasticquotas":
+            self.versions["quotas:all"] = self.offset
         if event.kind == "workloadpolicies":
             self.versions[f"policies:{key.partition('/')[0]}"] = self.offset
 
@@ -106,12 +119,19 @@ class Fold:
         return found
 
     def counts(self) -> dict[str, int]:
-        """``NAMESPACE/POLICY|DOMAIN`` -> pods."""
-        found: dict[str, int] = {}
-        for pod, name in self.standings().values():
+        """``NAMESPACE/POLICY|DOMAIN`` -> pods, and ``quota||NAME|RESOURCE`` -> amounts."""
+        standings = self.standings()
+        quotas = plain_quotas.by_name(self.quotas.values())
+        found = plain_quotas.counts(standings.values(), self.nodes, quotas)
+        for pod, name in standings.values():
             for key in self.keys(pod, name):
                 found[key] = found.get(key, 0) + 1
         return found
+
+    def shared(self, pod: model.Pod, name: str) -> frozenset[str]:
+        """All counts that the pod is in on that node, for which pods compete."""
+        quotas = plain_quotas.by_name(self.quotas.values())
+        return frozenset(self.keys(pod, name)).union(plain_quotas.keys(pod, name, self.nodes, quotas))
 
     def keys(self, pod: model.Pod, name: str) -> list[str]:
         """The counts that the pod belongs to on that node."""

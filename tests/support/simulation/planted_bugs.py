@@ -358,6 +358,49 @@ BUGS = (
         "if age >= kept else None",
         "if False else None",
     ),
+    # Elastic quotas.
+    Bug(
+        "the max of the quotas above does not hold",
+        "app.plugins.elastic_quota.admission:_tests",
+        "grown.chains[name] if rules.check_parents else (name,)",
+        "(name,)",
+    ),
+    Bug(
+        "the quotas above that of a pod set no ceiling",
+        "app.plugins.elastic_quota.admission:ceilings",
+        "for test in found.tests if",
+        "for test in found.tests if test.quota == found.quota and",
+    ),
+    Bug(
+        "non-preemptible pods may use what their quota borrows",
+        "app.plugins.elastic_quota.admission:_tests",
+        "if above == name and not membership.preemptible(pod):",
+        "if False:",
+    ),
+    Bug(
+        "placements do not expect the version of the quotas",
+        "app.domain.schema:Schema.footprint",
+        "*further)",
+        "*(one for one in further if not one.startswith('quotas:')))",
+    ),
+    Bug(
+        "a change of a quota is not a version",
+        "app.plugins.elastic_quota.kinds:moves",
+        "return (MOVED,)",
+        "return ()",
+    ),
+    Bug(
+        "a pod counts in its own quota alone",
+        "app.plugins.elastic_quota.counting:_used",
+        "grown.chains.get(name, (name,))",
+        "(name,)",
+    ),
+    Bug(
+        "a terminating pod gives its share of the quota back",
+        "app.plugins.elastic_quota.counting:_selects",
+        "not pod.finished",
+        "pod.counted",
+    ),
     # Plans.
     Bug(
         "a plan commits a part",

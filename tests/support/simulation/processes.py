@@ -14,6 +14,7 @@ from app.kube.objects import decoding
 from app.kube.watch import kinds, reflectors
 from app.kube.writes import binding, fencing
 from app.plugins.coscheduling import plugin as coscheduling
+from app.plugins.elastic_quota import plugin as elastic_quota
 from app.store import errors, stores
 from app.verbs import binding as bind_verb
 from app.verbs import contexts, placing, pod_memo, releasing
@@ -31,6 +32,13 @@ PLANNING = registry.Registry([*(plugin() for plugin in plugins.USUAL), convoys.C
 """Those of histories in which pods are placed together."""
 GATHERING = registry.Registry([*(plugin() for plugin in plugins.USUAL), coscheduling.Coscheduling()])
 """Those of histories with gangs."""
+_QUOTAS = elastic_quota.ElasticQuota(check_parents=True)
+SHARING = registry.Registry([*(plugin() for plugin in plugins.USUAL), _QUOTAS])
+"""Those of histories with elastic quotas."""
+SHARING_GANGS = registry.Registry(
+    [*(plugin() for plugin in plugins.USUAL), _QUOTAS, coscheduling.Coscheduling()]
+)
+"""Those of histories with both."""
 SELECTED = configuring.build(
     plugins.USUAL,
     enabled=[plugin.name for plugin in plugins.USUAL],

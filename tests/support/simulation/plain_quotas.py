@@ -1,0 +1,78 @@
+"""Elastic quotas read plainly: what pods use and request of them. Shares no code with the plugin.
+
+Only what a simulation has: one tree, labels on every pod of a quota, requests of cpu in max.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from app.domain import model
+
+Quota = dict[str, Any]
+"""An ElasticQuota as the log holds it."""
+
+LABEL = "quota.scheduling.koordinator.sh/name"
+FIRM = "quota.scheduling.koordinator.sh/preemptible"
+"""``"false"`` on a pod that must stay within min."""
+DEFAULT = "koordinator-default-quota"
+RESOURCE = "cpu"
+
+
+def by_name(quotas: Iterable[Quota]) -> dict[str, Quota]:
+    """The quotas; no two have the same name."""
+    return {quota["name"]: quota for quota in quotas}
+
+
+def of(pod: model.Pod, quotas: Mapping[str, Quota]) -> str:
+    """The quota that the pod counts in."""
+    named = pod.labels.get(LABEL, "")
+    return named if named in quotas else DEFAULT
+
+
+def upwards(name: str, quotas: Mapping[str, Quota]) -> Iterator[str]:
+    """The quota and those above it that exist."""
+    yield name
+    while name in quotas and quotas[name].get("parent", "") in quotas:
+        name = quotas[name]["parent"]
+        yield name
+
+
+def firm(pod: model.Pod) -> bool:
+    """Whether the pod must stay within min."""
+    return pod.labels.get(FIRM) == "false"
+
+
+def request(pod: model.Pod, name: str, quotas: Mapping[str, Quota]) -> dict[str, int]:
+    """What the pod counts in its quota, memory in KiB: the resources of max, all in the default quota."""
+    return {
+        resource: -(-amount // 1024) if resource == "memory" else amount
+        for resource, amount in pod.requests.items()
+        if amount and (name not in quotas or resource in quotas[name].get("max", {}))
+    }
+
+
+def counts(
+    pods: Iterable[tuple[model.Pod, str]], nodes: Mapping[str, model.Node], quotas: Mapping[str, Quota]
+) -> dict[str, int]:
+    """Every count of quotas, of the pods and the nodes that they are on; zeros are left out."""
+    found: dict[str, int] = {}
+    for pod, node in pods:
+        for key, amount in keys(pod, node, nodes, quotas).items():
+            found[key] = found.get(key, 0) + amount
+    return found
+
+
+def keys(
+    pod: model.Pod, node: str, nodes: Mapping[str, model.Node], quotas: Mapping[str, Quota]
+) -> dict[str, int]:
+    """The counts that one pod is in, and by how much."""
+    if not quotas or pod.phase in ("Succeeded", "Failed") or (node and node not in nodes):
+        return {}
+    name = of(pod, quotas)
+    parts = ("", "np|") if firm(pod) else ("",)
+    return {
+        f"quota||{above}|{'' if node else 'pending|'}{part}{resource}": amount
+        for resource, amount in request(pod, name, quotas).items()
+        for above in (upwards(name, quotas) if node else (name,))
+        for part in parts
+    }

@@ -1,0 +1,51 @@
+"""The law of elastic quotas, checked on a log: no placement takes a quota, or one above it, over its max."""
+
+from app.domain import events, model
+from tests.support.simulation import plain_fold, plain_quotas
+
+TREE = {"company": ("", 2, 4), "red": ("company", 1, 3), "blue": ("company", 1, 3)}
+"""Quota -> parent, min and max with which it begins, in cores."""
+TEAMS = ("red", "blue")
+
+
+def problem(event: events.AnyEvent, fold: plain_fold.Fold) -> str:
+    """How the event, which follows on the fold, breaks the law; empty if it does not."""
+    if not isinstance(event, events.PlacementsCommitted):
+        return ""
+    fresh = [one for one in event.placements if not fold.standings().get(one.pod.uid, (None, ""))[1]]
+    quotas = plain_quotas.by_name(fold.quotas.values())
+    for at, one in enumerate(fresh):
+        name = one.pod.labels.get(plain_quotas.LABEL, "")
+        if name in quotas and one.node in fold.nodes:
+            found = _overspent(one, [*fold.standings().values(), *_placed(fresh[:at])], fold, quotas)
+            if found:
+                return f"pod {one.pod.name} is placed, and {found}"
+    return ""
+
+
+def _placed(placements: list[model.Placement]) -> list[tuple[model.Pod, str]]:
+    return [(one.pod, one.node) for one in placements]
+
+
+def _overspent(
+    one: model.Placement,
+    standing: list[tuple[model.Pod, str]],
+    fold: plain_fold.Fold,
+    quotas: dict[str, plain_quotas.Quota],
+) -> str:
+    """Which quota the placement takes beyond what it allows; empty if none."""
+    name = one.pod.labels[plain_quotas.LABEL]
+    others = [(pod, node) for pod, node in standing if node and pod.uid != one.pod.uid]
+    used = plain_quotas.counts([*others, (one.pod, one.node)], fold.nodes, quotas)
+    for resource in plain_quotas.request(one.pod, name, quotas):
+        for above in plain_quotas.upwards(name, quotas):
+            most = quotas[above].get("max", {}).get(resource)
+            taken = used[f"quota||{above}|{resource}"]
+            if most is not None and taken > most:
+                return f"quota {above} has {taken} of {most} {resource}"
+        if plain_quotas.firm(one.pod):
+            least = quotas[name].get("min", {}).get(resource, 0)
+            taken = used[f"quota||{name}|np|{resource}"]
+            if taken > least:
+                return f"non-preemptible pods of quota {name} have {taken} of {least} {resource}"
+    return ""
