@@ -78,7 +78,7 @@ bench: go $(STAMP) ## Measure against a trivial Go extender (needs Go); writes b
 	$(BIN)/python -m tests.bench $(TARGET)
 
 .PHONY: bench-e2e
-bench-e2e: go $(STAMP) ## Measure with a real kube-scheduler (needs Go)
+bench-e2e: go $(STAMP) ## Measure with a real kube-scheduler, gangs too (needs Go)
 	$(BIN)/python -m tests.bench --e2e $(TARGET)
 
 .PHONY: go

@@ -231,3 +231,15 @@ def test_two_schedulers_and_killed_extenders_leave_no_gang_in_part(
         seen=lambda: sizes(cluster, "two"),
     )
     assert_whole(cluster, "two")
+
+
+def test_without_its_gate_the_mark_of_kube_schedulers_own_gangs_is_dropped(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    """The API server keeps no mark, so that nothing holds back the pod of a group that cannot exist."""
+    cluster.add_namespace("unmarked")
+    pod = workloads.pod("unmarked", "alone")
+    pod["spec"]["schedulingGroup"] = {"podGroupName": "absent"}
+    created = cluster.api().create("/api/v1/namespaces/unmarked/pods", pod)
+    assert "schedulingGroup" not in created["spec"]
+    polling.eventually(lambda: workloads.running(cluster, "unmarked"), "it runs alone", within=60)

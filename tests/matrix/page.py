@@ -17,6 +17,8 @@ INTRODUCTION = {
     dimensions.PYTHON: "All tests that need no Kubernetes, in an environment from `requirements.lock`.",
 }
 HEADINGS = {dimensions.STORE: "Redis and Valkey"}
+_SHOWN = 5
+"""Failed tests of a row that are named."""
 _KNOWN = {
     dimensions.KUBERNETES: building.versions(),
     dimensions.STORE: list(dimensions.WHEELS),
@@ -105,13 +107,20 @@ def _notes(mine: Sequence[results.Result]) -> Iterator[str]:
         topolog = ", ".join(sorted({result.topolog for result in of}))
         beside = ", ".join(sorted({result.beside for result in of} - {""}))
         yield f"{version}: by Topolog {topolog}" + (f" with {beside}." if beside else ".")
-        lines = [f"- failed: `{name}`" for result in of for name in result.failed]
+        lines = [line for result in of for line in _failures(result)]
         reasons: dict[str, int] = {}
         for result in of:
             for reason, count in result.skipped.items():
                 reasons[reason] = reasons.get(reason, 0) + count
         lines += [f"- {count} skipped: {reason}" for reason, count in sorted(reasons.items())]
         yield "\n".join(["", *lines, ""]) if lines else ""
+
+
+def _failures(result: results.Result) -> Iterator[str]:
+    for name in result.failed[:_SHOWN]:
+        yield f"- failed: `{name}`"
+    if len(result.failed) > _SHOWN:
+        yield f"- failed: {len(result.failed) - _SHOWN} more of `{result.tests}`"
 
 
 def _versions(mine: Sequence[results.Result], known: Sequence[str] = ()) -> list[str]:

@@ -76,6 +76,12 @@ def test_a_cell_has_the_counts_and_the_day_and_what_was_not_run_is_shown_so() ->
     assert "1.37.0: by Topolog 0.1.0 with Python 3.11.2, Valkey 9.1.2." in text
 
 
+def test_of_many_failures_the_first_are_named() -> None:
+    failed = tuple(f"test_{number}" for number in range(8))
+    text = page.page([result("tests/e2e/test_gangs.py", failed=failed)])
+    assert "- failed: `test_4`\n- failed: 3 more of `tests/e2e/test_gangs.py`\n" in text
+
+
 def test_the_readme_calls_a_version_tested_only_if_everything_passed() -> None:
     assert kubernetes_line([]) == "| Kubernetes | - | - |"
     assert kubernetes_line(everything()) == "| Kubernetes | 1.37.0 | - |"

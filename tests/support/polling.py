@@ -5,6 +5,7 @@ that is more informative than a truth value.
 """
 
 import contextlib
+import os
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -15,6 +16,8 @@ from tests.support import child_processes
 from tests.support.e2e import api_client
 
 T = TypeVar("T")
+PATIENCE = float(os.environ.get("E2E_PATIENCE") or 1)
+"""What all limits are multiplied by: more than 1 on a machine that does much else."""
 
 
 def eventually(
@@ -25,7 +28,8 @@ def eventually(
     every: float = 0.05,
     seen: Callable[[], object] | None = None,  # what to show on failure instead of the last value
 ) -> T:
-    """Return the first true value of `condition`; fail with `what` after `within` seconds."""
+    """Return the first true value of `condition`; fail with `what` after `within` seconds (see PATIENCE)."""
+    within *= PATIENCE
     deadline = time.monotonic() + within
     while True:
         value = condition()
