@@ -23,6 +23,7 @@ from app.serving import conn_metrics, issuing, keystores, tls_rotation
 from app.settings import declarations
 from app.store.server import acl
 from tests.project import doctor_findings, plugins_page, store_page
+from tests.support.charts import generating
 from workers.controller import object_metrics, pending_metrics
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
@@ -256,6 +257,7 @@ def main() -> None:
     users.write_text(acl.access_list("default"))
     monitoring = ROOT / "deploy" / "monitoring"
     (monitoring / "prometheusrule.yaml").write_text(prometheus_rule((monitoring / "rules.yaml").read_text()))
+    generating.write()
 
 
 if __name__ == "__main__":

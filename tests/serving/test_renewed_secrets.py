@@ -11,6 +11,7 @@ import shutil
 import threading
 from collections.abc import Mapping
 
+import pytest
 from cryptography import x509
 
 from app.kube.writes import secrets
@@ -121,11 +122,12 @@ def test_a_run_that_knows_only_the_former_ca_leaves_new_certificates_alone() -> 
     assert decision.data.get("tls.crt", b"") in (b"", kept.secrets["topolog-tls"].data["tls.crt"])
 
 
+@pytest.mark.scenario("RL-9")
 def test_no_call_is_refused_while_certificates_and_ca_are_renewed(
     start: server_processes.Starts, certificates: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     kept = Kept()
-    for days in (-3100, -660, -295):
+    for days in (-3100.0, -660.0, -295.0):
         kept.provision(days)
     kept.mount(certificates)
     server = start()
