@@ -171,7 +171,7 @@ _RULES: Final[list[Schema]] = [
             }
         },
     },
-    # Otherwise nobody could call the extender.
+    # Otherwise no kube-scheduler could call the extender.
     {
         "if": {
             "allOf": [
