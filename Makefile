@@ -59,6 +59,7 @@ lint: $(STAMP) ## Check style, types, import contracts, the lock and tracked fil
 .PHONY: e2e
 e2e: go $(STAMP) ## Run the tests against the real Kubernetes control plane (needs Go)
 	$(BIN)/python -m tests.e2e.building
+	$(BIN)/python -m tests.e2e.helm
 	$(PYTEST) -m e2e --timeout 1800 tests/e2e $(TARGET)
 
 .PHONY: bench

@@ -1,4 +1,4 @@
-"""The component for cert-manager: it makes the Secrets that `topolog bootstrap` would make, for the same names."""
+"""The component for cert-manager makes the Secrets that `topolog bootstrap` makes, for the same names."""
 
 import pathlib
 import shutil

@@ -121,15 +121,18 @@ def test_install_test_upgrade_and_uninstall(program: pathlib.Path, cluster: clus
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    cluster.start_process_kubelet(HOME)
+    kubelet = cluster.start_process_kubelet(HOME)
     cluster.kubectl("create", "namespace", HOME)
     cluster.kubectl("label", "namespace", HOME, "pod-security.kubernetes.io/enforce=restricted")
     shown = helm_run("install", "topolog", str(generating.CHART))
     assert "helm test topolog" in shown
-    readiness.await_ready(cluster)
-    assert "Phase:          Succeeded" in helm_run("test", "topolog")
+    readiness.await_ready(cluster, within=300)
+    done = run(program, "test", "topolog", "--namespace", HOME, "--timeout=5m", KUBECONFIG=str(config))
+    logs = [path.read_text() for path in kubelet.folder.glob("*topolog-test*")]
+    assert done.returncode == 0, "\n".join([done.stdout, done.stderr, *logs])
+    assert "Succeeded" in done.stdout
     helm_run("upgrade", "topolog", str(generating.CHART), "--set", "config.logging.level=debug")
-    readiness.await_ready(cluster)
+    readiness.await_ready(cluster, within=300)
     helm_run("uninstall", "topolog")
     polling.eventually(lambda: cluster.pods(HOME) == [], "the pods are gone", within=120, every=0.5)
     left = cluster.kubectl("-n", HOME, "get", "deployments,statefulsets,services,roles", "-o", "name")
