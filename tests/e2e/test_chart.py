@@ -91,7 +91,7 @@ def test_the_notes_name_the_next_two_commands(program: pathlib.Path) -> None:
     done = run(program, "install", "topolog", generating.CHART, *given)
     assert done.returncode == 0, done.stderr
     assert "kubectl -n topolog-system rollout status deployment/topolog-extender" in done.stdout
-    assert "helm test topolog -n topolog-system --logs" in done.stdout
+    assert "helm test topolog -n topolog-system\n" in done.stdout
 
 
 # An installation
