@@ -17,9 +17,7 @@ from app.settings import json_schemas
 @click.option("--explain", is_flag=True, help="Also show the meaning and the allowed values of each setting.")
 @formats.option()
 @click.pass_obj
-def settings_command(
-    config: str | None, name: str | None, schema: bool, explain: bool, output: str
-) -> None:
+def settings_command(config: str | None, name: str | None, schema: bool, explain: bool, output: str) -> None:
     """Show all settings, one setting, or a group of settings (NAME: store.url, store).
 
     The values are those that a process started here would use; passwords are hidden. Exit code 3 if the
