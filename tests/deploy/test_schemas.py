@@ -16,12 +16,21 @@ ELSEWHERE = {"cert-manager.io/v1", "monitoring.coreos.com/v1"}
 """Kinds of others: their definitions are not in Kubernetes."""
 
 
+READ = functools.cache(kubernetes_validate.utils.schema_contents)
+
+
 @functools.cache
 def objects() -> dict[str, manifests.Object]:
     """Object in JSON -> object; most are in every overlay, and are checked once."""
     overlays = [one for name in manifests.OVERLAYS for one in manifests.overlay(name)]
     charts = [one for case in golden.cases() for one in golden.stored(case)]
     return {json.dumps(one, sort_keys=True): one for one in (*overlays, *charts)}
+
+
+@pytest.fixture(autouse=True)
+def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library reads the schemas of a version again for each object."""
+    monkeypatch.setattr(kubernetes_validate.utils, "schema_contents", READ)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
