@@ -150,6 +150,11 @@ def test_with_certificates_of_others_bootstrap_makes_passwords_alone() -> None:
     assert ("Issuer", "topolog-ca") in of_case("own-authority")
 
 
+def test_further_names_are_given_to_bootstrap() -> None:
+    pod = of_case("everything")["Deployment", "topolog-bootstrap"]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["args"][3:] == ["--host=topolog.internal", "--host=10.0.0.7"]
+
+
 def test_the_test_of_the_release_exists_only_as_a_hook() -> None:
     hooks = [one for one in golden.stored(values.DEFAULT) if comparing.is_hook(one)]
     assert {one["kind"] for one in hooks} == {

@@ -257,6 +257,10 @@ def _workload(one: Object, marks: templating.Marks) -> str:
             marks.line("end"),
             marks.line('if ne .Values.certificates.source "bootstrap"'),
             "--no-certificates",
+            marks.line("else"),
+            marks.line("range .Values.certificates.extraHosts"),
+            marks.value('printf "--host=%s" . | quote'),
+            marks.line("end"),
             marks.line("end"),
         ]
     if name == "valkey":

@@ -29,8 +29,8 @@ COMMENTS: Final[Mapping[str, str]] = {
     " pods. existing: the extender behind a Service, for a kube-scheduler that the cluster has."
     " An empty tag is the API server's minor version.",
     "certificates": "bootstrap: made and renewed in the cluster by topolog-bootstrap. certManager: by"
-    " cert-manager, of a CA of its own or of issuerRef, with the further names extraHosts."
-    " existing: by you, as the Secrets that NOTES names.",
+    " cert-manager, of a CA of its own or of issuerRef. existing: by you, as the"
+    " Secrets that NOTES names. extraHosts are further names of the server.",
     "store": "Either the bundled Valkey, or a store of yours: its URL, or a Secret with a URL for each"
     " process.",
     "recorder": "Each process has the same values. The empty ones are for your cluster: nodes, zones,"
