@@ -1,4 +1,4 @@
-"""The JSON Schema of a settings file says what the settings themselves say."""
+"""The JSON Schema of a settings file allows what the settings allow, and refuses what they refuse."""
 
 import json
 
