@@ -22,6 +22,8 @@ DIGEST: Final = FOLDER / "chart.sha256"
 OVERLAYS: Final = (values.DEFAULT, *values.PROFILES)
 """Cases that have a counterpart of kustomize, and are stored whole."""
 KUBERNETES: Final = "1.37.0"
+_DASHBOARDS: Final = [path.name for path in (generating.CHART / "files" / "dashboards").glob("*.json")]
+_WITHOUT_EFFECT: Final = {"values.schema.json", *_DASHBOARDS}
 
 
 def cases() -> dict[str, list[str]]:
@@ -65,10 +67,13 @@ def of_case(case: str, objects: Iterable[manifests.Object]) -> list[manifests.Ob
 
 
 def digest() -> str:
-    """The digest of everything that Helm reads, but for the texts for people."""
+    """The digest of every file of the chart that the stored output depends on.
+
+    The schema of the values, which follows the settings, refuses values and changes none.
+    """
     found = hashlib.sha256()
     for path in sorted(generating.CHART.rglob("*")):
-        if path.is_file() and path.suffix != ".md":
+        if path.is_file() and path.suffix != ".md" and path.name not in _WITHOUT_EFFECT:
             content = path.read_bytes()
             found.update(f"{path.relative_to(generating.CHART)} {len(content)}\n".encode() + content)
     return found.hexdigest() + "\n"
