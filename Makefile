@@ -62,6 +62,7 @@ lint: $(STAMP) ## Check style, types, import contracts, the lock and tracked fil
 e2e: export E2E_KUBERNETES := $(KUBERNETES)
 e2e: go $(STAMP) ## Run the tests against the real Kubernetes control plane (needs Go); KUBERNETES=1.34.4 selects another
 	$(BIN)/python -m tests.e2e.building
+	$(BIN)/python -m tests.e2e.helm
 	$(PYTEST) -m e2e --timeout 1800 tests/e2e $(TARGET)
 
 # A cell of the page for each KUBERNETES, STORE and PYTHON that is given: all, or versions separated by commas.
@@ -110,7 +111,7 @@ lock: $(STAMP) ## Regenerate the locks of the environment and the image from set
 	@mkdir -p build && rm -f build/image.lock
 	$(COMPILE) --no-annotate --constraint requirements.lock --output-file build/image.lock setup.cfg - \
 	  <<< 'setuptools>=77'
-	@{ grep '^#' deploy/requirements.lock; cat build/image.lock; } > build/image.new
+	@{ grep '^#' deploy/requirements.lock | grep -v 'considered to be unsafe'; cat build/image.lock; } > build/image.new
 	@mv build/image.new deploy/requirements.lock
 
 .PHONY: clean

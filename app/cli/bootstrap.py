@@ -45,6 +45,11 @@ _ROLE = "the Role topolog-bootstrap (deploy/components/bootstrap) has every righ
     default="",
     help="Address of the bundled store: also create its users' passwords.",
 )
+@click.option(
+    "--certificates/--no-certificates",
+    default=True,
+    help="Also create CA and certificates; not where cert-manager does.  [default: certificates]",
+)
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option(
     "--every",
@@ -68,6 +73,7 @@ def bootstrap_command(
     hosts: tuple[str, ...],
     days: int,
     store_url: str,
+    certificates: bool,
     dry_run: bool,
     seconds: int | None,
     output: str,
@@ -75,7 +81,8 @@ def bootstrap_command(
     """Create the CA, certificates and store passwords that the manifests in deploy/ refer to, as Secrets.
 
     What is complete is kept, so the command may be repeated, be killed at any moment, and run twice at
-    once. A certificate is renewed after two thirds of its life. A Secret that this command did not create
+    once. A certificate is renewed after two thirds of its life, and the CA gets a successor that every
+    Secret trusts long before it signs. A Secret that this command did not create
     is used as it is, and never changed. Exit code 1 if a Secret is unusable and the command may not replace
     it; the other Secrets are complete then.
 
@@ -86,7 +93,8 @@ def bootstrap_command(
     """
     from app.kube import errors
     from app.kube.client import clients
-    from app.provisioning import certificates, provisioners
+    from app.provisioning import certificates as issued
+    from app.provisioning import provisioners
 
     if output == _YAML and not dry_run:
         raise click.UsageError("-o yaml prints what --dry-run would write: add --dry-run")
@@ -99,8 +107,8 @@ def bootstrap_command(
         space = namespace or client.namespace
         names = _hosts(space, hosts)
         while True:
-            terms = certificates.Terms(names, days, datetime.datetime.now(datetime.UTC))
-            plan = provisioners.Plan(loaded.cluster, terms, store_url)
+            terms = issued.Terms(names, days, datetime.datetime.now(datetime.UTC))
+            plan = provisioners.Plan(loaded.cluster, terms, store_url, certificates)
             _run(client, space, plan, dry_run=dry_run, output=output)
             if ended is None or ended.wait(seconds):
                 return

@@ -1,5 +1,6 @@
 """``topolog settings``: shows every setting with its value and meaning."""
 
+import json
 import os
 import textwrap
 
@@ -7,19 +8,24 @@ import click
 
 from app import settings
 from app.cli import formats, tables
+from app.settings import json_schemas
 
 
 @click.command("settings", short_help="Show the settings, their values and meaning.")
 @click.argument("name", required=False)
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of the settings file, for editors.")
 @click.option("--explain", is_flag=True, help="Also show the meaning and the allowed values of each setting.")
 @formats.option()
 @click.pass_obj
-def settings_command(config: str | None, name: str | None, explain: bool, output: str) -> None:
+def settings_command(config: str | None, name: str | None, schema: bool, explain: bool, output: str) -> None:
     """Show all settings, one setting, or a group of settings (NAME: store.url, store).
 
     The values are those that a process started here would use; passwords are hidden. Exit code 3 if the
     settings are invalid.
     """
+    if schema:
+        click.echo(json.dumps(json_schemas.whole(settings.describe()), indent=2))
+        return
     current = settings.current(settings.load(config, os.environ))
     selected = [
         setting

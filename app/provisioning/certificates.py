@@ -1,7 +1,7 @@
 """The CA and the certificates of an installation, each in a Secret of the type kubernetes.io/tls.
 
 A certificate is renewed once two thirds of its life have passed, as cert-manager does by default, so that
-months remain to notice that renewal fails. The CA is never replaced: kube-scheduler reads it only once.
+months remain to notice that renewal fails. Each Secret trusts every CA of the installation (authorities).
 """
 
 import datetime
@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 
 from app.kube.writes import secrets
-from app.provisioning import decisions
+from app.provisioning import authorities, decisions
 from app.provisioning.decisions import Decision, Outcome
 from app.serving import certificate_checks, errors, issuing, roles
 
-AUTHORITY: Final = "topolog-ca"
-AUTHORITY_DAYS: Final = 3650
 SERVER: Final = "topolog-tls"
 CLIENTS: Final = {f"topolog-{role}-tls": role for role in roles.ROLES}
 """Secret -> role of its certificate."""
@@ -26,8 +23,7 @@ CLIENTS: Final = {f"topolog-{role}-tls": role for role in roles.ROLES}
 CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"
 TRUST: Final = "ca.crt"
-_PAIR: Final = (CERTIFICATE, KEY)
-_ALL: Final = (*_PAIR, TRUST)
+_ALL: Final = (CERTIFICATE, KEY, TRUST)
 _MALFORMED: Final = (ValueError, errors.BadMaterial)
 
 
@@ -37,42 +33,15 @@ class Terms:
 
     hosts: Sequence[str]
     """DNS names and addresses of the extender."""
-    days: int
+    days: float
     """Days of validity."""
     now: datetime.datetime
-
-
-def authority(current: secrets.Secret | None, now: datetime.datetime, *, dependents: str) -> Decision:
-    """What is done with the CA. ``dependents``: the Secrets that were signed by it, for a sentence."""
-    if current is None:
-        if dependents:
-            return decisions.refused(
-                f"is missing, but {dependents} exist: nothing can be issued or renewed. Restore it from a"
-                f" backup, or delete {dependents} to start with a new CA, and restart extenders and"
-                " kube-schedulers"
-            )
-        pair = issuing.new_authority(now, AUTHORITY_DAYS)
-        data = {CERTIFICATE: pair.certificate_pem(), KEY: pair.key_pem()}
-        return Decision(Outcome.CREATED, f"a CA, {_until(pair.certificate)}", data, secrets.TLS)
-    if lacking := decisions.lacking(current, _PAIR):
-        return decisions.refused(f"lacks {lacking}: it must hold the CA's certificate and private key")
-    try:
-        pair = load(current)
-    except _MALFORMED as error:
-        return decisions.refused(f"cannot be used: {error}")
-    flaw = certificate_checks.flaw_of_authority(pair.certificate)
-    if flaw := flaw or certificate_checks.flaw_of_time(pair.certificate, now):
-        return decisions.refused(f"cannot be used: {flaw}")
-    return Decision(Outcome.KEPT, f"a CA, {_until(pair.certificate)}")
-
-
-def load(secret: secrets.Secret) -> issuing.Pair:
-    """The certificate and key of a complete Secret. Raises BadMaterial."""
-    return issuing.load_pair(secret.data[CERTIFICATE], secret.data[KEY])
+    authority_days: float = authorities.DAYS
+    """Days of validity of a CA."""
 
 
 def certificate(
-    name: str, current: secrets.Secret | None, signer: issuing.Pair | None, terms: Terms
+    name: str, current: secrets.Secret | None, signer: authorities.Authority | None, terms: Terms
 ) -> Decision:
     """What is done with the Secret of the server or of a client; without a signer nothing is issued."""
     if current is None:
@@ -92,22 +61,18 @@ def certificate(
         x509.load_pem_x509_certificates(current.data[TRUST])
         if not own:
             return _of_another(held, terms.now)
-        load(current)
+        issuing.load_pair(current.data[CERTIFICATE], current.data[KEY])
     except _MALFORMED as error:
         return decisions.refused(f"cannot be used ({error}): {remedy}")
-    if signer is not None and not _signed(held, signer):
-        return decisions.refused(f"is not signed by the CA in {AUTHORITY}: {remedy}")
-    if signer is not None and _due(name, held, terms):
-        return _issued(name, signer, terms, Outcome.RENEWED)
+    if signer is not None:
+        if not signer.knows(held):
+            return decisions.refused(f"is not signed by the CA in {authorities.SECRET}: {remedy}")
+        if not signer.signed(held) or _due(name, held, terms):
+            return _issued(name, signer, terms, Outcome.RENEWED)
+        if current.data[TRUST] != signer.bundle():
+            # Before the certificate of the other side changes, and without a new key.
+            return Decision(Outcome.UPDATED, _described(held), {**current.data, TRUST: signer.bundle()})
     return Decision(Outcome.KEPT, _described(held))
-
-
-def _signed(held: x509.Certificate, signer: issuing.Pair) -> bool:
-    try:
-        held.verify_directly_issued_by(signer.certificate)
-    except (ValueError, TypeError, InvalidSignature):
-        return False
-    return True
 
 
 def _of_another(held: x509.Certificate, now: datetime.datetime) -> Decision:
@@ -116,15 +81,15 @@ def _of_another(held: x509.Certificate, now: datetime.datetime) -> Decision:
     return Decision(Outcome.KEPT, f"not issued by topolog bootstrap; {_described(held)}")
 
 
-def _issued(name: str, signer: issuing.Pair, terms: Terms, outcome: Outcome) -> Decision:
+def _issued(name: str, authority: authorities.Authority, terms: Terms, outcome: Outcome) -> Decision:
     if name == SERVER:
-        pair = issuing.server_pair(signer, terms.hosts, terms.now, terms.days)
+        pair = issuing.server_pair(authority.signer, terms.hosts, terms.now, terms.days)
     else:
-        pair = issuing.client_pair(signer, CLIENTS[name], terms.now, terms.days)
+        pair = issuing.client_pair(authority.signer, CLIENTS[name], terms.now, terms.days)
     data = {
         CERTIFICATE: pair.certificate_pem(),
         KEY: pair.key_pem(),
-        TRUST: signer.certificate_pem(),
+        TRUST: authority.bundle(),
     }
     return Decision(outcome, _described(pair.certificate), data, secrets.TLS)
 
@@ -132,8 +97,7 @@ def _issued(name: str, signer: issuing.Pair, terms: Terms, outcome: Outcome) -> 
 def _due(name: str, held: x509.Certificate, terms: Terms) -> bool:
     if name == SERVER and not set(_spelled(terms.hosts)) <= set(certificate_checks.hosts(held)):
         return True
-    life = held.not_valid_after_utc - held.not_valid_before_utc
-    return terms.now >= held.not_valid_before_utc + life * 2 / 3
+    return terms.now >= authorities.due(held)
 
 
 def _spelled(hosts: Sequence[str]) -> list[str]:
@@ -144,8 +108,4 @@ def _spelled(hosts: Sequence[str]) -> list[str]:
 def _described(held: x509.Certificate) -> str:
     names = certificate_checks.alternative_names(held)
     found = [str(each.value) for each in names or ()]
-    return f"for {', '.join(found) or 'no names'}; {_until(held)}"
-
-
-def _until(held: x509.Certificate) -> str:
-    return f"valid until {held.not_valid_after_utc:%Y-%m-%d}"
+    return f"for {', '.join(found) or 'no names'}; {authorities.until(held)}"

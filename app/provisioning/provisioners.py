@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.kube.writes import secrets
-from app.provisioning import certificates, decisions, store_access
+from app.provisioning import authorities, certificates, decisions, store_access
 from app.provisioning.decisions import Decision, Outcome
 
 ATTEMPTS = 10
@@ -64,6 +64,8 @@ class Plan:
     terms: certificates.Terms
     store: str = ""
     """URL of the bundled server without a user; empty: the store is not made here."""
+    certificates: bool = True
+    """False: another program makes the certificates, and those that are missing are not made here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,8 @@ class Result:
 def provision(access: Access, plan: Plan) -> Sequence[Result]:
     """Make what is missing and renew what is due. Raises Contended and what ``access`` raises."""
     run = _Run(access)
-    run.certificates(plan.terms)
+    if plan.certificates:
+        run.certificates(plan.terms)
     if plan.store:
         run.settle(store_access.URLS, lambda current: store_access.urls(current, plan.store, plan.cluster))
         given = access.read(store_access.URLS)
@@ -99,14 +102,16 @@ class _Run:
         signer = None
         if server is None or decisions.made_here(server):
             signed = ", ".join(name for name, each in existing.items() if decisions.made_here(each))
-            decide = functools.partial(certificates.authority, now=terms.now, dependents=signed)
-            self.settle(certificates.AUTHORITY, decide)
+            decide = functools.partial(
+                authorities.decide, now=terms.now, dependents=signed, days=terms.authority_days
+            )
+            self.settle(authorities.SECRET, decide)
             if self.results[-1].outcome is Outcome.REFUSED:
                 return
-            held = self._access.read(certificates.AUTHORITY)
+            held = self._access.read(authorities.SECRET)
             if held is None:
-                raise Contended(certificates.AUTHORITY)
-            signer = certificates.load(held)
+                raise Contended(authorities.SECRET)
+            signer = authorities.load(held)
         for name in names:
             self.settle(name, functools.partial(certificates.certificate, name, signer=signer, terms=terms))
 

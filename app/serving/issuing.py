@@ -211,18 +211,18 @@ def alternative_names(hosts: Sequence[str]) -> list[x509.GeneralName]:
     return [host_name(each) for each in hosts]
 
 
-def server_pair(authority: Pair, hosts: Sequence[str], now: datetime.datetime, days: int) -> Pair:
+def server_pair(authority: Pair, hosts: Sequence[str], now: datetime.datetime, days: float) -> Pair:
     """Issue a server certificate for these names, valid at most as long as the CA. Raises BadHost."""
     return _signed(authority, hosts[0], alternative_names(hosts), "server", now, days)
 
 
-def client_pair(authority: Pair, role: str, now: datetime.datetime, days: int) -> Pair:
+def client_pair(authority: Pair, role: str, now: datetime.datetime, days: float) -> Pair:
     """Issue a client certificate with a role, valid at most as long as the CA."""
     uri = x509.UniformResourceIdentifier(roles.uri(role))
     return _signed(authority, f"topolog-{role}", [uri], "client", now, days)
 
 
-def new_authority(now: datetime.datetime, days: int) -> Pair:
+def new_authority(now: datetime.datetime, days: float) -> Pair:
     """Create a CA that signs certificates, and no other CAs."""
     key = new_key()
     name = x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, "topolog-ca")])
@@ -245,7 +245,7 @@ def _signed(
     alternatives: Sequence[x509.GeneralName],
     purpose: str,
     now: datetime.datetime,
-    days: int,
+    days: float,
 ) -> Pair:
     key = new_key()
     end = min(now + datetime.timedelta(days=days), authority.certificate.not_valid_after_utc)

@@ -10,7 +10,7 @@ import pytest
 
 import app
 from app import settings
-from app.provisioning import certificates, store_access
+from app.provisioning import authorities, certificates, store_access
 from tests.support import manifests
 from tests.support.monitoring import installations
 
@@ -36,7 +36,7 @@ FILES = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in manifest
 # The complete list of permissions of all processes.
 READ = ["get", "list", "watch"]
 SECRETS = [
-    certificates.AUTHORITY,
+    authorities.SECRET,
     certificates.SERVER,
     *certificates.CLIENTS,
     store_access.URLS,

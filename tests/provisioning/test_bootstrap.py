@@ -145,6 +145,12 @@ def test_without_a_bundled_store_only_certificates_are_made(namespace: namespace
     assert namespace.provision(store="").keys() == {"topolog-ca", *secrets_of.CERTIFICATES}
 
 
+def test_without_certificates_only_the_store_is_made(namespace: namespaces.Namespace) -> None:
+    done = namespace.bootstrap("--no-certificates")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert namespace.secrets().keys() == set(secrets_of.STORE)
+
+
 def test_passwords_survive_a_change_of_cluster_and_address(namespace: namespaces.Namespace) -> None:
     namespace.provision()
     before = secrets_of.passwords(namespace.secrets())

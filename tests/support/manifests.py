@@ -21,8 +21,12 @@ WORKLOADS = ("Deployment", "StatefulSet")
 
 
 def files() -> list[pathlib.Path]:
-    """All YAML files of Kubernetes; the rules in monitoring/ are read by Prometheus."""
-    return sorted(each for each in DEPLOY.rglob("*.yaml") if each.parent.name != "monitoring")
+    """All YAML files of Kubernetes: the rules in monitoring/ are read by Prometheus, charts/ by Helm."""
+    return sorted(
+        each
+        for each in DEPLOY.rglob("*.yaml")
+        if each.parent.name != "monitoring" and not each.is_relative_to(DEPLOY / "charts")
+    )
 
 
 def documents(path: pathlib.Path) -> list[Object]:

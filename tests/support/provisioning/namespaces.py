@@ -22,6 +22,7 @@ from tests.support.provisioning import secrets_of
 
 ARGUMENTS = ("-n", secrets_of.HOME, "--store-url", "redis://topolog-valkey:6379")
 SERVICE = f"topolog-extender.{secrets_of.HOME}.svc"
+VIEW = f"topolog-view.{secrets_of.HOME}.svc"
 
 
 class Ended(NamedTuple):
@@ -73,7 +74,7 @@ class Namespace:
     ) -> dict[str, str]:
         """Secret -> outcome, of a run in this process at a later time."""
         now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days_later)
-        names = [SERVICE, f"{SERVICE}.cluster.local", *hosts]
+        names = [*(f"{each}{end}" for each in (SERVICE, VIEW) for end in ("", ".cluster.local")), *hosts]
         plan = provisioners.Plan(cluster, certificates.Terms(names, 365, now), store)
         self.results = provisioners.provision(self.access, plan)
         return {each.name: str(each.outcome) for each in self.results}

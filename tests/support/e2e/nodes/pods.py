@@ -32,7 +32,7 @@ class Node:
 
 
 class Container:
-    """One container of a pod, restarted whenever it ends."""
+    """One container of a pod, restarted whenever it ends, unless the pod never restarts any."""
 
     def __init__(self, spec: api_client.Object) -> None:
         self.spec = spec
@@ -149,6 +149,9 @@ class Pod:
             return
         if one.process is not None and one.again_at <= 0:
             one.code = one.process.code or 0
+            if self._spec.get("restartPolicy") == "Never" and one in self.containers:
+                one.waiting = ""
+                return
             if one.prober is not None:
                 one.prober.stop()
             one.restarts += 1
@@ -253,6 +256,13 @@ class Pod:
         except (urllib3.exceptions.HTTPError, OSError):
             return  # reported in the next round
 
+    def _phase(self) -> str:
+        """Of a pod whose containers were started."""
+        if self._spec.get("restartPolicy") != "Never" or any(each.running for each in self.containers):
+            return "Running"
+        codes = [each.process.code for each in self.containers if each.process is not None]
+        return "Failed" if any(codes) else "Succeeded"
+
     def _status(self) -> api_client.Object:
         initialized = all(not each.waiting for each in self.init)
         ready = initialized and all(each.ready for each in self.containers)
@@ -262,7 +272,7 @@ class Pod:
                 self._since[kind] = (str(value), _now())
         started = initialized and all(each.process is not None for each in self.containers)
         return {
-            "phase": "Running" if started else "Pending",
+            "phase": self._phase() if started else "Pending",
             "podIP": self.address,
             "podIPs": [{"ip": self.address}],
             "startTime": self.meta["creationTimestamp"],

@@ -1,0 +1,84 @@
+{{- /* Labels that the chart adds to every object. */}}
+{{- define "topolog.labels" -}}
+app.kubernetes.io/part-of: topolog
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- /* An image by its digest if there is one, else by its tag. Takes the image and the tag by default. */}}
+{{- define "topolog.image" -}}
+{{- $image := index . 0 -}}
+{{ $image.registry }}/{{ $image.repository }}{{ if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default (index . 1) }}{{ end }}
+{{- end }}
+
+{{- define "topolog.image.topolog" -}}
+{{ include "topolog.image" (list .Values.image .Chart.AppVersion) }}
+{{- end }}
+
+{{- define "topolog.image.valkey" -}}
+{{ include "topolog.image" (list .Values.store.bundled.image "") }}
+{{- end }}
+
+{{- /* By default of the minor version of the API server: a newer kube-scheduler is not supported. */}}
+{{- define "topolog.image.kube-scheduler" -}}
+{{- $version := semver .Capabilities.KubeVersion.Version -}}
+{{ include "topolog.image" (list .Values.scheduler.image (printf "v%d.%d.0" $version.Major $version.Minor)) }}
+{{- end }}
+
+{{- /*
+The name of a ConfigMap ends in a hash of its content, as kustomize makes it: a change restarts every process that reads it,
+and a rollback of the release restores the former one. Takes the name and the data.
+*/}}
+{{- define "topolog.hashed" -}}
+{{- $content := dict "data" (index . 1) "kind" "ConfigMap" "name" "" | toJson | sha256sum | trunc 10 -}}
+{{ index . 0 }}-{{ $content | replace "0" "g" | replace "1" "h" | replace "3" "k" | replace "a" "m" | replace "e" "t" }}
+{{- end }}
+
+{{- /* The settings of all processes, as variables: config is by group, and a value that is no text is JSON. */}}
+{{- define "topolog.settings" -}}
+{{- $found := dict "TOPOLOG_CLUSTER" .Values.cluster -}}
+{{- range $group, $settings := .Values.config -}}
+{{- range $name, $value := $settings -}}
+{{- $variable := printf "TOPOLOG_%s_%s" (upper $group) (upper $name) -}}
+{{- $_ := set $found $variable (ternary $value (toJson $value) (kindIs "string" $value)) -}}
+{{- end -}}
+{{- end -}}
+{{ toJson $found }}
+{{- end }}
+
+{{- define "topolog.settingsName" -}}
+{{ include "topolog.hashed" (list "topolog" (include "topolog.settings" . | fromJson)) }}
+{{- end }}
+
+{{- define "topolog.schedulerData" -}}
+{{- $text := .Files.Get "files/kube-scheduler-sidecar.yaml" | replace "topolog-system" .Release.Namespace -}}
+{{ dict "kube-scheduler.yaml" $text | toJson }}
+{{- end }}
+
+{{- define "topolog.schedulerName" -}}
+{{ include "topolog.hashed" (list "topolog-kube-scheduler" (include "topolog.schedulerData" . | fromJson)) }}
+{{- end }}
+
+{{- define "topolog.valkeyData" -}}
+{{ dict "valkey.conf" (.Files.Get "files/valkey.conf") | toJson }}
+{{- end }}
+
+{{- define "topolog.valkeyName" -}}
+{{ include "topolog.hashed" (list "topolog-valkey" (include "topolog.valkeyData" . | fromJson)) }}
+{{- end }}
+
+{{- /* The Secret with a URL of the store for each process. */}}
+{{- define "topolog.storeSecret" -}}
+{{ .Values.store.external.existingSecret | default "topolog-store" }}
+{{- end }}
+
+{{- /* Whether a process makes Secrets in the cluster: certificates, or the passwords of the bundled store. */}}
+{{- define "topolog.bootstrapped" -}}
+{{ or (eq .Values.certificates.source "bootstrap") .Values.store.bundled.enabled }}
+{{- end }}
+
+{{- /* What exists only while `helm test` runs. */}}
+{{- define "topolog.testHook" -}}
+helm.sh/hook: test
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}

@@ -1,0 +1,170 @@
+"""The Helm chart, without Helm: its files are current, and what Helm renders of it is what kustomize has."""
+
+import json
+from collections.abc import Iterator
+
+import jsonschema_rs
+import pytest
+import yaml
+from _pytest.mark import ParameterSet
+
+from app import settings
+from tests.support import manifests
+from tests.support.charts import comparing, generating, golden, parts, values, wrong
+
+Object = manifests.Object
+CASES = sorted(golden.cases())
+
+
+MADE = sorted(str(path.relative_to(generating.CHART)) for path in generating.files())
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_every_file_that_is_made_is_current(name: str) -> None:
+    path = generating.CHART / name
+    assert path.read_text() == generating.files()[path], "run `make docs`"
+
+
+def test_the_golden_output_is_of_this_chart() -> None:
+    message = "run `python -m tests.support.charts.golden HELM` (tests/e2e/helm.py builds Helm)"
+    assert golden.DIGEST.read_text() == golden.digest(), message
+    assert {path.stem for path in golden.FOLDER.glob("*.yaml")} == set(CASES)
+
+
+@pytest.mark.parametrize("name", golden.OVERLAYS)
+def test_chart_and_overlay_have_the_same_objects(name: str) -> None:
+    ours = comparing.by_identity(golden.stored(name))
+    theirs = comparing.by_identity(manifests.overlay(name))
+    assert ours.keys() == theirs.keys()
+    for identity, one in ours.items():
+        assert one == theirs[identity], identity
+
+
+@pytest.mark.parametrize("name", golden.OVERLAYS)
+def test_every_object_of_an_overlay_is_of_one_template(name: str) -> None:
+    assert parts.unknown(manifests.overlay(name)) == []
+    names = [one for part in parts.parts().values() for one in part.names]
+    assert len(names) == len(set(names))
+
+
+# Values
+
+
+def merged(given: Object, base: Object) -> Object:
+    """Values over others, as Helm merges them."""
+    made = dict(base)
+    for name, value in given.items():
+        both = isinstance(value, dict) and isinstance(made.get(name), dict)
+        made[name] = merged(value, made[name]) if both else value
+    return made
+
+
+def default() -> Object:
+    made: Object = yaml.safe_load((generating.CHART / "values.yaml").read_text())
+    return made
+
+
+@pytest.fixture(scope="module")
+def validator() -> jsonschema_rs.Validator:
+    text = (generating.CHART / "values.schema.json").read_text()
+    return jsonschema_rs.validator_for(json.loads(text))
+
+
+def given_files() -> Iterator[ParameterSet]:
+    for path in sorted([*generating.CHART.glob("values*.yaml"), *generating.CHART.glob("ci/*.yaml")]):
+        yield pytest.param(yaml.safe_load(path.read_text()), id=path.name)
+
+
+@pytest.mark.parametrize("given", list(given_files()))
+def test_the_schema_accepts_every_file_of_values(given: Object, validator: jsonschema_rs.Validator) -> None:
+    assert [error.message for error in validator.iter_errors(merged(given, default()))] == []
+
+
+@pytest.mark.parametrize("mistake", wrong.TABLE, ids=lambda one: json.dumps(one.values))
+def test_a_wrong_value_is_refused_with_its_path(
+    mistake: wrong.Wrong, validator: jsonschema_rs.Validator
+) -> None:
+    errors = validator.iter_errors(merged(mistake.values, default()))
+    paths = ["".join(f"/{part}" for part in error.instance_path) for error in errors]
+    assert mistake.path in paths
+
+
+def test_the_table_is_long_enough() -> None:
+    assert len(wrong.TABLE) >= 30
+
+
+def test_every_setting_that_is_no_secret_may_be_given() -> None:
+    schema = json.loads((generating.CHART / "values.schema.json").read_text())
+    groups = schema["properties"]["config"]["properties"]
+    allowed = {f"{group}.{name}" for group, one in groups.items() for name in one["properties"]}
+    every = {each.name: each.rule for each in settings.describe() if len(each.path) > 1}
+    assert allowed <= every.keys()
+    assert not {name for name in allowed if every[name].secret or every[name].quiet}
+    missing = {
+        name
+        for name in every
+        if name not in allowed and name.partition(".")[0] not in ("tls", "kube", "client")
+    }
+    assert missing == {"store.url"}
+
+
+def test_every_value_is_used_by_a_template() -> None:
+    texts = "".join(
+        path.read_text() for path in (generating.CHART / "templates").rglob("*") if path.is_file()
+    )
+    for name, value in values.of_overlay(values.DEFAULT).items():
+        leaves = [name] if name in ("cluster", "config", "imagePullSecrets") else list(value)
+        for leaf in leaves:
+            where = f".Values.{name}" if leaf == name else f".Values.{name}.{leaf}"
+            assert any(each in texts for each in (where, f"${name}.{leaf}", f'"{leaf}" "')), where
+
+
+def of_case(case: str) -> dict[tuple[str, str], Object]:
+    return {(one["kind"], one["metadata"]["name"]): one for one in golden.stored(case)}
+
+
+def test_settings_become_variables_that_are_read_as_they_were_given() -> None:
+    (found,) = [
+        one
+        for key, one in of_case("external-store").items()
+        if key[1].startswith("topolog-") and key[0] == "ConfigMap" and "TOPOLOG_CLUSTER" in one["data"]
+    ]
+    loaded = settings.load(None, {**found["data"], "TOPOLOG_STORE_URL": "redis://a:6379"})
+    assert (loaded.cluster, loaded.logging.level, loaded.limits.names_body) == (
+        "production",
+        "warning",
+        1048576,
+    )
+    assert loaded.plugins.args == {"WorkloadPolicy": {"enforce": "selected"}}
+
+
+def test_with_certificates_of_others_bootstrap_makes_passwords_alone() -> None:
+    pod = of_case("cert-manager")["Deployment", "topolog-bootstrap"]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["args"][2:] == [
+        "--store-url=redis://topolog-valkey:6379",
+        "--no-certificates",
+    ]
+    issued = [one for (kind, _), one in of_case("cert-manager").items() if kind == "Certificate"]
+    assert {one["spec"]["issuerRef"]["name"] for one in issued} == {"internal"}
+    assert {kind for kind, _ in of_case("cert-manager")} >= {"Certificate"}
+    assert ("Issuer", "topolog-ca") in of_case("own-authority")
+
+
+def test_further_names_are_given_to_bootstrap() -> None:
+    pod = of_case("everything")["Deployment", "topolog-bootstrap"]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["args"][3:] == ["--host=topolog.internal", "--host=10.0.0.7"]
+
+
+def test_the_test_of_the_release_exists_only_as_a_hook() -> None:
+    hooks = [one for one in golden.stored(values.DEFAULT) if comparing.is_hook(one)]
+    assert {one["kind"] for one in hooks} == {
+        "Pod",
+        "ServiceAccount",
+        "ClusterRoleBinding",
+        "RoleBinding",
+        "NetworkPolicy",
+    }
+    (pod,) = [one["spec"] for one in hooks if one["kind"] == "Pod"]
+    (container,) = pod["containers"]
+    assert container["args"][:3] == ["doctor", "all", "--fail-on=problem"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True

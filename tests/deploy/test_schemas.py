@@ -1,0 +1,64 @@
+"""Every object of overlays and chart against the schemas of Kubernetes, and the style of the files."""
+
+import functools
+import json
+import subprocess
+import sys
+
+import kubernetes_validate
+import pytest
+
+from tests.support import manifests
+from tests.support.charts import golden
+
+VERSIONS = ("1.34", "1.35", "1.36", "1.37")
+ELSEWHERE = {"cert-manager.io/v1", "monitoring.coreos.com/v1"}
+"""Kinds of others: their definitions are not in Kubernetes."""
+
+
+READ = functools.cache(kubernetes_validate.utils.schema_contents)
+
+
+@functools.cache
+def objects() -> dict[str, manifests.Object]:
+    """Object in JSON -> object; most are in every overlay, and are checked once."""
+    overlays = [one for name in manifests.OVERLAYS for one in manifests.overlay(name)]
+    charts = [one for case in golden.cases() for one in golden.stored(case)]
+    return {json.dumps(one, sort_keys=True): one for one in (*overlays, *charts)}
+
+
+@pytest.fixture(autouse=True)
+def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library reads the schemas of a version again for each object."""
+    monkeypatch.setattr(kubernetes_validate.utils, "schema_contents", READ)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_object_fits_the_strict_schema_of_its_kind(version: str) -> None:
+    for one in objects().values():
+        if one["apiVersion"] not in ELSEWHERE:
+            kubernetes_validate.validate(one, version, strict=True)
+
+
+def test_a_misspelled_field_is_refused() -> None:
+    budget = manifests.in_overlay("ha", "PodDisruptionBudget")["topolog-extender"]
+    wrong = {**budget, "spec": {**budget["spec"], "minAvailabel": 1}}
+    with pytest.raises(kubernetes_validate.ValidationError, match="minAvailabel"):
+        kubernetes_validate.validate(wrong, VERSIONS[0], strict=True)
+
+
+def test_the_style_of_the_files() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "yamllint",
+        "-c",
+        "deploy/.yamllint",
+        "-f",
+        "parsable",
+        "--strict",
+        "deploy",
+    ]
+    done = subprocess.run(command, cwd=manifests.DEPLOY.parent, capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+    assert done.returncode == 0, done.stderr

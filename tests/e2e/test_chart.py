@@ -1,0 +1,140 @@
+"""The chart with real Helm 3 and Helm 4: what both render, what both refuse, and an installation.
+
+The pods of the release run as in tests/e2e/test_installation.py.
+"""
+
+import json
+import pathlib
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e import building, helm
+from tests.support import polling
+from tests.support.charts import generating, golden, wrong
+from tests.support.e2e import clusters, component_flags, readiness
+from tests.support.e2e.nodes import process_kubelets
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+HOME = "topolog-system"
+LACKING = process_kubelets.lacking()
+MINORS = ("1.34.4", "1.35.4", "1.36.3", "1.37.0")
+PLAIN = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+@pytest.fixture(scope="module", params=helm.MAJORS, ids=lambda major: f"helm{major}")
+def program(request: pytest.FixtureRequest) -> pathlib.Path:
+    """Helm; each version renders and installs."""
+    try:
+        return helm.built(request.param)
+    except building.GoMissing as missing:
+        pytest.skip(str(missing))
+
+
+def run(*command: str | pathlib.Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **environ}
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, env=environment)
+
+
+# Rendering
+
+
+def test_the_chart_has_no_flaw(program: pathlib.Path) -> None:
+    for path in sorted([generating.CHART / "values.yaml", *(generating.CHART / "ci").glob("*.yaml")]):
+        done = run(program, "lint", "--strict", generating.CHART, "--values", path)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("case", sorted(golden.cases()))
+def test_the_committed_output_is_what_helm_renders(program: pathlib.Path, case: str) -> None:
+    text = golden.rendered(program, case)
+    assert golden.of_case(case, golden.parsed(text)) == golden.stored(case)
+    assert golden.rendered(program, case) == text, "rendering twice gives the same bytes"
+
+
+@pytest.mark.parametrize("version", MINORS)
+def test_kube_scheduler_is_of_the_api_servers_minor_version(program: pathlib.Path, version: str) -> None:
+    text = golden.rendered(program, "dev", kubernetes=version)
+    minor = version.rpartition(".")[0]
+    assert f"registry.k8s.io/kube-scheduler:v{minor}.0\n" in text
+
+
+def test_an_older_kubernetes_is_refused(program: pathlib.Path) -> None:
+    done = run(program, "template", "t", generating.CHART, "--kube-version", "1.33.0")
+    assert done.returncode != 0
+    assert "1.34" in done.stderr
+
+
+def test_monitoring_without_its_operator_is_refused_with_a_sentence(program: pathlib.Path) -> None:
+    given = ("--kube-version", "1.37.0", "--set", "monitoring.podMonitor.enabled=true")
+    done = run(program, "template", "t", generating.CHART, *given)
+    assert done.returncode != 0
+    assert "need the Prometheus operator" in done.stderr
+
+
+@pytest.mark.parametrize("mistake", wrong.TABLE, ids=lambda one: json.dumps(one.values))
+def test_a_wrong_value_is_refused_with_its_path(
+    program: pathlib.Path, mistake: wrong.Wrong, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "values.yaml").write_text(json.dumps(mistake.values))
+    given = ("--kube-version", "1.37.0", "--values", tmp_path / "values.yaml")
+    done = run(program, "template", "t", generating.CHART, *given)
+    assert done.returncode != 0
+    assert f"at '{mistake.path}'" in done.stderr
+
+
+def test_the_notes_name_the_next_two_commands(program: pathlib.Path) -> None:
+    if "v3" in str(program):
+        pytest.skip("Helm 3 asks a cluster before it shows notes")
+    given = ("--namespace", HOME, "--dry-run=client")
+    done = run(program, "install", "topolog", generating.CHART, *given)
+    assert done.returncode == 0, done.stderr
+    assert "kubectl -n topolog-system rollout status deployment/topolog-extender" in done.stdout
+    assert "helm test topolog -n topolog-system\n" in done.stdout
+
+
+# An installation
+
+
+@pytest.fixture(scope="module")
+def cluster(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
+    """An empty cluster of one node with a scheduler, like any new one."""
+    if LACKING:
+        pytest.skip(LACKING)
+    with clusters.Cluster(binary, tokens=True) as cluster:
+        cluster.start_controller_manager(component_flags.FOR_PROCESSES)
+        cluster.start_kubelet(except_in=HOME)
+        cluster.start_scheduler("default", PLAIN)
+        cluster.add_nodes("n-a", labels={"zone": "a"})
+        cluster.apply(readiness.volume(cluster.folder / "disk"))
+        yield cluster
+
+
+def test_install_test_upgrade_and_uninstall(program: pathlib.Path, cluster: clusters.Cluster) -> None:
+    if "v3" in str(program):
+        pytest.skip("Helm 4 installs; both render the same")
+    config = cluster.kubeconfig()
+
+    def helm_run(*arguments: str) -> str:
+        done = run(program, *arguments, "--namespace", HOME, KUBECONFIG=str(config))
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    kubelet = cluster.start_process_kubelet(HOME)
+    cluster.kubectl("create", "namespace", HOME)
+    cluster.kubectl("label", "namespace", HOME, "pod-security.kubernetes.io/enforce=restricted")
+    shown = helm_run("install", "topolog", str(generating.CHART))
+    assert "helm test topolog" in shown
+    readiness.await_ready(cluster, within=300)
+    done = run(program, "test", "topolog", "--namespace", HOME, "--timeout=5m", KUBECONFIG=str(config))
+    logs = [path.read_text() for path in kubelet.folder.glob("*topolog-test*")]
+    assert done.returncode == 0, "\n".join([done.stdout, done.stderr, *logs])
+    assert "Succeeded" in done.stdout
+    helm_run("upgrade", "topolog", str(generating.CHART), "--set", "config.logging.level=debug")
+    readiness.await_ready(cluster, within=300)
+    helm_run("uninstall", "topolog")
+    polling.eventually(lambda: cluster.pods(HOME) == [], "the pods are gone", within=120, every=0.5)
+    left = cluster.kubectl("-n", HOME, "get", "deployments,statefulsets,services,roles", "-o", "name")
+    assert left.strip() == ""
+    assert "workloadpolicies" in cluster.kubectl("get", "customresourcedefinitions", "-o", "name")

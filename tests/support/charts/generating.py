@@ -1,0 +1,53 @@
+"""Writes the files of the chart that are made from the overlays and the settings."""
+
+import functools
+import json
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import app
+from tests.support import manifests
+from tests.support.charts import parts, schema, values
+
+CHART: Final = manifests.DEPLOY / "charts" / "topolog"
+_COPIES: Final[Mapping[str, str]] = {
+    "files/kube-scheduler-sidecar.yaml": "scheduler/kube-scheduler-sidecar.yaml",
+    "files/kube-scheduler-service.yaml": "scheduler/kube-scheduler-service.yaml",
+    "files/valkey.conf": "components/bundled-valkey/valkey.conf",
+    "files/podmonitor.yaml": "monitoring/podmonitor.yaml",
+    "files/prometheusrule.yaml": "monitoring/prometheusrule.yaml",
+    **{
+        f"files/dashboards/topolog-{name}.json": f"monitoring/dashboards/topolog-{name}.json"
+        for name in ("overview", "quotas", "store")
+    },
+}
+"""File of the chart -> file of deploy/, because a chart cannot read outside of its folder."""
+
+
+@functools.cache
+def files() -> dict[pathlib.Path, str]:
+    """Every file of the chart that is not written by hand, with its content."""
+    made = {f"templates/{name}.yaml": parts.template(part) for name, part in parts.parts().items()}
+    made["values.yaml"] = values.default_file()
+    made |= {f"values-{name}.yaml": values.profile_file(name) for name in values.PROFILES}
+    made["values.schema.json"] = json.dumps(schema.schema(), indent=1) + "\n"
+    made |= {name: (manifests.DEPLOY / source).read_text() for name, source in _COPIES.items()}
+    made["Chart.yaml"] = versioned((CHART / "Chart.yaml").read_text())
+    return {CHART / name: text for name, text in made.items()}
+
+
+def versioned(text: str) -> str:
+    """Chart.yaml with the version of the program, which is that of the chart, too."""
+    for name in ("version", "appVersion"):
+        text, count = re.subn(rf"(?m)^{name}: .*$", f"{name}: {app.__version__}", text)
+        assert count == 1, f"Chart.yaml has no {name}"
+    return text
+
+
+def write() -> None:
+    """Write them all."""
+    for path, text in files().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)

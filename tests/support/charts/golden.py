@@ -1,0 +1,105 @@
+"""What Helm renders of the chart, committed, so that it is compared without Helm.
+
+``python -m tests.support.charts.golden HELM`` writes it again; tests/e2e/test_chart.py compares it with what
+Helm 3 and Helm 4 render. A digest of the chart shows that it is current.
+"""
+
+import functools
+import hashlib
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+import yaml
+
+from tests.support import manifests
+from tests.support.charts import generating, values
+
+FOLDER: Final = pathlib.Path(__file__).parents[2] / "deploy" / "charts" / "golden"
+DIGEST: Final = FOLDER / "chart.sha256"
+OVERLAYS: Final = (values.DEFAULT, *values.PROFILES)
+"""Cases that have a counterpart of kustomize, and are stored whole."""
+KUBERNETES: Final = "1.37.0"
+_DASHBOARDS: Final = [path.name for path in (generating.CHART / "files" / "dashboards").glob("*.json")]
+_WITHOUT_EFFECT: Final = {"values.schema.json", *_DASHBOARDS}
+
+
+def cases() -> dict[str, list[str]]:
+    """Case -> arguments of Helm."""
+    made: dict[str, list[str]] = {values.DEFAULT: []}
+    for name in values.PROFILES:
+        made[name] = ["--values", str(generating.CHART / f"values-{name}.yaml")]
+    for path in sorted((generating.CHART / "ci").glob("*-values.yaml")):
+        made[path.name.removesuffix("-values.yaml")] = ["--values", str(path)]
+    return made
+
+
+def rendered(helm: pathlib.Path, case: str, *, kubernetes: str = KUBERNETES) -> str:
+    """What Helm renders of a case."""
+    command = [helm, "template", "topolog", generating.CHART, "--namespace", "topolog-system"]
+    versions = ["--kube-version", kubernetes, "--api-versions", "monitoring.coreos.com/v1"]
+    done = subprocess.run(
+        [*map(str, command), *versions, *cases()[case]], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@functools.cache
+def stored(case: str) -> list[manifests.Object]:
+    """The committed objects of a case: all of an overlay, else those that differ from the default."""
+    return parsed((FOLDER / f"{case}.yaml").read_text())
+
+
+def parsed(text: str) -> list[manifests.Object]:
+    """The objects of Helm's output."""
+    return [one for one in yaml.safe_load_all(text) if one is not None]
+
+
+def of_case(case: str, objects: Iterable[manifests.Object]) -> list[manifests.Object]:
+    """What is stored of a case; the dashboards are files of the chart."""
+    if case in OVERLAYS:
+        return list(objects)
+    usual = stored(values.DEFAULT)
+    return [one for one in objects if one not in usual and one["metadata"]["name"] != "topolog-dashboards"]
+
+
+def digest() -> str:
+    """The digest of every file of the chart that the stored output depends on.
+
+    The schema of the values, which follows the settings, refuses values and changes none.
+    """
+    found = hashlib.sha256()
+    for path in sorted(generating.CHART.rglob("*")):
+        if path.is_file() and path.suffix != ".md" and path.name not in _WITHOUT_EFFECT:
+            content = path.read_bytes()
+            found.update(f"{path.relative_to(generating.CHART)} {len(content)}\n".encode() + content)
+    return found.hexdigest() + "\n"
+
+
+def write(helm: pathlib.Path) -> None:
+    """Render every case, and store it."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for case in cases():
+        objects = of_case(case, parsed(rendered(helm, case)))
+        text = yaml.dump_all(objects, Dumper=_Dumper, sort_keys=True, width=10_000, allow_unicode=True)
+        (FOLDER / f"{case}.yaml").write_text(text)
+    DIGEST.write_text(digest())
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes text of several lines as a block, so that a change of it is a change of a line."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+if __name__ == "__main__":
+    generating.write()
+    write(pathlib.Path(sys.argv[1]))

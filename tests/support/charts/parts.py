@@ -1,0 +1,355 @@
+"""The parts of the chart that the overlays have, too: which objects, on what condition, with which values."""
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from tests.support import manifests
+from tests.support.charts import templating
+
+Object = templating.Object
+
+WORKERS: Final = ("recorder", "controller", "auditor", "compactor")
+PROCESSES: Final = (*WORKERS, "extender", "view", "bootstrap")
+"""Each has a group of values of the same shape."""
+BOOTSTRAP: Final = 'eq (include "topolog.bootstrapped" .) "true"'
+SIDECAR: Final = 'eq .Values.scheduler.mode "sidecar"'
+_SHAPE: Final = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")
+
+
+class Part(NamedTuple):
+    """One template of the chart."""
+
+    source: str
+    """Where in deploy/ its objects come from."""
+    condition: str
+    """When they are installed; empty: always."""
+    names: frozenset[tuple[str, str]]
+    """Kind and name of each object."""
+
+
+def _named(folder: str) -> frozenset[tuple[str, str]]:
+    found = (
+        each
+        for path in manifests.files()
+        if path.is_relative_to(manifests.DEPLOY / folder)
+        for each in manifests.documents(path)
+    )
+    return frozenset(
+        (one["kind"], one["metadata"]["name"])
+        for one in found
+        if one["kind"] not in (*manifests.NO_OBJECTS, "Namespace")
+    )
+
+
+def _of_process(process: str) -> frozenset[tuple[str, str]]:
+    kinds = ("Deployment", "PodDisruptionBudget", "Service")
+    return frozenset((kind, f"topolog-{process}") for kind in kinds)
+
+
+def parts() -> Mapping[str, Part]:
+    """Template -> part."""
+    health = frozenset({("Service", "topolog-health")})
+    rbac = _named("rbac")
+    return {
+        "crds": Part("crds", ".Values.crds.install", _named("crds")),
+        "accounts": Part("rbac", ".Values.rbac.create", rbac),
+        "people": Part("roles", ".Values.rbac.create", _named("roles")),
+        **{each: Part("base", "", _of_process(each)) for each in WORKERS},
+        "extender": Part("base", "", _of_process("extender") | health),
+        "scheduler-accounts": Part(
+            "components/sidecar",
+            f"and .Values.rbac.create ({SIDECAR})",
+            _named("components/sidecar") - _of_process("extender"),
+        ),
+        "view": Part("components/view", ".Values.view.enabled", _named("components/view")),
+        "bootstrap": Part("components/bootstrap", BOOTSTRAP, _named("components/bootstrap")),
+        "valkey": Part(
+            "components/bundled-valkey", ".Values.store.bundled.enabled", _named("components/bundled-valkey")
+        ),
+        "networkpolicy": Part(
+            "components/networkpolicies",
+            ".Values.networkPolicy.enabled",
+            _named("components/networkpolicies"),
+        ),
+        "networkpolicy-extender": Part(
+            "overlays/existing-scheduler",
+            "and .Values.networkPolicy.enabled .Values.networkPolicy.schedulerCIDRs",
+            frozenset({("NetworkPolicy", "topolog-extender")}),
+        ),
+        "certificates": Part(
+            "components/cert-manager", 'eq .Values.certificates.source "certManager"', _named(CERTIFICATES)
+        ),
+        "admission": Part("admission", ".Values.admission.enabled", _named("admission")),
+    }
+
+
+CERTIFICATES: Final = "components/cert-manager"
+OTHERWISE: Final = frozenset({"Namespace"})
+"""Kinds that Helm creates itself."""
+GENERATED: Final = ("topolog", "topolog-kube-scheduler", "topolog-valkey")
+"""ConfigMaps whose names have a hash, each a named template of the chart."""
+
+
+def known() -> dict[tuple[str, str], Object]:
+    """Kind and name -> object, of all overlays that the chart renders; those with everything win."""
+    found: dict[tuple[str, str], Object] = {}
+    for overlay in ("ha", "existing-scheduler", "dev"):
+        for one in manifests.overlay(overlay):
+            found.setdefault((one["kind"], one["metadata"]["name"]), one)
+    for path in (manifests.DEPLOY / CERTIFICATES).glob("*.yaml"):
+        for one in manifests.documents(path):
+            if one["kind"] not in manifests.NO_OBJECTS:
+                found[one["kind"], one["metadata"]["name"]] = one
+    return found
+
+
+def template(part: Part) -> str:
+    """The text of a template."""
+    marks, every = templating.Marks(), known()
+    objects = [copy.deepcopy(one) for key, one in every.items() if key in part.names]
+    texts = []
+    for one in objects:
+        condition = _prepared(one, marks)
+        text = marks.rendered(one)
+        texts.append(
+            f"{{{{- if {condition} }}}}\n---\n{text}{{{{- end }}}}\n" if condition else f"---\n{text}"
+        )
+    body = "".join(texts)
+    head = f"{{{{- /* Made from deploy/{part.source} by `make docs`: change that, not this file. */}}}}\n"
+    if part.condition:
+        body = f"{{{{- if {part.condition} }}}}\n{body}{{{{- end }}}}\n"
+    return head + body
+
+
+def _prepared(one: Object, marks: templating.Marks) -> str:
+    """Put the values of the chart into an object; return the condition of its own, if it has one."""
+    metadata = one["metadata"]
+    labels = metadata.pop("labels", {})
+    labels.pop("app.kubernetes.io/part-of", None)
+    metadata["labels"] = {**_aggregated(labels, marks), marks.included("topolog.labels"): None}
+    return _CHANGES.get(one["kind"], _unchanged)(one, marks)
+
+
+def _unchanged(one: Object, marks: templating.Marks) -> str:
+    return ""
+
+
+def _own_account(one: Object, marks: templating.Marks) -> str:
+    return ".Values.rbac.create" if one["metadata"]["name"] == "topolog-bootstrap" else ""
+
+
+def _aggregated(labels: Mapping[str, str], marks: templating.Marks) -> Object:
+    made: Object = {}
+    for name, value in labels.items():
+        if name.startswith("rbac.authorization.k8s.io/"):
+            made |= {marks.line("if .Values.rbac.aggregate"): None, name: value, marks.line("end"): None}
+        else:
+            made[name] = value
+    return made
+
+
+def _definition(one: Object, marks: templating.Marks) -> str:
+    kept = {
+        marks.line("if .Values.crds.keep"): None,
+        "helm.sh/resource-policy": "keep",
+        marks.line("end"): None,
+    }
+    annotations = one["metadata"].pop("annotations", {})
+    if annotations:
+        one["metadata"]["annotations"] = {**annotations, **kept}
+    else:
+        first, second, last = kept
+        one["metadata"] |= {first: None, "annotations": {second: "keep"}, last: None}
+    return ""
+
+
+def _budget(one: Object, marks: templating.Marks) -> str:
+    process = one["metadata"]["name"].removeprefix("topolog-")
+    if process == "valkey":
+        return ""
+    del one["spec"]["minAvailable"]
+    field = f".Values.{process}.podDisruptionBudget"
+    one["spec"] = {**one["spec"], marks.further(field): None}
+    return field
+
+
+def _binding(one: Object, marks: templating.Marks) -> str:
+    if "validationActions" in one["spec"]:
+        one["spec"]["validationActions"] = [marks.value(".Values.admission.action"), "Audit"]
+    return ""
+
+
+def _certificate(one: Object, marks: templating.Marks) -> str:
+    """A certificate of an issuer of the cluster's, where one is named; else of a CA of its own."""
+    if one["kind"] == "Issuer" or one["spec"].get("isCA"):
+        return "not .Values.certificates.issuerRef.name"
+    reference = ".Values.certificates.issuerRef"
+    one["spec"]["issuerRef"] = {
+        marks.line(f"if {reference}.name"): None,
+        marks.further(reference): None,
+        marks.line("else"): None,
+        **one["spec"]["issuerRef"],
+        marks.line("end"): None,
+    }
+    if "dnsNames" in one["spec"]:
+        one["spec"]["dnsNames"].append(marks.further(".Values.certificates.extraHosts"))
+    return ""
+
+
+def _policy(one: Object, marks: templating.Marks) -> str:
+    match one["metadata"]["name"]:
+        case "topolog-extender":
+            (rule,) = one["spec"]["ingress"]
+            rule["from"] = [
+                marks.line("range .Values.networkPolicy.schedulerCIDRs"),
+                {"ipBlock": {"cidr": marks.value(". | quote")}},
+                marks.line("end"),
+            ]
+        case "topolog" | "topolog-bootstrap":
+            for rule in one["spec"]["egress"]:
+                if {"port": 6443, "protocol": "TCP"} in rule["ports"]:
+                    _restricted(rule, "apiServerCIDRs", marks)
+                if {"port": 6379, "protocol": "TCP"} in rule["ports"]:
+                    _restricted(rule, "storeCIDRs", marks)
+    return ".Values.networkPolicy.enabled" if one["metadata"]["name"] in _OF_PARTS else ""
+
+
+_OF_PARTS = ("topolog-bootstrap", "topolog-valkey")
+"""Policies that are not in the template of the policies."""
+
+
+def _restricted(rule: Object, name: str, marks: templating.Marks) -> None:
+    """Restrict a rule to addresses, where some are given."""
+    cidrs = f".Values.networkPolicy.{name}"
+    blocks = [marks.line("range ."), {"ipBlock": {"cidr": marks.value(". | quote")}}, marks.line("end")]
+    rule |= {marks.line(f"with {cidrs}"): None, "to": blocks, marks.line("end"): None}
+
+
+def _workload(one: Object, marks: templating.Marks) -> str:
+    name = one["metadata"]["name"].removeprefix("topolog-")
+    values = ".Values.store.bundled" if name == "valkey" else f".Values.{name}"
+    pod = one["spec"]["template"]["spec"]
+    if one["kind"] == "Deployment":
+        one["spec"]["replicas"] = marks.value(f"{values}.replicas")
+        one["spec"].pop("strategy", None)
+        one["spec"][marks.given("strategy", f"{values}.strategy")] = None
+    metadata = one["spec"]["template"]["metadata"]
+    metadata[marks.given("annotations", f"{values}.podAnnotations")] = None
+    for field in (*_SHAPE, "priorityClassName"):
+        pod.pop(field, None)
+    pod |= {marks.given(field, f"{values}.{field}"): None for field in _SHAPE}
+    pod[marks.scalar("priorityClassName", f"{values}.priorityClassName")] = None
+    pod[marks.given("imagePullSecrets", ".Values.imagePullSecrets")] = None
+    containers = {each["name"]: each for each in pod["containers"]}
+    for each in (*pod["containers"], *pod.get("initContainers", [])):
+        _container(each, values, marks)
+    own = next(each for called, each in containers.items() if called != "kube-scheduler")
+    _extended(own, pod, values, marks)
+    if "kube-scheduler" in containers:
+        _with_sidecar(pod, containers["kube-scheduler"], marks)
+    if name == "bootstrap":
+        own["args"] = [
+            "bootstrap",
+            "--every=3600",
+            marks.line("if .Values.store.bundled.enabled"),
+            "--store-url=redis://topolog-valkey:6379",
+            marks.line("end"),
+            marks.line('if ne .Values.certificates.source "bootstrap"'),
+            "--no-certificates",
+            marks.line("else"),
+            marks.line("range .Values.certificates.extraHosts"),
+            marks.value('printf "--host=%s" . | quote'),
+            marks.line("end"),
+            marks.line("end"),
+        ]
+    if name == "valkey":
+        own["args"][2] = marks.value(f"{values}.maxMemory")
+        (claim,) = one["spec"]["volumeClaimTemplates"]
+        claim["spec"]["resources"]["requests"]["storage"] = marks.value(f"{values}.persistence.size")
+        claim["spec"] |= {
+            marks.line(f"with {values}.persistence.storageClass"): None,
+            "storageClassName": marks.value("."),
+            marks.line("end"): None,
+        }
+    return ""
+
+
+_IMAGES: Final = {"topolog": "image", "kube-scheduler": "scheduler.image", "valkey": "store.bundled.image"}
+_RESOURCES: Final = {
+    "migrate": ".Values.recorder.migration.resources",
+    "users": ".Values.store.bundled.users.resources",
+    "kube-scheduler": ".Values.scheduler.resources",
+}
+
+
+def _container(one: Object, values: str, marks: templating.Marks) -> None:
+    image = one["image"].rpartition("/")[2].partition(":")[0]
+    one["image"] = marks.value(f'include "topolog.image.{image}" .')
+    one[marks.scalar("imagePullPolicy", f".Values.{_IMAGES[image]}.pullPolicy")] = None
+    del one["resources"]
+    one[marks.given("resources", _RESOURCES.get(one["name"], f"{values}.resources"))] = None
+    for source in one.get("envFrom", []):
+        source["configMapRef"]["name"] = marks.value('include "topolog.settingsName" .')
+    for each in one.get("env", []):
+        if "valueFrom" in each:
+            each["valueFrom"]["secretKeyRef"]["name"] = marks.value('include "topolog.storeSecret" .')
+
+
+def _extended(own: Object, pod: Object, values: str, marks: templating.Marks) -> None:
+    """Further variables, mounts and volumes; names of ConfigMaps with a hash."""
+    if "env" in own:
+        own["env"].append(marks.further(f"{values}.extraEnv"))
+    else:
+        own[marks.given("env", f"{values}.extraEnv")] = None
+    own["volumeMounts"].append(marks.further(f"{values}.extraVolumeMounts"))
+    for volume in pod["volumes"]:
+        if "configMap" in volume:
+            kind = volume["configMap"]["name"].rpartition("-")[0].removeprefix("topolog-")
+            name = {"valkey": "topolog.valkeyName", "kube-scheduler": "topolog.schedulerName"}[kind]
+            volume["configMap"]["name"] = marks.value(f'include "{name}" .')
+    pod["volumes"].append(marks.further(f"{values}.extraVolumes"))
+
+
+def _with_sidecar(pod: Object, scheduler: Object, marks: templating.Marks) -> None:
+    pod["serviceAccountName"] = marks.value(f'ternary "topolog-scheduler" "topolog-extender" ({SIDECAR})')
+    pod["containers"] = [
+        *(each for each in pod["containers"] if each is not scheduler),
+        marks.line(f"if {SIDECAR}"),
+        scheduler,
+        marks.line("end"),
+    ]
+    its = [each for each in pod["volumes"] if isinstance(each, dict) and each["name"].startswith("scheduler")]
+    pod["volumes"] = [
+        marks.line(f"if {SIDECAR}"),
+        *its,
+        marks.line("end"),
+        *(each for each in pod["volumes"] if each not in its),
+    ]
+
+
+_CHANGES: Final[Mapping[str, Callable[[Object, templating.Marks], str]]] = {
+    "CustomResourceDefinition": _definition,
+    "PodDisruptionBudget": _budget,
+    "ValidatingAdmissionPolicyBinding": _binding,
+    "NetworkPolicy": _policy,
+    "Issuer": _certificate,
+    "Certificate": _certificate,
+    "ServiceAccount": _own_account,
+    "Role": _own_account,
+    "RoleBinding": _own_account,
+    "Deployment": _workload,
+    "StatefulSet": _workload,
+}
+
+
+def unknown(objects: Iterable[Object]) -> list[tuple[str, str]]:
+    """The objects that no template has."""
+    has = {name for part in parts().values() for name in part.names}
+    return [
+        (one["kind"], one["metadata"]["name"])
+        for one in objects
+        if one["kind"] not in OTHERWISE
+        and (one["kind"], one["metadata"]["name"]) not in has
+        and not (one["kind"] == "ConfigMap" and one["metadata"]["name"].rpartition("-")[0] in GENERATED)
+    ]

@@ -1,0 +1,184 @@
+"""The schema of the chart's values: by the values of all overlays, and by the settings for ``config``."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from app import settings
+from app.settings import json_schemas
+from tests.support.charts import values
+
+Schema = dict[str, Any]
+
+_GROUPS_ELSEWHERE: Final = frozenset({"tls", "kube", "client"})
+"""Groups that the manifests set, or that no process in the cluster reads."""
+_QUANTITY: Final[Schema] = {
+    "type": ["string", "integer"],
+    "pattern": "^[0-9]+(\\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$",
+    "minimum": 0,
+}
+_CIDR: Final[Schema] = {"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]{1,3}$"}
+_NAME: Final = "^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
+_AMOUNTS: Final[Schema] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {each: _QUANTITY for each in ("cpu", "memory", "ephemeral-storage")},
+}
+_OWN: Final[Mapping[str, Schema]] = {
+    "resources": {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {"requests": _AMOUNTS, "limits": _AMOUNTS},
+    },
+    "replicas": {"type": "integer", "minimum": 0, "maximum": 100},
+    "nodeSelector": {"type": "object", "additionalProperties": {"type": "string"}},
+    "podAnnotations": {"type": "object", "additionalProperties": {"type": "string"}},
+    "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+    "affinity": {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            each: {"type": "object"} for each in ("nodeAffinity", "podAffinity", "podAntiAffinity")
+        },
+    },
+    "strategy": {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "type": {"enum": ["RollingUpdate", "Recreate"]},
+            "rollingUpdate": {"type": ["object", "null"]},
+        },
+    },
+    "podDisruptionBudget": {
+        "type": "object",
+        "additionalProperties": False,
+        "maxProperties": 1,
+        "properties": {
+            each: {"type": ["integer", "string"], "pattern": "^[0-9]+%$", "minimum": 0}
+            for each in ("minAvailable", "maxUnavailable")
+        },
+    },
+    "tolerations": {"type": "array", "items": {"type": "object"}},
+    "topologySpreadConstraints": {"type": "array", "items": {"type": "object", "required": ["topologyKey"]}},
+    "imagePullSecrets": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["name"],
+            "additionalProperties": False,
+            "properties": {"name": {"type": "string"}},
+        },
+    },
+    **{
+        each: {"type": "array", "items": {"type": "object", "required": ["name"]}}
+        for each in ("extraEnv", "extraVolumes", "extraVolumeMounts")
+    },
+    "pullPolicy": {"enum": ["", "Always", "IfNotPresent", "Never"]},
+    "registry": {"type": "string", "minLength": 1, "pattern": "^[a-zA-Z0-9.:-]+$"},
+    "repository": {"type": "string", "pattern": "^[a-z0-9]+([._/-][a-z0-9]+)*$"},
+    "tag": {"type": "string", "pattern": "^([A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?$"},
+    "digest": {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
+    "mode": {"enum": ["sidecar", "existing"]},
+    "source": {"enum": ["bootstrap", "certManager", "existing"]},
+    "action": {"enum": ["Warn", "Deny"]},
+    "issuerRef": {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "name": {"type": "string", "pattern": _NAME},
+            "kind": {"type": "string"},
+            "group": {"type": "string"},
+        },
+        "dependencies": {"kind": ["name"], "group": ["name"]},
+    },
+    "extraHosts": {"type": "array", "items": {"type": "string", "pattern": "^[-A-Za-z0-9.*]+$"}},
+    **{
+        each: {"type": "array", "items": _CIDR} for each in ("schedulerCIDRs", "apiServerCIDRs", "storeCIDRs")
+    },
+    "maxMemory": {"type": "string", "pattern": "^[1-9][0-9]*(kb|mb|gb)$"},
+    "size": {**_QUANTITY, "type": "string"},
+    "existingSecret": {"type": "string", "pattern": f"^$|{_NAME}"},
+    "skip": {"type": "array", "items": {"type": "string", "pattern": "^[A-Z][0-9]{2}$"}},
+}
+
+
+def schema() -> Schema:
+    """The document of values.schema.json."""
+    made = _of(values.of_overlay(values.DEFAULT), ())
+    described = {each.name: each for each in settings.describe()}
+    made["properties"]["cluster"] = {"type": "string", "pattern": f"^({described['cluster'].rule.pattern})$"}
+    made["properties"]["config"] = json_schemas.of_settings(settings.describe(), _of_chart)
+    url = described["store.url"].rule.pattern
+    made["properties"]["store"]["properties"]["external"]["properties"]["url"] = {
+        "type": "string",
+        "pattern": f"^({url})$",
+    }
+    # Subcharts get them from Helm.
+    made["properties"]["global"] = {"type": "object"}
+    made["allOf"] = _RULES
+    return {"$schema": json_schemas.DIALECT, "title": "Values of the chart topolog", **made}
+
+
+def _of_chart(setting: settings.Setting) -> bool:
+    rule = setting.rule
+    return (
+        len(setting.path) > 1 and setting.path[0] not in _GROUPS_ELSEWHERE and not (rule.secret or rule.quiet)
+    )
+
+
+def _of(value: object, path: tuple[str, ...]) -> Schema:
+    name = path[-1] if path else ""
+    if name in _OWN:
+        return dict(_OWN[name])
+    match value:
+        case dict():
+            inner = {key: _of(each, (*path, key)) for key, each in value.items()}
+            return {"type": "object", "additionalProperties": False, "properties": inner}
+        case bool():
+            return {"type": "boolean"}
+        case str():
+            return {"type": "string"}
+        case _:
+            raise AssertionError(f"{'.'.join(path)} has no schema")
+
+
+def _at(*path: str, where: Schema) -> Schema:
+    """A schema that requires something of a value."""
+    for name in reversed(path):
+        where = {"required": [name], "properties": {name: where}}
+    return where
+
+
+_BUNDLED: Final = _at("store", "bundled", "enabled", where={"const": True})
+_EMPTY: Final = {"properties": {each: {"maxLength": 0} for each in ("url", "existingSecret")}}
+_RULES: Final[list[Schema]] = [
+    # Exactly one store; another cluster may have the name `default` in a store that is shared.
+    {
+        "if": _BUNDLED,
+        "then": _at("store", "external", where=_EMPTY),
+        "else": {
+            "properties": {
+                "cluster": {"not": {"const": "default"}},
+                "store": {
+                    "properties": {
+                        "external": {
+                            "oneOf": [
+                                {"properties": {one: {"minLength": 1}, other: {"maxLength": 0}}}
+                                for one, other in (("url", "existingSecret"), ("existingSecret", "url"))
+                            ]
+                        }
+                    }
+                },
+            }
+        },
+    },
+    # Otherwise no kube-scheduler could call the extender.
+    {
+        "if": {
+            "allOf": [
+                _at("scheduler", "mode", where={"const": "existing"}),
+                _at("networkPolicy", "enabled", where={"const": True}),
+            ]
+        },
+        "then": {"properties": {"networkPolicy": {"properties": {"schedulerCIDRs": {"minItems": 1}}}}},
+    },
+]

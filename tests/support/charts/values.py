@@ -1,0 +1,202 @@
+"""The values of the chart: those of the overlay dev by default, and files with what the others change.
+
+What an overlay sets in a pod is read from its objects, so that a changed request is changed in one place.
+"""
+
+import functools
+import textwrap
+from collections.abc import Mapping
+from typing import Any, Final
+
+import yaml
+
+from tests.support import manifests
+from tests.support.charts import parts
+
+Values = dict[str, Any]
+
+DEFAULT: Final = "dev"
+PROFILES: Final = ("ha", "existing-scheduler")
+"""Overlays with a file of values of their own."""
+COMMENTS: Final[Mapping[str, str]] = {
+    "cluster": "Name of this Kubernetes cluster in the store. Clusters may share a store but not a name.",
+    "image": "The image of all processes. It is not published: registry and repository of yours. A"
+    " digest wins over a tag; an empty tag is the version of the chart.",
+    "imagePullSecrets": "Secrets for the registries, such as [{name: registry}].",
+    "config": "Settings of all processes, by group: {logging: {level: debug}}. docs/reference/settings.md"
+    " has them all.",
+    "scheduler": "sidecar: a second kube-scheduler, topolog-scheduler, beside the extender in each of its"
+    " pods. existing: the extender behind a Service, for a kube-scheduler that the cluster has."
+    " An empty tag is the API server's minor version.",
+    "certificates": "bootstrap: made and renewed in the cluster by topolog-bootstrap. certManager: by"
+    " cert-manager, of a CA of its own or of issuerRef. existing: by you, as the"
+    " Secrets that NOTES names. extraHosts are further names of the server.",
+    "store": "Either the bundled Valkey, or a store of yours: its URL, or a Secret with a URL for each"
+    " process.",
+    "recorder": "Each process has the same values. The empty ones are for your cluster: nodes, zones,"
+    " volumes, variables.",
+    "bootstrap": "Makes the Secrets of the installation, and renews its certificates.",
+    "view": "The dashboard, streams and heavy questions. Scheduling does not need it.",
+    "crds": "The definition of WorkloadPolicy. Set install to false where Kosmos is installed; keep it"
+    " on uninstall.",
+    "rbac": "aggregate: policies and quotas become part of the ClusterRoles view, edit and admin of"
+    " Kubernetes.",
+    "admission": "Warns of pods that name a quota and escape it; Deny refuses them.",
+    "networkPolicy": "Denies all traffic except what the processes need. With an existing kube-scheduler,"
+    " schedulerCIDRs are the addresses it calls from. Empty apiServerCIDRs and storeCIDRs are"
+    " any address.",
+    "monitoring": "Objects of the Prometheus operator, and dashboards for a Grafana that loads them from"
+    " ConfigMaps. labels are for both objects of the operator, which selects by them.",
+    "tests": "`helm test` runs `topolog doctor all`; skip leaves checks out by their IDs.",
+}
+"""Value -> what it is for."""
+
+
+@functools.cache
+def of_overlay(name: str) -> Values:
+    """The values with which the chart renders an overlay."""
+    deployments = manifests.in_overlay(name, "Deployment")
+    budgets = manifests.in_overlay(name, "PodDisruptionBudget")
+    policy = manifests.in_overlay(name, "NetworkPolicy").get("topolog-extender")
+    processes = {
+        process: _process(process, deployments[f"topolog-{process}"], budgets) for process in parts.PROCESSES
+    }
+    recorder = deployments["topolog-recorder"]["spec"]["template"]["spec"]
+    processes["recorder"]["migration"] = {"resources": recorder["initContainers"][0]["resources"]}
+    processes["view"] = {"enabled": True, **processes["view"]}
+    sidecars = _sidecars(name)
+    blocks = [each["ipBlock"]["cidr"] for each in policy["spec"]["ingress"][0]["from"]] if policy else []
+    return {
+        "cluster": manifests.settings()["TOPOLOG_CLUSTER"],
+        "image": {**_image(recorder["containers"][0]["image"]), "tag": ""},
+        "imagePullSecrets": [],
+        "config": {},
+        "scheduler": {
+            "mode": "sidecar" if sidecars else "existing",
+            "image": {**_image("registry.k8s.io/kube-scheduler:"), "tag": ""},
+            "resources": (sidecars or _sidecars(DEFAULT))[0]["resources"],
+        },
+        "certificates": {"source": "bootstrap", "issuerRef": {}, "extraHosts": []},
+        "store": {"bundled": _store(name), "external": {"url": "", "existingSecret": ""}},
+        **processes,
+        "crds": {"install": True, "keep": True},
+        "rbac": {"create": True, "aggregate": True},
+        "admission": {
+            "enabled": "topolog-admission" in manifests.in_overlay(name, "ConfigMap"),
+            "action": "Warn",
+        },
+        "networkPolicy": {
+            "enabled": True,
+            "schedulerCIDRs": blocks,
+            "apiServerCIDRs": [],
+            "storeCIDRs": [],
+        },
+        "monitoring": {
+            **{each: {"enabled": False} for each in ("podMonitor", "prometheusRule", "dashboards")},
+            "labels": {},
+        },
+        "tests": {"enabled": True, "skip": []},
+    }
+
+
+def _sidecars(overlay: str) -> list[manifests.Object]:
+    pod = manifests.in_overlay(overlay, "Deployment")["topolog-extender"]["spec"]["template"]["spec"]
+    return [each for each in pod["containers"] if each["name"] == "kube-scheduler"]
+
+
+def _process(process: str, found: manifests.Object, budgets: Mapping[str, manifests.Object]) -> Values:
+    pod = found["spec"]["template"]["spec"]
+    own = next(each for each in pod["containers"] if each["name"] != "kube-scheduler")
+    made = {
+        "replicas": found["spec"]["replicas"],
+        "resources": own["resources"],
+        "strategy": found["spec"].get("strategy", {}),
+        **_placement(pod),
+    }
+    if process in ("recorder", "controller", "extender"):
+        budget = budgets.get(f"topolog-{process}", {"spec": {}})["spec"]
+        made["podDisruptionBudget"] = {key: each for key, each in budget.items() if key != "selector"}
+    return made
+
+
+def _placement(pod: manifests.Object) -> Values:
+    return {
+        "nodeSelector": pod.get("nodeSelector", {}),
+        "tolerations": pod.get("tolerations", []),
+        "affinity": pod.get("affinity", {}),
+        "topologySpreadConstraints": pod.get("topologySpreadConstraints", []),
+        "priorityClassName": pod.get("priorityClassName", ""),
+        "podAnnotations": {},
+        "extraEnv": [],
+        "extraVolumes": [],
+        "extraVolumeMounts": [],
+    }
+
+
+def _store(overlay: str) -> Values:
+    found = manifests.in_overlay(overlay, "StatefulSet")["topolog-valkey"]["spec"]
+    pod = found["template"]["spec"]
+    (server,), (users,) = pod["containers"], pod["initContainers"]
+    claim = found["volumeClaimTemplates"][0]["spec"]
+    return {
+        "enabled": True,
+        "image": _image(server["image"]),
+        "maxMemory": server["args"][2],
+        "persistence": {"size": claim["resources"]["requests"]["storage"], "storageClass": ""},
+        "resources": server["resources"],
+        "users": {"resources": users["resources"]},
+        **_placement(pod),
+    }
+
+
+def _image(text: str) -> Values:
+    place, _, tag = text.rpartition(":")
+    registry, _, repository = place.partition("/")
+    return {"registry": registry, "repository": repository, "tag": tag, "digest": "", "pullPolicy": ""}
+
+
+def default_file() -> str:
+    """The text of values.yaml."""
+    lines = [
+        "# The values of the overlay dev: everything on one node. values-ha.yaml is for production.",
+        "# Made from deploy/ by `make docs`: change the overlays or tests/support/charts/values.py.",
+    ]
+    for name, value in of_overlay(DEFAULT).items():
+        lines.append("")
+        lines += textwrap.wrap(
+            COMMENTS.get(name, ""), 110, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
+        )
+        lines.append(_dumped({name: value}))
+    return "\n".join(lines) + "\n"
+
+
+def profile_file(name: str) -> str:
+    """The text of a file of values for another overlay: what it changes."""
+    head = f"# What the overlay {name} changes. Made from deploy/ by `make docs`.\n"
+    return head + _dumped(_changes(of_overlay(DEFAULT), of_overlay(name))) + "\n"
+
+
+def _changes(former: Mapping[str, Any], later: Mapping[str, Any]) -> Values:
+    found: Values = {}
+    for key, value in later.items():
+        if isinstance(value, dict) and isinstance(former.get(key), dict) and former[key]:
+            if inner := _changes(former[key], value):
+                found[key] = inner
+        elif value != former.get(key):
+            found[key] = value
+    # Helm merges objects, so that a key is removed by null.
+    return found | {key: None for key in former.keys() - later.keys()}
+
+
+class _Dumper(yaml.SafeDumper):
+    """Indents lists below their key."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+
+def _dumped(value: Values) -> str:
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=110).rstrip("\n")

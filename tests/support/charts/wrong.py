@@ -1,0 +1,72 @@
+"""Wrong values of the chart: each has to be refused, with its path in the message."""
+
+from typing import Any, Final, NamedTuple
+
+
+class Wrong(NamedTuple):
+    """A mistake in the values."""
+
+    values: dict[str, Any]
+    path: str
+    """Where the message has to point, as in JSON Pointer."""
+
+
+TABLE: Final = (
+    Wrong({"cluster": "Production"}, "/cluster"),
+    Wrong({"cluster": ""}, "/cluster"),
+    Wrong({"clusterName": "a"}, ""),
+    Wrong({"image": "localhost/topolog:0.1.0"}, "/image"),
+    Wrong({"image": {"digest": "sha256:short"}}, "/image/digest"),
+    Wrong({"image": {"tag": "a tag"}}, "/image/tag"),
+    Wrong({"image": {"name": "topolog"}}, "/image"),
+    Wrong({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy"),
+    Wrong({"imagePullSecrets": ["registry"]}, "/imagePullSecrets/0"),
+    Wrong({"config": {"logging": {"level": "verbose"}}}, "/config/logging/level"),
+    Wrong({"config": {"loging": {"level": "debug"}}}, "/config"),
+    Wrong({"config": {"server": {"workers": "two"}}}, "/config/server/workers"),
+    Wrong({"config": {"server": {"workers": 0}}}, "/config/server/workers"),
+    Wrong({"config": {"store": {"url": "redis://a:6379"}}}, "/config/store"),
+    Wrong({"config": {"tls": {"cert": "/a"}}}, "/config"),
+    Wrong({"scheduler": {"mode": "replace"}}, "/scheduler/mode"),
+    Wrong({"scheduler": {"mode": "existing"}}, "/networkPolicy/schedulerCIDRs"),
+    Wrong({"scheduler": {"resources": {"requests": {"cpu": "fast"}}}}, "/scheduler/resources/requests/cpu"),
+    Wrong({"certificates": {"source": "cert-manager"}}, "/certificates/source"),
+    Wrong({"certificates": {"issuerRef": {"kind": "ClusterIssuer"}}}, "/certificates/issuerRef"),
+    Wrong({"store": {"external": {"url": "redis://a:6379"}}}, "/store/external/url"),
+    Wrong({"store": {"bundled": {"enabled": False}}, "cluster": "a"}, "/store/external"),
+    Wrong(
+        {"store": {"bundled": {"enabled": False}, "external": {"existingSecret": "urls"}}},
+        "/cluster",
+    ),
+    Wrong(
+        {
+            "cluster": "a",
+            "store": {
+                "bundled": {"enabled": False},
+                "external": {"url": "redis://a:6379", "existingSecret": "urls"},
+            },
+        },
+        "/store/external",
+    ),
+    Wrong(
+        {"cluster": "a", "store": {"bundled": {"enabled": False}, "external": {"url": "http://a"}}},
+        "/store/external/url",
+    ),
+    Wrong({"store": {"bundled": {"maxMemory": "256Mi"}}}, "/store/bundled/maxMemory"),
+    Wrong({"store": {"bundled": {"persistence": {"size": "large"}}}}, "/store/bundled/persistence/size"),
+    Wrong({"recorder": {"replicas": "2"}}, "/recorder/replicas"),
+    Wrong({"recorder": {"replicas": -1}}, "/recorder/replicas"),
+    Wrong({"controller": {"nodeSelector": {"disk": True}}}, "/controller/nodeSelector/disk"),
+    Wrong({"extender": {"tolerations": {"key": "a"}}}, "/extender/tolerations"),
+    Wrong({"extender": {"affinity": {"podAfinity": {}}}}, "/extender/affinity"),
+    Wrong({"extender": {"extraEnv": [{"value": "a"}]}}, "/extender/extraEnv/0"),
+    Wrong(
+        {"extender": {"podDisruptionBudget": {"minAvailable": 1, "maxUnavailable": 1}}},
+        "/extender/podDisruptionBudget",
+    ),
+    Wrong({"view": {"enabled": "yes"}}, "/view/enabled"),
+    Wrong({"admission": {"action": "Refuse"}}, "/admission/action"),
+    Wrong({"networkPolicy": {"apiServerCIDRs": ["10.0.0.1"]}}, "/networkPolicy/apiServerCIDRs/0"),
+    Wrong({"monitoring": {"podMonitor": True}}, "/monitoring/podMonitor"),
+    Wrong({"tests": {"skip": ["cluster"]}}, "/tests/skip/0"),
+)
