@@ -132,8 +132,11 @@ def _opened(
     directory: str,
 ) -> Store:
     with connections.translated():
-        incarnation = connections.text(client.hget(names.meta, "incarnation") or b"")
-    lineages.prove(client, names, incarnation)
+        found, bundle = client.hmget(names.meta, ["incarnation", keys.BUNDLE])
+    incarnation = connections.text(found or b"")
+    if bundle is None:
+        lineages.prove(client, names, incarnation)
+    # A bundle may end before the event that began its incarnation: the log keeps the entries of former ones.
     log = logs.Log(
         client,
         names,

@@ -9,7 +9,7 @@ from app import settings
 from app.store import schemas, stores
 from app.store.server import connections, embedded
 from tests.support import declared
-from tests.support.extender import api_worlds
+from tests.support.extender import api_worlds, bundled
 from tests.support.extender.error_shape import assert_problem, body, items
 from workers.compactor import compactors
 
@@ -103,3 +103,26 @@ def test_a_decision_of_any_age_is_explained_as_it_was(
     else:
         assert_problem(response, 410, "PositionTrimmed")
     after.store.close()
+
+
+def test_a_bundle_reaches_as_far_as_the_archive(
+    world: api_worlds.World, store_server: embedded.Server, archive: str
+) -> None:
+    last = world.store.follower.catch_up().offset
+    earlier = {path: body(world.client.get(f"/apis/v1/{path}?at=9")) for path in PATHS[:4]}
+    restarted = compacted(world, store_server, archive)
+    try:
+        reply = restarted.client.get("/apis/v1/export?from=3")
+        if not archive:
+            assert_problem(reply, 410, "PositionTrimmed")
+            assert str(last) in str(body(reply)["message"])
+            return
+        with bundled.opened(store_server, bytes(reply.data)) as shown:
+            assert shown.store.follower.catch_up().offset == last
+            for path, expected in earlier.items():
+                found = body(shown.client.get(f"/apis/v1/{path}?at=9"))
+                found.pop("metadata", None)
+                expected.pop("metadata", None)
+                assert found == expected
+    finally:
+        restarted.store.close()
