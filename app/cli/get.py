@@ -1,6 +1,7 @@
 """``topolog get``: shows the cluster state known to an extender as tables."""
 
 import operator
+import re
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from app.cli import formats, tables
 from app.cli.client import api_client
 from app.cli.completion import names
 from app.framework import configuring
+from app.store.decisions import conditions
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ class Kind(click.ParamType[str]):
     "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Maximum number of items."
 )
 @click.option(
-    "--where", multiple=True, metavar="FIELD=VALUE", help="Filter the items: pod=ns/name, outcome=refused ..."
+    "--where", multiple=True, metavar="FIELD=VALUE", help="Filter the items: pod=ns/name, kept<3 ..."
 )
 @api_client.server_options
 @formats.option(formats.TABLE, formats.WIDE, formats.NAME)
@@ -186,16 +188,11 @@ def get_command(
     if not what:
         raise click.UsageError("KIND or --raw is required; topolog get --help lists the kinds")
     asked = list(_asked(what))
-    conditions: dict[str, object] = {}
-    for condition in where:
-        field, equals, value = condition.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{condition} is not FIELD=VALUE", param_hint="--where")
-        conditions[field] = value
+    selected = _conditions(where, expressions=all(kind == "decisions" for kind, _ in asked))
     extender = api_client.extender(config, options)
     for kind, name in asked:
         resource = RESOURCES[kind]
-        query = {"at": at, **({"limit": limit} if name is None and resource.columns else {}), **conditions}
+        query = {"at": at, **({"limit": limit} if name is None and resource.columns else {}), **selected}
         path = f"/apis/v1/{resource.path}" + (f"/{name}" if name else "")
         reply = extender.get(path, query)
         if isinstance(reply, str) or formats.is_document(output):
@@ -207,6 +204,34 @@ def get_command(
             _show_list(resource, reply, wide=output == formats.WIDE)
         else:
             _show_one(reply)
+
+
+_SELECTING = ("pod", "node", "plugin", "reason", "outcome", "verb", "since", "until")
+"""Parameters of decisions."""
+_PLAIN = re.compile(r"(?P<field>[a-z]\w*)=(?!=)(?P<value>.*)\Z", re.DOTALL)
+
+
+def _conditions(where: tuple[str, ...], *, expressions: bool) -> dict[str, object]:
+    """Query parameters; a condition that is more than FIELD=VALUE is for decisions only."""
+    found: dict[str, object] = {}
+    others = []
+    for condition in where:
+        plain = _PLAIN.match(condition)
+        if expressions and (plain is None or plain["field"] not in _SELECTING or _several(condition)):
+            others.append(condition)
+        elif plain is not None:
+            found[plain["field"]] = plain["value"]
+        else:
+            raise click.BadParameter(f"{condition} is not FIELD=VALUE", param_hint="--where")
+    return {**found, "where": ",".join(others)} if others else found
+
+
+def _several(condition: str) -> bool:
+    """Whether it is a list of conditions, and not a value with commas."""
+    try:
+        return len(conditions.parse(condition).parts) > 1
+    except conditions.Invalid:
+        return False
 
 
 def _asked(what: tuple[str, ...]) -> Iterator[tuple[str, str | None]]:

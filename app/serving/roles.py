@@ -21,6 +21,7 @@ INCLUDED: Final = types.MappingProxyType({OPERATOR: frozenset({OPERATOR, VIEWER}
 
 READING: Final = frozenset({"GET", "HEAD"})
 POSTING: Final = frozenset({"POST"})
+ASKING: Final = READING | POSTING
 SETTING: Final = frozenset({"GET", "HEAD", "PUT", "POST"})
 
 
@@ -40,12 +41,16 @@ VERBS: Final = ("filter", "filter_onlyone", "prioritize", "priority", "bind", "p
 
 VERB_PATHS: Final = frozenset(f"{prefix}/{verb}" for prefix in ("", "/api") for verb in VERBS)
 
-QUESTIONS: Final = frozenset(f"/apis/v1/{question}" for question in ("simulate", "fit", "replay", "bisect"))
+QUESTIONS: Final = frozenset(
+    f"/apis/v1/{question}" for question in ("simulate", "fit", "diff", "replay", "bisect")
+)
 """Hypothetical questions: POST because they have a body; none of them writes."""
+_LISTED: Final = frozenset({"/apis/v1/diff"})
+"""Those that can be asked by GET as well."""
 
 TABLE: Final[tuple[Rule, ...]] = (
     *(Rule(POSTING, path, SCHEDULER) for path in sorted(VERB_PATHS)),
-    *(Rule(POSTING, path, VIEWER) for path in sorted(QUESTIONS)),
+    *(Rule(ASKING if path in _LISTED else POSTING, path, VIEWER) for path in sorted(QUESTIONS)),
     Rule(READING, "/apis/v1/*", VIEWER),
     Rule(READING, "/openapi.json", VIEWER),
     Rule(READING, "/docs", VIEWER),

@@ -7,6 +7,7 @@ from marshmallow import Schema, ValidationError, fields, validate
 
 from app.api.introspection import moments, pages
 from app.domain import events
+from app.store.decisions import conditions
 
 NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
 END = r"$(?!\n)"
@@ -26,6 +27,18 @@ class At(fields.Field[moments.At]):
         try:
             return moments.parse(str(value))
         except ValueError as error:
+            raise ValidationError(str(error)) from error
+
+
+class Where(fields.Field[conditions.Condition]):
+    """A condition on decisions."""
+
+    def _deserialize(
+        self, value: object, attr: str | None, data: object, **_: object
+    ) -> conditions.Condition:
+        try:
+            return conditions.parse(str(value))
+        except conditions.Invalid as error:
             raise ValidationError(str(error)) from error
 
 
@@ -100,6 +113,14 @@ class Decisions(Page):
     outcome = text("Only decisions with this outcome: kept, refused, scored, bound or error.")
     verb = fields.String(
         validate=validate.OneOf(VERBS), metadata={"description": "Only decisions of this verb."}
+    )
+    where = Where(
+        metadata={
+            "type": "string",
+            "maxLength": conditions.LONGEST,
+            "description": conditions.ABOUT,
+            "examples": ["verb=filter,outcome!=kept"],
+        },
     )
     since = at("Only decisions at or after this moment")
     until = at("Only decisions before this moment")

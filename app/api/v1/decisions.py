@@ -130,8 +130,10 @@ class Scan:
 
 
 def wanted(decision: records.Decision, query: pages.Query, shown: moments.Moment) -> bool:
-    """Whether the decision was taken until the moment, and before ``until`` of the query."""
-    until = query.get("until")
+    """Whether the decision was taken until the moment, before ``until`` and by ``where`` of the query."""
+    until, where = query.get("until"), query.get("where")
+    if where is not None and not where.holds(decision):
+        return False
     if not moments.upto(decision.position, shown.snapshot):
         return False
     return until is None or _earlier(decision, until)

@@ -78,10 +78,7 @@ def situation(options: dict[str, Value]) -> Document:
     base: Document = {}
     file = options.pop("situation", None)
     if file is not None:
-        documents = read(file)
-        if len(documents) != 1:
-            raise click.BadParameter(f"{file} must contain one document", param_hint="--situation")
-        base = documents[0]
+        base = situation_in(file, "--situation")
     at = options.pop("at", None)
     if at is not None:
         base["at"] = at
@@ -94,6 +91,14 @@ def situation(options: dict[str, Value]) -> Document:
     if saved is not None:
         pathlib.Path(saved).write_text(json.dumps(base, indent=2) + "\n")
     return base
+
+
+def situation_in(file: str, option: str) -> Document:
+    """The situation in a file; - is standard input."""
+    documents = read(file)
+    if len(documents) != 1:
+        raise click.BadParameter(f"{file} must contain one document", param_hint=option)
+    return documents[0]
 
 
 def overridden(options: dict[str, Value]) -> Document:

@@ -1,4 +1,4 @@
-"""``topolog diff``: what differs between two moments."""
+"""``topolog diff``: what differs between two moments, or two situations."""
 
 import json
 
@@ -10,9 +10,12 @@ from app.cli.client import api_client
 from app.cli.questions import asking
 
 
-@click.command("diff", short_help="Show what differs between two moments.")
-@click.argument("from_", metavar="FROM")
+@click.command("diff", short_help="Show what differs between two moments or situations.")
+@click.argument("from_", metavar="[FROM]", required=False)
 @click.argument("to", required=False, metavar="[TO]")
+@click.option("--from-situation", metavar="FILE", help="The first situation as JSON or YAML (- for stdin).")
+@click.option("--situation", metavar="FILE", help="The second situation (- for stdin).")
+@asking.override_options
 @click.option("--only", metavar="SECTION,...", help="nodes, pods, objects, counts, placements, pending.")
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Rows of each section."
@@ -23,23 +26,46 @@ from app.cli.questions import asking
 def diff_command(
     config: str | None,
     /,
-    from_: str,
+    from_: str | None,
     to: str | None,
+    from_situation: str | None,
     only: str | None,
     limit: int,
     output: str,
-    **options: str | None,
+    **options: asking.Value,
 ) -> None:
-    """Show what differs between the moments FROM and TO (now, if it is left out).
+    """Show what differs between the moments FROM and TO (now, if they are left out).
 
-    A moment is an offset of the log, a position, or an RFC 3339 time.
+    A moment is an offset of the log, a position, or an RFC 3339 time. Overrides are those of TO, so that
+    without moments their effect is shown.
+
+    \b
+    topolog diff 41000 42000
+    topolog diff --cordon n7 --only nodes,pending
+    topolog diff --from-situation one.json --situation other.json
 
     Exit code 0 if nothing differs, 1 if something does.
     """
-    extender = api_client.extender(config, options)
-    reply = extender.get("/apis/v1/diff", {"from": from_, "to": to, "only": only, "limit": limit})
-    if isinstance(reply, str):
-        raise click.ClickException(reply)
+    if from_ is not None and from_situation is not None:
+        raise click.UsageError("FROM and --from-situation exclude one another")
+    first = asking.situation_in(from_situation, "--from-situation") if from_situation else {}
+    second = asking.situation(options)
+    if to is not None:
+        second["at"] = to
+    if from_ is not None:
+        first["at"] = from_
+    if not (first or second):
+        raise click.UsageError("name a moment or a situation: topolog diff --help")
+    if first.keys() | second.keys() <= {"at"}:
+        extender = api_client.extender(config, options)
+        query = {"from": first.get("at"), "to": second.get("at"), "only": only, "limit": limit}
+        reply = extender.get("/apis/v1/diff", query)
+        if isinstance(reply, str):
+            raise click.ClickException(reply)
+    else:
+        question = {"from": first, "to": second, "limit": limit}
+        sections = {"only": only.split(",")} if only else {}
+        reply = asking.answer(config, options, "diff", {**question, **sections})
     asking.show(output, reply, _table, _names)
     if not reply["same"]:
         click.get_current_context().exit(exit_codes.NEGATIVE)

@@ -19,6 +19,16 @@ _SUMMED = ("classes", "skipped")
 @click.option("--to", metavar="OFFSET|TIME", help="The last moment.  [default: now]")
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Only pods of this namespace.")
 @click.option("--verb", "verbs", multiple=True, metavar="VERB", help="Only decisions of this verb.")
+@click.option(
+    "--where", metavar="CONDITION", help="Only decisions for which this holds: outcome=refused,kept<3 ..."
+)
+@click.option("--chain", is_flag=True, help="Play the range once, with the effects of every placement.")
+@click.option(
+    "--choice",
+    type=click.Choice(["recorded", "best"]),
+    help="With --chain: the recorded node where it is allowed, or the best.  [default: recorded]",
+)
+@click.option("--budget", type=click.FloatRange(0.1, 20), default=5.0, show_default=True, help="Seconds.")
 @click.option("--scores", is_flag=True, help="Compare the scores of prioritize, too.")
 @click.option(
     "--fail-on",
@@ -37,6 +47,10 @@ def replay_command(
     to: str | None,
     namespace: str | None,
     verbs: tuple[str, ...],
+    where: str | None,
+    chain: bool,
+    choice: str | None,
+    budget: float,
     scores: bool,
     fail_on: str | None,
     limit: int,
@@ -47,7 +61,8 @@ def replay_command(
 
     Each decision is computed again on its own snapshot. refused: it fitted, and would not; admitted: the
     reverse; node: filter_onlyone would choose another; nodes: another set is kept; reason: the same nodes
-    are refused for other reasons.
+    are refused for other reasons. With --chain the range is played once: each placement has its effect on
+    the decisions behind it, and the answer has the pods that would be elsewhere and the counts.
 
     \b
     topolog replay --from 2026-07-01T00:00:00Z --set-policy new.yaml --fail-on refused
@@ -56,12 +71,18 @@ def replay_command(
     cannot be compared are counted as skipped. Exit code 2 if there is none to compare.
     """
     failing = _classes(fail_on)
+    if choice and not chain:
+        raise click.UsageError("--choice requires --chain")
     situation = asking.overridden(options)
+    given = {"from": from_, "to": to, "namespace": namespace, "where": where}
     question: asking.Document = {
         **situation,
         "compare": "scores" if scores else "verdicts",
         "limit": limit,
-        **{name: value for name, value in (("from", from_), ("to", to), ("namespace", namespace)) if value},
+        "budget": budget,
+        **({"mode": "chain"} if chain else {}),
+        **({"choice": choice} if choice else {}),
+        **{name: value for name, value in given.items() if value},
         **({"verbs": list(verbs)} if verbs else {}),
     }
     reply = _whole(config, options, question)
@@ -136,4 +157,30 @@ def _table(reply: asking.Document) -> None:
     if rows:
         click.echo()
         tables.show(["CLASS", "ID", "VERB", "POD", "KEPT", "REASONS THEN"], rows)
+    if reply["chain"] is not None:
+        _chain(reply["chain"])
     asking.show_limits(reply)
+
+
+_PLACEMENTS = (
+    ("same", "on the same node"),
+    ("elsewhere", "on another node"),
+    ("onlyThen", "placed then, and would not have been"),
+    ("onlyNow", "not placed then, and would have been"),
+)
+
+
+def _chain(chain: asking.Document) -> None:
+    click.echo()
+    for name, text in _PLACEMENTS:
+        number = chain["placements"][name]
+        click.echo(f"{number} pod{'' if number == 1 else 's'} {text}")
+    differing = [one for one in chain["counts"] if one["was"] != one["would"]]
+    if differing:
+        click.echo()
+        rows = [
+            (one["count"], one["was"], one["would"], one["peakWould"], one["desired"]) for one in differing
+        ]
+        tables.show(["COUNT", "WAS", "WOULD", "PEAK", "QUOTA"], rows)
+    for one in chain["overruns"]:
+        click.echo(f"quota exceeded: {one['count']} {one['value']} of {one['desired']} at {one['offset']}")

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from app.framework import registry, supposing
+from app.store.decisions import conditions
 from app.verbs.questions import errors, operations
 
 MAX_OVERRIDES = 100
@@ -108,6 +109,26 @@ class Fit(Question, frozen=True):
     budget: Budget = BUDGET_SECONDS
 
 
+class Diff(Question, frozen=True):
+    """What differs between two situations?"""
+
+    from_: SituationField = msgspec.field(default=Situation(), name="from")
+    to: SituationField = Situation()
+    only: Annotated[
+        list[Literal["nodes", "pods", "objects", "counts", "placements", "pending"]],
+        Meta(description="The sections to compare; empty for all."),
+    ] = []
+    limit: Annotated[int, Meta(ge=1, le=MAX_TOP, description="Rows of each section.")] = 100
+
+
+Mode = Annotated[
+    Literal["each", "chain"],
+    Meta(description="each: every decision on its own snapshot; chain: with knock-on effects."),
+]
+Choice = Annotated[
+    Literal["recorded", "best"],
+    Meta(description="With chain: whether the recorded node is taken where it is allowed, or the best."),
+]
 Verb = Literal["filter", "filter_onlyone", "prioritize", "bind", "preempt"]
 
 
@@ -121,11 +142,14 @@ class Replay(Question, frozen=True):
         Meta(max_length=MAX_OVERRIDES, description="Operations, applied to each snapshot; see Override."),
     ] = []
     configuration: Annotated[Configuration | None, Meta(description="Other plugin settings.")] = None
+    mode: Mode = "each"
+    choice: Choice = "recorded"
     compare: Annotated[
         Literal["verdicts", "scores"], Meta(description="Whether the scores of prioritize are compared too.")
     ] = "verdicts"
     verbs: Annotated[list[Verb], Meta(description="Only decisions of these verbs; empty for all.")] = []
     namespace: Annotated[str, Meta(max_length=63, description="Only pods of this namespace.")] = ""
+    where: Annotated[str, Meta(max_length=conditions.LONGEST, description=conditions.ABOUT)] = ""
     limit: Annotated[int, Meta(ge=0, le=1000, description="Decisions that differ in the answer.")] = 100
     budget: Budget = BUDGET_SECONDS
     continue_: Annotated[
@@ -234,3 +258,11 @@ def _short(value: object, *, quoted: bool = True) -> str:
     text = str(value)
     shown = text if len(text) <= 80 else f"{text[:79]}…"
     return repr(shown) if quoted else shown
+
+
+def where(text: str) -> conditions.Condition:
+    """The condition on decisions. Raises Mistake."""
+    try:
+        return conditions.parse(text)
+    except conditions.Invalid as error:
+        raise errors.Mistake("where", f"{error}") from error

@@ -45,7 +45,7 @@ class Item:
     would: Answer
 
 
-class _Input(NamedTuple):
+class Input(NamedTuple):
     """What the decisions of one configuration are repeated by."""
 
     plugins: registry.Registry
@@ -71,7 +71,7 @@ class Replay:
         self._recorded = recorded
         self._scores = scores
         self._limit = limit
-        self._inputs: dict[str, _Input | None] = {}
+        self._inputs: dict[str, Input | None] = {}
         self._resolved: dict[str, situations.Resolved] = {}
         self._idle: set[int] | None = None
         self.looked = 0
@@ -114,13 +114,14 @@ class Replay:
             self.skip("unrepeatable")
             return
         self.looked += 1
-        if given.supposed.nothing:
+        resolved = self._resolve(snapshot, given)
+        if resolved is None:
             self.classes[SAME] += 1
             return
-        resolved = self._resolve(snapshot, given)
         changed = self._changed(decision, candidates, resolved)
         supposed = explanations.trace_of(decision, changed, resolved.plugins)
         would = _answer(decision, supposed, changed, resolved.plugins)
+        self._looked_at(decision, candidates, resolved, (was, would))
         difference = self._difference(decision, (trace, was), (supposed, would))
         self.classes[difference] += 1
         if difference != SAME:
@@ -135,12 +136,12 @@ class Replay:
         if len(self.items) < self._limit:
             self.items.append(item)
 
-    def _input(self, digest: str) -> _Input | None:
+    def _input(self, digest: str) -> Input | None:
         """How decisions of a configuration are repeated; None if they cannot be."""
         if digest not in self._inputs:
             plugins = self._recorded.find(digest)
             try:
-                found = _Input(plugins, self._suppose(plugins)) if plugins is not None else None
+                found = Input(plugins, self._suppose(plugins)) if plugins is not None else None
             except errors.Mistake:
                 if plugins is self._recorded.present:
                     raise
@@ -148,7 +149,19 @@ class Replay:
             self._inputs[digest] = found
         return self._inputs[digest]
 
-    def _resolve(self, snapshot: snapshots.Snapshot, given: _Input) -> situations.Resolved:
+    def _looked_at(
+        self,
+        decision: records.Decision,
+        candidates: node_sets.Names,
+        resolved: situations.Resolved,
+        answers: tuple[Answer, Answer],
+    ) -> None:
+        """Called for each decision that was computed in the situation."""
+
+    def _resolve(self, snapshot: snapshots.Snapshot, given: Input) -> situations.Resolved | None:
+        """The situation at a snapshot; None if nothing is different in it."""
+        if given.supposed.nothing:
+            return None
         digest = given.plugins.digest
         found = self._resolved.get(digest)
         if found is None or found.base is not snapshot:

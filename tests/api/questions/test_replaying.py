@@ -149,6 +149,11 @@ def test_a_range_a_verb_and_a_namespace_select_decisions(lived: api_worlds.World
     assert ask(lived, "replay", to=str(middle - 1))["looked"] == 10 - expected
     assert ask(lived, "replay", verbs=["filter"])["looked"] == 6
     assert ask(lived, "replay", namespace="elsewhere")["looked"] == 0
+    assert ask(lived, "replay", where="verb=filter,kept>3")["looked"] == 4
+    listed = body(lived.client.get("/apis/v1/decisions?where=verb%3Dfilter,kept<1"))["items"]
+    assert [one["pod"]["name"] for one in listed] == ["a-6", "a-5"]
+    facets = body(lived.client.get("/apis/v1/decisions/facets?where=reason~capacity"))
+    assert facets["looked"] == ask(lived, "replay", where="reason~capacity")["looked"]
 
 
 def test_a_spent_budget_continues_where_it_stopped(
@@ -186,9 +191,10 @@ def test_an_override_that_never_applies_is_idle(lived: api_worlds.World) -> None
             "BadRequest",
             "overrides[0].op: there is no operation 'cordn'",
         ),
-        ({"mode": "each"}, 400, "BadRequest", "there is no field 'mode'"),
+        ({"node": "each"}, 400, "BadRequest", "there is no field 'node'; did you mean mode?"),
         ({"compare": "all"}, 400, "BadRequest", "compare: invalid enum value 'all'"),
         ({"verbs": ["get"]}, 400, "BadRequest", "verbs[0]"),
+        ({"where": "verbs=filter"}, 400, "BadRequest", "where: there is no field 'verbs'; known: id"),
         ({"continue": "x"}, 400, "BadRequest", "continue"),
         ({"from": "yesterday"}, 400, "BadRequest", "from: must be an offset"),
         ({"from": "other/3"}, 410, "PositionGone", "other"),

@@ -1,5 +1,9 @@
 """``topolog diff`` against a real API."""
 
+import pathlib
+
+import pytest
+
 from tests.support.extender import api_worlds
 from tests.support.extender.questions import Run
 
@@ -21,3 +25,28 @@ def test_equal_moments_are_exit_code_zero(run: Run) -> None:
     done = run("diff", "5", "5")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing differs\n")
     assert run("diff", "999999").returncode == 2
+
+
+def test_the_effect_of_overrides_is_shown(run: Run, tmp_path: pathlib.Path) -> None:
+    done = run("diff", "--cordon", "host-1", "--only", "nodes")
+    assert done.returncode == 1, done.stderr
+    assert "nodes    changed  host-1  unschedulable: - -> true" in done.stdout
+    file = tmp_path / "situation.json"
+    file.write_text('{"overrides": [{"op": "cordon", "nodes": ["host-1"]}]}')
+    both = ("--from-situation", str(file), "--situation", str(file))
+    assert run("diff", *both).returncode == 0
+    assert run("diff", *both, "--uncordon", "host-1", "-o", "name").stdout.split() == ["nodes/host-1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "name a moment or a situation"),
+        (("5", "--from-situation", "x"), "FROM and --from-situation exclude one another"),
+        (("--cordon", "n9"), "to.overrides[0].nodes[0]: there is no node n9"),
+    ],
+)
+def test_a_mistake_is_a_usage_error(run: Run, arguments: tuple[str, ...], words: str) -> None:
+    done = run("diff", *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr

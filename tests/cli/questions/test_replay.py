@@ -67,3 +67,13 @@ def test_a_mistake_is_one_line(run: questions.Run) -> None:
     done = run("replay", "--override", '{"op": "cordn"}')
     assert (done.returncode, done.stdout) == (2, "")
     assert "overrides[0].op: there is no operation 'cordn'" in done.stderr
+
+
+@pytest.mark.scenario("WI-6")
+def test_a_chain_shows_what_would_have_become_of_the_pods(run: questions.Run) -> None:
+    done = run("replay", "--chain", "--scale", "shop/spread", "host=2")
+    assert done.returncode == 1, done.stderr
+    assert "3 pods on the same node\n0 pods on another node\n1 pod placed then" in done.stdout
+    assert "shop/spread|role=host  3    2      2     2" in done.stdout
+    assert "the scores of kube-scheduler" in done.stderr
+    assert "--choice requires --chain" in run("replay", "--choice", "best").stderr

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from app.domain import events, model, snapshots
+from app.domain import events, model, projecting, snapshots
+from app.domain.fitting import fitting_nodes
 from app.framework import cycles, pipeline
 from app.plugins.workload_policy import kinds, logic
 from app.verbs.questions import asking, fitting, situations
@@ -60,6 +63,43 @@ def test_advice_fits_and_without_a_part_of_it_does_not(
                 for name in part["pods"]:
                     fewer = {"op": "deletePods", "pods": [other for other in part["pods"] if other != name]}
                     assert not (fewer["pods"] and fits(world, pod, offered, [fewer])), change
+
+
+def roomy(situation: situations.Resolved, uid: model.Uid) -> frozenset[str]:
+    return fitting_nodes.FittingNodes(situation.snapshot).of(situation.snapshot.pods[uid])
+
+
+def fits_roomy(world: snapshots.Snapshot, pod: model.Pod, overrides: list[dict[str, Any]]) -> bool:
+    """Whether the pod is kept on a node that it fits on in the situation."""
+    situation = resolved(world, pod, overrides)
+    cycle = cycles.cycle(situation.snapshot.pods[pod.uid], roomy(situation, pod.uid), situation.snapshot)
+    return bool(pipeline.run_filter(RULES, cycle).kept)
+
+
+@pytest.mark.scenario("WI-3")
+@settings(max_examples=50, deadline=None)
+@given(world=worlds(), most=st.integers(1, 4), pod=pods_asking, selected=st.booleans())
+def test_advice_for_roomy_candidates_fits_where_kube_scheduler_would_offer_nodes(
+    world: snapshots.Snapshot, most: int, pod: model.Pod, selected: bool
+) -> None:
+    """Nodes take few pods, and the pod may refuse those with a label that the advice would set."""
+    sized = [
+        events.NodeSeen(node=msgspec.structs.replace(node, allocatable={"pods": most}))
+        for node in world.nodes.values()
+    ]
+    world = projecting.project_all(world, sized)
+    term = model.NodeTerm((model.Requirement(small_clusters.KEY, "NotIn", ("a",)),))
+    constraints = model.Constraints(node_terms=(term,)) if selected else model.STANDARD
+    pod = msgspec.structs.replace(pod, constraints=constraints)
+    situation = resolved(world, pod, [])
+    offered = roomy(situation, pod.uid)
+    answer = fitting.fit(situation, pod.uid, offered, asking.ALLOWED, 5, lambda: True, roomy=True)
+    assert answer.fits == (bool(offered) and fits_roomy(world, pod, []))
+    for change in answer.changes:
+        overrides = list(change.overrides)
+        assert fits_roomy(world, pod, overrides), change
+        for at in range(len(overrides)):
+            assert not fits_roomy(world, pod, overrides[:at] + overrides[at + 1 :]), change
 
 
 @pytest.mark.scenario("WI-3")

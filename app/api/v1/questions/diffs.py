@@ -1,14 +1,18 @@
-"""The differences between two moments of the log."""
+"""The differences between two moments of the log, or two situations."""
+
+from collections import Counter
 
 from marshmallow import Schema, fields, validate
 
 from app.api import errors
-from app.api.introspection import blueprints, moments, pages, queries, schemas
+from app.api.introspection import blueprints, moments, pages, queries, schemas, services
 from app.api.v1.questions import bodies
-from app.verbs.questions import comparing
+from app.domain import snapshots
+from app.verbs.questions import asking, comparing, situations
 
 routes = blueprints.create("diff", "/apis/v1", "The differences between two moments.")
 MAX_ROWS = 1000
+_MOST_EVENTS, _READ = 200_000, 5_000
 
 
 class Diff(Schema):
@@ -65,6 +69,8 @@ class Differences(Schema):
 
     from_ = schemas.text("The first position, INCARNATION/OFFSET.", data_key="from")
     to = schemas.text("The second position.")
+    events = schemas.counts("Type of event -> how many lie between the two positions.")
+    moreEvents = schemas.number("Events between them that were not counted, of more than 200,000.")
     same = schemas.truth("Whether nothing differs in the compared sections.")
     sections = fields.Dict(
         keys=fields.String(),
@@ -85,13 +91,63 @@ def diff(query: pages.Query) -> pages.Body:
     with bodies.answering():
         one = moments.take(query.get("from_") or moments.NOW).snapshot
         other = moments.take(query.get("to") or moments.NOW).snapshot
-        found = comparing.compare(one, other, only=only, limit=int(query["limit"]))
+        return _differences(one, other, only, int(query["limit"]))
+
+
+class SituationDifferences(Differences):
+    """What differs between two situations."""
+
+    situations = schemas.nested(bodies.SituationShown, "Both situations, resolved.", many=True)
+
+
+@blueprints.ask(routes, "/diff", SituationDifferences, question="Diff")
+def compare(_: pages.Query) -> pages.Body:
+    """What differs between two situations, each a moment with overrides.
+
+    Situations of the same ``at`` are of the same moment, also if it is left out.
+    """
+    question = bodies.read(asking.Diff)
+    with bodies.answering():
+        first, second = (
+            bodies.hypothesis(asked, path) for asked, path in ((question.from_, "from"), (question.to, "to"))
+        )
+        start = bodies.moment(question.from_, "from")
+        end = start if question.to.at == question.from_.at else bodies.moment(question.to, "to")
+        before = situations.resolve(start.snapshot, first)
+        after = situations.resolve(end.snapshot, second)
+        only = tuple(question.only) or comparing.SECTIONS
+        return {
+            **_differences(before.snapshot, after.snapshot, only, question.limit),
+            "situations": [bodies.shown(before), bodies.shown(after)],
+        }
+
+
+def _differences(
+    one: snapshots.Snapshot, other: snapshots.Snapshot, only: tuple[str, ...], limit: int
+) -> pages.Body:
+    found = comparing.compare(one, other, only=only, limit=limit)
+    counted, more = _events(*sorted((one.offset, other.offset)))
     return {
         "from_": str(one.position),
         "to": str(other.position),
-        "same": not any(section.rows for section in found.values()),
+        "events": counted,
+        "moreEvents": more,
+        "same": not any(section.began or section.ended or section.changed for section in found.values()),
         "sections": {name: _section(section) for name, section in found.items()},
     }
+
+
+def _events(first: int, last: int) -> tuple[dict[str, int], int]:
+    """The events behind ``first`` up to ``last`` by type, and how many were not counted."""
+    numbers: Counter[str] = Counter()
+    at, most = first, min(last, first + _MOST_EVENTS)
+    while at < most:
+        entries = services.current().histories.entries(at + 1, most, limit=_READ)
+        if not entries:
+            break
+        numbers.update(type(entry.event).__name__ for entry in entries)
+        at = entries[-1].offset
+    return dict(sorted(numbers.items())), last - at
 
 
 def _section(section: comparing.Section) -> pages.Body:

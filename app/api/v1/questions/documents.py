@@ -8,7 +8,13 @@ from app.framework import registry
 from app.verbs.questions import asking
 
 _TEMPLATE = "#/components/schemas/{name}"
-QUESTIONS: tuple[type[asking.Question], ...] = (asking.Simulate, asking.Fit, asking.Replay, asking.Bisect)
+QUESTIONS: tuple[type[asking.Question], ...] = (
+    asking.Simulate,
+    asking.Fit,
+    asking.Diff,
+    asking.Replay,
+    asking.Bisect,
+)
 
 
 def components(plugins: registry.Registry) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,74 @@
+"""The recorded decisions of a range, as a replay selects them."""
+
+import contextlib
+from collections.abc import Iterator
+
+from app.api.introspection import services
+from app.store import errors as store_errors
+from app.store.decisions import records
+from app.verbs.questions import asking, replaying
+
+_PAGE = 500
+
+
+class Range:
+    """The decisions between two offsets of one incarnation."""
+
+    def __init__(self, question: asking.Replay, incarnation: str, first: int, last: int) -> None:
+        """Raises Mistake."""
+        self._question = question
+        self._incarnation = incarnation
+        self._first, self._last = first, last
+        self._where = asking.where(question.where)
+
+    def decisions(self) -> Iterator[records.Decision]:
+        """Those that the question selects, oldest first, also of former incarnations. Raises StoreError."""
+        question = self._question
+        for decision in self._records():
+            if question.verbs and decision.verb not in question.verbs:
+                continue
+            if question.namespace not in ("", decision.pod.namespace) or not self._where.holds(decision):
+                continue
+            if not self._superseded(decision) and not self._within(decision):
+                continue
+            yield decision
+
+    def comparable(self, run: replaying.Replay, decision: records.Decision) -> bool:
+        """Whether the decision can be compared, as far as its record shows; if not, it is skipped."""
+        cause = "superseded" if self._superseded(decision) else run.incomparable(decision)
+        if cause:
+            run.skip(cause)
+        return not cause
+
+    def _superseded(self, decision: records.Decision) -> bool:
+        return decision.position.incarnation != self._incarnation
+
+    def _within(self, decision: records.Decision) -> bool:
+        return self._first <= decision.position.offset <= self._last
+
+    def _records(self) -> Iterator[records.Decision]:
+        """The records behind ``continue``, or those that can be of the range, oldest first."""
+        given, question = services.current(), self._question
+        behind = question.continue_
+        if not behind:
+            # A decision is recorded after the event of its position was appended, by the same clock.
+            known = question.from_ and self._first > 1
+            appended = given.histories.appended_ms(self._first) if known else None
+            behind = "0-0" if appended is None else f"{max(0, appended - 1)}-0"
+        while True:
+            page = given.decisions.since(behind, limit=_PAGE)
+            yield from page
+            if len(page) < _PAGE:
+                return
+            behind = page[-1].id
+
+
+@contextlib.contextmanager
+def skipping(run: replaying.Replay) -> Iterator[None]:
+    """Count a decision whose input cannot be had any more as skipped."""
+    try:
+        yield
+    except store_errors.Trimmed:
+        run.skip("trimmed")
+    except store_errors.Shortened:
+        run.skip("unrepeatable")

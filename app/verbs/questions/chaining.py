@@ -1,0 +1,343 @@
+"""A recorded range played once in a situation, with the knock-on effects of every placement.
+
+Two snapshots move along the log: the recorded one, and that of the supposed history, which the situation
+changed at the beginning. Facts happen in both. A pod is placed in the supposed history when it was placed in
+the log, or when an attempt is recorded at which it would have fitted; what it was observed as afterwards is
+observed on its supposed node.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from app.domain import events, model, node_sets, projecting, snapshots
+from app.framework import cycles, pipeline, registry, supposing
+from app.store.decisions import records
+from app.store.log import readers
+from app.verbs.explain import explanations, recorded_configurations
+from app.verbs.questions import asking, kinds, replaying, simulating, situations
+
+LIMITS = (
+    "the scores of kube-scheduler and the running times of pods under another placement are not known",
+    "a pod is tried when an attempt is recorded: one that is refused instead of placed is not tried again",
+    "overrides of pods apply to those of the beginning; members of a gang are placed one by one",
+)
+
+
+@dataclasses.dataclass(slots=True)
+class Placements:
+    """Where pods were placed within the range, and where they would have been."""
+
+    was: dict[model.Uid, model.NodeName] = dataclasses.field(default_factory=dict)
+    would: dict[model.Uid, model.NodeName] = dataclasses.field(default_factory=dict)
+    was_at: dict[model.Uid, int] = dataclasses.field(default_factory=dict)
+    """Milliseconds since 1970."""
+    would_at: dict[model.Uid, int] = dataclasses.field(default_factory=dict)
+
+    def numbers(self) -> dict[str, int]:
+        """How many pods are on the same node, elsewhere, only then, only now."""
+        both = self.was.keys() & self.would.keys()
+        same = sum(self.was[uid] == self.would[uid] for uid in both)
+        return {
+            "same": same,
+            "elsewhere": len(both) - same,
+            "onlyThen": len(self.was) - len(both),
+            "onlyNow": len(self.would) - len(both),
+        }
+
+
+class Peak(NamedTuple):
+    """The largest value of a count, and the first offset at which it was reached."""
+
+    value: int
+    offset: int
+
+
+class _Attempt(NamedTuple):
+    """The latest attempt of a pod that was not placed since."""
+
+    offered: node_sets.Names
+    plugins: registry.Registry
+    kept: int
+    """Nodes that were kept in the log."""
+
+
+class _History:
+    """One snapshot that moves along, and the peaks of its counts."""
+
+    def __init__(self, snapshot: snapshots.Snapshot) -> None:
+        self.snapshot = snapshot
+        self.peaks = {key: Peak(value, snapshot.offset) for key, value in snapshot.counts.items()}
+        self.changed: set[str] = set()
+        """Counts that changed on the way."""
+        self._held: list[events.AnyEvent] = []
+
+    def add(self, happened: Iterable[events.AnyEvent]) -> None:
+        """Hold events for the next fold."""
+        self._held += happened
+
+    def fold(self, position: model.Position) -> snapshots.Snapshot:
+        """The snapshot after all held events, at that position of the log."""
+        if self._held:
+            projection = projecting.Projection(self.snapshot)
+            projection.apply_all(self._held)
+            self._held = []
+            self.snapshot = projection.finish()
+            self.changed |= projection.increments.keys()
+            for key in projection.increments:
+                value = self.snapshot.counts.get(key, 0)
+                known = self.peaks.get(key)
+                if known is None or value > known.value:
+                    self.peaks[key] = Peak(value, position.offset)
+        if self.snapshot.position != position:
+            self.snapshot = dataclasses.replace(self.snapshot, position=position)
+        return self.snapshot
+
+
+class Chain(replaying.Replay):
+    """Plays a range: ``advance`` with the entries up to a decision, ``look`` at it, and so on."""
+
+    def __init__(
+        self,
+        suppose: Callable[[registry.Registry], situations.Hypothesis],
+        recorded: recorded_configurations.RecordedConfigurations,
+        base: snapshots.Snapshot,
+        *,
+        choice: asking.Choice,
+        scores: bool,
+        limit: int,
+    ) -> None:
+        """``base``: the snapshot at the beginning; ``choice``: whether the recorded node is preferred."""
+        super().__init__(suppose, recorded, scores=scores, limit=limit)
+        self._supposed = suppose(recorded.present)
+        self._choice = choice
+        resolved = situations.resolve(base, self._supposed, strict=False)
+        self._idle = set(resolved.idle)
+        self._copies: Mapping[model.NodeName, model.NodeName] = resolved.copies
+        self.was, self.would = _History(base), _History(resolved.snapshot)
+        self.placements = Placements()
+        self.created: dict[model.Uid, str] = {}
+        """When the placed pods were created (RFC 3339)."""
+        self._position = base.position
+        self._deleted = frozenset(uid for uid in base.pods if uid not in resolved.snapshot.pods)
+        self._labels = {
+            uid: pod.labels
+            for uid, pod in resolved.snapshot.pods.items()
+            if (before := base.pods.get(uid)) is not None and before.labels != pod.labels
+        }
+        self._attempts: dict[model.Uid, _Attempt] = {}
+        self._moved: dict[model.Uid, model.NodeName] = {}
+        """Pods on another node than in the log, or on one that they never got there."""
+        self._unplaced: set[model.Uid] = set()
+        """Pods that were placed in the log and would not have been."""
+
+    # -- the facts -------------------------------------------------------------------------
+
+    def advance(self, entries: Iterable[readers.Entry]) -> None:
+        """Let the events of consecutive entries happen in both histories."""
+        for entry in entries:
+            # What a placement is compared with is the state before it.
+            if self._attempts and isinstance(entry.event, events.PodSeen | events.PlacementsCommitted):
+                self._fold()
+            supposed = list(self._translated(entry))
+            self.was.add((entry.event,))
+            self.would.add(supposed)
+            self._position = model.Position(self._position.incarnation, entry.offset)
+            if self._supposed.operations and isinstance(entry.event, _REPLACING):
+                self._fold()
+                self.would.add(self._overridden(entry.event))
+        self._fold()
+
+    def _fold(self) -> None:
+        self.was.fold(self._position)
+        self.would.fold(self._position)
+
+    def _translated(self, entry: readers.Entry) -> Iterator[events.AnyEvent]:
+        """The event as it would have been in the supposed history."""
+        event = entry.event
+        match event:
+            case events.PodSeen():
+                yield from self._seen(event.pod, entry)
+            case events.PodGone():
+                self._attempts.pop(event.uid, None)
+                self._moved.pop(event.uid, None)
+                self._unplaced.discard(event.uid)
+                if event.uid not in self._deleted:
+                    yield event
+            case events.PlacementsCommitted():
+                yield from self._committed(event, entry)
+            case events.PlacementReleased() if event.uid in self._moved:
+                pod = self.would.snapshot.pod(event.uid)
+                del self._moved[event.uid]
+                if pod is not None:
+                    yield events.PodSeen(pod=_unbound(pod))
+            case events.PlacementReleased() if event.uid in self._unplaced:
+                self._unplaced.discard(event.uid)
+            case _:
+                yield event
+
+    def _seen(self, pod: model.Pod, entry: readers.Entry) -> Iterator[events.AnyEvent]:
+        uid = pod.uid
+        if uid in self._deleted:
+            return
+        if uid in self._labels:
+            pod = msgspec.structs.replace(pod, labels=self._labels[uid])
+        attempt = self._attempts.get(uid)
+        if pod.node and attempt is not None and self._by_scheduler(pod, attempt):
+            # Without the verb bind, kube-scheduler's own binding is the placement.
+            self._settle(pod, pod.node, entry.at_ms)
+        if uid in self._moved:
+            yield events.PodSeen(pod=_on(pod, self._moved[uid]))
+        elif uid in self._unplaced:
+            yield events.PodSeen(pod=_unbound(pod))
+        else:
+            yield events.PodSeen(pod=pod)
+
+    def _by_scheduler(self, pod: model.Pod, attempt: _Attempt) -> bool:
+        """Whether the pod is bound as its attempt allowed, and not by other means."""
+        unplaced = not self.was.snapshot.node_of(pod.uid)
+        return unplaced and attempt.kept > 0 and pod.node in attempt.offered
+
+    def _committed(
+        self, event: events.PlacementsCommitted, entry: readers.Entry
+    ) -> Iterator[events.AnyEvent]:
+        placements = [one for one in event.placements if one.pod.uid not in self._deleted]
+        first = placements[0] if placements else None
+        if first is not None and first.pod.uid in self._attempts and first.pod.uid not in self._moved:
+            kept, best = self._decided(first.pod, first.node)
+            if (best if self._choice == "best" else first.node) != first.node or first.node not in kept:
+                for one in placements:
+                    self._settle(one.pod, one.node, entry.at_ms)
+                return
+        same = []
+        for one in placements:
+            uid = one.pod.uid
+            self._attempts.pop(uid, None)
+            self.created[uid] = one.pod.created
+            self.placements.was[uid], self.placements.was_at[uid] = one.node, entry.at_ms
+            if uid not in self._moved:
+                same.append(one)
+                self.placements.would[uid], self.placements.would_at[uid] = one.node, entry.at_ms
+        if same:
+            yield msgspec.structs.replace(event, placements=tuple(same))
+
+    def _settle(self, pod: model.Pod, node: model.NodeName, at_ms: int) -> None:
+        """Place a pod that was placed on the node: there if it is still kept, else where it fits best."""
+        uid = pod.uid
+        self.created[uid] = pod.created
+        self.placements.was[uid], self.placements.was_at[uid] = node, at_ms
+        if uid in self._moved:
+            self._attempts.pop(uid, None)
+            return
+        kept, best = self._decided(pod, node)
+        chosen = node if self._choice == "recorded" and node in kept else best
+        self._attempts.pop(uid, None)
+        if not chosen:
+            self._unplaced.add(uid)
+            return
+        self.placements.would[uid], self.placements.would_at[uid] = chosen, at_ms
+        if chosen != node:
+            self._moved[uid] = chosen
+        # Of several pods that are placed at once, each sees those before it.
+        self.would.add((situations.bound(self.would.snapshot.pod(uid) or pod, chosen),))
+        self.would.fold(self._position)
+
+    def _decided(self, pod: model.Pod, node: model.NodeName) -> tuple[node_sets.Names, model.NodeName]:
+        """The nodes that are kept in the supposed history, and the best of them; empty if there is none."""
+        attempt = self._attempts.get(pod.uid)
+        plugins = attempt.plugins if attempt is not None else self._supposed.plugins
+        offered = attempt.offered if attempt is not None else frozenset((node,))
+        snapshot = self.would.snapshot
+        names = self._situation(plugins).offered(offered)
+        known = snapshot.pod(pod.uid) or pod
+        cycle = cycles.cycle(known, names, snapshot, score_max=plugins.score_max)
+        trace = pipeline.run(plugins, cycle)
+        return trace.kept, simulating.chosen(plugins, cycle, trace)
+
+    def _overridden(self, event: events.AnyEvent) -> Iterator[events.AnyEvent]:
+        """The events after which nodes and objects are as the overrides make them.
+
+        Those of the event, and those of overrides that apply only now, because all that they name exists.
+        """
+        resolved = situations.resolve(self.was.snapshot, self._supposed, strict=False)
+        self._idle = set(resolved.idle) & (self._idle or set())
+        self._copies = {**self._copies, **resolved.copies}
+        replacing = [one for one in resolved.happened if isinstance(one, _REPLACING)]
+        for one in {one.subject: one for one in (event, *replacing)}.values():
+            if isinstance(one, events.NodeSeen | events.NodeGone):
+                name = one.subject.partition(":")[2]
+                yield from _node(resolved.snapshot.nodes.get(name), self.would.snapshot.nodes.get(name))
+            elif isinstance(one, events.ObjectObserved | events.ObjectGone):
+                yield from _object(resolved.snapshot, self.would.snapshot, one.kind, one.identity)
+
+    # -- the attempts ----------------------------------------------------------------------
+
+    def _resolve(self, snapshot: snapshots.Snapshot, given: replaying.Input) -> situations.Resolved | None:
+        return self._situation(given.supposed.plugins)
+
+    def _situation(self, plugins: registry.Registry) -> situations.Resolved:
+        return situations.Resolved(self.was.snapshot, self.would.snapshot, plugins, copies=self._copies)
+
+    def _looked_at(
+        self,
+        decision: records.Decision,
+        candidates: node_sets.Names,
+        resolved: situations.Resolved,
+        answers: tuple[replaying.Answer, replaying.Answer],
+    ) -> None:
+        uid = decision.pod.uid
+        if decision.verb not in explanations.ATTEMPTS or resolved.base.node_of(uid):
+            return
+        was, would = answers
+        self._attempts[uid] = _Attempt(candidates, resolved.plugins, was.kept)
+        if was.kept or not would.kept or uid in self._moved or uid in self._deleted:
+            return
+        pod = resolved.snapshot.pod(uid) or decision.pod
+        _, node = self._decided(pod, "")
+        if node:
+            self._moved[uid] = node
+            self.created[uid] = pod.created
+            self.placements.would[uid] = node
+            self.placements.would_at[uid] = int(decision.id.partition("-")[0])
+            self.would.add((situations.bound(pod, node),))
+            self._fold()
+
+
+_REPLACING = (events.NodeSeen, events.NodeGone, events.ObjectObserved, events.ObjectGone)
+"""Events that put an object into the state in which it was observed."""
+
+
+def _node(wanted: model.Node | None, held: model.Node | None) -> Iterator[events.AnyEvent]:
+    """The event after which the node is as wanted; none if it is."""
+    if wanted is not None and wanted != held:
+        yield events.NodeSeen(node=wanted)
+    elif wanted is None and held is not None:
+        yield events.NodeGone(name=held.name, uid=held.uid)
+
+
+def _object(
+    wanted: snapshots.Snapshot, held: snapshots.Snapshot, kind: str, identity: str
+) -> Iterator[events.AnyEvent]:
+    """The events after which an object is as in ``wanted``; none if it is, or if its kind is unknown."""
+    try:
+        after = kinds.all_of(wanted, kind).get(identity)
+        before = kinds.all_of(held, kind).get(identity)
+    except supposing.Impossible:
+        return
+    if after is not None and after != before:
+        yield from kinds.replaced(held, kind, after)
+    elif after is None and before is not None:
+        yield from kinds.deleted(held, kind, before)
+
+
+def _on(pod: model.Pod, node: model.NodeName) -> model.Pod:
+    """The pod as it would be observed on the node."""
+    phase = pod.phase if pod.finished else "Running"
+    return msgspec.structs.replace(pod, node=node, phase=phase, unscheduled="")
+
+
+def _unbound(pod: model.Pod) -> model.Pod:
+    """The pod as it would be observed if it had not been bound."""
+    return msgspec.structs.replace(pod, node="", phase=pod.phase if pod.finished else "Pending")

@@ -1,0 +1,125 @@
+"""replay of a chain over HTTP: the range played once, with the effects of every placement on the next."""
+
+from typing import Any
+
+import pytest
+
+from app.domain import events, model
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import assert_problem
+from tests.support.extender.questions import PLACED, ask, f6, post
+
+HOST, MEMBER = "shop/spread|role=host", "shop/spread|role=member"
+AS_IT_IS = {"weights": {"JobAffinity": 2}}
+NAMES = ("a-1", "a-2", "a-3", "a-4", "a-5", "a-6")
+
+
+@pytest.fixture(params=[True, False], ids=["bound by the extender", "bound by kube-scheduler"])
+def lived(process: api_worlds.Process, request: pytest.FixtureRequest) -> api_worlds.World:
+    """F6 as it came about: each pod is filtered once, and four are placed and observed on their nodes."""
+    made = api_worlds.world(process())
+    made.append(*(event for event in f6() if not isinstance(event, events.PodSeen)))
+    for name, node in zip(NAMES, PLACED, strict=True):
+        made.append(api_worlds.pod_seen(name))
+        api_worlds.decide(made, api_worlds.pod(name))
+        if node and request.param:
+            placement = model.Placement(pod=api_worlds.pod(name), node=node)
+            made.append(events.PlacementsCommitted(placements=(placement,), at="2026-07-01T10:00:03Z"))
+        if node:
+            made.append(api_worlds.pod_seen(name, node))
+    return made
+
+
+def scale(host: int) -> list[dict[str, Any]]:
+    return [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": host}}]
+
+
+def chain(world: api_worlds.World, **asked: object) -> dict[str, Any]:
+    answer: dict[str, Any] = ask(world, "replay", mode="chain", **asked)
+    assert (answer["complete"], answer["continue"]) == (True, None)
+    return answer
+
+
+def counts(answer: dict[str, Any], field: str) -> dict[str, int]:
+    return {row["count"]: row[field] for row in answer["chain"]["counts"]}
+
+
+@pytest.mark.scenario("WI-4")
+@pytest.mark.parametrize("situation", [{}, {"configuration": AS_IT_IS}])
+def test_a_chain_that_changes_nothing_ends_as_the_log(
+    lived: api_worlds.World, situation: dict[str, Any]
+) -> None:
+    answer = chain(lived, **situation)
+    assert (answer["looked"], answer["same"]) == (10, 10)
+    found = answer["chain"]
+    assert found["placements"] == {"same": 4, "elsewhere": 0, "onlyThen": 0, "onlyNow": 0}
+    held = dict(lived.store.follower.catch_up().counts)
+    assert counts(answer, "was") == counts(answer, "would") == held
+    assert counts(answer, "peakWould") == held
+    assert (found["overruns"], answer["to"]) == ([], str(lived.store.follower.snapshot.position))
+    assert found["waiting"]["medianWas"] == found["waiting"]["medianWould"]
+
+
+@pytest.mark.scenario("WI-6")
+def test_a_smaller_quota_keeps_the_last_pod_waiting(lived: api_worlds.World) -> None:
+    answer = chain(lived, overrides=scale(2))
+    assert {one["pod"]["name"]: one["class"] for one in answer["items"]}["a-4"] == "refused"
+    found = answer["chain"]
+    assert found["placements"] == {"same": 3, "elsewhere": 0, "onlyThen": 1, "onlyNow": 0}
+    assert (counts(answer, "was")[HOST], counts(answer, "would")[HOST]) == (3, 2)
+    (host,) = [row for row in found["counts"] if row["count"] == HOST]
+    assert (host["peakWas"], host["peakWould"], host["desired"]) == (3, 2, 2)
+
+
+@pytest.mark.scenario("WI-6")
+def test_a_larger_quota_takes_the_pods_that_waited_and_no_more(lived: api_worlds.World) -> None:
+    answer = chain(lived, overrides=scale(4))
+    # Each of the two would be admitted alone; the first takes the place.
+    assert ask(lived, "replay", overrides=scale(4))["classes"]["admitted"] == 2
+    assert answer["classes"]["admitted"] == 1
+    assert answer["chain"]["placements"] == {"same": 4, "elsewhere": 0, "onlyThen": 0, "onlyNow": 1}
+    assert (counts(answer, "was")[HOST], counts(answer, "would")[HOST]) == (3, 4)
+    assert answer["chain"]["overruns"] == []
+
+
+def test_a_pod_goes_elsewhere_if_its_node_is_not_allowed(lived: api_worlds.World) -> None:
+    answer = chain(lived, overrides=[{"op": "cordon", "nodes": ["host-1"]}])
+    found = answer["chain"]
+    assert found["placements"] == {"same": 3, "elsewhere": 1, "onlyThen": 0, "onlyNow": 0}
+    assert counts(answer, "was") == counts(answer, "would")
+    gone = chain(lived, overrides=[{"op": "removeNodes", "nodes": ["host-1", "host-2", "host-3", "host-4"]}])
+    assert gone["chain"]["placements"]["onlyThen"] == 3
+    assert counts(gone, "would")[HOST] == 0
+
+
+def test_an_override_holds_although_its_object_is_observed_again(lived: api_worlds.World) -> None:
+    """The policy and a node are observed after the range began."""
+    middle = lived.append(api_worlds.node("extra"))
+    lived.append(api_worlds.policy(host=3, member=1), api_worlds.node("host-4", role="host"))
+    lived.append(api_worlds.pod_seen("a-7"))
+    api_worlds.decide(lived, api_worlds.pod("a-7"))
+    overrides = [*scale(9), {"op": "cordon", "nodes": ["host-1", "host-2", "host-3", "host-4"]}]
+    answer = chain(lived, overrides=overrides, **{"from": str(middle)})
+    assert (answer["looked"], answer["classes"]["admitted"]) == (1, 0)
+    admitted = chain(lived, overrides=scale(9), **{"from": str(middle)})
+    assert admitted["classes"]["admitted"] == 1
+    assert admitted["chain"]["placements"]["onlyNow"] == 1
+
+
+def test_the_best_node_is_chosen_if_asked(lived: api_worlds.World) -> None:
+    best = chain(lived, choice="best")["chain"]
+    assert sum(best["placements"].values()) == 4
+    assert best["placements"]["same"] + best["placements"]["elsewhere"] == 4
+
+
+@pytest.mark.scenario("WI-11")
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"mode": "all"}, "mode: invalid enum value 'all'"),
+        ({"mode": "chain", "choice": "any"}, "choice: invalid enum value 'any'"),
+        ({"mode": "chain", "continue": "7-0"}, "continue: a chain is answered at once"),
+    ],
+)
+def test_a_mistake_is_named(lived: api_worlds.World, asked: dict[str, Any], words: str) -> None:
+    assert_problem(post(lived, "replay", asked), 400, "BadRequest", words)
