@@ -29,7 +29,7 @@ def environment(root: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     subprocess.run([*install, "--no-deps", "--no-build-isolation", str(root)], check=True)
     subprocess.run([*pip, "uninstall", "--quiet", "--yes", "setuptools", "pip"], check=True)
     packages = next((folder / "lib").glob("python*")) / "site-packages"
-    # It names the folder of this build, which is nobody's business and differs between builds.
+    # It names the folder of this build, so that two builds would differ.
     for file in packages.glob("topolog-*.dist-info/direct_url.json"):
         file.unlink()
     return packages

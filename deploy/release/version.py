@@ -9,7 +9,7 @@ _FORM = re.compile(r"\d+\.\d+\.\d+")
 
 
 class Refused(Exception):
-    """The release cannot be made; the message says why, and what to do."""
+    """The release cannot be made; the message gives the reason, and what to do."""
 
 
 def check(version: str, root: pathlib.Path) -> None:

@@ -24,7 +24,7 @@ _KNOWN = {
     dimensions.STORE: list(dimensions.WHEELS),
     dimensions.PYTHON: [],
 }
-"""Versions that any machine with Go can run tests on: they are shown even if nobody has done so."""
+"""Versions that any machine with Go can run tests on: they are shown even without a run."""
 
 
 def publish() -> None:

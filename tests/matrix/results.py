@@ -39,7 +39,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a report of pytest says."""
+    """The content of a report of pytest."""
 
     passed: int
     failed: tuple[str, ...]
