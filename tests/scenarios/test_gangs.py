@@ -155,6 +155,43 @@ def test_a_member_that_is_made_again_goes_by_the_match_policy(policy: str, alone
         assert small.why(again) == "gang koordinator/x/train: no room for 4 members together"
 
 
+@pytest.mark.parametrize(
+    ("policy", "relied_on"),
+    [
+        ("once-satisfied", {"train0"}),
+        ("only-waiting", set()),
+        ("waiting-and-running", {"train0", "train1", "train2"}),
+    ],
+)
+def test_a_plan_of_fewer_than_the_minimum_is_decided_again_when_others_lose_their_places(
+    policy: str, relied_on: set[str]
+) -> None:
+    """Members that permitted it may end between the decision and the append."""
+    four = gang("train", 4, match_policy=policy)
+    small = Cluster(node("n1"), *four)
+    for one in four[:3]:
+        small.run(one, "n1")
+    if policy == "only-waiting":
+        more = msgspec.structs.replace(four[3], name="train4", uid="train4")
+        small.see(*(msgspec.structs.replace(more, name=f"train{n}", uid=f"train{n}") for n in range(4, 7)))
+    made = small.commitment(four[3], "n1")
+    pods = {f"pod:{one.uid}": one.name for one in four[:3]}
+    assert {pods[subject] for subject in made.subjects if subject in pods} == relied_on
+    for one in four[:3]:
+        before = small.snapshot.versions.get(f"pod:{one.uid}")
+        small.gone(one)
+        assert small.snapshot.versions.get(f"pod:{one.uid}") != before
+
+
+def test_a_plan_of_the_whole_gang_relies_on_no_member_that_has_a_place() -> None:
+    five = gang("train", 5, minimum=2)
+    small = Cluster(node("n1"), *five)
+    small.run(five[0], "n1")
+    made = small.commitment(five[1], "n1")
+    assert len(made.placements) == 4
+    assert f"pod:{five[0].uid}" not in made.subjects
+
+
 @pytest.mark.scenario("CS-18")
 def test_retries_answer_the_seats_of_the_commitment() -> None:
     four = gang("train", 4, 4)

@@ -4,6 +4,7 @@ The first bind of any member commits the whole plan. From then on the seats are 
 no other pod takes their room.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -136,6 +137,11 @@ def reserve(cycle: cycles.Cycle, node: model.NodeName, rules: Rules) -> capabili
     if len(found.plan.pods) < 2 or len(group_id) > 4096:
         marks = {}
     of = {pod.uid: gang for gang in found.together for pod in gang.waiting}
+    planned = Counter(str(of[pod.uid].key) for pod in found.plan.pods)
+    definitions = [kinds.OF_FAMILY[gang.key.family].subject(gang.key.short) for gang in found.together]
+    relied_on = [
+        f"pod:{pod.uid}" for gang in found.together for pod in gang.relied_on(planned[str(gang.key)])
+    ]
     return capabilities.Plan(
         assignments=tuple(
             capabilities.Assignment(
@@ -147,7 +153,7 @@ def reserve(cycle: cycles.Cycle, node: model.NodeName, rules: Rules) -> capabili
             )
             for pod in found.plan.pods
         ),
-        subjects=tuple(kinds.OF_FAMILY[gang.key.family].subject(gang.key.short) for gang in found.together),
+        subjects=(*definitions, *relied_on),
         claims=(CLAIM,),
     )
 

@@ -70,6 +70,20 @@ class Gang:
             case _:
                 return 0 if self.satisfied else self.minimum
 
+    def relied_on(self, planned: int) -> tuple[model.Pod, ...]:
+        """Members whose places permit that so few are planned; without them the gang needs more at once."""
+        if planned >= self.minimum:
+            return ()
+        match self.given.match:
+            case "only-waiting":
+                return tuple(seat.pod for seat in self.seats if not seat.bound)
+            case "waiting-and-running":
+                return tuple(seat.pod for seat in self.seats)
+            case _:
+                # One is enough: that which is least likely to change, or honest plans would be made twice.
+                bound_first = sorted(self.seats, key=lambda seat: not seat.bound)
+                return (*self.finished, *(seat.pod for seat in bound_first))[:1]
+
     @property
     def present(self) -> int:
         """Members that are placed or can be."""

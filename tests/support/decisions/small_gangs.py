@@ -100,12 +100,17 @@ class Cluster(scheduling_driver.Cluster):
 
     def commit(self, pod: model.Pod, node: str) -> dict[str, str]:
         """What a bind commits: pod -> node; empty if it is refused."""
-        cycle = self._cycle(pod, [node])
-        made = plans.commitment(self.plugins, cycle, node)
-        if self.filter(pod, [node]).refused or not isinstance(made, plans.Commitment):
+        if self.filter(pod, [node]).refused:
             return {}
+        made = self.commitment(pod, node)
         self.take(events.PlacementsCommitted(placements=made.placements, at="now", claims=made.claims))
         return {one.pod.name: one.node for one in made.placements}
+
+    def commitment(self, pod: model.Pod, node: str) -> plans.Commitment:
+        """What a bind would commit, and on which conditions."""
+        made = plans.commitment(self.plugins, self._cycle(pod, [node]), node)
+        assert isinstance(made, plans.Commitment), made
+        return made
 
     def run(self, pod: model.Pod, node: str) -> None:
         """The watch shows the pod bound."""
