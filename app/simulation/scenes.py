@@ -159,7 +159,7 @@ def gangs_apart(stage: stages.Stage) -> Iterator[Outcome]:
 
 
 def quotas_lent(stage: stages.Stage) -> Iterator[Outcome]:
-    """Elastic quotas: two teams own four GPUs each; one borrows the other's, which are then taken back."""
+    """Elastic quotas: two teams own four GPUs each; one lends its own until it needs them."""
     title = "two teams lend each other quota"
     nodes = [stage.server.objects.get("nodes", ("", f"gpu-{number}")) for number in range(2)]
     scheduler = stage.scheduler(nodes, seed=6)

@@ -224,7 +224,7 @@ def test_a_gang_preempts_on_several_nodes_one_member_after_another() -> None:
     assert small.commit(members[0], small.planned(members[0])).keys() == {"train0", "train1"}
 
 
-def test_nobody_is_evicted_for_a_gang_that_would_still_not_fit() -> None:
+def test_no_pod_is_evicted_for_a_gang_that_would_still_not_fit() -> None:
     small, running, members = crowded(3)
     assert kept(small, members[0], *running) == set()
     small, running, members = crowded(2)

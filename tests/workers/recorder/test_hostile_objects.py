@@ -73,7 +73,7 @@ def test_quotas_that_cannot_be_used_are_shown_with_their_reasons(
     quota(cluster_side, "negative", most="-4")
     quota(cluster_side, "huge", most="1e40")
     quota(cluster_side, "text", most="many")
-    quota(cluster_side, "orphan", parent="nobody")
+    quota(cluster_side, "orphan", parent="absent")
     for name in ("a", "twice", "negative", "huge", "text", "orphan"):
         pod(cluster_side, f"of-{name}", {f"{PREFIX}name": name})
     settled(recording, cluster_side)
@@ -82,7 +82,7 @@ def test_quotas_that_cannot_be_used_are_shown_with_their_reasons(
         why(recording, "of-negative")
         == "elastic quota negative: invalid: spec.max.cpu is negative: -4; spec.min has cpu, spec.max has not"
     )
-    assert why(recording, "of-orphan") == "elastic quota orphan: invalid: parent nobody does not exist"
+    assert why(recording, "of-orphan") == "elastic quota orphan: invalid: parent absent does not exist"
     assert why(recording, "of-text").startswith("elastic quota text: invalid: spec.max.cpu: ")
     assert why(recording, "of-twice") == why(recording, "of-huge") == ""
     grown = usage.forest(recording.snapshot)
