@@ -2,12 +2,14 @@
 
 import base64
 import pathlib
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from app.serving import issuing
 from app.store.server import acl, connections
+from tests.e2e import building
 from tests.support import polling
 from tests.support.doctor import runs
 from tests.support.e2e import api_client, clusters, installations, kube_schedulers
@@ -147,7 +149,10 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
             )
             authority = f"--from-file=ca.crt={made.tls / 'ca.crt'}"
             cluster.kubectl("-n", HOME, "create", "secret", "generic", secret, *files, authority)
-        cluster.kubectl("apply", "-k", DEPLOY / "overlays" / "sidecar")
+        # As install.md describes: kube-scheduler has the version of the cluster.
+        rendered = cluster.kubectl("kustomize", DEPLOY / "overlays" / "sidecar")
+        image = f"kube-scheduler:v{building.selected()}"
+        cluster.kubectl("apply", "-f", "-", stdin=re.sub(r"kube-scheduler:v[\d.]+", image, rendered))
         for name in ("recorder", "controller", "auditor", "compactor", "extender"):
             cluster.kubectl("-n", HOME, "rollout", "status", f"deployment/topolog-{name}", "--timeout=60s")
         permit(made)

@@ -16,7 +16,7 @@ from app.store.log import logs
 from tests.support import declared, polling
 from tests.support.e2e import api_client, clusters, installations, workloads
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 NAMESPACE = "fence"
 POD = f"/api/v1/namespaces/{NAMESPACE}/pods/orphan"

@@ -8,7 +8,7 @@ import pytest
 from tests.support import polling
 from tests.support.e2e import clusters, installations, workloads
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 MANIFESTS = pathlib.Path(__file__).parent / "manifests"
 NODES = tuple(f"worker-{number}" for number in range(6))

@@ -7,7 +7,7 @@ import pytest
 from tests.support import polling
 from tests.support.e2e import api_client, clusters, installations, workloads
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 LABEL = "priority.lixueduan.com"
 SCHEDULER = "i-scheduler-extender"

@@ -5,7 +5,7 @@ import pytest
 from tests.support import polling
 from tests.support.e2e import api_client, clusters, installations, workloads
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 NAMESPACE = "outage"
 

@@ -5,7 +5,7 @@ import pytest
 from tests.support import polling
 from tests.support.e2e import api_client, clusters, installations, workloads
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 NAMESPACE, POLICY = "preempting", "p"
 NODES = tuple(f"h{number}" for number in range(1, 5))

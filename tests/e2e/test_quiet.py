@@ -8,7 +8,7 @@ import pytest
 from tests.support import polling
 from tests.support.e2e import api_client, clusters, installations, quota_witness, workloads
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 NAMESPACE = "quiet"
 NODES = tuple(f"node-{number:03}" for number in range(255))

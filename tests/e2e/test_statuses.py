@@ -7,7 +7,7 @@ import pytest
 from tests.support import polling
 from tests.support.e2e import api_client, clusters, installations, workloads
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 NAMESPACE = "statuses"
 POLICY = f"/apis/kosmos.io/v1alpha1/namespaces/{NAMESPACE}/workloadpolicies/one"
