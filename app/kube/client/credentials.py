@@ -142,7 +142,7 @@ def plain(url: str, *, token: str = "", ca_file: str | None = None) -> Access:
 
 
 def _refuse_missing(path: str) -> None:
-    files = [pathlib.Path(part).expanduser() for part in path.split(os.pathsep) if part]
+    files = [pathlib.Path(os.path.expanduser(part)) for part in path.split(os.pathsep) if part]
     there = [file for file in files if file.is_file()]
     if not there:
         raise config.ConfigException("no such file")
