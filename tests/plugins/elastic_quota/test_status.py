@@ -11,9 +11,8 @@ from app.domain import events, model, projecting, snapshots
 from app.framework import effects
 from app.plugins.elastic_quota import kinds, status
 from app.plugins.elastic_quota.plugin import ElasticQuota
-from tests.plugins.elastic_quota import test_counting
 from tests.support import declared
-from tests.support.decisions import scheduling_driver, small_quotas
+from tests.support.decisions import quota_histories, scheduling_driver, small_quotas
 from tests.support.decisions.small_quotas import CORE, GIB, node, pod, quota
 
 TEAM = quota("team", 4, 8, is_parent=True)
@@ -133,7 +132,7 @@ def test_a_cluster_without_quotas_has_no_statuses() -> None:
     assert everything(small) == after(small, events.PodSeen(pod=pod("q", 1, node="n1"))) == {}
 
 
-@given(test_counting.happened, st.integers(0, 30))
+@given(quota_histories.happened, st.integers(0, 30))
 def test_no_status_changes_unnoticed(history: list[events.AnyEvent], at: int) -> None:
     """Whatever happens: the status of a quota that is not computed again is the one of before."""
     before = projecting.project_all(snapshots.empty(schema=declared.SCHEMA), history[:at])
