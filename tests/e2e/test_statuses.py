@@ -178,7 +178,7 @@ def test_koordinators_definition_of_quotas_has_no_status_and_is_reported(
         try:
             cluster.api().create(QUOTAS_PATH, quota(f"other-{next(numbers)}"))
         except api_client.ApiError as problem:
-            # The API server opens its storage of a kind anew after a change of the definition.
+            # The API server opens its storage of a kind again when the definition has changed.
             if problem.status != http.HTTPStatus.TOO_MANY_REQUESTS:
                 raise
         return reported() > 0
