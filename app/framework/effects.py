@@ -39,6 +39,9 @@ class PatchStatus:
     """The identity of the object in the snapshot."""
     status: Mapping[str, object]
     """JSON-serialisable."""
+    generation: bool = True
+    """Whether ``observedGeneration`` is added. Where the definition of the kind does not have that field, the
+    API server drops it, and each comparison would find a difference."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,8 @@ ALLOWED = {
         (["", "events.k8s.io"], ["events"], ["create", "patch"]),
         (["kosmos.io"], ["workloadpolicies"], ["get"]),
         (["kosmos.io"], ["workloadpolicies/status"], ["patch"]),
+        (["scheduling.sigs.k8s.io"], ["elasticquotas"], ["get"]),
+        (["scheduling.sigs.k8s.io"], ["elasticquotas/status"], ["patch"]),
         (["scheduling.sigs.k8s.io", "scheduling.x-k8s.io"], ["podgroups"], ["get"]),
         (["scheduling.sigs.k8s.io", "scheduling.x-k8s.io"], ["podgroups/status"], ["patch"]),
         ([""], ["namespaces"], ["get"], ["kube-system"]),

@@ -1,6 +1,10 @@
-"""WorkloadPolicies show their counts: as kubectl shows them, against the real API server."""
+"""WorkloadPolicies and ElasticQuotas show their counts in their status, against the real API server."""
 
 import copy
+import http
+import itertools
+import pathlib
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,6 +16,21 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 NAMESPACE = "statuses"
 POLICY = f"/apis/kosmos.io/v1alpha1/namespaces/{NAMESPACE}/workloadpolicies/one"
 DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloadpolicies.kosmos.io"
+
+
+QUOTAS = "elasticquotas.scheduling.sigs.k8s.io"
+QUOTAS_DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{QUOTAS}"
+QUOTAS_PATH = f"/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{NAMESPACE}/elasticquotas"
+MANIFEST = pathlib.Path(__file__).parent / "manifests" / "elasticquotas.yaml"
+
+
+@pytest.fixture(scope="module")
+def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
+    """With ElasticQuota, which is not enabled by default."""
+    with installations.Installation(cluster, PLUGINS_ENABLED="*,ElasticQuota") as installed:
+        cluster.kubectl("apply", "-f", MANIFEST)
+        cluster.kubectl("wait", "--for=condition=established", f"crd/{QUOTAS}")
+        yield installed
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -28,9 +47,9 @@ def status(cluster: clusters.Cluster) -> api_client.Object:
     return found
 
 
-def events(topolog: installations.Installation) -> list[str]:
-    """The types of the log's events about the policy."""
-    found = topolog.ask(f"/apis/v1/events?object=policy:{NAMESPACE}/one&limit=1000")["items"]
+def events(topolog: installations.Installation, subject: str = f"policy:{NAMESPACE}/one") -> list[str]:
+    """The types of the log's events about the policy, or another subject."""
+    found = topolog.ask(f"/apis/v1/events?object={subject}&limit=1000")["items"]
     return [one["type"] for one in found]
 
 
@@ -88,12 +107,80 @@ def test_a_definition_without_the_subresource_is_reported(
     log = topolog.controller.process.log
 
     def reported() -> int:
-        return log.read_text(errors="replace").count("has no status subresource")
+        lines = log.read_text(errors="replace").splitlines()
+        return sum("has no status subresource" in line and "workloadpolicies" in line for line in lines)
 
     def reported_after_a_change() -> bool:
         number = len(cluster.pods(NAMESPACE, labels="app=other"))
         cluster.apply(workloads.pod(NAMESPACE, f"other-{number}", app="other"))
         cluster.api().patch(POLICY, {"spec": {"labelSelector": {"matchLabels": {"of": f"{number}"}}}})
+        return reported() > 0
+
+    polling.eventually(reported_after_a_change, "the controller reports it", within=60, every=1.0)
+    assert topolog.controller.ready()
+    assert reported() == 1
+
+
+def quota(name: str, **labels: str) -> api_client.Object:
+    """A quota of one core for the pods that name it."""
+    prefixed = {f"quota.scheduling.koordinator.sh/{key.replace('_', '-')}": labels[key] for key in labels}
+    return {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": prefixed},
+        "spec": {"min": {"cpu": "1"}, "max": {"cpu": "1"}},
+    }
+
+
+def used(cluster: clusters.Cluster, name: str) -> str:
+    """What the quota uses, as people ask for it."""
+    path = "jsonpath={.status}"
+    return cluster.kubectl("-n", NAMESPACE, "get", f"{QUOTAS}/{name}", "-o", path).strip()
+
+
+def test_a_quota_shows_what_its_pods_use_and_is_no_event(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    cluster.apply(quota("team", is_parent="true"))
+    cluster.apply(quota("blue", parent="team"))
+
+    def shown() -> list[str]:
+        return [used(cluster, name) for name in ("team", "blue")]
+
+    def settled(cpu: str) -> None:
+        wanted = [f'{{"used":{{"cpu":"{cpu}"}}}}'] * 2
+        polling.eventually(lambda: shown() == wanted, f"both use {cpu}", within=60, seen=shown)
+
+    settled("0")
+    for number in range(2):
+        pod = workloads.pod(NAMESPACE, f"blue-{number}")
+        pod["metadata"]["labels"] = {"quota.scheduling.koordinator.sh/name": "blue"}
+        cluster.apply(pod)
+        settled(f"{10 * (number + 1)}m")
+    for name in ("team", "blue"):
+        assert events(topolog, f"quota:{NAMESPACE}/{name}") == ["ObjectObserved"]
+
+
+def test_koordinators_definition_of_quotas_has_no_status_and_is_reported(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    koordinators = copy.deepcopy(cluster.api().get(QUOTAS_DEFINITION))
+    koordinators["spec"]["versions"][0]["subresources"] = {}
+    cluster.api().replace(QUOTAS_DEFINITION, koordinators)
+    log = topolog.controller.process.log
+    numbers = itertools.count()
+
+    def reported() -> int:
+        lines = log.read_text(errors="replace").splitlines()
+        return sum("has no status subresource" in line and "elasticquotas" in line for line in lines)
+
+    def reported_after_a_change() -> bool:
+        try:
+            cluster.api().create(QUOTAS_PATH, quota(f"other-{next(numbers)}"))
+        except api_client.ApiError as problem:
+            # The API server opens its storage of a kind again when the definition has changed.
+            if problem.status != http.HTTPStatus.TOO_MANY_REQUESTS:
+                raise
         return reported() > 0
 
     polling.eventually(reported_after_a_change, "the controller reports it", within=60, every=1.0)

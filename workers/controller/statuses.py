@@ -158,7 +158,7 @@ class StatusWriter:
                 current = status_patches.read(self._client, path)
             if target.decode(current.body) != wanted.described:
                 return "outdated"
-        status = status_patches.completed(found.status, current, now=self._now())
+        status = status_patches.completed(found.status, current, now=self._now(), generation=found.generation)
         outcome = "unchanged"
         if status != current.status:
             self._next[found.kind, found.identity] = self._clock.monotonic() + EVERY
@@ -190,7 +190,7 @@ class StatusWriter:
                 if not self._exists(wanted):
                     return "gone"
                 self._suspended.add(kind)
-                why = "the resource definition has no status subresource; apply the present one"
+                why = "the resource definition has no status subresource"
             case errors.ApiError(status=http.HTTPStatus.FORBIDDEN):
                 self._suspended.add(kind)
                 why = str(problem)

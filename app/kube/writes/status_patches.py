@@ -52,8 +52,10 @@ def patch(
     return _current(client.patch(f"{path}/status", body, timeout=timeout), path)
 
 
-def completed(status: Mapping[str, Any], current: CurrentObject, *, now: str) -> Json:
-    """The status with ``observedGeneration`` and the ``lastTransitionTime`` of each condition.
+def completed(
+    status: Mapping[str, Any], current: CurrentObject, *, now: str, generation: bool = True
+) -> Json:
+    """The status with ``observedGeneration``, if ``generation``, and each condition's ``lastTransitionTime``.
 
     A condition keeps its time while its ``status`` stays, as metav1.Condition defines it. Fields without a
     value are left out, as in all objects of the API. ``now``: RFC 3339, whole seconds.
@@ -69,7 +71,7 @@ def completed(status: Mapping[str, Any], current: CurrentObject, *, now: str) ->
     return {
         **given,
         **({"conditions": conditions} if "conditions" in given else {}),
-        "observedGeneration": current.generation,
+        **({"observedGeneration": current.generation} if generation else {}),
     }
 
 

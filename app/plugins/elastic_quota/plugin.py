@@ -1,11 +1,12 @@
 """The ElasticQuota plugin: quotas of resources, shared between groups of pods."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from app.domain import events, model, snapshots, verdicts
 from app.framework import capabilities, cycles, effects, views
-from app.plugins.elastic_quota import admission, counting, kinds, membership, serving, waking
+from app.plugins.elastic_quota import admission, counting, kinds, membership, serving, status, waking
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,7 @@ class ElasticQuota:
 
     name: ClassVar[str] = "ElasticQuota"
     tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
+    statuses: ClassVar[tuple[str, ...]] = (status.KIND,)
     runtime: bool = True
     """Whether the limit of a quota is its runtime, which includes what others lend, or its max."""
     scale_min: bool = True
@@ -52,6 +54,9 @@ class ElasticQuota:
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
     ) -> effects.WakePods | None:
         return waking.freed_capacity(before, after, event, self)
+
+    def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[effects.Effect]:
+        return status.reconcile(snapshot, changes)
 
     def shown(self) -> views.Shown:
         return serving.shown(self)

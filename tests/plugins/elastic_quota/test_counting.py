@@ -1,74 +1,16 @@
 """Counts of quotas after any history equal those of the facts, and their increments are the differences."""
 
 from hypothesis import given
-from hypothesis import strategies as st
 
 from app.domain import events, model, projecting, snapshots
 from app.plugins.elastic_quota import counting, kinds
 from app.plugins.elastic_quota.arithmetic import forests
 from app.plugins.elastic_quota.quota_model import Quota
 from tests.support import declared
-from tests.support.decisions import quota_recount
-
-names = st.sampled_from(["a", "b", "c", "blue", "koordinator-default-quota", "koordinator-root-quota"])
-spaces = st.sampled_from(["blue", "green"])
-amounts = st.sampled_from([0, 1, 1000, 1025, 2**31 - 7])
-quotas = st.builds(
-    Quota,
-    uid=st.sampled_from(["1", "2"]),
-    namespace=spaces,
-    name=names,
-    parent=st.sampled_from(["", "a", "b", "c", "absent"]),
-    tree=st.sampled_from(["", "t"]),
-    namespaces=st.sampled_from([(), ("blue",), ("blue", "green")]),
-    max=st.fixed_dictionaries({}, optional={"cpu": st.integers(0, 3), "memory": st.integers(0, 3)}),
-    created=st.sampled_from(["1", "2"]),
-)
-labels = st.fixed_dictionaries(
-    {},
-    optional={
-        "quota.scheduling.koordinator.sh/name": st.one_of(names, st.sampled_from(["", "absent"])),
-        "quota.scheduling.koordinator.sh/preemptible": st.sampled_from(["true", "false"]),
-    },
-)
-pods = st.builds(
-    lambda number, space, labels, node, phase, terminating, requests: model.Pod(
-        uid=f"{space}-{number}",
-        namespace=space,
-        name=str(number),
-        labels=labels,
-        node=node,
-        phase=phase,
-        terminating=terminating,
-        requests=requests,
-    ),
-    st.integers(0, 3),
-    spaces,
-    labels,
-    st.sampled_from(["", "n1", "n2"]),
-    st.sampled_from(["Pending", "Running", "Succeeded"]),
-    st.booleans(),
-    st.fixed_dictionaries({}, optional={"cpu": amounts, "memory": amounts, "gpu": amounts}),
-)
-happened = st.lists(
-    st.one_of(
-        st.builds(kinds.QUOTAS.observed, quotas),
-        st.builds(lambda one: kinds.QUOTAS.gone(one.namespace, one.name, one.uid), quotas),
-        st.builds(events.PodSeen, pod=pods),
-        st.builds(lambda one: events.PodGone(uid=one.uid, namespace=one.namespace, name=one.name), pods),
-        st.builds(events.placed, pods, st.sampled_from(["n1", "n2"])),
-        st.builds(
-            lambda name, labels: events.NodeSeen(node=model.Node(name=name, uid=name, labels=labels)),
-            st.sampled_from(["n1", "n2"]),
-            st.sampled_from([{}, {"zone": "x"}]),
-        ),
-        st.builds(lambda name: events.NodeGone(name=name, uid=name), st.sampled_from(["n1", "n2"])),
-    ),
-    max_size=30,
-)
+from tests.support.decisions import quota_histories, quota_recount
 
 
-@given(happened)
+@given(quota_histories.happened)
 def test_counts_are_those_of_the_facts_at_every_offset(batch: list[events.AnyEvent]) -> None:
     snapshot = snapshots.empty(schema=declared.SCHEMA)
     for event in batch:
@@ -77,7 +19,7 @@ def test_counts_are_those_of_the_facts_at_every_offset(batch: list[events.AnyEve
         assert dict(snapshot.counts) == quota_recount.counts(snapshot, held)
 
 
-@given(happened)
+@given(quota_histories.happened)
 def test_a_run_of_events_counts_as_they_do_one_by_one(batch: list[events.AnyEvent]) -> None:
     start = snapshots.empty(schema=declared.SCHEMA)
     projection = projecting.Projection(start)

@@ -142,6 +142,17 @@ def test_a_status_that_does_not_differ_is_not_written(writing: Writing) -> None:
     assert writing.asked() == ["GET"]
 
 
+def test_a_status_without_generation_is_compared_without_it(writing: Writing) -> None:
+    """As of a definition that does not have the field."""
+    found = effects.PatchStatus(KIND, "ns/p", {"placed": 1}, generation=False)
+    writing.writer.submit(found, writing.snapshot, TERM)
+    assert writing.written() == {"patched": 1}
+    assert writing.status("p") == {"placed": 1}
+    writing.writer.verify()
+    writing.writer.submit(found, writing.snapshot, TERM)
+    assert writing.written(after=1.0) == {"unchanged": 1}
+
+
 @pytest.mark.scenario("TR-14")
 def test_an_object_is_written_at_most_once_a_second_with_the_latest_status(writing: Writing) -> None:
     writing.cluster.policy("q", host=3)
