@@ -15,7 +15,7 @@ TARGET ?=
 KUBERNETES ?=
 # Number of test processes; tests mostly wait for servers. 0 runs the tests in pytest's own process, for debuggers.
 # All tests of a file run in one process, because they may share expensive fixtures.
-WORKERS ?= 2
+WORKERS ?= 3
 
 # A recorded cluster trace beside the project, if any; otherwise a generated one is used.
 TRACE := $(wildcard ../shared/data/openb)

@@ -345,10 +345,15 @@ def _woken(stage: stages.Stage, pods: list[Json], least: int = 1) -> list[Json]:
             )
         ]
 
-    stage.wait(
-        "the condition CapacityAvailable on a pending pod", lambda: len(notified()) >= least, within=_DECIDED
-    )
-    return notified()
+    # The first that are found: while they wait to be scheduled, the controller goes on to others.
+    found: list[Json] = []
+
+    def enough() -> bool:
+        found[:] = notified()
+        return len(found) >= least
+
+    stage.wait("the condition CapacityAvailable on a pending pod", enough, within=_DECIDED)
+    return found
 
 
 def _known_label(stage: stages.Stage, node: str, value: str) -> None:

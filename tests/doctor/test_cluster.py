@@ -336,8 +336,9 @@ def test_without_rights_nothing_is_known_before_an_installation(empty: clusters.
 
 def test_the_kinds_that_the_installer_may_create_are_those_of_deploy() -> None:
     created = {resource for _, resource in prerequisites.CREATED}
-    # Those of monitoring/ are optional, and need the Prometheus Operator.
-    for path in (each for each in manifests.DEPLOY.rglob("*.yaml") if each.parent.name != "monitoring"):
+    # Optional parts need the Prometheus Operator or cert-manager, and the chart is made from the overlays.
+    apart = {"monitoring", "cert-manager", "charts"}
+    for path in (each for each in manifests.DEPLOY.rglob("*.yaml") if not apart & set(each.parts)):
         for document in manifests.documents(path):
             kind = str((document or {}).get("kind", ""))
             if kind and not kind.endswith(("Configuration", "Kustomization", "Component")):

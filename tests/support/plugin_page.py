@@ -21,9 +21,8 @@ def blocks(language: str) -> list[str]:
 
 
 def source() -> str:
-    """The module of the plugin."""
-    (found,) = blocks("python")
-    return found
+    """The module of the plugin: the first block of the page."""
+    return blocks("python")[0]
 
 
 def objects(kind: str) -> list[dict[str, Any]]:

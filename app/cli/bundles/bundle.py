@@ -142,7 +142,9 @@ def open_command(file: pathlib.Path, port: int, no_browser: bool) -> None:
     from app.cli.bundles import opening
 
     telemetry.configure(level="warning", form="auto", process="bundle")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell ignores SIGINT for what it starts in the background, and Python keeps that.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         with (
             _read(file) as bundle,
