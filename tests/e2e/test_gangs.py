@@ -151,7 +151,7 @@ def test_what_waits_is_shown_with_numbers(
             or not any(lacking in text for text in cluster.events(NAMESPACE, name, reason="GangWaiting"))
         ]
 
-    polling.eventually(lambda: not unshown(), "each waiting gang is explained", within=60, seen=unshown)
+    polling.eventually(lambda: not unshown(), "each waiting gang is explained", within=180, seen=unshown)
     path = f"/apis/v1/plugins/Coscheduling/gangs/{NAMESPACE}/{min(runs)}"
     assert len(topolog.ask(path, extender=1)["seats"]) == SIZE
 
