@@ -78,7 +78,8 @@ def hard_quotas(stage: stages.Stage) -> Iterator[Outcome]:
     )
     yield Outcome(title, "message of the pending pods", expected, "; ".join(reasons))
     _policy(stage, {"member": 1, "host": 4}, kind="Required", method="Fill")
-    woken = _woken(stage, [pod for pod, _ in pending])
+    # The controller also decides older refusals again and may wake the other pod with another message.
+    woken = _woken(stage, [pod for pod, _ in pending], message="now has capacity")
     yield Outcome(title, "pods woken by the edit", "1", str(len(woken)))
     placed, _ = _schedule(stage, scheduler, woken)
     yield Outcome(title, "domain of the woken pod", "host", ", ".join(_DOMAINS[node] for node in placed))
@@ -332,8 +333,8 @@ def _schedule(
     return placed, pending
 
 
-def _woken(stage: stages.Stage, pods: list[Json], least: int = 1) -> list[Json]:
-    """The pods with the condition CapacityAvailable, as soon as there are at least so many."""
+def _woken(stage: stages.Stage, pods: list[Json], least: int = 1, message: str = "") -> list[Json]:
+    """The pods whose condition CapacityAvailable has the message, as soon as there are at least so many."""
 
     def notified() -> list[Json]:
         found = [stage.pod(pod) for pod in pods]
@@ -341,7 +342,8 @@ def _woken(stage: stages.Stage, pods: list[Json], least: int = 1) -> list[Json]:
             pod
             for pod in found
             if any(
-                one["type"] == "topolog.io/CapacityAvailable" for one in pod["status"].get("conditions", [])
+                one["type"] == "topolog.io/CapacityAvailable" and message in one["message"]
+                for one in pod["status"].get("conditions", [])
             )
         ]
 
