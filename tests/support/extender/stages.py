@@ -137,7 +137,7 @@ class Extender:
 
     def line(self, **fields: object) -> Json:
         """Wait for a log line with these fields; the first."""
-        return polling.eventually(lambda: self.lines(**fields), f"a log line with {fields}")[0]
+        return polling.eventually(lambda: self.lines(**fields), f"a log line with {fields}", within=60)[0]
 
 
 class Stage:
