@@ -39,6 +39,15 @@ class Candidates:
         """Whether no name needs escaping in JSON."""
         return bool(self.spelled) and b"\\" not in self.spelled
 
+    def part(self, names: list[model.NodeName], spelled: bytes) -> "Candidates":
+        """Some of these candidates: if all of these are nodes of the cluster, so are they."""
+        known = self.nodes.of if isinstance(self.nodes, node_sets.Subset) else self.nodes
+        if not isinstance(known, node_sets.InternedNodes):
+            return Candidates(names, spelled)
+        found = Candidates(node_sets.Subset(names, known), spelled)
+        found.names = names
+        return found
+
     def without(self, refused: node_sets.Names) -> list[model.NodeName]:
         """The names that are not refused, each once, in the offered order."""
         names = dict.fromkeys(self.names) if self.repeated else self.names

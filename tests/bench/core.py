@@ -1,7 +1,7 @@
 """The pure core alone: what a decision costs before any byte is read or written.
 
 ``python -m tests.bench.core`` prints microseconds per call; it judges nothing, the cases of the
-bench do. Names are new strings, as a decoder creates them: equal to those of the snapshot, not the same.
+bench do. The candidates are made from new strings, as a decoder creates them.
 """
 
 import timeit
@@ -12,6 +12,7 @@ from app import plugins
 from app.domain import model, projecting, snapshots, verdicts
 from app.framework import cycles, pipeline, registry
 from app.plugins.workload_policy import policy_model
+from app.verbs import candidates
 from tests.bench import populating
 from tests.support import declared
 
@@ -31,10 +32,11 @@ def measure(rounds: int = 200) -> dict[str, float]:
     """Case -> microseconds of the best round."""
     registered = registry.Registry(kind() for kind in plugins.USUAL)
     snapshot = world(registered)
-    candidates = frozenset(populating.node_name(number) for number in range(NODES))
+    names = [populating.node_name(number) for number in range(NODES)]
+    offered = candidates.Candidates(names, everywhere=snapshot.topology.everywhere).nodes
     found: dict[str, float] = {}
     for policy in ("free", "half", "zones-0", "zones-1", "zones-3"):
-        cycle = cycles.cycle(_pod(policy), candidates, snapshot)
+        cycle = cycles.cycle(_pod(policy), offered, snapshot)
         filtered = pipeline.run_filter(registered, cycle)
         case = f"filter {policy}, {len(filtered.refused)} refused"
         found[case] = _best(partial(pipeline.run_filter, registered, cycle), rounds)

@@ -30,7 +30,7 @@ def kept_names(offered: candidates.Candidates, trace: verdicts.Trace) -> candida
     if isinstance(kept, node_sets.InternedNodes):
         return candidates.Candidates(kept, json_cache.named(kept, trace.pod.uid))
     names = offered.without(trace.refused)
-    return candidates.Candidates(names, _encode(names))
+    return offered.part(names, _encode(names))
 
 
 def filter_reply(

@@ -77,6 +77,28 @@ def test_the_reply_for_all_nodes_is_that_for_any_names(names: list[str], chosen:
     assert {entry["Host"]: entry["Score"] for entry in scores} == dict.fromkeys(kept.nodes, 7)
 
 
+@given(
+    names=NAMES.map(lambda names: list(dict.fromkeys(names))),
+    offers=st.sets(st.integers(0, 11)),
+    chosen=st.sets(st.integers(0, 11)),
+)
+def test_the_kept_nodes_share_the_memoised_results_of_the_cluster(
+    names: list[str], offers: set[int], chosen: set[int]
+) -> None:
+    everywhere = node_sets.InternedNodes(names)
+    some = [name for at, name in enumerate(names) if at in offers]
+    offered = calls.names_of(json.dumps(some).encode(), everywhere)
+    refused = frozenset(some) & {name for at, name in enumerate(names) if at in chosen}
+
+    kept = replies.kept_names(offered, trace_of(offered, refused))
+
+    assert list(kept.names) == [name for name in offered.names if name not in refused]
+    assert kept.nodes == set(some) - refused
+    if kept.nodes and not isinstance(kept.nodes, node_sets.InternedNodes):
+        assert isinstance(kept.nodes, node_sets.Subset)
+        assert kept.nodes.of is everywhere
+
+
 @given(names=NAMES, chosen=st.dictionaries(st.integers(0, 11), st.integers(-5, 5).filter(bool)))
 def test_a_priority_reply_scores_every_candidate_exactly_once_with_integers(
     names: list[str], chosen: dict[int, int]
