@@ -1,4 +1,4 @@
-"""The answer of a replay, and what a chain adds to it: placements, counts and waiting times."""
+"""The answer of a chained replay: placements, counts and waiting times in both histories."""
 
 import heapq
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from marshmallow import Schema, fields
 
 from app.api.introspection import moments, pages, schemas, services
 from app.api.v1.pictures import answers
-from app.api.v1.questions import bodies, ranges
+from app.api.v1.questions import bodies, differences, ranges
 from app.store import errors as store_errors
 from app.store.decisions import records
 from app.verbs.pictures import figures
@@ -19,28 +19,6 @@ _AHEAD = 1_000
 """Records that are held to be sorted by their offset: a record is written after its decision."""
 _READ = 1_000
 _LIMITS = ("candidates are those that kube-scheduler offered at the time",)
-
-
-class Answered(Schema):
-    """An answer."""
-
-    kept = schemas.number("Nodes kept.")
-    reasons = schemas.counts("Reason -> nodes refused for it.")
-    node = schemas.text("The one node, for filter_onlyone and bind.")
-
-
-class Item(Schema):
-    """A decision that would have been another."""
-
-    id = schemas.text("Its id.")
-    at = schemas.text("When it was answered (RFC 3339).")
-    verb = schemas.text("The verb.")
-    pod = schemas.nested(schemas.PodReference, "The pod.")
-    position = schemas.text("The log position that it was decided at.")
-    class_ = schemas.text("refused, admitted, node, nodes, reason or scores.", data_key="class")
-    was = schemas.nested(Answered, "The answer.")
-    would = schemas.nested(Answered, "The answer in the situation.")
-    explain = schemas.text("The path that explains the decision.")
 
 
 class ChainedCount(Schema):
@@ -106,7 +84,7 @@ def answer(question: asking.Replay, digest: str, shown: moments.Moment, budget: 
     selected = ranges.Range(question, incarnation, first, last)
     complete = _play(run, selected, last, budget)
     return {
-        **counted(run),
+        **differences.counted(run),
         "from_": f"{incarnation}/{min(first, last)}",
         "to": f"{incarnation}/{run.was.snapshot.offset}",
         "configuration": digest,
@@ -115,19 +93,6 @@ def answer(question: asking.Replay, digest: str, shown: moments.Moment, budget: 
         "chain": _chained(run, question.limit),
         "limits": [*chaining.LIMITS, *_LIMITS],
         "spentMs": budget.spent,
-    }
-
-
-def counted(run: replaying.Replay) -> pages.Body:
-    """The numbers and items of a replay."""
-    return {
-        "looked": run.looked,
-        "same": run.classes[replaying.SAME],
-        "classes": {name: run.classes[name] for name in replaying.CLASSES},
-        "skipped": {cause: run.skipped[cause] for cause in replaying.SKIPPED},
-        "by": {what: dict(sorted(numbers.items())) for what, numbers in run.by.items()},
-        "idle": run.idle,
-        "items": [_item(one) for one in run.items],
     }
 
 
@@ -247,22 +212,3 @@ def _p95(values: list[float]) -> float:
 
 def _rounded(seconds: float) -> float:
     return round(seconds, 3)
-
-
-def _item(one: replaying.Item) -> pages.Body:
-    decision, pod = one.decision, one.decision.pod
-    return {
-        "id": decision.id,
-        "at": decision.at,
-        "verb": decision.verb,
-        "pod": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
-        "position": str(decision.position),
-        "class_": one.difference,
-        "was": _answered(one.was),
-        "would": _answered(one.would),
-        "explain": f"/apis/v1/pods/{pod.namespace}/{pod.name}/explain?decision={decision.id}",
-    }
-
-
-def _answered(answer: replaying.Answer) -> pages.Body:
-    return {"kept": answer.kept, "reasons": dict(answer.reasons), "node": answer.node}

@@ -3,7 +3,7 @@
 from marshmallow import Schema
 
 from app.api.introspection import blueprints, moments, pages, schemas, services
-from app.api.v1.questions import bodies, chains, ranges, walks
+from app.api.v1.questions import bodies, chains, differences, ranges, walks
 from app.verbs.questions import asking, errors, replaying
 
 routes = blueprints.create("replay", "/apis/v1", "Hypothetical questions: nothing is changed.")
@@ -26,7 +26,7 @@ class Replayed(Schema):
     by = schemas.anything("verb, namespace, plugin -> decisions that would have been others.")
     idle = schemas.anything("The indexes of overrides that changed nothing at any decision.")
     items = schemas.nested(
-        chains.Item, "The first that would have been others; at most ``limit``.", many=True
+        differences.Item, "The first that would have been others; at most ``limit``.", many=True
     )
     complete = schemas.truth("False if the budget was spent before the end of the range.")
     continue_ = schemas.optional(
@@ -66,7 +66,7 @@ def replay(_: pages.Query) -> pages.Body:
         )
         following = _each(run, selected, budget)
     return {
-        **chains.counted(run),
+        **differences.counted(run),
         "from_": f"{incarnation}/{first}",
         "to": str(shown.position),
         "configuration": supposed.plugins.digest,

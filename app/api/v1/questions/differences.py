@@ -1,0 +1,60 @@
+"""How replays show the decisions that would have been others."""
+
+from marshmallow import Schema
+
+from app.api.introspection import pages, schemas
+from app.verbs.questions import replaying
+
+
+class Answered(Schema):
+    """An answer."""
+
+    kept = schemas.number("Nodes kept.")
+    reasons = schemas.counts("Reason -> nodes refused for it.")
+    node = schemas.text("The one node, for filter_onlyone and bind.")
+
+
+class Item(Schema):
+    """A decision that would have been another."""
+
+    id = schemas.text("Its id.")
+    at = schemas.text("When it was answered (RFC 3339).")
+    verb = schemas.text("The verb.")
+    pod = schemas.nested(schemas.PodReference, "The pod.")
+    position = schemas.text("The log position that it was decided at.")
+    class_ = schemas.text("refused, admitted, node, nodes, reason or scores.", data_key="class")
+    was = schemas.nested(Answered, "The answer.")
+    would = schemas.nested(Answered, "The answer in the situation.")
+    explain = schemas.text("The path that explains the decision.")
+
+
+def counted(run: replaying.Replay) -> pages.Body:
+    """The numbers and items of a replay."""
+    return {
+        "looked": run.looked,
+        "same": run.classes[replaying.SAME],
+        "classes": {name: run.classes[name] for name in replaying.CLASSES},
+        "skipped": {cause: run.skipped[cause] for cause in replaying.SKIPPED},
+        "by": {what: dict(sorted(numbers.items())) for what, numbers in run.by.items()},
+        "idle": run.idle,
+        "items": [_item(one) for one in run.items],
+    }
+
+
+def _item(one: replaying.Item) -> pages.Body:
+    decision, pod = one.decision, one.decision.pod
+    return {
+        "id": decision.id,
+        "at": decision.at,
+        "verb": decision.verb,
+        "pod": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+        "position": str(decision.position),
+        "class_": one.difference,
+        "was": _answered(one.was),
+        "would": _answered(one.would),
+        "explain": f"/apis/v1/pods/{pod.namespace}/{pod.name}/explain?decision={decision.id}",
+    }
+
+
+def _answered(answer: replaying.Answer) -> pages.Body:
+    return {"kept": answer.kept, "reasons": dict(answer.reasons), "node": answer.node}
