@@ -229,7 +229,7 @@ def _conditions(where: tuple[str, ...], *, expressions: bool) -> dict[str, objec
 def _several(condition: str) -> bool:
     """Whether it is a list of conditions, and not a value with commas."""
     try:
-        return len(conditions.parse(condition).parts) > 1
+        return len(conditions.parse(condition).requirements) > 1
     except conditions.Invalid:
         return False
 

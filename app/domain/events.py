@@ -317,3 +317,15 @@ AnyEvent = (
     | RelistRequested
 )
 """All events; codecs and projections are exhaustive over this union."""
+
+
+OPERATIONAL = (
+    Relisted,
+    Quarantined,
+    FlagSet,
+    ConfigurationApplied,
+    RecorderElected,
+    EpochAdopted,
+    RelistRequested,
+)
+"""Events about the processes and the log itself: none of them changes an object, a placement or a count."""

@@ -14,16 +14,6 @@ from app.plugins.elastic_quota import counting, kinds, membership, usage
 from app.plugins.elastic_quota.quota_model import Quota
 
 KIND = kinds.QUOTAS.name
-_APART = (
-    events.FlagSet,
-    events.ConfigurationApplied,
-    events.Relisted,
-    events.Quarantined,
-    events.RecorderElected,
-    events.RelistRequested,
-    events.EpochAdopted,
-)
-"""Events that change no count and no quota."""
 
 
 def reconcile(snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterator[effects.PatchStatus]:
@@ -74,7 +64,7 @@ def _concerned(snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterab
             case events.ObjectObserved() | events.ObjectGone():
                 if event.kind == KIND:  # Any pod may belong to another quota.
                     return everything
-            case _ if isinstance(event, _APART):
+            case _ if isinstance(event, events.OPERATIONAL):
                 pass
             case _:  # Events were lost.
                 return everything

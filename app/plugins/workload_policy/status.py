@@ -21,18 +21,7 @@ MAX_DOMAINS = 100
 """Domains in a status; the views have all of them."""
 REVISION = "pod-template-hash"
 """Pod label that identifies the ReplicaSet of a Deployment."""
-_APART = (
-    events.NodeSeen,
-    events.NodeGone,
-    events.ObjectGone,
-    events.FlagSet,
-    events.ConfigurationApplied,
-    events.Relisted,
-    events.Quarantined,
-    events.RecorderElected,
-    events.RelistRequested,
-    events.EpochAdopted,
-)
+_APART = (events.NodeSeen, events.NodeGone, events.ObjectGone, *events.OPERATIONAL)
 """Events that change no status, or only by the nodes of a domain."""
 _MAX_MESSAGE = 2_000
 """Characters of a condition's message; metav1.Condition allows 32,768."""

@@ -53,22 +53,18 @@ class Invalid(ValueError):
     """A condition that cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One requirement."""
-
-    holds: Callable[[records.Decision], bool]
+_Requirement = Callable[[records.Decision], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
     """Requirements on a decision, all of which must hold; without any it holds always."""
 
-    parts: tuple[_Part, ...] = ()
+    requirements: tuple[_Requirement, ...] = ()
 
     def holds(self, decision: records.Decision) -> bool:
         """Whether every requirement holds."""
-        return all(part.holds(decision) for part in self.parts)
+        return all(holds(decision) for holds in self.requirements)
 
 
 ALWAYS = Condition()
@@ -96,14 +92,14 @@ class _Reader:
             raise Invalid(f"expected a comma before {self._next()!r}")
         return Condition(tuple(parts))
 
-    def _part(self) -> _Part:
+    def _part(self) -> _Requirement:
         if self._taken("!"):
             values = _values(self._word("a field"))
-            return _Part(lambda one: not values(one))
+            return lambda one: not values(one)
         field = self._word("a field")
         if self._next() in ("", ","):
             values = _values(field)
-            return _Part(lambda one: bool(values(one)))
+            return lambda one: bool(values(one))
         operator = self._operator()
         if operator in _WORDS:
             return _compared(field, operator, self._list())
@@ -168,21 +164,21 @@ def _values(field: str) -> Values:
     return found
 
 
-def _compared(field: str, operator: str, wanted: tuple[str, ...]) -> _Part:
+def _compared(field: str, operator: str, wanted: tuple[str, ...]) -> _Requirement:
     values = _values(field)
     if operator in (">", "<") or field in _NUMBERS:
         return _numbered(field, operator, wanted)
     texts = frozenset(wanted)
     match operator:
         case "=" | "==" | "in":
-            return _Part(lambda one: not texts.isdisjoint(values(one)))
+            return lambda one: not texts.isdisjoint(values(one))
         case "~":
-            return _Part(lambda one: any(wanted[0] in value for value in values(one)))
+            return lambda one: any(wanted[0] in value for value in values(one))
         case _:
-            return _Part(lambda one: texts.isdisjoint(values(one)))
+            return lambda one: texts.isdisjoint(values(one))
 
 
-def _numbered(field: str, operator: str, wanted: tuple[str, ...]) -> _Part:
+def _numbered(field: str, operator: str, wanted: tuple[str, ...]) -> _Requirement:
     number = _NUMBERS.get(field)
     if number is None:
         raise Invalid(f"{field} is not a number")
@@ -192,12 +188,12 @@ def _numbered(field: str, operator: str, wanted: tuple[str, ...]) -> _Part:
         raise Invalid(f"{field} needs a number, not {', '.join(wanted)[:80]!r}") from None
     match operator:
         case "=" | "==" | "in":
-            return _Part(lambda one: number(one) in numbers)
+            return lambda one: number(one) in numbers
         case "!=" | "notin":
-            return _Part(lambda one: number(one) not in numbers)
+            return lambda one: number(one) not in numbers
         case ">":
-            return _Part(lambda one: number(one) > numbers[0])
+            return lambda one: number(one) > numbers[0]
         case "<":
-            return _Part(lambda one: number(one) < numbers[0])
+            return lambda one: number(one) < numbers[0]
         case _:
             raise Invalid(f"{field} is a number: use =, !=, <, >, in or notin")
