@@ -6,6 +6,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import urllib3
 
@@ -42,32 +43,34 @@ def running(
     Without a kubeconfig its API server does not exist: enough for all verbs but bind. ``more``: variables of
     further settings.
     """
-    port, health = child_processes.free_port(), child_processes.free_port()
-    environ = settings(store, cluster, tls, folder, port=port, health=health, kubeconfig=kubeconfig)
-    process = child_processes.Process(
-        f"extender-{cluster}",
-        [TOPOLOG, "extender"],
-        log=folder / f"extender-{cluster}.log",
-        env=os.environ | environ | dict(more or {}),
-    )
-    process.start()
-    try:
-        polling.ready(process, lambda: _ready(f"http://127.0.0.1:{health}/readyz"), within=120)
-        yield Extender(f"https://127.0.0.1:{port}", process)
-    finally:
-        process.stop()
+    with _started("extender", store, cluster, tls, folder, kubeconfig, more or {}) as extender:
+        yield extender
 
 
 @contextlib.contextmanager
 def viewing(store: str, cluster: str, tls: pathlib.Path, folder: pathlib.Path) -> Iterator[Extender]:
     """Run ``topolog view`` for a cluster of the store; yields once it is ready."""
+    with _started("view", store, cluster, tls, folder) as view:
+        yield view
+
+
+@contextlib.contextmanager
+def _started(
+    command: str,
+    store: str,
+    cluster: str,
+    tls: pathlib.Path,
+    folder: pathlib.Path,
+    kubeconfig: pathlib.Path | None = None,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Extender]:
     port, health = child_processes.free_port(), child_processes.free_port()
-    environ = settings(store, cluster, tls, folder, port=port, health=health)
+    environ = settings(store, cluster, tls, folder, port=port, health=health, kubeconfig=kubeconfig)
     process = child_processes.Process(
-        f"view-{cluster}",
-        [TOPOLOG, "view"],
-        log=folder / f"view-{cluster}.log",
-        env=os.environ | environ | {"TOPOLOG_VIEW_PORT": str(port)},
+        f"{command}-{cluster}",
+        [TOPOLOG, command],
+        log=folder / f"{command}-{cluster}.log",
+        env=os.environ | environ | {"TOPOLOG_VIEW_PORT": str(port)} | dict(more),
     )
     process.start()
     try:

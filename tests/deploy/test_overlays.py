@@ -1,7 +1,6 @@
 """The overlays as they are applied, rendered without kubectl, and rules that hold for each of them."""
 
 import fractions
-import json
 import re
 from collections.abc import Iterable, Iterator
 
@@ -21,26 +20,12 @@ def identity(one: manifests.Object) -> tuple[str, str, str]:
     return one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]
 
 
-def in_order(value: object) -> object:
-    """The same with every list of objects in one order: their order has no meaning where they have names."""
-    if isinstance(value, dict):
-        return {name: in_order(each) for name, each in value.items()}
-    if isinstance(value, list):
-        listed = [in_order(each) for each in value]
-        return sorted(listed, key=_text) if value and isinstance(value[0], dict) else listed
-    return value
-
-
-def _text(value: object) -> str:
-    return json.dumps(value, sort_keys=True)
-
-
 @pytest.mark.skipif(manifests.KUBECTL is None, reason="kubectl is not installed")
 @pytest.mark.parametrize("name", manifests.OVERLAYS)
 def test_kubectl_renders_the_same(name: str) -> None:
     rendered = manifests.rendered(manifests.DEPLOY / "overlays" / name)
-    ours = {identity(one): in_order(one) for one in manifests.overlay(name)}
-    assert {identity(one): in_order(one) for one in rendered} == ours
+    ours = {identity(one): manifests.in_order(one) for one in manifests.overlay(name)}
+    assert {identity(one): manifests.in_order(one) for one in rendered} == ours
     assert len(ours) == len(rendered) == len(manifests.overlay(name))
 
 

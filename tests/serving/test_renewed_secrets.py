@@ -8,7 +8,6 @@ import dataclasses
 import datetime
 import pathlib
 import shutil
-import threading
 from collections.abc import Mapping
 
 import pytest
@@ -17,7 +16,7 @@ from cryptography import x509
 from app.kube.writes import secrets
 from app.provisioning import authorities, certificates, provisioners
 from app.provisioning.decisions import Outcome
-from tests.support.extender import server_processes
+from tests.support.extender import server_processes, steady_callers
 
 NAMES = {"topolog-tls": "server", "topolog-scheduler-tls": "scheduler", "topolog-viewer-tls": "viewer"}
 FILES = {"tls.crt": "crt", "tls.key": "key"}
@@ -55,27 +54,6 @@ class Kept:
                 (folder / f"{file}.{ending}").write_bytes(self.secrets[name].data[key])
         if trust:
             (folder / "ca.crt").write_bytes(self.secrets["topolog-tls"].data["ca.crt"])
-
-
-class Caller(threading.Thread):
-    """Calls continuously, each time over a new connection."""
-
-    def __init__(self, server: server_processes.Server) -> None:
-        super().__init__()
-        self.server = server
-        self.calls = 0
-        self.failures: list[str] = []
-        self.enough = threading.Event()
-
-    def run(self) -> None:
-        while not self.enough.is_set():
-            try:
-                with self.server.client() as client:
-                    status, _ = client.ask("POST", "/filter", b"{}")
-                    assert status == 200
-                    self.calls += 1
-            except Exception as error:
-                self.failures.append(repr(error))
 
 
 def test_the_ca_gets_a_successor_that_is_trusted_long_before_it_signs() -> None:
@@ -133,7 +111,7 @@ def test_no_call_is_refused_while_certificates_and_ca_are_renewed(
     server = start()
     clients = shutil.copytree(certificates, tmp_path / "clients")
     former = dataclasses.replace(server, certificates=clients)
-    callers = [Caller(former) for _ in range(2)]
+    callers = [steady_callers.Caller(former) for _ in range(2)]
     for caller in callers:
         caller.start()
     try:

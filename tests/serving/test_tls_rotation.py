@@ -5,14 +5,13 @@ import os
 import pathlib
 import shutil
 import ssl
-import threading
 from collections.abc import Callable
 
 import pytest
 from prometheus_client import registry
 
 from app.serving import conn_metrics, errors, issuing, keystores, tls_rotation
-from tests.support.extender import echo_application, server_processes
+from tests.support.extender import echo_application, server_processes, steady_callers
 
 
 class Clock:
@@ -165,30 +164,8 @@ def served_serial(server: server_processes.Server) -> str:
         return str((connection.getpeercert() or {})["serialNumber"])
 
 
-class Caller(threading.Thread):
-    """Calls continuously, with two calls per connection."""
-
-    def __init__(self, server: server_processes.Server) -> None:
-        super().__init__()
-        self.server = server
-        self.calls = 0
-        self.failures: list[str] = []
-        self.enough = threading.Event()
-
-    def run(self) -> None:
-        while not self.enough.is_set():
-            try:
-                with self.server.client() as client:
-                    for _ in range(2):
-                        status, _ = client.ask("POST", "/filter", b"{}")
-                        assert status == 200
-                        self.calls += 1
-            except Exception as error:
-                self.failures.append(repr(error))
-
-
 def renew_in_two_steps(
-    server: server_processes.Server, directory: pathlib.Path, callers: list[Caller]
+    server: server_processes.Server, directory: pathlib.Path, callers: list[steady_callers.Caller]
 ) -> None:
     """Renew the pair, with the old key beside the new certificate for a while."""
 
@@ -221,7 +198,10 @@ def test_certificates_change_under_load_without_a_lost_call(
     server = start()
     # The clients' certificates are a copy, which does not change.
     clients = shutil.copytree(certificates, tmp_path / "clients")
-    callers = [Caller(dataclasses.replace(server, certificates=clients)) for _ in range(2)]
+    callers = [
+        steady_callers.Caller(dataclasses.replace(server, certificates=clients), calls_each=2)
+        for _ in range(2)
+    ]
     for caller in callers:
         caller.start()
     try:

@@ -1,6 +1,7 @@
 """Finds objects in the manifests in deploy/."""
 
 import functools
+import json
 import pathlib
 import shutil
 import subprocess
@@ -97,3 +98,17 @@ def is_ours(container: Object) -> bool:
     """Whether a container runs the image of Topolog."""
     image: str = container["image"]
     return image.rpartition(":")[0].endswith("/topolog")
+
+
+def in_order(value: object) -> object:
+    """The same with every list of objects in one order: their order has no meaning where they have names."""
+    if isinstance(value, dict):
+        return {name: in_order(each) for name, each in value.items()}
+    if isinstance(value, list):
+        listed = [in_order(each) for each in value]
+        return sorted(listed, key=_text) if value and isinstance(value[0], dict) else listed
+    return value
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True)

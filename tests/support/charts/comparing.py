@@ -1,7 +1,6 @@
 """Compares objects of the chart with those of an overlay."""
 
 import copy
-import json
 from collections.abc import Iterable
 
 from tests.support import manifests
@@ -22,7 +21,7 @@ def by_identity(objects: Iterable[Object]) -> dict[tuple[str, str, str], object]
         metadata = one["metadata"]
         identity = (one["kind"], metadata.get("namespace", ""), metadata["name"])
         assert identity not in found, identity
-        found[identity] = in_order(_common(one))
+        found[identity] = manifests.in_order(_common(one))
     return found
 
 
@@ -40,17 +39,3 @@ def _common(one: Object) -> Object:
         if not metadata.get(field, {"": ""}):
             del metadata[field]
     return made
-
-
-def in_order(value: object) -> object:
-    """The same with every list of objects in one order: their order has no meaning where they have names."""
-    if isinstance(value, dict):
-        return {name: in_order(each) for name, each in value.items()}
-    if isinstance(value, list):
-        listed = [in_order(each) for each in value]
-        return sorted(listed, key=_text) if value and isinstance(value[0], dict) else listed
-    return value
-
-
-def _text(value: object) -> str:
-    return json.dumps(value, sort_keys=True)
