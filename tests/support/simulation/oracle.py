@@ -303,6 +303,10 @@ class Watchdog:
                     recorded == node, "P6", f"{meta['name']} runs on {node}, the log has it on {recorded!r}"
                 )
 
+    def _uncounted(self, pod: model.Pod) -> bool:
+        """Whether no policy, quota or gang selects the pod: it may be bound without a record."""
+        return pod.labels.keys() <= {"app"} and pod.labels.get("app") != "web" and not self.fold.quotas
+
     def _check(self, event: events.AnyEvent) -> None:
         fold = self.fold
         match event:
@@ -330,13 +334,15 @@ class Watchdog:
                     self._placed(one.pod, one.node, placements[:at])
                     self._carried[one.pod.uid] = one.resource_version, self._monotonic()
             case events.PlacementReleased(uid=uid, node=name):
-                if event.cause in ("unbound", "superseded"):
-                    demand(not self._carries(uid), "P6", f"{uid} is released, and may yet be bound")
-                    bound = self._cluster.bound.get(uid, set())
-                    demand(name not in bound, "P6", f"{uid} is released from {name}, where it is bound")
                 # What an undetectable failover has lost may be appended and released once more, and a
                 # pod without a policy is bound without a record when the store does not answer (ADR 0001).
                 placed = fold.placements.get(uid)
+                if event.cause in ("unbound", "superseded"):
+                    demand(not self._carries(uid), "P6", f"{uid} is released, and may yet be bound")
+                    bound = name in self._cluster.bound.get(uid, set())
+                    unrecorded = placed is not None and self._uncounted(placed[0])
+                    text = f"{uid} is released from {name}, where it is bound"
+                    demand(not bound or unrecorded, "P6", text)
                 limiting = {"workload-policy/kosmos.io", plain_quotas.LABEL}
                 named = placed is not None and not limiting.isdisjoint(placed[0].labels)
                 feasible = named and not self._unseen and self._cluster.feasible(uid, name, self._monotonic())

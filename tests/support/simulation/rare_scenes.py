@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from app.domain import events
-from tests.support.simulation import cluster_objects, processes, sent_bindings
+from tests.support.simulation import cluster_objects, plain_quotas, processes, quota_law, sent_bindings
 
 if TYPE_CHECKING:
     from tests.support.simulation import histories
@@ -50,6 +50,9 @@ class Coincidences:
             if of.die.random() < BESIDE:
                 with of.meanwhile():
                     of.bound(of.die.randrange(len(of.extenders)), pod, self._node())
+        for quota in self._other_quotas(batch)[:1]:
+            if of.die.random() < BESIDE:
+                self._place_newcomer(quota)
         for pod in self._planned(batch)[:1]:
             if of.die.random() < BESIDE:
                 self._record_without(pod)
@@ -136,6 +139,31 @@ class Coincidences:
             if placement.planned
         }
         return [pod for pod in self._of.cluster.all("pods") if pod["metadata"]["uid"] in uids]
+
+    def _place_newcomer(self, quota: str) -> None:
+        """People create a pod of the quota, and an extender places it before any recorder has recorded it.
+
+        Its request moves the runtimes of its tree: both quotas may then have a place that the quota above
+        them has only once.
+        """
+        of = self._of
+        names = {pod["metadata"]["name"] for pod in of.cluster.all("pods")}
+        free = [name for name in cluster_objects.NAMES if name not in names]
+        if free:
+            with of.meanwhile():
+                pod = of.cluster.pod(of.die.choice(free), {plain_quotas.LABEL: quota})
+                of.narrate(f"people create {pod['metadata']['name']} in quota {quota}")
+                of.bound(of.die.randrange(len(of.extenders)), pod, self._node())
+
+    def _other_quotas(self, batch: Sequence[events.AnyEvent]) -> list[str]:
+        """The teams' quotas beside those of the pods that are to be placed; none if these are of no quota."""
+        own = {
+            placement.pod.labels.get(plain_quotas.LABEL)
+            for event in batch
+            if isinstance(event, events.PlacementsCommitted)
+            for placement in event.placements
+        } - {None}
+        return [team for team in quota_law.TEAMS if own and team not in own]
 
     def _moved(self, batch: Sequence[events.AnyEvent]) -> tuple[str, ...]:
         """The nodes whose pods are to count elsewhere after this."""
