@@ -32,10 +32,10 @@ def test_every_view_live_and_past_does_nothing_that_it_must_not(
         assert on_small.run("return document.title").startswith(on_small.text("nav a[aria-current=page]"))
 
 
-def test_a_bundle_is_named_on_every_view(
+def test_a_bundle_of_the_latest_events_is_named_on_every_view(
     small: shown.Shown, store_server: embedded.Server, tmp_path: pathlib.Path
 ) -> None:
-    cluster = bundled.restored(store_server, bundled.exported(small.world, "?from=1"))
+    cluster = bundled.restored(store_server, bundled.exported(small.world, f"?from={small.head // 2}"))
     with (
         viewers.running(store_server.url, cluster, tmp_path) as viewer,
         browsers.browser(viewer.url, tmp_path / "profile") as page,

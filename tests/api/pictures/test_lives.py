@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from app.domain import events
-from tests.support.extender import api_worlds
+from app.store.server import embedded
+from tests.support.extender import api_worlds, bundled
 from tests.support.extender.error_shape import assert_problem, body, items
 
 
@@ -42,6 +43,19 @@ def test_the_life_of_a_pod_has_its_events_and_attempts_in_order(world: api_world
     assert life(world, "late")["items"][-1]["kind"] == "gone"
     short = life(world, "late", "?limit=2")
     assert (len(short["items"]), short["more"]) == (2, 4)
+
+
+def test_the_life_of_a_pod_that_is_older_than_its_bundle_begins_with_the_bundle(
+    world: api_worlds.World, store_server: embedded.Server
+) -> None:
+    pod = api_worlds.pod("late")
+    created = world.append(events.PodSeen(pod=pod))
+    last = world.append(*(api_worlds.node(f"more-{at}") for at in range(4)))
+    data = bundled.exported(world, f"?from={last - 1}")
+    with bundled.opened(store_server, data) as bundle:
+        found = life(bundle, "late")
+    assert created < found["first"]
+    assert (found["uid"], found["complete"], found["items"]) == (pod.uid, False, [])
 
 
 def test_a_pod_that_never_was_has_no_life(still: api_worlds.World) -> None:

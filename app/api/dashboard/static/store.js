@@ -38,6 +38,11 @@ export function listen(listener) {
   listeners.add(listener);
 }
 
+/** The first offset that can be shown: a bundle has none before its own. */
+export function earliest() {
+  return state.bundle?.first ?? 0;
+}
+
 export function offsetOf(position) {
   return Number(position.slice(position.lastIndexOf("/") + 1));
 }

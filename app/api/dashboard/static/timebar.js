@@ -2,7 +2,7 @@
 /** The time bar: an axis of events. Dragging shows frames that are in the browser; at rest the moment is asked for. */
 import { html, nothing } from "../vendor/lit-html-3.3.3/lit-html.js";
 import { live as bound } from "../vendor/lit-html-3.3.3/directives/live.js";
-import { answer, ask, changed, offsetOf, state } from "./store.js";
+import { answer, ask, changed, earliest, offsetOf, state } from "./store.js";
 import { clock, number, plural, time } from "./format.js";
 import { set } from "./router.js";
 
@@ -20,11 +20,11 @@ function bounds() {
   const shown = state.position ? offsetOf(state.position) : head;
   if (!range || range.head !== head) {
     if (!range || state.at === null || range.width !== bar.width || shown < range.first || shown > range.last) {
-      range = { first: Math.max(0, head - bar.width), last: head, head, width: bar.width };
+      range = { first: Math.max(earliest(), head - bar.width), last: head, head, width: bar.width };
     }
   }
   if (range.width !== bar.width || shown < range.first || shown > range.last) {
-    const first = shown < head - bar.width ? Math.max(0, shown - Math.floor(bar.width / 2)) : Math.max(0, head - bar.width);
+    const first = shown < head - bar.width ? Math.max(earliest(), shown - Math.floor(bar.width / 2)) : Math.max(earliest(), head - bar.width);
     range = { first, last: Math.min(head, first + bar.width), head, width: bar.width };
   }
   return range;
@@ -35,7 +35,7 @@ function axis() {
   const { first, last } = bounds();
   const step = Math.max(1, Math.floor(bar.width / 50));
   const end = state.at === null ? Math.max(Math.min(last, step), Math.floor(last / step) * step) : last;
-  return { first: Math.max(0, Math.min(first, end)), end };
+  return { first: Math.max(earliest(), Math.min(first, end)), end };
 }
 
 function path(name, count) {

@@ -8,6 +8,7 @@ from app.api.introspection import blueprints, moments, pages, queries, schemas, 
 from app.api.v1 import decisions
 from app.api.v1.pictures import answers, walks
 from app.domain import events, model
+from app.store import errors as store_errors
 from app.store.decisions import records
 from app.verbs.pictures import chronicles
 
@@ -95,6 +96,8 @@ def _since(shown: moments.Moment, pod: model.Pod | None) -> tuple[int, bool]:
         created = histories.offset_at(times.milliseconds(pod.created) - _BEFORE_MS) + 1
     except ValueError:
         return first, first == 1
+    except store_errors.Trimmed:
+        return first, False
     return max(first, created), created >= first
 
 

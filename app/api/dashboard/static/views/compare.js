@@ -2,7 +2,7 @@
 /** What would be different? Two moments, or the present with overrides. */
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { panel, quoted } from "../panel.js";
-import { answer, ask, changed, offsetOf, state } from "../store.js";
+import { answer, ask, changed, earliest, offsetOf, state } from "../store.js";
 import { cut, number, plural } from "../format.js";
 import { set } from "../router.js";
 import { more, podLink, table } from "./parts.js";
@@ -40,7 +40,7 @@ async function simulate(event) {
 
 export function compare() {
   const shown = state.position ? offsetOf(state.position) : 0;
-  const from = state.query.get("from") ?? String(Math.max(0, shown - 500));
+  const from = state.query.get("from") ?? String(Math.max(earliest(), shown - 500));
   const to = state.query.get("to") ?? String(shown);
   const differences = answer("diff", state.position ? `/apis/v1/diff?from=${encodeURIComponent(from)}&to=${encodeURIComponent(to)}&limit=50` : null);
   return html`

@@ -2,7 +2,7 @@
 /** Can what is shown be trusted? */
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { panel } from "../panel.js";
-import { answer, forget, moment, offsetOf, state } from "../store.js";
+import { answer, earliest, forget, moment, offsetOf, state } from "../store.js";
 import { cut, number, span, time } from "../format.js";
 import { to } from "../timebar.js";
 import { facts, table } from "./parts.js";
@@ -20,7 +20,7 @@ export function health() {
   const settings = answer("settings", "/apis/v1/settings");
   const flags = answer("flags", moment("/apis/v1/flags"));
   const last = state.position ? offsetOf(state.position) : 0;
-  const axis = answer("gaps", state.position ? `/apis/v1/moments?from=${Math.max(0, last - 5000)}&to=${encodeURIComponent(state.position)}&buckets=1` : null);
+  const axis = answer("gaps", state.position ? `/apis/v1/moments?from=${Math.max(earliest(), last - 5000)}&to=${encodeURIComponent(state.position)}&buckets=1` : null);
   return html`<div class="columns even">
     ${panel({ id: "consistency", title: "Consistency", answer: consistency, command: "topolog get consistency", rows: (body) => body.differences }, (body) => html`
       <p class=${body.total ? "failed" : "why"}>${body.state}${body.problem ? `: ${body.problem}` : ""}</p>

@@ -31,7 +31,8 @@ export function pod() {
   const base = `/apis/v1/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
   const seen = answer("pod", moment(base));
   const life = answer("life", moment(`${base}/life?limit=300`));
-  const attempts = life.body?.items.filter((one) => one.decision) ?? [];
+  // Only those that can be explained: the state before the first offset is not kept.
+  const attempts = life.body?.items.filter((one) => one.decision && one.offset >= life.body.first) ?? [];
   const chosen = state.query.get("decision") ?? attempts.findLast((one) => /^filter/.test(one.text))?.decision ?? attempts.at(-1)?.decision ?? null;
   const why = answer("why", chosen ? `${base}/explain?decision=${encodeURIComponent(chosen)}&limit=20` : life.body ? moment(`${base}/explain?limit=20`) : null);
   const map = answer("pod-map", chosen ? `/apis/v1/map?color=${encodeURIComponent(`decision:${chosen}`)}` : null);

@@ -3,7 +3,7 @@
 import { html, nothing, svg } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { draw, inks } from "../chart.js";
 import { bar as share, panel } from "../panel.js";
-import { answer, moment, offsetOf, state } from "../store.js";
+import { answer, earliest, moment, offsetOf, state } from "../store.js";
 import { number, plural } from "../format.js";
 import { address } from "../router.js";
 import { bar } from "../timebar.js";
@@ -28,7 +28,7 @@ export function workloads() {
 
 function one(of, cluster) {
   const last = state.position ? offsetOf(state.position) : 0;
-  const path = state.position ? `/apis/v1/series?of=${encodeURIComponent(`quota:${of}`)}&from=${Math.max(0, last - Math.min(bar.width, 20000))}&to=${encodeURIComponent(state.position)}&points=400` : null;
+  const path = state.position ? `/apis/v1/series?of=${encodeURIComponent(`quota:${of}`)}&from=${Math.max(earliest(), last - Math.min(bar.width, 20000))}&to=${encodeURIComponent(state.position)}&points=400` : null;
   const series = answer("series", path);
   const rows = (cluster.body?.quotas ?? []).filter((row) => row.of === of);
   return html`<div class="side">
