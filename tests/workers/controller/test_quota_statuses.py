@@ -110,6 +110,25 @@ def test_a_quota_shows_what_it_uses_and_its_own_status_is_no_event(
         assert one["metadata"].keys() == {"resourceVersion"}
 
 
+def test_the_quota_of_a_namespace_shows_what_its_pods_use(
+    recorded: Start, control: Control, cluster_side: clusters.Cluster
+) -> None:
+    cluster_side.node("n")
+    own = {"metadata": {"namespace": "ns", "name": "own"}, "spec": {"min": {"cpu": "1"}, "max": {"cpu": "4"}}}
+    cluster_side.server.objects.create("sigselasticquotas", own)
+    recorded().ready()
+    control("ElasticQuota")
+    path = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/ns/elasticquotas/own"
+
+    def used() -> Json:
+        found: Json = json.loads(cluster_side.client.get(path)).get("status", {})
+        return found
+
+    recordings.eventually(lambda: used() == {"used": {"cpu": "0"}}, "nothing is used")
+    pod(cluster_side, "p1", "absent")
+    recordings.eventually(lambda: used() == {"used": {"cpu": "500m"}}, "the pod is counted")
+
+
 def test_a_definition_without_the_subresource_is_reported_once_and_policies_have_their_status(
     recorded: Start, control: Control, cluster_side: clusters.Cluster
 ) -> None:
