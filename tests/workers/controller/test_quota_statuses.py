@@ -13,6 +13,7 @@ from app import plugins
 from app.domain import events
 from app.framework import configuring
 from app.plugins.elastic_quota import membership
+from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.simulation import populations
 from app.store import stores
 from tests.support.workers import clusters, recordings
@@ -127,6 +128,27 @@ def test_the_quota_of_a_namespace_shows_what_its_pods_use(
     recordings.eventually(lambda: used() == {"used": {"cpu": "0"}}, "nothing is used")
     pod(cluster_side, "p1", "absent")
     recordings.eventually(lambda: used() == {"used": {"cpu": "500m"}}, "the pod is counted")
+
+
+@pytest.mark.scenario("TR-17")
+def test_the_pods_of_an_overused_quota_are_listed_and_none_is_evicted(
+    recorded: Start, control: Control, cluster_side: clusters.Cluster
+) -> None:
+    cluster_side.node("n")
+    quota(cluster_side, "team", {"cpu": "1"})
+    recording = recorded().ready()
+    control("ElasticQuota")
+    for number in range(3):
+        pod(cluster_side, f"p{number}", "team")
+    until_used(cluster_side, "team", cpu="1500m")
+    endpoints = {one.path: one for one in ElasticQuota(runtime=False).shown().endpoints}
+    found = endpoints["quotas/<name>"].handle(recording.store.follower.snapshot, {"name": "team"})
+    assert isinstance(found, dict)
+    assert found["over"] == {"cpu": "500m"}
+    assert len(found["overuse"]) == 1
+    quota(cluster_side, "marker", {"cpu": "1"})
+    until_used(cluster_side, "marker", cpu="0")
+    assert not [one.path for one in cluster_side.server.seen if one.method == "DELETE" or "evict" in one.path]
 
 
 def test_a_definition_without_the_subresource_is_reported_once_and_policies_have_their_status(
