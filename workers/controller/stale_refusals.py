@@ -5,8 +5,8 @@ recorder, and may call the extender before the change is in the log. The pod is 
 state, and kube-scheduler, having used its event, would not try it again for minutes. Therefore every refusal
 that is older than the head of the log is decided again, over the nodes that were offered. A pod that would
 now fit is woken, once for each refusal, and no more pods than there is capacity for: what a pod that was
-woken already is going to take, whoever woke it, is not announced to another one. Whether that pod ever takes
-it is unknown, so after a while it counts no more.
+woken already is going to take is not announced to another one, also if a plugin woke it. Whether that pod
+ever takes it is unknown, so after a while it counts no more.
 """
 
 from collections import OrderedDict
@@ -86,7 +86,7 @@ class StaleRefusals:
         self._clock = clock
         self._refused: OrderedDict[model.Uid, _Refused] = OrderedDict()
         self._claims: dict[model.Uid, _Claim] = {}
-        """Of pods that were woken and still wait; an ended one stays until the pod is refused anew."""
+        """Of pods that were woken and still wait; an ended one stays until the pod is refused again."""
         self._behind: set[model.Uid] = set()
         """Pods that fit but for claims in the state ``_seen``, in which they are not decided again."""
         self._seen: object = None

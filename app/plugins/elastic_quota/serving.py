@@ -10,7 +10,6 @@ from app.framework import cycles, views
 from app.plugins.elastic_quota import (
     admission,
     counting,
-    families,
     kinds,
     membership,
     overuse,
@@ -20,7 +19,7 @@ from app.plugins.elastic_quota import (
 )
 from app.plugins.elastic_quota.arithmetic import forests
 from app.plugins.elastic_quota.quota_model import Amounts, Quota
-from app.plugins.elastic_quota.sigs import namespace_quota
+from app.plugins.elastic_quota.sigs import families, namespace_quota
 from app.plugins.elastic_quota.sigs import serving as of_namespaces
 
 Json = dict[str, Any]

@@ -177,10 +177,10 @@ def test_no_pod_waits_for_one_that_never_takes_its_place() -> None:
     world.clock.now += 2
     assert world.woken() == ["a"]
     world.clock.now += 2 * stale_refusals.CLAIM
-    assert world.woken() == [], "each was woken once, and kube-scheduler has refused none anew"
+    assert world.woken() == [], "each was woken once, and none was refused again"
 
 
-def test_a_woken_pod_that_is_refused_anew_claims_nothing() -> None:
+def test_a_woken_pod_that_is_refused_again_claims_nothing() -> None:
     world, pods = full(("a", 0), ("b", 5))
     world.cluster.see(small_clusters.policy({"host": 3}, required=True))
     assert world.woken() == ["b"]
