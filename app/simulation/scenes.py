@@ -78,8 +78,7 @@ def hard_quotas(stage: stages.Stage) -> Iterator[Outcome]:
     )
     yield Outcome(title, "message of the pending pods", expected, "; ".join(reasons))
     _policy(stage, {"member": 1, "host": 4}, kind="Required", method="Fill")
-    # The controller also decides older refusals again and may wake the other pod with another message.
-    woken = _woken(stage, [pod for pod, _ in pending], message="now has capacity")
+    woken = _woken(stage, [pod for pod, _ in pending])
     yield Outcome(title, "pods woken by the edit", "1", str(len(woken)))
     placed, _ = _schedule(stage, scheduler, woken)
     yield Outcome(title, "domain of the woken pod", "host", ", ".join(_DOMAINS[node] for node in placed))

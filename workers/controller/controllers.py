@@ -88,7 +88,12 @@ class Controller:
             store.decisions, lambda: follower.snapshot, self.executor.submit
         )
         self.refusals = stale_refusals.StaleRefusals(
-            store.decisions, plugins, lambda: follower.snapshot, self.executor.submit, self.waker.noted
+            store.decisions,
+            plugins,
+            lambda: follower.snapshot,
+            self.executor.submit,
+            self.waker.noted,
+            self._clock,
         )
         self.subscribed = False
         """Events that are appended from now on reach this process."""

@@ -4,16 +4,19 @@ kube-scheduler learns of a changed label or an ended pod from its own watch, at 
 recorder, and may call the extender before the change is in the log. The pod is then refused on an outdated
 state, and kube-scheduler, having used its event, would not try it again for minutes. Therefore every refusal
 that is older than the head of the log is decided again, over the nodes that were offered. A pod that would
-now fit is woken, once for each refusal, and no more pods than there is capacity for.
+now fit is woken, once for each refusal, and no more pods than there is capacity for: what a pod that was
+woken already is going to take is not announced to another one, also if a plugin woke it. Whether that pod
+ever takes it is unknown, so after a while it counts no more.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol
 
 from app.domain import events, model, node_sets, projecting, snapshots
 from app.framework import cycles, effects, pipeline, registry
+from app.kube import backoffs
 from app.store.decisions import records
 from app.store.log import incarnations
 
@@ -23,6 +26,8 @@ MAX_RECORDS = 2_000
 """Records read in one run."""
 MAX_DECISIONS = 200
 """Refusals decided again in one run; the others wait for the next runs."""
+CLAIM = 15.0
+"""Seconds for which a woken pod counts as placed: kube-scheduler's longest backoff (10 s), and a cycle."""
 
 
 class Records(Protocol):
@@ -51,6 +56,15 @@ class _Refused(NamedTuple):
     """The state in which it was last decided."""
 
 
+class _Claim(NamedTuple):
+    """Capacity that was announced to a pod."""
+
+    decision: records.Decision
+    """The refusal after which the pod was woken."""
+    until: float
+    """Monotonic; a pod that is woken again after the same refusal does not claim for longer."""
+
+
 class StaleRefusals:
     """Decides refusals again; used by one thread."""
 
@@ -61,6 +75,7 @@ class StaleRefusals:
         snapshot: Callable[[], snapshots.Snapshot],
         submit: Submit,
         noted: Callable[[model.Uid], model.Position | None],
+        clock: backoffs.Clock,
     ) -> None:
         """``noted``: the position of a pod's latest wake-up, for whatever reason."""
         self._records = records
@@ -68,7 +83,13 @@ class StaleRefusals:
         self._snapshot = snapshot
         self._submit = submit
         self._noted = noted
+        self._clock = clock
         self._refused: OrderedDict[model.Uid, _Refused] = OrderedDict()
+        self._claims: dict[model.Uid, _Claim] = {}
+        """Of pods that were woken and still wait; an ended one stays until the pod is refused again."""
+        self._behind: set[model.Uid] = set()
+        """Pods that fit but for claims in the state ``_seen``, in which they are not decided again."""
+        self._seen: object = None
         self._last = ""
         """Id of the latest record that was read."""
         self._since: model.Position | None = None
@@ -80,33 +101,76 @@ class StaleRefusals:
         if self._since is None or self._since.incarnation != snapshot.position.incarnation:
             self._since = snapshot.position
         self._read()
+        self._note_claims(snapshot)
+        claims = self._active()
+        seen = snapshot.position, [one.id for one in claims]
+        if seen != self._seen:
+            self._seen = seen
+            self._behind.clear()
         due = list(islice(self._due(snapshot), MAX_DECISIONS))
-        due.sort(key=lambda one: (-one.decision.pod.priority, one.decision.pod.created, one.decision.pod.uid))
-        woken, hypothetical = 0, snapshot
+        if not due:
+            return 0
+        due.sort(key=lambda one: _importance(one.decision))
+        woken, hypothetical = 0, self._claimed(claims, snapshot)
         for refused in due:
             pod = snapshot.pod(refused.decision.pod.uid) or refused.decision.pod
+            self._refused.move_to_end(pod.uid)
             fitting = self._fitting(refused.decision, hypothetical)
-            if not fitting:
+            if fitting:
+                self._claims[pod.uid] = self._claim(refused.decision)
+                # This pod takes the capacity: the next one needs more.
+                hypothetical = projecting.project(hypothetical, events.placed(pod, min(fitting)))
+                nodes = "1 node" if len(fitting) == 1 else f"{len(fitting)} nodes"
+                message = f"{nodes} that refused the pod would take it now"
+                self._submit(effects.WakePods((pod,), message, refused=True), snapshot)
+                woken += 1
+            elif hypothetical is snapshot or not self._fitting(refused.decision, snapshot):
                 self._refused[pod.uid] = refused._replace(tried=snapshot.position)
-                self._refused.move_to_end(pod.uid)
-                continue
-            del self._refused[pod.uid]
-            # This pod takes the capacity: the next one needs more.
-            placed = events.placed(pod, min(fitting))
-            hypothetical = projecting.project(hypothetical, placed)
-            nodes = "1 node" if len(fitting) == 1 else f"{len(fitting)} nodes"
-            message = f"{nodes} that refused the pod would take it now"
-            self._submit(effects.WakePods((pod,), message, refused=True), snapshot)
-            woken += 1
+            else:  # It stays due: no event follows if a woken pod does not take what was announced to it.
+                self._behind.add(pod.uid)
         return woken
 
+    def _note_claims(self, snapshot: snapshots.Snapshot) -> None:
+        """Note which pods have been woken since they were refused, by a plugin too, and forget those that no
+        longer wait.
+        """
+        self._claims = {uid: one for uid, one in self._claims.items() if uid in snapshot.waiting}
+        for uid, refused in self._refused.items():
+            if uid in snapshot.waiting and uid not in self._claims:
+                woken = self._noted(uid)
+                if woken is not None and _before(refused.decision.position, woken):
+                    self._claims[uid] = self._claim(refused.decision)
+
+    def _claim(self, decision: records.Decision) -> _Claim:
+        return _Claim(decision, self._clock.monotonic() + CLAIM)
+
+    def _active(self) -> list[records.Decision]:
+        """The refusals of the pods that claim capacity, the most important first, at most MAX_DECISIONS."""
+        now = self._clock.monotonic()
+        return sorted((one.decision for one in self._claims.values() if one.until > now), key=_importance)[
+            :MAX_DECISIONS
+        ]
+
+    def _claimed(
+        self, claims: Iterable[records.Decision], snapshot: snapshots.Snapshot
+    ) -> snapshots.Snapshot:
+        """The snapshot with the woken pods where they fit; the snapshot itself if none does."""
+        hypothetical = snapshot
+        for decision in claims:
+            fitting = self._fitting(decision, hypothetical)
+            if fitting:
+                pod = snapshot.pod(decision.pod.uid) or decision.pod
+                hypothetical = projecting.project(hypothetical, events.placed(pod, min(fitting)))
+        return hypothetical
+
     def _due(self, snapshot: snapshots.Snapshot) -> Iterator[_Refused]:
-        """Refusals of pods that are still pending, not yet decided on this snapshot; others are dropped."""
+        """Refusals of pods that are still pending and were not woken since, not yet decided on this snapshot;
+        those of pods that have a node are dropped.
+        """
         for uid, refused in list(self._refused.items()):
             if uid in snapshot.waiting:
-                woken = self._noted(uid)
-                already = woken is not None and _before(refused.decision.position, woken)
-                if _before(refused.tried, snapshot.position) and not already:
+                known = uid in self._claims or uid in self._behind
+                if not known and _before(refused.tried, snapshot.position):
                     yield refused
             elif uid in snapshot.pods or uid in snapshot.placements:
                 del self._refused[uid]
@@ -133,11 +197,16 @@ class StaleRefusals:
             uid, filtered = decision.pod.uid, decision.verb.startswith("filter")
             if filtered and decision.outcome == "refused":
                 self._refused[uid] = _Refused(decision, decision.position)
+                self._claims.pop(uid, None)
             elif filtered or decision.outcome == "bound":
                 self._refused.pop(uid, None)
             self._last = decision.id
         while len(self._refused) > MAX_REFUSALS:
             self._refused.popitem(last=False)
+
+
+def _importance(decision: records.Decision) -> tuple[int, str, model.Uid]:
+    return -decision.pod.priority, decision.pod.created, decision.pod.uid
 
 
 def _before(one: model.Position, other: model.Position) -> bool:

@@ -4,21 +4,20 @@ Reasons name quotas and resources, never amounts: what a quota uses changes with
 kube-scheduler retries a pod at once whenever the text of its condition changes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from app.domain import events, model, projecting, schema, snapshots, verdicts
+from app.domain import events, model, projecting, schema, snapshots
 from app.domain.fitting import quantities
-from app.framework import cycles
 from app.plugins.elastic_quota import counting, kinds, membership, quota_model, usage
 from app.plugins.elastic_quota.arithmetic import forests, runtimes
 from app.plugins.elastic_quota.quota_model import Amounts
 
 Missing = Literal["reject", "ignore"]
-_EXACT = 2**53
-"""No count reaches this, so no ceiling at or above it has an effect."""
+TOGETHER = ""
+"""In the place of a quota's name, in a test of what all quotas use together."""
 
 
 class Rules(Protocol):
@@ -105,11 +104,6 @@ def limited(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> bool:
     return _applies(grown, membership.of(pod, grown).name, rules)
 
 
-def soft(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> bool:
-    """Whether no quota in this state may refuse the pod; not if quotas may exist that are not listed yet."""
-    return bool(snapshot.offset) and not snapshot.unlisted and not limited(snapshot, pod, rules)
-
-
 def admission(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Admission | None:
     """The tests of the pod, which must not be on a node in the snapshot; None if no quota limits it."""
     if not snapshot.all(kinds.QUOTAS):
@@ -173,18 +167,11 @@ def _reason(name: str, failed: list[Test]) -> str:
     which = ", ".join(alike)
     if first.firm:
         return f"elastic quota {name}: no capacity for non-preemptible pods in {which}"
+    if first.quota == TOGETHER:
+        return f"elastic quota {name}: no capacity in {which} within the mins of all quotas"
     if first.quota != name:
         return f"elastic quota {name}: no capacity in {which} of parent {first.quota}"
     return f"elastic quota {name}: no capacity in {which}"
-
-
-def refusal(cycle: cycles.Cycle, rules: Rules) -> verdicts.Refusal | None:
-    """All candidates under one reason, or None: a quota does not depend on the node."""
-    found = admission(cycle.snapshot, cycle.pod, rules)
-    if found is None or not (reason := found.reason):
-        return None
-    details = {described(test): cycle.candidates for test in found.tests if not test.fits}
-    return verdicts.Refusal(reason, cycle.candidates, details)
 
 
 def described(test: Test) -> str:
@@ -194,12 +181,5 @@ def described(test: Test) -> str:
         for value in (test.used, test.request, test.limit)
     )
     sign, kind = "<=" if test.fits else ">", "min for non-preemptible pods" if test.firm else "limit"
-    return f"{test.quota}: {test.resource} used {used} + requested {request} {sign} {kind} {most}"
-
-
-def ceilings(cycle: cycles.Cycle, rules: Rules) -> Mapping[schema.CountKey, int]:
-    """The highest value of each count that the pod raises, while its quota limits it."""
-    found = admission(cycle.snapshot, cycle.pod, rules)
-    if found is None:
-        return {}
-    return {test.key: test.limit for test in found.tests if test.request and test.limit < _EXACT}
+    whose = test.quota or "all quotas"
+    return f"{whose}: {test.resource} used {used} + requested {request} {sign} {kind} {most}"

@@ -136,8 +136,3 @@ COUNTER = schema.Counter(
         ),
     ),
 )
-
-
-def declared() -> tuple[schema.Counter, ...]:
-    """All counters of the plugin."""
-    return (COUNTER,)

@@ -32,17 +32,19 @@ _NAME = 317
 """Maximum characters of the name of a resource."""
 
 
-class _Manifest(manifests.ApiStruct):
+class Manifest(manifests.ApiStruct):
+    """An ElasticQuota of either family."""
+
     metadata: manifests.Metadata
     spec: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_manifest = msgspec.json.Decoder(_Manifest)
+_manifest = msgspec.json.Decoder(Manifest)
 
 
 def quota(raw: bytes | msgspec.Raw) -> Quota:
     """The quota of its JSON. Raises ValueError only if it cannot be identified."""
-    seen = _manifest.decode(raw)
+    seen = manifest(raw)
     labels, errors, warnings = seen.metadata.labels or {}, list[str](), list[str]()
     annotations = _Annotations(seen.metadata.annotations or {}, warnings)
     least, most = _limits(seen.spec, errors)
@@ -63,13 +65,19 @@ def quota(raw: bytes | msgspec.Raw) -> Quota:
         weight=annotations.amounts("shared-weight"),
         namespaces=annotations.names("namespaces"),
         total=annotations.amounts("total-resource"),
-        errors=_few(errors),
+        errors=few(errors),
         # The annotations have been read by this point: arguments are evaluated in order.
-        warnings=_few(warnings),
+        warnings=few(warnings),
     )
 
 
-def _few(problems: list[str]) -> tuple[str, ...]:
+def manifest(raw: bytes | msgspec.Raw) -> Manifest:
+    """The parts of a quota that both families have. Raises ValueError if it cannot be identified."""
+    return _manifest.decode(raw)
+
+
+def few(problems: list[str]) -> tuple[str, ...]:
+    """The first of the problems, each shortened, and how many more there are."""
     shown = [manifests.shortened(problem, _REASON) for problem in problems[:_ERRORS]]
     if len(problems) > _ERRORS:
         shown.append(f"and {len(problems) - _ERRORS} more")
@@ -82,13 +90,9 @@ def _true(labels: Mapping[str, str], name: str) -> bool:
 
 def _limits(raw: msgspec.Raw, errors: list[str]) -> tuple[Amounts, Amounts]:
     """spec.min and spec.max as far as they are valid. A min above its max is an error of the quota."""
-    spec = msgspec.json.decode(raw)
-    if spec is not None and not isinstance(spec, dict):
-        errors.append("spec must be an object")
-        spec = None
-    given: dict[str, Any] = spec or {}
-    least = _amounts("spec.min", given.get("min"), errors)
-    most = _amounts("spec.max", given.get("max"), errors)
+    given = specified(raw, errors)
+    least = amounts("spec.min", given.get("min"), errors)
+    most = amounts("spec.max", given.get("max"), errors)
     for resource, amount in least.items():
         if resource not in most:
             errors.append(f"spec.min has {resource}, spec.max has not")
@@ -98,7 +102,16 @@ def _limits(raw: msgspec.Raw, errors: list[str]) -> tuple[Amounts, Amounts]:
     return least, most
 
 
-def _amounts(path: str, found: object, problems: list[str]) -> Amounts:
+def specified(raw: msgspec.Raw, errors: list[str]) -> dict[str, Any]:
+    """The specification; empty if it is none."""
+    spec = msgspec.json.decode(raw)
+    if spec is not None and not isinstance(spec, dict):
+        errors.append("spec must be an object")
+        spec = None
+    return spec or {}
+
+
+def amounts(path: str, found: object, problems: list[str]) -> Amounts:
     """The valid amounts of a resource list, sorted; every other one is a problem."""
     if found is None:
         return {}
@@ -142,11 +155,11 @@ class _Annotations:
         """A resource list; empty if there is none that can be read."""
         found = self._decoded(name)
         problems: list[str] = []
-        amounts = _amounts(f"annotation {name}", found, problems)
+        read = amounts(f"annotation {name}", found, problems)
         if problems:
             self._warnings.extend(f"{problem}; the annotation is ignored" for problem in problems)
             return {}
-        return amounts
+        return read
 
     def names(self, name: str) -> tuple[str, ...]:
         """A list of names, sorted; empty if there is none that can be read."""

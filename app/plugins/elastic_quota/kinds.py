@@ -1,7 +1,10 @@
-"""The kind that the plugin declares: Koordinator's ElasticQuota."""
+"""The kinds that the plugin declares: the ElasticQuota of Koordinator, and that of kubernetes-sigs."""
+
+from typing import Any
 
 from app.domain import schema
 from app.plugins.elastic_quota import decoding, quota_model
+from app.plugins.elastic_quota.sigs import namespace_quota
 
 MOVED = "quotas:all"
 """Moved on by every change of a quota; all placements expect its version."""
@@ -27,6 +30,6 @@ QUOTAS = schema.Kind(
 )
 
 
-def declared() -> tuple[schema.Kind[quota_model.Quota], ...]:
+def declared() -> tuple[schema.Kind[Any], ...]:
     """All kinds of the plugin."""
-    return (QUOTAS,)
+    return QUOTAS, namespace_quota.KIND

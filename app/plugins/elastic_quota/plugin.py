@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from app.domain import events, model, snapshots, verdicts
 from app.framework import capabilities, cycles, effects, views
-from app.plugins.elastic_quota import admission, counting, kinds, membership, serving, status, waking
+from app.plugins.elastic_quota import admission, kinds, membership, serving, status, waking
+from app.plugins.elastic_quota.sigs import families
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,7 @@ class ElasticQuota:
 
     name: ClassVar[str] = "ElasticQuota"
     tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
-    statuses: ClassVar[tuple[str, ...]] = (status.KIND,)
+    statuses: ClassVar[tuple[str, ...]] = status.KINDS
     runtime: bool = True
     """Whether the limit of a quota is its runtime, which includes what others lend, or its max."""
     scale_min: bool = True
@@ -35,20 +36,20 @@ class ElasticQuota:
         return True
 
     def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
-        return admission.limited(snapshot, pod, self)
+        return families.limited(snapshot, pod, self)
 
     kinds = staticmethod(kinds.declared)
-    counters = staticmethod(counting.declared)
+    counters = staticmethod(families.counters)
     pod_class = staticmethod(membership.pod_class)
 
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
-        return admission.refusal(cycle, self)
+        return families.refusal(cycle, self)
 
     def soft(self, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
-        return admission.soft(last_known, pod, self)
+        return families.soft(last_known, pod, self)
 
     def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Plan:
-        return capabilities.Plan(ceilings=admission.ceilings(cycle, self))
+        return capabilities.Plan(ceilings=families.ceilings(cycle, self))
 
     def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent

@@ -61,6 +61,7 @@ ADMISSION = {
     "quota": "team-a",
     "parents": [],
     "warning": "",
+    "namespaceQuota": "",
     "isAssigned": False,
     "limited": True,
     "reason": "elastic quota team-a: no capacity in cpu",

@@ -19,6 +19,8 @@ from app.plugins.elastic_quota import (
 )
 from app.plugins.elastic_quota.arithmetic import forests
 from app.plugins.elastic_quota.quota_model import Amounts, Quota
+from app.plugins.elastic_quota.sigs import families, namespace_quota
+from app.plugins.elastic_quota.sigs import serving as of_namespaces
 
 Json = dict[str, Any]
 _NAMED = 3
@@ -44,6 +46,7 @@ TABLES = (
         },
         named=True,
     ),
+    of_namespaces.TABLE,
 )
 
 
@@ -58,33 +61,35 @@ def _lines(rules: admission.Rules, snapshot: snapshots.Snapshot) -> Iterator[vie
     """How many quotas there are, and which are invalid or use more than their runtime."""
     grown = usage.forest(snapshot)
     names = sorted({*grown.quotas, *grown.unused} - quota_model.BUILT_IN)
-    if not names:
+    spaces = snapshot.all(namespace_quota.KIND)
+    if not names and not spaces:
         return
     invalid = [name for name in names if name in grown.unused or grown.errors.get(name)]
+    unused = namespace_quota.namespaces(snapshot.objects).unused
+    invalid += sorted(key for key, quota in spaces.items() if quota.errors or key in unused)
     over = [name for name in names if overuse.over(snapshot, name, rules)]
     wrong = [
         f"{len(found)} {what}: {', '.join(found[:_NAMED])}" + (", ..." if found[_NAMED:] else "")
         for what, found in (("invalid", invalid), ("above their runtime", over))
         if found
     ]
-    yield views.Line("quotas", str(len(names)), "; ".join(wrong))
+    yield views.Line("quotas", str(len(names) + len(spaces)), "; ".join(wrong))
 
 
 def _remarks(rules: admission.Rules, cycle: cycles.Cycle) -> Iterator[str]:
     """The quota of the pod, what is unusual about it, and what it has left for the pod."""
     snapshot, pod = cycle.snapshot, cycle.pod
     grown = usage.forest(snapshot)
-    if not grown.quotas:
-        return
-    belongs = membership.of(pod, grown)
-    yield f"elastic quota {belongs.name}" + (f": {belongs.warning}" if belongs.warning else "")
-    quota = grown.quotas.get(belongs.name)
-    if quota is not None:
-        for warning in (*quota.warnings, *grown.warnings.get(belongs.name, ())):
-            yield f"elastic quota {belongs.name}: {warning}"
-    found = admission.admission(snapshot, pod, rules)
-    for test in found.tests if found is not None else ():
-        yield f"elastic quota {admission.described(test)}"
+    if grown.quotas:
+        belongs = membership.of(pod, grown)
+        yield f"elastic quota {belongs.name}" + (f": {belongs.warning}" if belongs.warning else "")
+        quota = grown.quotas.get(belongs.name)
+        if quota is not None:
+            for warning in (*quota.warnings, *grown.warnings.get(belongs.name, ())):
+                yield f"elastic quota {belongs.name}: {warning}"
+    for found in families.admissions(snapshot, pod, rules):
+        for test in found.tests:
+            yield f"elastic quota {admission.described(test)}"
 
 
 def _endpoints(rules: admission.Rules) -> tuple[views.Endpoint, ...]:
@@ -107,6 +112,7 @@ def _endpoints(rules: admission.Rules) -> tuple[views.Endpoint, ...]:
             bound(_pod),
             samples.ADMISSION,
         ),
+        *of_namespaces.ENDPOINTS,
     )
 
 
@@ -349,24 +355,26 @@ def _pod(rules: admission.Rules, snapshot: snapshots.Snapshot, parameters: Mappi
     grown = usage.forest(snapshot)
     belongs = membership.of(pod, grown)
     on_node = bool(snapshot.node_of(pod.uid))
-    found = None if on_node else admission.admission(snapshot, pod, rules)
+    found = () if on_node else families.admissions(snapshot, pod, rules)
+    own = namespace_quota.namespaces(snapshot.objects).quotas.get(pod.namespace)
     return {
         "namespace": pod.namespace,
         "name": pod.name,
         "quota": belongs.name if grown.quotas else "",
         "parents": list(grown.chains.get(belongs.name, ())[1:]),
         "warning": belongs.warning if grown.quotas else "",
+        "namespaceQuota": "" if own is None else own.key,
         "isAssigned": on_node,
-        "limited": admission.limited(snapshot, pod, rules),
-        "reason": "" if found is None else found.reason,
-        "tests": [] if found is None else [_test(test) for test in found.tests],
+        "limited": families.limited(snapshot, pod, rules),
+        "reason": families.reason(found),
+        "tests": [_test(test) for one in found for test in one.tests],
     }
 
 
 def _test(test: admission.Test) -> Json:
     write = partial(quantities.written, test.resource)
     return {
-        "quota": test.quota,
+        "quota": test.quota or "all quotas",
         "resource": test.resource,
         "against": "min" if test.firm else "limit",
         "used": write(counting.amount(test.resource, test.used)),

@@ -1,4 +1,4 @@
-"""The status of quotas: what their pods use, where ``kubectl get`` and Koordinator's tools look for it.
+"""The status of quotas: what their pods use, where ``kubectl get`` and other tools look for it.
 
 ``status.used`` is the only field that the definitions have (v1alpha1.ElasticQuotaStatus), and everything that
 Topolog writes to a quota: amounts as in the plugin's views, so a placement counts before its pod is bound.
@@ -12,14 +12,24 @@ from app.domain.fitting import quantities
 from app.framework import effects
 from app.plugins.elastic_quota import counting, kinds, membership, usage
 from app.plugins.elastic_quota.quota_model import Quota
+from app.plugins.elastic_quota.sigs import counting as sums
+from app.plugins.elastic_quota.sigs import namespace_quota
+from app.plugins.elastic_quota.sigs.namespace_quota import NamespaceQuota
 
 KIND = kinds.QUOTAS.name
+KINDS = tuple(kind.name for kind in kinds.declared())
+"""The kinds whose status the plugin writes."""
 
 
 def reconcile(snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterator[effects.PatchStatus]:
     """The status of each quota that the changes concern."""
-    for quota in _concerned(snapshot, changes):
+    pods = _changed_pods(snapshot, changes)
+    quotas = snapshot.all(kinds.QUOTAS).values() if pods is None else _of_pods(snapshot, pods)
+    for quota in quotas:
         yield effects.PatchStatus(KIND, quota.key, status(snapshot, quota), generation=False)
+    for own in _of_namespaces(snapshot, pods):
+        found = _of_namespace(snapshot, own)
+        yield effects.PatchStatus(namespace_quota.KIND.name, own.key, found, generation=False)
 
 
 def status(snapshot: snapshots.Snapshot, quota: Quota) -> dict[str, object]:
@@ -37,16 +47,25 @@ def status(snapshot: snapshots.Snapshot, quota: Quota) -> dict[str, object]:
     return {"used": quantities.all_written(amounts)}
 
 
-def _concerned(snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[Quota]:
-    """The quotas whose status may have changed, each once.
+def _of_namespace(snapshot: snapshots.Snapshot, quota: NamespaceQuota) -> dict[str, object]:
+    """``used`` in the resources of min and max; zeros if its namespace has an older quota."""
+    in_force = quota.key not in namespace_quota.namespaces(snapshot.objects).unused
+    amounts = {
+        resource: counting.amount(resource, sums.used(snapshot, quota.namespace, resource)) if in_force else 0
+        for resource in sorted({*quota.min, *quota.max})
+    }
+    return {"used": quantities.all_written(amounts)}
+
+
+def _changed_pods(snapshot: snapshots.Snapshot, changes: effects.Changes) -> list[model.Pod] | None:
+    """The pods whose quotas may have another status; None: any quota may.
 
     The events alone decide, and not a comparison with the state before: it may be older than the state of
     which the former statuses were computed.
     """
-    everything = snapshot.all(kinds.QUOTAS).values()
     before = changes.before
-    if before is None or not everything:
-        return everything
+    if before is None:
+        return None
     pods: list[model.Pod] = []
     for event in changes.events:
         match event:
@@ -62,13 +81,13 @@ def _concerned(snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterab
             case events.NodeGone():
                 pods += (*before.on(event.name), *snapshot.on(event.name))
             case events.ObjectObserved() | events.ObjectGone():
-                if event.kind == KIND:  # Any pod may belong to another quota.
-                    return everything
+                if event.kind in KINDS:  # Any pod may belong to another quota.
+                    return None
             case _ if isinstance(event, events.OPERATIONAL):
                 pass
             case _:  # Events were lost.
-                return everything
-    return _of_pods(snapshot, pods)
+                return None
+    return pods
 
 
 def _known(before: snapshots.Snapshot, uid: model.Uid) -> tuple[model.Pod, ...]:
@@ -78,8 +97,20 @@ def _known(before: snapshots.Snapshot, uid: model.Uid) -> tuple[model.Pod, ...]:
 
 
 def _of_pods(snapshot: snapshots.Snapshot, pods: Iterable[model.Pod]) -> Iterable[Quota]:
-    """The quotas of the pods, and those above them."""
+    """The quotas of the pods, and those above them, each once."""
+    if not snapshot.all(kinds.QUOTAS):
+        return ()
     grown = usage.forest(snapshot)
     own = {membership.of(pod, grown).name for pod in pods}
     names = {above for name in own for above in grown.chains.get(name, (name,))}
     return [grown.quotas[name] for name in sorted(names) if name in grown.quotas]
+
+
+def _of_namespaces(
+    snapshot: snapshots.Snapshot, pods: Iterable[model.Pod] | None
+) -> Iterable[NamespaceQuota]:
+    """The quotas of the namespaces of the pods; None: all."""
+    if pods is None:
+        return snapshot.all(namespace_quota.KIND).values()
+    spaces = sorted({pod.namespace for pod in pods})
+    return [own for space in spaces for own in snapshot.within(namespace_quota.KIND, space).values()]

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator
 
 from app.domain import events, model, snapshots
 from app.framework import effects
-from app.plugins.elastic_quota import admission, kinds, membership, usage
+from app.plugins.elastic_quota import admission, kinds
+from app.plugins.elastic_quota.sigs import families
 
 LIMIT = 1000
 """Pods woken at once, also where no quota limits their number."""
 
-_QUOTAS = kinds.QUOTAS.name
+_QUOTAS = frozenset(kind.name for kind in kinds.declared())
 
 
 def freed_capacity(
@@ -40,7 +41,7 @@ def _may_free(before: snapshots.Snapshot, after: snapshots.Snapshot, event: even
     """Whether the event may raise a limit or lower what is used, without an event of kube-scheduler."""
     match event:
         case events.ObjectObserved() | events.ObjectGone():
-            return event.kind == _QUOTAS
+            return event.kind in _QUOTAS
         case events.PlacementReleased():
             return event.uid in before.placements
         case events.PodGone():
@@ -64,41 +65,41 @@ def _fitting(
 ) -> tuple[list[model.Pod], set[str]]:
     """The most important pods that fit together now and did not fit before, and their quotas."""
     placed: dict[str, int] = {}
-    gained: dict[str, bool] = {}
-    found, names = [], set()
-    grown = usage.forest(after)
+    gained: dict[tuple[tuple[str, ...], ...], bool] = {}
+    found, names = [], set[str]()
     for pod in sorted(waiting, key=_importance):
-        name = membership.of(pod, grown).name
-        if name not in gained:
-            gained[name] = _gained(before, after, pod, rules)
-        if not gained[name]:
+        quotas = families.names(before, pod), families.names(after, pod)
+        if quotas not in gained:
+            gained[quotas] = _gained(before, after, pod, rules)
+        if not gained[quotas]:
             continue
-        admitted = admission.admission(after, pod, rules)
-        if admitted is None:
-            found.append(pod)
-            names.add(name)
-            continue
-        tests = [test._replace(used=test.used + placed.get(test.key, 0)) for test in admitted.tests]
-        if admitted.objection or not all(test.fits for test in tests):
+        admitted = families.admissions(after, pod, rules)
+        tests = [
+            test._replace(used=test.used + placed.get(test.key, 0)) for one in admitted for test in one.tests
+        ]
+        if any(one.objection for one in admitted) or not all(test.fits for test in tests):
             continue
         for test in tests:
             placed[test.key] = placed.get(test.key, 0) + test.request
         found.append(pod)
-        names.add(name)
+        names.update([one.quota for one in admitted] or quotas[0])
     return found, names
 
 
 def _gained(
     before: snapshots.Snapshot, after: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules
 ) -> bool:
-    """Whether the quota of the pod has more capacity than before, in any resource."""
-    former, present = admission.admission(before, pod, rules), admission.admission(after, pod, rules)
-    if former is None or present is None:
-        return former is not None
-    if former.objection or present.objection:
-        return not present.objection
-    free = {(test.key, test.firm): test.limit - test.used for test in former.tests}
-    return any(test.limit - test.used > free.get((test.key, test.firm), -1) for test in present.tests)
+    """Whether the quotas of the pod have more capacity than before, in any resource."""
+    former, present = (families.admissions(state, pod, rules) for state in (before, after))
+    if not former or any(one.objection for one in present):
+        return False
+    limiting = {one.quota for one in present}
+    if any(one.objection or one.quota not in limiting for one in former):
+        return True
+    free = {(test.key, test.firm): test.limit - test.used for one in former for test in one.tests}
+    return any(
+        test.limit - test.used > free.get((test.key, test.firm), -1) for one in present for test in one.tests
+    )
 
 
 def _importance(pod: model.Pod) -> tuple[int, str, model.Uid]:

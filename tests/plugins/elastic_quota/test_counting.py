@@ -6,6 +6,7 @@ from app.domain import events, model, projecting, snapshots
 from app.plugins.elastic_quota import counting, kinds
 from app.plugins.elastic_quota.arithmetic import forests
 from app.plugins.elastic_quota.quota_model import Quota
+from app.plugins.elastic_quota.sigs import namespace_quota
 from tests.support import declared
 from tests.support.decisions import quota_histories, quota_recount
 
@@ -16,7 +17,8 @@ def test_counts_are_those_of_the_facts_at_every_offset(batch: list[events.AnyEve
     for event in batch:
         snapshot = projecting.project(snapshot, event)
         held = list(snapshot.all(kinds.QUOTAS).values())
-        assert dict(snapshot.counts) == quota_recount.counts(snapshot, held)
+        spaces = {one.namespace for one in snapshot.all(namespace_quota.KIND).values()}
+        assert dict(snapshot.counts) == quota_recount.counts(snapshot, held, spaces)
 
 
 @given(quota_histories.happened)

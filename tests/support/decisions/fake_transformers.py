@@ -78,3 +78,43 @@ class Emptying(fake_plugins.Idle):
             return None
         after = projecting.project_all(cycle.snapshot, gone)
         return replace(cycle, snapshot=replace(after, position=cycle.snapshot.position))
+
+
+@dataclass(frozen=True, slots=True)
+class Reserving(fake_plugins.Idle):
+    """Keeps what pods with the label ``reserve`` request for the pods with the label ``owner``.
+
+    An owner may use all of it. For others, what owners on the node use is a part of it, and counts once.
+    """
+
+    name: str = "Reserving"
+
+    def viewed(self, cycle: cycles.Cycle) -> node_sets.Names:
+        pods = (pod for node in cycle.candidates for pod in cycle.snapshot.on(node))
+        return frozenset(pod.node for pod in pods if "reserve" in pod.labels)
+
+    def transform_node(self, cycle: cycles.Cycle, node: model.NodeName) -> cycles.Cycle | None:
+        found = list(cycle.snapshot.on(node))
+        held = next(pod for pod in found if "reserve" in pod.labels)
+        used = sum(pod.requests["cpu"] for pod in found if "owner" in pod.labels)
+        left = 0 if "owner" in cycle.pod.labels else max(0, held.requests["cpu"] - used)
+        seen = events.PodSeen(pod=msgspec.structs.replace(held, requests={"cpu": left}))
+        after = projecting.project(cycle.snapshot, seen)
+        return replace(cycle, snapshot=replace(after, position=cycle.snapshot.position))
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting(fake_plugins.Idle):
+    """Refuses nodes without enough cores."""
+
+    name: str = "Fitting"
+
+    def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
+        asked = cycle.pod.requests["cpu"]
+        full = frozenset(
+            name
+            for name in cycle.candidates
+            if sum(pod.requests["cpu"] for pod in cycle.snapshot.on(name)) + asked
+            > cycle.snapshot.nodes[name].allocatable["cpu"]
+        )
+        return verdicts.Refusal("no cores left", full)

@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 from app.domain import events, model
 from app.plugins.elastic_quota import kinds
 from app.plugins.elastic_quota.quota_model import Quota
+from app.plugins.elastic_quota.sigs import namespace_quota
+from app.plugins.elastic_quota.sigs.namespace_quota import NamespaceQuota
 
 names = st.sampled_from(["a", "b", "c", "blue", "koordinator-default-quota", "koordinator-root-quota"])
 spaces = st.sampled_from(["blue", "green"])
@@ -20,6 +22,14 @@ quotas = st.builds(
     max=st.fixed_dictionaries({}, optional={"cpu": st.integers(0, 3), "memory": st.integers(0, 3)}),
     created=st.sampled_from(["1", "2"]),
 )
+own = st.builds(
+    NamespaceQuota,
+    uid=st.just("1"),
+    namespace=spaces,
+    name=st.sampled_from(["x", "y"]),
+    max=st.just({"cpu": 1}),
+)
+"""Quotas of namespaces (scheduling.x-k8s.io)."""
 labels = st.fixed_dictionaries(
     {},
     optional={
@@ -50,6 +60,8 @@ happened = st.lists(
     st.one_of(
         st.builds(kinds.QUOTAS.observed, quotas),
         st.builds(lambda one: kinds.QUOTAS.gone(one.namespace, one.name, one.uid), quotas),
+        st.builds(namespace_quota.KIND.observed, own),
+        st.builds(lambda one: namespace_quota.KIND.gone(one.namespace, one.name, one.uid), own),
         st.builds(events.PodSeen, pod=pods),
         st.builds(lambda one: events.PodGone(uid=one.uid, namespace=one.namespace, name=one.name), pods),
         st.builds(events.placed, pods, st.sampled_from(["n1", "n2"])),

@@ -11,9 +11,9 @@ LABEL = "quota.scheduling.koordinator.sh/name"
 BUILT_IN = {f"koordinator-{name}-quota" for name in ("root", "default", "system")}
 
 
-def counts(snapshot: snapshots.Snapshot, quotas: list[Quota]) -> dict[str, int]:
-    """Key -> count; zeros are left out."""
-    found: dict[str, int] = {}
+def counts(snapshot: snapshots.Snapshot, quotas: list[Quota], spaces: set[str]) -> dict[str, int]:
+    """Key -> count; zeros are left out. ``spaces``: namespaces with a quota of their own."""
+    found = _of_namespaces(snapshot, spaces)
     used: dict[str, Quota] = {}
     for quota in sorted(quotas, key=lambda one: (one.created, one.uid)):
         if quota.name != "koordinator-root-quota":
@@ -33,6 +33,20 @@ def counts(snapshot: snapshots.Snapshot, quotas: list[Quota]) -> dict[str, int]:
                     key = f"quota|{tree}|{above}|{'' if node else 'pending|'}{firm}{resource}"
                     found[key] = found.get(key, 0) + units
     return {key: count for key, count in found.items() if count}
+
+
+def _of_namespaces(snapshot: snapshots.Snapshot, spaces: set[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for pod, node in recomputation.pods_and_nodes(snapshot).values():
+        ended = pod.phase in ("Succeeded", "Failed")
+        if pod.namespace not in spaces or ended or node not in snapshot.nodes:
+            continue
+        for resource, amount in pod.requests.items():
+            units = math.ceil(amount / 1024) if resource == "memory" else amount
+            for space in ("", pod.namespace):
+                key = f"sigsquota|{space}|{resource}"
+                found[key] = found.get(key, 0) + units
+    return found
 
 
 _FIRM = "quota.scheduling.koordinator.sh/preemptible"

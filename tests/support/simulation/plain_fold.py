@@ -15,6 +15,7 @@ KINDS = (
     "workloadpolicies",
     "poddisruptionbudgets",
     "elasticquotas",
+    "sigselasticquotas",
     "koordinatorpodgroups",
     "sigspodgroups",
     "nativepodgroups",

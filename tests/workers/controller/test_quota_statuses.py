@@ -13,6 +13,7 @@ from app import plugins
 from app.domain import events
 from app.framework import configuring
 from app.plugins.elastic_quota import membership
+from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.simulation import populations
 from app.store import stores
 from tests.support.workers import clusters, recordings
@@ -108,6 +109,46 @@ def test_a_quota_shows_what_it_uses_and_its_own_status_is_no_event(
         assert one["path"].endswith("/status")
         assert one.keys() == {"path", "metadata", "status"}
         assert one["metadata"].keys() == {"resourceVersion"}
+
+
+def test_the_quota_of_a_namespace_shows_what_its_pods_use(
+    recorded: Start, control: Control, cluster_side: clusters.Cluster
+) -> None:
+    cluster_side.node("n")
+    own = {"metadata": {"namespace": "ns", "name": "own"}, "spec": {"min": {"cpu": "1"}, "max": {"cpu": "4"}}}
+    cluster_side.server.objects.create("sigselasticquotas", own)
+    recorded().ready()
+    control("ElasticQuota")
+    path = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/ns/elasticquotas/own"
+
+    def used() -> Json:
+        found: Json = json.loads(cluster_side.client.get(path)).get("status", {})
+        return found
+
+    recordings.eventually(lambda: used() == {"used": {"cpu": "0"}}, "nothing is used")
+    pod(cluster_side, "p1", "absent")
+    recordings.eventually(lambda: used() == {"used": {"cpu": "500m"}}, "the pod is counted")
+
+
+@pytest.mark.scenario("TR-17")
+def test_the_pods_of_an_overused_quota_are_listed_and_none_is_evicted(
+    recorded: Start, control: Control, cluster_side: clusters.Cluster
+) -> None:
+    cluster_side.node("n")
+    quota(cluster_side, "team", {"cpu": "1"})
+    recording = recorded().ready()
+    control("ElasticQuota")
+    for number in range(3):
+        pod(cluster_side, f"p{number}", "team")
+    until_used(cluster_side, "team", cpu="1500m")
+    endpoints = {one.path: one for one in ElasticQuota(runtime=False).shown().endpoints}
+    found = endpoints["quotas/<name>"].handle(recording.store.follower.snapshot, {"name": "team"})
+    assert isinstance(found, dict)
+    assert found["over"] == {"cpu": "500m"}
+    assert len(found["overuse"]) == 1
+    quota(cluster_side, "marker", {"cpu": "1"})
+    until_used(cluster_side, "marker", cpu="0")
+    assert not [one.path for one in cluster_side.server.seen if one.method == "DELETE" or "evict" in one.path]
 
 
 def test_a_definition_without_the_subresource_is_reported_once_and_policies_have_their_status(

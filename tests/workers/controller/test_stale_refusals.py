@@ -9,6 +9,7 @@ from app.domain import model, snapshots
 from app.framework import effects
 from app.store.decisions import records
 from tests.support.decisions import scheduling_driver, small_clusters
+from tests.support.kube import fake_clock
 from workers.controller import stale_refusals
 
 N1, N2, N3, N4 = small_clusters.HOSTS
@@ -59,13 +60,14 @@ class World:
 
     def __init__(self, *things: scheduling_driver.Thing) -> None:
         self.cluster = scheduling_driver.Cluster(*things)
-        self.records, self.waker = Records(), Waker()
+        self.records, self.waker, self.clock = Records(), Waker(), fake_clock.VirtualClock()
         self.refusals = stale_refusals.StaleRefusals(
             self.records,
             self.cluster.plugins,
             lambda: self.cluster.snapshot,
             self.waker.submit,
             self.waker.noted,
+            self.clock,
         )
         self.woken()
 
@@ -124,21 +126,69 @@ def test_a_pod_that_is_recorded_last_is_woken_too() -> None:
     assert world.woken() == ["p"]
 
 
-def test_no_more_pods_are_woken_than_there_is_capacity_for_by_priority() -> None:
+def full(*priorities: tuple[str, int]) -> tuple[World, dict[str, model.Pod]]:
+    """Two pods run under a quota of two, and others wait for a place."""
     running = [
         small_clusters.pod(f"runs-{n}", small_clusters.REPLICA, node=node) for n, node in enumerate((N1, N2))
     ]
     world = World(*small_clusters.f6(), small_clusters.policy({"host": 2}, required=True), *running)
-    for name, priority in (("a", 0), ("b", 5), ("c", 5)):
-        pod = small_clusters.pod(name, small_clusters.REPLICA, priority=priority)
+    pods = {pod.name: pod for pod in running}
+    for name, priority in priorities:
+        pods[name] = pod = small_clusters.pod(name, small_clusters.REPLICA, priority=priority)
         world.cluster.see(pod)
         assert not world.asked(pod)
     assert world.woken() == []
-    world.cluster.see(msgspec.structs.replace(running[0], terminating=True))
+    return world, pods
+
+
+def test_no_more_pods_are_woken_than_there_is_capacity_for_by_priority() -> None:
+    world, pods = full(("a", 0), ("b", 5), ("c", 5))
+    world.cluster.see(msgspec.structs.replace(pods["runs-0"], terminating=True))
     assert world.woken() == ["b"]
-    world.cluster.gone(running[1])
-    # The state of b is unknown since: one pod too many is woken rather than one too few.
-    assert world.woken() == ["c", "a"]
+    world.cluster.gone(pods["runs-1"])
+    assert world.woken() == ["c"], "one of the two places was announced to b"
+    world.cluster.see(
+        msgspec.structs.replace(pods["b"], node=N3), msgspec.structs.replace(pods["c"], node=N4)
+    )
+    world.clock.now += 2 * stale_refusals.CLAIM
+    assert world.woken() == [], "both places are taken"
+
+
+def test_a_place_that_a_plugin_announced_is_not_announced_again() -> None:
+    world, pods = full(("a", 0), ("b", 5))
+    world.cluster.see(small_clusters.policy({"host": 3}, required=True))
+    world.waker.submit(effects.WakePods((pods["a"],), "by a plugin", refused=True), world.cluster.snapshot)
+    world.waker.names()
+    assert world.woken() == []
+    world.cluster.see(small_clusters.policy({"host": 4}, required=True))
+    assert world.woken() == ["b"]
+
+
+def test_no_pod_waits_for_one_that_never_takes_its_place() -> None:
+    """A woken pod is deleted, or kube-scheduler does not try it: no event is needed for the next one."""
+    world, pods = full(("a", 0), ("b", 5), ("c", 7))
+    world.cluster.see(small_clusters.policy({"host": 3}, required=True))
+    assert world.woken() == ["c"]
+    assert world.woken() == []
+    world.cluster.gone(pods["c"])
+    assert world.woken() == ["b"]
+    world.clock.now += stale_refusals.CLAIM - 1
+    assert world.woken() == []
+    world.clock.now += 2
+    assert world.woken() == ["a"]
+    world.clock.now += 2 * stale_refusals.CLAIM
+    assert world.woken() == [], "each was woken once, and none was refused again"
+
+
+def test_a_woken_pod_that_is_refused_again_claims_nothing() -> None:
+    world, pods = full(("a", 0), ("b", 5))
+    world.cluster.see(small_clusters.policy({"host": 3}, required=True))
+    assert world.woken() == ["b"]
+    world.cluster.see(small_clusters.policy({"host": 2}, required=True))
+    assert not world.asked(pods["b"])
+    world.cluster.see(small_clusters.policy({"host": 3}, required=True))
+    world.waker.before.pop(pods["b"].uid)
+    assert world.woken() == ["b"]
 
 
 def test_only_the_nodes_that_were_offered_count() -> None:
@@ -188,6 +238,7 @@ def test_a_refusal_from_before_the_start_is_decided_over_all_nodes() -> None:
         lambda: world.cluster.snapshot,
         world.waker.submit,
         world.waker.noted,
+        world.clock,
     )
     assert world.woken() == ["p"]
 

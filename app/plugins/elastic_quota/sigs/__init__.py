@@ -1,0 +1,1 @@
+"""Quotas of namespaces, as CapacityScheduling of kubernetes-sigs/scheduler-plugins has them."""

@@ -1,0 +1,90 @@
+"""Whether the quota of its namespace admits a pod: max, and what all namespaces use against the sum of mins.
+
+The rules are those of capacity_scheduling.go (PreFilter), with one exception: a resource that max does not
+name is not limited by it, and one that no quota names is not limited at all. There, what is missing is zero.
+Pods that are nominated and at least as important count as placed in every filter (framework/pipeline.py).
+"""
+
+from collections.abc import Iterator
+
+from app.domain import model, snapshots
+from app.plugins.elastic_quota import admission, counting
+from app.plugins.elastic_quota.sigs import counting as sums
+from app.plugins.elastic_quota.sigs import namespace_quota
+from app.plugins.elastic_quota.sigs.namespace_quota import NamespaceQuota
+
+
+def limited(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules) -> bool:
+    """Whether the quota of its namespace may refuse the pod in this state."""
+    if not snapshot.all(namespace_quota.KIND):
+        return False
+    quota = namespace_quota.namespaces(snapshot.objects).quotas.get(pod.namespace)
+    return quota is not None and (not quota.errors or rules.invalid_quota == "reject")
+
+
+def tests(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules) -> admission.Admission | None:
+    """The tests of the pod, which must not be on a node in the snapshot; None if no quota limits it."""
+    if not limited(snapshot, pod, rules):
+        return None
+    quota = namespace_quota.namespaces(snapshot.objects).quotas[pod.namespace]
+    if quota.errors:
+        return admission.Admission(
+            quota.key, f"elastic quota {quota.key}: invalid: {'; '.join(quota.errors[:3])}"
+        )
+    return admission.Admission(quota.key, tests=tuple(_tests(snapshot, pod, quota, rules)))
+
+
+def _tests(
+    snapshot: snapshots.Snapshot, pod: model.Pod, quota: NamespaceQuota, rules: admission.Rules
+) -> Iterator[admission.Test]:
+    asked = sums.requests(pod)
+    least = namespace_quota.namespaces(snapshot.objects).total
+    for resource in sorted({*asked, *quota.max} if rules.strict_resources else asked):
+        request = asked.get(resource, 0)
+        if resource in quota.max:
+            yield _test(snapshot, quota.namespace, quota.key, resource, request, quota.max[resource])
+    nominated = _nominated(snapshot, pod) if snapshot.nominated else {}
+    for resource in sorted({*asked, *least} if rules.strict_resources else asked):
+        request = asked.get(resource, 0)
+        if resource in least:
+            test = _test(snapshot, sums.ALL, admission.TOGETHER, resource, request, least[resource])
+            yield test._replace(used=test.used + nominated.get(resource, 0))
+
+
+def _test(
+    snapshot: snapshots.Snapshot, namespace: str, name: str, resource: str, request: int, limit: int
+) -> admission.Test:
+    return admission.Test(
+        quota=name,
+        resource=resource,
+        key=sums.key(namespace, resource),
+        used=sums.used(snapshot, namespace, resource),
+        request=request,
+        limit=counting.ceiling(resource, limit),
+    )
+
+
+def _nominated(snapshot: snapshots.Snapshot, pod: model.Pod) -> dict[str, int]:
+    """Resource -> what less important pods request for which kube-scheduler has evicted others, in namespaces
+    that use no more than their min: what they are guaranteed is not lent again meanwhile.
+    """
+    found: dict[str, int] = {}
+    quotas = namespace_quota.namespaces(snapshot.objects).quotas
+    for uid in snapshot.nominated:
+        one = snapshot.pods.get(uid)
+        if one is None or one.namespace == pod.namespace or one.priority >= pod.priority:
+            continue
+        quota = quotas.get(one.namespace)
+        if quota is None or snapshot.node_of(uid) or _over_min(snapshot, quota):
+            continue
+        for resource, amount in sums.requests(one).items():
+            found[resource] = found.get(resource, 0) + amount
+    return found
+
+
+def _over_min(snapshot: snapshots.Snapshot, quota: NamespaceQuota) -> bool:
+    return any(
+        sums.used(snapshot, quota.namespace, resource)
+        > counting.ceiling(resource, quota.min.get(resource, 0))
+        for resource in {*quota.min, *quota.max}
+    )

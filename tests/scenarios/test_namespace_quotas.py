@@ -1,0 +1,154 @@
+"""Scenarios of the quotas of namespaces (scheduling.x-k8s.io). Amounts are cores and GiB."""
+
+import msgspec
+import pytest
+
+from app.domain import events, model
+from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.elastic_quota.sigs import counting, namespace_quota
+from tests.support.decisions import scheduling_driver
+from tests.support.decisions.small_quotas import CORE, GIB, check, cluster, node, pod, quota
+
+NAMESPACE_QUOTAS = namespace_quota.KIND
+
+
+def of(namespace: str, least: int, most: int, **changed: object) -> namespace_quota.NamespaceQuota:
+    """The quota of a namespace, in cores."""
+    made = namespace_quota.NamespaceQuota(
+        uid=f"uid-{namespace}",
+        namespace=namespace,
+        name="quota",
+        min={"cpu": least * CORE},
+        max={"cpu": most * CORE},
+        created="2026-01-01T00:00:00Z",
+    )
+    return msgspec.structs.replace(made, **changed)
+
+
+def two(*things: scheduling_driver.Thing, **arguments: bool | str) -> scheduling_driver.Cluster:
+    """Namespace a uses 12 of 10 to 20 cores, namespace b 4 of as much."""
+    return cluster(
+        node("n1", 100, 100),
+        of("a", 10, 20),
+        of("b", 10, 20),
+        pod("a-runs", 12, namespace="a", node="n1"),
+        pod("b-runs", 4, namespace="b", node="n1"),
+        *things,
+        **arguments,
+    )
+
+
+def used(small: scheduling_driver.Cluster, namespace: str) -> int:
+    return counting.used(small.snapshot, namespace, "cpu") // CORE
+
+
+@pytest.mark.scenario("EQ-22")
+def test_a_namespace_borrows_what_the_mins_of_all_leave_and_no_more_than_its_max() -> None:
+    small = two()
+    assert not small.filter(pod("p", 4, namespace="a")).refused
+    assert small.why(pod("p", 5, namespace="a")) == (
+        "elastic quota a/quota: no capacity in cpu within the mins of all quotas"
+    )
+    assert small.why(pod("p", 9, namespace="a")) == "elastic quota a/quota: no capacity in cpu"
+    assert small.plugins.concerned(pod("p", 99, namespace="other"), small.snapshot) == ()
+    small.place(pod("p", 4, namespace="a"), "n1")
+    assert (used(small, "a"), used(small, "b"), used(small, counting.ALL)) == (16, 4, 20)
+    check(small)
+
+
+@pytest.mark.scenario("EQ-22")
+def test_a_resource_that_no_quota_names_is_not_limited() -> None:
+    small = two()
+    assert not small.filter(pod("p", 1, namespace="a", memory=50)).refused
+    guaranteed = of("b", 10, 20, min={"cpu": 10 * CORE, "memory": 8 * GIB})
+    small = two(guaranteed)
+    assert not small.filter(pod("p", 1, namespace="a", memory=8)).refused
+    assert small.why(pod("p", 1, namespace="a", memory=9)) == (
+        "elastic quota a/quota: no capacity in memory within the mins of all quotas"
+    )
+
+
+@pytest.mark.scenario("EQ-22")
+def test_nominated_pods_keep_what_they_were_given() -> None:
+    """Of the own namespace if they are as important, of others while these are within their min."""
+    small = two(pod("own", 3, namespace="a", nominated="n1", priority=5))
+    assert not small.filter(pod("p", 4, namespace="a", priority=9)).refused
+    assert small.filter(pod("p", 4, namespace="a", priority=5)).refused
+    small = two(pod("other", 3, namespace="b", nominated="n1", priority=1))
+    assert small.filter(pod("p", 4, namespace="a", priority=9)).refused
+    assert not small.filter(pod("p", 1, namespace="a", priority=9)).refused
+    small.see(pod("b-more", 7, namespace="b", node="n1"))
+    small.gone(pod("a-runs", 12, namespace="a"))
+    assert not small.filter(pod("p", 9, namespace="a", priority=9)).refused
+
+
+@pytest.mark.scenario("EQ-22")
+def test_a_pod_has_to_fit_in_the_quotas_of_both_families() -> None:
+    small = two(quota("team", 0, 100), pod("runs", 99, "team", node="n1"), runtime=False)
+    assert small.why(pod("p", 2, "team", namespace="a")) == "elastic quota team: no capacity in cpu"
+    assert small.why(pod("p", 5, "team", namespace="a")) == (
+        "elastic quota team: no capacity in cpu; "
+        "elastic quota a/quota: no capacity in cpu within the mins of all quotas"
+    )
+    # A label leads to another Koordinator quota, and never out of the quota of the namespace.
+    assert small.why(pod("p", 9, "koordinator-system-quota", namespace="a")) == (
+        "elastic quota a/quota: no capacity in cpu"
+    )
+
+
+def test_the_oldest_quota_of_a_namespace_is_used() -> None:
+    younger = of("a", 99, 99, name="younger", uid="0", created="2026-02-01T00:00:00Z")
+    small = two(younger)
+    assert small.filter(pod("p", 9, namespace="a")).refused
+    known = namespace_quota.namespaces(small.snapshot.objects)
+    assert known.unused == {"a/younger": "its namespace has the older quota quota"}
+    small.take(NAMESPACE_QUOTAS.gone("a", "quota", "uid-a"))
+    assert not small.filter(pod("p", 9, namespace="a")).refused
+    check(small)
+
+
+def test_a_namespace_is_not_counted_without_a_quota() -> None:
+    small = two()
+    small.take(NAMESPACE_QUOTAS.gone("b", "quota", "uid-b"))
+    assert (used(small, "b"), used(small, counting.ALL)) == (0, 12)
+    assert small.filter(pod("p", 1, namespace="a")).refused, "the 10 of b are not guaranteed any more"
+    check(small)
+
+
+def test_pods_of_an_invalid_quota_are_refused_or_ignored() -> None:
+    raw = {
+        "metadata": {"namespace": "a", "name": "quota", "uid": "uid-a"},
+        "spec": {"max": {"cpu": "-1"}, "min": {"cpu": "4"}},
+    }
+    invalid = NAMESPACE_QUOTAS.decode(msgspec.json.encode(raw))
+    assert two(invalid).why(pod("p", namespace="a")) == (
+        "elastic quota a/quota: invalid: spec.max.cpu is negative: -1"
+    )
+    assert not two(invalid, invalid_quota="ignore").filter(pod("p", 99, namespace="a")).refused
+
+
+def test_with_strict_resources_every_resource_of_a_quota_is_tested() -> None:
+    full = of("a", 10, 20, max={"cpu": 20 * CORE, "memory": GIB})
+    things: tuple[scheduling_driver.Thing, ...] = (full, pod("over", 1, namespace="a", node="n1", memory=2))
+    assert not two(*things).filter(pod("p", 1, namespace="a")).refused
+    assert two(*things, strict_resources=True).why(pod("p", 1, namespace="a")) == (
+        "elastic quota a/quota: no capacity in memory"
+    )
+
+
+def woken(small: scheduling_driver.Cluster, event: events.AnyEvent) -> list[str]:
+    before = small.snapshot
+    small.take(event)
+    found = ElasticQuota().wake(before, small.snapshot, event)
+    return [] if found is None else [f"{one.name}: {found.message}" for one in found.pods]
+
+
+def test_pods_wake_when_any_min_rises_and_no_more_than_fit() -> None:
+    waiting: list[model.Pod] = [pod(f"p{n}", 3, namespace="a", priority=n) for n in range(3)]
+    small = two(pod("a-more", 4, namespace="a", node="n1"), *waiting)
+    assert small.filter(waiting[0]).refused
+    raised = of("b", 13, 20)
+    assert woken(small, NAMESPACE_QUOTAS.observed(raised)) == ["p2: elastic quota a/quota has capacity again"]
+    assert woken(small, NAMESPACE_QUOTAS.gone("a", "quota", "uid-a")) == [
+        f"p{n}: elastic quota a/quota has capacity again" for n in (2, 1, 0)
+    ]
