@@ -21,9 +21,9 @@ EASY = {
     "a placement is released while its Binding": 19,
     "an old placement is released without a fence": 19,
     "an old placement is released although": 2,
-    "a plan commits a part": 0,
+    "a plan commits a part": 89,
     "a retried Binding computes its annotations again": 0,
-    "a bind commits the seat of its member alone": 0,
+    "a bind commits the seat of its member alone": 25,
 }
 """Bugs that the default run plants -> the seed that is tried first.
 
