@@ -14,18 +14,21 @@ from tests.support.simulation import planted_bugs
 
 HERE = range(40)
 """Seeds of the default run."""
-EASY = (
-    "expected versions are not compared",
-    "the expected head is not compared",
-    "a lost race loses the facts",
-    "a placement is released while its Binding",
-    "an old placement is released without a fence",
-    "an old placement is released although",
-    "a plan commits a part",
-    "a retried Binding computes its annotations again",
-    "a bind commits the seat of its member alone",
-)
-"""Bugs that the default run plants: each is found within a few seeds."""
+EASY = {
+    "expected versions are not compared": 24,
+    "the expected head is not compared": 50,
+    "a lost race loses the facts": 7,
+    "a placement is released while its Binding": 19,
+    "an old placement is released without a fence": 19,
+    "an old placement is released although": 2,
+    "a plan commits a part": 89,
+    "a retried Binding computes its annotations again": 117,
+    "a bind commits the seat of its member alone": 25,
+}
+"""Bugs that the default run plants -> a seed that finds each, which is tried first.
+
+Where it does so no longer, because histories have changed, one of the first 150 has to.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +43,9 @@ def test_every_guarantee_holds_in_every_history(own: embedded.Server) -> None:
     assert seeds.failing(HERE, own.url) == []
 
 
-@pytest.mark.parametrize("name", EASY)
-def test_a_planted_bug_is_found(own: embedded.Server, name: str) -> None:
-    assert seeds.first_to_find(planted_bugs.named(name), range(150), own.url) is not None
+@pytest.mark.parametrize(("name", "seed"), EASY.items(), ids=EASY)
+def test_a_planted_bug_is_found(own: embedded.Server, name: str, seed: int) -> None:
+    assert seeds.first_to_find(planted_bugs.named(name), [seed, *range(150)], own.url) is not None
 
 
 @pytest.mark.parametrize("bug", planted_bugs.BUGS, ids=lambda bug: bug.name)

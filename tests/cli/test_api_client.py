@@ -70,7 +70,7 @@ def server(certs: pathlib.Path) -> Iterator[str]:
 def run(server: str, certs: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command against the server with the certificates that ``up`` creates."""
     state = str(certs.parent.parent.parent)
-    return commands.topolog(*arguments, TOPOLOG_CLIENT_URL=server, XDG_STATE_HOME=state)
+    return commands.called(*arguments, TOPOLOG_CLIENT_URL=server, XDG_STATE_HOME=state)
 
 
 PENDING = {
@@ -245,20 +245,20 @@ def test_an_error_is_its_message_and_an_exit_code(
 
 
 def test_without_a_client_certificate_the_error_names_the_options(server: str, certs: pathlib.Path) -> None:
-    done = commands.topolog("get", "nodes", "--server", server, "--ca", str(certs / "ca.crt"))
+    done = commands.called("get", "nodes", "--server", server, "--ca", str(certs / "ca.crt"))
     assert done.returncode == 5
     assert "--cert and --key" in done.stderr
 
 
 def test_an_extender_of_another_ca_is_not_trusted(server: str, certs: pathlib.Path) -> None:
     viewer = ("--cert", str(certs / "viewer.crt"), "--key", str(certs / "viewer.key"))
-    done = commands.topolog("get", "nodes", "--server", server, *viewer)
+    done = commands.called("get", "nodes", "--server", server, *viewer)
     assert done.returncode == 5
     assert "--ca" in done.stderr
     assert Canned.requested == []
 
 
 def test_missing_certificate_files_are_a_settings_error(server: str) -> None:
-    done = commands.topolog("get", "nodes", "--server", server, "--ca", "/nowhere/ca.crt")
+    done = commands.called("get", "nodes", "--server", server, "--ca", "/nowhere/ca.crt")
     assert done.returncode == 3
     assert "/nowhere/ca.crt" in done.stderr

@@ -24,7 +24,7 @@ def folder(store: stores.Store, tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def archive(folder: pathlib.Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    return commands.topolog(
+    return commands.called(
         "archive", *words, TOPOLOG_CLUSTER="berlin", TOPOLOG_COMPACTION_ARCHIVE=str(folder)
     )
 
@@ -68,7 +68,7 @@ def test_events_are_exported_as_lines(folder: pathlib.Path) -> None:
 
 
 def test_without_an_archive_the_error_names_the_setting(tmp_path: pathlib.Path) -> None:
-    done = commands.topolog("archive", "ls")
+    done = commands.called("archive", "ls")
     assert done.returncode == 3
     assert "compaction.archive is not set" in done.stderr
     assert archive(tmp_path, "export").returncode == 1

@@ -18,7 +18,7 @@ def test_every_command_has_a_help_text() -> None:
     assert done.returncode == 0
     for name in cli.topolog.list_commands(cli.topolog.make_context("topolog", ["version"])):
         assert f"  {name}" in done.stdout
-        text = commands.topolog(name, "--help")
+        text = commands.called(name, "--help")
         assert text.returncode == 0, text.stderr
         assert len(text.stdout.splitlines()) > 4, name
 
@@ -31,7 +31,7 @@ def test_version() -> None:
 def test_settings_are_shown_with_their_effective_values(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "topolog.yaml"
     file.write_text("cluster: berlin")
-    done = commands.topolog(
+    done = commands.called(
         "--config",
         str(file),
         "settings",
@@ -44,33 +44,33 @@ def test_settings_are_shown_with_their_effective_values(tmp_path: pathlib.Path) 
     assert (shown["cluster"], shown["server.port"]) == ("berlin", 1)
     assert shown["store.url"] == "redis://(hidden)@h"
     assert set(shown) == {setting.name for setting in settings.describe()}
-    assert "hunter2" not in commands.topolog("settings", TOPOLOG_STORE_URL="redis://u:hunter2@h").stdout
+    assert "hunter2" not in commands.called("settings", TOPOLOG_STORE_URL="redis://u:hunter2@h").stdout
 
 
 def test_one_setting_is_shown_with_its_meaning() -> None:
-    done = commands.topolog("settings", "server.port")
+    done = commands.called("settings", "server.port")
     assert "TOPOLOG_SERVER_PORT; a whole number from 1 to 65535; default 8443" in done.stdout
-    assert commands.topolog("settings", "server.prt").returncode == 2
+    assert commands.called("settings", "server.prt").returncode == 2
 
 
 @pytest.mark.parametrize(
     "command", ["record", "control", "compact", "audit", "extender", "up", "get nodes", "score -", "settings"]
 )
 def test_an_invalid_setting_stops_every_command(command: str) -> None:
-    done = commands.topolog(*command.split(), stdin="{}", TOPOLOG_SERVER_PORT="0")
+    done = commands.called(*command.split(), stdin="{}", TOPOLOG_SERVER_PORT="0")
     assert done.returncode == 3
     assert "server.port = 0 (TOPOLOG_SERVER_PORT): must be a whole number from 1 to 65535" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["record", "control", "compact", "audit", "extender", "migrate status"])
 def test_a_process_without_a_store_names_the_setting(command: str) -> None:
-    done = commands.topolog(*command.split())
+    done = commands.called(*command.split())
     assert done.returncode == 3
     assert "store.url is not set" in done.stderr
 
 
 def test_an_unknown_plugin_is_a_settings_error() -> None:
-    done = commands.topolog(
+    done = commands.called(
         "score", "-", stdin='{"pod": {"name": "p"}}', TOPOLOG_PLUGINS_ENABLED="JobAffinity,Nonsense"
     )
     assert done.returncode == 3
@@ -138,27 +138,27 @@ def test_a_closed_pipe_causes_no_traceback() -> None:
 
 
 def test_certificates_are_created_and_renewed_under_the_same_ca(tmp_path: pathlib.Path) -> None:
-    done = commands.topolog("certs", str(tmp_path / "c"), "--host", "extender.example", "-o", "json")
+    done = commands.called("certs", str(tmp_path / "c"), "--host", "extender.example", "-o", "json")
     first = json.loads(done.stdout)
     assert first["caKept"] is False
     assert {"ca.crt", "server.crt", "server.key", "scheduler.crt", "viewer.crt", "operator.crt"} <= set(
         first["files"]
     )
     again = json.loads(
-        commands.topolog(
+        commands.called(
             "certs", str(tmp_path / "c"), "--host", "extender.example", "-o", "json", "--renew"
         ).stdout
     )
     assert again["caKept"] is True
     assert "server.key" in again["replaced"]
-    refused = commands.topolog("certs", str(tmp_path / "c"), "--host", "extender.example")
+    refused = commands.called("certs", str(tmp_path / "c"), "--host", "extender.example")
     assert refused.returncode == 3
     assert "would replace" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
 
 
 def test_certificates_need_a_valid_host(tmp_path: pathlib.Path) -> None:
-    assert commands.topolog("certs", str(tmp_path)).returncode == 2
-    done = commands.topolog("certs", str(tmp_path), "--host", "https://x")
+    assert commands.called("certs", str(tmp_path)).returncode == 2
+    done = commands.called("certs", str(tmp_path), "--host", "https://x")
     assert done.returncode == 2
     assert "https://x" in done.stderr

@@ -40,18 +40,16 @@ def test_every_command_with_output_has_the_formats_of_documents() -> None:
 
 @pytest.mark.parametrize("command", ["version", "settings", "settings store"])
 def test_json_and_yaml_are_the_same_document(command: str) -> None:
-    one = commands.topolog(*command.split(), "-o", "json")
-    other = commands.topolog(*command.split(), "-o", "yaml")
+    one = commands.called(*command.split(), "-o", "json")
+    other = commands.called(*command.split(), "-o", "yaml")
     assert json.loads(one.stdout) == yaml.safe_load(other.stdout)
 
 
 def test_a_jsonpath_selects_from_the_document() -> None:
-    document = json.loads(commands.topolog("settings", "-o", "json").stdout)
-    done = commands.topolog("settings", "-o", "jsonpath=$[?@.default == true].name")
+    document = json.loads(commands.called("settings", "-o", "json").stdout)
+    done = commands.called("settings", "-o", "jsonpath=$[?@.default == true].name")
     assert done.stdout.splitlines() == [one["name"] for one in document if one["default"] is True]
-    assert (
-        commands.topolog("settings", "-o", "jsonpath=$[0]['name','default']").stdout == "cluster\ndefault\n"
-    )
+    assert commands.called("settings", "-o", "jsonpath=$[0]['name','default']").stdout == "cluster\ndefault\n"
 
 
 WRONG = {
@@ -64,7 +62,7 @@ WRONG = {
 
 @pytest.mark.parametrize("output", WRONG)
 def test_a_wrong_format_is_a_usage_error(output: str) -> None:
-    done = commands.topolog("version", "-o", output)
+    done = commands.called("version", "-o", output)
     assert done.returncode == 2
     assert WRONG[output] in " ".join(done.stderr.split())
 

@@ -25,7 +25,7 @@ def test_the_settings_and_manifests_of_the_page_are_valid(tmp_path: pathlib.Path
     settings, manifests, rule = how_to_pages.blocks(PAGE, "yaml")
     file = tmp_path / "topolog.yaml"
     file.write_text(settings)
-    done = commands.topolog("--config", str(file), "settings", "plugins.args")
+    done = commands.called("--config", str(file), "settings", "plugins.args")
     assert done.returncode == 0
     assert "example.com/rack" in done.stdout
     assert Coscheduling.name in yaml.safe_load(settings)["plugins"]["enabled"]

@@ -44,7 +44,7 @@ def environ(found: installations.Installation) -> dict[str, str]:
 
 
 def get(found: installations.Installation, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return commands.topolog("get", *arguments, **environ(found))
+    return commands.called("get", *arguments, **environ(found))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -97,7 +97,7 @@ USAGE = {
 
 @pytest.mark.parametrize("arguments", USAGE)
 def test_what_cannot_be_asked_is_a_usage_error(arguments: str) -> None:
-    done = commands.topolog("get", *arguments.split())
+    done = commands.called("get", *arguments.split())
     assert done.returncode == 2
     assert USAGE[arguments] in done.stderr
 
@@ -151,6 +151,6 @@ def test_completion_without_an_extender_is_silent() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_has_a_script(shell: str) -> None:
-    done = commands.topolog("completion", shell)
+    done = commands.called("completion", shell)
     assert done.returncode == 0
     assert "_TOPOLOG_COMPLETE" in done.stdout

@@ -118,7 +118,7 @@ def with_status(status: Json, pod: Json) -> Json:
 
 
 def topolog(cluster: clusters.Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return commands.topolog(*arguments, **cluster.environ)
+    return commands.called(*arguments, **cluster.environ)
 
 
 def test_an_extender_is_found_by_the_kubeconfig_alone(

@@ -13,7 +13,7 @@ POD = {"name": "rl-worker-3", "labels": {"rl-job-group": "job-alpha"}}
 
 def scored(scenario: object, **environ: str) -> dict[str, dict[str, Any]]:
     """The nodes of ``topolog score -o json`` by name."""
-    done = commands.topolog("score", "-", "-o", "json", stdin=json.dumps(scenario), **environ)
+    done = commands.called("score", "-", "-o", "json", stdin=json.dumps(scenario), **environ)
     assert done.returncode in (0, 1), done.stderr
     return {node["name"]: node for node in json.loads(done.stdout)["nodes"]}
 
@@ -100,7 +100,7 @@ def test_no_node_left_is_exit_code_one_with_the_reasons() -> None:
         "nodes": [{"name": "n1", "labels": {"zone": "y"}}],
         "policies": [POLICY],
     }
-    done = commands.topolog("score", "-", stdin=json.dumps(scenario))
+    done = commands.called("score", "-", stdin=json.dumps(scenario))
     assert done.returncode == 1
     assert "default/two: 0 of 1 nodes are left" in done.stdout
     assert "refused" in done.stdout
@@ -128,7 +128,7 @@ def test_plugins_and_weights_are_read_from_the_settings() -> None:
     ],
 )
 def test_an_invalid_file_is_refused_with_the_place(text: str, message: str) -> None:
-    done = commands.topolog("score", "-", stdin=text)
+    done = commands.called("score", "-", stdin=text)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -74,7 +74,7 @@ class Asked:
             options += ["--cert", str(self.cert), "--key", str(self.cert.with_suffix(".key"))]
         if self.name:
             options += ["--server-name", self.name]
-        return commands.topolog("get", "nodes", "-o", "json", *options)
+        return commands.called("get", "nodes", "-o", "json", *options)
 
     def hint(self, url: str) -> str:
         """The sentence in parentheses."""
@@ -106,7 +106,7 @@ def test_the_name_of_the_certificate_can_be_a_setting(
     environ = {"URL": url(extender), "SERVER_NAME": SERVICE, "CA": str(certificates / "ca.crt")}
     environ |= {"CERT": str(certificates / "viewer.crt"), "KEY": str(certificates / "viewer.key")}
     given = {f"TOPOLOG_CLIENT_{name}": value for name, value in environ.items()}
-    done = commands.topolog("get", "nodes", "-o", "json", **given)
+    done = commands.called("get", "nodes", "-o", "json", **given)
     assert done.returncode == 0, done.stderr
 
 

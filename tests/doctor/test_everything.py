@@ -93,7 +93,7 @@ def test_an_unknown_id_is_a_usage_error() -> None:
 
 def test_help_of_every_area_names_its_source() -> None:
     for area in reference_pages.AREAS:
-        done = commands.topolog("doctor", area, "--help")
+        done = commands.called("doctor", area, "--help")
         assert done.returncode == 0
         assert "-o, --output" in done.stdout
 

@@ -54,5 +54,5 @@ def test_what_load_refuses_is_refused(given: dict[str, object]) -> None:
 
 
 def test_the_command_prints_it() -> None:
-    done = commands.topolog("settings", "--schema")
+    done = commands.called("settings", "--schema")
     assert json.loads(done.stdout) == json.loads(json.dumps(WHOLE))

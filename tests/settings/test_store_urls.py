@@ -121,7 +121,7 @@ def test_a_missing_file_is_named(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("command", ["migrate up", "doctor store", "record", "adopt", "settings"])
 def test_commands_end_with_one_clear_error(command: str) -> None:
-    done = commands.topolog(*command.split(), TOPOLOG_STORE_URL="redis://h:1/0?ssl_password=cAn4ry")
+    done = commands.called(*command.split(), TOPOLOG_STORE_URL="redis://h:1/0?ssl_password=cAn4ry")
     assert done.returncode == 3, done.stderr
     assert done.stderr.splitlines() == [
         "topolog: invalid settings:",

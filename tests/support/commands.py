@@ -1,10 +1,16 @@
-"""Runs the command line in a separate process with a clean environment."""
+"""Runs the command line with a clean environment: in a process of its own, or quicker in this one."""
 
+import contextlib
+import io
+import logging
 import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from unittest import mock
+
+from app import cli
 
 
 def environment(changes: Mapping[str, str]) -> dict[str, str]:
@@ -13,8 +19,53 @@ def environment(changes: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "XDG_STATE_HOME": "/nonexistent", "COLUMNS": "120", **changes}
 
 
+def called(*arguments: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run ``topolog`` in this process until it exits.
+
+    For commands that end by themselves and leave no threads. What it writes, its exit code and its
+    environment are those of a process of its own, whose start would take most of the time.
+    """
+    out, err = _stream(), _stream()
+    code: object = None
+    with (
+        mock.patch.dict(os.environ, environment(environ), clear=True),
+        mock.patch.object(sys, "argv", ["topolog", *arguments]),
+        mock.patch.object(sys, "stdin", _stream(stdin)),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        _logging_kept(),
+    ):
+        try:
+            cli.main()
+        except SystemExit as ended:
+            code = ended.code
+    assert isinstance(code, int), code
+    return subprocess.CompletedProcess(["topolog", *arguments], code, _text(out), _text(err))
+
+
+def _stream(text: str = "") -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8")
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
+
+
+@contextlib.contextmanager
+def _logging_kept() -> Iterator[None]:
+    """The handlers and the level of pytest, which a command replaces by its own."""
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    try:
+        yield
+    finally:
+        root.handlers = handlers
+        root.setLevel(level)
+
+
 def topolog(*arguments: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run ``topolog`` and wait until it exits."""
+    """Run ``topolog`` in a process of its own and wait until it exits."""
     return run(["-m", "app.cli", *arguments], stdin=stdin, environ=environ)
 
 

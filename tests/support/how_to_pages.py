@@ -29,5 +29,5 @@ def scored(named: str, old: str, new: str, folder: pathlib.Path) -> list[str]:
     variable, _, value = setting.partition("=")
     file = folder / name
     file.write_text(cluster.replace(old, new))
-    done = commands.topolog(command, str(file), **{variable: value})
+    done = commands.called(command, str(file), **{variable: value})
     return [line.rstrip() for line in done.stdout.splitlines()]

@@ -12,14 +12,17 @@ from collections.abc import Callable
 from typing import Any
 
 import yaml
-from kubernetes import config
-from kubernetes.client import Configuration, rest
-from kubernetes.utils import keepalive
 from urllib3 import PoolManager
 
 from app import telemetry
 from app.kube import errors
+from app.kube.client import optional_modules
 from app.settings import yaml_documents
+
+with optional_modules.hidden("kubernetes_validate"):
+    from kubernetes import config
+    from kubernetes.client import Configuration, rest
+    from kubernetes.utils import keepalive
 
 _UNUSABLE = (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError)
 

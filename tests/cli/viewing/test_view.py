@@ -84,10 +84,10 @@ def test_a_bundle_is_sent_while_it_is_made(seen: Seen) -> None:
 
 def test_watch_prints_the_events_behind_a_position(seen: Seen) -> None:
     listed = ask(seen, "/apis/v1/events?limit=1000")[1]["items"]
-    done = commands.topolog("watch", "--from", "3", "--count", "5", "-o", "json", "--server", seen.viewer.url)
+    done = commands.called("watch", "--from", "3", "--count", "5", "-o", "json", "--server", seen.viewer.url)
     assert done.returncode == 0, done.stderr
     assert [json.loads(line) for line in done.stdout.splitlines()] == listed[3:8]
-    table = commands.topolog(
+    table = commands.called(
         "watch", "--from", "0", "--type", "NodeSeen", "--count", "2", "--server", seen.viewer.url
     )
     assert [line.split()[2:] for line in table.stdout.splitlines()] == [
@@ -97,17 +97,17 @@ def test_watch_prints_the_events_behind_a_position(seen: Seen) -> None:
 
 
 def test_watch_names_a_position_that_cannot_be_resumed(seen: Seen) -> None:
-    done = commands.topolog("watch", "--from", "99999", "--server", seen.viewer.url)
+    done = commands.called("watch", "--from", "99999", "--server", seen.viewer.url)
     assert done.returncode == 2
     assert "beyond the head of the log" in done.stderr
 
 
 def test_get_raw_prints_what_the_api_answers(seen: Seen) -> None:
-    done = commands.topolog("get", "--raw", "/apis/v1/map?at=9&color=pods", "--server", seen.viewer.url)
+    done = commands.called("get", "--raw", "/apis/v1/map?at=9&color=pods", "--server", seen.viewer.url)
     assert json.loads(done.stdout) == ask(seen, "/apis/v1/map?at=9&color=pods")[1]
-    wrong = commands.topolog("get", "--raw", "apis/v1/map", "--server", seen.viewer.url)
+    wrong = commands.called("get", "--raw", "apis/v1/map", "--server", seen.viewer.url)
     assert (wrong.returncode, "does not begin with a slash" in wrong.stderr) == (2, True)
-    both = commands.topolog("get", "nodes", "--raw", "/apis/v1/map", "--server", seen.viewer.url)
+    both = commands.called("get", "nodes", "--raw", "/apis/v1/map", "--server", seen.viewer.url)
     assert both.returncode == 2
-    neither = commands.topolog("get", "--server", seen.viewer.url)
+    neither = commands.called("get", "--server", seen.viewer.url)
     assert (neither.returncode, "--raw" in neither.stderr) == (2, True)

@@ -106,7 +106,7 @@ def test_the_doctor_shows_a_foreign_tail_and_asks_before_it_repairs(
     environ = {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster}
 
     def doctor(*options: str) -> tuple[int, str]:
-        done = commands.topolog("doctor", "store", *options, **environ)
+        done = commands.called("doctor", "store", *options, **environ)
         return done.returncode, done.stdout + done.stderr
 
     writers.facts(store.log, store.follower.catch_up(), [writers.seen("u1")])

@@ -63,7 +63,7 @@ class Run:
         self.world = world
 
     def __call__(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return commands.topolog(*arguments, "--server", self.url, stdin=stdin)
+        return commands.called(*arguments, "--server", self.url, stdin=stdin)
 
 
 def live(world: api_worlds.World) -> list[str]:
