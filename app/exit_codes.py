@@ -17,6 +17,7 @@ UNREACHABLE: Final = 5
 PORT_IN_USE: Final = 6
 """A port is in use by another process."""
 INTERRUPTED: Final = 130
+"""128 and the number of SIGINT, as of a program that the signal ended."""
 
 EPILOG: Final = """\b
 Exit codes:
@@ -27,6 +28,7 @@ Exit codes:
   4  the store is unavailable (the processes wait for it), or has a different schema
   5  the API server or the extender is unreachable, or rejects the request
   6  the health port is in use by another process
+  130  interrupted, such as by Ctrl-C
 """
 
 Refusal = settings.SettingsRefused | registry.ConfigurationRefused

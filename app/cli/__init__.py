@@ -49,6 +49,7 @@ _FOLDERS = types.MappingProxyType(
         **dict.fromkeys(("simulate", "fit", "diff", "replay", "bisect"), "questions"),
         **dict.fromkeys(("view", "watch", "dashboard"), "viewing"),
         "bundle": "bundles",
+        "get": "getting",
     }
 )
 """Command -> the folder of its module, if it is not beside this one."""

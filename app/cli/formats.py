@@ -1,16 +1,18 @@
 """Output formats, the same in all commands: a table for people, a document for programs, names for xargs.
 
 ``jsonpath=EXPRESSION`` takes what RFC 9535 defines, and nothing else: the templates of kubectl in braces are
-another language of that name.
+another language of that name. ``custom-columns=HEADING:PATH,...`` makes a table of the items of a list.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 import click
 import yaml
 from click import shell_completion
+
+from app.cli import paths, tables
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -21,11 +23,15 @@ JSON: Final = "json"
 YAML: Final = "yaml"
 NAME: Final = "name"
 _JSONPATH: Final = "jsonpath="
+_COLUMNS: Final = "custom-columns="
+_COLUMNS_FILE: Final = "custom-columns-file="
 _DOCUMENTS: Final = (JSON, YAML)
+_OPEN: Final = {_JSONPATH: "EXPR", _COLUMNS: "SPEC", _COLUMNS_FILE: "FILE"}
+"""Formats that end in a text of the user -> its name."""
 
 
 class Format(click.ParamType[str]):
-    """One of some names, or ``jsonpath=EXPRESSION``."""
+    """One of some names, ``jsonpath=EXPRESSION``, or custom columns."""
 
     name = "format"
 
@@ -34,7 +40,10 @@ class Format(click.ParamType[str]):
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         """The formats, for the help."""
-        return f"[{'|'.join((*self.names, f'{_JSONPATH}EXPR'))}]"
+        return f"[{'|'.join(self._offered())}]"
+
+    def _offered(self) -> Sequence[str]:
+        return (*self.names, *(f"{prefix}{what}" for prefix, what in _OPEN.items()))
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The format; a wrong expression is a usage error, before anything is asked."""
@@ -42,8 +51,13 @@ class Format(click.ParamType[str]):
             problem = _flaw(value.removeprefix(_JSONPATH))
             if problem:
                 self.fail(problem, param, ctx)
+        elif value.startswith((_COLUMNS, _COLUMNS_FILE)):
+            try:
+                columns(value)
+            except paths.Wrong as wrong:
+                self.fail(str(wrong), param, ctx)
         elif value not in self.names:
-            self.fail(f"{value!r} is not one of {', '.join(self.names)}, {_JSONPATH}EXPR", param, ctx)
+            self.fail(f"{value!r} is not one of {', '.join(self._offered())}", param, ctx)
         return value
 
     def shell_complete(
@@ -52,7 +66,7 @@ class Format(click.ParamType[str]):
         """The formats that begin like this."""
         return [
             shell_completion.CompletionItem(each)
-            for each in (*self.names, _JSONPATH)
+            for each in (*self.names, *_OPEN)
             if each.startswith(incomplete)
         ]
 
@@ -65,24 +79,46 @@ def option(*names: str, default: str = TABLE) -> Callable[[F], F]:
         type=Format(names or (TABLE,)),
         default=default,
         show_default=True,
-        help="Output format; EXPR is a JSONPath of RFC 9535, such as '$.items[*].name'.",
+        help="Output format; EXPR is a JSONPath of RFC 9535, such as '$.items[*].name', SPEC is such as"
+        " NAME:.name,CPU:.remaining.cpu, and FILE has headings on a line and their paths on the next.",
     )
 
 
 def is_document(output: str) -> bool:
-    """Whether the format shows the whole document: JSON, YAML or what a JSONPath selects of it."""
-    return output in _DOCUMENTS or output.startswith(_JSONPATH)
+    """Whether the format shows the whole document, and not a table of the command."""
+    return output in _DOCUMENTS or output.startswith(tuple(_OPEN))
+
+
+def columns(output: str) -> paths.Columns | None:
+    """The columns that the format names; None if it has none. Raises paths.Wrong."""
+    if output.startswith(_COLUMNS):
+        return paths.columns(output.removeprefix(_COLUMNS))
+    if output.startswith(_COLUMNS_FILE):
+        return paths.columns_of_file(output.removeprefix(_COLUMNS_FILE))
+    return None
 
 
 def show_document(value: object, output: str = JSON) -> None:
-    """Write a document in its format; a JSONPath writes a line for each value, texts without quotes."""
-    if output == YAML:
+    """Write a document in its format.
+
+    A JSONPath writes a line for each value, texts without quotes; custom columns one for each item of a list.
+    """
+    chosen = columns(output)
+    if chosen is not None:
+        tables.show(chosen.headings, [chosen.row(item) for item in _items(value)])
+    elif output == YAML:
         click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
     elif output.startswith(_JSONPATH):
         for found in _selected(value, output.removeprefix(_JSONPATH)):
             click.echo(found if isinstance(found, str) else json.dumps(found, ensure_ascii=False))
     else:
         click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _items(value: object) -> Sequence[object]:
+    """The items of a list or of a page; a document that is neither is the only one."""
+    found = value.get("items") if isinstance(value, Mapping) else value
+    return found if isinstance(found, list | tuple) else [value]
 
 
 def show_item(value: object, output: str) -> None:

@@ -11,17 +11,41 @@ import click
 _GAP = "  "
 
 
-def show(headers: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "nothing found") -> None:
-    """Write a table; lines are cut at the width of a terminal, never in a file or pipe."""
-    texts = [[cell(value) for value in row] for row in rows]
-    if not texts:
+class Table:
+    """A table that is written in parts; a column becomes wider if a later part needs it."""
+
+    def __init__(self, headers: Sequence[str], *, heading: bool = True) -> None:
+        """``heading``: whether the headers are written, above the first rows."""
+        self._headers = list(headers)
+        self._heading = heading
+        self._widths = [len(header) if heading else 0 for header in headers]
+
+    def write(self, rows: Iterable[Sequence[object]]) -> None:
+        """Write rows; lines are cut at the width of a terminal, never in a file or pipe."""
+        texts = [[cell(value) for value in row] for row in rows]
+        if not texts:
+            return
+        lines = [self._headers, *texts] if self._heading else texts
+        self._heading = False
+        self._widths = [max(width, *(len(line[i]) for line in lines)) for i, width in enumerate(self._widths)]
+        limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        for line in lines:
+            padded = _GAP.join(text.ljust(width) for text, width in zip(line, self._widths, strict=True))
+            click.echo(padded.rstrip()[:limit])
+
+
+def show(
+    headers: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    empty: str = "nothing found",
+    heading: bool = True,
+) -> None:
+    """Write a table, or a sentence to standard error if it has no rows."""
+    found = list(rows)
+    if not found:
         click.echo(empty, err=True)
-        return
-    widths = [max(len(line[i]) for line in [list(headers), *texts]) for i in range(len(headers))]
-    limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for line in [list(headers), *texts]:
-        padded = _GAP.join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-        click.echo(padded[:limit])
+    Table(headers, heading=heading).write(found)
 
 
 def cell(value: object) -> str:

@@ -55,6 +55,8 @@ class Table:
     """Heading -> path of the value (app.cli.tables.pick)."""
     named: bool = False
     """One item can be requested by name: an endpoint of this path, followed by the name, exists."""
+    namespace: str = ""
+    """Path of the namespace, or of NAMESPACE/NAME, in an item; empty if items are in none."""
 
 
 @dataclass(frozen=True, slots=True)

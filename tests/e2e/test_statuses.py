@@ -58,7 +58,7 @@ def test_a_status_follows_the_pods_and_is_no_event(
 ) -> None:
     cluster.apply(workloads.policy(NAMESPACE, "one", "zone", "one", a=2, b=1))
     cluster.kubectl(
-        "-n", NAMESPACE, "wait", "--for=condition=Enforced", "workloadpolicies/one", "--timeout=60s"
+        "-n", NAMESPACE, "wait", "--for=condition=Accepted", "workloadpolicies/one", "--timeout=60s"
     )
     assert status(cluster)["placed"] == 0
     before = events(topolog)
@@ -73,8 +73,18 @@ def test_a_status_follows_the_pods_and_is_no_event(
     assert (status(cluster)["placed"], status(cluster)["desired"]) == (3, 3)
     table = cluster.kubectl("-n", NAMESPACE, "get", "wlp")
     heads, row = (line.split() for line in table.splitlines())
-    assert heads == ["NAME", "TOPOLOGY", "TYPE", "METHOD", "PLACED", "DESIRED", "ENFORCED", "REASON", "AGE"]
-    assert row[:-1] == ["one", "zone", "Required", "Balance", "3", "3", "True", "Valid"]
+    assert heads == [
+        "NAME",
+        "PLACED",
+        "DESIRED",
+        "WAITING",
+        "ACCEPTED",
+        "SATISFIED",
+        "TOPOLOGY",
+        "TYPE",
+        "AGE",
+    ]
+    assert row[:-1] == ["one", "3", "3", "2", "True", "False", "zone", "Required"]
     assert events(topolog) == before
 
 
@@ -91,9 +101,10 @@ def test_an_edit_is_shown_with_its_generation(
         seen=lambda: status(cluster),
     )
     assert cluster.api().get(POLICY)["metadata"]["generation"] == generation + 1
-    (condition,) = status(cluster)["conditions"]
-    assert (condition["status"], condition["reason"]) == ("True", "Warning")
-    assert "no node has the label zone=moon" in condition["message"]
+    accepted, satisfied = status(cluster)["conditions"]
+    assert (accepted["status"], accepted["reason"]) == ("True", "NoSuchDomain")
+    assert "no node has the label zone=moon" in accepted["message"]
+    assert (satisfied["status"], satisfied["reason"]) == ("False", "Waiting")
 
 
 def test_a_definition_without_the_subresource_is_reported(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app import bootstrap, plugins
-from app.cli import get
+from app.cli.getting import resources
 from app.domain import snapshots
 from app.framework import capabilities, configuring, registry, views
 from app.plugins.coscheduling.plugin import Coscheduling
@@ -130,7 +130,7 @@ def test_a_table_shows_what_its_endpoint_returns(kind: type[NodeLabelPriority]) 
         for path in table.columns.values():
             assert set(path.split("+")) <= example[0].keys(), path
         assert table.named == any(path.startswith(f"{table.path}/<") for path in endpoints)
-        assert get.RESOURCES[table.name].path == f"plugins/{kind.name}/{table.path}"
+        assert resources.RESOURCES[table.name].path == f"plugins/{kind.name}/{table.path}"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -152,7 +152,7 @@ def test_a_route_requires_the_role_that_its_plugin_declares(kind: type[NodeLabel
 def test_every_table_of_a_plugin_is_a_kind_of_the_command_line() -> None:
     """And what is no table of a plugin belongs to the core."""
     tables = {table.name for kind in plugins.IN_TREE for table in kind.tables}
-    of_plugins = {name for name, found in get.RESOURCES.items() if found.path.startswith("plugins/")}
+    of_plugins = {name for name, found in resources.RESOURCES.items() if found.path.startswith("plugins/")}
     assert of_plugins == tables
 
 

@@ -30,12 +30,17 @@ def statuses(found: Iterable[effects.Effect]) -> dict[str, dict[str, object]]:
     return {one.identity: dict(one.status) for one in patches}
 
 
-def condition(found: dict[str, object]) -> tuple[str, str, str]:
+def condition(found: dict[str, object], kind: str = "Accepted") -> tuple[str, str, str]:
     conditions = found["conditions"]
     assert isinstance(conditions, list)
-    (one,) = conditions
-    assert one["type"] == "Enforced"
+    assert [one["type"] for one in conditions] == ["Accepted", "Satisfied"]
+    (one,) = (one for one in conditions if one["type"] == kind)
     return one["status"], one["reason"], one["message"]
+
+
+def satisfied(cluster: scheduling_driver.Cluster) -> tuple[str, str, str]:
+    (found,) = statuses(reconciled(cluster, EVERYTHING)).values()
+    return condition(found, "Satisfied")
 
 
 def cluster_of(*policies: policy_model.WorkloadPolicy) -> scheduling_driver.Cluster:
@@ -53,6 +58,7 @@ def test_a_status_has_the_counts_of_each_domain_beside_its_quota() -> None:
     assert found == {
         "desired": 4,
         "placed": 2,
+        "waiting": 0,
         "domains": [
             {"name": "host", "desired": 3, "placed": 2},
             {"name": "member", "desired": 1, "placed": 0},
@@ -60,11 +66,17 @@ def test_a_status_has_the_counts_of_each_domain_beside_its_quota() -> None:
         "moreDomains": 0,
         "conditions": [
             {
-                "type": "Enforced",
+                "type": "Accepted",
                 "status": "True",
                 "reason": "Valid",
                 "message": "the quotas limit where pods are placed",
-            }
+            },
+            {
+                "type": "Satisfied",
+                "status": "True",
+                "reason": "AllPlaced",
+                "message": "no pod that names the policy waits",
+            },
         ],
     }
 
@@ -74,21 +86,50 @@ def test_a_preferred_policy_is_valid_too() -> None:
     assert condition(found) == ("True", "Valid", "nodes in domains below their quota are preferred")
 
 
-def test_an_invalid_policy_is_not_enforced_and_has_its_errors() -> None:
+def test_an_invalid_policy_is_not_accepted_and_has_its_errors() -> None:
     errors = ("spec.topologyKey is missing", "spec.labelSelector is missing")
     (found,) = statuses(reconciled(cluster_of(small_clusters.policy(errors=errors)), EVERYTHING)).values()
     assert found.keys() == {"conditions"}
     assert condition(found) == (
         "False",
-        "Invalid",
+        "InvalidSpec",
         "spec.topologyKey is missing; spec.labelSelector is missing",
     )
+    assert condition(found, "Satisfied") == ("Unknown", "InvalidSpec", "the specification is invalid")
 
 
-def test_warnings_of_a_policy_are_in_its_condition() -> None:
+def test_a_domain_without_nodes_is_named_and_the_others_are_in_force() -> None:
     cluster = cluster_of(small_clusters.policy({"host": 1, "moon": 2}, required=True))
     (found,) = statuses(reconciled(cluster, EVERYTHING)).values()
-    assert condition(found) == ("True", "Warning", f"no node has the label {KEY}=moon")
+    assert condition(found) == ("True", "NoSuchDomain", f"no node has the label {KEY}=moon")
+
+
+def test_a_policy_is_satisfied_while_no_pod_waits() -> None:
+    cluster = cluster_of(small_clusters.policy({"host": 1}, required=True))
+    cluster.see(*(small_clusters.pod(f"p{at}", small_clusters.REPLICA) for at in range(2)))
+    assert satisfied(cluster) == ("False", "Waiting", "2 pods wait")
+    (found,) = statuses(reconciled(cluster, EVERYTHING)).values()
+    assert (found["waiting"], found["placed"]) == (2, 0)
+    cluster.see(small_clusters.pod("p0", small_clusters.REPLICA, node=HOSTS[0]))
+    assert satisfied(cluster) == ("False", "Waiting", "1 pod waits")
+    cluster.see(small_clusters.pod("p1", small_clusters.REPLICA, node=HOSTS[1]))
+    status, reason, message = satisfied(cluster)
+    assert (status, reason) == ("False", "Overrun")
+    assert message.startswith("host holds 2 pods, 1 are desired: no pod is evicted")
+    cluster.see(small_clusters.policy({"host": 2}, required=True))
+    assert satisfied(cluster) == ("True", "AllPlaced", "no pod that names the policy waits")
+
+
+def test_pods_that_the_selector_misses_are_named_where_they_wait() -> None:
+    cluster = cluster_of(small_clusters.policy({"host": 1}, required=True))
+    missed = {**small_clusters.REPLICA, "app": "other"}
+    cluster.see(small_clusters.pod("p0", missed))
+    status, reason, message = satisfied(cluster)
+    assert (status, reason) == ("False", "Waiting")
+    assert (
+        message
+        == f"1 pod waits; 1 pending pods do not match the labelSelector: {small_clusters.NAMESPACE}/p0"
+    )
 
 
 def test_a_status_has_a_bound() -> None:

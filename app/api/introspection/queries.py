@@ -103,6 +103,12 @@ def pod(description: str) -> fields.String:
     )
 
 
+class Pods(Page):
+    """Parameters that select pods."""
+
+    namespace = text("Only pods of this namespace.")
+
+
 class Decisions(Page):
     """Parameters that select decisions."""
 

@@ -3,14 +3,15 @@
 Only fields that scheduling depends on are recorded, so that no environment variable or argument can leak.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import msgspec
 from marshmallow import Schema
 
 from app.api import errors
-from app.api.introspection import blueprints, moments, pages, schemas, services
-from app.domain import model, snapshots
+from app.api.introspection import blueprints, moments, pages, queries, schemas, services
+from app.domain import model, pod_index, snapshots
 from app.domain.fitting import quantities
 from app.framework import registry, views
 
@@ -60,6 +61,14 @@ def blueprint(plugins: registry.Registry) -> blueprints.Blueprint:
     more = {field.name: schemas.declared(field.shape, field.about) for field in fields}
     detail = PodDetail.from_dict({**more}, name=PodDetail.__name__)
 
+    @blueprints.get(routes, "/pods", schemas.page_of(Pod), query=queries.Pods)
+    def listing(query: pages.Query) -> pages.Body:
+        """All pods, or those of a namespace, by namespace and name."""
+        at = pages.moment(query)
+        keys, metadata = pages.cut(_keys(at.snapshot, query.get("namespace")), query, at)
+        found = (at.snapshot.pod(uid) for *_, uid in keys)
+        return {"items": [shown(at.snapshot, pod) for pod in found if pod is not None], "metadata": metadata}
+
     @blueprints.get(routes, "/pods/<namespace>/<name>", detail)
     def pod(query: pages.Query, namespace: str, name: str) -> pages.Body:
         """One pod."""
@@ -70,6 +79,18 @@ def blueprint(plugins: registry.Registry) -> blueprints.Blueprint:
         return {**_detail(snapshot, found), **_fields(fields, snapshot, found)}
 
     return routes
+
+
+def _keys(snapshot: snapshots.Snapshot, namespace: str | None) -> Iterator[tuple[str, str, model.Uid]]:
+    """The sort keys of the pods; two of one name, of which one ends, differ in the UID."""
+    if namespace is not None:
+        uids: Iterable[model.Uid] = snapshot.namespaces.get(namespace, pod_index.NO_PODS)
+    else:  # A pod may be placed before the watch shows it.
+        uids = chain(snapshot.pods, (uid for uid in snapshot.placements if uid not in snapshot.pods))
+    for uid in uids:
+        pod = snapshot.pod(uid)
+        if pod is not None:
+            yield pod.namespace, pod.name, uid
 
 
 def _detail(snapshot: snapshots.Snapshot, pod: model.Pod) -> pages.Body:

@@ -17,8 +17,8 @@ def of_list(ctx: click.Context, path: str) -> list[str]:
     from dataclasses import replace
 
     from app import settings
-    from app.cli import get
     from app.cli.client import api_client
+    from app.cli.getting import resources
 
     options: Mapping[str, str | None] = {
         name: ctx.params.get(name) for name in ("server", "server_name", "cert", "key", "ca")
@@ -31,4 +31,4 @@ def of_list(ctx: click.Context, path: str) -> list[str]:
         reply = quick.get(f"/apis/v1/{path}", {"limit": _MOST})
     except (exits.Failed, settings.SettingsRefused, OSError):
         return []
-    return [get.named(item) for item in reply["items"]] if not isinstance(reply, str) else []
+    return [resources.named(item) for item in reply["items"]] if not isinstance(reply, str) else []

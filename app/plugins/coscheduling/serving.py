@@ -29,6 +29,7 @@ TABLES = (
             "STATE": "state",
             "MISSING": "missing",
         },
+        namespace="name",
         named=True,
     ),
 )

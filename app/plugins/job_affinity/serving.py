@@ -97,6 +97,7 @@ TABLES = (
             "IN FLIGHT": "inFlight",
             "WAITING": "waiting",
         },
+        namespace="namespace",
         named=True,
     ),
 )

@@ -46,12 +46,14 @@ TABLES = (
         "nominations",
         "pods that are nominated for a node",
         {"NODE": "node", "POD": "pod", "PRIORITY": "priority", "NODE KNOWN": "known"},
+        namespace="pod",
     ),
     views.Table(
         "budgets",
         "budgets",
         "pod disruption budgets and the evictions that they allow",
         {"BUDGET": "budget", "ALLOWED": "allowed", "ERROR": "error"},
+        namespace="budget",
     ),
 )
 

@@ -233,6 +233,7 @@ TABLES = (
             "WAITING": "waiting",
             "ERRORS": "errors",
         },
+        namespace="namespace",
         named=True,
     ),
 )

@@ -1,4 +1,4 @@
-"""The status of policies: counts by domain, whether the policy is enforced, and warnings.
+"""The status of policies: counts by domain, whether the policy is in force, and whether its pods are placed.
 
 The same numbers and sentences as in the plugin's views, where ``kubectl get`` and ``kubectl wait`` find them.
 """
@@ -11,8 +11,10 @@ from app.framework import effects
 from app.plugins.workload_policy import kinds, limits, logic, policy_model, waking
 
 KIND = kinds.POLICIES.name
-ENFORCED = "Enforced"
-"""Type of the condition: whether pods are placed by the policy."""
+ACCEPTED = "Accepted"
+"""Type of the condition: whether the specification is valid, and so pods are placed by it."""
+SATISFIED = "Satisfied"
+"""Type of the condition: whether no pod waits, and no domain holds more pods than are desired there."""
 VALID = {
     "Required": "the quotas limit where pods are placed",
     "Preferred": "nodes in domains below their quota are preferred",
@@ -43,33 +45,58 @@ def reconcile(
 def status(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> dict[str, object]:
     """The status of one policy; an invalid one has only its errors, since its quotas may be unreadable."""
     if policy.errors:
-        return {"conditions": [_condition(snapshot, policy)]}
+        return {"conditions": _invalid(policy)}
     listed = logic.quotas(snapshot, policy)
     domains = [
         {"name": quota.domain, "desired": quota.desired, "placed": quota.count}
         for quota in listed[:MAX_DOMAINS]
     ]
+    waits = sum(1 for _ in waking.naming(snapshot, policy.namespace, policy.name))
     return {
         "desired": sum(quota.desired for quota in listed),
         "placed": sum(quota.count for quota in listed),
+        "waiting": waits,
         "domains": domains,
         "moreDomains": len(listed) - len(domains),
-        "conditions": [_condition(snapshot, policy)],
+        "conditions": [_accepted(snapshot, policy), _satisfied(snapshot, policy, waits)],
     }
 
 
-def _condition(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> dict[str, object]:
-    if policy.errors:
-        return _enforced("False", "Invalid", "; ".join(policy.errors))
-    found = warnings(snapshot, policy)
-    if found:
-        return _enforced("True", "Warning", "; ".join(found))
-    return _enforced("True", "Valid", VALID[policy.type])
+def _invalid(policy: policy_model.WorkloadPolicy) -> list[dict[str, object]]:
+    return [
+        _condition(ACCEPTED, "False", "InvalidSpec", policy.errors),
+        _condition(SATISFIED, "Unknown", "InvalidSpec", ["the specification is invalid"]),
+    ]
 
 
-def _enforced(status: str, reason: str, message: str) -> dict[str, object]:
+def _accepted(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> dict[str, object]:
+    """A domain without nodes leaves the others in force: nodes may be added later."""
+    missing, labels = [*_missing(snapshot, policy)], [*_labels(snapshot, policy)]
+    if missing:
+        return _condition(ACCEPTED, "True", "NoSuchDomain", [*missing, *labels])
+    return _condition(ACCEPTED, "True", "Valid", [VALID[policy.type], *labels])
+
+
+def _satisfied(
+    snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, waits: int
+) -> dict[str, object]:
+    over = [*_overrun(snapshot, policy)]
+    waiting = [
+        *([f"{waits} {'pod waits' if waits == 1 else 'pods wait'}"] if waits else []),
+        *_selection(snapshot, policy),
+        *_rolling_update(snapshot, policy),
+    ]
+    if over:
+        return _condition(SATISFIED, "False", "Overrun", [*over, *waiting])
+    if waiting:
+        return _condition(SATISFIED, "False", "Waiting", waiting)
+    return _condition(SATISFIED, "True", "AllPlaced", ["no pod that names the policy waits"])
+
+
+def _condition(kind: str, status: str, reason: str, sentences: Iterable[str]) -> dict[str, object]:
+    message = "; ".join(sentences)
     short = message if len(message) <= _MAX_MESSAGE else f"{message[: _MAX_MESSAGE - 4]} ..."
-    return {"type": ENFORCED, "status": status, "reason": reason, "message": short}
+    return {"type": kind, "status": status, "reason": reason, "message": short}
 
 
 def _concerned(
@@ -137,18 +164,23 @@ def warnings(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) 
     if policy.errors:
         return []
     return [
-        *_domains(snapshot, policy),
+        *_missing(snapshot, policy),
+        *_overrun(snapshot, policy),
         *_labels(snapshot, policy),
         *_selection(snapshot, policy),
         *_rolling_update(snapshot, policy),
     ]
 
 
-def _domains(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> Iterator[str]:
+def _missing(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> Iterator[str]:
     column = snapshot.topology[policy.topology_key]
     for quota in logic.quotas(snapshot, policy):
         if quota.desired and not column[quota.domain]:
             yield f"no node has the label {policy.topology_key}={quota.domain}"
+
+
+def _overrun(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> Iterator[str]:
+    for quota in logic.quotas(snapshot, policy):
         if quota.count > quota.desired:
             yield (
                 f"{quota.domain} holds {quota.count} pods, {quota.desired} are desired:"

@@ -1,43 +1,21 @@
 """A real process of ``topolog view``, and the commands that ask it."""
 
-import dataclasses
 import io
 import json
 import os
 import pathlib
-import secrets
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import pytest
 
 from app.store.bundles import reading
-from app.store.server import embedded
 from tests.support import commands
-from tests.support.browser import viewers
-from tests.support.extender import api_worlds
+from tests.support.browser.seen_worlds import Seen
 
 Json: TypeAlias = Any
 """A value of a type that the test asserts."""
-
-
-@dataclasses.dataclass
-class Seen:
-    """A world, and the process that shows it."""
-
-    world: api_worlds.World
-    viewer: viewers.Viewer
-
-
-@pytest.fixture(scope="module")
-def seen(store_server: embedded.Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
-    cluster = f"seen{secrets.token_hex(4)}"
-    with api_worlds.processes(store_server, cluster) as start:
-        world = api_worlds.filled(start())
-        with viewers.running(store_server.url, cluster, tmp_path_factory.mktemp("seen")) as viewer:
-            yield Seen(world, viewer)
 
 
 def ask(seen: Seen, path: str, method: str = "GET", body: bytes | None = None) -> tuple[int, Json]:

@@ -115,12 +115,13 @@ def test_an_invalid_policy_shows_its_errors(
     cluster_side.policy("p", host=2)
     recorded().ready()
     control()
-    recordings.eventually(lambda: reason(cluster_side, "p") == "Warning", "no node has the domain")
+    recordings.eventually(lambda: reason(cluster_side, "p") == "NoSuchDomain", "no node has the domain")
     cluster_side.edit_policy("p", topologyKey="")
-    recordings.eventually(lambda: reason(cluster_side, "p") == "Invalid", "the policy is invalid")
-    ((condition,),) = (status(cluster_side, "p")["conditions"],)
-    assert (condition["type"], condition["status"]) == ("Enforced", "False")
-    assert condition["message"] == "spec.topologyKey is empty"
+    recordings.eventually(lambda: reason(cluster_side, "p") == "InvalidSpec", "the policy is invalid")
+    accepted, satisfied = status(cluster_side, "p")["conditions"]
+    assert (accepted["type"], accepted["status"]) == ("Accepted", "False")
+    assert accepted["message"] == "spec.topologyKey is empty"
+    assert (satisfied["type"], satisfied["status"]) == ("Satisfied", "Unknown")
     assert status(cluster_side, "p").keys() == {"conditions", "observedGeneration"}
 
 

@@ -70,7 +70,7 @@ class Writing:
             self.snapshot = projecting.project_all(self.snapshot, seen)
 
     def submit(self, name: str, placed: int, *, enforced: str = "True", term: str = TERM) -> None:
-        condition = {"type": "Enforced", "status": enforced, "reason": "R", "message": "m"}
+        condition = {"type": "Accepted", "status": enforced, "reason": "R", "message": "m"}
         status = {"placed": placed, "conditions": [condition]}
         self.writer.submit(effects.PatchStatus(KIND, f"ns/{name}", status), self.snapshot, term)
 
@@ -112,7 +112,7 @@ def writing(cluster_side: clusters.Cluster) -> Writing:
 
 def test_a_status_has_the_generation_that_it_is_about_and_the_time_of_each_change(writing: Writing) -> None:
     assert writing.write("p", 1) == {"patched": 1}
-    condition = {"type": "Enforced", "status": "True", "reason": "R", "message": "m"}
+    condition = {"type": "Accepted", "status": "True", "reason": "R", "message": "m"}
     first = {"placed": 1, "observedGeneration": 1, "conditions": [{**condition, "lastTransitionTime": NOW}]}
     assert writing.status("p") == first
     writing.cluster.edit_policy("p", topologyKey="another")

@@ -1,0 +1,1 @@
+"""``topolog get``: its kinds, how lists are read, selected, sorted and watched."""

@@ -1,0 +1,202 @@
+"""``topolog get``: shows the cluster state known to an extender as tables."""
+
+import re
+import signal
+import urllib.parse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from app import exit_codes
+from app.cli import exits, formats, paths
+from app.cli.client import api_client
+from app.cli.getting import lists, resources, showing, watching
+from app.store.decisions import conditions
+
+
+class Path(click.ParamType[str]):
+    """A path in an item; a wrong one is a usage error, before anything is asked."""
+
+    name = "path"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The path as it is."""
+        try:
+            paths.compiled(value)
+        except paths.Wrong as wrong:
+            self.fail(str(wrong), param, ctx)
+        return value
+
+
+@click.command(
+    "get",
+    help="Show cluster state known to an extender.\n\n\b\n" + resources.listing() + "\n\n"
+    "NAME selects one item (NAMESPACE/NAME if it is namespaced); several are named as KIND/NAME, as -o name"
+    " writes them. Lists are limited by --limit. -o wide adds the columns that a table leaves out.\n\n"
+    "With -w, the list is followed by each item that is new or changed, until Ctrl-C (exit code 130); an item"
+    " that is gone is named on standard error, and -o json has a document on a line for each item.\n\n"
+    "The extender and the certificates are set by client.*; after `topolog up` on this machine the"
+    " defaults work, and for a cluster those of the kubeconfig (--help of `topolog status`).",
+    short_help="Show cluster state known to an extender.",
+)
+@click.argument("what", nargs=-1, type=resources.Kind(), metavar="KIND [NAME] | KIND/NAME...")
+@click.option("--raw", metavar="PATH", help="Print what `topolog view` answers at a path of the API.")
+@click.option(
+    "--at", metavar="OFFSET|TIME", help="Show the state at this position instead of the current one."
+)
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Maximum number of items."
+)
+@click.option(
+    "--where", multiple=True, metavar="FIELD=VALUE", help="Filter the items: pod=ns/name, kept<3 ..."
+)
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="Only items of this namespace; that of NAME.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Items of all namespaces, which is the default.")
+@click.option(
+    "--sort-by",
+    type=Path(),
+    metavar="PATH",
+    help="Sort lists by the value at a path of the items, such as .name or .remaining.cpu.",
+)
+@click.option(
+    "-w", "--watch", is_flag=True, help="Print changes, too. Asks `topolog view` (client.view_url)."
+)
+@click.option("--no-headers", is_flag=True, help="Print tables without headings.")
+@api_client.server_options
+@formats.option(formats.TABLE, formats.WIDE, formats.NAME)
+@click.pass_obj
+def get_command(
+    config: str | None,
+    /,
+    what: tuple[str, ...],
+    raw: str | None,
+    at: str | None,
+    limit: int,
+    where: tuple[str, ...],
+    namespace: str | None,
+    all_namespaces: bool,
+    sort_by: str | None,
+    watch: bool,
+    no_headers: bool,
+    output: str,
+    **options: str | None,
+) -> None:
+    """Request resources and print them."""
+    if namespace and all_namespaces:
+        raise click.UsageError("-n and -A exclude each other: -A shows every namespace")
+    if raw is not None:
+        if what or watch:
+            raise click.UsageError("--raw takes a path instead of KIND and NAME, and is not watched")
+        formats.show_document(_raw(api_client.view(config, options), raw), output)
+        return
+    if not what:
+        raise click.UsageError("KIND or --raw is required; topolog get --help lists the kinds")
+    asked = list(resources.asked(what, namespace or ""))
+    selected = _conditions(where, expressions=all(kind == "decisions" for kind, _ in asked))
+    if watch:
+        if len(asked) > 1:
+            raise click.UsageError("-w watches one kind, or one item: topolog get nodes -w")
+        watching.refuse(asked[0][0], at=at)
+    client = api_client.view(config, options) if watch else api_client.extender(config, options)
+    request = _Request(
+        client, {"at": at, **selected}, lists.Selection(limit, namespace or "", sort_by or ""), output
+    )
+    for kind, name in asked:
+        rows = showing.Rows(kind, output, heading=not no_headers, name=name or "")
+        if watch:
+            request.watch(rows, name)
+        elif name is None and resources.RESOURCES[kind].columns:
+            request.show_list(rows)
+        else:
+            request.show_one(rows, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is asked of each kind."""
+
+    client: api_client.ExtenderClient
+    query: Mapping[str, object]
+    selection: lists.Selection
+    output: str
+
+    def show_list(self, rows: showing.Rows) -> None:
+        """Print a list as it is now."""
+        reply = lists.read(self.client, rows.kind, self.query, self.selection)
+        if formats.columns(self.output) is None and formats.is_document(self.output):
+            formats.show_document(reply, self.output)
+        else:
+            showing.show_list(rows, reply)
+
+    def show_one(self, rows: showing.Rows, name: str | None) -> None:
+        """Print an item, or the report of a kind that has no items."""
+        reply = self._one(rows.kind, name)
+        if name is not None and formats.columns(self.output) is not None:
+            rows.show([reply])
+        elif formats.is_document(self.output):
+            formats.show_document(reply, self.output)
+        elif self.output == formats.NAME:
+            click.echo(f"{rows.kind}/{name or resources.named(reply)}")
+        else:
+            showing.show_one(reply, heading=rows.heading)
+
+    def watch(self, rows: showing.Rows, name: str | None) -> None:
+        """Print a list or an item and its changes, until the user interrupts."""
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        if name is None:
+            watching.follow(self.client, rows, lambda: self._listed(rows.kind))
+        else:
+            self._one(rows.kind, name)  # One that does not exist at first is an error.
+            watching.follow(self.client, rows, lambda: watching.one(lambda: self._one(rows.kind, name)))
+
+    def _listed(self, kind: str) -> watching.Read:
+        reply = lists.read(self.client, kind, self.query, self.selection)
+        metadata = reply.get("metadata") or {}
+        return watching.Read(
+            reply["items"], whole=not (metadata.get("remaining") or metadata.get("continue"))
+        )
+
+    def _one(self, kind: str, name: str | None) -> dict[str, Any]:
+        path = f"/apis/v1/{resources.RESOURCES[kind].path}" + (f"/{name}" if name else "")
+        reply = self.client.get(path, self.query)
+        if isinstance(reply, str):
+            raise exits.Failed(exit_codes.UNREACHABLE, f"the reply to {path} is not JSON")
+        return reply
+
+
+_SELECTING = ("pod", "node", "plugin", "reason", "outcome", "verb", "since", "until")
+"""Parameters of decisions."""
+_PLAIN = re.compile(r"(?P<field>[a-z]\w*)=(?!=)(?P<value>.*)\Z", re.DOTALL)
+
+
+def _conditions(where: tuple[str, ...], *, expressions: bool) -> dict[str, object]:
+    """Query parameters; a condition that is more than FIELD=VALUE is for decisions only."""
+    found: dict[str, object] = {}
+    others = []
+    for condition in where:
+        plain = _PLAIN.match(condition)
+        if expressions and (plain is None or plain["field"] not in _SELECTING or _several(condition)):
+            others.append(condition)
+        elif plain is not None:
+            found[plain["field"]] = plain["value"]
+        else:
+            raise click.BadParameter(f"{condition} is not FIELD=VALUE", param_hint="--where")
+    return {**found, "where": ",".join(others)} if others else found
+
+
+def _several(condition: str) -> bool:
+    """Whether it is a list of conditions, and not a value with commas."""
+    try:
+        return len(conditions.parse(condition).requirements) > 1
+    except conditions.Invalid:
+        return False
+
+
+def _raw(client: api_client.ExtenderClient, path: str) -> Mapping[str, Any] | str:
+    route, _, query = path.partition("?")
+    if not route.startswith("/"):
+        raise click.BadParameter(f"{path} does not begin with a slash", param_hint="--raw")
+    pairs = urllib.parse.parse_qsl(query, keep_blank_values=True)
+    return client.get(urllib.parse.unquote(route), dict(pairs))

@@ -1,0 +1,95 @@
+"""Lists of ``topolog get``: read page by page where the API cannot select or sort by itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
+
+from app import exit_codes
+from app.cli import exits, paths, tables
+from app.cli.client import api_client
+from app.cli.getting import resources
+
+_PAGE = 500
+_MOST = 20_000
+"""Items that are looked at for one list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which items of a list are shown, and in which order."""
+
+    limit: int
+    namespace: str = ""
+    sort: str = ""
+    """A path (app.cli.paths); empty: as the API has them."""
+
+
+def read(
+    client: api_client.ExtenderClient,
+    kind: str,
+    query: Mapping[str, object],
+    selection: Selection,
+) -> dict[str, Any]:
+    """The list, as one page of the API would have it. Raises Failed; BadParameter for a path of nothing."""
+    resource = resources.RESOURCES[kind]
+    path = f"/apis/v1/{resource.path}"
+    whole = bool(selection.sort) and not resource.endless
+    if selection.namespace and resource.select:
+        query = _selecting(query, resource.select.format(selection.namespace))
+        selection = replace(selection, namespace="")
+    if not (whole or selection.namespace):
+        reply = _page(client, path, {**query, "limit": selection.limit})
+        return {**reply, "items": _sorted(reply["items"], selection.sort)}
+    items: list[Mapping[str, Any]] = []
+    seen = 0
+    asked: dict[str, object] = {**query, "limit": max(_PAGE, selection.limit)}
+    while True:
+        reply = _page(client, path, asked)
+        seen += len(reply["items"])
+        items += (one for one in reply["items"] if _is_within(resource, one, selection.namespace))
+        following = (reply.get("metadata") or {}).get("continue")
+        if not following or seen >= _MOST or (len(items) >= selection.limit and not whole):
+            break
+        asked["continue"] = following
+    if following and seen >= _MOST:
+        click.echo(f"only the first {seen} {kind} were looked at", err=True)
+    shown = _sorted(items, selection.sort)[: selection.limit]
+    left = len(items) - len(shown)
+    # Where the API has more, their number within the namespace is not known.
+    metadata = {**(reply.get("metadata") or {}), "remaining": None if following else left}
+    return {**reply, "items": shown, "metadata": metadata}
+
+
+def _selecting(query: Mapping[str, object], condition: str) -> Mapping[str, object]:
+    """The query with a parameter more; a condition is added to those that it has."""
+    name, _, value = condition.partition("=")
+    held = query.get(name)
+    return {**query, name: f"{held},{value}" if held else value}
+
+
+def _page(client: api_client.ExtenderClient, path: str, query: Mapping[str, object]) -> dict[str, Any]:
+    reply = client.get(path, query)
+    if isinstance(reply, str) or not isinstance(reply.get("items"), list):
+        raise exits.Failed(
+            exit_codes.UNREACHABLE, f"{client.client.url} is no extender: {path} has no list of items"
+        )
+    return reply
+
+
+def _is_within(resource: resources.Resource, item: Mapping[str, Any], namespace: str) -> bool:
+    """Whether the item is in the namespace; the path may lead to NAMESPACE/NAME."""
+    if not namespace:
+        return True
+    found = tables.pick(item, resource.namespace)
+    return found == namespace or str(found).startswith(f"{namespace}/")
+
+
+def _sorted(items: list[Mapping[str, Any]], path: str) -> list[Mapping[str, Any]]:
+    if not path:
+        return items
+    try:
+        return paths.ordered(items, path)
+    except paths.Wrong as wrong:
+        raise click.BadParameter(str(wrong), param_hint="--sort-by") from wrong

@@ -1,0 +1,204 @@
+"""The kinds of ``topolog get``, and which of them the arguments ask for."""
+
+import operator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from click import shell_completion
+
+from app import plugins
+from app.cli.completion import names
+from app.framework import configuring
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A resource of the introspection API."""
+
+    path: str
+    """Below /apis/v1."""
+    about: str
+    columns: Mapping[str, str]
+    """Heading -> path of the value (tables.pick)."""
+    named: bool = False
+    """One item can be requested by name."""
+    namespace: str = ""
+    """Path of the namespace, or of NAMESPACE/NAME, in an item (tables.pick); empty if items have none."""
+    select: str = ""
+    """The query by which the API itself selects a namespace, such as ``namespace={}``."""
+    endless: bool = False
+    """A list of what happened, whose end is not read to sort it."""
+    recorded: bool = True
+    """Whether it changes only by events of the log."""
+
+
+_CORE: Mapping[str, Resource] = {
+    "nodes": Resource(
+        "nodes",
+        "nodes and their remaining capacity",
+        {"NAME": "name", "READY": "ready", "CORDONED": "unschedulable", "PODS": "pods", "LEFT": "remaining"},
+        named=True,
+    ),
+    "pods": Resource(
+        "pods",
+        "all pods; with NAMESPACE/NAME also the placement of one",
+        {
+            "POD": "namespace+name",
+            "STATE": "state",
+            "NODE": "node",
+            "PRIORITY": "priority",
+            "OWNER": "owner",
+            "CREATED": "created",
+        },
+        named=True,
+        namespace="namespace",
+        select="namespace={}",
+    ),
+    "pending": Resource(
+        "pending",
+        "pending pods and the changes that would let them fit",
+        {
+            "POD": "namespace+name",
+            "AGE (s)": "age",
+            "ATTEMPTS": "attempts",
+            "REASON": "reason",
+            "SMALLEST CHANGE": "change.0",
+        },
+        namespace="namespace",
+    ),
+    "topology": Resource(
+        "topology",
+        "node domains with counts",
+        {"KEY": "key", "VALUE": "value", "NODES": "nodes", "READY": "ready", "PODS": "pods"},
+    ),
+    "decisions": Resource(
+        "decisions",
+        "replies to kube-scheduler, newest first",
+        {
+            "ID": "id",
+            "AT": "at",
+            "VERB": "verb",
+            "POD": "pod.namespace+pod.name",
+            "OUTCOME": "outcome",
+            "KEPT": "kept",
+            "OF": "candidates",
+            "MS": "milliseconds",
+            "NODE": "node",
+            "REASONS": "reasons#",
+        },
+        named=True,
+        namespace="pod.namespace",
+        select="where=namespace={}",
+        endless=True,
+        recorded=False,
+    ),
+    "events": Resource(
+        "events",
+        "entries of the log",
+        {"OFFSET": "offset", "AT": "at", "TYPE": "type", "OBJECT": "name"},
+        namespace="name",
+        endless=True,
+    ),
+    "flags": Resource(
+        "flags",
+        "debug flags",
+        {"FLAG": "name", "TITLE": "title", "VALUE": "value", "POD": "pod", "UNTIL": "until"},
+    ),
+    "consistency": Resource("consistency", "consistency report (counts vs. log vs. API server)", {}),
+    "lag": Resource("lag", "how far the extender lags behind the log", {}),
+}
+
+
+def _of_plugins() -> Iterator[tuple[str, Resource]]:
+    """The tables that installed plugins declare, by name."""
+    for plugin, table in configuring.tables_of(plugins.catalog().classes):
+        path = f"plugins/{plugin}/{table.path}"
+        yield (
+            table.name,
+            Resource(path, table.about, table.columns, named=table.named, namespace=table.namespace),
+        )
+
+
+RESOURCES: Mapping[str, Resource] = {
+    **_CORE,
+    **{name: found for name, found in sorted(_of_plugins(), key=operator.itemgetter(0)) if name not in _CORE},
+}
+
+_IDENTIFYING = ("id", "name", "offset", "pod", "budget", "value")
+"""Fields that identify an item without a namespace, the first that it has."""
+SHORT = {"no": "nodes", "po": "pods", "ev": "events"}
+"""Short name, as kubectl's -> kind."""
+
+
+def listing() -> str:
+    """A line about each kind, for the help."""
+    return "\n".join(f"  {name:<11} {kind.about}" for name, kind in RESOURCES.items())
+
+
+class Kind(click.ParamType[str]):
+    """A kind, or KIND/NAME."""
+
+    name = "kind"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[shell_completion.CompletionItem]:
+        """Kinds that begin like this; after KIND, names of that kind."""
+        given = ctx.params.get("what") or ()
+        if not given:
+            return [
+                shell_completion.CompletionItem(name, help=kind.about)
+                for name, kind in RESOURCES.items()
+                if name.startswith(incomplete)
+            ]
+        kind = RESOURCES.get(SHORT.get(given[0], given[0]))
+        if kind is None or not kind.named or len(given) > 1:
+            return []
+        return [
+            shell_completion.CompletionItem(name)
+            for name in names.of_list(ctx, kind.path)
+            if name.startswith(incomplete)
+        ]
+
+
+def asked(what: tuple[str, ...], namespace: str = "") -> Iterator[tuple[str, str | None]]:
+    """Kind and name of each request; ``namespace``: that of names without one. Raises UsageError."""
+    if "/" in what[0]:
+        pairs: list[tuple[str, str | None]] = []
+        for each in what:
+            kind, slash, rest = each.partition("/")
+            if not slash:
+                raise click.UsageError(f"{each} is not KIND/NAME, as the arguments before it are")
+            pairs.append((kind, rest))
+    elif len(what) > 2:
+        raise click.UsageError("name several as KIND/NAME, such as nodes/a nodes/b")
+    else:
+        pairs = [(what[0], what[1] if len(what) == 2 else None)]
+    for kind, name in pairs:
+        full = SHORT.get(kind, kind)
+        if full not in RESOURCES:
+            raise click.UsageError(f"{kind!r} is not one of {', '.join(RESOURCES)}")
+        if name is not None and not RESOURCES[full].named:
+            raise click.UsageError(f"{full} does not take a name")
+        yield full, _within(full, name, namespace) if namespace else name
+
+
+def _within(kind: str, name: str | None, namespace: str) -> str | None:
+    """The name, with the namespace. Raises UsageError."""
+    if not RESOURCES[kind].namespace:
+        raise click.UsageError(f"{kind} are in no namespace; leave out -n")
+    if name is None or RESOURCES[kind].endless:
+        return name
+    given, slash, _ = name.partition("/")
+    if slash and given != namespace:
+        raise click.UsageError(f"{kind}/{name} is not in the namespace {namespace} of -n")
+    return name if slash else f"{namespace}/{name}"
+
+
+def named(item: Mapping[str, Any]) -> str:
+    """The name by which an item is requested: NAMESPACE/NAME, or what identifies it alone."""
+    if item.get("namespace") and item.get("name"):
+        return f"{item['namespace']}/{item['name']}"
+    return str(next((item[field] for field in _IDENTIFYING if item.get(field) not in (None, "")), "-"))

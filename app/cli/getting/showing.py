@@ -1,0 +1,92 @@
+"""What ``topolog get`` prints: lists as tables or names, objects as their fields."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from app.cli import formats, paths, tables
+from app.cli.getting import resources
+
+_NAMES = ("domain", "name", "pod", "policy")
+"""Fields that identify a row."""
+
+
+@dataclass
+class Rows:
+    """Prints items of a kind in parts, by the format: rows of one table, names, or documents."""
+
+    kind: str
+    output: str
+    heading: bool = True
+    name: str = ""
+    """The name of the one item, if it was asked by name: the API shows more of it than of those in a list."""
+    _chosen: paths.Columns | None = field(default=None, init=False)
+    _table: tables.Table | None = field(default=None, init=False)
+    _fields: list[str] = field(default_factory=list, init=False)
+    """The fields of a wide table, those of its first rows."""
+
+    def __post_init__(self) -> None:
+        self._chosen = formats.columns(self.output)
+
+    def show(self, items: Sequence[Mapping[str, Any]]) -> None:
+        """Print the items; one document for each."""
+        if self._chosen is not None:
+            self._write(self._chosen.headings, [self._chosen.row(item) for item in items])
+        elif formats.is_document(self.output):
+            for item in items:
+                formats.show_item(item, self.output)
+        elif self.output == formats.NAME:
+            for item in items:
+                click.echo(f"{self.kind}/{self.name or resources.named(item)}")
+        elif self.name:
+            for item in items:
+                show_one(item, heading=self.heading)
+        elif items:
+            columns = self._columns(items)
+            rows = [[tables.pick(item, path) for path in columns.values()] for item in items]
+            self._write(list(columns), rows)
+
+    def _columns(self, items: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+        columns = dict(resources.RESOURCES[self.kind].columns)
+        if self.output != formats.WIDE:
+            return columns
+        if not self._fields:
+            self._fields = list(dict.fromkeys(name for item in items for name in item))
+        shown = {part for path in columns.values() for part in path.rstrip("#").split("+")}
+        return columns | {name.upper(): name for name in self._fields if name not in shown}
+
+    def _write(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        if self._table is None:
+            self._table = tables.Table(headings, heading=self.heading)
+        self._table.write(rows)
+
+
+def show_list(rows: Rows, reply: Mapping[str, Any]) -> None:
+    """Print a list, and on standard error what is missing of it."""
+    rows.show(reply["items"])
+    if rows.output == formats.NAME:
+        return
+    if not reply["items"]:
+        click.echo("nothing found", err=True)
+    metadata = reply.get("metadata", {})
+    if metadata.get("remaining") or metadata.get("continue"):
+        click.echo(f"... and {metadata.get('remaining') or 'maybe'} more (--limit)", err=True)
+
+
+def show_one(reply: Mapping[str, Any], *, heading: bool = True) -> None:
+    """Print one object: scalar fields as lines, lists of objects as tables."""
+    lists = {key: value for key, value in reply.items() if _is_table(value)}
+    fields = [(key, value) for key, value in reply.items() if key not in lists]
+    tables.show(["FIELD", "VALUE"], fields, heading=heading)
+    for key, items in lists.items():
+        click.echo(f"\n{key}:")
+        # The fields that identify a row come first.
+        headings = sorted(items[0], key=lambda heading: heading not in _NAMES)
+        rows = [[item[name] for name in headings] for item in items]
+        tables.show([name.upper() for name in headings], rows, heading=heading)
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)

@@ -1,0 +1,81 @@
+"""``topolog get --watch``: a list, and then what changes of it.
+
+The stream of `topolog view` shows that the log moved. What is shown is read again then, so that a row is the
+same as in a list, and nothing is missed while the connection was lost.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from app import exit_codes
+from app.cli import exits
+from app.cli.client import api_client, streams
+from app.cli.getting import resources, showing
+
+Item = Mapping[str, Any]
+_PASSING = ("age",)
+"""Fields that change with time alone."""
+
+
+class Read(NamedTuple):
+    """What is there now."""
+
+    items: Sequence[Item]
+    whole: bool
+    """Whether an item that is not among them is gone, and not only beyond the limit."""
+
+
+def refuse(kind: str, *, at: str | None) -> None:
+    """Raise UsageError for what does not change, or is watched by another command."""
+    if at is not None:
+        raise click.UsageError("-w watches the present; leave out --at")
+    if kind == "events":
+        raise click.UsageError("events are watched by `topolog watch`, which prints each when it is appended")
+    if not resources.RESOURCES[kind].columns:
+        raise click.UsageError(f"{kind} is one report and has no rows to watch; leave out -w")
+
+
+def follow(client: api_client.ExtenderClient, rows: showing.Rows, read: Callable[[], Read]) -> None:
+    """Print the items, and then those that are new or changed, until the user interrupts. Raises Failed."""
+    resource = resources.RESOURCES[rows.kind]
+    seen: dict[str, str] | None = None
+    last = ""
+    for position in streams.positions(client):
+        if position == last and resource.recorded:
+            continue
+        last = position
+        found = read()
+        now = {_identity(item): _lasting(item) for item in found.items}
+        if seen is None:
+            rows.show(found.items)
+        else:
+            changed = [item for item in found.items if seen.get(_identity(item)) != _lasting(item)]
+            # A list of what happened begins with the newest, and the newest line is the last.
+            rows.show(changed[::-1] if resource.endless else changed)
+            if found.whole:
+                for name in seen.keys() - now.keys():
+                    click.echo(f"{rows.kind}/{rows.name or name} is gone", err=True)
+        seen = now
+
+
+def one(read: Callable[[], Item]) -> Read:
+    """An item that was asked by name; nothing while it does not exist. Raises Failed."""
+    try:
+        return Read([read()], whole=True)
+    except exits.Failed as failed:
+        if failed.code != exit_codes.NEGATIVE:
+            raise
+        return Read([], whole=True)
+
+
+def _identity(item: Item) -> str:
+    """The same for two items only if they are the same thing at two times."""
+    key = item.get("key")
+    return resources.named(item) if key is None else f"{key}={resources.named(item)}"
+
+
+def _lasting(item: Item) -> str:
+    return json.dumps({name: value for name, value in item.items() if name not in _PASSING}, sort_keys=True)
