@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from app.domain import model, projecting, snapshots
+from app.domain import model, settings_fold, snapshots
 from app.framework import configuring, registry
 
-_KEPT = 2 * projecting.MOST_CONFIGURATIONS
+_KEPT = 2 * settings_fold.MOST_CONFIGURATIONS
 
 
 class RecordedConfigurations:
