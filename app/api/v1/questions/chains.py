@@ -14,6 +14,7 @@ from app.store import errors as store_errors
 from app.store.decisions import records
 from app.verbs.pictures import figures
 from app.verbs.questions import asking, chaining, replaying
+from app.verbs.questions.shadows import shadowing
 
 _AHEAD = 1_000
 """Records that are held to be sorted by their offset: a record is written after its decision."""
@@ -118,7 +119,7 @@ def answer(question: asking.Replay, digest: str, shown: moments.Moment, budget: 
     }
 
 
-def counted(run: replaying.Replay) -> pages.Body:
+def counted(run: replaying.Replay | shadowing.Report) -> pages.Body:
     """The numbers and items of a replay."""
     return {
         "looked": run.looked,
