@@ -36,6 +36,7 @@ from app.store.health import audit_verdicts, availability, identity, readiness
 from app.verbs import applied_configuration
 from app.verbs import contexts as verb_contexts
 from app.verbs.explain import recorded_configurations
+from app.verbs.questions.shadows import shadowing
 
 _SETTLED_WITHIN = 600.0
 _VIEWED_WAITING, _VIEWED_PATIENCE = 8, 10.0
@@ -109,6 +110,10 @@ class Following:
         """Stop the threads, after the queued decision records are written."""
         self._store.close()
 
+    def _shadowing(self) -> shadowing.Shadowing | None:
+        """What compares decisions with the shadows: nothing in an extender."""
+        return None
+
     def _introspection(self) -> wsgiref.types.WSGIApplication:
         chosen, store = self._settings, self._store
         bundle = restoring.opened(store.client, store.keys) if self._viewed else None
@@ -127,6 +132,7 @@ class Following:
                 ),
                 wall=time.time if bundle is None else _standing(bundle.clock_ms / 1000),
                 bundle=bundle,
+                shadows=self._shadowing(),
                 identity=_caller,
                 settings=settings.current(chosen),
                 flags=_flags(chosen),
@@ -213,8 +219,8 @@ class Service(Following):
             environ: wsgiref.types.WSGIEnvironment, start: wsgiref.types.StartResponse
         ) -> Iterable[bytes]:
             path = environ["PATH_INFO"]
-            # Setting a flag appends to the log, which only this process does.
-            own = path in _OWN or path.startswith("/debug/")
+            # Setting a flag or a shadow appends to the log, which only this process does.
+            own = path in _OWN or path.startswith("/debug/") or roles.changes_shadow(environ)
             return (self.introspection if own else view)(environ, start)
 
         verbs = verb_handlers.Extender(self._context(), time.monotonic, store.follower)

@@ -5,6 +5,7 @@ a low priority. It appends nothing: its store user cannot (role ``viewer``).
 """
 
 import os
+import time
 import wsgiref.types
 from collections.abc import Iterable, Mapping
 from typing import NoReturn
@@ -14,8 +15,11 @@ from prometheus_client import registry as prometheus_registry
 import app
 from app import bootstrap, plugins, settings, telemetry
 from app.api import errors, health
+from app.api.introspection import times
 from app.serving import authorization, bodies, conn_metrics, keystores, roles, servers, tls_rotation
 from app.store import keys, stores
+from app.verbs.explain import recorded_configurations
+from app.verbs.questions.shadows import shadowing
 
 _LAG_LIMIT = 30.0
 """Seconds of lag beyond which the process is not ready."""
@@ -26,14 +30,42 @@ class Viewing(bootstrap.Following):
     """The process after its fork."""
 
     def __init__(self, chosen: settings.Settings, roster: roles.RoleBindings) -> None:
+        self._shadows: shadowing.Shadowing | None = None
         super().__init__(chosen, viewed=True)
         self.application = authorization.Middleware(self._answer, roster, lambda _: bodies.SMALL)
+
+    def start(self) -> None:
+        """Start following the log, and comparing decisions with the shadows."""
+        super().start()
+        if self._shadows is not None:
+            self._shadows.start()
+
+    def stop(self) -> None:
+        """Stop the threads."""
+        if self._shadows is not None:
+            self._shadows.stop()
+        super().stop()
+
+    def _shadowing(self) -> shadowing.Shadowing:
+        store, known = self._store, plugins.catalog().classes
+        made = self._shadows = shadowing.Shadowing(
+            follower=store.follower,
+            past=store.histories,
+            decisions=store.decisions,
+            recorded=recorded_configurations.RecordedConfigurations(
+                self._plugins, known, lambda: store.follower.snapshot
+            ),
+            known=known,
+            milliseconds=times.milliseconds,
+            wall=time.time,
+        )
+        return made
 
     def _answer(
         self, environ: wsgiref.types.WSGIEnvironment, start: wsgiref.types.StartResponse
     ) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
-        if path in roles.VERB_PATHS or path.startswith("/debug/"):
+        if path in roles.VERB_PATHS or path.startswith("/debug/") or roles.changes_shadow(environ):
             body = errors.encoded(errors.elsewhere(path))
             headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
             start("404 Not Found", headers)

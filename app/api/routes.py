@@ -29,7 +29,7 @@ from app.api.v1 import (
 )
 from app.api.v1.exports import exports
 from app.api.v1.pictures import chronicle, clusters, facets, frames, lives, maps, reasons, series, watches
-from app.api.v1.questions import bisections, diffs, documents, fits, replays, simulations
+from app.api.v1.questions import bisections, diffs, documents, fits, replays, shadows, simulations
 
 FIRST = (processes.routes, nodes.routes)
 REST = (
@@ -47,6 +47,7 @@ REST = (
     diffs.routes,
     replays.routes,
     bisections.routes,
+    shadows.routes,
     clusters.routes,
     maps.routes,
     lives.routes,

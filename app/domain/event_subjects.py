@@ -17,6 +17,8 @@ def touched(event: events.AnyEvent) -> tuple[str, ...]:
         case events.PlacementsCommitted():
             placed = [f"pod:{placement.pod.uid}" for placement in event.placements]
             return (*placed, *event.claims)
+        case events.ShadowSet() | events.ShadowGone():
+            return event.subject, events.SHADOWS
         case _:
             return (event.subject,)
 
@@ -24,7 +26,7 @@ def touched(event: events.AnyEvent) -> tuple[str, ...]:
 def ends(event: events.AnyEvent, subject: str) -> bool:
     """Whether the subject, which the event touches, no longer exists after the event."""
     match event:
-        case events.PodGone() | events.NodeGone() | events.ObjectGone():
+        case events.PodGone() | events.NodeGone() | events.ObjectGone() | events.ShadowGone():
             return subject == event.subject
         case events.ViewsRepaired():
             return subject in event.ended

@@ -16,8 +16,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", g
 
     @property
     def subject(self) -> str:
-        """The object of the event: ``pod:UID``, ``node:NAME``, ``flag:NAME``, ``kind:NAME``,
-        ``relist:KIND``, ``store:ASPECT``, or that of a declared kind (``policy:NS/NAME``).
+        """The object of the event: ``pod:UID``, ``node:NAME``, ``flag:NAME``, ``shadow:NAME``,
+        ``kind:NAME``, ``relist:KIND``, ``store:ASPECT``, or that of a declared kind (``policy:NS/NAME``).
         """
         raise NotImplementedError
 
@@ -195,6 +195,31 @@ class ConfigurationApplied(Event, frozen=True, tag="ConfigurationApplied"):
         return "store:configuration"
 
 
+SHADOWS = "store:shadows"
+"""Moved on by every change of a shadow, so that a writer can bound their number."""
+
+
+class ShadowSet(Event, frozen=True, tag="ShadowSet"):
+    """An operator set a shadow, or replaced one: decisions from here on are compared with it."""
+
+    shadow: model.Shadow
+
+    @property
+    def subject(self) -> str:
+        return f"shadow:{self.shadow.name}"
+
+
+class ShadowGone(Event, frozen=True, tag="ShadowGone"):
+    """An operator deleted a shadow."""
+
+    name: str
+    by: str = ""
+
+    @property
+    def subject(self) -> str:
+        return f"shadow:{self.name}"
+
+
 class RecorderElected(Event, frozen=True, tag="RecorderElected"):
     """A recorder was elected: it writes all facts from here to the next such event, under this epoch."""
 
@@ -309,6 +334,8 @@ AnyEvent = (
     | PlacementReleased
     | FlagSet
     | ConfigurationApplied
+    | ShadowSet
+    | ShadowGone
     | RecorderElected
     | StoreRewound
     | StoreRestarted

@@ -289,6 +289,21 @@ class Configuration(Frozen, frozen=True):
     """Plugin -> argument -> value as JSON."""
 
 
+class Shadow(Frozen, frozen=True):
+    """What would be decided by: compared with every decision, enforced for none."""
+
+    name: str
+    overrides: tuple[dict[str, Any], ...] = ()
+    """Operations on objects of declared kinds, as they were sent."""
+    configuration: dict[str, Any] | None = None
+    """Plugin settings other than those in force, as they were sent; None for those in force."""
+    until: str = ""
+    """RFC 3339 end in UTC, by the store's clock; empty for no end."""
+    note: str = ""
+    by: str = ""
+    """Who set it."""
+
+
 class Position(Frozen, frozen=True):
     """A position in the log. Offsets of different incarnations cannot be compared."""
 

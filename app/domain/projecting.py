@@ -13,6 +13,7 @@ import msgspec
 from app.domain import event_subjects, events, memos, model, pod_index, snapshots
 from app.domain import schema as schemas
 from app.domain.fitting import node_sums
+from app.domain.folding import settings_fold
 
 _NOWHERE: tuple[str, str | None] = ("", None)
 
@@ -27,10 +28,6 @@ def project_all(snapshot: snapshots.Snapshot, batch: Iterable[events.AnyEvent]) 
     projection = Projection(snapshot)
     projection.apply_all(batch)
     return projection.finish()
-
-
-MOST_CONFIGURATIONS = 32
-"""Configurations that a snapshot holds; of more, the latest."""
 
 
 class Projection:
@@ -52,8 +49,7 @@ class Projection:
         self._objects = snapshot.objects
         self._placed_gate, self._waiting_gate = self._schema.gates(self._objects)
         self._placements = snapshot.placements.mutate()
-        self._flags = snapshot.flags
-        self._configurations = snapshot.configurations
+        self._settings = settings_fold.SettingsFold(snapshot.flags, snapshot.configurations, snapshot.shadows)
         self._listed = snapshot.listed
         self._unlisted = snapshot.unlisted
         self._moves: dict[str, int] = {}
@@ -131,8 +127,8 @@ class Projection:
             case events.StoreRewound() | events.StoreRestarted():
                 self._listed = immutables.Map()
                 self._unlisted = self._schema.names
-            case events.FlagSet() | events.ConfigurationApplied():
-                self._setting_changed(event)
+            case events.FlagSet() | events.ConfigurationApplied() | events.ShadowSet() | events.ShadowGone():
+                self._settings.apply(event)
             case (
                 events.Quarantined()
                 | events.RecorderElected()
@@ -145,12 +141,6 @@ class Projection:
         for subject in event_subjects.touched(event):
             self._moves[subject] = 0 if event_subjects.ends(event, subject) else self.offset
 
-    def _setting_changed(self, event: events.FlagSet | events.ConfigurationApplied) -> None:
-        if isinstance(event, events.FlagSet):
-            self._flags = self._flags.set(event.flag.name, event.flag)
-        else:
-            self._configurations = _with(self._configurations, event.configuration)
-
     def finish(self) -> snapshots.Snapshot:
         """The snapshot after all applied events; the projection must not be used afterwards."""
         recounted = bool(self.increments) or self._objects is not self._start.objects
@@ -162,8 +152,9 @@ class Projection:
             pods=self._pods.finish(),
             objects=self._objects,
             placements=self._placements.finish(),
-            flags=self._flags,
-            configurations=self._configurations,
+            flags=self._settings.flags,
+            configurations=self._settings.configurations,
+            shadows=self._settings.shadows,
             listed=self._listed,
             unlisted=self._unlisted,
             versions=self._moved_on(),
@@ -388,12 +379,3 @@ def _enlist(pods: "immutables.MapMutation[model.Uid, None]", uid: model.Uid, bel
         pods[uid] = None
     else:
         pods.pop(uid, None)
-
-
-def _with(
-    held: tuple[model.Configuration, ...], applied: model.Configuration
-) -> tuple[model.Configuration, ...]:
-    """The configurations with one more, without the oldest of more than MOST_CONFIGURATIONS."""
-    if any(one.digest == applied.digest for one in held):
-        return held
-    return (*held, applied)[-MOST_CONFIGURATIONS:]

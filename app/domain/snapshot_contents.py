@@ -32,6 +32,7 @@ class Contents:
     flags: Sequence[model.Flag] = ()
     configurations: tuple[model.Configuration, ...] = ()
     """In the order of the snapshot."""
+    shadows: Sequence[model.Shadow] = ()
     listed: Mapping[str, str] = field(default_factory=dict)
     unlisted: Sequence[str] = ()
     versions: Mapping[str, int] = field(default_factory=dict)
@@ -51,6 +52,7 @@ def extract(snapshot: snapshots.Snapshot) -> Contents:
         placements=list(snapshot.placements.values()),
         flags=list(snapshot.flags.values()),
         configurations=snapshot.configurations,
+        shadows=list(snapshot.shadows.values()),
         listed=dict(snapshot.listed),
         unlisted=sorted(snapshot.unlisted),
         versions=dict(snapshot.versions),
@@ -86,6 +88,7 @@ def build(
         placements=bare.placements,
         flags=immutables.Map({flag.name: flag for flag in contents.flags}),
         configurations=contents.configurations,
+        shadows=immutables.Map({shadow.name: shadow for shadow in contents.shadows}),
         listed=immutables.Map(contents.listed),
         # Not as stored: earlier versions required lists only after a loss.
         unlisted=schema.names.difference(contents.listed),

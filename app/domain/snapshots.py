@@ -35,6 +35,8 @@ class Snapshot:
     flags: immutables.Map[str, model.Flag] = field(default_factory=immutables.Map)
     configurations: tuple[model.Configuration, ...] = ()
     """Those that processes decided by, in the order of the log, each digest once."""
+    shadows: immutables.Map[str, model.Shadow] = field(default_factory=immutables.Map)
+    """Those that are set, also beyond their end."""
     listed: immutables.Map[str, str] = field(default_factory=immutables.Map)
     """Kind -> resourceVersion of its latest list."""
     unlisted: frozenset[str] = frozenset()

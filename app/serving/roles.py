@@ -23,13 +23,15 @@ READING: Final = frozenset({"GET", "HEAD"})
 POSTING: Final = frozenset({"POST"})
 ASKING: Final = READING | POSTING
 SETTING: Final = frozenset({"GET", "HEAD", "PUT", "POST"})
+REPLACING: Final = frozenset({"PUT", "DELETE"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
     """A route with its allowed methods and required role.
 
-    Each path occurs once; a path that ends in /* matches all paths below it.
+    A path that ends in /* matches all paths below it. Rules of one path have different methods; the first is
+    the one that requires least.
     """
 
     methods: frozenset[str]
@@ -47,10 +49,14 @@ QUESTIONS: Final = frozenset(
 """Hypothetical questions: POST because they have a body; none of them writes."""
 _LISTED: Final = frozenset({"/apis/v1/diff"})
 """Those that can be asked by GET as well."""
+SHADOWS: Final = "/apis/v1/shadows/"
+"""Changes below this path append to the log, which only an extender does."""
 
 TABLE: Final[tuple[Rule, ...]] = (
     *(Rule(POSTING, path, SCHEDULER) for path in sorted(VERB_PATHS)),
     *(Rule(ASKING if path in _LISTED else POSTING, path, VIEWER) for path in sorted(QUESTIONS)),
+    Rule(READING, f"{SHADOWS}*", VIEWER),
+    Rule(REPLACING, f"{SHADOWS}*", OPERATOR),
     Rule(READING, "/apis/v1/*", VIEWER),
     Rule(READING, "/openapi.json", VIEWER),
     Rule(READING, "/docs", VIEWER),
@@ -103,6 +109,11 @@ class Denied:
     allow: tuple[str, ...] = ()
 
 
+def changes_shadow(environ: Mapping[str, Any]) -> bool:
+    """Return whether a request of this WSGI environment sets or deletes a shadow."""
+    return environ["PATH_INFO"].startswith(SHADOWS) and environ["REQUEST_METHOD"] in REPLACING
+
+
 def uri(role: str) -> str:
     """Return the URI that assigns a role to a certificate."""
     return f"spiffe://topolog.io/role/{role}"
@@ -132,24 +143,28 @@ class RoleBindings:
         held = frozenset(each for role in anonymous for each in INCLUDED.get(role, {role}))
         self._anonymous = Identity("anonymous", held) if held else None
         table = (*rules, *TABLE)
-        self._exact = {rule.path: rule for rule in table if not rule.path.endswith("/*")}
-        self._patterns = tuple((rule.path.split("/"), rule) for rule in rules if "<" in rule.path)
-        self._below = tuple((rule.path[:-1], rule) for rule in table if rule.path.endswith("/*"))
+        by_path: dict[str, list[Rule]] = {}
+        for rule in table:
+            by_path.setdefault(rule.path, []).append(rule)
+        self._exact = {path: found for path, found in by_path.items() if not path.endswith("/*")}
+        self._patterns = tuple((path.split("/"), found) for path, found in by_path.items() if "<" in path)
+        self._below = tuple((path[:-1], found) for path, found in by_path.items() if path.endswith("/*"))
 
     def authorize(self, environ: Mapping[str, Any], method: str, path: str) -> Identity | Denied:
         """Return the caller if the call is allowed, else the refusal. `environ` is the WSGI environment."""
         identity = self.identify(environ)
         if identity is None:
             return Denied(401, "this call requires a client certificate", "Unauthorized")
-        rule = self._rule(path)
-        if rule is None:
+        rules = self._rules(path)
+        if not rules:
             return Denied(403, f"no role may call {method} {path}", "Forbidden", identity)
+        rule = next((one for one in rules if method in one.methods), rules[0])
         if rule.role not in identity.roles:
             held = ", ".join(sorted(identity.roles)) or "none"
             message = f"{method} {path} requires the role {rule.role}; {identity.name} has: {held}"
             return Denied(403, message, "Forbidden", identity)
         if method not in rule.methods:
-            allow = tuple(sorted(rule.methods))
+            allow = tuple(sorted(frozenset().union(*(one.methods for one in rules))))
             message = f"{path} allows {', '.join(allow)}, not {method}"
             return Denied(405, message, "MethodNotAllowed", identity, allow)
         return identity
@@ -175,15 +190,15 @@ class RoleBindings:
         shown = listed or [name for _, name in names] or ["a certificate without URI or DNS names"]
         return Identity(shown[0], frozenset(roles), str(peer.get("serialNumber", "")))
 
-    def _rule(self, path: str) -> Rule | None:
+    def _rules(self, path: str) -> Sequence[Rule]:
         exact = self._exact.get(path)
         if exact is not None:
             return exact
-        for pattern, rule in self._patterns:
+        for pattern, rules in self._patterns:
             if _matches(pattern, path.split("/")):
-                return rule
+                return rules
         return next(
-            (rule for prefix, rule in self._below if path.startswith(prefix) and path != prefix), None
+            (rules for prefix, rules in self._below if path.startswith(prefix) and path != prefix), ()
         )
 
 

@@ -24,10 +24,11 @@ from migrations import forms
 
 T = TypeVar("T")
 
-VERSION = 6
+VERSION = 7
 """Of the form; a reader knows every form up to its own. 1: counts that do not name their label. 2: placements
 without data, annotations and labels. 3: the objects of one kind are in lines of their own (migrations.forms).
 4: no configurations. 5: pods without constraints.
+6: no shadows.
 """
 KIND = "topolog.checkpoint"
 ITEMS = 4000
@@ -65,6 +66,7 @@ class _Line(msgspec.Struct, omit_defaults=True):
     """On the first line: two snapshots at different offsets are not the same."""
     flags: list[model.Flag] = []
     configurations: tuple[model.Configuration, ...] = ()
+    shadows: list[model.Shadow] = []
     listed: dict[str, str] = {}
     unlisted: list[str] = []
     nodes: list[model.Node] = []
@@ -226,6 +228,7 @@ def _lines(snapshot: snapshots.Snapshot) -> Iterator[bytes]:
             offset=snapshot.offset,
             flags=flags,
             configurations=held.configurations,
+            shadows=sorted(held.shadows, key=operator.attrgetter("name")),
             listed=dict(held.listed),
             unlisted=list(held.unlisted),
         ),
@@ -275,6 +278,7 @@ def _joined(lines: Sequence[_Line], schema: schemas.Schema, *, counted: bool) ->
         placements=[one for line in lines for one in line.placements],
         flags=[one for line in lines for one in line.flags],
         configurations=tuple(one for line in lines for one in line.configurations),
+        shadows=[one for line in lines for one in line.shadows],
         listed={key: value for line in lines for key, value in line.listed.items()},
         unlisted=[one for line in lines for one in line.unlisted],
         versions={key: value for line in lines for key, value in line.versions.items()},

@@ -11,7 +11,7 @@ from app.kube.watch import kinds
 from app.serving import roles
 from tests.support import declared_access
 
-_METHODS = ("GET", "POST", "PUT", "HEAD")
+_METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD")
 
 
 def plugins_page(note: str) -> str:

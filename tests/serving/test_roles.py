@@ -22,6 +22,7 @@ VIEWS = [
     "/",
 ]
 SIMULATIONS = ["/apis/v1/simulate", "/apis/v1/fit", "/apis/v1/replay", "/apis/v1/bisect"]
+SHADOWS = ["/apis/v1/shadows/strict"]
 FLAGS = ["/debug/flags/s", "/debug/flags/f", "/debug/flags/v", "/debug/flags/d"]
 UNKNOWN = [
     "/filterx",
@@ -40,6 +41,9 @@ ALLOWED: list[tuple[list[str], str, set[str]]] = [
     (VERBS, "POST", {"scheduler"}),
     (VIEWS, "GET", {"viewer", "operator"}),
     (SIMULATIONS, "POST", {"viewer", "operator"}),
+    (SHADOWS, "GET", {"viewer", "operator"}),
+    (SHADOWS, "PUT", {"operator"}),
+    (SHADOWS, "DELETE", {"operator"}),
     (FLAGS, "GET", {"operator"}),
     (FLAGS, "PUT", {"operator"}),
     (FLAGS, "POST", {"operator"}),
@@ -76,9 +80,9 @@ def test_the_matrix_over_real_connections(shared: server_processes.Server) -> No
     assert wrong == []
 
 
-def test_each_path_occurs_once_in_the_table() -> None:
-    paths = [rule.path for rule in roles.TABLE]
-    assert len(paths) == len(set(paths))
+def test_each_path_occurs_once_for_each_method_in_the_table() -> None:
+    calls = [(rule.path, method) for rule in roles.TABLE for method in rule.methods]
+    assert len(calls) == len(set(calls))
     assert {rule.role for rule in roles.TABLE} == set(roles.ROLES)
 
 
@@ -90,6 +94,8 @@ def test_a_wrong_method_is_405_for_callers_with_the_role(shared: server_processe
         # A caller without the role does not learn the allowed methods.
         assert client.ask("GET", "/filter")[0] == 403
         assert client.ask("POST", "/apis/v1/nodes", b"{}")[0] == 405
+        assert client.ask("PUT", "/apis/v1/shadows", b"{}")[0] == 405
+        assert client.ask("POST", "/apis/v1/shadows/strict", b"{}")[0] == 405
 
 
 def test_the_common_name_grants_no_role() -> None:

@@ -69,6 +69,7 @@ def test_the_digest_does_not_depend_on_the_way(
         placements=shuffled(held.placements, shuffler),
         flags=shuffled(held.flags, shuffler),
         configurations=held.configurations,
+        shadows=shuffled(held.shadows, shuffler),
         listed=dict(shuffled(list(held.listed.items()), shuffler)),
         unlisted=shuffled(held.unlisted, shuffler),
         versions=dict(shuffled(list(held.versions.items()), shuffler)),

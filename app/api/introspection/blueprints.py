@@ -126,9 +126,18 @@ def stream(
 
 
 def ask(
-    blueprint: Blueprint, path: str, answers: SchemaClass, *, question: str, dumped: bool = True
+    blueprint: Blueprint,
+    path: str,
+    answers: SchemaClass,
+    *,
+    question: str,
+    dumped: bool = True,
+    method: str = "POST",
 ) -> Callable[[View], View]:
-    """Mount ``view(query)`` at POST: a question as a JSON body, whose schema ``question`` names."""
+    """Mount ``view(query, **path_parameters)`` at POST or PUT.
+
+    It takes a JSON body, whose schema ``question`` names.
+    """
     shape = {"$ref": f"#/components/schemas/{question}"}
 
     def decorate(view: View) -> View:
@@ -139,7 +148,21 @@ def ask(
             requestBody={"required": True, "content": {"application/json": {"schema": shape}}}
         )(documented)
         parsed = blueprint.arguments(queries.Empty, location="query")(described)
-        blueprint.add_url_rule(path, None, parsed, methods=["POST"])
+        blueprint.add_url_rule(path, None, parsed, methods=[method])
+        return view
+
+    return decorate
+
+
+def remove(blueprint: Blueprint, path: str, answers: SchemaClass) -> Callable[[View], View]:
+    """Mount ``view(query, **path_parameters)`` at DELETE; it answers with what was deleted."""
+
+    def decorate(view: View) -> View:
+        documented = blueprint.response(200, answers)(view)
+        for status in ERRORS:
+            documented = blueprint.alt_response(status, schema=schemas.Problem)(documented)
+        parsed = blueprint.arguments(queries.Empty, location="query")(documented)
+        blueprint.add_url_rule(path, None, parsed, methods=["DELETE"])
         return view
 
     return decorate

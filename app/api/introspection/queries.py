@@ -147,7 +147,8 @@ class Events(Page):
     to = at("Only events up to this moment")
     type = event_type()
     object = text(
-        "Only events about this subject: pod:UID, pod:NS/NAME, node:NAME, policy:NS/NAME, flag:LETTER."
+        "Only events about this subject: pod:UID, pod:NS/NAME, node:NAME, policy:NS/NAME, flag:LETTER,"
+        " shadow:NAME."
     )
 
 

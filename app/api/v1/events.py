@@ -20,7 +20,9 @@ class Event(Schema):
     offset = schemas.number("Offset in the log.")
     at = schemas.text("When it was appended (RFC 3339).")
     type = schemas.text("Event type.")
-    object = schemas.text("The subject: pod:UID, node:NAME, policy:NS/NAME, flag:LETTER or kind:NAME.")
+    object = schemas.text(
+        "The subject: pod:UID, node:NAME, policy:NS/NAME, flag:LETTER, shadow:NAME or kind:NAME."
+    )
     name = schemas.text("The name of the subject.")
     data = schemas.anything("The event's fields.")
 

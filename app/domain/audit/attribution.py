@@ -90,12 +90,15 @@ class Ledger:
 
     def writer(self, step: Step) -> str:
         """The writer of an entry, as far as the entry identifies it."""
+        if isinstance(step.event, events.ShadowSet) and step.event.shadow.by:
+            return step.event.shadow.by
         if (
             isinstance(
                 step.event,
                 events.PlacementsCommitted
                 | events.FlagSet
                 | events.ConfigurationApplied
+                | events.ShadowGone
                 | events.ViewsRepaired,
             )
             and step.event.by

@@ -118,6 +118,10 @@ def _marked(event: events.AnyEvent) -> tuple[str, str] | None:
             return "change", f"node:{event.name} deleted"
         case events.FlagSet():
             return "flag", f"flag {event.flag.name} set to {event.flag.value}"
+        case events.ShadowSet():
+            return "shadow", f"shadow {event.shadow.name} set"
+        case events.ShadowGone():
+            return "shadow", f"shadow {event.name} deleted"
         case events.ViewsRepaired():
             return "repair", f"views repaired: {event.reason}"
         case events.Relisted():

@@ -242,6 +242,7 @@ class DeleteObject(supposing.Operation, frozen=True, tag="deleteObject"):
         return kinds.deleted(snapshot, self.kind, kinds.get(snapshot, self.kind, self.name))
 
 
+OBJECTS: tuple[type[supposing.Operation], ...] = (SetObject, PatchObject, DeleteObject)
 CORE: tuple[type[supposing.Operation], ...] = (
     Cordon,
     Uncordon,

@@ -159,6 +159,17 @@ any_event: st.SearchStrategy[events.AnyEvent] = st.one_of(
         ),
         by=values,
     ),
+    st.builds(
+        events.ShadowSet,
+        shadow=st.builds(
+            model.Shadow,
+            name=st.sampled_from(("strict", "wide")),
+            overrides=st.sampled_from(((), ({"op": "deleteObject", "name": "blue/p"},))),
+            configuration=st.sampled_from((None, {"weights": {"JobAffinity": 2}})),
+            until=values,
+        ),
+    ),
+    st.builds(events.ShadowGone, name=st.sampled_from(("strict", "wide")), by=values),
     st.builds(events.FlagSet, flag=st.builds(model.Flag, name=st.sampled_from("sfvd"), value=values)),
 )
 

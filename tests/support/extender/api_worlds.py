@@ -9,7 +9,7 @@ from flask.testing import FlaskClient
 
 from app import plugins, settings
 from app.api import routes
-from app.api.introspection import services
+from app.api.introspection import services, times
 from app.domain import events, model, projecting
 from app.framework import registry
 from app.plugins.workload_policy import policy_model
@@ -19,6 +19,7 @@ from app.store.log import logs
 from app.store.server import connections, embedded
 from app.verbs import candidates, contexts, decision_reports, filtering, prioritizing
 from app.verbs.explain import recorded_configurations
+from app.verbs.questions.shadows import shadowing
 from tests.support import declared
 from tests.support.decisions import no_cluster
 
@@ -103,6 +104,8 @@ class World:
     app: flask.Flask
     now: list[float]
     """The wall clock; change its one element to move it."""
+    shadows: shadowing.Shadowing
+    """Its thread is not started: a test calls ``step``."""
 
     @property
     def client(self) -> FlaskClient:
@@ -135,6 +138,7 @@ def world(
     """
     chosen, now = chosen or plugins_of_the_seeds(), [START]
     app = flask.Flask("topolog", static_folder=None)
+    compared = shadows_of(store, chosen)
     given = services.Services(
         follower=store.follower,
         histories=store.histories,
@@ -150,12 +154,33 @@ def world(
         settings=settings.current(configured)
         if configured is not None
         else {"store.url": "(hidden)", "cluster": "test"},
+        shadows=compared,
         bundle=restoring.opened(store.client, store.keys),
         version="0.1.0",
         stream_seconds=0.0,
     )
     routes.register(app, given)
-    return World(store, chosen, app, now)
+    return World(store, chosen, app, now, compared)
+
+
+def shadows_of(
+    store: stores.Store,
+    chosen: registry.Registry,
+    *,
+    milliseconds: Callable[[str], int] = times.milliseconds,
+) -> shadowing.Shadowing:
+    """What compares decisions with the shadows, of a process that starts now."""
+    return shadowing.Shadowing(
+        follower=store.follower,
+        past=store.histories,
+        decisions=store.decisions,
+        recorded=recorded_configurations.RecordedConfigurations(
+            chosen, plugins.IN_TREE, lambda: store.follower.snapshot
+        ),
+        known=plugins.IN_TREE,
+        milliseconds=milliseconds,
+        wall=lambda: START,
+    )
 
 
 Process = Callable[[], stores.Store]

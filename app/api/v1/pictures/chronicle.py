@@ -36,7 +36,7 @@ class MomentMark(Schema):
 
     offset = schemas.number("Offset.")
     at = schemas.text("When it was appended (RFC 3339).")
-    kind = schemas.text("change, flag, repair, list, store or configuration.")
+    kind = schemas.text("change, flag, shadow, repair, list, store or configuration.")
     text = schemas.text("What happened.")
 
 

@@ -4,6 +4,7 @@ from marshmallow import Schema
 
 from app.api.introspection import pages, schemas
 from app.verbs.questions import replaying
+from app.verbs.questions.shadows import shadowing
 
 
 class Answered(Schema):
@@ -28,7 +29,7 @@ class Item(Schema):
     explain = schemas.text("The path that explains the decision.")
 
 
-def counted(run: replaying.Replay) -> pages.Body:
+def counted(run: replaying.Replay | shadowing.Report) -> pages.Body:
     """The numbers and items of a replay."""
     return {
         "looked": run.looked,

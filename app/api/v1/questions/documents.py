@@ -6,6 +6,7 @@ import msgspec
 
 from app.framework import registry
 from app.verbs.questions import asking
+from app.verbs.questions.shadows import shadowed
 
 _TEMPLATE = "#/components/schemas/{name}"
 QUESTIONS: tuple[type[asking.Question], ...] = (
@@ -14,6 +15,7 @@ QUESTIONS: tuple[type[asking.Question], ...] = (
     asking.Diff,
     asking.Replay,
     asking.Bisect,
+    shadowed.SetShadow,
 )
 
 
@@ -28,7 +30,7 @@ def components(plugins: registry.Registry) -> dict[str, dict[str, Any]]:
         "description": "One operation of a situation.",
         "oneOf": [{"$ref": _TEMPLATE.format(name=kind.__name__)} for kind in operations.values()],
     }
-    for question in ("Situation", "Replay"):
+    for question in ("Situation", "Replay", "SetShadow"):
         found[question]["properties"]["overrides"]["items"] = {"$ref": _TEMPLATE.format(name="Override")}
     return found
 

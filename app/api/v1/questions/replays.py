@@ -3,7 +3,8 @@
 from marshmallow import Schema
 
 from app.api.introspection import blueprints, moments, pages, schemas, services
-from app.api.v1.questions import bodies, chains, differences, ranges, walks
+from app.api.v1.questions import bodies, chains, differences, ranges
+from app.store.state import walks
 from app.verbs.questions import asking, errors, replaying
 
 routes = blueprints.create("replay", "/apis/v1", "Hypothetical questions: nothing is changed.")
@@ -80,7 +81,7 @@ def replay(_: pages.Query) -> pages.Body:
 
 def _each(run: replaying.Replay, selected: ranges.Range, budget: bodies.Budget) -> str | None:
     """Look at the records of the range; returns the id of the last one if there may be more."""
-    walk = walks.Walk()
+    walk = walks.Walk(services.current().histories)
     for seen, decision in enumerate(selected.decisions(), start=1):
         with ranges.skipping(run):
             if selected.comparable(run, decision):

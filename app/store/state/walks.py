@@ -1,7 +1,7 @@
 """Walks forward through the log: the snapshots at ascending offsets, for the price of one fold."""
 
-from app.api.introspection import services
 from app.domain import projecting, snapshots
+from app.store.state import histories
 
 _READ = 1000
 """Entries read at a time."""
@@ -10,8 +10,8 @@ _READ = 1000
 class Walk:
     """The snapshot at one offset after the other; an offset before the last one is folded by itself."""
 
-    def __init__(self) -> None:
-        self._histories = services.current().histories
+    def __init__(self, past: histories.Histories) -> None:
+        self._histories = past
         self._snapshot: snapshots.Snapshot | None = None
 
     def to(self, offset: int) -> snapshots.Snapshot:

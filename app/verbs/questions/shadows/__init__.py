@@ -1,0 +1,1 @@
+"""Shadows: what they may hold, and how decisions are compared with them."""

@@ -1,0 +1,231 @@
+"""Compares recorded decisions with what the shadows would have decided; runs in `topolog view` only.
+
+Each shadow is a replay that goes on: it begins at the event that set it, and reads the records behind it. The
+log is the truth and the counters are a view of it, so a process that starts again counts again.
+"""
+
+import copy
+import dataclasses
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from app import telemetry
+from app.domain import model, snapshots, verdicts
+from app.store import errors as store_errors
+from app.store.decisions import decision_log, records
+from app.store.state import followers, histories, walks
+from app.verbs.explain import recorded_configurations
+from app.verbs.questions import errors, replaying
+from app.verbs.questions.shadows import shadowed
+
+LATEST = 100
+"""Decisions that differ and are kept, of each shadow."""
+_PAGE = 200
+_EVERY = 1.0
+"""Seconds between two looks for new records: the age of a difference at most, unless work is left."""
+_CATCH_UP = 1.0
+"""Seconds that a look waits for the store."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """The differences of a shadow so far."""
+
+    looked: int
+    classes: Counter[str]
+    skipped: Counter[str]
+    by: Mapping[str, Mapping[str, int]]
+    idle: Sequence[int]
+    items: Sequence[replaying.Item]
+    """The latest that differ, newest first; at most LATEST."""
+    until: str
+    """The id of the last record that was read; empty before the first."""
+    behind: float
+    """Seconds between that record and now, while records are left; else 0."""
+    gap: bool
+    """Records may have been trimmed before they were read."""
+    problem: str
+    """Why nothing can be compared; empty if it can."""
+
+
+class _Comparison(replaying.Replay):
+    """The replay of one shadow: keeps the latest items instead of the first."""
+
+    def _note(self, item: replaying.Item, was: verdicts.Trace, would: verdicts.Trace) -> None:
+        super()._note(item, was, would)
+        del self.items[:-LATEST]
+
+
+class _Held:
+    """One shadow, from the event that set it on."""
+
+    def __init__(
+        self, shadow: model.Shadow, since: model.Position, run: _Comparison, walk: walks.Walk, behind: str
+    ) -> None:
+        self.shadow = shadow
+        self.since = since
+        self.run = run
+        self.walk = walk
+        self.behind = behind
+        """The id behind which records are read."""
+        self.last = ""
+        """The id of the last record that was read."""
+        self.end: int | None = None
+        """The last offset of the shadow; None until a record behind its end is read."""
+        self.left = False
+        """Whether there may be records to be read."""
+        self.gap = False
+        self.problem = ""
+
+
+class Shadowing:
+    """Follows the records of decisions for every shadow, one decision at a time."""
+
+    def __init__(
+        self,
+        *,
+        follower: followers.Follower,
+        past: histories.Histories,
+        decisions: decision_log.DecisionLog,
+        recorded: recorded_configurations.RecordedConfigurations,
+        known: Sequence[type[Any]],
+        milliseconds: Callable[[str], int],
+        wall: Callable[[], float],
+    ) -> None:
+        """``known``: the classes of all plugins that can be enabled; ``milliseconds``: of an RFC 3339 time
+        since 1970; ``wall``: seconds since 1970.
+        """
+        self._follower = follower
+        self._past = past
+        self._decisions = decisions
+        self._recorded = recorded
+        self._known = known
+        self._milliseconds = milliseconds
+        self._wall = wall
+        self._held: dict[str, _Held] = {}
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._loop = telemetry.loops.Loop("shadows", self._run, wait=self._stopped.wait)
+
+    def start(self) -> None:
+        """Start the thread: after a fork, never before."""
+        self._loop.start()
+
+    def stop(self) -> None:
+        """Stop the thread."""
+        self._stopped.set()
+        self._loop.join(timeout=5.0)
+
+    def report(self, name: str, since: model.Position) -> Report | None:
+        """The differences of the shadow that was set at that position; None before its first look."""
+        with self._lock:
+            held = self._held.get(name)
+            if held is None or held.since != since:
+                return None
+            run = held.run
+            return Report(
+                looked=run.looked,
+                classes=copy.copy(run.classes),
+                skipped=copy.copy(run.skipped),
+                by={what: dict(numbers) for what, numbers in run.by.items()},
+                idle=run.idle,
+                items=run.items[::-1],
+                until=held.last,
+                behind=max(0.0, self._wall() - _milliseconds_of(held.behind) / 1000) if held.left else 0.0,
+                gap=held.gap,
+                problem=held.problem,
+            )
+
+    def step(self) -> bool:
+        """Look at a page of records for each shadow; returns whether there may be more. Raises StoreError."""
+        if not self._follower.snapshot.shadows and not self._held:
+            return False  # Without shadows nothing is read.
+        snapshot = self._follower.catch_up(timeout=_CATCH_UP)
+        self._adopt(snapshot)
+        return any([self._advance(held) for held in list(self._held.values())])
+
+    def _run(self) -> None:
+        while not self._stopped.wait(0.0 if self.step() else _EVERY):
+            pass
+
+    def _adopt(self, snapshot: snapshots.Snapshot) -> None:
+        """Begin with the shadows that were set, and forget those that are gone."""
+        made: dict[str, _Held] = {}
+        for name, shadow in snapshot.shadows.items():
+            since = model.Position(snapshot.position.incarnation, snapshot.version(f"shadow:{name}"))
+            held = self._held.get(name)
+            made[name] = held if held is not None and held.since == since else self._begun(shadow, since)
+        with self._lock:
+            self._held = made
+
+    def _begun(self, shadow: model.Shadow, since: model.Position) -> _Held:
+        run = _Comparison(
+            lambda plugins: shadowed.hypothesis(shadow, plugins, self._known),
+            self._recorded,
+            scores=True,
+            limit=LATEST + 1,
+        )
+        # A decision is recorded after the event of its position was appended, by the same clock.
+        appended = self._past.appended_ms(since.offset)
+        behind = "0-0" if appended is None else f"{max(0, appended - 1)}-0"
+        return _Held(shadow, since, run, walks.Walk(self._past), behind)
+
+    def _advance(self, held: _Held) -> bool:
+        page = self._decisions.since(held.behind, limit=_PAGE)
+        if page and held.last and self._decisions.oldest() == page[0].id:
+            held.gap = True  # The record that was read last is gone, and perhaps others behind it.
+        held.left = len(page) == _PAGE
+        for decision in page:
+            self._look(held, decision)
+            held.behind = held.last = decision.id
+            if self._stopped.wait(0.0):  # Between two decisions other threads may run.
+                return False
+        return held.left
+
+    def _look(self, held: _Held, decision: records.Decision) -> None:
+        """Compare one decision, if it is the shadow's. Raises StoreError; then nothing is counted."""
+        if decision.position.incarnation != held.since.incarnation:
+            self._skip(held, "superseded")
+        elif held.since.offset <= decision.position.offset and not self._behind_the_end(held, decision):
+            try:
+                self._compare(held, decision)
+            except store_errors.Trimmed:
+                self._skip(held, "trimmed")
+            except store_errors.Shortened:
+                self._skip(held, "unrepeatable")
+            except errors.Mistake as mistake:
+                # This process has other plugins than the extender that took the shadow.
+                held.problem = str(mistake)
+                self._skip(held, "configuration")
+
+    def _compare(self, held: _Held, decision: records.Decision) -> None:
+        cause = held.run.incomparable(decision)
+        if cause:
+            self._skip(held, cause)
+            return
+        snapshot = held.walk.to(decision.position.offset)
+        candidates = self._decisions.candidates(decision, snapshot)
+        with self._lock:
+            held.run.look(decision, candidates, snapshot)
+
+    def _skip(self, held: _Held, cause: str) -> None:
+        with self._lock:
+            held.run.skip(cause)
+
+    def _behind_the_end(self, held: _Held, decision: records.Decision) -> bool:
+        """Whether the decision saw a state later than the end, by the store's clock."""
+        if not held.shadow.until:
+            return False
+        if held.end is None:
+            until = self._milliseconds(held.shadow.until)
+            if _milliseconds_of(decision.id) <= until:
+                return False
+            held.end = self._past.offset_at(until)
+        return decision.position.offset > held.end
+
+
+def _milliseconds_of(identity: str) -> int:
+    """When a record was written, by the store's clock."""
+    return int(identity.partition("-")[0])

@@ -1,0 +1,179 @@
+"""A shadow equals a replay of the same range, and a table that is computed without either."""
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from app.domain import events, model
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import Json, body, items
+from tests.support.extender.questions import ask, f6
+
+NODES = {"member": ["member-1", "member-2"], "host": ["host-1", "host-2", "host-3", "host-4"]}
+HEAVIER = {"weights": {"JobAffinity": 2, "WorkloadPolicy": 3}}
+
+
+def scale(host: int) -> list[dict[str, Any]]:
+    return [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": host}}]
+
+
+def put(world: api_worlds.World, name: str, **asked: object) -> int:
+    """Set a shadow; returns the offset of its event."""
+    response = world.client.put(f"/apis/v1/shadows/{name}", json=asked)
+    assert response.status_code == 200, response.text
+    return int(body(response)["since"])
+
+
+def differences(world: api_worlds.World, name: str) -> Json:
+    while world.shadows.step():
+        pass
+    return body(world.client.get(f"/apis/v1/shadows/{name}"))["differences"]
+
+
+class Play:
+    """Pods that come, are decided about, and end, under a policy that changes; and what is known of it.
+
+    The policy is Required over member 1 and host N. The known answer of a filter is the domains whose nodes
+    are kept.
+    """
+
+    def __init__(self, world: api_worlds.World, seed: int) -> None:
+        self.world = world
+        self.die = random.Random(seed)
+        self.host = 3
+        self.placed: dict[str, str] = {}
+        self.tried: list[tuple[int, int, int, int]] = []
+        """For each filter: the offset, the pods on members and on hosts, and the host's quota."""
+        world.append(*(event for event in f6() if not isinstance(event, events.PodSeen)))
+
+    def step(self, number: int) -> None:
+        if self.die.random() < 0.25:
+            self.host = self.die.randint(0, 4)
+            self.world.append(api_worlds.policy(host=self.host, member=1))
+        if self.placed and self.die.random() < 0.35:
+            name = self.die.choice(sorted(self.placed))
+            del self.placed[name]
+            self.world.append(events.PodGone(uid=f"uid-{name}", namespace="shop", name=name))
+        name = f"p-{number}"
+        offset = self.world.append(api_worlds.pod_seen(name))
+        api_worlds.decide(self.world, api_worlds.pod(name))
+        on = Counter(self.placed.values())
+        self.tried.append((offset, on["member"], on["host"], self.host))
+        kept = rooms(on["member"], on["host"], self.host)
+        if kept:
+            chosen = self.placed[name] = self.die.choice(kept)
+            self.world.append(api_worlds.pod_seen(name, self.die.choice(NODES[chosen])))
+
+    def expected(self, since: int, host: int) -> dict[str, int]:
+        """Class -> filters from an offset on, if the host's quota had always been another."""
+        return dict(
+            Counter(
+                difference(member, hosts, was, host)
+                for offset, member, hosts, was in self.tried
+                if offset >= since
+            )
+        )
+
+
+def rooms(member: int, host: int, quota: int) -> list[str]:
+    """The domains with room."""
+    return ["member"] * (member < 1) + ["host"] * (host < quota)
+
+
+def difference(member: int, hosts: int, was: int, would: int) -> str:
+    before, after = rooms(member, hosts, was), rooms(member, hosts, would)
+    if bool(before) != bool(after):
+        return "refused" if before else "admitted"
+    if before != after:
+        return "nodes"
+    # The reason of a refusal names the quotas; where every node is kept there is none.
+    return "reason" if len(before) < 2 and was != would else "same"
+
+
+@pytest.mark.scenario("WI-9")
+@pytest.mark.parametrize("seed", range(3))
+def test_a_shadow_equals_a_replay_of_the_same_range_and_the_known_answers(
+    process: api_worlds.Process, seed: int
+) -> None:
+    """However often the process that compares is replaced meanwhile."""
+    world = api_worlds.world(process())
+    play = Play(world, seed)
+    since: dict[str, int] = {}
+    situations: dict[str, dict[str, Any]] = {
+        "tight": {"overrides": scale(1)},
+        "wide": {"overrides": scale(4)},
+        "heavy": {"configuration": HEAVIER},
+        "both": {"overrides": scale(0), "configuration": HEAVIER},
+    }
+    for number in range(16):
+        if number in (0, 3, 5, 8):
+            name = list(situations)[len(since)]
+            since[name] = put(world, name, **situations[name])
+        play.step(number)
+        if number % 5 == 1:
+            world.shadows.step()
+        if number % 5 == 4:
+            world = play.world = api_worlds.world(world.store)
+    for name, situation in situations.items():
+        shown = differences(world, name)
+        replayed = ask(
+            world, "replay", **situation, **{"from": str(since[name])}, compare="scores", budget=20.0
+        )
+        assert replayed["complete"]
+        for field in ("looked", "same", "classes", "skipped", "by", "idle"):
+            assert shown[field] == replayed[field], (name, field)
+        assert shown["items"] == replayed["items"][::-1]
+        if name != "heavy":
+            quota = situation["overrides"][0]["allocations"]["host"]
+            known = play.expected(since[name], quota)
+            found = {one: number for one, number in shown["classes"].items() if number and one != "scores"}
+            assert found == {one: number for one, number in known.items() if one != "same"}
+    assert differences(world, "heavy")["classes"]["scores"] > 0
+
+
+def test_only_decisions_up_to_the_end_are_compared(world: api_worlds.World) -> None:
+    since = put(world, "strict", overrides=scale(0), until="2100-01-01T00:00:00Z")
+    last = world.append(api_worlds.pod_seen("web-4"))
+    inside = len(api_worlds.decide(world, api_worlds.pod("web-4")))
+    world.append(api_worlds.pod_seen("web-5"))
+    assert len(api_worlds.decide(world, api_worlds.pod("web-5"))) > inside
+    end = world.store.histories.appended_ms(last)
+    assert end is not None
+    ended = api_worlds.shadows_of(world.store, world.registry, milliseconds=lambda _: end)
+    ended.step()
+    report = ended.report("strict", model.Position(world.store.log.incarnation, since))
+    replayed = ask(
+        world, "replay", overrides=scale(0), **{"from": str(since), "to": str(last)}, compare="scores"
+    )
+    assert report is not None
+    assert report.looked == replayed["looked"] == inside
+    assert {name: report.classes[name] for name in replayed["classes"]} == replayed["classes"]
+    assert differences(world, "strict")["looked"] > inside
+
+
+def test_a_shadow_that_is_replaced_counts_again_and_one_that_is_deleted_is_forgotten(
+    world: api_worlds.World,
+) -> None:
+    put(world, "strict", overrides=scale(0))
+    api_worlds.decide(world, api_worlds.pod("web-3"))
+    assert differences(world, "strict")["looked"] > 0
+    world.append(api_worlds.pod_seen("web-4"))
+    put(world, "strict", overrides=scale(1))
+    assert body(world.client.get("/apis/v1/shadows/strict"))["differences"] is None
+    assert differences(world, "strict")["looked"] == 0
+    assert items(world.client.get("/apis/v1/shadows"))[0]["numbers"]["looked"] == 0
+    world.client.delete("/apis/v1/shadows/strict")
+    assert world.shadows.step() is False
+    put(world, "strict", overrides=scale(1))
+    assert body(world.client.get("/apis/v1/shadows/strict"))["differences"] is None
+
+
+def test_without_shadows_the_store_is_not_read(
+    world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not world.store.follower.catch_up().shadows
+    monkeypatch.setattr(world.store.decisions, "since", None)
+    monkeypatch.setattr(world.store.follower, "catch_up", None)
+    assert world.shadows.step() is False
