@@ -351,6 +351,8 @@ OPERATIONAL = (
     Quarantined,
     FlagSet,
     ConfigurationApplied,
+    ShadowSet,
+    ShadowGone,
     RecorderElected,
     EpochAdopted,
     RelistRequested,
