@@ -35,6 +35,7 @@ _COMMANDS = (
     "diff",
     "replay",
     "bisect",
+    "shadow",
     "watch",
     "dashboard",
     "bundle",
@@ -46,7 +47,7 @@ _COMMANDS = (
 """In the order of first use. Module COMMAND defines ``COMMAND_command``."""
 _FOLDERS = types.MappingProxyType(
     {
-        **dict.fromkeys(("simulate", "fit", "diff", "replay", "bisect"), "questions"),
+        **dict.fromkeys(("simulate", "fit", "diff", "replay", "bisect", "shadow"), "questions"),
         **dict.fromkeys(("view", "watch", "dashboard"), "viewing"),
         "bundle": "bundles",
         "get": "getting",
@@ -93,7 +94,7 @@ def topolog(context: click.Context, config: str | None) -> None:
     Inspect:          topolog status, topolog dashboard, topolog get, topolog explain
                       topolog diff, topolog bisect
 
-    What if:          topolog simulate, topolog fit, topolog replay
+    What if:          topolog simulate, topolog fit, topolog replay, topolog shadow
 
     Report a bug:     topolog bundle
     """

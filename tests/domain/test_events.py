@@ -104,4 +104,10 @@ def test_a_repair_of_views_moves_or_ends_the_subjects_it_names() -> None:
 
 
 def test_a_placement_depends_on_the_pod_the_node_the_policies_and_the_quotas() -> None:
-    assert declared.SCHEMA.footprint(POD, "n") == ("pod:u1", "node:n", "policies:blue", "quotas:all")
+    assert declared.SCHEMA.footprint(POD, "n") == (
+        "pod:u1",
+        "node:n",
+        "policies:blue",
+        "quotas:all",
+        "sigsquotas:all",
+    )

@@ -56,10 +56,28 @@ class ExtenderClient:
         query_text = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
         return self._sent("GET", path, query_text, accept)
 
+    def document(self, path: str) -> dict[str, Any]:
+        """JSON at a path. Raises Failed."""
+        return self._document("GET", path)
+
     def post(self, path: str, question: Mapping[str, object], *, timeout: float) -> dict[str, Any]:
         """The JSON answer to a JSON body, waiting for at least ``timeout`` seconds. Raises Failed."""
-        patient = replace(self, client=replace(self.client, timeout=max(timeout, self.client.timeout)))
-        answer = patient._sent("POST", path, "", "application/json", json.dumps(question).encode())
+        return self._patient(timeout)._document("POST", path, question)
+
+    def put(self, path: str, body: Mapping[str, object], *, timeout: float) -> dict[str, Any]:
+        """The JSON reply to what is set, waiting for at least ``timeout`` seconds. Raises Failed."""
+        return self._patient(timeout)._document("PUT", path, body)
+
+    def delete(self, path: str) -> dict[str, Any]:
+        """The JSON of what was deleted. Raises Failed."""
+        return self._document("DELETE", path)
+
+    def _patient(self, timeout: float) -> "ExtenderClient":
+        return replace(self, client=replace(self.client, timeout=max(timeout, self.client.timeout)))
+
+    def _document(self, method: str, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
+        sent = None if body is None else json.dumps(body).encode()
+        answer = self._sent(method, path, "", "application/json", sent)
         if isinstance(answer, str):
             raise exits.Failed(
                 exit_codes.UNREACHABLE, f"{self.client.url} is no extender: its reply to {path} is not JSON"

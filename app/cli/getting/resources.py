@@ -106,6 +106,21 @@ _CORE: Mapping[str, Resource] = {
         "debug flags",
         {"FLAG": "name", "TITLE": "title", "VALUE": "value", "POD": "pod", "UNTIL": "until"},
     ),
+    "shadows": Resource(
+        "shadows",
+        "edits that every decision is compared with; differences at the URL of `topolog view`",
+        {
+            "SHADOW": "name",
+            "SINCE": "since",
+            "UNTIL": "until",
+            "BY": "by",
+            "COMPARED": "numbers.looked",
+            "SAME": "numbers.same",
+            "NOTE": "note",
+        },
+        named=True,
+        recorded=False,
+    ),
     "consistency": Resource("consistency", "consistency report (counts vs. log vs. API server)", {}),
     "lag": Resource("lag", "how far the extender lags behind the log", {}),
 }

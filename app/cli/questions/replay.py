@@ -143,20 +143,7 @@ def _table(reply: asking.Document) -> None:
     if skipped:
         named = ", ".join(f"{number} {name}" for name, number in skipped.items())
         click.echo(f"note: skipped, because they cannot be compared: {named}", err=True)
-    rows = [
-        (
-            one["class"],
-            one["id"],
-            one["verb"],
-            f"{one['pod']['namespace']}/{one['pod']['name']}",
-            f"{one['was']['kept']} -> {one['would']['kept']}",
-            "; ".join(one["would"]["reasons"]),
-        )
-        for one in reply["items"]
-    ]
-    if rows:
-        click.echo()
-        tables.show(["CLASS", "ID", "VERB", "POD", "KEPT", "REASONS THEN"], rows)
+    asking.show_differing(reply["items"])
     if reply["chain"] is not None:
         _chain(reply["chain"])
     asking.show_limits(reply)

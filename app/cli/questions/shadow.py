@@ -1,0 +1,115 @@
+"""``topolog shadow``: an edit that is compared with every decision from now on, and enforced for none."""
+
+import click
+
+from app.cli.client import api_client
+from app.cli.questions import asking
+from app.cli.questions.replay import CLASSES
+
+
+@click.group("shadow", short_help="Compare every decision with an edit that is not enforced.")
+def shadow_command() -> None:
+    """Compare every decision with an edit of policies or plugin settings that is not enforced.
+
+    A shadow is set and deleted at an extender, by the role operator; `topolog view` compares.
+
+    \b
+    topolog shadow set strict --set-policy policy.yaml --ttl 24h
+    topolog shadow show strict --server https://VIEW:8444
+    """
+
+
+@shadow_command.command("set")
+@click.argument("name")
+@click.option("--until", metavar="TIME", help="When it ends (RFC 3339).  [default: never]")
+@click.option("--ttl", metavar="DURATION", help="Instead of --until: how long it lasts, such as 24h.")
+@click.option("--note", metavar="TEXT", help="What it is for.")
+@asking.override_options
+@api_client.server_options
+@asking.output_option
+@click.pass_obj
+def set_command(
+    config: str | None,
+    /,
+    name: str,
+    until: str | None,
+    ttl: str | None,
+    note: str | None,
+    output: str,
+    **options: asking.Value,
+) -> None:
+    """Set the shadow NAME, or replace it.
+
+    It may change objects such as policies, and the weights and the enabled plugins; no nodes and no pods.
+    Setting it again as it is keeps its differences.
+    """
+    edit = asking.overridden(options)
+    if not edit:
+        raise click.UsageError(
+            "a shadow needs an edit: --set-policy, --scale, --override, --weights or --enable"
+        )
+    given = {"until": until, "ttl": ttl, "note": note}
+    asked = {**edit, **{field: value for field, value in given.items() if value}}
+    reply = api_client.extender(config, options).put(_path(name), asked, timeout=asking.MAX_WAIT)
+    asking.show(output, reply, _set, _names)
+
+
+@shadow_command.command("delete")
+@click.argument("name")
+@api_client.server_options
+@asking.output_option
+@click.pass_obj
+def delete_command(config: str | None, /, name: str, output: str, **options: str | None) -> None:
+    """Delete the shadow NAME and its differences."""
+    reply = api_client.extender(config, options).delete(_path(name))
+    asking.show(output, reply, lambda shown: click.echo(f"shadow {shown['name']} deleted"), _names)
+
+
+@shadow_command.command("show")
+@click.argument("name")
+@api_client.server_options
+@asking.output_option
+@click.pass_obj
+def show_command(config: str | None, /, name: str, output: str, **options: str | None) -> None:
+    """Show the differences of the shadow NAME so far, at `topolog view`.
+
+    The exit code is 0 whether decisions differ or not: `topolog replay` is the gate.
+    """
+    reply = api_client.view(config, options).document(_path(name))
+    asking.show(output, reply, _table, _names)
+
+
+def _path(name: str) -> str:
+    return f"/apis/v1/shadows/{name}"
+
+
+def _names(reply: asking.Document) -> list[str]:
+    return [reply["name"]]
+
+
+def _set(reply: asking.Document) -> None:
+    ends = f" until {reply['until']}" if reply["until"] else ""
+    click.echo(f"shadow {reply['name']} is compared with decisions from offset {reply['since']} on{ends}")
+
+
+def _table(reply: asking.Document) -> None:
+    note = f": {reply['note']}" if reply["note"] else ""
+    click.echo(f"shadow {reply['name']}{note}, set by {reply['by']} at offset {reply['since']}")
+    if reply["ended"]:
+        click.echo(f"ended at {reply['until']}")
+    found = reply["differences"]
+    if found is None:
+        click.echo("no decision was compared here yet: `topolog view` compares, an extender does not")
+        return
+    click.echo(f"{found['looked']} decisions compared, {found['same']} would have been the same")
+    for one in CLASSES:
+        if found["classes"][one]:
+            click.echo(f"  {one}: {found['classes'][one]}")
+    if found["problem"]:
+        click.echo(f"note: decisions cannot be compared: {found['problem']}", err=True)
+    if found["gap"]:
+        click.echo("note: records may have been trimmed before they were compared", err=True)
+    if found["behindSeconds"]:
+        click.echo(f"note: {found['behindSeconds']:.0f} s behind the latest record", err=True)
+    asking.show_differing(found["items"])
+    asking.show_limits(found)

@@ -1,0 +1,65 @@
+"""``topolog shadow`` against a real API: set and deleted at an extender, shown where it is compared."""
+
+import json
+
+import pytest
+
+from tests.support.extender import api_worlds, questions
+
+
+def test_a_shadow_is_set_compared_and_deleted(run: questions.Run, six: api_worlds.World) -> None:
+    edit = ("--scale", "shop/spread", "host=5", "--until", "2100-01-01T00:00:00Z")
+    done = run("shadow", "set", "wider", *edit, "--note", "try 5")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("shadow wider is compared with decisions from offset ")
+    assert done.stdout.endswith(" until 2100-01-01T00:00:00.000Z\n")
+    before = run("shadow", "show", "wider")
+    assert "no decision was compared here yet" in before.stdout
+    for name in ("a-5", "a-6"):
+        api_worlds.decide(six, api_worlds.pod(name))
+    while six.shadows.step():
+        pass
+    shown = run("shadow", "show", "wider")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith("shadow wider: try 5, set by operator@example at offset ")
+    assert "admitted: 2" in shown.stdout
+    assert "shop/a-6" in shown.stdout
+    report = json.loads(run("shadow", "show", "wider", "-o", "json").stdout)
+    assert (report["note"], report["differences"]["classes"]["admitted"]) == ("try 5", 2)
+    listed = run("get", "shadows")
+    assert listed.stdout.split()[:8] == [
+        "SHADOW",
+        "SINCE",
+        "UNTIL",
+        "BY",
+        "COMPARED",
+        "SAME",
+        "NOTE",
+        "wider",
+    ]
+    gone = run("shadow", "delete", "wider")
+    assert (gone.returncode, gone.stdout) == (0, "shadow wider deleted\n")
+    missing = run("shadow", "delete", "wider")
+    assert (missing.returncode, missing.stderr) == (1, "topolog: there is no shadow wider; set are: none\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("set", "empty"), "a shadow needs an edit"),
+        (("set", "Upper", "--weights", "JobAffinity=2"), "must be a DNS label"),
+        (
+            ("set", "twice", "--weights", "JobAffinity=2", "--ttl", "1h", "--until", "2099-01-01T00:00:00Z"),
+            "exclude",
+        ),
+        (("set", "nodes", "--cordon", "host-1"), "no nodes and pods"),
+    ],
+)
+def test_what_cannot_be_a_shadow_is_refused_with_its_reason(
+    run: questions.Run, six: api_worlds.World, arguments: tuple[str, ...], text: str
+) -> None:
+    head = six.store.follower.catch_up().position
+    done = run("shadow", *arguments)
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert six.store.follower.catch_up().position == head
