@@ -140,7 +140,7 @@ def test_conditions_are_passed_to_the_server(server: str, certs: pathlib.Path) -
     Canned.replies["/apis/v1/decisions"] = (200, {"items": [], "metadata": {}})
     done = run(server, certs, "get", "decisions", "--where", "pod=ns/p", "--where", "outcome=refused")
     assert done.returncode == 0
-    assert Canned.requested == ["/apis/v1/decisions?limit=100&pod=ns%2Fp&outcome=refused"]
+    assert Canned.requested == ["/apis/v1/decisions?pod=ns%2Fp&outcome=refused&limit=100"]
 
 
 def test_explain_prints_markdown_or_json(server: str, certs: pathlib.Path) -> None:

@@ -74,7 +74,7 @@ class Asked:
             options += ["--cert", str(self.cert), "--key", str(self.cert.with_suffix(".key"))]
         if self.name:
             options += ["--server-name", self.name]
-        return commands.called("get", "nodes", "-o", "json", *options)
+        return commands.called("get", "lag", "-o", "json", *options)
 
     def hint(self, url: str) -> str:
         """The sentence in parentheses."""
@@ -97,7 +97,7 @@ def url(server: server_processes.Server) -> str:
 def test_the_name_of_the_certificate_can_be_given(extender: server_processes.Server, right: Asked) -> None:
     done = right.run(url(extender))
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["path"] == "/apis/v1/nodes"
+    assert json.loads(done.stdout)["path"] == "/apis/v1/lag"
 
 
 def test_the_name_of_the_certificate_can_be_a_setting(
@@ -106,7 +106,7 @@ def test_the_name_of_the_certificate_can_be_a_setting(
     environ = {"URL": url(extender), "SERVER_NAME": SERVICE, "CA": str(certificates / "ca.crt")}
     environ |= {"CERT": str(certificates / "viewer.crt"), "KEY": str(certificates / "viewer.key")}
     given = {f"TOPOLOG_CLIENT_{name}": value for name, value in environ.items()}
-    done = commands.called("get", "nodes", "-o", "json", **given)
+    done = commands.called("get", "lag", "-o", "json", **given)
     assert done.returncode == 0, done.stderr
 
 
@@ -215,7 +215,7 @@ def test_a_missing_role_is_named_with_the_certificate(
 ) -> None:
     done = dataclasses.replace(right, cert=certificates / "scheduler.crt").run(url(extender))
     assert done.returncode == 5
-    assert "GET /apis/v1/nodes requires the role viewer" in done.stderr
+    assert "GET /apis/v1/lag requires the role viewer" in done.stderr
     assert "has: scheduler" in done.stderr
     assert f"(the client certificate is {certificates / 'scheduler.crt'})" in done.stderr
 

@@ -55,7 +55,10 @@ def test_conditions_are_combined_and_the_lowest_ceiling_applies() -> None:
         reserving(Plan(subjects=("never",), ceilings={"k": 0}), name="Bored", label="other"),
     )
     assert found.ceilings == {"k": 2, "l": 2**52 + 1, "m": -5}
-    pod, policies = {"pod:uid-p", "node:a"}, {"policies:ns", "policy:ns/x", "policy:ns/y", "quotas:all"}
+    pod, policies = (
+        {"pod:uid-p", "node:a"},
+        {"policies:ns", "policy:ns/x", "policy:ns/y", "quotas:all", "sigsquotas:all"},
+    )
     assert set(found.subjects) == {*pod, *policies, "store:run"}
     assert found.placements == (model.Placement(POD, "a"),)
 

@@ -85,7 +85,7 @@ def test_a_store_of_the_version_before_serves_on(store_server: embedded.Server, 
         assert not [key for key in after.counts if key.startswith("green/") or "zone=" in key]
         store.checkpoints.write(after, 1)
         newest = max(store.checkpoints.headers(), key=lambda header: header.offset)
-        assert newest.version == 6
+        assert newest.version == 7
         assert newest.digest == snapshot_format.digest(after)
     finally:
         store.close()

@@ -367,9 +367,9 @@ BUGS = (
     ),
     Bug(
         "the quotas above that of a pod set no ceiling",
-        "app.plugins.elastic_quota.admission:ceilings",
-        "for test in found.tests if",
-        "for test in found.tests if test.quota == found.quota and",
+        "app.plugins.elastic_quota.sigs.families:ceilings",
+        "if test.request",
+        "if test.quota == one.quota and test.request",
     ),
     Bug(
         "non-preemptible pods may use what their quota borrows",
