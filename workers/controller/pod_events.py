@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from app import telemetry
-from app.domain import events, snapshots
+from app.domain import events, model, snapshots
 from app.framework import effects
 from app.kube.writes import event_recorders
 from app.store.decisions import records
@@ -32,11 +32,17 @@ class Records(Protocol):
 
 
 class PodEventPoster:
-    """Carries out PostEvent; ``run_once`` is used by one thread."""
+    """Carries out PostEvent; ``run_once`` is used by one thread.
+
+    An Event about a pod that is beyond the rate is dropped: the decision records have it, and the next
+    attempt brings another one. Nothing brings another one about a gang that waits, so an Event about any
+    other object waits for the rate: the latest of each object and reason.
+    """
 
     def __init__(self, recorder: event_recorders.EventRecorder) -> None:
         self._recorder = recorder
         self._queue: deque[tuple[effects.PostEvent, str]] = deque(maxlen=_MAX_WAITING)
+        self._waiting: dict[tuple[model.Uid, str], tuple[effects.PostEvent, str]] = {}
         self._failing = False
 
     def submit(self, found: effects.PostEvent, term: str) -> None:
@@ -45,13 +51,34 @@ class PodEventPoster:
 
     def run_once(self) -> None:
         """Post the Events that wait; the first of several failures is logged."""
+        pods: list[tuple[effects.PostEvent, str]] = []
         while self._queue:
             found, term = self._queue.popleft()
-            self._recorder.post(found.about, found.reason, found.message, warning=found.warning, term=term)
-            problem = self._recorder.problem
-            if problem and not self._failing:
-                telemetry.log.warning("cannot post Events", about=found.about.key, error=problem)
-            self._failing = bool(problem)
+            if isinstance(found.about, model.Pod):
+                pods.append((found, term))
+            elif (found.about.uid, found.reason) in self._waiting or len(self._waiting) < _MAX_WAITING:
+                self._waiting[found.about.uid, found.reason] = (found, term)
+            else:
+                self._recorder.dropped += 1
+        for key, (found, term) in list(self._waiting.items()):
+            if not self._post(found, term):
+                break
+            del self._waiting[key]
+        for found, term in pods:
+            if not self._post(found, term):
+                self._recorder.dropped += 1
+
+    def _post(self, found: effects.PostEvent, term: str) -> bool:
+        """Post the Event; returns False if the rate is used up."""
+        if not self._recorder.post(
+            found.about, found.reason, found.message, warning=found.warning, term=term
+        ):
+            return False
+        problem = self._recorder.problem
+        if problem and not self._failing:
+            telemetry.log.warning("cannot post Events", about=found.about.key, error=problem)
+        self._failing = bool(problem)
+        return True
 
 
 class PodEventPublisher:

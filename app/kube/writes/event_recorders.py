@@ -1,8 +1,8 @@
 """Posts Kubernetes Events about pods and other objects, at a limited rate.
 
 Equal messages about an object are one Event with a count, which is updated at most once per interval. A token
-bucket limits all Events; those beyond it are dropped, because the decision records have them
-too. Posting never raises.
+bucket limits all Events; what is beyond it is not posted, and the caller decides whether to try again.
+Posting never raises.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _encode = msgspec.json.Encoder().encode
 class _Posted:
     name: str
     count: int
-    """How often the Event occurred, posted or not."""
+    """How often the Event occurred, except beyond the rate."""
     at: float
 
 
@@ -57,7 +57,7 @@ class EventRecorder:
         self._bucket = call_limits.Bucket(clock, burst=burst, rate=rate)
         self._posted: OrderedDict[tuple[model.Uid, str, str], _Posted] = OrderedDict()
         self.dropped = 0
-        """Events beyond the rate, or not accepted by the API server."""
+        """Events that were given up: beyond the rate, or not accepted by the API server."""
         self.problem = ""
         """Why the API server did not accept the latest Event; empty if it did."""
 
@@ -69,21 +69,22 @@ class EventRecorder:
         *,
         warning: bool = True,
         term: str = "",
-    ) -> None:
+    ) -> bool:
         """Post an Event about the object; ``reason`` is CamelCase, ``message`` a sentence for people.
 
-        ``term``: the leadership in which it was decided; nothing is sent in another one.
+        ``term``: the leadership in which it was decided; nothing is sent in another one. False only if the
+        rate is used up: the same Event may be posted later.
         """
         key = (about.uid, reason, message)
         known = self._posted.get(key)
         now = self._clock.monotonic()
+        if known is not None and now - known.at < self._interval:
+            known.count += 1
+            return True
+        if not self._bucket.take():
+            return False
         if known is not None:
             known.count += 1
-            if now - known.at < self._interval:
-                return
-        if not self._bucket.take():
-            self.dropped += 1
-            return
         try:
             if known is None or not self._update_count(about, known, term):
                 known = self._create(about, reason, message, warning, term)
@@ -98,6 +99,7 @@ class EventRecorder:
         except errors.KubeError as problem:
             self.dropped += 1
             self.problem = str(problem)
+        return True
 
     def _update_count(self, about: model.Pod | effects.Involved, known: _Posted, term: str) -> bool:
         """Write the new count of an Event; false if the Event has expired."""

@@ -419,13 +419,36 @@ def test_events_are_few(
     cluster_side: clusters.Cluster, poster: event_recorders.EventRecorder, clock: fake_clock.VirtualClock
 ) -> None:
     pods = [pending(cluster_side, f"p{at}") for at in range(20)]
-    for pod in pods:
-        poster.post(pod, "R", "m")
-    assert (len(events_of(cluster_side)), poster.dropped) == (5, 15)
+    posted = [poster.post(pod, "R", "m") for pod in pods]
+    assert (len(events_of(cluster_side)), posted) == (5, [True] * 5 + [False] * 15)
     clock.now += 3
     for pod in pods:
         poster.post(pod, "R", "other words")
     assert len(events_of(cluster_side)) == 8
+
+
+def test_beyond_the_rate_events_of_pods_are_dropped_and_the_latest_of_a_group_waits(
+    cluster_side: clusters.Cluster, poster: event_recorders.EventRecorder, clock: fake_clock.VirtualClock
+) -> None:
+    pods = [pending(cluster_side, f"p{at}") for at in range(8)]
+    group = effects.Involved("scheduling.x-k8s.io/v1alpha1", "PodGroup", "ns", "train", "uid-train")
+    queue = pod_events.PodEventPoster(poster)
+    for pod in pods:
+        queue.submit(effects.PostEvent(pod, "R", "m"), "")
+    queue.run_once()
+    assert (len(events_of(cluster_side)), poster.dropped) == (5, 3)
+    for missing in (3, 8):
+        queue.submit(effects.PostEvent(group, "GangWaiting", f"{missing} missing"), "")
+        queue.run_once()
+    assert len(events_of(cluster_side)) == 5
+    clock.now += 1
+    queue.submit(effects.PostEvent(pods[0], "R", "other words"), "")
+    queue.run_once()
+    assert events_of(cluster_side)[5:] == [("train", "GangWaiting", "8 missing", 1)]
+    assert poster.dropped == 4
+    clock.now += 60
+    queue.run_once()
+    assert len(events_of(cluster_side)) == 6
 
 
 def test_an_unreachable_server_ends_nothing(
