@@ -3,14 +3,12 @@
 import os
 import pathlib
 import secrets
-import threading
 from collections.abc import Iterator
 
 import pytest
-from werkzeug import serving
 
 from app.store.server import embedded
-from tests.support.extender import api_worlds, bundled, terminals
+from tests.support.extender import api_worlds, bundled, http_servers, terminals
 
 
 @pytest.fixture
@@ -30,13 +28,8 @@ def world(store_server: embedded.Server) -> Iterator[api_worlds.World]:
 
 @pytest.fixture(scope="module")
 def url(world: api_worlds.World) -> Iterator[str]:
-    server = serving.make_server("127.0.0.1", 0, world.app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with http_servers.serving_http(world.app) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

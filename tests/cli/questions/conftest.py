@@ -1,13 +1,11 @@
 """An API on a real store behind real HTTP, for the commands that ask questions."""
 
-import threading
 from collections.abc import Iterator
 
 import pytest
-from werkzeug import serving
 
 from app.store.server import embedded
-from tests.support.extender import api_worlds, questions
+from tests.support.extender import api_worlds, http_servers, questions
 
 
 @pytest.fixture
@@ -22,10 +20,5 @@ def six(store_server: embedded.Server, cluster: str) -> Iterator[api_worlds.Worl
 @pytest.fixture
 def run(six: api_worlds.World) -> Iterator[questions.Run]:
     """Runs commands against F6."""
-    server = serving.make_server("127.0.0.1", 0, six.app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield questions.Run(f"http://127.0.0.1:{server.server_port}", six)
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with http_servers.serving_http(six.app) as url:
+        yield questions.Run(url, six)
