@@ -56,27 +56,29 @@ class PodEventPoster:
             found, term = self._queue.popleft()
             if isinstance(found.about, model.Pod):
                 pods.append((found, term))
-            elif (found.about.uid, found.reason) in self._waiting or len(self._waiting) < _MAX_WAITING:
-                self._waiting[found.about.uid, found.reason] = (found, term)
             else:
-                self._recorder.dropped += 1
-        for key, (found, term) in list(self._waiting.items()):
-            if not self._post(found, term):
+                self._waiting[found.about.uid, found.reason] = (found, term)
+        while self._waiting:
+            key = next(iter(self._waiting))
+            if not self._post(*self._waiting[key], again=True):
                 break
             del self._waiting[key]
+        while len(self._waiting) > _MAX_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+            self._recorder.dropped += 1
         for found, term in pods:
-            if not self._post(found, term):
-                self._recorder.dropped += 1
+            self._post(found, term)
 
-    def _post(self, found: effects.PostEvent, term: str) -> bool:
+    def _post(self, found: effects.PostEvent, term: str, *, again: bool = False) -> bool:
         """Post the Event; returns False if the rate is used up."""
+        about, message = found.about, found.message
         if not self._recorder.post(
-            found.about, found.reason, found.message, warning=found.warning, term=term
+            about, found.reason, message, warning=found.warning, term=term, again=again
         ):
             return False
         problem = self._recorder.problem
         if problem and not self._failing:
-            telemetry.log.warning("cannot post Events", about=found.about.key, error=problem)
+            telemetry.log.warning("cannot post Events", about=about.key, error=problem)
         self._failing = bool(problem)
         return True
 

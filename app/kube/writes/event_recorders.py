@@ -1,8 +1,8 @@
 """Posts Kubernetes Events about pods and other objects, at a limited rate.
 
 Equal messages about an object are one Event with a count, which is updated at most once per interval. A token
-bucket limits all Events; what is beyond it is not posted, and the caller decides whether to try again.
-Posting never raises.
+bucket limits all Events; those beyond it are dropped, unless the caller posts them again later. Posting
+never raises.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ class EventRecorder:
         self._bucket = call_limits.Bucket(clock, burst=burst, rate=rate)
         self._posted: OrderedDict[tuple[model.Uid, str, str], _Posted] = OrderedDict()
         self.dropped = 0
-        """Events that were given up: beyond the rate, or not accepted by the API server."""
+        """Events beyond the rate, or not accepted by the API server."""
         self.problem = ""
         """Why the API server did not accept the latest Event; empty if it did."""
 
@@ -69,11 +69,12 @@ class EventRecorder:
         *,
         warning: bool = True,
         term: str = "",
+        again: bool = False,
     ) -> bool:
         """Post an Event about the object; ``reason`` is CamelCase, ``message`` a sentence for people.
 
-        ``term``: the leadership in which it was decided; nothing is sent in another one. False only if the
-        rate is used up: the same Event may be posted later.
+        ``term``: the leadership in which it was decided; nothing is sent in another one. False if the rate is
+        used up: with ``again`` the caller posts the Event later, without it the Event is dropped.
         """
         key = (about.uid, reason, message)
         known = self._posted.get(key)
@@ -82,6 +83,7 @@ class EventRecorder:
             known.count += 1
             return True
         if not self._bucket.take():
+            self.dropped += not again
             return False
         if known is not None:
             known.count += 1
