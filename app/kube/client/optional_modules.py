@@ -6,30 +6,21 @@ for IRIs: more than a second of CPU time in every process, for a client that Top
 """
 
 import contextlib
-import importlib.abc
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from types import ModuleType
-
-
-class _Hidden(importlib.abc.MetaPathFinder):
-    """Refuses one module, as if it were not installed."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
-        """Raise ModuleNotFoundError for the hidden module; leave all others to the usual finders."""
-        if fullname == self._name:
-            raise ModuleNotFoundError(f"{fullname} is hidden", name=fullname)
+from typing import cast
 
 
 @contextlib.contextmanager
 def hidden(name: str) -> Iterator[None]:
-    """Within it, the first import of the top-level module ``name`` fails as if it were not installed."""
-    finder = _Hidden(name)
-    sys.meta_path.insert(0, finder)
+    """Within it, an import of the module ``name`` fails as if it were not installed, unless it is loaded."""
+    if name in sys.modules:
+        yield
+        return
+    # The import system raises ModuleNotFoundError for a module that is None.
+    sys.modules[name] = cast("ModuleType", None)
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
+        del sys.modules[name]
