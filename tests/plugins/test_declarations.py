@@ -130,6 +130,9 @@ def test_a_table_shows_what_its_endpoint_returns(kind: type[NodeLabelPriority]) 
         for path in table.columns.values():
             assert set(path.split("+")) <= example[0].keys(), path
         assert table.named == any(path.startswith(f"{table.path}/<") for path in endpoints)
+        if table.named:
+            namespaced = f"{table.path}/<namespace>/<name>" in endpoints
+            assert bool(table.namespace) == namespaced, "get NAME -n NAMESPACE needs both"
         assert resources.RESOURCES[table.name].path == f"plugins/{kind.name}/{table.path}"
 
 

@@ -152,3 +152,38 @@ def test_pods_wake_when_any_min_rises_and_no_more_than_fit() -> None:
     assert woken(small, NAMESPACE_QUOTAS.gone("a", "quota", "uid-a")) == [
         f"p{n}: elastic quota a/quota has capacity again" for n in (2, 1, 0)
     ]
+
+
+# -- the view ------------------------------------------------------------------------------------
+
+
+def shown(small: scheduling_driver.Cluster, name: str) -> object:
+    """What `sigsquotas/NAMESPACE/NAME` answers about a quota."""
+    (served,) = (served for served in small.plugins.shows if served.name == "ElasticQuota")
+    (endpoint,) = (one for one in served.shown().endpoints if one.path == "sigsquotas/<namespace>/<name>")
+    namespace, _, quota_name = name.partition("/")
+    return endpoint.handle(small.snapshot, {"namespace": namespace, "name": quota_name})
+
+
+def test_the_view_has_what_a_namespace_uses_borrows_and_may_still_use() -> None:
+    """a uses 12 of 10 to 20 and b 4, so of the mins, 20, all may use 4 more."""
+    small = two(of("a", 99, 99, name="younger", uid="0", created="2026-02-01T00:00:00Z"))
+    assert shown(small, "a/quota") == {
+        "name": "quota",
+        "namespace": "a",
+        "valid": True,
+        "errors": [],
+        "warnings": [],
+        "min": {"cpu": "10"},
+        "max": {"cpu": "20"},
+        "used": {"cpu": "12"},
+        "borrowed": {"cpu": "2"},
+        "headroom": {"cpu": "4"},
+        "allUsed": {"cpu": "16"},
+        "allMin": {"cpu": "20"},
+    }
+    younger = shown(small, "a/younger")
+    assert isinstance(younger, dict)
+    assert (younger["valid"], younger["used"], younger["headroom"]) == (False, {"cpu": "0"}, {})
+    assert younger["errors"] == ["its namespace has the older quota quota"]
+    assert shown(small, "b/none") is None

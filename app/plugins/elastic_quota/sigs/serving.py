@@ -31,7 +31,7 @@ SAMPLE = {
 TABLE = views.Table(
     "sigsquotas",
     "sigsquotas",
-    "elastic quotas of namespaces (scheduling.x-k8s.io); with NAMESPACE that of one",
+    "elastic quotas of namespaces (scheduling.x-k8s.io)",
     {
         "NAMESPACE": "namespace",
         "QUOTA": "name",
@@ -44,6 +44,7 @@ TABLE = views.Table(
         "ERRORS": "errors",
     },
     named=True,
+    namespace="namespace",
 )
 
 
@@ -53,7 +54,7 @@ def _listed(snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> views.Listed:
 
 
 def _one(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> Json | None:
-    quota = namespace_quota.namespaces(snapshot.objects).quotas.get(parameters["namespace"])
+    quota = snapshot.all(namespace_quota.KIND).get("{namespace}/{name}".format(**parameters))
     return None if quota is None else _summary(snapshot, quota)
 
 
@@ -96,6 +97,6 @@ def _used(snapshot: snapshots.Snapshot, namespace: str, resource: str) -> int:
 ENDPOINTS = (
     views.Endpoint("sigsquotas", "All quotas of namespaces (scheduling.x-k8s.io)", _listed, [SAMPLE]),
     views.Endpoint(
-        "sigsquotas/<namespace>", "The quota of a namespace, and what it may borrow", _one, SAMPLE
+        "sigsquotas/<namespace>/<name>", "The quota of a namespace, and what it may borrow", _one, SAMPLE
     ),
 )
