@@ -420,6 +420,14 @@ class Watchdog:
             or incarnations.later(loss.incarnation, event.from_incarnation)
             if _overlap(event, loss)
         ]
+        # The other way round: the first entries of an incarnation are those of the one that it continued.
+        begun = [loss.first for loss in self.losses if loss.incarnation == event.from_incarnation]
+        reported += [
+            loss
+            for loss in self.losses
+            if incarnations.later(event.from_incarnation, loss.incarnation)
+            if loss.last < min(begun, default=0) and _overlap(event, loss)
+        ]
         # A beginning without an answer is repeated. If a failover came between, there are two of that name,
         # and a reader of the first one misses it in the second.
         twice = event.from_incarnation == self.incarnation and any(
