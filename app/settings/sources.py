@@ -22,6 +22,8 @@ FILE_VARIABLE = "TOPOLOG_CONFIG"
 _SERVICE_LINK = re.compile(
     r"TOPOLOG_\w*?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
+_FLAGS = {"0": False, "1": True}
+"""Forms of a flag in the environment besides those of YAML."""
 _LINKED_PORT = re.compile(r"(tcp|udp|sctp)://\S+")
 
 
@@ -99,6 +101,8 @@ def parse(setting: declarations.Setting, text: str) -> object:
             return int(text) if re.fullmatch(r"-?[0-9]+", text.strip()) else text
         if setting.kind is float:
             return float(text)
+        if setting.kind is bool and text.strip() in _FLAGS:
+            return _FLAGS[text.strip()]
         if setting.kind == tuple[str, ...] and not text.lstrip().startswith("["):
             return [part.strip() for part in text.split(",") if part.strip()]
         return yaml_documents.load(text)

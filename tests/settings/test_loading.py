@@ -66,6 +66,10 @@ def test_the_file_can_be_named_by_a_variable(write: Write) -> None:
         pytest.param("TOPOLOG_SERVER_THREADS", " 9 ", lambda s: s.server.threads == 9, id="whole number"),
         pytest.param("TOPOLOG_BUDGETS_FILTER", "1", lambda s: s.budgets.filter == 1.0, id="number"),
         pytest.param("TOPOLOG_DEBUG_FILTERS", "true", lambda s: s.debug.filters is True, id="flag"),
+        pytest.param("TOPOLOG_DEBUG_FILTERS", "1", lambda s: s.debug.filters is True, id="flag as 1"),
+        pytest.param(
+            "TOPOLOG_STORE_REQUIRE_DURABLE", " 0 ", lambda s: s.store.require_durable is False, id="flag as 0"
+        ),
         pytest.param(
             "TOPOLOG_IDENTITIES_VIEWER",
             "DNS:a.example, URI:b://c",
@@ -115,6 +119,26 @@ def test_all_invalid_settings_are_reported_together(write: Write) -> None:
     assert problems["server.port"] == f"server.port = 70000 ({path}): must be a whole number from 1 to 65535"
     assert "TOPOLOG_SERVER_THREADS" in problems["TOPOLOG_SERVER_THREDS"]
     assert "TOPOLOG_BUDGETS_BIND" in problems["budgets.bind"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        pytest.param("cluster: |\n  berlin\n", "cluster", id="a newline at the end"),
+        pytest.param("debug: {filters: 1}", "debug.filters", id="a number for a flag"),
+        pytest.param("server: {threads: 8.0}", "server.threads", id="a fraction for a whole number"),
+        pytest.param("budgets: {bind: .nan}", "budgets.bind", id="not a number"),
+        pytest.param("budgets: {bind: .inf}", "budgets.bind", id="infinity"),
+        pytest.param("budgets: {bind: '3'}", "budgets.bind", id="a text for a number"),
+        pytest.param("kube: {context: !!binary aGk=}", "kube.context", id="bytes for a text"),
+        pytest.param("kube: {context: }", "kube.context", id="nothing"),
+        pytest.param("plugins: {weights: {JobAffinity: true}}", "plugins.weights", id="a flag in an object"),
+        pytest.param("plugins: {args: {JobAffinity: {1: 2}}}", "plugins.args", id="a number as a key"),
+    ],
+)
+def test_a_value_of_a_similar_type_is_refused(write: Write, text: str, name: str) -> None:
+    (setting,) = (each for each in settings.describe() if each.name == name)
+    assert refused(write(text), {})[name].endswith(f": must be {setting.allowed}")
 
 
 def test_the_error_for_an_unknown_name_suggests_existing_names(write: Write) -> None:
