@@ -29,7 +29,8 @@ from app.framework import configuring, registry
 from app.kube.client import clients, cluster_identity, credentials
 from app.kube.objects import decoding
 from app.kube.writes import binding
-from app.serving import authorization, conn_metrics, introspection, keystores, roles, servers, tls_rotation
+from app.serving import authorization, conn_metrics, introspection, roles, servers
+from app.serving.tls import keystores, rotation
 from app.store import audit_reports, keys, stores
 from app.store.bundles import restoring
 from app.store.health import audit_verdicts, availability, identity, readiness
@@ -263,7 +264,7 @@ def serve(chosen: settings.Settings) -> NoReturn:
     _access(chosen)
     source = None if insecure else keystores.source_from(chosen.tls)
     # A certificate without a SAN still serves clients that ask for none; Go refuses it, so warn only.
-    rotating = tls_rotation.RotatingContext(source, hosts_required=False) if source is not None else None
+    rotating = rotation.RotatingContext(source, hosts_required=False) if source is not None else None
     roster = roles.RoleBindings(
         chosen.identities.by_role(),
         anonymous=roles.ROLES if insecure else (),

@@ -16,7 +16,8 @@ import app
 from app import bootstrap, plugins, settings, telemetry
 from app.api import errors, health
 from app.api.introspection import times
-from app.serving import authorization, bodies, conn_metrics, keystores, roles, servers, tls_rotation
+from app.serving import authorization, bodies, conn_metrics, roles, servers
+from app.serving.tls import keystores, rotation
 from app.store import keys, stores
 from app.verbs.explain import recorded_configurations
 from app.verbs.questions.shadows import shadowing
@@ -97,7 +98,7 @@ def serve(chosen: settings.Settings) -> NoReturn:
     """
     made, insecure = bootstrap.plugins_of(chosen), chosen.server.insecure
     source = None if insecure else keystores.source_from(chosen.tls)
-    rotating = tls_rotation.RotatingContext(source, hosts_required=False) if source is not None else None
+    rotating = rotation.RotatingContext(source, hosts_required=False) if source is not None else None
     roster = roles.RoleBindings(
         chosen.identities.by_role(),
         anonymous=roles.ROLES if insecure else (),

@@ -152,7 +152,8 @@ def _run(
 
 def _hosts(namespace: str, further: tuple[str, ...]) -> list[str]:
     """The names of both Services, and the further ones. Raises BadParameter."""
-    from app.serving import errors, issuing
+    from app.serving import errors
+    from app.serving.tls import issuing
 
     services = [f"{name}.{namespace}.svc" for name in ("topolog-extender", "topolog-view")]
     names = [*(f"{each}{domain}" for each in services for domain in ("", ".cluster.local")), *further]

@@ -68,7 +68,8 @@ def certs_command(
     topolog certs ./certs --host topolog-extender.topolog-system.svc \\
                           --host topolog-extender.topolog-system.svc.cluster.local
     """
-    from app.serving import errors, issuing
+    from app.serving import errors
+    from app.serving.tls import issuing
 
     password = os.environ.get("TLS_KEYSTORE_PASSWORD") if pkcs12 else None
     if pkcs12 and not password:

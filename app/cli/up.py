@@ -121,7 +121,8 @@ def _certificates(loaded: settings.Settings, hosts: tuple[str, ...]) -> dict[str
     """Create certificates for this machine and return their variables; empty if the settings name some."""
     if loaded.server.insecure or loaded.tls.cert or loaded.tls.keystore_path:
         return {}
-    from app.serving import errors, issuing
+    from app.serving import errors
+    from app.serving.tls import issuing
 
     folder = certs.default_directory(loaded.cluster)
     names = dict.fromkeys([*hosts, socket.gethostname(), "localhost", "127.0.0.1"])

@@ -21,7 +21,8 @@ from cryptography.hazmat.primitives import serialization
 from app.kube.writes import secrets
 from app.provisioning import decisions
 from app.provisioning.decisions import Decision, Outcome
-from app.serving import certificate_checks, errors, issuing
+from app.serving import errors
+from app.serving.tls import certificate_checks, issuing
 
 SECRET: Final = "topolog-ca"
 DAYS: Final = 3650

@@ -14,7 +14,8 @@ from cryptography import x509
 from app.kube.writes import secrets
 from app.provisioning import authorities, decisions
 from app.provisioning.decisions import Decision, Outcome
-from app.serving import certificate_checks, errors, issuing, roles
+from app.serving import errors, roles
+from app.serving.tls import certificate_checks, issuing
 
 SERVER: Final = "topolog-tls"
 CLIENTS: Final = {f"topolog-{role}-tls": role for role in roles.ROLES}

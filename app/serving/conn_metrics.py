@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import structlog
 from prometheus_client import core, registry
 
-from app.serving import tls_rotation
+from app.serving.tls import rotation
 
 OUTCOMES = ("accepted", "refused", "late")
 SECONDS_BETWEEN_LINES = 1.0
@@ -43,7 +43,7 @@ class ConnectionMetrics(registry.Collector):
     A connection is accepted after its TLS handshake with a valid client certificate, if TLS is used.
     """
 
-    def __init__(self, rotating: tls_rotation.RotatingContext | None = None) -> None:
+    def __init__(self, rotating: rotation.RotatingContext | None = None) -> None:
         self.connections: Callable[[], int] = lambda: 0
         self._rotating = rotating
         self._lock = threading.Lock()

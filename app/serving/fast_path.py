@@ -18,7 +18,8 @@ from typing import Any, Final
 from gunicorn import SERVER, config, util
 from gunicorn.http import errors, message, unreader, wsgi
 
-from app.serving import bodies, tls_sockets
+from app.serving import bodies
+from app.serving.tls import sockets
 
 Application = Callable[[wsgiref.types.WSGIEnvironment, Any], Iterable[bytes]]
 HEAD = re.compile(
@@ -228,7 +229,7 @@ class RequestReader:
             self._common = {
                 **wsgi.base_environ(self._cfg),
                 "wsgi.multithread": True,
-                "wsgi.url_scheme": "https" if isinstance(self._sock, tls_sockets.TlsSocket) else "http",
+                "wsgi.url_scheme": "https" if isinstance(self._sock, sockets.TlsSocket) else "http",
                 "gunicorn.socket": self._sock,
                 "REQUEST_METHOD": "POST",
                 "QUERY_STRING": "",

@@ -10,7 +10,7 @@ import types
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from app.serving import tls_sockets
+from app.serving.tls import sockets
 
 SCHEDULER: Final = "scheduler"
 VIEWER: Final = "viewer"
@@ -172,7 +172,7 @@ class RoleBindings:
     def identify(self, environ: Mapping[str, Any]) -> Identity | None:
         """Return the caller of the connection; decoded once per connection."""
         connection = environ.get("gunicorn.socket")
-        if not isinstance(connection, tls_sockets.TlsSocket):
+        if not isinstance(connection, sockets.TlsSocket):
             return self._anonymous
         known = connection.identity
         if not isinstance(known, Identity):

@@ -33,8 +33,8 @@ from app.serving import (
     parent_exit,
     ports,
     probe_server,
-    tls_rotation,
 )
+from app.serving.tls import rotation
 
 if typing.TYPE_CHECKING:
     from gunicorn import config
@@ -94,7 +94,7 @@ def serve(
     options: Options,
     parts: Parts,
     *,
-    rotating: tls_rotation.RotatingContext | None,
+    rotating: rotation.RotatingContext | None,
     meter: conn_metrics.ConnectionMetrics | None = None,
 ) -> typing.NoReturn:
     """Serve until a signal arrives, then raise SystemExit. Raises ServingError before serving.
@@ -150,7 +150,7 @@ def options_from(
     )
 
 
-def check(options: Options, rotating: tls_rotation.RotatingContext | None) -> None:
+def check(options: Options, rotating: rotation.RotatingContext | None) -> None:
     """Raise BadOptions for options that would serve without identities by mistake."""
     if rotating is not None and options.insecure:
         raise errors.BadOptions("server.insecure and TLS files are both set: choose one")
@@ -177,7 +177,7 @@ class Application(base.BaseApplication):
         self,
         options: Options,
         parts: Parts,
-        rotating: tls_rotation.RotatingContext | None,
+        rotating: rotation.RotatingContext | None,
         meter: conn_metrics.ConnectionMetrics,
         health_listener: socket.socket | None,
     ) -> None:

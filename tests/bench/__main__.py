@@ -12,7 +12,7 @@ import rich.console
 import rich.markup
 
 from app import telemetry
-from app.serving import issuing
+from app.serving.tls import issuing
 from tests.bench import benches, building, calling, cases, rows
 from tests.e2e import building as e2e_building
 

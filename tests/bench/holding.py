@@ -12,7 +12,7 @@ import tempfile
 import click
 import rich.console
 
-from app.serving import issuing
+from app.serving.tls import issuing
 from app.store.server import embedded
 from tests.bench import benches, building, calling, cases, extenders, filling, peers, populating
 

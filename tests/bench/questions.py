@@ -19,7 +19,7 @@ import urllib3
 
 from app.domain import events, model
 from app.plugins.workload_policy import policy_model
-from app.serving import issuing
+from app.serving.tls import issuing
 from app.store.server import embedded
 from tests.bench import extenders, filling, populating
 from tests.support import declared

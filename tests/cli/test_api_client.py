@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 from app.cli import explain
-from app.serving import issuing
+from app.serving.tls import issuing
 from tests.support import commands
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from app import __version__
-from app.serving import issuing
+from app.serving.tls import issuing
 from app.simulation.apiserver import faults
 from tests.support import commands, polling
 from tests.support.doctor import clusters

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 import pytest
 from cryptography.x509 import oid
 
-from app.serving import issuing, roles
+from app.serving import roles
+from app.serving.tls import issuing
 from tests.support import child_processes, commands
 from tests.support.extender import server_processes
 

@@ -10,7 +10,7 @@ import yaml
 from app.doctor import api_reader
 from app.doctor.scheduler import configurations, entry_checks, examination, fleet_checks
 from app.kube.client import clients, credentials
-from app.serving import issuing
+from app.serving.tls import issuing
 from app.simulation.apiserver import faults
 from tests.support.doctor import clusters, runs
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from app.doctor.scheduler import configurations, entry_checks
-from app.serving import issuing
+from app.serving.tls import issuing
 from tests.support import manifests
 from tests.support.doctor import runs
 

@@ -9,7 +9,8 @@ import pytest
 from cryptography import x509
 from cryptography.x509 import oid
 
-from app.serving import issuing, roles
+from app.serving import roles
+from app.serving.tls import issuing
 from tests.support import manifests
 from tests.support.doctor import clusters, runs
 from tests.support.extender import server_processes

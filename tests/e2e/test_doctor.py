@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.serving import issuing
+from app.serving.tls import issuing
 from app.store.server import acl, connections
 from tests.e2e import building
 from tests.support import polling

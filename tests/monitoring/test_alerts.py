@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from app.kube.watch import kinds
-from app.serving import issuing
+from app.serving.tls import issuing
 from app.store.server import connections
 from app.telemetry import metrics
 from tests.support import child_processes, declared, polling

@@ -19,7 +19,8 @@ from app.doctor.scheduler import catalog as scheduler_catalog
 from app.doctor.tls import catalog as tls_catalog
 from app.domain import snapshots
 from app.framework import diagnosing, registry
-from app.serving import conn_metrics, issuing, keystores, tls_rotation
+from app.serving import conn_metrics
+from app.serving.tls import issuing, keystores, rotation
 from app.settings import declarations
 from app.store.server import acl
 from tests.matrix import page as versions_page
@@ -142,7 +143,7 @@ def _collectors() -> Iterator[telemetry.metrics.Declared]:
         source = keystores.Source(
             certificate=made["server.crt"], key=made["server.key"], trust=made["ca.crt"]
         )
-        connections = conn_metrics.ConnectionMetrics(tls_rotation.RotatingContext(source))
+        connections = conn_metrics.ConnectionMetrics(rotation.RotatingContext(source))
         yield telemetry.metrics.Declared(connections, (telemetry.metrics.EXTENDER,))
     empty = snapshots.empty(schema=plugins.catalog().schema)
     objects = object_metrics.ObjectMetrics(registry.Registry(()), lambda: empty, lambda: True, limit=0)

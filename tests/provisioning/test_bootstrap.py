@@ -9,7 +9,7 @@ import yaml
 from click import testing
 
 from app import cli
-from app.serving import issuing
+from app.serving.tls import issuing
 from app.simulation.apiserver import faults
 from tests.support import commands
 from tests.support.provisioning import namespaces, secrets_of

@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from app.domain import events, model
-from app.plugins.elastic_quota import counting, kinds, membership, overuse, usage
+from app.plugins.elastic_quota import counting, kinds
 from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.elastic_quota.trees import membership, overuse, usage
 from tests.support.decisions import scheduling_driver
 from tests.support.decisions.small_quotas import CORE, GIB, check, cluster, node, pod, quota, runtime
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.plugins.elastic_quota.arithmetic import forests, runtimes
 from app.plugins.elastic_quota.quota_model import Quota
+from app.plugins.elastic_quota.trees import forests, runtimes
 from tests.support.decisions.small_quotas import CORE, columns, cores, of_cpu, quota
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from app.serving import issuing
+from app.serving.tls import issuing
 from tests.support.extender import echo_application, server_processes
 
 HOSTS = ("localhost", "127.0.0.1", "topolog.kube-system.svc")

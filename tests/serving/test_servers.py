@@ -15,7 +15,8 @@ from collections.abc import Callable
 import pytest
 
 from app import settings
-from app.serving import errors, roles, servers, tls_rotation
+from app.serving import errors, roles, servers
+from app.serving.tls import rotation
 from tests.support.extender import echo_application, server_processes
 
 
@@ -169,7 +170,7 @@ def test_insecure_serving_elsewhere_is_refused(
 
 
 def test_contradictory_options_are_refused(certificates: pathlib.Path) -> None:
-    rotating = tls_rotation.RotatingContext(server_processes.pem_source(certificates, "server"))
+    rotating = rotation.RotatingContext(server_processes.pem_source(certificates, "server"))
     with pytest.raises(errors.BadOptions, match="choose one"):
         servers.check(servers.Options(insecure=True, host="127.0.0.1"), rotating)
     with pytest.raises(errors.BadOptions, match="topolog certs"):
@@ -189,7 +190,7 @@ def test_a_port_in_use_is_reported(start: server_processes.Starts, certificates:
     server = start()
     options = servers.Options(host="127.0.0.1", port=0, health_host="127.0.0.1")
     taken = dataclasses.replace(options, health_port=server.process.health_port())
-    rotating = tls_rotation.RotatingContext(server_processes.pem_source(certificates, "server"))
+    rotating = rotation.RotatingContext(server_processes.pem_source(certificates, "server"))
     parts = servers.Parts(
         load=lambda: echo_application.application(roles.RoleBindings(), b""), health=nothing
     )

@@ -23,7 +23,7 @@ from app.cli import exits, processes
 from app.cli.client import api_client
 from app.framework import configuring, registry
 from app.serving import errors as serving_errors
-from app.serving import issuing
+from app.serving.tls import issuing
 from app.store import errors as store_errors
 from app.store import keys
 from app.store.bundles import reading, restoring

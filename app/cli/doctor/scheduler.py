@@ -136,7 +136,7 @@ def _read(file: str) -> list["configurations.Configuration"]:
 def _names(certificate: pathlib.Path) -> tuple[str, ...]:
     from cryptography import x509
 
-    from app.serving import certificate_checks
+    from app.serving.tls import certificate_checks
 
     try:
         return certificate_checks.hosts(x509.load_pem_x509_certificate(certificate.read_bytes()))

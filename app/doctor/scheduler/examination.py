@@ -15,7 +15,7 @@ from app.domain import model
 from app.framework import diagnosing
 from app.kube import errors
 from app.kube.objects import decoding
-from app.serving import certificate_checks
+from app.serving.tls import certificate_checks
 
 T = TypeVar("T")
 _SERVICE = "topolog-extender"

@@ -10,7 +10,8 @@ from cryptography.x509 import oid
 
 from app.doctor.tls import catalog
 from app.framework import diagnosing
-from app.serving import certificate_checks, roles
+from app.serving import roles
+from app.serving.tls import certificate_checks
 
 SOON: Final = datetime.timedelta(days=14)
 _OTHERS = 0o007

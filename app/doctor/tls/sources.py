@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives import serialization
 from app import settings
 from app.doctor import api_reader
 from app.doctor.tls import checks
-from app.serving import certificate_checks, errors, keystores
+from app.serving import errors
+from app.serving.tls import certificate_checks, keystores
 
 _SECRETS: Mapping[checks.Name, str] = {
     "extender": "topolog-tls",

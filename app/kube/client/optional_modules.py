@@ -18,7 +18,7 @@ def hidden(name: str) -> Iterator[None]:
     if name in sys.modules:
         yield
         return
-    # The import system raises ModuleNotFoundError for a module that is None.
+    # The import of a module whose entry is None raises ModuleNotFoundError.
     sys.modules[name] = cast("ModuleType", None)
     try:
         yield

@@ -11,9 +11,9 @@ import msgspec
 
 from app.domain import events, model, projecting, schema, snapshots
 from app.domain.fitting import quantities
-from app.plugins.elastic_quota import counting, kinds, membership, quota_model, usage
-from app.plugins.elastic_quota.arithmetic import forests, runtimes
+from app.plugins.elastic_quota import counting, kinds, quota_model
 from app.plugins.elastic_quota.quota_model import Amounts
+from app.plugins.elastic_quota.trees import forests, membership, runtimes, usage
 
 Missing = Literal["reject", "ignore"]
 TOGETHER = ""

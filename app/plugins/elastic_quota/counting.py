@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import immutables
 
 from app.domain import model, schema, snapshots
-from app.plugins.elastic_quota import kinds, membership, quota_model
-from app.plugins.elastic_quota.arithmetic import forests
+from app.plugins.elastic_quota import kinds, quota_model
 from app.plugins.elastic_quota.quota_model import Amounts, Quota
+from app.plugins.elastic_quota.trees import forests, membership
 
 FAMILY = "quota"
 FIRM = "np|"

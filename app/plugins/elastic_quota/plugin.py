@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from app.domain import events, model, snapshots, verdicts
 from app.framework import capabilities, cycles, effects, views
-from app.plugins.elastic_quota import admission, kinds, membership, serving, status, waking
-from app.plugins.elastic_quota.sigs import families
+from app.plugins.elastic_quota import admission, families, kinds, serving, status, waking
+from app.plugins.elastic_quota.trees import membership
 
 
 @dataclass(frozen=True, slots=True)

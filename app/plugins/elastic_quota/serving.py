@@ -7,20 +7,11 @@ from typing import Any
 from app.domain import model, snapshots
 from app.domain.fitting import quantities
 from app.framework import cycles, views
-from app.plugins.elastic_quota import (
-    admission,
-    counting,
-    kinds,
-    membership,
-    overuse,
-    quota_model,
-    samples,
-    usage,
-)
-from app.plugins.elastic_quota.arithmetic import forests
+from app.plugins.elastic_quota import admission, counting, families, kinds, quota_model, samples
 from app.plugins.elastic_quota.quota_model import Amounts, Quota
-from app.plugins.elastic_quota.sigs import families, namespace_quota
+from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.elastic_quota.sigs import serving as of_namespaces
+from app.plugins.elastic_quota.trees import forests, membership, overuse, usage
 
 Json = dict[str, Any]
 _NAMED = 3

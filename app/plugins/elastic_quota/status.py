@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator
 from app.domain import events, model, snapshots
 from app.domain.fitting import quantities
 from app.framework import effects
-from app.plugins.elastic_quota import counting, kinds, membership, usage
+from app.plugins.elastic_quota import counting, kinds
 from app.plugins.elastic_quota.quota_model import Quota
 from app.plugins.elastic_quota.sigs import counting as sums
 from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.elastic_quota.sigs.namespace_quota import NamespaceQuota
+from app.plugins.elastic_quota.trees import membership, usage
 
 KIND = kinds.QUOTAS.name
 KINDS = tuple(kind.name for kind in kinds.declared())

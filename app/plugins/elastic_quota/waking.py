@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from app.domain import events, model, snapshots
 from app.framework import effects
-from app.plugins.elastic_quota import admission, kinds
-from app.plugins.elastic_quota.sigs import families
+from app.plugins.elastic_quota import admission, families, kinds
 
 LIMIT = 1000
 """Pods woken at once, also where no quota limits their number."""

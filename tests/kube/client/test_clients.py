@@ -12,7 +12,7 @@ from kubernetes.config import incluster_config
 
 from app.kube import errors
 from app.kube.client import clients, credentials
-from app.serving import issuing
+from app.serving.tls import issuing
 from app.simulation.apiserver import apiservers, faults
 from tests.support import declared
 

@@ -4,9 +4,9 @@ from hypothesis import given
 
 from app.domain import events, model, projecting, snapshots
 from app.plugins.elastic_quota import counting, kinds
-from app.plugins.elastic_quota.arithmetic import forests
 from app.plugins.elastic_quota.quota_model import Quota
 from app.plugins.elastic_quota.sigs import namespace_quota
+from app.plugins.elastic_quota.trees import forests
 from tests.support import declared
 from tests.support.decisions import quota_histories, quota_recount
 

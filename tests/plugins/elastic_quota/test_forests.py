@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.plugins.elastic_quota.arithmetic import forests
+from app.plugins.elastic_quota.trees import forests
 from tests.support.decisions.small_quotas import quota
 
 TEAM = quota("team", 40, 80, is_parent=True)

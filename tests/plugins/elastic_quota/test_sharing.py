@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.plugins.elastic_quota.arithmetic import forests, runtimes, sharing
 from app.plugins.elastic_quota.quota_model import Quota
+from app.plugins.elastic_quota.trees import forests, runtimes, sharing
 from tests.support.decisions import quota_oracle, small_quotas
 
 amounts = st.one_of(st.integers(0, 12), st.integers(0, 2**62))

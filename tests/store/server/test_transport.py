@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from app import settings
-from app.serving import issuing
+from app.serving.tls import issuing
 from app.store import errors, schemas, stores
 from app.store.health import doctor
 from app.store.log import logs

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 import msgspec
 
 from app.domain import model
-from app.plugins.elastic_quota import membership, usage
-from app.plugins.elastic_quota.arithmetic import forests, runtimes
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.quota_model import Quota
+from app.plugins.elastic_quota.trees import forests, membership, runtimes, usage
 from tests.support.decisions import scheduling_driver
 
 CORE = 1000

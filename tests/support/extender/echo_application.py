@@ -22,17 +22,8 @@ import prometheus_client
 
 from app import telemetry
 from app.api import health
-from app.serving import (
-    authorization,
-    conn_metrics,
-    deadlines,
-    errors,
-    introspection,
-    keystores,
-    roles,
-    servers,
-    tls_rotation,
-)
+from app.serving import authorization, conn_metrics, deadlines, errors, introspection, roles, servers
+from app.serving.tls import keystores, rotation
 
 BODY_LIMIT = 4 * 1024 * 1024
 FATAL = b"fail"
@@ -80,7 +71,7 @@ def serve(plan: Plan) -> None:
             password=plan.password,
             trust_password=plan.trust_password,
         )
-        rotating = tls_rotation.RotatingContext(source)
+        rotating = rotation.RotatingContext(source)
     meter = conn_metrics.ConnectionMetrics(rotating)
     registry = prometheus_client.CollectorRegistry()
     registry.register(meter)

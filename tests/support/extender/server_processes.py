@@ -22,7 +22,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509 import oid
 
-from app.serving import issuing, keystores, roles
+from app.serving import roles
+from app.serving.tls import issuing, keystores
 from tests.support.extender import echo_application
 
 PATIENCE = 30.0

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from app.domain import model
-from app.plugins.elastic_quota import membership
+from app.plugins.elastic_quota.trees import membership
 from app.simulation import populations
 from tests.support.extender import replicas
 

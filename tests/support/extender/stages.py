@@ -23,7 +23,7 @@ from app.framework import registry
 from app.kube.objects import decoding
 from app.plugins.workload_policy import decoding as policy_decoding
 from app.plugins.workload_policy import samples
-from app.serving import issuing
+from app.serving.tls import issuing
 from app.simulation import populations
 from app.simulation.apiserver import apiservers
 from app.store import keys, schemas, stores

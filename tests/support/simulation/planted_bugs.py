@@ -367,7 +367,7 @@ BUGS = (
     ),
     Bug(
         "the quotas above that of a pod set no ceiling",
-        "app.plugins.elastic_quota.sigs.families:ceilings",
+        "app.plugins.elastic_quota.families:ceilings",
         "if test.request",
         "if test.quota == one.quota and test.request",
     ),

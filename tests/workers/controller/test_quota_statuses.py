@@ -12,8 +12,8 @@ import structlog
 from app import plugins
 from app.domain import events
 from app.framework import configuring
-from app.plugins.elastic_quota import membership
 from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.elastic_quota.trees import membership
 from app.simulation import populations
 from app.store import stores
 from tests.support.workers import clusters, recordings

@@ -7,8 +7,9 @@ import pytest
 from app.domain import model
 from app.framework import cycles, pipeline, registry
 from app.plugins.coscheduling.plugin import Coscheduling
-from app.plugins.elastic_quota import kinds, usage
+from app.plugins.elastic_quota import kinds
 from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.elastic_quota.trees import usage
 from app.simulation import populations
 from tests.support.workers import clusters, recordings
 

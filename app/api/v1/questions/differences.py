@@ -29,6 +29,25 @@ class Item(Schema):
     explain = schemas.text("The path that explains the decision.")
 
 
+class Numbers(Schema):
+    """How many of the recorded decisions would have been others."""
+
+    looked = schemas.number("Decisions that were compared.")
+    same = schemas.number("Those that would have been the same.")
+    classes = schemas.counts("Class -> decisions that would have been others.")
+    skipped = schemas.counts("Cause -> decisions that cannot be compared.")
+
+
+class Differences(Numbers):
+    """How many of the recorded decisions would have been others, and which."""
+
+    by = schemas.anything("verb, namespace, plugin -> decisions that would have been others.")
+    idle = schemas.anything("The indexes of overrides that changed nothing at any decision.")
+    items = schemas.nested(
+        Item, "Those that would have been others: the first ``limit``, of a shadow the latest 100.", many=True
+    )
+
+
 def counted(run: replaying.Replay | shadowing.Report) -> pages.Body:
     """The numbers and items of a replay."""
     return {

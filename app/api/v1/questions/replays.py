@@ -1,7 +1,5 @@
 """Replay: which recorded decisions would have been others under another situation."""
 
-from marshmallow import Schema
-
 from app.api.introspection import blueprints, moments, pages, schemas, services
 from app.api.v1.questions import bodies, chains, differences, ranges
 from app.store.state import walks
@@ -14,21 +12,12 @@ _LIMITS = (
 )
 
 
-class Replayed(Schema):
+class Replayed(differences.Differences):
     """The recorded decisions of a range, computed again in another situation."""
 
     from_ = schemas.text("The first position.", data_key="from")
     to = schemas.text("The last position.")
     configuration = schemas.text("The digest of the configuration that decided.")
-    looked = schemas.number("Decisions that were compared.")
-    same = schemas.number("Those that would have been the same.")
-    classes = schemas.counts("Class -> decisions that would have been others.")
-    skipped = schemas.counts("Cause -> decisions that cannot be compared.")
-    by = schemas.anything("verb, namespace, plugin -> decisions that would have been others.")
-    idle = schemas.anything("The indexes of overrides that changed nothing at any decision.")
-    items = schemas.nested(
-        differences.Item, "The first that would have been others; at most ``limit``.", many=True
-    )
     complete = schemas.truth("False if the budget was spent before the end of the range.")
     continue_ = schemas.optional(
         "The value of ``continue`` for the rest of the range; null at its end.", data_key="continue"

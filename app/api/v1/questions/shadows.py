@@ -29,24 +29,17 @@ _LIMITS = (
 )
 
 
-class ShadowNumbers(Schema):
+class ShadowNumbers(differences.Numbers):
     """The differences so far, as numbers."""
 
-    looked = schemas.number("Decisions that were compared.")
-    same = schemas.number("Those that would have been the same.")
-    classes = schemas.counts("Class -> decisions that would have been others.")
-    skipped = schemas.counts("Cause -> decisions that cannot be compared.")
     behindSeconds = schemas.real("The age of the last record that was read while others are left; else 0.")
     gap = schemas.truth("Whether records may have been trimmed before they were read.")
     problem = schemas.optional("Why decisions cannot be compared, or null.")
 
 
-class ShadowDifferences(ShadowNumbers):
+class ShadowDifferences(differences.Differences, ShadowNumbers):
     """The differences so far."""
 
-    by = schemas.anything("verb, namespace, plugin -> decisions that would have been others.")
-    idle = schemas.anything("The indexes of overrides that changed nothing at any decision.")
-    items = schemas.nested(differences.Item, "The latest 100 that would have been others.", many=True)
     limits = schemas.texts("What the comparison does not model.")
 
 

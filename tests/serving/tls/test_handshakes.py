@@ -8,7 +8,7 @@ import ssl
 import pytest
 from cryptography import x509
 
-from app.serving import issuing
+from app.serving.tls import issuing
 from tests.support.extender import server_processes
 
 

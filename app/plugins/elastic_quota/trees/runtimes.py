@@ -8,8 +8,8 @@ what their siblings' parent divides.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from app.plugins.elastic_quota.arithmetic import forests, sharing
 from app.plugins.elastic_quota.quota_model import Amounts
+from app.plugins.elastic_quota.trees import forests, sharing
 
 Columns = Mapping[str, Sequence[int]]
 """Resource -> amounts of the pods that belong to each quota itself, in the order of Tree.quotas."""

@@ -10,8 +10,9 @@ import pytest
 from cryptography.x509 import oid
 
 from app import settings
-from app.serving import certificate_checks as checks
-from app.serving import errors, issuing, keystores, tls_rotation
+from app.serving import errors
+from app.serving.tls import certificate_checks as checks
+from app.serving.tls import issuing, keystores, rotation
 from tests.support.extender import server_processes
 
 # The commands by which operators made one.
@@ -202,14 +203,14 @@ def test_the_stores_of_the_seed_load_without_a_san(seed: pathlib.Path) -> None:
     assert "no subject alternative name" in refusal(seed_source(seed))
     material = keystores.read(seed_source(seed), hosts_required=False)
     assert [each.subject.rfc4514_string() for each in material.authorities] == ["CN=rl-scheduler-ca"]
-    assert tls_rotation.build(material).cert_store_stats()["x509_ca"] == 1
+    assert rotation.build(material).cert_store_stats()["x509_ca"] == 1
 
 
 def test_the_stores_of_the_seed_are_valid_with_a_san(seed: pathlib.Path) -> None:
     subprocess.run(["sh", "-e", "-c", WITH_SAN], cwd=seed, check=True, capture_output=True)
     material = keystores.read(seed_source(seed, "san.p12"))
     assert checks.hosts(material.chain[0]) == ("localhost",)
-    tls_rotation.build(material)
+    rotation.build(material)
 
 
 def test_old_exports_load_or_the_error_asks_for_a_new_export(seed: pathlib.Path) -> None:

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 
 import structlog
 
-from app.serving import errors, keystores, tls_sockets
+from app.serving import errors
+from app.serving.tls import keystores, sockets
 
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """For TLS 1.2; all ciphers of TLS 1.3 are authenticated and not configured here."""
@@ -106,7 +107,7 @@ def build(material: keystores.Material) -> ssl.SSLContext:
     Raises BadMaterial if OpenSSL refuses the material.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.sslsocket_class = tls_sockets.TlsSocket
+    context.sslsocket_class = sockets.TlsSocket
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_REQUIRED
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from app.domain import memos
 from app.plugins.elastic_quota import quota_model
-from app.plugins.elastic_quota.arithmetic import sharing
 from app.plugins.elastic_quota.quota_model import ROOT, Amounts, Quota
+from app.plugins.elastic_quota.trees import sharing
 
 DEPTH = 32
 """Levels of a tree at most: a pod counts in its quota and all quotas above it."""

@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import oid
 
-from app.serving import certificate_checks, errors, roles
+from app.serving import errors, roles
+from app.serving.tls import certificate_checks
 
 HOST = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?)*")
 HASH = hashes.SHA256()

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import pytest
 from prometheus_client import registry
 
-from app.serving import conn_metrics, errors, issuing, keystores, tls_rotation
+from app.serving import conn_metrics, errors
+from app.serving.tls import issuing, keystores, rotation
 from tests.support.extender import echo_application, server_processes, steady_callers
 
 
@@ -27,8 +28,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def rotating(certificates: pathlib.Path, clock: Clock) -> tls_rotation.RotatingContext:
-    return tls_rotation.RotatingContext(server_processes.pem_source(certificates, "server"), clock=clock)
+def rotating(certificates: pathlib.Path, clock: Clock) -> rotation.RotatingContext:
+    return rotation.RotatingContext(server_processes.pem_source(certificates, "server"), clock=clock)
 
 
 def renew(directory: pathlib.Path) -> int:
@@ -39,21 +40,21 @@ def renew(directory: pathlib.Path) -> int:
 
 
 def test_one_context_serves_until_the_files_change(
-    rotating: tls_rotation.RotatingContext, certificates: pathlib.Path, clock: Clock
+    rotating: rotation.RotatingContext, certificates: pathlib.Path, clock: Clock
 ) -> None:
     first = rotating.current()
     clock.now += 10
     assert rotating.current() is first
     serial = renew(certificates)
     assert rotating.current() is first, "the files are checked once per second, not per connection"
-    clock.now += tls_rotation.POLL_SECONDS
+    clock.now += rotation.POLL_SECONDS
     assert rotating.current() is not first
     assert rotating.material.chain[0].serial_number == serial
     assert (rotating.renewals, rotating.failure) == (1, None)
 
 
 def test_a_scrape_checks_the_files_although_no_client_connects(
-    rotating: tls_rotation.RotatingContext, certificates: pathlib.Path, clock: Clock
+    rotating: rotation.RotatingContext, certificates: pathlib.Path, clock: Clock
 ) -> None:
     shown = registry.CollectorRegistry()
     shown.register(conn_metrics.ConnectionMetrics(rotating))
@@ -62,18 +63,18 @@ def test_a_scrape_checks_the_files_although_no_client_connects(
     assert before == rotating.material.expires.timestamp()
     whole = (certificates / "server.crt").read_text()
     (certificates / "server.crt").write_text("damaged")
-    clock.now += tls_rotation.POLL_SECONDS
+    clock.now += rotation.POLL_SECONDS
     assert shown.get_sample_value("topolog_certificate_files_bad") == 1
     assert shown.get_sample_value(name, {"file": "server"}) == before
     (certificates / "server.crt").write_text(whole)
     renew(certificates)
-    clock.now += tls_rotation.POLL_SECONDS
+    clock.now += rotation.POLL_SECONDS
     assert shown.get_sample_value("topolog_certificate_files_bad") == 0
     assert shown.get_sample_value(name, {"file": "server"}) == rotating.material.expires.timestamp()
 
 
 def test_an_inconsistent_pair_is_not_loaded(
-    rotating: tls_rotation.RotatingContext, certificates: pathlib.Path, clock: Clock
+    rotating: rotation.RotatingContext, certificates: pathlib.Path, clock: Clock
 ) -> None:
     first = rotating.current()
     old_key = (certificates / "server.key").read_bytes()
@@ -94,7 +95,7 @@ def test_an_inconsistent_pair_is_not_loaded(
     "damage", [b"", b"-----BEGIN CERTIFICATE-----\nMII", None], ids=["empty", "cut", "gone"]
 )
 def test_the_last_valid_pair_stays_in_use(
-    rotating: tls_rotation.RotatingContext, certificates: pathlib.Path, clock: Clock, damage: bytes | None
+    rotating: rotation.RotatingContext, certificates: pathlib.Path, clock: Clock, damage: bytes | None
 ) -> None:
     first, path = rotating.current(), certificates / "server.crt"
     good = path.read_bytes()
@@ -111,7 +112,7 @@ def test_the_last_valid_pair_stays_in_use(
 
 
 def test_a_system_error_during_a_reload_only_delays_it(
-    rotating: tls_rotation.RotatingContext,
+    rotating: rotation.RotatingContext,
     certificates: pathlib.Path,
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
@@ -123,11 +124,11 @@ def test_a_system_error_during_a_reload_only_delays_it(
         def exhausted(*_: object) -> ssl.SSLContext:
             raise OSError(24, "Too many open files")
 
-        patched.setattr(tls_rotation, "build", exhausted)
-        clock.now += tls_rotation.POLL_SECONDS
+        patched.setattr(rotation, "build", exhausted)
+        clock.now += rotation.POLL_SECONDS
         assert rotating.current() is first
     assert "Too many open files" in (rotating.failure or "")
-    clock.now += tls_rotation.POLL_SECONDS
+    clock.now += rotation.POLL_SECONDS
     assert rotating.current() is not first
     assert rotating.material.chain[0].serial_number == serial
     assert rotating.failure is None
@@ -142,7 +143,7 @@ def test_a_mounted_secret_is_detected_through_its_link(
     (mount / "..data").symlink_to("..1")
     for name in ("server.crt", "server.key", "ca.crt"):
         (mount / name).symlink_to(f"..data/{name}")
-    rotating = tls_rotation.RotatingContext(server_processes.pem_source(mount, "server"), clock=clock)
+    rotating = rotation.RotatingContext(server_processes.pem_source(mount, "server"), clock=clock)
     first = rotating.current()
     shutil.copytree(certificates, mount / "..2")
     serial = renew(mount / "..2")
@@ -156,7 +157,7 @@ def test_a_mounted_secret_is_detected_through_its_link(
 def test_invalid_initial_files_are_refused(certificates: pathlib.Path) -> None:
     (certificates / "server.key").unlink()
     with pytest.raises(errors.BadMaterial, match="does not exist"):
-        tls_rotation.RotatingContext(server_processes.pem_source(certificates, "server"))
+        rotation.RotatingContext(server_processes.pem_source(certificates, "server"))
 
 
 def served_serial(server: server_processes.Server) -> str:

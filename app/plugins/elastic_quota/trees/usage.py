@@ -11,9 +11,9 @@ from typing import NamedTuple
 import immutables
 
 from app.domain import model, schema, snapshots
-from app.plugins.elastic_quota import counting, membership, quota_model
-from app.plugins.elastic_quota.arithmetic import forests, runtimes
+from app.plugins.elastic_quota import counting, quota_model
 from app.plugins.elastic_quota.quota_model import Amounts
+from app.plugins.elastic_quota.trees import forests, membership, runtimes
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from app.domain import model, snapshots
-from app.plugins.elastic_quota import admission, counting, membership, quota_model, usage
-from app.plugins.elastic_quota.arithmetic import forests
+from app.plugins.elastic_quota import admission, counting, quota_model
+from app.plugins.elastic_quota.trees import forests, membership, usage
 
 
 class Member(NamedTuple):

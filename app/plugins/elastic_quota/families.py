@@ -7,10 +7,11 @@ from collections.abc import Mapping
 
 from app.domain import model, schema, snapshots, verdicts
 from app.framework import cycles
-from app.plugins.elastic_quota import admission, counting, kinds, membership, usage
+from app.plugins.elastic_quota import admission, counting, kinds
 from app.plugins.elastic_quota.sigs import admission as of_namespaces
 from app.plugins.elastic_quota.sigs import counting as sums
 from app.plugins.elastic_quota.sigs import namespace_quota
+from app.plugins.elastic_quota.trees import membership, usage
 
 _EXACT = 2**53
 """No count reaches this, so no ceiling at or above it has an effect."""

@@ -10,7 +10,8 @@ import pytest
 from cryptography import x509
 from cryptography.x509 import oid
 
-from app.serving import certificate_checks, errors, issuing, keystores, roles
+from app.serving import errors, roles
+from app.serving.tls import certificate_checks, issuing, keystores
 
 openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from app.domain import model, schema, snapshots
 from app.plugins.elastic_quota import decoding, kinds, quota_model
-from app.plugins.elastic_quota.arithmetic import forests
+from app.plugins.elastic_quota.trees import forests
 
 LABEL = f"{decoding.PREFIX}name"
 """Pod label that names the quota."""

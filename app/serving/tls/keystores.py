@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from app import settings
-from app.serving import certificate_checks, errors
+from app.serving import errors
+from app.serving.tls import certificate_checks
 
 WELL_KNOWN_PASSWORD = "changeit"
 EXPIRY_WARNING = datetime.timedelta(days=14)
