@@ -45,7 +45,7 @@ def from_file(path: str, settings: Sequence[declarations.Setting]) -> Iterator[G
     except yaml.MarkedYAMLError as error:
         # The mark's snippet would show the line, and with it perhaps a password.
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise _refused(path, f"is not YAML{line}: {error.problem}") from None
+        raise _refused(path, f"is not YAML{line}: {yaml_documents.problem(error)}") from None
     except yaml_documents.DocumentTooLarge as error:
         raise _refused(path, str(error)) from None
     except (yaml.YAMLError, UnicodeDecodeError):

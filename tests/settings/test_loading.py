@@ -1,8 +1,10 @@
 """Loading settings from file and environment, and the errors for invalid ones."""
 
+import contextlib
 import inspect
 import itertools
 import pathlib
+import tempfile
 import time
 from collections.abc import Callable
 
@@ -157,10 +159,36 @@ def test_a_group_that_is_not_an_object_is_refused(write: Write) -> None:
         pytest.param("a: [", "is not YAML in line", id="not YAML"),
         pytest.param("- a", "must be an object", id="not an object"),
         pytest.param("a: \x00", "is not YAML", id="control characters"),
+        pytest.param(
+            "a: 1\nb: !word", "in line 2: could not determine a constructor for the tag: quote", id="a tag"
+        ),
+        pytest.param("a: *word", "in line 1: found undefined alias: quote a text", id="an alias"),
+        pytest.param("a:\n  b: 2026-02-30", "in line 2: found a value that cannot be read as", id="a date"),
+        pytest.param("a: " + "9" * 5_000, "found a value that cannot be read as int", id="many digits"),
+        pytest.param("a: !!int", "found a value that cannot be read as int", id="no digits"),
     ],
 )
 def test_an_unreadable_file_is_reported(write: Write, text: str, message: str) -> None:
     assert message in refused(write(text), {})["settings file"]
+
+
+@hypothesis.given(
+    tag=st.sampled_from(
+        ["", "!!int", "!!float", "!!bool", "!!timestamp", "!!binary", "!!null", "!!set", "!!omap"]
+    ),
+    text=st.one_of(
+        st.text("0123456789-:.eE+_xTZ ", max_size=24),
+        st.dates().map(str),
+        st.text("!&*%@|>{}[]?a ", max_size=8),
+    ),
+)
+@hypothesis.settings(max_examples=300, deadline=None)
+def test_any_text_is_loaded_or_refused(tag: str, text: str) -> None:
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(f"kube:\n  context: {tag} {text}\n")
+        file.flush()
+        with contextlib.suppress(settings.SettingsRefused):
+            settings.load(file.name, {})
 
 
 def test_a_missing_file_is_reported() -> None:
