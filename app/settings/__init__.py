@@ -1,7 +1,7 @@
 """Settings of the processes: read once at start, validated together, then immutable.
 
 ``load`` is the entry point. It reads a YAML file and the environment (sources), validates them against the
-declarations (groups, declarations) with marshmallow (validation), and returns Settings or raises
+declarations (groups, declarations) with msgspec (validation), and returns Settings or raises
 SettingsRefused, which lists every invalid setting with its value and the allowed values.
 """
 

@@ -1,6 +1,6 @@
 """Declares settings: a dataclass field with its rule in the metadata and its description underneath.
 
-The environment variable, the validation schema and the reference page are derived from the declaration, so
+The environment variable, the constrained type and the reference page are derived from the declaration, so
 they cannot be out of date.
 """
 
@@ -11,7 +11,9 @@ import inspect
 import itertools
 import typing
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
 
 T = TypeVar("T")
 
@@ -74,6 +76,17 @@ class Setting:
     def path(self) -> tuple[str, ...]:
         """The parts of the name."""
         return tuple(self.name.split("."))
+
+    @property
+    def constrained(self) -> object:
+        """The declared type with the constraints of the rule, as msgspec converts to it."""
+        rule = self.rule
+        if rule.one_of:
+            return Literal[rule.one_of]
+        if rule.pattern:
+            # msgspec searches, and $ would allow a newline at the end.
+            return Annotated[self.kind, msgspec.Meta(pattern=rf"^(?:{rule.pattern})\Z")]
+        return Annotated[self.kind, msgspec.Meta(ge=rule.at_least, le=rule.at_most)]
 
     @property
     def doc(self) -> str:

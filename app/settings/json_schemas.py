@@ -7,19 +7,12 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from app.settings import declarations
 
 DIALECT: Final = "http://json-schema.org/draft-07/schema#"
 """The newest one that Helm 3 and Helm 4 and common editors read."""
-_TYPES: Final[Mapping[Any, Mapping[str, Any]]] = {
-    str: {"type": "string"},
-    int: {"type": "integer"},
-    float: {"type": "number"},
-    bool: {"type": "boolean"},
-    tuple[str, ...]: {"type": "array", "items": {"type": "string"}},
-    Mapping[str, int]: {"type": "object", "additionalProperties": {"type": "integer"}},
-    Mapping[str, Mapping[str, Any]]: {"type": "object", "additionalProperties": {"type": "object"}},
-}
 
 Schema = dict[str, Any]
 
@@ -50,16 +43,13 @@ def _closed() -> Schema:
 
 
 def _of(setting: declarations.Setting) -> Schema:
-    rule, made = setting.rule, dict(_TYPES[setting.kind])
+    rule, made = setting.rule, msgspec.json.schema(setting.constrained)
     if setting.doc:
         made["description"] = setting.doc.replace("``", "`")
     if rule.one_of:
-        made["enum"] = list(rule.one_of)
+        made |= {"type": "string", "enum": list(rule.one_of)}  # msgspec sorts them
     if rule.pattern:
-        made["pattern"] = f"^({rule.pattern})$"
-    for name, bound in (("minimum", rule.at_least), ("maximum", rule.at_most)):
-        if bound is not None:
-            made[name] = bound
+        made["pattern"] = f"^({rule.pattern})$"  # JSON Schema has no \Z
     if not rule.secret:
         default = setting.default
         made["default"] = list(default) if isinstance(default, tuple) else _plain(default)

@@ -22,6 +22,8 @@ FILE_VARIABLE = "TOPOLOG_CONFIG"
 _SERVICE_LINK = re.compile(
     r"TOPOLOG_\w*?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
+_FLAGS = {"0": False, "1": True}
+"""Forms of a flag in the environment besides those of YAML."""
 _LINKED_PORT = re.compile(r"(tcp|udp|sctp)://\S+")
 
 
@@ -43,7 +45,7 @@ def from_file(path: str, settings: Sequence[declarations.Setting]) -> Iterator[G
     except yaml.MarkedYAMLError as error:
         # The mark's snippet would show the line, and with it perhaps a password.
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise _refused(path, f"is not YAML{line}: {error.problem}") from None
+        raise _refused(path, f"is not YAML{line}: {yaml_documents.problem(error)}") from None
     except yaml_documents.DocumentTooLarge as error:
         raise _refused(path, str(error)) from None
     except (yaml.YAMLError, UnicodeDecodeError):
@@ -99,6 +101,8 @@ def parse(setting: declarations.Setting, text: str) -> object:
             return int(text) if re.fullmatch(r"-?[0-9]+", text.strip()) else text
         if setting.kind is float:
             return float(text)
+        if setting.kind is bool and text.strip() in _FLAGS:
+            return _FLAGS[text.strip()]
         if setting.kind == tuple[str, ...] and not text.lstrip().startswith("["):
             return [part.strip() for part in text.split(",") if part.strip()]
         return yaml_documents.load(text)

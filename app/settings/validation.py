@@ -1,17 +1,14 @@
 """Validates the given values and builds Settings.
 
-The marshmallow schema is derived from the declarations, with one field per setting.
+Each value is converted by itself, because msgspec stops at the first error and all of them are reported.
 """
 
-import dataclasses
 import difflib
 import re
-import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import marshmallow
-from marshmallow import fields, validate
+import msgspec
 
 from app.settings import declarations, errors, groups, sources, store_urls
 
@@ -25,85 +22,38 @@ _URL = re.compile(
 _HIDDEN = "(hidden)"
 
 
-_FIELDS: dict[Any, Callable[..., fields.Field[Any]]] = {
-    str: fields.String,
-    int: lambda **options: fields.Integer(strict=True, **options),
-    float: fields.Float,
-    bool: lambda **options: fields.Boolean(truthy={True}, falsy={False}, **options),
-    tuple[str, ...]: lambda **options: fields.List(fields.String(), **options),
-    Mapping[str, int]: lambda **options: fields.Dict(fields.String(), fields.Integer(strict=True), **options),
-    Mapping[str, Mapping[str, Any]]: lambda **options: fields.Dict(
-        fields.String(), fields.Dict(fields.String()), **options
-    ),
-}
-
-
 def validate_all(
     given: Iterable[sources.GivenValue], settings: Sequence[declarations.Setting]
 ) -> groups.Settings:
     """Build the settings; the later of two values for a name wins. Raises SettingsRefused."""
-    latest = {one.name: one for one in given}
     by_name = {setting.name: setting for setting in settings}
-    problems = [_unknown(one, settings) for name, one in latest.items() if name not in by_name]
-    known = {name: one for name, one in latest.items() if name in by_name}
-    values, refused = _validated({name: one.value for name, one in known.items()}, settings)
-    problems += [_bad(known[name], by_name[name]) for name in known if name in refused]
-    problems += [] if problems else _contradictions(values, known)
+    values: dict[str, Any] = {}
+    problems: list[errors.InvalidSetting] = []
+    latest = {one.name: one for one in given}
+    for name, one in latest.items():
+        if name not in by_name:
+            problems.append(_unknown(one, settings))
+            continue
+        try:
+            values[name] = msgspec.convert(one.value, by_name[name].constrained)
+        except msgspec.ValidationError:
+            problems.append(_bad(one, by_name[name]))
+    problems = problems or _contradictions(values, latest)
     if problems:
         raise errors.SettingsRefused(problems)
-    return typing.cast(groups.Settings, _built(groups.Settings, (), values))
+    return msgspec.convert(_nested(values), groups.Settings)
 
 
-def _validated(
-    values: Mapping[str, object], settings: Sequence[declarations.Setting]
-) -> tuple[dict[str, Any], set[str]]:
-    # One flat schema: marshmallow treats a dot in a name as a path.
-    schema = marshmallow.Schema.from_dict({_flat(s.name): _field(s) for s in settings})()
-    kinds = {setting.name: setting.kind for setting in settings}
-    mistyped = {name for name, value in values.items() if _mistyped(value, kinds[name])}
-    names = {_flat(name): name for name in values if name not in mistyped}
-    try:
-        loaded = schema.load({flat: values[name] for flat, name in names.items()})
-    except marshmallow.ValidationError as error:
-        return {}, mistyped | {names[str(key)] for key in error.messages_dict}
-    return {names[flat]: value for flat, value in loaded.items()}, mistyped
-
-
-def _mistyped(value: object, kind: object) -> bool:
-    """Whether marshmallow would wrongly accept a value as a number: a boolean or a text.
-
-    Variables were converted by sources.parse before.
-    """
-    return kind in (int, float) and isinstance(value, bool | str)
-
-
-def _flat(name: str) -> str:
-    return name.replace(".", "__")
-
-
-def _field(setting: declarations.Setting) -> fields.Field[Any]:
-    rule = setting.rule
-    validators: list[Callable[[Any], Any]] = []
-    if rule.at_least is not None or rule.at_most is not None:
-        validators.append(validate.Range(min=rule.at_least, max=rule.at_most))
-    if rule.one_of:
-        validators.append(validate.OneOf(rule.one_of))
-    if rule.pattern:
-        validators.append(validate.Regexp(f"(?:{rule.pattern})\\Z"))
-    return _FIELDS[setting.kind](validate=validators)
-
-
-def _built(group: type[Any], at: tuple[str, ...], values: Mapping[str, Any]) -> object:
-    kinds = typing.get_type_hints(group)
-    chosen: dict[str, object] = {}
-    for field in dataclasses.fields(group):
-        path = (*at, field.name)
-        kind, name = kinds[field.name], ".".join(path)
-        if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-            chosen[field.name] = _built(kind, path, values)
-        elif name in values:
-            chosen[field.name] = tuple(values[name]) if kind == tuple[str, ...] else values[name]
-    return group(**chosen)
+def _nested(values: Mapping[str, object]) -> dict[str, Any]:
+    """``{"store.url": x}`` -> ``{"store": {"url": x}}``."""
+    root: dict[str, Any] = {}
+    for name, value in values.items():
+        *path, last = name.split(".")
+        group = root
+        for part in path:
+            group = group.setdefault(part, {})
+        group[last] = value
+    return root
 
 
 # -- error messages --------------------------------------------------------------------------

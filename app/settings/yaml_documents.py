@@ -1,8 +1,12 @@
-"""Reads YAML with limits on size, depth and number of values.
+"""Reads YAML with limits on size, depth and number of values, and without its values in errors.
 
 The limits are checked on the parser's events before any object is built: PyYAML recurses for each level,
-and a small file can contain aliases that expand to a huge object.
+and a small file can contain aliases that expand to a huge object. A value may be a password, also one that
+YAML reads as a tag, an alias or a date.
 """
+
+import re
+from typing import Final, cast
 
 import yaml
 
@@ -12,6 +16,11 @@ MAX_NODES = 20_000
 """Values, including those repeated by aliases."""
 MAX_SIZE = 4 * 1024 * 1024
 """Characters or bytes."""
+_NAMED: Final = re.compile(
+    r"could not determine a constructor for the tag"
+    r"|(found undefined|found duplicate|duplicate) (tag handle|alias|anchor)"
+)
+"""Problems of PyYAML that continue with a name."""
 
 
 class DocumentTooLarge(ValueError):
@@ -21,8 +30,29 @@ class DocumentTooLarge(ValueError):
 def load(text: str | bytes) -> object:
     """Parse a document into plain objects. Raises DocumentTooLarge or yaml.YAMLError."""
     check(text)
-    loaded: object = yaml.safe_load(text)
+    # _Loader is a SafeLoader.
+    loaded: object = yaml.load(text, Loader=_Loader)
     return loaded
+
+
+def problem(error: yaml.MarkedYAMLError) -> str:
+    """What is wrong, without the names of tags and aliases and without the line."""
+    message = error.problem or "it cannot be parsed"
+    found = _NAMED.match(message)
+    return f"{found[0]}: quote a text that begins with !, & or *" if found else message
+
+
+class _Loader(yaml.SafeLoader):
+    """Reports a scalar that its type cannot hold with its line, instead of an error of Python."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
+        try:
+            made: object = super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError, OverflowError):
+            kind = node.tag.removeprefix("tag:yaml.org,2002:")
+            message = f"found a value that cannot be read as {kind}: quote it if it is a text"
+            raise yaml.constructor.ConstructorError(None, None, message, node.start_mark) from None
+        return made
 
 
 def check(text: str | bytes) -> None:
@@ -48,6 +78,9 @@ def check(text: str | bytes) -> None:
                 if event.anchor is not None:
                     sizes[event.anchor] = 1
             case yaml.AliasEvent():
+                if event.anchor not in sizes and all(event.anchor != anchor for anchor, _ in enclosing):
+                    mark = cast(yaml.Mark, event.start_mark)
+                    raise yaml.MarkedYAMLError(problem="found undefined alias", problem_mark=mark)
                 # An alias of an enclosing collection is infinite.
                 nodes += sizes.get(event.anchor or "", MAX_NODES)
         if len(enclosing) > MAX_DEPTH:

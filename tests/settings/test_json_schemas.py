@@ -1,6 +1,7 @@
 """The JSON Schema of a settings file allows what the settings allow, and refuses what they refuse."""
 
 import json
+import pathlib
 
 import jsonschema_rs
 import pytest
@@ -51,6 +52,31 @@ def test_a_value_of_another_type_is_refused(each: settings.Setting) -> None:
 )
 def test_what_load_refuses_is_refused(given: dict[str, object]) -> None:
     assert not VALIDATOR.is_valid(given)
+
+
+VALUES: tuple[object, ...] = (
+    *(None, True, False, 0, 1, -1, 2, 3_600, 65_535, 65_536, 10**12, 10**30, 0.05, 0.5, 2.5, 61.5),
+    *("", "a", "a-", "-a", "A", "a" * 64, "1", "true", "info", "INFO", "a b", "redis://h", "https://h"),
+    *([], ["a"], ["a", 1], [None], {}, {"a": 1}, {"a": True}, {"a": "1"}, {"a": {}}, {"a": {"b": None}}),
+)
+
+
+@pytest.mark.parametrize("each", settings.describe(), ids=lambda each: each.name)
+def test_load_and_the_schema_allow_the_same_values(each: settings.Setting, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "topolog.yaml"
+    for value in VALUES:
+        given = nested(each.name, value)
+        file.write_text(json.dumps(given))
+        assert VALIDATOR.is_valid(given) == allowed(str(file), each), value
+
+
+def allowed(file: str, each: settings.Setting) -> bool:
+    """Whether load allows the value of a setting, apart from its contradictions to others."""
+    try:
+        settings.load(file, {})
+    except settings.SettingsRefused as refused:
+        return not any(problem.allowed == f"must be {each.allowed}" for problem in refused.problems)
+    return True
 
 
 def test_the_command_prints_it() -> None:

@@ -1,8 +1,10 @@
 """Loading settings from file and environment, and the errors for invalid ones."""
 
+import contextlib
 import inspect
 import itertools
 import pathlib
+import tempfile
 import time
 from collections.abc import Callable
 
@@ -66,6 +68,10 @@ def test_the_file_can_be_named_by_a_variable(write: Write) -> None:
         pytest.param("TOPOLOG_SERVER_THREADS", " 9 ", lambda s: s.server.threads == 9, id="whole number"),
         pytest.param("TOPOLOG_BUDGETS_FILTER", "1", lambda s: s.budgets.filter == 1.0, id="number"),
         pytest.param("TOPOLOG_DEBUG_FILTERS", "true", lambda s: s.debug.filters is True, id="flag"),
+        pytest.param("TOPOLOG_DEBUG_FILTERS", "1", lambda s: s.debug.filters is True, id="flag as 1"),
+        pytest.param(
+            "TOPOLOG_STORE_REQUIRE_DURABLE", " 0 ", lambda s: s.store.require_durable is False, id="flag as 0"
+        ),
         pytest.param(
             "TOPOLOG_IDENTITIES_VIEWER",
             "DNS:a.example, URI:b://c",
@@ -117,6 +123,26 @@ def test_all_invalid_settings_are_reported_together(write: Write) -> None:
     assert "TOPOLOG_BUDGETS_BIND" in problems["budgets.bind"]
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        pytest.param("cluster: |\n  berlin\n", "cluster", id="a newline at the end"),
+        pytest.param("debug: {filters: 1}", "debug.filters", id="a number for a flag"),
+        pytest.param("server: {threads: 8.0}", "server.threads", id="a fraction for a whole number"),
+        pytest.param("budgets: {bind: .nan}", "budgets.bind", id="not a number"),
+        pytest.param("budgets: {bind: .inf}", "budgets.bind", id="infinity"),
+        pytest.param("budgets: {bind: '3'}", "budgets.bind", id="a text for a number"),
+        pytest.param("kube: {context: !!binary aGk=}", "kube.context", id="bytes for a text"),
+        pytest.param("kube: {context: }", "kube.context", id="nothing"),
+        pytest.param("plugins: {weights: {JobAffinity: true}}", "plugins.weights", id="a flag in an object"),
+        pytest.param("plugins: {args: {JobAffinity: {1: 2}}}", "plugins.args", id="a number as a key"),
+    ],
+)
+def test_a_value_of_a_similar_type_is_refused(write: Write, text: str, name: str) -> None:
+    (setting,) = (each for each in settings.describe() if each.name == name)
+    assert refused(write(text), {})[name].endswith(f": must be {setting.allowed}")
+
+
 def test_the_error_for_an_unknown_name_suggests_existing_names(write: Write) -> None:
     problems = refused(write("kube: {kubconfig: /x}\nstore: {nonsense: 1}"), {})
     assert "did you mean kube.kubeconfig?" in problems["kube.kubconfig"]
@@ -133,10 +159,36 @@ def test_a_group_that_is_not_an_object_is_refused(write: Write) -> None:
         pytest.param("a: [", "is not YAML in line", id="not YAML"),
         pytest.param("- a", "must be an object", id="not an object"),
         pytest.param("a: \x00", "is not YAML", id="control characters"),
+        pytest.param(
+            "a: 1\nb: !word", "in line 2: could not determine a constructor for the tag: quote", id="a tag"
+        ),
+        pytest.param("a: *word", "in line 1: found undefined alias: quote a text", id="an alias"),
+        pytest.param("a:\n  b: 2026-02-30", "in line 2: found a value that cannot be read as", id="a date"),
+        pytest.param("a: " + "9" * 5_000, "found a value that cannot be read as int", id="many digits"),
+        pytest.param("a: !!int", "found a value that cannot be read as int", id="no digits"),
     ],
 )
 def test_an_unreadable_file_is_reported(write: Write, text: str, message: str) -> None:
     assert message in refused(write(text), {})["settings file"]
+
+
+@hypothesis.given(
+    tag=st.sampled_from(
+        ["", "!!int", "!!float", "!!bool", "!!timestamp", "!!binary", "!!null", "!!set", "!!omap"]
+    ),
+    text=st.one_of(
+        st.text("0123456789-:.eE+_xTZ ", max_size=24),
+        st.dates().map(str),
+        st.text("!&*%@|>{}[]?a ", max_size=8),
+    ),
+)
+@hypothesis.settings(max_examples=300, deadline=None)
+def test_any_text_is_loaded_or_refused(tag: str, text: str) -> None:
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(f"kube:\n  context: {tag} {text}\n")
+        file.flush()
+        with contextlib.suppress(settings.SettingsRefused):
+            settings.load(file.name, {})
 
 
 def test_a_missing_file_is_reported() -> None:

@@ -1,37 +1,18 @@
-"""Decodes and validates WorkloadPolicies.
-
-The custom resource definition of a cluster may be loose, so every field is validated here. An invalid policy
-is kept and shown with its errors, as far as it is readable; its pods are refused with the reason, never
-scheduled silently.
-"""
+"""The fields of a WorkloadPolicy's specification, each with its limits and the error of a wrong value."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import marshmallow
-import msgspec
 from marshmallow import fields, validate
 
-from app.domain import model, selectors
-from app.framework import manifests
-from app.plugins.workload_policy import policy_model
+from app.domain import selectors
 
-STRICT_DOMAINS = "topolog.io/strict-domains"
-"""Annotation: ``"true"`` makes a Preferred policy refuse unlisted and unlabelled nodes, as Kosmos does."""
-
-ENTRIES = 1_000
-"""Maximum entries of spec.allocationPolicy, as in the custom resource definition."""
-_SELECTOR = 16 * 1024
-"""Maximum bytes of the JSON of a selector."""
 _EXPRESSIONS = 64
 """Maximum requirements of a selector, as in the custom resource definition."""
 _VALUES = 256
 """Maximum values of a requirement, as in the custom resource definition."""
-_REASON = 512
-"""Maximum characters of an error; the rest is cut."""
-_ERRORS = 10
-"""Maximum errors kept per policy; each of its entries may have one."""
 _KEY = 317
 """Maximum characters of a label key."""
 _VALUE = 63
@@ -137,76 +118,13 @@ class _Spec(_Lax):
 _SCHEMA = _Spec()
 
 
-class _Manifest(manifests.ApiStruct):
-    metadata: manifests.Metadata
-    spec: msgspec.Raw = msgspec.Raw(b"null")
-
-
-_manifest = msgspec.json.Decoder(_Manifest)
-
-
-def policy(raw: bytes | msgspec.Raw) -> policy_model.WorkloadPolicy:
-    """The policy of its JSON; if it is invalid, ``errors`` name each field and the reason.
-
-    Raises ValueError only if the policy cannot be identified.
-    """
-    seen = _manifest.decode(raw)
-    metadata = seen.metadata
-    spec, errors = _validated(seen.spec)
-    selector = _mapping(spec.get("labelSelector"))
-    annotations = metadata.annotations or {}
-    return policy_model.WorkloadPolicy(
-        uid=metadata.uid,
-        namespace=metadata.namespace,
-        name=metadata.name,
-        topology_key=_string(spec.get("topologyKey")),
-        selector=model.Selector(
-            labels=_mapping(selector.get("matchLabels")),
-            expressions=tuple(_requirements(selector.get("matchExpressions"))),
-        ),
-        allocations=tuple(_allocations(spec.get("allocationPolicy"))),
-        type=_string(spec.get("allocationType")) or "Preferred",
-        method=_string(spec.get("allocationMethod")) or "Balance",
-        strict_domains=annotations.get(STRICT_DOMAINS) == "true",
-        errors=errors,
-        created=metadata.creation_timestamp or "",
-    )
-
-
-def _validated(raw: msgspec.Raw) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The valid part of the specification, and the errors of the rest."""
-    spec = msgspec.json.decode(raw)
-    if spec is None:
-        return {}, ("spec is missing",)
-    if not isinstance(spec, dict):
-        return {}, ("spec must be an object",)
-    # A null means absent, as everywhere in Kubernetes.
-    given = {key: value for key, value in spec.items() if value is not None}
-    excess = dict(_excess(given))
-    readable = {key: value for key, value in given.items() if key not in excess}
+def load(spec: dict[str, Any], partial: Sequence[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The valid part of a specification, and the errors of the rest; those in ``partial`` are optional."""
     try:
-        return _SCHEMA.load(readable, partial=tuple(excess)), tuple(excess.values())
+        return _SCHEMA.load(spec, partial=partial), ()
     except marshmallow.ValidationError as refused:
-        errors = (*excess.values(), *_sentences("spec", refused.messages))
-        return _mapping(refused.valid_data), tuple(_few(errors))
-
-
-def _excess(spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Fields that exceed a limit, each with its error; they are not read further."""
-    allocations, selector = spec.get("allocationPolicy"), spec.get("labelSelector")
-    if isinstance(allocations, list) and len(allocations) > ENTRIES:
-        sentence = f"spec.allocationPolicy has {len(allocations)} entries; at most {ENTRIES} are allowed"
-        yield "allocationPolicy", sentence
-    if (size := len(msgspec.json.encode(selector))) > _SELECTOR:
-        yield "labelSelector", f"spec.labelSelector takes {size} bytes; at most {_SELECTOR} are allowed"
-
-
-def _few(errors: Sequence[str]) -> Iterator[str]:
-    """The first errors, shortened, and the number of the others."""
-    for error in errors[:_ERRORS]:
-        yield manifests.shortened(error, _REASON)
-    if len(errors) > _ERRORS:
-        yield f"spec has {len(errors) - _ERRORS} more errors"
+        valid = refused.valid_data if isinstance(refused.valid_data, dict) else {}
+        return valid, tuple(_sentences("spec", refused.messages))
 
 
 def _sentences(path: str, messages: object) -> Iterator[str]:
@@ -223,29 +141,3 @@ def _sentences(path: str, messages: object) -> Iterator[str]:
 def _lowered(message: str) -> str:
     """Rewrites a message of marshmallow, such as ``Not a valid string.``, to follow a path."""
     return f"is {message[0].lower()}{message[1:-1]}" if message.startswith("Not ") else message
-
-
-def _allocations(found: object) -> Iterator[policy_model.Allocation]:
-    for one in found if isinstance(found, list) else ():
-        name, replicas = _mapping(one).get("name"), _mapping(one).get("replicas")
-        if isinstance(name, str) and isinstance(replicas, int):
-            yield policy_model.Allocation(name, replicas)
-
-
-def _requirements(found: object) -> Iterator[model.Requirement]:
-    for one in found if isinstance(found, list) else ():
-        part = _mapping(one)
-        values = part.get("values")
-        yield model.Requirement(
-            key=_string(part.get("key")),
-            operator=_string(part.get("operator")),
-            values=tuple(values) if isinstance(values, list) else (),
-        )
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""
