@@ -10,7 +10,7 @@ import click
 import yaml
 
 from app import exit_codes
-from app.cli import exits, formats, tables
+from app.cli import exits, formats
 from app.cli.client import api_client
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -219,24 +219,6 @@ def show(
             click.echo(name)
     else:
         table(reply)
-
-
-def show_differing(items: Sequence[Document]) -> None:
-    """Write a table of decisions that would have been others, if there are any."""
-    rows = [
-        (
-            one["class"],
-            one["id"],
-            one["verb"],
-            f"{one['pod']['namespace']}/{one['pod']['name']}",
-            f"{one['was']['kept']} -> {one['would']['kept']}",
-            "; ".join(one["would"]["reasons"]),
-        )
-        for one in items
-    ]
-    if rows:
-        click.echo()
-        tables.show(["CLASS", "ID", "VERB", "POD", "KEPT", "REASONS THEN"], rows)
 
 
 def show_limits(reply: Document) -> None:

@@ -8,9 +8,8 @@ import click
 from app import exit_codes
 from app.cli import exits, tables
 from app.cli.client import api_client
-from app.cli.questions import asking
+from app.cli.questions import asking, differences
 
-CLASSES = ("refused", "admitted", "node", "nodes", "reason", "scores")
 _SUMMED = ("classes", "skipped")
 
 
@@ -33,7 +32,7 @@ _SUMMED = ("classes", "skipped")
 @click.option(
     "--fail-on",
     metavar="CLASS,...",
-    help=f"Exit with 1 only for these: {', '.join(CLASSES)}.  [default: any]",
+    help=f"Exit with 1 only for these: {', '.join(differences.CLASSES)}.  [default: any]",
 )
 @asking.override_options
 @click.option("--limit", type=click.IntRange(0, 1000), default=20, show_default=True, help="Rows.")
@@ -94,10 +93,12 @@ def replay_command(
 
 
 def _classes(text: str | None) -> tuple[str, ...]:
-    names = CLASSES if text is None else tuple(text.split(","))
-    unknown = [name for name in names if name not in CLASSES]
+    names = differences.CLASSES if text is None else tuple(text.split(","))
+    unknown = [name for name in names if name not in differences.CLASSES]
     if unknown:
-        raise click.BadParameter(f"{unknown[0]} is none of {', '.join(CLASSES)}", param_hint="--fail-on")
+        raise click.BadParameter(
+            f"{unknown[0]} is none of {', '.join(differences.CLASSES)}", param_hint="--fail-on"
+        )
     return names
 
 
@@ -133,17 +134,8 @@ def _sum(one: asking.Document, other: asking.Document) -> asking.Document:
 
 
 def _table(reply: asking.Document) -> None:
-    differing = {name: number for name, number in reply["classes"].items() if number}
-    skipped = {name: number for name, number in reply["skipped"].items() if number}
-    click.echo(f"{reply['looked']} decisions compared, {reply['same']} would have been the same")
-    for name, number in differing.items():
-        click.echo(f"  {name}: {number}")
-    for index in reply["idle"]:
-        click.echo(f"note: override {index + 1} changed nothing at any decision", err=True)
-    if skipped:
-        named = ", ".join(f"{number} {name}" for name, number in skipped.items())
-        click.echo(f"note: skipped, because they cannot be compared: {named}", err=True)
-    asking.show_differing(reply["items"])
+    differences.show_numbers(reply)
+    differences.show_items(reply["items"])
     if reply["chain"] is not None:
         _chain(reply["chain"])
     asking.show_limits(reply)

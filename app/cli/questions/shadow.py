@@ -3,8 +3,7 @@
 import click
 
 from app.cli.client import api_client
-from app.cli.questions import asking
-from app.cli.questions.replay import CLASSES
+from app.cli.questions import asking, differences
 
 
 @click.group("shadow", short_help="Compare every decision with an edit that is not enforced.")
@@ -101,15 +100,12 @@ def _table(reply: asking.Document) -> None:
     if found is None:
         click.echo("no decision was compared here yet: `topolog view` compares, an extender does not")
         return
-    click.echo(f"{found['looked']} decisions compared, {found['same']} would have been the same")
-    for one in CLASSES:
-        if found["classes"][one]:
-            click.echo(f"  {one}: {found['classes'][one]}")
+    differences.show_numbers(found)
     if found["problem"]:
         click.echo(f"note: decisions cannot be compared: {found['problem']}", err=True)
     if found["gap"]:
         click.echo("note: records may have been trimmed before they were compared", err=True)
     if found["behindSeconds"]:
         click.echo(f"note: {found['behindSeconds']:.0f} s behind the latest record", err=True)
-    asking.show_differing(found["items"])
+    differences.show_items(found["items"])
     asking.show_limits(found)

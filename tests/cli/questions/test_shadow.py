@@ -43,6 +43,19 @@ def test_a_shadow_is_set_compared_and_deleted(run: questions.Run, six: api_world
     assert (missing.returncode, missing.stderr) == (1, "topolog: there is no shadow wider; set are: none\n")
 
 
+def test_what_was_not_compared_is_noted_as_in_a_replay(run: questions.Run, six: api_worlds.World) -> None:
+    run("shadow", "set", "same", "--scale", "shop/spread", "host=3", "--until", "2100-01-01T00:00:00Z")
+    api_worlds.decide(six, api_worlds.pod("a-5"))
+    while six.shadows.step():
+        pass
+    shown, replayed = run("shadow", "show", "same"), run("replay", "--scale", "shop/spread", "host=3")
+    assert shown.stdout.splitlines()[1] == replayed.stdout.splitlines()[0]
+    assert shown.stdout.splitlines()[1] == "1 decisions compared, 1 would have been the same"
+    note = "note: override 1 changed nothing at any decision"
+    assert note in shown.stderr.splitlines()
+    assert note in replayed.stderr.splitlines()
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -60,4 +60,5 @@ def test_the_commands_of_the_page_are_answered(
         assert found.exit_code in (0, 1), f"{command}: {found.output}"
         assert found.exception is None or isinstance(found.exception, SystemExit), command
         assert not any(line.startswith("topolog: ") for line in found.output.splitlines()), found.output
-    assert {command.split()[1] for command in COMMANDS} == {"simulate", "fit", "diff", "replay", "bisect"}
+    asked = {"simulate", "fit", "diff", "replay", "bisect", "shadow", "get"}
+    assert {command.split()[1] for command in COMMANDS} == asked

@@ -1,0 +1,46 @@
+"""How ``topolog replay`` and ``topolog shadow`` print the decisions that would have been others."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from app.cli import tables
+from app.cli.questions import asking
+
+CLASSES: Final = ("refused", "admitted", "node", "nodes", "reason", "scores")
+"""The classes of differences, the gravest first."""
+
+
+def show_numbers(found: asking.Document) -> None:
+    """Write the number of decisions that were compared, and of those in each class.
+
+    What was not compared, and the overrides that changed nothing, are notes on standard error.
+    """
+    click.echo(f"{found['looked']} decisions compared, {found['same']} would have been the same")
+    for name in CLASSES:
+        if found["classes"][name]:
+            click.echo(f"  {name}: {found['classes'][name]}")
+    for index in found["idle"]:
+        click.echo(f"note: override {index + 1} changed nothing at any decision", err=True)
+    skipped = ", ".join(f"{number} {cause}" for cause, number in found["skipped"].items() if number)
+    if skipped:
+        click.echo(f"note: skipped, because they cannot be compared: {skipped}", err=True)
+
+
+def show_items(items: Sequence[asking.Document]) -> None:
+    """Write a table of decisions that would have been others, if there are any."""
+    rows = [
+        (
+            one["class"],
+            one["id"],
+            one["verb"],
+            f"{one['pod']['namespace']}/{one['pod']['name']}",
+            f"{one['was']['kept']} -> {one['would']['kept']}",
+            "; ".join(one["would"]["reasons"]),
+        )
+        for one in items
+    ]
+    if rows:
+        click.echo()
+        tables.show(["CLASS", "ID", "VERB", "POD", "KEPT", "REASONS THEN"], rows)
