@@ -16,6 +16,7 @@ SUMMARY = {
     "sharedWeight": {"cpu": "90", "memory": "200Gi"},
     "used": {"cpu": "40", "memory": "64Gi"},
     "nonPreemptibleUsed": {"cpu": "0", "memory": "0"},
+    "nonPreemptibleRequest": {"cpu": "0", "memory": "0"},
     "selfUsed": {"cpu": "40", "memory": "64Gi"},
     "selfNonPreemptibleUsed": {"cpu": "0", "memory": "0"},
     "selfRequest": {"cpu": "80", "memory": "128Gi"},

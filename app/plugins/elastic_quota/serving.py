@@ -147,6 +147,7 @@ def _summary(rules: admission.Rules, snapshot: snapshots.Snapshot, grown: forest
         {
             "used": amounts.written(""),
             "nonPreemptibleUsed": amounts.written(counting.FIRM),
+            "nonPreemptibleRequest": amounts.all_requested(counting.FIRM),
             "selfUsed": amounts.own(""),
             "selfNonPreemptibleUsed": amounts.own(counting.FIRM),
             "selfRequest": amounts.requested(""),
@@ -288,6 +289,17 @@ class _Amounts:
         name = self._quota.name
         return _written(
             {one: self._own(one, part) + self._count(name, one, pending) for one in self._resources}
+        )
+
+    def all_requested(self, part: str) -> dict[str, str]:
+        """What the pods of the quota and of those below it request, on a node or pending."""
+        pending, name = f"{counting.PENDING}{part}", self._quota.name
+        within = [one for one, chain in self._grown.chains.items() if name in chain] or [name]
+        return _written(
+            {
+                one: self._count(name, one, part) + sum(self._count(each, one, pending) for each in within)
+                for one in self._resources
+            }
         )
 
     def _own(self, resource: str, part: str) -> int:

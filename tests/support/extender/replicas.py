@@ -259,10 +259,16 @@ class Cluster:
         self.api.objects.create("workloadpolicies", samples.policy(NAMESPACE, name, spec))
 
     def pod(
-        self, name: str, labels: Mapping[str, str] | None = None, *, owner: str = "", **spec: object
+        self,
+        name: str,
+        labels: Mapping[str, str] | None = None,
+        *,
+        owner: str = "",
+        namespace: str = NAMESPACE,
+        **spec: object,
     ) -> model.Pod:
         """Create a pod, of an ``owner`` of that kind; as kube-scheduler knows it."""
-        made = populations.pod(NAMESPACE, name, dict(WEB if labels is None else labels))
+        made = populations.pod(namespace, name, dict(WEB if labels is None else labels))
         made["spec"] |= spec
         if owner:
             reference = {"apiVersion": "apps/v1", "kind": owner, "name": "owner", "uid": "owner"}
@@ -357,13 +363,17 @@ class Cluster:
             with contextlib.suppress(errors.Conflict):
                 return log.append(batch, logs.Guard(head=before.offset)).last
 
+    def recorded(self) -> list[events.AnyEvent]:
+        """All events of the log."""
+        return [entry.event for entry in self._recorder.log.read(0, limit=100_000)]
+
     def most(self, domain: str) -> int:
         """The highest count at any offset of the log, recounted event by event."""
         follower = followers.Follower(self._recorder.log, schema=declared.SCHEMA)
         key, highest = f"{NAMESPACE}/{POLICY}|{KEY}={domain}", 0
         snapshot = follower.snapshot
-        for entry in self._recorder.log.read(0, limit=100_000):
-            snapshot = projecting.project(snapshot, entry.event)
+        for event in self.recorded():
+            snapshot = projecting.project(snapshot, event)
             highest = max(highest, snapshot.counts.get(key, 0))
         return highest
 

@@ -31,8 +31,23 @@ def quota(shop: replicas.Cluster, name: str, most: int, *, parent: str = "", is_
     shop.api.objects.create("elasticquotas", {"metadata": metadata, "spec": amounts})
 
 
-def pod(shop: replicas.Cluster, name: str, quota: str, *, cpu: int = 1) -> model.Pod:
+def namespace_quota(shop: replicas.Cluster, namespace: str, least: int, most: int) -> None:
+    """Create a quota of the form of kubernetes-sigs; ``least`` and ``most``: cores."""
+    amounts = {"min": {"cpu": least, "memory": "1Ti"}, "max": {"cpu": most}}
+    metadata = {"namespace": namespace, "name": "quota"}
+    shop.api.objects.create("sigselasticquotas", {"metadata": metadata, "spec": amounts})
+
+
+def pod(
+    shop: replicas.Cluster,
+    name: str,
+    quota: str = "",
+    *,
+    cpu: int = 1,
+    namespace: str = replicas.NAMESPACE,
+) -> model.Pod:
     """Create a pod of so many cores and 1 GiB, which names the quota, or none if it is empty."""
     requests = {"cpu": str(cpu), "memory": "1Gi"}
     containers = [{"name": "c", "image": "app:1", "resources": {"requests": requests}}]
-    return shop.pod(name, {membership.LABEL: quota} if quota else {}, containers=containers)
+    labels = {membership.LABEL: quota} if quota else {}
+    return shop.pod(name, labels, namespace=namespace, containers=containers)

@@ -35,7 +35,9 @@ class Fold:
         self.groups: dict[str, int] = {}
         """``namespace/name`` of a PodGroup -> its minimum."""
         self.quotas: dict[str, plain_quotas.Quota] = {}
-        """``namespace/name`` of an ElasticQuota -> the object."""
+        """``namespace/name`` of an ElasticQuota of Koordinator -> the object."""
+        self.namespace_quotas: dict[str, plain_quotas.Quota] = {}
+        """``namespace/name`` of an ElasticQuota of kubernetes-sigs -> the object."""
         self.placements: dict[str, tuple[model.Pod, str]] = {}
         self.written: dict[str, dict[str, str]] = {}
         """uid -> the annotations of the pod's latest placement."""
@@ -96,6 +98,8 @@ class Fold:
                     self.policies.pop(key, None)
                 case "elasticquotas":
                     self.quotas.pop(key, None)
+                case "sigselasticquotas":
+                    self.namespace_quotas.pop(key, None)
                 case _:
                     self.groups.pop(key, None)
             self.versions.pop(event.subject, None)
@@ -107,8 +111,12 @@ class Fold:
                 self.groups[key] = msgspec.json.decode(event.data)["minimum"]
             elif event.kind == "elasticquotas":
                 self.quotas[key] = msgspec.json.decode(event.data)
+            elif event.kind == "sigselasticquotas":
+                self.namespace_quotas[key] = msgspec.json.decode(event.data)
         if event.kind == "elasticquotas":
             self.versions["quotas:all"] = self.offset
+        if event.kind == "sigselasticquotas":
+            self.versions["sigsquotas:all"] = self.offset
         if event.kind == "workloadpolicies":
             self.versions[f"policies:{key.partition('/')[0]}"] = self.offset
 
@@ -120,10 +128,14 @@ class Fold:
         return found
 
     def counts(self) -> dict[str, int]:
-        """``NAMESPACE/POLICY|DOMAIN`` -> pods, and ``quota||NAME|RESOURCE`` -> amounts."""
+        """``NAMESPACE/POLICY|DOMAIN`` -> pods; ``quota||NAME|RESOURCE`` and ``sigsquota|NAMESPACE|RESOURCE``
+        -> amounts.
+        """
         standings = self.standings()
         quotas = plain_quotas.by_name(self.quotas.values())
         found = plain_quotas.counts(standings.values(), self.nodes, quotas)
+        spaces = {quota["namespace"] for quota in self.namespace_quotas.values()}
+        found |= plain_quotas.of_namespaces(standings.values(), self.nodes, spaces)
         for pod, name in standings.values():
             for key in self.keys(pod, name):
                 found[key] = found.get(key, 0) + 1

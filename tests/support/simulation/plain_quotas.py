@@ -3,7 +3,7 @@
 Only what a simulation has: one tree, labels on every pod of a quota, requests of cpu in max.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from app.domain import model
@@ -45,10 +45,15 @@ def firm(pod: model.Pod) -> bool:
 def request(pod: model.Pod, name: str, quotas: Mapping[str, Quota]) -> dict[str, int]:
     """What the pod counts in its quota, memory in KiB: the resources of max, all in the default quota."""
     return {
-        resource: -(-amount // 1024) if resource == "memory" else amount
+        resource: units(resource, amount)
         for resource, amount in pod.requests.items()
         if amount and (name not in quotas or resource in quotas[name].get("max", {}))
     }
+
+
+def units(resource: str, amount: int) -> int:
+    """A request as it is counted: memory in KiB."""
+    return -(-amount // 1024) if resource == "memory" else amount
 
 
 def counts(
@@ -76,3 +81,18 @@ def keys(
         for above in (upwards(name, quotas) if node else (name,))
         for part in parts
     }
+
+
+def of_namespaces(
+    pods: Iterable[tuple[model.Pod, str]], nodes: Mapping[str, model.Node], spaces: Collection[str]
+) -> dict[str, int]:
+    """Every count of the quotas of these namespaces, of each and of all together."""
+    found: dict[str, int] = {}
+    for pod, node in pods:
+        if pod.namespace not in spaces or pod.phase in ("Succeeded", "Failed") or node not in nodes:
+            continue
+        for resource, amount in pod.requests.items():
+            for space in ("", pod.namespace) if amount else ():
+                key = f"sigsquota|{space}|{resource}"
+                found[key] = found.get(key, 0) + units(resource, amount)
+    return found

@@ -1,4 +1,7 @@
-"""The law of elastic quotas, checked on a log: no placement takes a quota, or one above it, over its max."""
+"""The law of elastic quotas, checked on a log: no placement takes a quota, or one above it, over its max.
+
+While no quota is edited, no state of the log is over a limit either: ``overspent``.
+"""
 
 from app.domain import events, model
 from tests.support.simulation import plain_fold, plain_quotas
@@ -21,6 +24,28 @@ def problem(event: events.AnyEvent, fold: plain_fold.Fold) -> str:
             if found:
                 return f"pod {one.pod.name} is placed, and {found}"
     return ""
+
+
+def overspent(fold: plain_fold.Fold) -> list[str]:
+    """The limits that the state exceeds: the max of any quota, and the sum of the mins of namespaces.
+
+    A resource that max does not name is not limited by it, nor one that no quota of a namespace names by the
+    sum. No namespace has two quotas, and limits of memory are whole KiB.
+    """
+    limits = {
+        f"quota||{quota['name']}|{resource}": plain_quotas.units(resource, most)
+        for quota in fold.quotas.values()
+        for resource, most in quota.get("max", {}).items()
+    }
+    for quota in fold.namespace_quotas.values():
+        for resource, most in quota.get("max", {}).items():
+            limits[f"sigsquota|{quota['namespace']}|{resource}"] = plain_quotas.units(resource, most)
+            limits.setdefault(f"sigsquota||{resource}", 0)
+        for resource, least in quota.get("min", {}).items():
+            key = f"sigsquota||{resource}"
+            limits[key] = limits.get(key, 0) + plain_quotas.units(resource, least)
+    used = fold.counts()
+    return [f"{key}: {used[key]} of {most}" for key, most in limits.items() if used.get(key, 0) > most]
 
 
 def _placed(placements: list[model.Placement]) -> list[tuple[model.Pod, str]]:

@@ -1,0 +1,38 @@
+"""The views of quotas: the fields of Koordinator's endpoint."""
+
+from typing import Any
+
+from app.plugins.elastic_quota.plugin import ElasticQuota
+from tests.support.decisions import small_quotas
+from tests.support.decisions.small_quotas import node, pod, quota
+
+KOORDINATORS = {
+    *("name", "parentName", "tree", "isParent", "allowLentResource", "runtimeVersion", "max", "min"),
+    *("autoScaleMin", "used", "nonPreemptibleUsed", "request", "nonPreemptibleRequest", "sharedWeight"),
+    *("runtime", "childRequest", "allocated", "guaranteed", "selfUsed", "selfNonPreemptibleUsed"),
+    *("selfRequest", "selfNonPreemptibleRequest"),
+}
+"""core/quota_summary.go without podCache, for which there is the view of pods."""
+
+
+def test_a_quota_has_koordinators_fields_and_what_non_preemptible_pods_of_its_subtree_request() -> None:
+    small = small_quotas.cluster(
+        node("n1", 64),
+        quota("team", 4, 32, is_parent=True),
+        quota("blue", 2, 16, parent="team"),
+        quota("green", 2, 16, parent="team"),
+        pod("blue-runs", 1, "blue", node="n1", firm=True),
+        pod("blue-waits", 2, "blue", firm=True),
+        pod("green-waits", 4, "green", firm=True),
+        pod("preemptible", 8, "green"),
+    )
+    view = {one.path: one for one in ElasticQuota().shown().endpoints}["quotas/<name>"]
+    found: dict[str, Any] = {
+        name: view.handle(small.snapshot, {"name": name}) for name in ("team", "blue", "green")
+    }
+    for shown in found.values():
+        assert KOORDINATORS - shown.keys() == set()
+    requested = {name: shown["nonPreemptibleRequest"] for name, shown in found.items()}
+    assert requested == {"team": {"cpu": "7"}, "blue": {"cpu": "3"}, "green": {"cpu": "4"}}
+    assert found["team"]["selfNonPreemptibleRequest"] == {"cpu": "0"}
+    assert found["team"]["nonPreemptibleUsed"] == {"cpu": "1"}
