@@ -30,6 +30,7 @@ _COMMANDS = (
     "doctor",
     "explain",
     "get",
+    "flags",
     "simulate",
     "fit",
     "diff",

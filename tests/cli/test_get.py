@@ -1,4 +1,4 @@
-"""``topolog get`` of a real extender: formats, names that can be asked again, and completion."""
+"""``topolog get`` of a real extender: formats, names that can be asked again, completion, and flags."""
 
 import json
 import pathlib
@@ -179,3 +179,57 @@ def test_every_shell_has_a_script(shell: str) -> None:
     done = commands.called("completion", shell)
     assert done.returncode == 0
     assert "_TOPOLOG_COMPLETE" in done.stdout
+
+
+# Debug flags
+
+
+def set_flags(found: installations.Installation, *arguments: str) -> subprocess.CompletedProcess[str]:
+    tls = found.stage.folder / "tls"
+    files = ("--cert", str(tls / "operator.crt"), "--key", str(tls / "operator.key"))
+    return commands.called("flags", *arguments, *files, **environ(found))
+
+
+def flag(found: installations.Installation, letter: str) -> dict[str, object]:
+    every: list[dict[str, object]] = json.loads(get(found, "flags", "-o", "json").stdout)["items"]
+    (one,) = [each for each in every if each["name"] == letter]
+    return one
+
+
+def test_a_flag_is_set_by_its_name_and_returns_to_its_value_at_start(
+    running: installations.Installation,
+) -> None:
+    started = flag(running, "f")
+    done = set_flags(running, "set", "debugFilterFailure", "true", "--pod", "shop/web-0", "--ttl", "15m")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        "successfully set debugFilterFailure to true\n",
+        "",
+    )
+    changed = flag(running, "f")
+    assert (changed["value"], changed["pod"]) == ("true", "shop/web-0")
+    assert changed["until"]
+    assert set_flags(running, "unset", "f").stdout == "successfully set debugFilterFailure to false\n"
+    assert {**flag(running, "f"), "changed": 0} == {**started, "changed": 0}
+
+
+def test_a_flag_that_does_not_exist_and_a_value_that_does_not_fit_are_usage_errors(
+    running: installations.Installation,
+) -> None:
+    unknown = set_flags(running, "set", "x", "true")
+    assert unknown.returncode == 2
+    assert "no such debug flag: x; the flags are s (debugTopNScores), f (" in unknown.stderr
+    unfit = set_flags(running, "set", "f", "perhaps")
+    assert unfit.returncode == 2
+    assert "cannot set debugFilterFailure to 'perhaps': must be true or false" in unfit.stderr
+    late = set_flags(running, "set", "f", "true", "--ttl", "169h")
+    assert late.returncode == 2
+    assert "ttl: must be more than 0 and at most 168h" in late.stderr
+    assert flag(running, "f")["value"] == "false"
+
+
+def test_a_viewer_may_not_set_flags(running: installations.Installation) -> None:
+    done = commands.called("flags", "set", "s", "5", **environ(running))
+    assert done.returncode != 0
+    assert "viewer.crt" in done.stderr
+    assert flag(running, "s")["value"] == "0"

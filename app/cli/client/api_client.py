@@ -17,6 +17,7 @@ import urllib3
 
 from app import exit_codes, settings
 from app.cli import certs, exits
+from app.serving import roles
 
 F = TypeVar("F", bound=Callable[..., None])
 _HTTPS_PORT = 443
@@ -67,6 +68,17 @@ class ExtenderClient:
     def put(self, path: str, body: Mapping[str, object], *, timeout: float) -> dict[str, Any]:
         """The JSON reply to what is set, waiting for at least ``timeout`` seconds. Raises Failed."""
         return self._patient(timeout)._document("PUT", path, body)
+
+    def set_text(self, path: str, value: str, query: Mapping[str, object]) -> str:
+        """The sentence that replies to a value, which is sent as text. Raises Failed."""
+        parameters = {name: str(each) for name, each in query.items() if each is not None}
+        query_text = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
+        answer = self._sent("PUT", path, query_text, "text/plain, application/json", value.encode())
+        if isinstance(answer, str):
+            return answer
+        raise exits.Failed(
+            exit_codes.UNREACHABLE, f"{self.client.url} is no extender: its reply to {path} is not text"
+        )
 
     def delete(self, path: str) -> dict[str, Any]:
         """The JSON of what was deleted. Raises Failed."""
@@ -205,9 +217,16 @@ class ExtenderClient:
 
 
 def extender(
-    config: str | None, options: Mapping[str, str | None], *, by_kubeconfig: bool = True
+    config: str | None,
+    options: Mapping[str, str | None],
+    *,
+    by_kubeconfig: bool = True,
+    role: str = roles.VIEWER,
 ) -> ExtenderClient:
-    """Client by the options, the settings, the certificates that ``up`` made, or else the kubeconfig."""
+    """Client by the options, the settings, the certificates that ``up`` made, or else the kubeconfig.
+
+    ``role``: whose certificate is taken where none is named.
+    """
     loaded = settings.load(config, os.environ)
     client = loaded.client
     given = options["server"] or options["cert"] or client.cert or client.url != settings.Client().url
@@ -220,19 +239,19 @@ def extender(
         ca=options["ca"] or client.ca,
     )
     made = certs.default_directory(loaded.cluster)
-    if not client.cert and _exist(made / "viewer.crt", made / "viewer.key", made / "ca.crt"):
+    if not client.cert and _exist(made / f"{role}.crt", made / f"{role}.key", made / "ca.crt"):
         client = replace(
             client,
-            cert=str(made / "viewer.crt"),
-            key=str(made / "viewer.key"),
+            cert=str(made / f"{role}.crt"),
+            key=str(made / f"{role}.key"),
             ca=client.ca or str(made / "ca.crt"),
         )
     elif by_kubeconfig and not given:
-        return _forwarded(replace(loaded, client=client))
+        return _forwarded(replace(loaded, client=client), role)
     return ExtenderClient(client)
 
 
-def _forwarded(loaded: settings.Settings) -> ExtenderClient:
+def _forwarded(loaded: settings.Settings, role: str) -> ExtenderClient:
     """A client by way of the kubeconfig, as long as the command runs; else of the URL in the settings."""
     from app.cli.client import port_forwards
 
@@ -240,7 +259,7 @@ def _forwarded(loaded: settings.Settings) -> ExtenderClient:
     context = click.get_current_context(silent=True)
     (context.find_root().call_on_close if context is not None else atexit.register)(until.close)
     try:
-        return ExtenderClient(until.enter_context(port_forwards.opened(loaded)))
+        return ExtenderClient(until.enter_context(port_forwards.opened(loaded, role)))
     except port_forwards.NotFound as reason:
         return ExtenderClient(loaded.client, f"; nor by the kubeconfig: {reason}")
 

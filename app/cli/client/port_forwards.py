@@ -1,7 +1,7 @@
 """Reaches an extender by the kubeconfig: kubectl forwards a port, and a Secret has the certificate.
 
 The way there (SPDY or WebSockets, proxies, exec plugins for credentials) is kubectl's own. The certificate is
-that of the viewer, if the user may read its Secret; it is written to a directory that only this user can
+that of a role, if the user may read its Secret; it is written to a directory that only this user can
 read, and that is removed when the command ends.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from app import settings
 
-SECRET: Final = "topolog-viewer-tls"
+_SECRETS: Final = "topolog-{role}-tls"
 _SERVICE: Final = "topolog-extender"
 _PORT: Final = 8443
 _FORWARDING: Final = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
@@ -43,28 +43,29 @@ class _Cluster:
 
 
 @contextlib.contextmanager
-def opened(loaded: settings.Settings) -> Iterator[settings.Client]:
-    """A client of a ready extender, as long as the context lasts. Raises NotFound."""
+def opened(loaded: settings.Settings, role: str) -> Iterator[settings.Client]:
+    """A client of a ready extender in a role, as long as the context lasts. Raises NotFound."""
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         raise NotFound("kubectl, which would forward a port, is not on PATH")
     cluster = _Cluster(loaded.kube.kubeconfig, loaded.kube.context, loaded.client.namespace)
-    pod, secret = _found(loaded, cluster.namespace)
+    name = _SECRETS.format(role=role)
+    pod, secret = _found(loaded, cluster.namespace, name)
     with contextlib.ExitStack() as until:
         folder = pathlib.Path(until.enter_context(tempfile.TemporaryDirectory(prefix="topolog-")))
         client = replace(
             loaded.client,
-            cert=_written(secret, "tls.crt", folder),
-            key=_written(secret, "tls.key", folder),
-            ca=_written(secret, "ca.crt", folder),
+            cert=_written(secret, name, "tls.crt", folder),
+            key=_written(secret, name, "tls.key", folder),
+            ca=_written(secret, name, "ca.crt", folder),
         )
         port = until.enter_context(_forwarded([kubectl, *cluster.arguments], pod))
-        name = client.server_name or f"{_SERVICE}.{cluster.namespace}.svc"
-        yield replace(client, url=f"https://127.0.0.1:{port}", server_name=name)
+        server = client.server_name or f"{_SERVICE}.{cluster.namespace}.svc"
+        yield replace(client, url=f"https://127.0.0.1:{port}", server_name=server)
 
 
-def _found(loaded: settings.Settings, namespace: str) -> tuple[str, Mapping[str, Any]]:
-    """The name of a ready extender's pod, and the Secret of the viewer's certificate."""
+def _found(loaded: settings.Settings, namespace: str, name: str) -> tuple[str, Mapping[str, Any]]:
+    """The name of a ready extender's pod, and the Secret of that name."""
     from app.doctor import api_reader
     from app.kube import errors
     from app.kube.client import clients, credentials
@@ -76,7 +77,7 @@ def _found(loaded: settings.Settings, namespace: str) -> tuple[str, Mapping[str,
         ready = [str(pod["metadata"]["name"]) for pod in pods if _is_extender(pod) and _is_ready(pod)]
         if not ready:
             raise NotFound(f"namespace {namespace} has no ready extender (client.namespace)")
-        secret = reader.get(f"/api/v1/namespaces/{namespace}/secrets/{SECRET}")
+        secret = reader.get(f"/api/v1/namespaces/{namespace}/secrets/{name}")
     except api_reader.Unseen as unseen:
         raise NotFound(unseen.reason) from unseen
     except errors.KubeError as problem:
@@ -97,12 +98,12 @@ def _is_ready(pod: Mapping[str, Any]) -> bool:
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
-def _written(secret: Mapping[str, Any], part: str, folder: pathlib.Path) -> str:
+def _written(secret: Mapping[str, Any], name: str, part: str, folder: pathlib.Path) -> str:
     """The file with a part of the Secret. Raises NotFound."""
     try:
         content = base64.b64decode((secret.get("data") or {})[part], validate=True)
     except (KeyError, binascii.Error, ValueError) as problem:
-        raise NotFound(f"Secret {SECRET} has no {part}") from problem
+        raise NotFound(f"Secret {name} has no {part}") from problem
     path = folder / part
     path.touch(mode=0o600)
     path.write_bytes(content)
