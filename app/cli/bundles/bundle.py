@@ -12,6 +12,7 @@ import click
 
 from app import exit_codes, telemetry
 from app.cli import exits, formats, tables
+from app.cli.bundles import naming
 from app.cli.client import api_client
 
 if TYPE_CHECKING:
@@ -49,6 +50,11 @@ def bundle_command() -> None:
     type=click.Path(dir_okay=False, path_type=pathlib.Path),
     help="The file to write; it must not exist.",
 )
+@click.option(
+    "--pseudonyms",
+    is_flag=True,
+    help="Put pseudonyms in place of all names, and write the names to FILE.names.json beside it.",
+)
 @api_client.server_options
 @click.pass_obj
 def create_command(
@@ -60,6 +66,7 @@ def create_command(
     first: str | None,
     last: str | None,
     file: pathlib.Path,
+    pseudonyms: bool,
     **options: str | None,
 ) -> None:
     """Write a bundle of a stretch of the log, by default of the last ten minutes.
@@ -76,12 +83,53 @@ def create_command(
     try:
         _receive(client, query, partial)
         contents = _verified(partial)
-        partial.rename(file)
+        if pseudonyms:
+            naming.replaced(partial, file)
+            contents = _verified(file)
+        else:
+            partial.rename(file)
     except OSError as error:
         raise exits.Failed(exit_codes.USAGE, f"cannot write {file}: {error.strerror}") from error
     finally:
         partial.unlink(missing_ok=True)
     click.echo(f"{file}: {_sentence(contents)}, {file.stat().st_size / _MIB:.1f} MiB")
+
+
+@bundle_command.command("pseudonymize")
+@click.argument("source", type=click.Path(dir_okay=False, path_type=pathlib.Path))
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    required=True,
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    help="The file to write; it must not exist.",
+)
+def pseudonymize_command(source: pathlib.Path, file: pathlib.Path) -> None:
+    """Write a bundle again with pseudonyms in place of all names.
+
+    The names are written to FILE.names.json, which only this user can read. Keep that file: it puts the
+    names back into what is written about the bundle.
+    """
+    naming.replaced(source, file)
+    click.echo(f"{file}: {_sentence(_verified(file))}; names in {naming.beside(file)}")
+
+
+@bundle_command.command("translate")
+@click.option(
+    "--names",
+    required=True,
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    help="The names that were written beside the bundle.",
+)
+def translate_command(names: pathlib.Path) -> None:
+    """Copy the standard input, with the names in place of their pseudonyms.
+
+    Exit code 1 if the text has pseudonyms of another bundle; they stay.
+    """
+    naming.translate(names, sys.stdin, sys.stdout)
 
 
 @bundle_command.command("verify")
@@ -118,6 +166,7 @@ def inspect_command(file: pathlib.Path, output: str) -> None:
         "created": when(about.created_ms),
         "by": about.by,
         "around": about.around,
+        "pseudonyms": about.pseudonyms,
         "events": contents.events,
         "decisions": contents.decisions,
     }

@@ -4,7 +4,6 @@ What cannot be read raises: an empty member never stands in for one that is miss
 held in memory.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -20,8 +19,6 @@ from app.store.state import histories
 
 _LATE_MS: Final = 600_000
 """A decision is recorded after the event that it saw, but not so long after the next one."""
-_PART: Final = 1000
-"""Lines that are compressed together."""
 
 
 class _Located(msgspec.Struct):
@@ -81,7 +78,7 @@ class Stretch:
         Yields empty lists while it reads, and at last the member. Raises StoreError.
         """
         first = max(1, self.first)
-        packed = _Packed()
+        packed = layout.Lines()
         if self.last >= first:
             for run in self._past.raws(first, self.last):
                 packed.add(map(archives.line, run))
@@ -109,7 +106,7 @@ class Stretch:
         Raises TooMany or StoreError.
         """
         after = self._past.appended_ms(self.last + 1)
-        packed = _Packed()
+        packed = layout.Lines()
         for run in kept.stored(self.first_ms, None if after is None else after + _LATE_MS):
             packed.add(self._lines(run))
             if packed.count > layout.MOST_DECISIONS:
@@ -133,42 +130,3 @@ class Stretch:
             position = _located.decode(raw).position
             if position.incarnation == self.incarnation and self.first <= position.offset <= self.last:
                 yield _encoder.encode(layout.Decision(identity, msgspec.Raw(raw))) + b"\n"
-
-
-class _Packed:
-    """Compresses lines in parts, and digests them."""
-
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
-        self._parts: list[bytes] = []
-        self._pending: list[bytes] = []
-        self._size = 0
-        self.count = 0
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 over all lines."""
-        return self._digest.hexdigest()
-
-    def add(self, lines: Iterable[bytes]) -> None:
-        """Add lines. Raises TooLarge."""
-        for line in lines:
-            self._digest.update(line)
-            self._pending.append(line)
-            self.count += 1
-        if len(self._pending) >= _PART:
-            self._compress()
-
-    def finish(self) -> list[bytes]:
-        """The compressed parts."""
-        if self._pending:
-            self._compress()
-        return self._parts
-
-    def _compress(self) -> None:
-        part = snapshot_format.compressed(b"".join(self._pending))
-        self._pending.clear()
-        self._size += len(part)
-        if self._size > layout.MOST_BYTES:
-            raise layout.TooLarge
-        self._parts.append(part)

@@ -38,6 +38,8 @@ MOST_DECISIONS: Final = 100_000
 BLOCK: Final = 512
 """Bytes of a tar's header, and what each member is padded to."""
 _MODE: Final = 0o644
+_PART: Final = 1000
+"""Lines that are compressed together."""
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -66,6 +68,8 @@ class About(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The pod that it was made for, NAMESPACE/NAME."""
     decisions_from: str = ""
     """The id of the oldest decision record that the store still had."""
+    pseudonyms: str = ""
+    """The tag that all its pseudonyms begin with; empty if its names are those of the cluster."""
 
     @property
     def clock_ms(self) -> int:
@@ -169,6 +173,45 @@ class Packer:
         info = tarfile.TarInfo(name)
         info.size, info.mtime, info.mode = size, self._at, _MODE
         return info.tobuf(tarfile.USTAR_FORMAT)
+
+
+class Lines:
+    """Compresses lines in parts, and digests them."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self._parts: list[bytes] = []
+        self._pending: list[bytes] = []
+        self._size = 0
+        self.count = 0
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over all lines."""
+        return self._digest.hexdigest()
+
+    def add(self, lines: Iterable[bytes]) -> None:
+        """Add lines. Raises TooLarge."""
+        for line in lines:
+            self._digest.update(line)
+            self._pending.append(line)
+            self.count += 1
+        if len(self._pending) >= _PART:
+            self._compress()
+
+    def finish(self) -> list[bytes]:
+        """The compressed parts."""
+        if self._pending:
+            self._compress()
+        return self._parts
+
+    def _compress(self) -> None:
+        part = snapshot_format.compressed(b"".join(self._pending))
+        self._pending.clear()
+        self._size += len(part)
+        if self._size > MOST_BYTES:
+            raise TooLarge
+        self._parts.append(part)
 
 
 def encoded(content: object) -> bytes:

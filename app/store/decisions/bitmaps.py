@@ -5,7 +5,7 @@ A decision record must be small. ``kind`` is the encoding: ``all`` known nodes, 
 """
 
 import zlib
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import Literal
 
 import msgspec
@@ -78,3 +78,9 @@ def unpack(packed: bytes, known: Sequence[str]) -> frozenset[str]:
     number = int.from_bytes(zlib.decompress(found.bits), "big")
     flags = format(number, f"0{len(known)}b")[-len(known) :] if known else ""
     return frozenset((*(name for name, flag in zip(known, flags, strict=True) if flag == "1"), *found.names))
+
+
+def renamed(packed: bytes, rename: Callable[[str], str]) -> bytes:
+    """The bitmap with other names, of which each sorts as the former one did."""
+    found = _decoder.decode(packed)
+    return _encoder.encode(Bitmap(found.kind, found.bits, tuple(map(rename, found.names))))

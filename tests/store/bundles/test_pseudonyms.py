@@ -1,0 +1,175 @@
+"""A bundle with pseudonyms holds no name of its source, and explains as its source did."""
+
+import io
+import json
+import re
+import secrets
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from app import plugins
+from app.domain import events, model
+from app.store.bundles import layout, pseudonymizing, pseudonyms, reading, rules, vocabulary
+from app.store.server import embedded
+from tests.support import declared
+from tests.support.extender import api_worlds, bundled
+
+PUBLIC = pseudonyms.Public(vocabulary.words(("app", "workers")), frozenset(p.name for p in plugins.IN_TREE))
+REAL = [f"zq{at}{secrets.token_hex(4)}" for at in range(30)]
+"""Names that no other text contains."""
+
+
+def renamed(data: bytes) -> tuple[bytes, pseudonyms.Names]:
+    """The bundle with pseudonyms, and its names."""
+    out = io.BytesIO()
+    _, source = pseudonymizing.names_of(io.BytesIO(data), PUBLIC, declared.SCHEMA)
+    table = source.census.table("kq7x")
+    pseudonymizing.write(io.BytesIO(data), out, source, table, declared.SCHEMA)
+    return out.getvalue(), table
+
+
+def distinctive() -> list[events.AnyEvent]:
+    """Events with a name of their own in every field that holds one."""
+    name = iter(REAL)
+    node = model.Node(
+        name=next(name),
+        uid=next(name),
+        labels={"acme.example/pool": next(name), "role": "10"},
+        annotations={"acme.example/team": next(name)},
+        taints=(model.Taint("acme.example/only", "NoSchedule", next(name)),),
+        ready=True,
+    )
+    pod = model.Pod(
+        uid=next(name),
+        namespace=next(name),
+        name=next(name),
+        labels={"app": next(name), "gang.scheduling.koordinator.sh/mode": "NonStrict"},
+        annotations={"gang.scheduling.koordinator.sh/groups": json.dumps([f"{next(name)}/{next(name)}"])},
+        owners=(model.Owner("Job", next(name), next(name)),),
+        node=node.name,
+        unscheduled=f"pods {next(name)!r} is forbidden by {next(name)}.example.com",
+        group=f"{next(name)}/{next(name)}",
+        constraints=model.Constraints(
+            node_selector={"pool": next(name)},
+            tolerations=(model.Toleration("acme.example/only", "Equal", next(name)),),
+            pod_affinity=(
+                model.PodTerm(
+                    "zone",
+                    model.Selector(expressions=(model.Requirement("app", "In", (next(name),)),)),
+                    (next(name),),
+                ),
+            ),
+        ),
+    )
+    return [
+        events.NodeSeen(node=node),
+        events.PodSeen(pod=pod),
+        events.PlacementReleased(
+            uid=pod.uid,
+            namespace=pod.namespace,
+            name=pod.name,
+            node=node.name,
+            reason=f"the API server refused it: {next(name)}",
+            cause="refused",
+        ),
+        events.RecorderElected(by=next(name), epoch="1"),
+        events.Quarantined(kind="pods", object=f"{next(name)}/{next(name)}", reason=f"field {next(name)}"),
+        events.ShadowSet(
+            shadow=model.Shadow(name=next(name), overrides=({"a": next(name)},), note=next(name), by="x")
+        ),
+    ]
+
+
+@pytest.fixture(scope="module")
+def source(store_server: embedded.Server) -> Iterator[api_worlds.World]:
+    with api_worlds.processes(store_server, f"ps{secrets.token_hex(4)}") as start:
+        world = bundled.lived(start())
+        world.append(*distinctive())
+        yield world
+
+
+@pytest.fixture(scope="module")
+def bundle(source: api_worlds.World) -> bytes:
+    return bundled.exported(source, "?from=120")
+
+
+@pytest.fixture(scope="module")
+def made(bundle: bytes) -> tuple[bytes, pseudonyms.Names]:
+    return renamed(bundle)
+
+
+def leaked(data: bytes) -> list[str]:
+    """The real names in the members."""
+    text = b"\n".join(bundled.members(data).values()).decode()
+    # Their values were names of the generated history: nodes, pods, their uids, the namespace and the policy.
+    words = set(re.findall(r"[\w.-]+", text))
+    history = {f"{kind}{at}" for kind in ("n", "p", "uid-n", "uid-p") for at in range(400)}
+    history |= {f"new-{at}" for at in range(400)} | {"shop", "spread", "operator@example", "uid-spread"}
+    return [name for name in REAL if name in text] + sorted(words & history)
+
+
+@pytest.mark.scenario("WI-10")
+def test_no_member_holds_a_name_of_the_source(bundle: bytes, made: tuple[bytes, pseudonyms.Names]) -> None:
+    # All of them are there before, but for the overrides that a shadow is recorded with.
+    assert len(leaked(bundle)) > 100
+    assert leaked(made[0]) == []
+    text = b"\n".join(bundled.members(made[0]).values()).decode()
+    # Keys, modes and short numbers stay.
+    assert all(one in text for one in ("acme.example/pool", '"role":"10"', '"NonStrict"', "NoSchedule"))
+
+
+@pytest.mark.scenario("WI-10")
+def test_a_field_that_is_left_out_is_found(bundle: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "_labelled", lambda _words, _name, value: value)
+    assert leaked(renamed(bundle)[0])
+
+
+@pytest.mark.scenario("WI-10")
+def test_a_bundle_with_pseudonyms_explains_as_its_source_did(
+    store_server: embedded.Server, source: api_worlds.World, made: tuple[bytes, pseudonyms.Names]
+) -> None:
+    data, table = made
+    assert reading.read(io.BytesIO(data)).about.pseudonyms == "kq7x"
+    explained = 0
+    with bundled.opened(store_server, data) as elsewhere:
+        reply = elsewhere.client.get("/apis/v1/decisions?limit=1000").json
+        assert reply is not None
+        for row in reply["items"]:
+            pod = f"pods/{row['pod']['namespace']}/{row['pod']['name']}/explain?decision={row['id']}"
+            answer, unknown = table.translated(elsewhere.client.get(f"/apis/v1/{pod}").text)
+            here = source.client.get(f"/apis/v1/{table.translated(pod)[0]}").json
+            there = json.loads(answer)
+            assert here is not None
+            for one in (here, there):
+                for field in ("attempt", "attempts", "attemptsComplete"):
+                    one.pop(field)
+            assert (there, unknown) == (here, 0)
+            explained += 1
+    assert explained > 20
+
+
+def test_pseudonyms_sort_as_their_names_do(made: tuple[bytes, pseudonyms.Names]) -> None:
+    names = made[1].names
+    assert [names[one] for one in sorted(names)] == sorted(names.values())
+    assert len(set(names.values())) == len(names)
+
+
+def test_a_bundle_gets_pseudonyms_once(made: tuple[bytes, pseudonyms.Names]) -> None:
+    with pytest.raises(pseudonymizing.Refused, match="already"):
+        pseudonymizing.names_of(io.BytesIO(made[0]), PUBLIC, declared.SCHEMA)
+
+
+def test_pseudonyms_of_another_bundle_stay_and_are_counted() -> None:
+    table = pseudonyms.Names(pseudonyms.KIND, 1, "kq7x", {"kq7x-0001-node": "host-1"})
+    assert table.translated("kq7x-0001-node, abcd-0001-node") == ("host-1, abcd-0001-node", 1)
+    with pytest.raises(pseudonyms.Unreadable):
+        pseudonyms.read(b"{}")
+    assert pseudonyms.read(table.encoded()) == table
+
+
+def test_settings_keep_what_repeats_decisions(made: tuple[bytes, pseudonyms.Names]) -> None:
+    shown = msgspec.json.decode(bundled.members(made[0])[layout.SETTINGS])
+    assert shown["settings"] == {"store.url": "(removed)", "cluster": "(removed)"}
+    assert shown["plugins"]
