@@ -20,7 +20,7 @@ from app.serving import authorization, bodies, conn_metrics, roles, servers
 from app.serving.tls import keystores, rotation
 from app.store import keys, stores
 from app.verbs.explain import recorded_configurations
-from app.verbs.questions.shadows import shadowing
+from app.verbs.questions.shadows import shadow_metrics, shadowing
 
 _LAG_LIMIT = 30.0
 """Seconds of lag beyond which the process is not ready."""
@@ -40,6 +40,10 @@ class Viewing(bootstrap.Following):
         super().start()
         if self._shadows is not None:
             self._shadows.start()
+
+    def reports(self) -> dict[str, shadowing.Report]:
+        """The differences of every shadow, by its name."""
+        return self._shadows.reports() if self._shadows is not None else {}
 
     def stop(self) -> None:
         """Stop the threads."""
@@ -145,6 +149,7 @@ class _Worker:
     def load(self) -> authorization.Middleware:
         os.nice(self._settings.view.nice)
         self._process = Viewing(self._settings, self._roster)
+        self._metrics.register(shadow_metrics.ShadowMetrics(self._process.reports))
         return self._process.application
 
     def started(self) -> None:

@@ -173,6 +173,10 @@ SILENT = {
     "topolog_plugin_failures_total",
     "topolog_quarantined_total",
     "topolog_refused_nodes_total",
+    "topolog_shadow_behind_seconds",
+    "topolog_shadow_decisions_total",
+    "topolog_shadow_gap",
+    "topolog_shadow_skipped_total",
     "topolog_status_patches_total",
     "topolog_wakeups_total",
 }

@@ -23,6 +23,7 @@ from app.serving import conn_metrics
 from app.serving.tls import issuing, keystores, rotation
 from app.settings import declarations
 from app.store.server import acl
+from app.verbs.questions.shadows import shadow_metrics
 from tests.matrix import page as versions_page
 from tests.matrix import results
 from tests.project import doctor_findings, plugins_page, store_page
@@ -150,6 +151,7 @@ def _collectors() -> Iterator[telemetry.metrics.Declared]:
     yield telemetry.metrics.Declared(objects, (telemetry.metrics.CONTROLLER,))
     pending = pending_metrics.PendingMetrics(registry.Registry(()), lambda: empty, lambda: True)
     yield telemetry.metrics.Declared(pending, (telemetry.metrics.CONTROLLER,))
+    yield telemetry.metrics.Declared(shadow_metrics.ShadowMetrics(dict), (telemetry.metrics.VIEW,))
 
 
 def _metrics() -> Iterator[tuple[str, str]]:

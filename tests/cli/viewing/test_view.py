@@ -4,28 +4,13 @@ import io
 import json
 import os
 import pathlib
-import urllib.error
 import urllib.request
-from typing import Any, TypeAlias
 
 import pytest
 
 from app.store.bundles import reading
 from tests.support import commands
-from tests.support.browser.seen_worlds import Seen
-
-Json: TypeAlias = Any
-"""A value of a type that the test asserts."""
-
-
-def ask(seen: Seen, path: str, method: str = "GET", body: bytes | None = None) -> tuple[int, Json]:
-    """Status and JSON of a reply."""
-    request = urllib.request.Request(seen.viewer.url + path, body, method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=20) as reply:
-            return reply.status, json.load(reply)
-    except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
+from tests.support.browser.seen_worlds import Seen, ask
 
 
 def test_it_answers_as_the_api_of_an_extender_does(seen: Seen) -> None:

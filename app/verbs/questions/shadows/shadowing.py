@@ -124,19 +124,27 @@ class Shadowing:
             held = self._held.get(name)
             if held is None or held.since != since:
                 return None
-            run = held.run
-            return Report(
-                looked=run.looked,
-                classes=copy.copy(run.classes),
-                skipped=copy.copy(run.skipped),
-                by={what: dict(numbers) for what, numbers in run.by.items()},
-                idle=run.idle,
-                items=run.items[::-1],
-                until=held.last,
-                behind=max(0.0, self._wall() - _milliseconds_of(held.behind) / 1000) if held.left else 0.0,
-                gap=held.gap,
-                problem=held.problem,
-            )
+            return self._report(held)
+
+    def reports(self) -> dict[str, Report]:
+        """The differences of every shadow that was looked at, by its name."""
+        with self._lock:
+            return {name: self._report(held) for name, held in self._held.items()}
+
+    def _report(self, held: _Held) -> Report:
+        run = held.run
+        return Report(
+            looked=run.looked,
+            classes=copy.copy(run.classes),
+            skipped=copy.copy(run.skipped),
+            by={what: dict(numbers) for what, numbers in run.by.items()},
+            idle=run.idle,
+            items=run.items[::-1],
+            until=held.last,
+            behind=max(0.0, self._wall() - _milliseconds_of(held.behind) / 1000) if held.left else 0.0,
+            gap=held.gap,
+            problem=held.problem,
+        )
 
     def step(self) -> bool:
         """Look at a page of records for each shadow; returns whether there may be more. Raises StoreError."""
