@@ -94,7 +94,8 @@ def _of_gang(snapshot: snapshots.Snapshot, gang: Gang, rules: admission.Rules) -
     if kind is not None and gang.source == "GangFromPodGroupCrd":
         found = status(gang)
         if found:
-            yield effects.PatchStatus(kind, gang.key.short, found)
+            # Neither definition of a PodGroup has observedGeneration.
+            yield effects.PatchStatus(kind, gang.key.short, found, generation=False)
     about = _about(snapshot, gang)
     if about is None or not gang.waiting:
         return

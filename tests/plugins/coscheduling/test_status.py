@@ -1,7 +1,10 @@
 """What the controller does for gangs: statuses, Events, wake-ups, and seats that are released."""
 
+import pathlib
+
 import msgspec
 import pytest
+import yaml
 
 from app.domain import events, model, snapshots
 from app.framework import effects
@@ -10,6 +13,7 @@ from app.plugins.coscheduling.plugin import Coscheduling
 from tests.support.decisions.small_gangs import ZONE, Cluster, gang, koordinator, native, node, pod, sigs
 
 PLUGIN = Coscheduling()
+DEFINITION = pathlib.Path(__file__).parents[2] / "e2e" / "manifests" / "podgroups.yaml"
 
 
 def members(name: str, count: int, cpu: int = 1) -> list[model.Pod]:
@@ -73,6 +77,22 @@ def test_the_status_counts_the_members_of_one_namespace() -> None:
     found = {one.identity: one.status for one in everything(small) if isinstance(one, effects.PatchStatus)}
     assert found["x/g"] == {"phase": "Scheduling", "scheduled": 1, "running": 1, "succeeded": 0, "failed": 0}
     assert found["y/g"]["running"] == 3
+
+
+def test_the_status_has_no_field_that_the_definition_lacks() -> None:
+    """The API server would drop it, and the next comparison write the status again."""
+    definition = yaml.safe_load(DEFINITION.read_text())
+    (version,) = definition["spec"]["versions"]
+    known = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+    job = model.Owner(kind="Job", name="train", uid="job")
+    (owned,) = [msgspec.structs.replace(one, owners=(job,)) for one in running(1, 1)]
+    (found,) = [
+        one
+        for one in everything(Cluster(node("n1"), sigs("g", 1), owned))
+        if isinstance(one, effects.PatchStatus)
+    ]
+    written = {*found.status, *(["observedGeneration"] if found.generation else [])}
+    assert {"phase", "occupiedBy"} <= written <= known.keys()
 
 
 def test_only_pod_groups_with_members_get_a_status_and_kube_schedulers_own_none() -> None:
