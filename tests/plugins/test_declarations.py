@@ -100,7 +100,8 @@ def test_a_plugin_is_declared_on_one_page(kind: type) -> None:
 def test_the_readme_names_every_argument_and_endpoint(kind: type[NodeLabelPriority]) -> None:
     text = (folder(kind) / "README.md").read_text()
     assert text.startswith(f"# {kind.name}\n")
-    documented = set(re.findall(r"^\| `(\w+)` \|", text, re.M))
+    section = text.partition("\n## Arguments\n")[2].partition("\n## ")[0]
+    documented = set(re.findall(r"^\| `(\w+)` \|", section, re.M))
     assert documented == {field.name for field in dataclasses.fields(kind)}
     for endpoint in kind().shown().endpoints:
         path = endpoint.path.replace("<", "{").replace(">", "}")
