@@ -35,6 +35,15 @@ def load(text: str | bytes) -> object:
     return loaded
 
 
+def load_all(text: str | bytes) -> list[object]:
+    """The documents of a stream that are not empty, with timestamps as text, as Kubernetes reads YAML.
+
+    Checks no limits. Raises yaml.YAMLError.
+    """
+    # _TextLoader is a SafeLoader.
+    return [one for one in yaml.load_all(text, Loader=_TextLoader) if one is not None]
+
+
 def problem(error: yaml.MarkedYAMLError) -> str:
     """What is wrong, without the names of tags and aliases and without the line."""
     message = error.problem or "it cannot be parsed"
@@ -53,6 +62,16 @@ class _Loader(yaml.SafeLoader):
             message = f"found a value that cannot be read as {kind}: quote it if it is a text"
             raise yaml.constructor.ConstructorError(None, None, message, node.start_mark) from None
         return made
+
+
+class _TextLoader(_Loader):
+    """YAML without timestamps."""
+
+
+_TextLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
+}
 
 
 def check(text: str | bytes) -> None:

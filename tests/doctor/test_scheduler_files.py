@@ -254,7 +254,18 @@ def test_standard_input_is_a_file(certificate: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a: [", "a: 1", "[]", '{"kind": "Pod"}', "\x00", "kind: ConfigMap\ndata: {a: text}", "- {a: 1}"],
+    [
+        "",
+        "a: [",
+        "a: 1",
+        "[]",
+        '{"kind": "Pod"}',
+        "\x00",
+        "kind: ConfigMap\ndata: {a: text}",
+        "- {a: 1}",
+        "a: !!bool x",
+        "a: !secret x",
+    ],
 )
 def test_what_is_no_configuration_is_a_usage_error(text: str, tmp_path: pathlib.Path) -> None:
     run = checked(text, tmp_path)

@@ -12,6 +12,7 @@ import yaml
 from app import exit_codes
 from app.cli import exits, formats
 from app.cli.client import api_client
+from app.settings import yaml_documents
 
 F = TypeVar("F", bound=Callable[..., None])
 Document = dict[str, Any]
@@ -152,7 +153,7 @@ def read(file: str) -> list[Document]:
     """The objects of a YAML or JSON file, those of Lists one by one; - is standard input."""
     try:
         text = sys.stdin.read() if file == "-" else pathlib.Path(file).read_text()
-        documents = [one for one in yaml.load_all(text, Loader=_Loader) if one is not None]
+        documents = yaml_documents.load_all(text)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise exits.Failed(exit_codes.USAGE, f"cannot read {file}: {' '.join(str(error).split())}") from error
     found: list[Document] = []
@@ -161,16 +162,6 @@ def read(file: str) -> list[Document]:
             raise exits.Failed(exit_codes.USAGE, f"{file} must contain objects")
         found += document["items"] if isinstance(document.get("items"), list) else [document]
     return found
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML without timestamps: they stay text, as in JSON."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def labels(selector: str | None) -> dict[str, str]:

@@ -129,7 +129,7 @@ def read(text: str | bytes, source: str) -> list[Configuration]:
     raw = text.encode() if isinstance(text, str) else text
     try:
         yaml_documents.check(raw)
-        documents = [one for one in yaml.safe_load_all(raw) if one is not None]
+        documents = yaml_documents.load_all(raw)
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise Unreadable(f"{source} is neither YAML nor JSON: {reason[:200]}") from error

@@ -96,3 +96,17 @@ def test_a_mistake_is_one_line_and_an_exit_code(
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_a_value_that_its_tag_does_not_allow_is_named_with_its_line(run: Run, tmp_path: pathlib.Path) -> None:
+    """A date is text, as kubectl reads it."""
+    file = tmp_path / "pod.yaml"
+    file.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {day: 2026-02-30, a: !!bool x}}\n"
+    )
+    done = run("simulate", "-f", str(file))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"cannot read {file}: found a value that cannot be read as bool" in done.stderr
+    assert "line 3" in done.stderr
+    file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {day: 2026-02-30}}\n")
+    assert run("simulate", "-f", str(file)).returncode in (0, 1)
