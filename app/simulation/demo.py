@@ -99,6 +99,9 @@ def _show(out: console.Console, outcome: scenes.Outcome) -> None:
     mark = "[green]ok[/green]  " if outcome.good else "[red]WRONG[/red]"
     expected = "" if outcome.good else f"  (expected: {outcome.expected})"
     out.print(f"  {mark} {outcome.what}: {outcome.got}{expected}", highlight=False)
+    if not outcome.good:
+        for reason in outcome.reasons:
+            out.print(f"        pending: {reason}", highlight=False)
 
 
 def _explain(out: console.Console, stage: stages.Stage, crowd: crowds.Crowd) -> None:

@@ -55,12 +55,14 @@ def test_every_scene_has_the_expected_results_and_all_files_are_removed(small: p
 def test_an_unexpected_result_is_exit_code_one(small: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(stage: stages.Stage) -> Iterator[scenes.Outcome]:
         """A scene with an unexpected result."""
-        yield scenes.Outcome("wrong scene", "nodes known", "7", str(len(stage.server.objects.all("nodes"))))
+        found = str(len(stage.server.objects.all("nodes")))
+        yield scenes.Outcome("wrong scene", "nodes known", "7", found, ("no node was created",))
 
     monkeypatch.setattr(scenes, "SCENES", (wrong,))
     done = played()
     assert done.exit_code == 1
     assert "WRONG nodes known: 0  (expected: 7)" in done.output
+    assert "pending: no node was created" in done.output
     assert list(small.iterdir()) == []
 
 
