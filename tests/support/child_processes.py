@@ -7,6 +7,7 @@ workers.
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import os
 import pathlib
@@ -14,6 +15,7 @@ import random
 import signal
 import socket
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 
 # Below the range of outgoing connections, which could take a port before the child listens on it.
@@ -115,23 +117,28 @@ class Process:
 def free_port(row: int = 1) -> int:
     """Return a free port of 127.0.0.1 that was not returned before.
 
-    It is the first of ``row`` consecutive free ports.
+    It is the first of ``row`` consecutive free ports. They stay this process's until it ends, also while
+    no child listens on them: no other test run of the machine, nor another worker of this one, gets them.
     """
-    own = _share()
-    # Not the seeded generator of a test: several runs on one machine would choose the same ports.
-    for first in random.SystemRandom().sample(own, len(own)):
-        ports = set(range(first, first + row))
-        if ports <= set(own) - _taken and all(map(_free, ports)):
+    # Not the seeded generator of a test: several runs on one machine would try the same ports.
+    for first in random.SystemRandom().sample(PORTS, len(PORTS)):
+        ports = range(first, first + row)
+        if ports[-1] in PORTS and all(_held(port) and _free(port) for port in ports):
             _taken.update(ports)
             return first
     raise AssertionError("no free port")
 
 
-def _share() -> range:
-    """The ports of this pytest-xdist worker, because workers cannot see each other's choices."""
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    size = len(PORTS) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    return PORTS[worker * size : (worker + 1) * size]
+def _held(port: int) -> bool:
+    """Whether this process holds the lock of the port now, and did not return the port before."""
+    if port in _taken:
+        return False
+    try:
+        # One byte of the file for each port; the kernel releases the locks when this process ends.
+        fcntl.lockf(_locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True
 
 
 def _free(port: int) -> bool:
@@ -159,3 +166,5 @@ def _kill_remaining() -> None:
 
 _started: set[Process] = set()
 _taken: set[int] = set()
+# Opened once: a process that closes any descriptor of a file loses all its locks of that file (fcntl(2)).
+_locks = pathlib.Path(tempfile.gettempdir(), f"topolog-test-ports-{os.getuid()}").open("ab")  # noqa: SIM115
