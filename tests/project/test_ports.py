@@ -26,9 +26,7 @@ def _other_run(count: int) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def test_a_port_belongs_to_one_run_until_it_ends_though_nobody_listens(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_port_without_a_listener_is_held_until_its_run_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_processes, "PORTS", FORTY)
     monkeypatch.setattr(child_processes, "_taken", set())
     monkeypatch.setattr(child_processes, "_free", lambda port: True)

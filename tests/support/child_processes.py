@@ -167,4 +167,6 @@ def _kill_remaining() -> None:
 _started: set[Process] = set()
 _taken: set[int] = set()
 # Opened once: a process that closes any descriptor of a file loses all its locks of that file (fcntl(2)).
-_locks = pathlib.Path(tempfile.gettempdir(), f"topolog-test-ports-{os.getuid()}").open("ab")  # noqa: SIM115
+_locks = os.open(
+    pathlib.Path(tempfile.gettempdir(), f"topolog-test-ports-{os.getuid()}"), os.O_WRONLY | os.O_CREAT, 0o600
+)
