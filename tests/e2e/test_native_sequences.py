@@ -148,6 +148,15 @@ def kept(topolog: installations.Installation, gang: str) -> list[str]:
     return spelled([call for call in calls(topolog, gang) if call["outcome"] in ("kept", "bound")])
 
 
+def await_logged_binds(topolog: installations.Installation, gang: str) -> None:
+    """Wait for the lines of all binds: a bind is logged after the API server shows the pod as bound."""
+
+    def logged() -> bool:
+        return [call["outcome"] for call in calls(topolog, gang)].count("bound") == SIZE
+
+    polling.eventually(logged, f"the binds of {gang} are logged")
+
+
 def nodes(cluster: clusters.Cluster, gang: str) -> list[str]:
     """The nodes of members that are bound, by the API server."""
     found = (pod["spec"].get("nodeName", "") for pod in cluster.pods(NAMESPACE, labels=f"gang={gang}"))
@@ -191,7 +200,7 @@ def test_a_gang_is_asked_for_once_it_is_complete_and_all_filters_precede_all_bin
     polling.throughout(lambda: not calls(topolog, "plain"), "nothing is asked", during=2.0)
     add_members(cluster, "plain", [SIZE - 1])
     await_whole(cluster, "plain")
-    polling.eventually(lambda: len(kept(topolog, "plain")) >= 2 * SIZE, "the calls are logged")
+    await_logged_binds(topolog, "plain")
     last = kept(topolog, "plain")[-2 * SIZE :]
     assert set(last[:SIZE]) == {f"f{number}" for number in range(SIZE)}
     assert set(last[SIZE:]) == {f"b{number}" for number in range(SIZE)}
@@ -228,6 +237,7 @@ def test_in_each_attempt_one_zone_is_kept_whichever_is_offered_first(
     create_group(cluster, "zonal", schedulingConstraints=key)
     add_members(cluster, "zonal")
     await_whole(cluster, "zonal")
+    await_logged_binds(topolog, "zonal")
     found = [call for call in calls(topolog, "zonal") if call["verb"] == "filter"]
     # The nodes of one zone are offered at a time, or the nominated node alone.
     assert max(call["candidates"] for call in found) == 2
