@@ -1,5 +1,6 @@
 """The project as a whole: what it may hold, and how large its parts may be."""
 
+import ast
 import collections
 import configparser
 import pathlib
@@ -97,6 +98,39 @@ def test_plugins_are_not_known_by_name(tracked: list[pathlib.Path], folder: str)
         if path.suffix == ".py" and path.is_relative_to(ROOT / folder)
         for name in names
         if name in path.read_text().lower()
+    ]
+    assert found == []
+
+
+def _set_by_handlers(source: str) -> list[int]:
+    """The lines where a handler of a signal sets an Event."""
+    tree = ast.parse(source)
+    functions = {part.name: part for part in ast.walk(tree) if isinstance(part, ast.FunctionDef)}
+    found = []
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "signal.signal":
+            handler: ast.AST = call.args[1]
+            if isinstance(handler, ast.Name):
+                handler = functions.get(handler.id, handler)
+            found += [
+                part.lineno
+                for part in ast.walk(handler)
+                if isinstance(part, ast.Attribute) and part.attr == "set"
+            ]
+    return found
+
+
+def test_no_handler_of_a_signal_sets_an_event(tracked: list[pathlib.Path]) -> None:
+    """It runs between any two instructions of the main thread, which may hold the lock of the Event."""
+    lines = ("import signal", "def stop(*_):", "    ended.set()", "signal.signal(15, stop)")
+    assert _set_by_handlers("\n".join(lines)) == [3]
+    assert _set_by_handlers("signal.signal(15, lambda *_: ended.set())") == [1]
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in tracked
+        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in ("app", "workers")
+        if "signal.signal" in (source := path.read_text())
+        for line in _set_by_handlers(source)
     ]
     assert found == []
 
