@@ -86,6 +86,30 @@ def test_no_module_imports_a_test_module_or_a_conftest(tracked: list[pathlib.Pat
     assert found == []
 
 
+def test_helpers_of_tests_import_helpers_only(tracked: list[pathlib.Path]) -> None:
+    """The folders of tests use tests/support, never the reverse."""
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in tracked
+        if path.suffix == ".py" and path.is_relative_to(ROOT / "tests" / "support")
+        for name in re.findall(r"^(?:from|import) tests\.(?!support\b)[\w.]+", path.read_text(), re.MULTILINE)
+    ]
+    assert found == []
+
+
+def test_a_conftest_has_fixtures_and_hooks_only(tracked: list[pathlib.Path]) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {part.name}"
+        for path in tracked
+        if path.name == "conftest.py"
+        for part in ast.parse(path.read_text()).body
+        if isinstance(part, ast.FunctionDef | ast.ClassDef)
+        if not part.name.startswith("pytest_")
+        if not any(ast.unparse(one).startswith("pytest.fixture") for one in part.decorator_list)
+    ]
+    assert found == []
+
+
 @pytest.mark.parametrize("folder", ["app/api", "app/cli", "app/doctor", "app/verbs", "workers/controller"])
 def test_plugins_are_not_known_by_name(tracked: list[pathlib.Path], folder: str) -> None:
     """What the core shows of a plugin, and does for it, follows from the declarations of the plugin."""
