@@ -13,9 +13,9 @@ import pytest
 from app.domain import events, model
 from app.plugins.workload_policy import policy_model
 from app.store.server import embedded
-from tests.bench import filling
 from tests.support import declared
 from tests.support.extender import api_worlds
+from tests.support.store import filled_stores
 
 LABELS = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
 PAGE = 20
@@ -75,7 +75,7 @@ def worlds_of_two_sizes(store_server: embedded.Server) -> Iterator[tuple[api_wor
     """The API on a small cluster and on one many times as large."""
     names = [f"costs{secrets.token_hex(4)}" for _ in range(2)]
     for name, size in zip(names, (FEW, MANY), strict=True):
-        filling.fill(store_server.url, name, cluster_of(*size))
+        filled_stores.fill(store_server.url, name, cluster_of(*size))
     with (
         api_worlds.processes(store_server, names[0]) as few,
         api_worlds.processes(store_server, names[1]) as many,

@@ -7,7 +7,8 @@ import time
 
 import urllib3
 
-from tests.bench import extenders, populating
+from tests.bench import populating
+from tests.support import extender_processes
 
 _WARM, _CALLS = 5, 40
 _ADDED = 100
@@ -16,7 +17,7 @@ _ADDED = 100
 class Asker:
     """A viewer of an extender."""
 
-    def __init__(self, extender: extenders.Extender, tls: pathlib.Path) -> None:
+    def __init__(self, extender: extender_processes.Extender, tls: pathlib.Path) -> None:
         self._url = extender.url
         self._pool = urllib3.PoolManager(
             ca_certs=str(tls / "ca.crt"),

@@ -6,7 +6,9 @@ import pathlib
 from collections.abc import Iterator
 
 from app.store.server import embedded
-from tests.bench import building, calling, extenders, filling, peers, populating
+from tests.bench import building, calling, peers, populating
+from tests.support import extender_processes
+from tests.support.store import filled_stores
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,27 +33,29 @@ class Bench:
         return calling.Caller(self.programs, self.tls, listing)
 
     @contextlib.contextmanager
-    def ours(self, nodes: int, pods: int) -> Iterator[extenders.Extender]:
+    def ours(self, nodes: int, pods: int) -> Iterator[extender_processes.Extender]:
         """Our extender, with a store that knows so many nodes and pods."""
         cluster = f"bench-{nodes}-{pods}"
         server = embedded.Server(append_only=True)
         try:
-            filling.fill(server.url, cluster, populating.facts(nodes, pods))
-            with extenders.running(server.url, cluster, self.tls, self.folder) as extender:
+            filled_stores.fill(server.url, cluster, populating.facts(nodes, pods))
+            with extender_processes.running(server.url, cluster, self.tls, self.folder) as extender:
                 yield extender
         finally:
             server.stop()
 
     @contextlib.contextmanager
-    def viewed(self, nodes: int, pods: int) -> Iterator[tuple[extenders.Extender, extenders.Extender]]:
+    def viewed(
+        self, nodes: int, pods: int
+    ) -> Iterator[tuple[extender_processes.Extender, extender_processes.Extender]]:
         """Our extender, and `topolog view` beside it."""
         cluster = f"viewed-{nodes}-{pods}"
         server = embedded.Server(append_only=True)
         try:
-            filling.fill(server.url, cluster, populating.facts(nodes, pods))
+            filled_stores.fill(server.url, cluster, populating.facts(nodes, pods))
             with (
-                extenders.running(server.url, cluster, self.tls, self.folder) as extender,
-                extenders.viewing(server.url, cluster, self.tls, self.folder) as view,
+                extender_processes.running(server.url, cluster, self.tls, self.folder) as extender,
+                extender_processes.viewing(server.url, cluster, self.tls, self.folder) as view,
             ):
                 yield extender, view
         finally:

@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from app.store.server import embedded
-from tests.bench import benches, extenders, filling, peers, populating, rows
+from tests.bench import benches, peers, populating, rows
 from tests.e2e import building
-from tests.support import child_processes, polling
+from tests.support import child_processes, extender_processes, polling
 from tests.support.e2e import api_client, clusters, kube_schedulers
+from tests.support.store import filled_stores
 
 NODES, PODS = 1_000, 2_000
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
@@ -98,10 +99,10 @@ def ours(
     server = embedded.Server(append_only=True)
     try:
         name = "bench"
-        filling.prepare(server.url, name)
+        filled_stores.prepare(server.url, name)
         with contextlib.ExitStack() as workers:
             for command, account in (("record", "recorder"), ("control", "controller")):
-                environ = extenders.settings(
+                environ = extender_processes.settings(
                     server.url,
                     name,
                     bench.tls,
@@ -112,12 +113,15 @@ def ours(
                 )
                 environ |= {"TOPOLOG_ELECTION_NAMESPACE": HOME, **(more or {})}
                 worker = child_processes.Process(
-                    command, [extenders.TOPOLOG, command], log=bench.folder / f"{command}.log", env=environ
+                    command,
+                    [extender_processes.TOPOLOG, command],
+                    log=bench.folder / f"{command}.log",
+                    env=environ,
                 )
                 worker.start()
                 workers.callback(worker.stop)
             kubeconfig = cluster.kubeconfig(_account("extender"))
-            with extenders.running(
+            with extender_processes.running(
                 server.url, name, bench.tls, bench.folder, kubeconfig=kubeconfig, more=more
             ) as extender:
                 yield extender.url

@@ -14,7 +14,9 @@ import rich.console
 
 from app.serving.tls import issuing
 from app.store.server import embedded
-from tests.bench import benches, building, calling, cases, extenders, filling, peers, populating
+from tests.bench import benches, building, calling, cases, peers, populating
+from tests.support import extender_processes
+from tests.support.store import filled_stores
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
@@ -31,13 +33,13 @@ def main(nodes: int, pods: int) -> None:
         bench = benches.Bench(folder, folder / "tls", building.built())
         server = embedded.Server()
         try:
-            filling.fill(server.url, "bench", populating.facts(nodes, pods))
+            filled_stores.fill(server.url, "bench", populating.facts(nodes, pods))
             with (
-                extenders.running(server.url, "bench", bench.tls, folder) as ours,
+                extender_processes.running(server.url, "bench", bench.tls, folder) as ours,
                 peers.running(bench.programs, bench.tls, folder) as peer,
             ):
                 show(console, bench, nodes, {"ours": ours.url, "peer": peer})
-                settings = extenders.settings(
+                settings = extender_processes.settings(
                     server.url, "bench", bench.tls, folder, port=18443, health=18081
                 )
                 console.print("\n[bold]an extender of your own on the same store[/]")

@@ -21,9 +21,10 @@ from app.domain import events, model
 from app.store import stores
 from app.store.bundles import reading
 from app.store.server import embedded
-from tests.bench import filling, populating
+from tests.bench import populating
 from tests.support import declared
 from tests.support.extender import api_worlds
+from tests.support.store import filled_stores
 
 CLUSTER = "bench"
 NODES, PODS, EVENTS, DECISIONS = 5_000, 150_000, 50_000, 10_000
@@ -58,7 +59,7 @@ def measure(nodes: int = NODES, pods: int = PODS, lived: int = EVENTS, decisions
     """What each took, with events after the first lists, and decisions among them."""
     server = embedded.Server()
     try:
-        filling.fill(server.url, CLUSTER, populating.facts(nodes, pods))
+        filled_stores.fill(server.url, CLUSTER, populating.facts(nodes, pods))
         store = stores.open_store(
             settings.Store(url=server.url),
             schema=declared.SCHEMA,

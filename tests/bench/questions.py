@@ -21,8 +21,9 @@ from app.domain import events, model
 from app.plugins.workload_policy import policy_model
 from app.serving.tls import issuing
 from app.store.server import embedded
-from tests.bench import extenders, filling, populating
-from tests.support import declared
+from tests.bench import populating
+from tests.support import declared, extender_processes
+from tests.support.store import filled_stores
 
 NODES, PENDING = 5_000, 20_000
 AT_ONCE, TURNS = 8, 3
@@ -59,8 +60,8 @@ def measure_questions(paths: tuple[str, ...] = PATHS) -> dict[str, Memory]:
         issuing.issue(tls, ["127.0.0.1", "localhost"])
         server = embedded.Server()
         try:
-            filling.fill(server.url, "questions", facts(NODES, PENDING))
-            with extenders.running(server.url, "questions", tls, folder) as extender:
+            filled_stores.fill(server.url, "questions", facts(NODES, PENDING))
+            with extender_processes.running(server.url, "questions", tls, folder) as extender:
                 client = _client(tls)
                 _asked(client, extender.url + "/apis/v1/pending?limit=1")
                 time.sleep(2.0)  # what the start left over is collected
@@ -101,7 +102,7 @@ def facts(nodes: int, pending: int) -> Iterator[events.AnyEvent]:
         )
 
 
-def _measured(client: urllib3.PoolManager, extender: extenders.Extender, path: str) -> Memory:
+def _measured(client: urllib3.PoolManager, extender: extender_processes.Extender, path: str) -> Memory:
     rest, ended = extender.memory(), threading.Event()
     highest = [rest]
 
@@ -121,7 +122,7 @@ def _measured(client: urllib3.PoolManager, extender: extenders.Extender, path: s
     return Memory(highest[0] - rest, _settled(extender, asked_once) - asked_once, slowest)
 
 
-def _settled(extender: extenders.Extender, rest: int) -> int:
+def _settled(extender: extender_processes.Extender, rest: int) -> int:
     """What is held once it is at rest again, or in the end."""
     deadline = time.monotonic() + SETTLED_SECONDS
     held = extender.memory()

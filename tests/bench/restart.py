@@ -14,8 +14,9 @@ from app.domain import events, projecting, snapshots
 from app.store import stores
 from app.store.log import logs
 from app.store.server import embedded
-from tests.bench import filling, populating
+from tests.bench import populating
 from tests.support import declared
+from tests.support.store import filled_stores
 
 CLUSTER = "bench"
 TAIL = 5_000
@@ -48,7 +49,7 @@ def measure_restart(nodes: int = 5_000, pods: int = 150_000, tail: int = TAIL) -
 def keep(url: str, nodes: int, pods: int, tail: int) -> None:
     """Fill the store and keep a checkpoint ``tail`` events before the end."""
     facts = list(populating.facts(nodes, pods))
-    snapshot = filling.fill(url, CLUSTER, facts[: len(facts) - tail])
+    snapshot = filled_stores.fill(url, CLUSTER, facts[: len(facts) - tail])
     store = stores.open_store(settings.Store(url=url), schema=declared.SCHEMA, cluster=CLUSTER)
     at_ms = store.histories.appended_ms(snapshot.offset)
     assert at_ms is not None

@@ -13,8 +13,9 @@ from app import settings
 from app.domain import snapshots
 from app.store import snapshot_format, stores
 from app.store.server import embedded
-from tests.bench import filling, living, populating, restart
+from tests.bench import living, populating, restart
 from tests.support import declared
+from tests.support.store import filled_stores
 
 NODES, PODS, EVENTS = 1_000, 50_000, 100_000
 _ROOT = Path(__file__).parent.parent.parent
@@ -31,7 +32,7 @@ def _events(folder: Path, count: int) -> Mapping[str, float]:
     server = embedded.Server(folder / "server", append_only=True)
     archive = folder / "archive"
     try:
-        filling.prepare(server.url, "sizes")
+        filled_stores.prepare(server.url, "sizes")
         store = stores.open_store(
             settings.Store(url=server.url),
             schema=declared.SCHEMA,
@@ -84,7 +85,7 @@ def _held(nodes: int, pods: int) -> tuple[int, int]:
     server = embedded.Server()
     try:
         cluster = "held"
-        snapshot = filling.fill(server.url, cluster, populating.facts(nodes, pods))
+        snapshot = filled_stores.fill(server.url, cluster, populating.facts(nodes, pods))
         found = subprocess.run(
             [sys.executable, "-m", "tests.bench.sizes", server.url, cluster],
             stdout=subprocess.PIPE,

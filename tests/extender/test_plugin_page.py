@@ -21,8 +21,7 @@ from app.framework import cycles, plans, registry
 from app.simulation.apiserver import apiservers, objects
 from app.store import keys
 from app.store.server import connections, embedded
-from tests.bench import extenders
-from tests.support import declared, distributions, plugin_page, polling
+from tests.support import declared, distributions, extender_processes, plugin_page, polling
 from tests.support.extender import stages
 
 LIMITS = "/apis/v1/plugins/PodLimits/limits"
@@ -221,7 +220,7 @@ def test_its_table_is_a_kind_of_the_command_line(example: Example) -> None:
 
     def lines() -> list[list[str]]:
         done = subprocess.run(
-            [extenders.TOPOLOG, "get", "limits", *options],
+            [extender_processes.TOPOLOG, "get", "limits", *options],
             env=os.environ | {"PYTHONPATH": str(example.stage.folder / "site")},
             capture_output=True,
             text=True,
@@ -286,7 +285,7 @@ def test_a_distribution_that_cannot_be_imported_ends_a_process_with_its_name(
         {plugin_page.MODULE: source},
     )
     done = subprocess.run(
-        [extenders.TOPOLOG, *command],
+        [extender_processes.TOPOLOG, *command],
         env=os.environ | example.stage.environment(PYTHONPATH=str(tmp_path)),
         capture_output=True,
         text=True,
@@ -305,7 +304,7 @@ def test_a_distribution_that_cannot_be_imported_ends_a_process_with_its_name(
 @pytest.mark.parametrize("command", ["record", "extender"])
 def test_a_process_that_lacks_the_distribution_refuses_the_store(example: Example, command: str) -> None:
     done = subprocess.run(
-        [extenders.TOPOLOG, command],
+        [extender_processes.TOPOLOG, command],
         env=os.environ | example.stage.environment(),
         capture_output=True,
         text=True,

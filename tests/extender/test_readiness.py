@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.bench import extenders
-from tests.support import child_processes, polling
+from tests.support import child_processes, extender_processes, polling
 from tests.support.extender import stages
 
 
@@ -15,7 +14,10 @@ def auditor(stage: stages.Stage) -> Iterator[child_processes.Process]:
     """An auditor that repairs nothing."""
     environ = stage.environment(TOPOLOG_AUDIT_REPAIR="false", TOPOLOG_AUDIT_INTERVAL="0.1")
     process = child_processes.Process(
-        "auditor", [extenders.TOPOLOG, "audit"], log=stage.folder / "auditor.log", env=os.environ | environ
+        "auditor",
+        [extender_processes.TOPOLOG, "audit"],
+        log=stage.folder / "auditor.log",
+        env=os.environ | environ,
     )
     process.start()
     health = f"http://127.0.0.1:{environ['TOPOLOG_SERVER_HEALTH_PORT']}/readyz"

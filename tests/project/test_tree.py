@@ -1,5 +1,6 @@
 """The project as a whole: what it may hold, and how large its parts may be."""
 
+import ast
 import collections
 import configparser
 import pathlib
@@ -85,6 +86,30 @@ def test_no_module_imports_a_test_module_or_a_conftest(tracked: list[pathlib.Pat
     assert found == []
 
 
+def test_helpers_of_tests_import_helpers_only(tracked: list[pathlib.Path]) -> None:
+    """The folders of tests use tests/support, never the reverse."""
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in tracked
+        if path.suffix == ".py" and path.is_relative_to(ROOT / "tests" / "support")
+        for name in re.findall(r"^(?:from|import) tests\.(?!support\b)[\w.]+", path.read_text(), re.MULTILINE)
+    ]
+    assert found == []
+
+
+def test_a_conftest_has_fixtures_and_hooks_only(tracked: list[pathlib.Path]) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {part.name}"
+        for path in tracked
+        if path.name == "conftest.py"
+        for part in ast.parse(path.read_text()).body
+        if isinstance(part, ast.FunctionDef | ast.ClassDef)
+        if not part.name.startswith("pytest_")
+        if not any(ast.unparse(one).startswith("pytest.fixture") for one in part.decorator_list)
+    ]
+    assert found == []
+
+
 @pytest.mark.parametrize("folder", ["app/api", "app/cli", "app/doctor", "app/verbs", "workers/controller"])
 def test_plugins_are_not_known_by_name(tracked: list[pathlib.Path], folder: str) -> None:
     """What the core shows of a plugin, and does for it, follows from the declarations of the plugin."""
@@ -97,6 +122,39 @@ def test_plugins_are_not_known_by_name(tracked: list[pathlib.Path], folder: str)
         if path.suffix == ".py" and path.is_relative_to(ROOT / folder)
         for name in names
         if name in path.read_text().lower()
+    ]
+    assert found == []
+
+
+def _set_by_handlers(source: str) -> list[int]:
+    """The lines where a handler of a signal sets an Event."""
+    tree = ast.parse(source)
+    functions = {part.name: part for part in ast.walk(tree) if isinstance(part, ast.FunctionDef)}
+    found = []
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "signal.signal":
+            handler: ast.AST = call.args[1]
+            if isinstance(handler, ast.Name):
+                handler = functions.get(handler.id, handler)
+            found += [
+                part.lineno
+                for part in ast.walk(handler)
+                if isinstance(part, ast.Attribute) and part.attr == "set"
+            ]
+    return found
+
+
+def test_no_handler_of_a_signal_sets_an_event(tracked: list[pathlib.Path]) -> None:
+    """It runs between any two instructions of the main thread, which may hold the lock of the Event."""
+    lines = ("import signal", "def stop(*_):", "    ended.set()", "signal.signal(15, stop)")
+    assert _set_by_handlers("\n".join(lines)) == [3]
+    assert _set_by_handlers("signal.signal(15, lambda *_: ended.set())") == [1]
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in tracked
+        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in ("app", "workers")
+        if "signal.signal" in (source := path.read_text())
+        for line in _set_by_handlers(source)
     ]
     assert found == []
 

@@ -18,8 +18,7 @@ from app import settings
 from app.simulation.apiserver import apiservers
 from app.store import errors, stores
 from app.store.server import embedded
-from tests.bench import extenders
-from tests.support import child_processes, declared, polling
+from tests.support import child_processes, declared, extender_processes, polling
 from tests.support.campaigns import loads
 from tests.support.extender import stages
 from tests.support.simulation import cluster_objects, quota_law
@@ -73,7 +72,7 @@ class Worker:
     def __init__(self, name: str, command: str, environ: dict[str, str], folder: pathlib.Path) -> None:
         self._health = f"http://127.0.0.1:{environ['TOPOLOG_SERVER_HEALTH_PORT']}/readyz"
         self.process = child_processes.Process(
-            name, [extenders.TOPOLOG, command], log=folder / f"{name}.log", env=os.environ | environ
+            name, [extender_processes.TOPOLOG, command], log=folder / f"{name}.log", env=os.environ | environ
         )
 
     def ready(self) -> None:

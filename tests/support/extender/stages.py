@@ -28,8 +28,7 @@ from app.simulation import populations
 from app.simulation.apiserver import apiservers
 from app.store import keys, schemas, stores
 from app.store.server import connections, embedded
-from tests.bench import extenders
-from tests.support import child_processes, declared, polling
+from tests.support import child_processes, declared, extender_processes, polling
 from tests.support.store import crash_safe_server
 
 Json = dict[str, Any]
@@ -106,7 +105,7 @@ class Extender:
         folder: pathlib.Path,
         *,
         command: str = "extender",
-        program: Sequence[str | pathlib.Path] = (extenders.TOPOLOG,),
+        program: Sequence[str | pathlib.Path] = (extender_processes.TOPOLOG,),
     ) -> None:
         self.port = int(environ["TOPOLOG_SERVER_PORT"])
         self.health = int(environ["TOPOLOG_SERVER_HEALTH_PORT"])
@@ -183,7 +182,7 @@ class Stage:
 
     def environment(self, **more: str) -> dict[str, str]:
         port, health = child_processes.free_port(), child_processes.free_port()
-        made = extenders.settings(
+        made = extender_processes.settings(
             self.server.url,
             CLUSTER,
             self.folder / "tls",
@@ -195,7 +194,7 @@ class Stage:
         return {**made, **more}
 
     def extend(
-        self, name: str, *, program: Sequence[str | pathlib.Path] = (extenders.TOPOLOG,), **more: str
+        self, name: str, *, program: Sequence[str | pathlib.Path] = (extender_processes.TOPOLOG,), **more: str
     ) -> Extender:
         """Start another extender. ``program``: run instead of ``topolog``, with the same arguments."""
         one = Extender(name, self.environment(**more), self.folder, program=program)

@@ -230,6 +230,8 @@ class Client(clients.Client):
         """The next Binding gets no answer and is never carried out."""
         self.delayed = False
         """The next Binding gets no answer and arrives late."""
+        self.outlasting = False
+        """The same, later than the controller looks for it; its repetition is lost."""
         self._attempts = 0
         self.latest = math.inf
         """The moment until which the call under way may send its Binding: others count on that."""
@@ -349,6 +351,10 @@ class Client(clients.Client):
             status, self._refusal = self._refusal, 0
             return refusal(status)
         die = self._faults.die
+        if self.outlasting:
+            self.outlasting, self._parted = False, True
+            self._arrives_in(die.uniform(LATE / 3, self._under_way), request, sent)
+            raise api_connections.Silent
         if self.delayed:
             fault, self.delayed = "late", False
         elif self._faults.strike(3.0):
@@ -376,15 +382,17 @@ class Client(clients.Client):
                 # Mostly it is the network: the repetition does not get through either.
                 self._parted = die.random() < 0.7
                 beyond = die.choice((UNDER_WAY, self._under_way))
-                late = die.uniform(timeout, timeout + beyond)
-                self._cluster.sent.append(sent)
-                self._clock.later(late, lambda: self._arrived(request, sent))
+                self._arrives_in(die.uniform(timeout, timeout + beyond), request, sent)
             case "lost":
                 self._cluster.send(request)
         raise api_connections.Silent
 
     def close(self) -> None:
         pass
+
+    def _arrives_in(self, seconds: float, request: requests.Request, sent: sent_bindings.Sent) -> None:
+        self._cluster.sent.append(sent)
+        self._clock.later(seconds, lambda: self._arrived(request, sent))
 
     def _arrived(self, request: requests.Request, sent: sent_bindings.Sent | None = None) -> None:
         if sent is not None:

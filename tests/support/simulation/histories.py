@@ -67,6 +67,7 @@ class Simulation:
         # Not drawn: the histories of the other seeds stay what they are.
         self._selected = seed % 4 == 3
         self._planning = seed % 8 == 5
+        self._relabelling = seed % 16 == 13
         self._sharing = seed % 8 == 6
         self._gathering = seed % 8 == 1 or seed % 16 == 14
         self.life = cluster_life.Life(
@@ -84,6 +85,8 @@ class Simulation:
         self.replica = lagging_replica.Replica(self._client)
         self._server = server_runs.Server(self._client)
         self.fails_over = self.die.random() < 0.35
+        # Where a store loses events no Binding is in flight for so long.
+        self._orphaning = seed % 8 == 4 and not self.fails_over
         self.watchdog = oracle.Watchdog(
             self._client,
             declared.names(self._name),
@@ -152,7 +155,7 @@ class Simulation:
         lagging_replica.emptied(self._client, declared.names(self._name))
         self.life.begin()
         for which in range(len(self.extenders)):
-            self._start_extender(which)
+            self.start_extender(which)
         compacting = self._opened()
         assert compacting is not None
         self._compactor = processes.compactor(compacting, self.clock, patient=self.die.random() < 0.5)
@@ -175,7 +178,7 @@ class Simulation:
         self._drain()
         oracle.demand(self.clock.now <= calm + HEALED, "P8", f"healed after {self.clock.now - calm:.0f} s")
         for which in range(len(self.extenders)):
-            self._start_extender(which)
+            self.start_extender(which)
         extender = self.extenders[0]
         assert extender is not None
         settler = processes.settler(extender, self.clock)
@@ -257,7 +260,7 @@ class Simulation:
             (self.bind, 6.0),
             (self.life.people, 3.0),
             (self.life.kubelets, 2.0),
-            (self._settle, 0.7),
+            (self.settle, 0.7),
             (self._time, 1.5),
             (self._freeze, 0.3 if self._depth <= DEPTH else 0.0),
             (self._restart_recorder, 0.5),
@@ -268,6 +271,8 @@ class Simulation:
             (self._rare.lose_a_term, 0.1 if self.fails_over and self._depth == 1 else 0.0),
             (self._rare.lose_a_tail, 0.2 if self.fails_over and self._depth == 1 else 0.0),
             (self._orphan, 0.4 if self.faults.share else 0.0),
+            (self._rare.fence_too_late, 0.6 if self._orphaning and self._depth == 1 else 0.0),
+            (self._rare.relabel_member, 0.5 if self._relabelling else 0.0),
         ]
 
     deep = DEPTH + 1
@@ -293,9 +298,10 @@ class Simulation:
             return
         if what == "before a Binding" and self.fails_over and self.die.random() < 0.4:
             self._rare.lose_a_placement()
-        if what == "before a patch" and self.die.random() < 0.5:
+        if what == "before a patch" and (self._rare.patching_late or self.die.random() < 0.5):
             # The controller was stopped after it had read the pod; Bindings that were under way arrive.
-            self.clock.advance(self.die.uniform(0.0, cluster_objects.LATE))
+            earliest = cluster_objects.LATE if self._rare.patching_late else 0.0
+            self.clock.advance(self.die.uniform(earliest, cluster_objects.LATE))
         if self.die.random() > 0.25:
             return
         self.narrate(f"meanwhile ({what}):")
@@ -375,7 +381,8 @@ class Simulation:
         if len(self.recorders) < 3:
             self.start_recorder()
 
-    def _start_extender(self, which: int) -> None:
+    def start_extender(self, which: int) -> None:
+        """Start it in the place of the one that is there, if the store lets it."""
         store = self._opened()
         self.extenders[which] = None
         if store is not None:
@@ -401,7 +408,7 @@ class Simulation:
     def _restart_extender(self) -> None:
         which = self.die.randrange(len(self.extenders))
         self.narrate(f"extender {which} is killed")
-        self._start_extender(which)
+        self.start_extender(which)
 
     def _outage(self) -> None:
         if self.faults.share:
@@ -428,14 +435,15 @@ class Simulation:
         frozen.freeze(False)
         self.narrate(f"{frozen.name} goes on")
 
-    def _settle(self) -> None:
+    def settle(self, *, patient: bool = False) -> None:
+        """The controller looks for orphaned placements, in the end for old ones if it is ``patient``."""
         settler = self._settler
         if settler in self._settling:
             return  # It has one thread, which waits.
         self._settling.append(settler)
         try:
             with contextlib.suppress(errors.StoreError, lossy_calls.Crashed):
-                if self.die.random() < 0.5:
+                if patient or self.die.random() < 0.5:
                     # Its rounds are short: what is there now is known by then.
                     settler.run_once()
                     self.clock.advance(orphaned_placements.OLD)
@@ -472,7 +480,7 @@ class Simulation:
         """One of the extenders, if it is there, is asked to bind the pod; it is started if it is not."""
         extender = self.extenders[which]
         if extender is None:
-            self._start_extender(which)
+            self.start_extender(which)
             return
         meta = pod["metadata"]
         if self._planning and self.die.random() < 0.9:
@@ -485,7 +493,7 @@ class Simulation:
         try:
             error = extender.bind(meta["namespace"], meta["name"], meta["uid"], node)
         except lossy_calls.Crashed:
-            self._start_extender(which)
+            self.start_extender(which)
             error = "crashed"
         self.narrate(f"extender {which}: {meta['name']} -> {node}: {error or 'bound'}")
         if error and self.die.random() < 0.4:
@@ -503,9 +511,9 @@ class Simulation:
             return
         extender.client.delayed = True
         self.bound(which, self.die.choice(waiting), self.die.choice(sorted(cluster_objects.NODES)))
-        self._start_extender(which)
+        self.start_extender(which)
         for _ in range(2):
-            self._settle()
+            self.settle()
 
     # -- the store ---------------------------------------------------------------------------
 

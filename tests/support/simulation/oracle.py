@@ -383,6 +383,10 @@ class Watchdog:
             policy = policies.get(f"{pod.namespace}/{pod.labels['workload-policy/kosmos.io']}")
             if policy is None:
                 raise Broken(f"P6: pod {pod.uid} is placed on {name} under a policy that does not exist")
+            selected = plain_fold.limits(policy, pod)
+            demand(
+                selected, "P6", f"pod {pod.uid} is placed on {name} under a policy that does not select it"
+            )
             found += [] if policy in found else [policy]
         return found
 

@@ -1,10 +1,20 @@
 """What seldom comes about by itself in a simulation: several things in the one order that is dangerous."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from app.domain import events
-from tests.support.simulation import cluster_objects, plain_quotas, processes, quota_law, sent_bindings
+from app.store import errors
+from tests.support.decisions import convoys
+from tests.support.simulation import (
+    cluster_objects,
+    lossy_calls,
+    plain_quotas,
+    processes,
+    quota_law,
+    sent_bindings,
+)
 
 if TYPE_CHECKING:
     from tests.support.simulation import histories
@@ -29,6 +39,8 @@ class Coincidences:
         self._of = simulation
         self._ambush: Callable[[], None] | None = None
         """What happens before the next placement is appended."""
+        self.patching_late = False
+        """The controller is stopped before it patches a pod, until no Binding is in flight."""
 
     # -- before an append, and while a Binding is under way ------------------------------------
 
@@ -180,6 +192,61 @@ class Coincidences:
                 case _:
                     pass
         return ()
+
+    # -- pods that wait ------------------------------------------------------------------------
+
+    def fence_too_late(self) -> None:
+        """An extender is killed while its Binding is in flight; the controller reads the pod, which is not
+        bound, and the Binding arrives before its fence.
+        """
+        of = self._of
+        which = of.die.randrange(len(of.extenders))
+        self._recorded_through()
+        extender, limited = of.extenders[which], cluster_objects.WEB.items()
+        waiting = [pod for pod in self._waiting() if limited <= pod["metadata"]["labels"].items()]
+        if extender is None or not waiting:
+            return
+        pod = of.die.choice(waiting)
+        meta = pod["metadata"]
+        extender.client.outlasting = True
+        with of.meanwhile(), contextlib.suppress(errors.StoreError, lossy_calls.Crashed):
+            extender.store.follower.catch_up()
+            for node in extender.kept(pod)[:1]:
+                extender.offer(pod)
+                error = extender.bind(meta["namespace"], meta["name"], meta["uid"], node)
+                of.narrate(f"extender {which} is killed: {meta['name']} -> {node}: {error}")
+            of.start_extender(which)
+            self.patching_late = True
+            of.settle(patient=True)
+        extender.client.outlasting = self.patching_late = False
+
+    def relabel_member(self) -> None:
+        """A pod of a convoy is labelled so that its policy does not select it, and another one is bound."""
+        of = self._of
+        waiting = [pod for pod in self._waiting() if convoys.CONVOY in pod["metadata"]["labels"]]
+        if not waiting:
+            return
+        changed = of.die.choice(waiting)
+        meta, convoy = changed["metadata"], changed["metadata"]["labels"][convoys.CONVOY]
+        key = (meta["namespace"], meta["name"])
+        with of.meanwhile():
+            of.narrate(f"people label {meta['name']} app=other, and bind another one of its convoy")
+            of.cluster.edit("pods", key, lambda made: made["metadata"]["labels"].update(app="other"))
+            self._recorded_through()
+            for pod in waiting:
+                if pod is not changed and pod["metadata"]["labels"][convoys.CONVOY] == convoy:
+                    of.bound(of.die.randrange(len(of.extenders)), pod, self._node())
+            if changed["metadata"]["uid"] in [pod["metadata"]["uid"] for pod in self._waiting()]:
+                of.cluster.objects.remove("pods", key)
+
+    def _waiting(self) -> list[cluster_objects.Json]:
+        """The pods that have no node and are to get one."""
+        pods = self._of.cluster.all("pods")
+        return [
+            pod
+            for pod in pods
+            if not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
+        ]
 
     # -- losses --------------------------------------------------------------------------------
 
