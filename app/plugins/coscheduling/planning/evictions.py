@@ -27,11 +27,13 @@ class Evictions:
         nodes, snapshot = self._snapshot.nodes, self._snapshot
         for name in candidates:
             node = nodes.get(name)
-            if node is None or not _crowded(pod, node, snapshot.used(name)):
+            if node is None or not self._has_less_important(name):
                 continue
-            held = self.occupancy(name)
-            if held is not None and not node_fit.crowded(pod, node, held):
-                return True
+            # Ports are not looked at, for speed.
+            if node_fit.crowded(pod, node, node_fit.Occupancy(snapshot.used(name))):
+                held = self.occupancy(name)
+                if held is not None and not node_fit.crowded(pod, node, held):
+                    return True
         return False
 
     def occupancies(self) -> dict[model.NodeName, node_fit.Occupancy]:
@@ -45,18 +47,22 @@ class Evictions:
         A node on which a less important pod has to stay with its gang is left as it is: kube-scheduler might
         put a more important pod back in its place.
         """
-        less = [
-            pod for pod in self._snapshot.on(name) if pod.priority < self._priority and node_sums.holding(pod)
-        ]
-        if not less or not all(map(self._may_go, less)):
+        if not self._has_less_important(name):
             return None
-        held = node_fit.occupancy(self._snapshot, name)
-        amounts, ports = dict(held.amounts), list(held.ports)
-        for pod in less:
-            node_sums.add_up(amounts, pod, -1)
-            for port in pod.constraints.host_ports if pod.constraints is not None else ():
-                ports.remove(port)
+        amounts, ports = dict(self._snapshot.used(name)), list[model.HostPort]()
+        for pod in filter(node_sums.holding, self._snapshot.on(name)):
+            if pod.priority < self._priority:
+                if not self._may_go(pod):
+                    return None
+                node_sums.add_up(amounts, pod, -1)
+            elif pod.constraints is not None:
+                ports += pod.constraints.host_ports
         return node_fit.Occupancy(amounts, tuple(ports))
+
+    def _has_less_important(self, name: model.NodeName) -> bool:
+        snapshot = self._snapshot
+        lowest = snapshot.residents.get(name, node_sums.EMPTY).lowest_priority(snapshot.pod)
+        return lowest is not None and lowest < self._priority
 
     def _may_go(self, pod: model.Pod) -> bool:
         """Whether the eviction of the pod breaks up no gang that is whole."""
@@ -70,8 +76,3 @@ class Evictions:
                 gang is None or gang.given.victims or gang.disrupted_whole or len(gang.seats) < gang.minimum
             )
         return found
-
-
-def _crowded(pod: model.Pod, node: model.Node, used: node_sums.Amounts) -> bool:
-    """Whether the node has too little of a resource; ports are not looked at, for speed."""
-    return bool(node_fit.crowded(pod, node, node_fit.Occupancy(used)))
