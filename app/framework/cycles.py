@@ -48,6 +48,9 @@ class Cycle:
     """The largest score of plugins that compute percentages."""
     reserved: model.NodeName = ""
     """The node of the pod's placement in the log, which the snapshot leaves out; empty without one."""
+    offered: bool = False
+    """Whether kube-scheduler offers the candidates in a call of filter: it has found that the pod fits there,
+    in the state that it has or supposes."""
     peers: Peers = field(default=ALONE, compare=False, repr=False)
     """Filled in by the framework for plugins that consult the others (capabilities.Consults)."""
 

@@ -5,7 +5,7 @@ leader. The controller limits their rate, and drops those of a leadership that h
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.domain import events as domain_events
 from app.domain import model, snapshots
@@ -42,6 +42,9 @@ class PatchStatus:
     generation: bool = True
     """Whether ``observedGeneration`` is added. Where the definition of the kind does not have that field, the
     API server drops it, and each comparison would find a difference."""
+    annotations: Mapping[str, str | None] = field(default_factory=dict)
+    """Annotations of the object to set, or to remove (None); all others are left as they are. They need the
+    right to patch the object itself; without it the status alone is written."""
 
 
 @dataclass(frozen=True, slots=True)

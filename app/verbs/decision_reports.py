@@ -150,6 +150,8 @@ def report(context: contexts.Context, verb: str, decided: Decided, seconds: floa
         node=decided.node,
         error=decided.error,
     )
+    if decided.outcome == "refused" and verb in ("filter", "filter_onlyone"):
+        _count_lost_preemption(decided)
     at = context.now()
     if decided.trace is not None and (snapshot.flags or context.flags):
         for event, fields in debug_flags.lines(decided.trace, snapshot, started=context.flags, now=at):
@@ -173,3 +175,10 @@ def report(context: contexts.Context, verb: str, decided: Decided, seconds: floa
             snapshot=snapshot,
         )
     )
+
+
+def _count_lost_preemption(refused: Decided) -> None:
+    """kube-scheduler first asks about the nominated node alone, and then about all nodes."""
+    nominated = refused.pod.nominated
+    if nominated and set(refused.names) == {nominated}:
+        telemetry.metrics.PREEMPTIONS_LOST.inc()

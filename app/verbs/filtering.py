@@ -62,7 +62,7 @@ def _decided(
     snapshot: snapshots.Snapshot,
 ) -> verdicts.Trace:
     cycle = cycles.cycle(pod, offered.nodes, snapshot, score_max=plugins.score_max)
-    return pipeline.run_filter(plugins, cycle)
+    return pipeline.run_filter(plugins, replace(cycle, offered=True))
 
 
 def run_only_one(context: contexts.Context, pod: model.Pod, offered: candidates.Candidates) -> Answer:

@@ -233,7 +233,18 @@ def gangs(_: benches.Bench) -> Iterator[rows.Row]:
     """The plan of a large gang, or that there is none: in every state in which a member is filtered."""
     module = importlib.import_module("tests.bench.gathering")
     for case, took in module.measure_plans().items():
-        yield rows.at_most(f"gang of 1,000 over 5,000 nodes, {case}", "ms", ours=took, bar=100)
+        bar = 200 if case == "preempting" else 100
+        yield rows.at_most(f"gang of 1,000 over 5,000 nodes, {case}", "ms", ours=took, bar=bar)
+
+
+def quotas(_: benches.Bench) -> Iterator[rows.Row]:
+    """The runtimes of a large tree of quotas: after every event that changes a request, and after others."""
+    took = importlib.import_module("tests.bench.dividing").measure_quotas()
+    size = "1,000 quotas in 5 levels"
+    yield rows.at_most(f"runtimes after a request, {size}", "ms", ours=took["changed"], bar=20)
+    yield rows.at_most(f"runtimes after another event, {size}", "ms", ours=took["unchanged"], bar=0.1)
+    for case in ("quota", "policy"):
+        yield rows.measured(f"filter alone, after a placement, by a {case}, {size}", "ms", ours=took[case])
 
 
 def sizes(_: benches.Bench) -> Iterator[rows.Row]:
@@ -281,6 +292,7 @@ DEFAULT: Mapping[str, Case] = {
     "scrubbing": scrubbing,
     "pictures": pictures,
     "gangs": gangs,
+    "quotas": quotas,
     "sizes": sizes,
 }
 END_TO_END: Mapping[str, Case] = {

@@ -3,9 +3,11 @@
 import copy
 import dataclasses
 import pathlib
+import re
 
 from app import plugins
 from app.framework import capabilities
+from app.plugins.elastic_quota import annotations
 from app.plugins.workload_policy import plugin as workload_policy
 from tests.support import declared_access, distributions, manifests, plugin_page
 
@@ -68,6 +70,16 @@ def test_the_doctor_may_read_every_declared_kind() -> None:
 
 def test_each_declared_custom_resource_has_its_definition() -> None:
     assert definition_problems(IN_TREE) == []
+
+
+def test_the_policy_of_quotas_admits_the_annotations_that_are_written() -> None:
+    (policy,) = manifests.objects("ValidatingAdmissionPolicy", "components/quota-annotations")
+    variables = {one["name"]: one["expression"] for one in policy["spec"]["variables"]}
+    assert tuple(re.findall(r"'([a-z-]+)'", variables["written"])) == annotations.NAMES
+    (account,) = re.findall(r"'([^']+)'", policy["spec"]["matchConditions"][0]["expression"])
+    (binding,) = manifests.objects("ClusterRoleBinding", "components/quota-annotations")
+    (subject,) = binding["subjects"]
+    assert account == f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
 
 
 def test_differences_are_reported_with_the_file_and_the_right() -> None:

@@ -73,6 +73,9 @@ ALLOWED = {
         (["coordination.k8s.io"], ["leases"], ["create"]),
         (["coordination.k8s.io"], ["leases"], ["get", "update"], ["topolog-controller"]),
     ],
+    ("ClusterRole", "topolog-quota-annotations"): [
+        (["scheduling.sigs.k8s.io"], ["elasticquotas"], ["patch"]),
+    ],
     ("ClusterRole", "topolog-auditor"): [
         ([""], ["nodes", "pods"], ["get", "list"]),
         (["kosmos.io"], ["workloadpolicies"], ["get", "list"]),
@@ -97,6 +100,8 @@ ALLOWED = {
         (["coordination.k8s.io"], ["leases"], ["get", "update"], ["topolog-scheduler"]),
     ],
 }
+# Roles of components, beside the one with the name of the process.
+FURTHER = {("ClusterRole", "topolog-quota-annotations"): "topolog-controller"}
 # Roles of deploy/roles, which no process has.
 FOR_PEOPLE = {"topolog-view", "topolog-edit", "topolog-admin", "topolog-quota-admin", "topolog-doctor"}
 # Roles of Kubernetes that are bound to the sidecar's scheduler.
@@ -176,7 +181,7 @@ def test_each_process_has_only_its_permissions() -> None:
         for binding in manifests.objects(kind)
         for subject in binding["subjects"]
     }
-    assert found == {(kind, name, name) for kind, name in ALLOWED} | BORROWED
+    assert found == {(*role, FURTHER.get(role, role[1])) for role in ALLOWED} | BORROWED
 
 
 def test_every_account_exists_and_is_used() -> None:

@@ -301,19 +301,59 @@ def test_a_binding_that_the_api_server_refuses_is_tried_slowly_and_healed(
     await_whole(cluster, "refused", within=30)
 
 
-def test_a_gang_evicts_no_pod_in_vain(cluster: clusters.Cluster, topolog: installations.Installation) -> None:
-    """kube-scheduler does not call preempt for a group; its filter calls do not show that pods are to go."""
+def test_a_gang_preempts_as_many_pods_as_it_has_members(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    """kube-scheduler asks filter as if less important pods were gone, and does not call preempt."""
     for number in range(ROOM):
         add_pod(cluster, f"low-{number}", priority="low", gang="low")
     await_whole(cluster, "low", ROOM)
     create_group(cluster, "important", priorityClassName="high")
     add_members(cluster, "important", priority="high")
+    await_whole(cluster, "important", within=120)
+    assert len(nodes(cluster, "low")) == ROOM - SIZE
+    assert "preempt" not in {call["verb"] for call in calls(topolog, "important")}
+
+
+def test_a_gang_evicts_no_pod_in_vain(cluster: clusters.Cluster, topolog: installations.Installation) -> None:
+    low = GPUS
+    for number in range(ROOM):
+        kind = "low" if number < low else "high"
+        add_pod(cluster, f"{kind}er-{number}", priority=kind, gang=kind)
+    await_whole(cluster, "low", low)
+    await_whole(cluster, "high", ROOM - low)
+    create_group(cluster, "important", priorityClassName="high")
+    add_members(cluster, "important", priority="high")
     polling.eventually(lambda: calls(topolog, "important"), "it is asked for", within=60)
-    polling.throughout(lambda: len(nodes(cluster, "low")) == ROOM, "no pod is evicted", during=5.0)
+    polling.throughout(lambda: len(nodes(cluster, "low")) == low, "no pod is evicted", during=5.0)
     assert nodes(cluster, "important") == []
     assert {call["verb"] for call in calls(topolog, "important")} == {"filter"}
-    remove(cluster, *(f"low-{number}" for number in range(ROOM)))
+    remove(cluster, f"higher-{ROOM - 1}")
     await_whole(cluster, "important", within=120)
+    assert nodes(cluster, "low") == []
+
+
+def test_a_gang_breaks_up_no_other_gang_unless_that_allows_it(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    for name in ("one", "two", "three"):
+        create_sigs_group(cluster, name)
+        add_members(cluster, name, native=False, sigs=True, priority="low")
+        await_whole(cluster, name)
+    create_group(cluster, "important", priorityClassName="high")
+    add_members(cluster, "important", priority="high")
+    polling.eventually(lambda: calls(topolog, "important"), "it is asked for", within=60)
+    whole = {name: SIZE for name in ("one", "two", "three")}
+
+    def running() -> dict[str, int]:
+        return {name: len(nodes(cluster, name)) for name in whole}
+
+    polling.throughout(lambda: running() == whole, "no member is evicted", during=5.0)
+    for name in whole:
+        allowed = {"metadata": {"annotations": {"topolog.io/gang-victims": "allow"}}}
+        cluster.api().patch(f"{SIGS}/{name}", allowed)
+    await_whole(cluster, "important", within=120)
+    assert sum(running().values()) == ROOM - SIZE
 
 
 def test_a_pod_preempts_others_rather_than_a_group_that_is_disrupted_as_a_whole(

@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
-from app.domain import events, model
+from app.domain import events, model, projecting
 from app.framework import cycles
 from app.plugins.coscheduling import admission, gangs, membership, options
 from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.store.log import codecs
 from app.verbs import preempting
 from tests.support.decisions import small_quotas
 from tests.support.decisions.small_gangs import (
@@ -235,6 +236,24 @@ def test_a_preemption_does_not_break_up_a_gang() -> None:
     assert small.veto(asking, "n1", running[1]) is None
 
 
+@pytest.mark.scenario("PR-20")
+@pytest.mark.scenario("PR-39")
+def test_preempt_keeps_a_node_on_which_a_whole_gang_would_go() -> None:
+    nodes = [node("n1", 24), node("n2"), node("n3")]
+    together = [pod(f"t{number}", 8, node="n1", gang="together") for number in range(3)]
+    apart = [pod(f"a{number}", 4, node=f"n{number + 2}", gang="apart") for number in range(2)]
+    definitions = koordinator("together", 3), koordinator("apart", 2)
+    small = Cluster(*nodes, *definitions, *together, *apart)
+    asking = pod("asking", 8, priority=10)
+    offer = {"n1": [one.uid for one in together], "n2": [apart[0].uid], "n3": [apart[1].uid]}
+    answer = preempting.judge(small.plugins, cycles.cycle(asking, frozenset(offer), small.snapshot), offer)
+    assert answer.kept.keys() == {"n1"}
+    assert set(answer.dropped.values()) == {"gang koordinator/x/apart: 1 of 2 members would be left"}
+    some = {"n1": [one.uid for one in together[:2]]}
+    answer = preempting.judge(small.plugins, cycles.cycle(asking, frozenset(some), small.snapshot), some)
+    assert answer.dropped == {"n1": "gang koordinator/x/together: 1 of 3 members would be left"}
+
+
 def crowded(count: int) -> tuple[Cluster, list[model.Pod], list[model.Pod]]:
     """Two full nodes, what runs there, and a more important gang whose members need a node each."""
     running = [pod(f"running{n}", 8, node=f"n{n}") for n in range(2)]
@@ -277,6 +296,24 @@ def test_a_gang_beyond_the_limit_is_invalid() -> None:
     )
     small.gone(many[7])
     assert small.planned(many[0])
+
+
+@pytest.mark.scenario("CS-22")
+def test_a_gang_with_devices_is_one_commitment_and_its_replay_gives_the_same_sums() -> None:
+    members = [
+        msgspec.structs.replace(one, requests={"cpu": 1000, "nvidia.com/gpu": 8})
+        for one in gang("train", 200)
+    ]
+    gpus = {"cpu": 64_000, "pods": 110, "nvidia.com/gpu": 16}
+    small = Cluster(*[node(f"n{number:03}", allocatable=gpus) for number in range(100)], *members)
+    before = small.snapshot
+    made = small.commitment(members[7], small.planned(members[7]))
+    committed = events.PlacementsCommitted(placements=made.placements, at="now", claims=made.claims)
+    small.take(committed)
+    assert len(small.placed()) == 200
+    assert {small.snapshot.used(name)["nvidia.com/gpu"] for name in small.snapshot.nodes} == {16}
+    replayed = projecting.project(before, codecs.decode(codecs.encode(committed)))
+    assert replayed.placements == small.snapshot.placements
 
 
 @pytest.mark.scenario("CS-23")

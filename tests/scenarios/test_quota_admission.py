@@ -4,9 +4,11 @@ import msgspec
 import pytest
 
 from app.domain import events, model
+from app.framework import cycles
 from app.plugins.elastic_quota import counting, kinds
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import membership, overuse, usage
+from app.verbs import preempting
 from tests.support.decisions import scheduling_driver
 from tests.support.decisions.small_quotas import CORE, GIB, check, cluster, node, pod, quota, runtime
 
@@ -213,6 +215,34 @@ def test_only_a_victim_of_the_same_quota_helps() -> None:
     assert small.filter(asking).refused == {"n1", "n2"}
     small.gone(victim)
     assert not small.filter(asking).refused
+
+
+@pytest.mark.scenario("EQ-23")
+@pytest.mark.scenario("PR-38")
+def test_preempt_keeps_the_nodes_whose_victims_are_of_the_quota() -> None:
+    """A pod of an overdrawn quota evicts no pod of another one, because it would be refused afterwards."""
+    victims = {
+        "n1": [pod("other", 4, "r", node="n1")],
+        "n2": [pod("own", 4, "q", node="n2")],
+        "n3": [pod("small", 2, "q", node="n3"), pod("beside", 4, "r", node="n3")],
+    }
+    small = cluster(
+        *(node(name, 100) for name in victims),
+        quota("q", 0, 10),
+        quota("r", 0, 100),
+        *(one for listed in victims.values() for one in listed),
+        pod("stays", 4, "q", node="n1"),
+        runtime=False,
+    )
+    asking = pod("asks", 4, "q", priority=9)
+    offer = {name: [one.uid for one in listed] for name, listed in victims.items()}
+    base = cycles.cycle(asking, frozenset(offer), small.snapshot)
+    answer = preempting.judge(small.plugins, base, offer)
+    assert {name: kept.uids for name, kept in answer.kept.items()} == {"n2": (victims["n2"][0].uid,)}
+    assert set(answer.dropped.values()) == {"elastic quota q: no capacity in cpu"}
+    without_own = {name: offer[name] for name in ("n1", "n3")}
+    base = cycles.cycle(asking, frozenset(without_own), small.snapshot)
+    assert not preempting.judge(small.plugins, base, without_own).kept
 
 
 @pytest.mark.scenario("EQ-24")

@@ -95,6 +95,38 @@ def test_of_two_gangs_of_sixty_percent_exactly_one_runs(
         assert running(shop, other) == 6
 
 
+def test_a_member_of_a_group_that_preempts_is_answered_and_not_bound_before_the_others_are_gone(
+    store_server: embedded.Server, cluster: str
+) -> None:
+    with replicas.cluster(store_server.url, cluster) as shop:
+        prepared(shop)
+        containers = [{"name": "c", "image": "app:1", "resources": {"requests": {"cpu": "2"}}}]
+        low = [shop.pod(f"low-{name}", {}, containers=containers) for name in NODES]
+        shop.see()
+        one = shop.replica(beside=(Coscheduling,))
+        for pod, name in zip(low, NODES, strict=True):
+            assert one.bind(pod, name) == ""
+        metadata = {"namespace": replicas.NAMESPACE, "name": "g"}
+        policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        shop.api.objects.create("nativepodgroups", {"metadata": metadata, "spec": policy})
+        group = {"podGroupName": "g"}
+        members = [
+            shop.pod(f"g-{number}", {}, containers=containers, schedulingGroup=group, priority=10)
+            for number in range(2)
+        ]
+        shop.see()
+        nodes = [next(iter(one.filter(member).trace.kept)) for member in members]
+        assert len(set(nodes)) == 2
+        refused = "topolog: gang native/shop/g: no room for 2 members together"
+        assert one.bind(members[0], nodes[0]) == refused
+        for pod in low:
+            if shop.bound(pod) in nodes:
+                shop.delete(pod)
+        shop.see()
+        assert [one.bind(*each) for each in zip(members, nodes, strict=True)] == ["", ""]
+        assert commitments(one) == [2]
+
+
 def test_a_plan_for_a_state_in_which_another_gang_was_committed_is_made_again(
     store_server: embedded.Server, cluster: str
 ) -> None:

@@ -4,13 +4,15 @@ import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from app.domain import model, snapshots
+from app.domain import model, snapshots, verdicts
 from app.store.log import logs
 from app.store.server import embedded
-from app.verbs import contexts, preempting
+from app.verbs import candidates, contexts, decision_reports, filtering, preempting
 from tests.support.extender import replicas
+from tests.support.monitoring import samples
 from tests.support.store import crash_safe_server
 
 
@@ -54,6 +56,53 @@ def test_a_victim_whose_placement_is_not_observed_yet_counts(shop: replicas.Clus
     shop.see()
     assert one.bind(victim, "h1") == ""
     assert kept(other, vip, {"h1": [victim.uid], "h2": ["another"]}) == ({"h1"}, {"h2"})
+
+
+def filtered(replica: replicas.Replica, pod: model.Pod, *nodes: str) -> verdicts.Trace:
+    """The trace of a call of filter, which is reported as one of kube-scheduler."""
+    replica.snapshot()
+    offered = candidates.Candidates(nodes)
+    answer = filtering.run(replica.context, pod, offered)
+    decision_reports.report(replica.context, "filter", decision_reports.filtered(answer, offered), 0.0)
+    return answer.trace
+
+
+@pytest.mark.scenario("PR-46")
+def test_what_was_freed_may_be_taken_until_the_nomination_is_recorded(shop: replicas.Cluster) -> None:
+    one, other = shop.replica(), shop.replica()
+    victim = placed(shop, "web-0", "h1")
+    vip, late = shop.pod("vip", priority=100), shop.pod("late", priority=1)
+    shop.see()
+    assert kept(one, vip, {"h1": [victim.uid]}) == ({"h1"}, set())
+    shop.delete(victim)
+    shop.see()
+    assert other.bind(late, "h2") == ""
+    nominated = msgspec.structs.replace(vip, nominated="h1")
+    before = samples.value("topolog_preemptions_lost_total")
+    reasons = filtered(one, nominated, "h1").reasons()
+    assert list(reasons) == ["h1"]
+    assert reasons["h1"].startswith("workload policy shop/spread: no capacity")
+    assert samples.value("topolog_preemptions_lost_total") == before + 1
+    # Asked about all nodes, as kube-scheduler does next, it is refused like any other pod.
+    assert not filtered(one, nominated, "h1", "h2").kept
+    assert not filtered(one, vip, "h1").kept
+    assert samples.value("topolog_preemptions_lost_total") == before + 1
+
+
+@pytest.mark.scenario("PR-46")
+def test_once_the_nomination_is_recorded_no_less_important_pod_takes_its_place(
+    shop: replicas.Cluster,
+) -> None:
+    one, other = shop.replica(), shop.replica()
+    victim = placed(shop, "web-0", "h1")
+    vip, late = shop.pod("vip", priority=100), shop.pod("late", priority=1)
+    shop.delete(victim)
+    shop.nominate(vip, "h1")
+    shop.see()
+    assert not filtered(other, late, "h1", "h2").kept
+    assert other.bind(late, "h2") != ""
+    assert filtered(one, vip, "h1").kept == {"h1"}
+    assert one.bind(vip, "h1") == ""
 
 
 def test_the_log_is_as_before(shop: replicas.Cluster) -> None:

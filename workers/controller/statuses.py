@@ -5,7 +5,8 @@ A status describes the object that its plugin saw in the snapshot. The controlle
 before its first write, and writes nothing if the API server has another one: the recorder then appends the
 change, and the plugin computes the status again. The write itself is guarded by the resourceVersion that
 was read, so that a leader whose leadership has ended in between overwrites nothing (ADR 0024). A status is
-not kept in the log: its own echo in the watch is no event.
+not kept in the log: its own echo in the watch is no event. The same holds for the annotations that an effect
+has beside the status: they are a second patch, of the object itself.
 """
 
 import http
@@ -59,8 +60,8 @@ class _Known(NamedTuple):
     current: status_patches.CurrentObject
     described: object
     term: str
-    written: Mapping[str, Any]
-    """The plugin's status that the present one was made of; the API server may keep only a part of it."""
+    written: effects.PatchStatus
+    """The effect that the present status was made of; the API server may keep only a part of it."""
 
 
 class StatusWriter:
@@ -89,6 +90,10 @@ class StatusWriter:
         """When an object may be written again (monotonic); those of the past are removed."""
         self._suspended: set[str] = set()
         """Kinds whose status cannot be written, until ``verify``."""
+        self._unannotated: set[str] = set()
+        """Kinds whose annotations may not be written, until ``verify``."""
+        self._plain: set[str] = set()
+        """Kinds without a status subresource: the status is written with the annotations."""
         self._unverified = False
 
     def submit(self, found: effects.PatchStatus, snapshot: snapshots.Snapshot, term: str) -> None:
@@ -125,6 +130,8 @@ class StatusWriter:
                 self._unverified = False
                 self._known.clear()
                 self._suspended.clear()
+                self._unannotated.clear()
+                self._plain.clear()
             key = next((key for key in self._queue if key not in self._next), None)
             return self._queue.pop(key) if key is not None else None
 
@@ -137,7 +144,7 @@ class StatusWriter:
         known = self._known.get(key)
         if known is not None and (known.term, known.described) != (wanted.term, wanted.described):
             known = None
-        if known is not None and known.written == found.status:
+        if known is not None and known.written == found:
             return "unchanged"
         self._known.pop(key, None)
         try:
@@ -150,7 +157,7 @@ class StatusWriter:
             return self._failed(wanted, problem)
 
     def _written(self, wanted: _Wanted, current: status_patches.CurrentObject | None) -> str:
-        """Read the object unless it is known, and write the status if it differs. Raises KubeError."""
+        """Read the object unless it is known, and write what differs. Raises KubeError."""
         found, target = wanted.found, self._targets[wanted.found.kind]
         path = target.path(found.identity)
         if current is None:
@@ -159,19 +166,46 @@ class StatusWriter:
             if target.decode(current.body) != wanted.described:
                 return "outdated"
         status = status_patches.completed(found.status, current, now=self._now(), generation=found.generation)
-        outcome = "unchanged"
+        read = current
+        current = self._annotated(wanted, path, current, status)
         if status != current.status:
             self._next[found.kind, found.identity] = self._clock.monotonic() + EVERY
             with self._limit.sending(wanted.term):
                 current = status_patches.patch(self._client, path, current, status)
-            outcome = "patched"
         self._remember(wanted, current)
-        return outcome
+        return "unchanged" if current is read else "patched"
+
+    def _annotated(
+        self,
+        wanted: _Wanted,
+        path: str,
+        current: status_patches.CurrentObject,
+        status: Mapping[str, Any],
+    ) -> status_patches.CurrentObject:
+        """Write the annotations that differ, and with them the status of a kind without the subresource."""
+        found = wanted.found
+        annotations = status_patches.changed(found.annotations, current)
+        if found.kind in self._unannotated or not found.annotations:
+            return current
+        if not annotations and (found.kind not in self._plain or status == current.status):
+            return current
+        self._next[found.kind, found.identity] = self._clock.monotonic() + EVERY
+        try:
+            with self._limit.sending(wanted.term):
+                return status_patches.annotate(self._client, path, current, annotations, status)
+        except errors.ApiError as problem:
+            if problem.status != http.HTTPStatus.FORBIDDEN:
+                raise
+            self._unannotated.add(found.kind)
+            telemetry.log.warning(
+                "cannot write annotations", kind=found.kind, object=found.identity, problem=str(problem)
+            )
+            return current
 
     def _remember(self, wanted: _Wanted, current: status_patches.CurrentObject) -> None:
         found = wanted.found
         self._known[found.kind, found.identity] = _Known(
-            current._replace(body=b""), wanted.described, wanted.term, found.status
+            current._replace(body=b""), wanted.described, wanted.term, found
         )
         while len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
@@ -189,6 +223,10 @@ class StatusWriter:
             case errors.ApiError(status=http.HTTPStatus.NOT_FOUND):
                 if not self._exists(wanted):
                     return "gone"
+                if wanted.found.annotations and not {kind} & (self._unannotated | self._plain):
+                    self._plain.add(kind)
+                    self._again(wanted)
+                    return "failed"
                 self._suspended.add(kind)
                 why = "the resource definition has no status subresource"
             case errors.ApiError(status=http.HTTPStatus.FORBIDDEN):

@@ -44,6 +44,8 @@ class Residents(msgspec.Struct, eq=False, gc=False):
     pods: pod_index.Pods
     amounts: Amounts | None = None
     """The sum; None until it is read."""
+    lowest: int | None = None
+    """The lowest priority of those that occupy something; None until the sum is read, and without any."""
 
     def occupied(self, pod: Callable[[model.Uid], model.Pod | None]) -> Amounts:
         """The summed requests; ``pod`` returns the pod of a uid, in the snapshot that holds this value."""
@@ -51,11 +53,20 @@ class Residents(msgspec.Struct, eq=False, gc=False):
         if found is not None:
             return found
         amounts: dict[str, int] = {}
+        lowest: int | None = None
         for each in filter(None, map(pod, self.pods)):
             if holding(each):
                 add_up(amounts, each, +1)
+                if lowest is None or each.priority < lowest:
+                    lowest = each.priority
+        self.lowest = lowest  # First: whoever finds the sum finds this, too.
         self.amounts = amounts
         return amounts
+
+    def lowest_priority(self, pod: Callable[[model.Uid], model.Pod | None]) -> int | None:
+        """The lowest priority of the pods that occupy the node; None without any."""
+        self.occupied(pod)
+        return self.lowest
 
     def mutate(self) -> "immutables.MapMutation[model.Uid, None]":
         """The pods, opened for change."""

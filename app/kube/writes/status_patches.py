@@ -1,6 +1,10 @@
-"""Reads objects, and patches their status by merge patches (RFC 7386), guarded by the resourceVersion."""
+"""Reads objects, and patches their status and annotations, guarded by the resourceVersion.
+
+All patches are merge patches (RFC 7386).
+"""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,6 +27,7 @@ class CurrentObject(NamedTuple):
     status: Mapping[str, Any]
     """Empty without a status."""
     body: bytes
+    annotations: Mapping[str, Any] = MappingProxyType({})
 
 
 def read(client: clients.Client, path: str, *, timeout: float = 5.0) -> CurrentObject:
@@ -50,6 +55,34 @@ def patch(
         }
     )
     return _current(client.patch(f"{path}/status", body, timeout=timeout), path)
+
+
+def annotate(
+    client: clients.Client,
+    path: str,
+    current: CurrentObject,
+    annotations: Mapping[str, str | None],
+    status: Mapping[str, Any],
+    *,
+    timeout: float = 5.0,
+) -> CurrentObject:
+    """Change annotations of the object that was read; the object as it is then.
+
+    The patch has the status, too: the API server takes it from there if the kind has no status subresource,
+    and ignores it otherwise. Raises as ``patch``.
+    """
+    body = _encode(
+        {
+            "metadata": {"resourceVersion": current.version, "annotations": annotations},
+            "status": difference(current.status, status),
+        }
+    )
+    return _current(client.patch(path, body, timeout=timeout), path)
+
+
+def changed(annotations: Mapping[str, str | None], current: CurrentObject) -> dict[str, str | None]:
+    """The annotations that the object has not as given."""
+    return {key: value for key, value in annotations.items() if current.annotations.get(key) != value}
 
 
 def completed(
@@ -93,12 +126,13 @@ def _current(body: bytes, path: str) -> CurrentObject:
     try:
         found = msgspec.json.decode(body)
         metadata = found["metadata"]
-        status = found.get("status")
+        status, annotations = found.get("status"), metadata.get("annotations")
         return CurrentObject(
             str(metadata["resourceVersion"]),
             int(metadata.get("generation") or 0),
             status if isinstance(status, dict) else {},
             body,
+            annotations if isinstance(annotations, dict) else {},
         )
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as problem:
         raise errors.Undecodable("object", path, str(problem)) from problem

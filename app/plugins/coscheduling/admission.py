@@ -6,6 +6,7 @@ no other pod takes their room.
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from app.domain import model, snapshots, verdicts
@@ -13,7 +14,7 @@ from app.domain.fitting import node_fit
 from app.framework import capabilities, cycles
 from app.plugins.coscheduling import gangs, kinds, membership
 from app.plugins.coscheduling.gangs import Gang
-from app.plugins.coscheduling.planning import plans
+from app.plugins.coscheduling.planning import evictions, plans
 
 CLAIM = "seats:all"
 """Moved on by every commitment of a gang: of two that are planned on one state, one is planned again."""
@@ -86,18 +87,27 @@ def decide(cycle: cycles.Cycle, rules: Rules) -> Decision | None:
     first = (gang, *(one for one in together if one.key != gang.key))
     question = plans.Question(snapshot, first, rules.layers, cycle.peers)
     plan = plans.plan(question)
+    supposed = not plan.seats and _preempting(cycle, snapshot)
+    if supposed:
+        question = replace(question, above=cycle.pod.priority)
+        plan = plans.plan(question)
     node = plan.seats.get(cycle.pod.uid, "")
     if node and node not in cycle.candidates:
         plan = plans.plan_on(question, plan, cycle.pod, cycle.candidates)
         node = plan.seats.get(cycle.pod.uid, "")
     reason = plan.reason
-    if not reason:
-        reason = (
-            f"gang {key}: its plan has another node for the pod"
-            if node
-            else f"gang {key}: left out of the plan"
-        )
-    return Decision(gang, together, plan, node, reason)
+    if not reason and node:
+        its = "its plan, for which less important pods have to go," if supposed else "its plan"
+        reason = f"gang {key}: {its} has another node for the pod"
+    return Decision(gang, together, plan, node, reason or f"gang {key}: left out of the plan")
+
+
+def _preempting(cycle: cycles.Cycle, snapshot: snapshots.Snapshot) -> bool:
+    """Whether kube-scheduler asks as if pods less important than the group of the pod were gone."""
+    pod = cycle.pod
+    if not cycle.offered or not pod.group or pod.preemption_policy == "Never":
+        return False
+    return evictions.Evictions(snapshot, pod.priority).suppose(pod, cycle.candidates)
 
 
 def refusal(cycle: cycles.Cycle, rules: Rules) -> verdicts.Refusal | None:

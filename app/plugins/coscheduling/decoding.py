@@ -102,6 +102,7 @@ class _Reader:
         timeout: int = 0,
         resources: gang_model.Amounts | None = None,
         topology_key: str = "",
+        disrupted_whole: bool = False,
     ) -> G:
         """The PodGroup."""
         meta = self.metadata
@@ -121,6 +122,7 @@ class _Reader:
             timeout=timeout,
             resources=resources or {},
             topology_key=topology_key,
+            disrupted_whole=disrupted_whole,
         )
 
     def few(self) -> tuple[str, ...]:
@@ -164,7 +166,13 @@ def native(raw: Json) -> gang_model.NativePodGroup:
         gang_model.NativePodGroup,
         minimum=_minimum(read, "spec.schedulingPolicy", read.spec.get("schedulingPolicy")),
         topology_key=key,
+        disrupted_whole=_disrupted_whole(read.spec.get("disruptionMode")),
     )
+
+
+def _disrupted_whole(found: object) -> bool:
+    """Of disruptionMode: an object since Kubernetes 1.37, a text in 1.36."""
+    return found == "PodGroup" or (isinstance(found, dict) and found.get("all") is not None)
 
 
 def _minimum(read: _Reader, path: str, found: object) -> int:

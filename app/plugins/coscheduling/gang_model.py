@@ -29,6 +29,8 @@ class PodGroup(model.DeclaredObject, frozen=True):
     options: Texts = msgspec.field(default_factory=dict)
     """Koordinator's annotations, as on pods."""
     errors: tuple[str, ...] = ()
+    disrupted_whole: bool = False
+    """kube-scheduler evicts all members or none (disruptionMode)."""
 
 
 class KoordinatorPodGroup(PodGroup, frozen=True):

@@ -33,6 +33,8 @@ class Gang:
     waiting_time: int = options.DEFAULT_WAIT
     resources: dict[str, int] = field(default_factory=dict)
     topology_key: str = ""
+    disrupted_whole: bool = False
+    """kube-scheduler evicts all members or none."""
     source: Source = ""
     defined_by: str = ""
     """The object or pod that defines the gang."""
@@ -192,7 +194,12 @@ def _defined(snapshot: snapshots.Snapshot, key: GangKey, everyone: Sequence[mode
     if below is None or not made.minimum:
         return made
     # The gang has to be accepted by kube-scheduler's own rules, too.
-    return replace(made, minimum=max(made.minimum, below.minimum), topology_key=below.topology_key)
+    return replace(
+        made,
+        minimum=max(made.minimum, below.minimum),
+        topology_key=below.topology_key,
+        disrupted_whole=below.disrupted_whole,
+    )
 
 
 def _of_object(key: GangKey, held: gang_model.PodGroup, source: Source) -> Gang:
@@ -204,6 +211,7 @@ def _of_object(key: GangKey, held: gang_model.PodGroup, source: Source) -> Gang:
         waiting_time=held.timeout or given.waiting,
         resources=held.resources,
         topology_key=held.topology_key,
+        disrupted_whole=held.disrupted_whole,
         source=source,
         defined_by=f"PodGroup {key.short}",
         created=held.created,

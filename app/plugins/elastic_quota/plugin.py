@@ -31,6 +31,8 @@ class ElasticQuota:
     """Whether an object named koordinator-default-quota limits the pods that belong to no other quota."""
     invalid_quota: admission.Missing = "reject"
     """Whether the pods of an invalid quota are refused, or not limited."""
+    koordinator_annotations: bool = False
+    """Whether the controller also writes the annotations that Koordinator's controller keeps on quotas."""
 
     def interested(self, pod: model.Pod) -> bool:
         return True
@@ -57,7 +59,7 @@ class ElasticQuota:
         return waking.freed_capacity(before, after, event, self)
 
     def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[effects.Effect]:
-        return status.reconcile(snapshot, changes)
+        return status.reconcile(snapshot, changes, self)
 
     def shown(self) -> views.Shown:
         return serving.shown(self)

@@ -1,16 +1,17 @@
 """The status of quotas: what their pods use, where ``kubectl get`` and other tools look for it.
 
-``status.used`` is the only field that the definitions have (v1alpha1.ElasticQuotaStatus), and everything that
-Topolog writes to a quota: amounts as in the plugin's views, so a placement counts before its pod is bound.
-Koordinator's controller also writes annotations; that needs the right to patch quotas, their limits included.
+``status.used`` is the only field that the definitions have (v1alpha1.ElasticQuotaStatus): amounts as in the
+plugin's views, so a placement counts before its pod is bound. Koordinator's annotations are written beside it
+if they are enabled (annotations).
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 from app.domain import events, model, snapshots
 from app.domain.fitting import quantities
 from app.framework import effects
-from app.plugins.elastic_quota import counting, kinds
+from app.plugins.elastic_quota import admission, annotations, counting, kinds
 from app.plugins.elastic_quota.quota_model import Quota
 from app.plugins.elastic_quota.sigs import counting as sums
 from app.plugins.elastic_quota.sigs import namespace_quota
@@ -22,15 +23,47 @@ KINDS = tuple(kind.name for kind in kinds.declared())
 """The kinds whose status the plugin writes."""
 
 
-def reconcile(snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterator[effects.PatchStatus]:
+class Rules(admission.Rules, Protocol):
+    """The arguments of the plugin (plugin.ElasticQuota)."""
+
+    @property
+    def koordinator_annotations(self) -> bool:
+        """Whether Koordinator's annotations are written, too."""
+        ...
+
+
+def reconcile(
+    snapshot: snapshots.Snapshot, changes: effects.Changes, rules: Rules
+) -> Iterator[effects.PatchStatus]:
     """The status of each quota that the changes concern."""
     pods = _changed_pods(snapshot, changes)
-    quotas = snapshot.all(kinds.QUOTAS).values() if pods is None else _of_pods(snapshot, pods)
-    for quota in quotas:
-        yield effects.PatchStatus(KIND, quota.key, status(snapshot, quota), generation=False)
+    if rules.koordinator_annotations:
+        yield from _annotated(snapshot, changes, rules)
+    else:
+        quotas = snapshot.all(kinds.QUOTAS).values() if pods is None else _of_pods(snapshot, pods)
+        for quota in quotas:
+            yield effects.PatchStatus(KIND, quota.key, status(snapshot, quota), generation=False)
     for own in _of_namespaces(snapshot, pods):
         found = _of_namespace(snapshot, own)
         yield effects.PatchStatus(namespace_quota.KIND.name, own.key, found, generation=False)
+
+
+def _annotated(
+    snapshot: snapshots.Snapshot, changes: effects.Changes, rules: Rules
+) -> Iterator[effects.PatchStatus]:
+    """All quotas with their annotations: a pod, or a node, may change the runtime of each."""
+    happened = changes.events
+    if changes.before is not None and all(isinstance(event, events.OPERATIONAL) for event in happened):
+        return
+    writer = annotations.Writer(snapshot, rules)
+    for quota in snapshot.all(kinds.QUOTAS).values():
+        yield effects.PatchStatus(
+            KIND,
+            quota.key,
+            status(snapshot, quota),
+            generation=False,
+            annotations=writer.of(quota),
+        )
 
 
 def status(snapshot: snapshots.Snapshot, quota: Quota) -> dict[str, object]:

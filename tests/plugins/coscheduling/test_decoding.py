@@ -73,6 +73,8 @@ def test_the_native_forms() -> None:
     found = decoding.native(raw({**policy, **topology}))
     assert (found.minimum, found.topology_key, found.errors) == (4, "rack", ())
     assert decoding.native(raw({"schedulingPolicy": {"basic": {}}})).minimum == 0
+    for mode, whole in (({"all": {}}, True), ("PodGroup", True), ({"single": {}}, False), ("Pod", False)):
+        assert decoding.native(raw({**policy, "disruptionMode": mode})).disrupted_whole == whole
     for wrong in ([{"key": "a"}, {"key": "b"}], "rack", [{"key": 5}]):
         assert decoding.native(raw({"schedulingConstraints": {"topology": wrong}})).errors
 

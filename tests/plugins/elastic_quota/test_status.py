@@ -138,7 +138,7 @@ def test_no_status_changes_unnoticed(history: list[events.AnyEvent], at: int) ->
     before = projecting.project_all(snapshots.empty(schema=declared.SCHEMA), history[:at])
     latest = projecting.project_all(before, history[at:])
     changes = effects.Changes(before, tuple(history[at:]))
-    found = {one.identity: one.status for one in status.reconcile(latest, changes)}
+    found = {one.identity: one.status for one in status.reconcile(latest, changes, ElasticQuota())}
     for key, held in latest.all(kinds.QUOTAS).items():
         if key in found:
             assert found[key] == status.status(latest, held)

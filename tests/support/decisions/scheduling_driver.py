@@ -1,5 +1,6 @@
 """A small scheduler: filter, score, pick, place, observe. Only the wire and the store are missing."""
 
+import dataclasses
 import random
 from collections.abc import Iterable
 
@@ -49,9 +50,15 @@ class Cluster:
 
     # -- calls of kube-scheduler -----------------------------------------------------------
 
-    def filter(self, pod: model.Pod, nodes: Iterable[str] | None = None) -> verdicts.Trace:
-        """The filter trace of the pod, checked against the invariants of every trace."""
-        trace = pipeline.run_filter(self.plugins, self._cycle(pod, nodes))
+    def filter(
+        self, pod: model.Pod, nodes: Iterable[str] | None = None, *, offered: bool = False
+    ) -> verdicts.Trace:
+        """The filter trace of the pod, checked against the invariants of every trace.
+
+        ``offered``: kube-scheduler has found that the pod fits on the nodes.
+        """
+        cycle = dataclasses.replace(self._cycle(pod, nodes), offered=offered)
+        trace = pipeline.run_filter(self.plugins, cycle)
         assert trace.refused <= trace.candidates
         assert trace.reasons().keys() == trace.refused
         for refusal in trace.refusals:

@@ -26,6 +26,29 @@ POLICY = "workload-policy/kosmos.io"
 NODES = [f"n{at}" for at in range(8)]
 
 
+@pytest.mark.parametrize("verb", ["filter", "filter_onlyone", "prioritize", "bind", "preempt"])
+def test_only_what_was_recorded_of_filter_counts_as_offered(verb: str) -> None:
+    """Plugins may conclude from an offer what kube-scheduler supposes."""
+    pod = model.Pod(uid="u", namespace="x", name="p")
+    decision = records.Decision(
+        position=model.Position("i", 1),
+        verb=verb,
+        pod=pod,
+        configuration="",
+        kept=1,
+        outcome="",
+        at="",
+        milliseconds=0.0,
+        node="n1",
+        candidates=b"",
+        count=1,
+    )
+    empty = snapshots.empty(schema=declared.SCHEMA)
+    registered = registry.Registry([plugin() for plugin in plugins.USUAL])
+    cycle = explanations.cycle_of(decision, frozenset(("n1",)), empty, registered)
+    assert cycle.offered == verb.startswith("filter")
+
+
 class Recorded:
     """A store with random events and decisions, and the answers that were given."""
 

@@ -9,10 +9,11 @@ from types import MappingProxyType
 from typing import Any
 
 from app.domain import events, model, node_sets, projecting, snapshots
+from app.domain.fitting import node_fit
 from app.framework import cycles
 from app.plugins.coscheduling import gangs, options
 from app.plugins.coscheduling.gangs import Gang
-from app.plugins.coscheduling.planning import domains, packing, rooms
+from app.plugins.coscheduling.planning import domains, evictions, packing, rooms
 from app.plugins.coscheduling.planning.domains import Path
 
 _TARGETS = 4
@@ -48,6 +49,8 @@ class Question:
     usual: tuple[str, ...]
     """Label keys of the usual layers, from the top."""
     peers: cycles.Peers = field(compare=False)
+    above: int | None = None
+    """Pods of a lower priority count as gone where they may be evicted (evictions); None: no pod does."""
 
     @property
     def pods(self) -> tuple[model.Pod, ...]:
@@ -68,7 +71,8 @@ def plan(question: Question) -> Plan:
     """The plan over all nodes, kept until something changes that it depends on."""
     snapshot = question.snapshot
     names = tuple(gang.key for gang in question.gangs)
-    latest = snapshot.derived((__name__, type(question.peers), names, question.usual), _Latest)
+    key = __name__, type(question.peers), names, question.usual, question.above
+    latest = snapshot.derived(key, _Latest)
     residents, nodes = snapshot.residents, snapshot.nodes
     held = latest.held
     if held is not None:
@@ -100,6 +104,9 @@ class _Planning:
         self._concerned = frozenset(
             pod.uid for pod in self._pods if self._peers.concerned(pod, self._snapshot)
         )
+        self._held: Mapping[model.NodeName, node_fit.Occupancy] = {}
+        if question.above is not None:
+            self._held = evictions.Evictions(self._snapshot, question.above).occupancies()
         self._why = ""
         """The reason of another plugin that refused a member."""
 
@@ -107,7 +114,7 @@ class _Planning:
         problem = self._demands.problem or self._lacking()
         if problem:
             return self._none(problem)
-        found = self._solved(self._pods, rooms.Rooms(self._snapshot), self._existing())
+        found = self._solved(self._pods, self._room(), self._existing())
         return found if found is not None else self._none(self._no_room())
 
     def plan_on(self, base: Plan, pod: model.Pod, offered: node_sets.Names) -> Plan:
@@ -123,7 +130,7 @@ class _Planning:
         for name in sorted(inside, key=lambda name: (-_common(paths[name], base.domain), paths[name], name)):
             if paths[name] in tried or name not in self._snapshot.nodes:
                 continue
-            room = rooms.Rooms(self._snapshot)
+            room = self._room()
             if not room.fits(pod, name) or self._refused_there(pod, name):
                 continue
             tried.add(paths[name])
@@ -136,6 +143,9 @@ class _Planning:
             if len(tried) == _TARGETS:
                 break
         return self._none(self._why or "no offered node completes its plan")
+
+    def _room(self) -> rooms.Rooms:
+        return rooms.Rooms(self._snapshot, self._held)
 
     # -- one attempt ---------------------------------------------------------------------------
 
@@ -276,7 +286,7 @@ class _Planning:
         inside = frozenset(name for name, path in paths.items() if domains.within(path, domain))
         refusals = self._peers.refusals(pod, inside, ahead)
         left = inside - node_sets.union(*(one.nodes for one in refusals)) if refusals else inside
-        room = rooms.Rooms(self._snapshot)
+        room = self._room()
         for other in self._pods:
             if other.uid in seats and other.uid != pod.uid:
                 room.put(other, kept.get(other.uid, seats[other.uid]))

@@ -5,6 +5,7 @@ Equal pods are one class, so that a gang of a thousand costs one calculation for
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from app.domain import model, node_sets, snapshots
 from app.domain.fitting import node_fit, node_sums
@@ -51,10 +52,15 @@ class _Hashed:
 class Rooms:
     """The free room of a state, and of what is put there beside."""
 
-    def __init__(self, snapshot: snapshots.Snapshot) -> None:
+    def __init__(
+        self,
+        snapshot: snapshots.Snapshot,
+        held: Mapping[model.NodeName, node_fit.Occupancy] = MappingProxyType({}),
+    ) -> None:
+        """``held``: what nodes hold, where that is not what the state has there."""
         self._snapshot = snapshot
-        self._held: dict[model.NodeName, node_fit.Occupancy] = {}
-        """Nodes on which something was put."""
+        self._held = dict(held)
+        """Also of nodes on which something was put."""
 
     def slots(self, one: PodClass, nodes: Iterable[model.NodeName]) -> dict[model.NodeName, int]:
         """Node -> pods of the class that fit there one after the other; nodes without room are left out."""
@@ -104,6 +110,4 @@ class Rooms:
 
     def copy(self) -> "Rooms":
         """The same room, changed apart from this one."""
-        made = Rooms(self._snapshot)
-        made._held = dict(self._held)
-        return made
+        return Rooms(self._snapshot, self._held)

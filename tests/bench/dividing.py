@@ -1,0 +1,123 @@
+"""What quotas cost: runtimes of 1,000 quotas in a tree of five levels, and a filter under one of them."""
+
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+
+from app import plugins
+from app.domain import events, model, projecting, snapshots
+from app.framework import cycles, pipeline, registry
+from app.plugins.elastic_quota import admission, kinds
+from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.elastic_quota.quota_model import Quota
+from app.plugins.elastic_quota.trees import membership, usage
+from tests.bench import populating
+from tests.support import declared
+
+NODES, PODS, PENDING = 5_000, 50_000, 5_000
+WIDTHS = (4, 16, 80, 300, 600)
+"""Quotas of each level: 1,000 in all."""
+ROUNDS = 15
+
+
+def measure_quotas() -> dict[str, float]:
+    """``changed`` and ``unchanged`` -> milliseconds of CPU for all runtimes after an event.
+
+    ``quota`` and ``policy`` -> milliseconds of the filter of all nodes alone, after a placement in a quota.
+    """
+    registered = registry.Registry([*(kind() for kind in plugins.USUAL), ElasticQuota()])
+    world = _world(registered)
+    rules = admission.sharing(ElasticQuota())
+    runtimes = partial(usage.of_tree, name="", rules=rules)
+    runtimes(world)
+    return {
+        "changed": _median(world, _pending, lambda state: runtimes(state)),
+        "unchanged": _median(world, _flag, lambda state: runtimes(state)),
+        "quota": _median(world, _placed, partial(_filtered, registered, _pod("asked", _names()[-1][0], ""))),
+        "policy": _median(world, _placed, partial(_filtered, registered, _pod("asked", "", populating.FREE))),
+    }
+
+
+def _median(
+    world: snapshots.Snapshot,
+    event: Callable[[int], events.AnyEvent],
+    call: Callable[[snapshots.Snapshot], object],
+) -> float:
+    took = []
+    for number in range(ROUNDS):
+        world = projecting.project(world, event(number))
+        began = time.process_time()
+        call(world)
+        took.append(time.process_time() - began)
+    return statistics.median(took) * 1000
+
+
+def _filtered(registered: registry.Registry, pod: model.Pod, state: snapshots.Snapshot) -> None:
+    assert pipeline.run_filter(registered, cycles.cycle(pod, state.topology.everywhere, state)).kept
+
+
+def _pending(number: int) -> events.AnyEvent:
+    """Another pod of a quota waits."""
+    return events.PodSeen(pod=_pod(f"changed-{number}", _names()[-1][number], ""))
+
+
+def _flag(number: int) -> events.AnyEvent:
+    return events.FlagSet(flag=model.Flag(name="v", value=str(number)))
+
+
+def _placed(number: int) -> events.AnyEvent:
+    """A pod that waited is placed: the requests of its quota stay the same."""
+    lowest = _names()[-1]
+    waiting = _pod(f"waits-{number}", lowest[number % len(lowest)], "")
+    return events.placed(waiting, populating.node_name(number))
+
+
+def _names() -> list[list[str]]:
+    return [[f"q{level}-{number}" for number in range(width)] for level, width in enumerate(WIDTHS)]
+
+
+def _pod(name: str, quota: str, policy: str) -> model.Pod:
+    labels = {membership.LABEL: quota} if quota else {populating.POLICY_LABEL: policy}
+    return model.Pod(
+        uid=f"uid-{name}",
+        namespace=populating.NAMESPACE,
+        name=name,
+        labels=labels,
+        requests={"cpu": 250, "memory": 512 << 20},
+        phase="Pending",
+    )
+
+
+def _world(registered: registry.Registry) -> snapshots.Snapshot:
+    """The bench's cluster with the tree, in whose lowest quotas pods wait."""
+    world = snapshots.empty(schema=declared.SCHEMA, indexed=registered.indexed())
+    levels = _names()
+    quotas = [
+        kinds.QUOTAS.observed(
+            Quota(
+                uid=f"uid-{name}",
+                namespace="quotas",
+                name=name,
+                created="2026-11-02T08:30:00Z",
+                min={"cpu": 100_000_000 // len(names), "memory": (400 << 40) // len(names)},
+                max={"cpu": 200_000_000, "memory": 800 << 40},
+                parent=levels[level - 1][number % len(levels[level - 1])] if level else "",
+                is_parent=level + 1 < len(levels),
+            )
+        )
+        for level, names in enumerate(levels)
+        for number, name in enumerate(names)
+    ]
+    world = projecting.project_all(world, [*quotas, *populating.facts(NODES, PODS)])
+    lowest = levels[-1]
+    waiting = [
+        events.PodSeen(pod=_pod(f"waits-{number}", lowest[number % len(lowest)], ""))
+        for number in range(PENDING)
+    ]
+    return projecting.project_all(world, waiting)
+
+
+if __name__ == "__main__":
+    for case, milliseconds in measure_quotas().items():
+        print(f"{case}: {milliseconds:.2f} ms")

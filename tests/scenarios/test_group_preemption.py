@@ -1,0 +1,133 @@
+"""kube-scheduler preempts for a group of its own: it asks as if less important pods were gone.
+
+A node has 8 cores and room for one member. Every offer in which a node has no room is such a question.
+"""
+
+import msgspec
+import pytest
+
+from app.domain import model
+from app.plugins.coscheduling import options
+from app.plugins.elastic_quota.plugin import ElasticQuota
+from tests.support.decisions import small_quotas
+from tests.support.decisions.small_gangs import ZONE, Cluster, gang, koordinator, native, node, pod
+
+NODES = tuple(f"n{number}" for number in range(4))
+OTHER_NODE = (
+    "gang native/x/g: its plan, for which less important pods have to go, has another node for the pod"
+)
+NO_ROOM = "gang native/x/g: no room for 3 members together"
+
+
+def members(count: int = 3, **changed: object) -> list[model.Pod]:
+    """Members of the native group g, which are important."""
+    found = [pod(f"m{number}", 8, group="g", priority=10) for number in range(count)]
+    return [msgspec.structs.replace(one, **changed) for one in found]
+
+
+def running(*names: str, **changed: object) -> list[model.Pod]:
+    """A pod on each of the nodes that needs all of it."""
+    return [msgspec.structs.replace(pod(f"on-{name}", 8, node=name), **changed) for name in names]
+
+
+def answers(small: Cluster, asked: list[model.Pod], offered: tuple[str, ...] = NODES) -> list[str]:
+    """The node that each of the pods is answered; empty for none."""
+    return ["".join(small.filter(one, offered, offered=True).kept) for one in asked]
+
+
+def test_each_member_is_answered_a_node_that_evictions_would_free_and_none_is_bound_before() -> None:
+    asked, low = members(), running(*NODES)
+    small = Cluster(*map(node, NODES), native("g", 3), *low, *asked)
+    found = answers(small, asked)
+    assert len({*found} - {""}) == 3
+    assert answers(small, asked[::-1]) == found[::-1]
+    assert set(small.filter(asked[0], NODES, offered=True).reasons().values()) == {OTHER_NODE}
+    # Whoever asks without an offer, as bind does, is answered for the state as it is.
+    assert small.why(asked[0]) == NO_ROOM
+    assert small.commit(asked[0], found[0]) == {}
+    for victim in low:
+        if victim.node in found:
+            small.gone(victim)
+    for one, name in zip(asked, found, strict=True):
+        small.see(msgspec.structs.replace(one, nominated=name))
+    assert [answers(small, [one], (name,)) for one, name in zip(asked, found, strict=True)] == [
+        [name] for name in found
+    ]
+    assert sorted(small.commit(asked[1], found[1]).values()) == sorted(found)
+
+
+def test_offers_of_nodes_with_room_are_judged_as_they_are() -> None:
+    asked = members()
+    small = Cluster(*map(node, NODES), native("g", 3), *running(*NODES[1:]), *asked)
+    assert small.filter(asked[0], NODES[:1], offered=True).reasons() == {"n0": NO_ROOM}
+    assert len({*answers(small, asked)} - {""}) == 3
+
+
+def test_no_pod_has_to_go_for_a_group_that_would_still_not_fit() -> None:
+    asked = members()
+    low, equal = running(*NODES[:2]), running(*NODES[2:], priority=10)
+    small = Cluster(*map(node, NODES), native("g", 3), *low, *equal, *asked)
+    assert answers(small, asked) == ["", "", ""]
+    assert set(small.filter(asked[0], NODES, offered=True).reasons().values()) == {NO_ROOM}
+
+
+@pytest.mark.parametrize(("policy", "priority"), [("Never", 10), ("PreemptLowerPriority", 0)])
+def test_a_group_that_may_evict_no_pod_is_judged_as_it_is(policy: str, priority: int) -> None:
+    asked = members(preemption_policy=policy, priority=priority)
+    small = Cluster(*map(node, NODES), native("g", 3), *running(*NODES), *asked)
+    assert answers(small, asked) == ["", "", ""]
+
+
+def test_gangs_of_another_form_are_judged_as_they_are() -> None:
+    """For their members, kube-scheduler calls preempt."""
+    asked = [msgspec.structs.replace(one, priority=10) for one in gang("g", 3, 8)]
+    small = Cluster(*map(node, NODES), *running(*NODES), *asked)
+    assert answers(small, asked) == ["", "", ""]
+
+
+def test_other_plugins_judge_with_the_pods_that_would_have_to_go() -> None:
+    """kube-scheduler evicts what its own rules need gone, which may leave a quota as full as it is."""
+    labels = {"quota.scheduling.koordinator.sh/name": "team"}
+    asked, low = members(labels=labels), running(*NODES, labels=labels)
+    for most, answered in ((32, False), (56, True)):
+        quota = small_quotas.quota("team", 0, most)
+        beside = (ElasticQuota(runtime=False),)
+        small = Cluster(*map(node, NODES), quota, native("g", 3), *low, *asked, beside=beside)
+        assert all(answers(small, asked)) == answered
+
+
+@pytest.mark.parametrize(
+    ("definition", "may_go"),
+    [
+        (native("low", 2), False),
+        (native("low", 2, disrupted_whole=True), True),
+        (native("low", 2, options={options.VICTIMS: "allow"}), True),
+        (native("low", 3), True),
+    ],
+    ids=["whole", "evicted as a whole", "allowed", "not whole anyway"],
+)
+def test_a_gang_that_runs_is_not_broken_up(definition: model.DeclaredObject, may_go: bool) -> None:
+    asked = members()
+    together = running(*NODES[:2], group="low")
+    small = Cluster(*map(node, NODES), native("g", 3), definition, *together, *running(*NODES[2:]), *asked)
+    assert all(answers(small, asked)) == may_go
+
+
+def test_a_node_of_a_gang_that_stays_is_not_counted_on_for_its_other_pods() -> None:
+    """kube-scheduler may put back the other pod, which is more important, instead of the member."""
+    asked = members(2)
+    beside = [pod("important", 4, node="n1", priority=5)]
+    low = [pod(f"low{number}", 4, node=f"n{number + 1}", gang="low") for number in range(2)]
+    small = Cluster(*map(node, NODES[:3]), native("g", 2), koordinator("low", 2), *beside, *low, *asked)
+    assert answers(small, asked, NODES[:3]) == ["", ""]
+
+
+def test_the_plan_chooses_the_domain_whichever_is_offered() -> None:
+    zones = {"n0": "a", "n1": "b", "n2": "b", "n3": "a"}
+    nodes = [node(name, 8, {ZONE: zone}) for name, zone in zones.items()]
+    asked = members(2)
+    equal = running("n3", priority=10)
+    low = running("n0", "n1", "n2")
+    small = Cluster(*nodes, native("g", 2, topology_key=ZONE), *low, *equal, *asked)
+    assert answers(small, asked, ("n0",)) == ["", ""]
+    assert sorted(answers(small, asked, ("n1", "n2"))) == ["n1", "n2"]
