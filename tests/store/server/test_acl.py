@@ -10,13 +10,14 @@ from click import testing
 from redis import exceptions
 
 from app import cli, settings
-from app.domain import events
+from app.domain import events, model
 from app.domain.audit import findings
 from app.store import audit_reports, errors, raw_access, schemas, stores
 from app.store.log import incarnations, logs, tail_repair
 from app.store.server import acl, connections
 from tests.project import reference_pages
 from tests.support import declared
+from tests.support.extender import api_worlds
 from tests.support.store import guarded_server, writers
 from workers.compactor import compactors
 
@@ -92,13 +93,20 @@ def _control(store: stores.Store) -> None:
 
 def _extend(store: stores.Store) -> None:
     _control(store)
-    store.client.xadd(store.keys.decisions, {"d": b"x"}, maxlen=10)
+    store.start()
+    made = api_worlds.world(store)
+    listed = (events.Relisted(kind, since="", until="1", reason="start") for kind in declared.SCHEMA.names)
+    made.append(events.ShadowSet(model.Shadow("strict")), *listed, api_worlds.pod_seen("asked"))
+    assert api_worlds.decide(made, api_worlds.pod("asked"))
 
 
 def _view(store: stores.Store) -> None:
     _follow(store)
     assert store.client.xrevrange(store.keys.decisions, count=1)
     assert store.histories.at(store.follower.snapshot.offset)
+    compared = api_worlds.shadows_of(store, api_worlds.plugins_of_the_seeds())
+    compared.step()
+    assert compared.reports()["strict"].looked == 1
 
 
 def _compact(store: stores.Store) -> None:

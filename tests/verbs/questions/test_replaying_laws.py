@@ -1,114 +1,20 @@
 """Laws of replays over random histories: what changes nothing differs nowhere, alone and as a chain."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, snapshots
-from app.framework import cycles, pipeline
+from app.domain import events, projecting, snapshots
 from app.plugins.workload_policy import kinds
-from app.store.decisions import records
-from app.store.log import readers
-from app.verbs.explain import recorded_configurations
 from app.verbs.questions import asking, chaining, replaying, situations
 from tests.support import declared
-from tests.support.decisions import cluster_strategies, small_clusters
+from tests.support.decisions import small_clusters
+from tests.support.decisions.decided_histories import History, histories, recorded, suppose
 
-RULES = cluster_strategies.PLUGINS[10]
 some = settings(max_examples=40, deadline=None)
-KNOWN = [type(plugin) for plugin in RULES.plugins]
-
-
-@dataclass(frozen=True)
-class History:
-    """A log, and the decisions that were taken on it."""
-
-    base: snapshots.Snapshot
-    entries: list[readers.Entry]
-    decisions: list[tuple[records.Decision, frozenset[str]]]
-
-    def at(self, offset: int) -> snapshots.Snapshot:
-        happened = [entry.event for entry in self.entries if entry.offset <= offset]
-        return projecting.project_all(self.base, happened)
-
-
-@st.composite
-def histories(draw: st.DrawFn) -> History:
-    """Pods come, are tried on some of the nodes, placed with or without the verb bind, observed, and end."""
-    base = draw(cluster_strategies.worlds())
-    made = _Making(base)
-    for number in range(draw(st.integers(1, 5))):
-        pod = small_clusters.pod(
-            f"new{number}", draw(st.sampled_from([small_clusters.REPLICA, {}])), node="", nominated=""
-        )
-        made.append(events.PodSeen(pod=pod))
-        kept = made.attempt(pod, draw(cluster_strategies.candidates) & frozenset(made.snapshot.nodes))
-        if draw(st.booleans()):
-            made.append(declared.observed(draw(cluster_strategies.policies())))
-            kept = made.attempt(pod, kept)
-        if not kept:
-            continue
-        node = draw(st.sampled_from(sorted(kept)))
-        if draw(st.booleans()):
-            placement = model.Placement(pod=pod, node=node)
-            made.append(events.PlacementsCommitted(placements=(placement,)))
-        made.append(events.PodSeen(pod=msgspec.structs.replace(pod, node=node, phase="Running")))
-        if draw(st.booleans()):
-            done = msgspec.structs.replace(pod, node=node, phase="Succeeded")
-            made.append(events.PodSeen(pod=done))
-        if draw(st.integers(0, 3)) == 0:
-            made.append(events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name))
-    return History(base, made.entries, made.decisions)
-
-
-class _Making:
-    def __init__(self, base: snapshots.Snapshot) -> None:
-        self.snapshot = base
-        self.entries: list[readers.Entry] = []
-        self.decisions: list[tuple[records.Decision, frozenset[str]]] = []
-
-    def append(self, event: events.AnyEvent) -> None:
-        self.snapshot = projecting.project(self.snapshot, event)
-        offset = self.snapshot.offset
-        self.entries.append(readers.Entry(offset, 1000 * offset, event))
-
-    def attempt(self, pod: model.Pod, offered: frozenset[str]) -> frozenset[str]:
-        cycle = cycles.cycle(pod, offered, self.snapshot, score_max=RULES.score_max)
-        interested = RULES.interested(pod)
-        trace = pipeline.run(RULES, cycle)
-        kept = frozenset(trace.kept if interested else offered)
-        refusals = trace.refusals if interested else ()
-        decision = records.Decision(
-            id=f"{1000 * self.snapshot.offset}-{len(self.decisions)}",
-            position=self.snapshot.position,
-            verb="filter",
-            pod=pod,
-            configuration=RULES.digest,
-            kept=len(kept),
-            outcome="kept" if kept else "refused",
-            at="2026-07-01T10:00:00Z",
-            milliseconds=1.0,
-            reasons={refusal.reason: len(refusal.nodes) for refusal in refusals},
-            candidates=b"",
-            count=len(offered),
-        )
-        self.decisions.append((decision, offered))
-        return kept
-
-
-def suppose(*overrides: dict[str, Any]) -> situations.Hypothesis:
-    """A situation with a configuration, so that decisions are computed in it although it changes nothing."""
-    asked = asking.Situation(overrides=list(overrides), configuration=asking.Configuration())
-    return situations.hypothesis(asked, RULES, KNOWN)
-
-
-def recorded(history: History) -> recorded_configurations.RecordedConfigurations:
-    return recorded_configurations.RecordedConfigurations(RULES, KNOWN, lambda: history.base)
 
 
 def played(history: History, supposed: situations.Hypothesis, choice: asking.Choice) -> chaining.Chain:
