@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from app.simulation import stages
 
 
-@click.command("demo", short_help="Run all components against a simulated cluster.")
+@click.command("demo")
 @click.option(
     "--keep", is_flag=True, help="Keep running at the end, to try the printed commands; stop with Ctrl-C."
 )
