@@ -16,6 +16,8 @@ KUBERNETES ?=
 # Number of test processes; tests mostly wait for servers. 0 runs the tests in pytest's own process, for debuggers.
 # All tests of a file run in one process, because they may share expensive fixtures.
 WORKERS ?= 3
+# What a run of all tests leaves in build/, for `make record`.
+REPORT = $(if $(TARGET),,--junitxml=build/$@$(addprefix -,$(KUBERNETES)).xml)
 
 # A recorded cluster trace beside the project, if any; otherwise a generated one is used.
 TRACE := $(wildcard ../shared/data/openb)
@@ -36,7 +38,8 @@ demo: $(STAMP) ## Run all components: store, simulated cluster, scheduler, polic
 
 .PHONY: test
 test: $(STAMP) ## Run the tests that need no Kubernetes
-	$(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not e2e and not campaign and not browser" $(TARGET)
+	$(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not e2e and not campaign and not browser" \
+	  $(REPORT) $(TARGET)
 
 .PHONY: browser
 browser: $(STAMP) ## Run the tests of the dashboard in Chromium (needs chromium and chromium-driver)
@@ -63,7 +66,7 @@ e2e: export E2E_KUBERNETES := $(KUBERNETES)
 e2e: go $(STAMP) ## Run the tests against the real Kubernetes control plane (needs Go); KUBERNETES=1.34.4 selects another
 	$(BIN)/python -m tests.e2e.building
 	$(BIN)/python -m tests.e2e.helm
-	$(PYTEST) -m e2e --timeout 1800 tests/e2e $(TARGET)
+	$(PYTEST) -m e2e --timeout 1800 $(REPORT) tests/e2e $(TARGET)
 
 # A cell of the page for each KUBERNETES, STORE and PYTHON that is given: all, or versions separated by commas.
 comma := ,
@@ -73,6 +76,10 @@ option = $(foreach each,$(subst $(comma), ,$(2)),--$(1) $(each))
 matrix: $(STAMP) ## Run tests on several versions and record the results; KUBERNETES=, STORE= and PYTHON= select some
 	$(BIN)/python -m tests.matrix $(call option,kubernetes,$(KUBERNETES)) $(call option,store,$(STORE)) \
 	  $(call option,python,$(PYTHON)) $(TARGET)
+
+.PHONY: record
+record: $(STAMP) ## Record the results of the last `make test` and `make e2e` on the page of versions
+	$(BIN)/python -m tests.matrix.reports
 
 .PHONY: bench
 bench: go $(STAMP) ## Measure against a trivial Go extender (needs Go); writes build/bench.json
@@ -107,7 +114,7 @@ COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-e
 
 .PHONY: lock
 lock: $(STAMP) ## Regenerate the locks of the environment and the image from setup.cfg
-	$(COMPILE) --extra dev --extra embedded --output-file requirements.lock setup.cfg
+	$(COMPILE) --extra dev --extra demo --extra embedded --output-file requirements.lock setup.cfg
 	@mkdir -p build && rm -f build/image.lock
 	$(COMPILE) --no-annotate --constraint requirements.lock --output-file build/image.lock setup.cfg - \
 	  <<< 'setuptools>=77'

@@ -21,7 +21,7 @@ _ALIVE_SECONDS = 30
 """A recorder writes at least its checkpoints every 10 seconds."""
 
 
-@click.command("adopt", short_help="Let recorders write again after a restore of etcd.")
+@click.command("adopt")
 @click.option("--yes", is_flag=True, help="Apply the change; otherwise only show it.")
 @click.option("--force", is_flag=True, help="Apply it even if a recorder appears to be active.")
 @click.option(

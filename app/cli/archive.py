@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from app.store.checkpoints import archives
 
 
-@click.group("archive", short_help="List, verify and export the archive of the log.")
+@click.group("archive")
 def archive_command() -> None:
     """List, verify and export the archive of the log (compaction.archive).
 

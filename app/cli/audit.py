@@ -5,7 +5,7 @@ import click
 from app.cli import processes
 
 
-@click.command("audit", short_help="Check that counts, log and API server agree.")
+@click.command("audit")
 @click.pass_obj
 def audit_command(config: str | None) -> None:
     """Continuously compare counts, log and API server; report differences and repair them.

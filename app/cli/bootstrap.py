@@ -25,7 +25,7 @@ _SERVER = re.compile(r"rediss?://[A-Za-z0-9.-]+:[0-9]+(/[0-9]+)?")
 _ROLE = "the Role topolog-bootstrap (deploy/components/bootstrap) has every right that this command needs"
 
 
-@click.command("bootstrap", short_help="Create the certificates and passwords of a cluster, as Secrets.")
+@click.command("bootstrap")
 @click.option(
     "-n",
     "--namespace",

@@ -20,7 +20,7 @@ def default_directory(cluster: str) -> pathlib.Path:
     return pathlib.Path(root) / "topolog" / cluster / "certs"
 
 
-@click.command("certs", short_help="Create a CA and the server and client certificates.")
+@click.command("certs")
 @click.argument("directory", type=click.Path(file_okay=False, path_type=pathlib.Path))
 @click.option(
     "--host",

@@ -5,7 +5,7 @@ import click
 from app.cli import processes
 
 
-@click.command("compact", short_help="Create checkpoints, archive the log and trim it.")
+@click.command("compact")
 @click.pass_obj
 def compact_command(config: str | None) -> None:
     """Create checkpoints, archive the log and trim it.

@@ -5,7 +5,7 @@ import click
 from app.cli import processes
 
 
-@click.command("control", short_help="Wake pending pods when capacity becomes available.")
+@click.command("control")
 @click.pass_obj
 def control_command(config: str | None) -> None:
     """Wake pending pods when capacity becomes available that kube-scheduler has no event for.

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from app import exit_codes, settings
+from app.cli import exits
 
 if TYPE_CHECKING:
     from app.simulation import stages
 
 
-@click.command("demo", short_help="Run all components against a simulated cluster.")
+@click.command("demo")
 @click.option(
     "--keep", is_flag=True, help="Keep running at the end, to try the printed commands; stop with Ctrl-C."
 )
@@ -25,7 +26,13 @@ def demo_command(config: str | None, keep: bool) -> None:
     Takes under two minutes and removes all its files. Exit code 1 if a result differs from the expected
     one.
     """
-    from app.simulation import demo
+    try:
+        from app.simulation import demo
+    except ModuleNotFoundError as missing:
+        if missing.name != "rich":
+            raise
+        reason = "the demo needs the package rich: run `make demo` in the repository, the image leaves it out"
+        raise exits.Failed(exit_codes.USAGE, reason) from missing
 
     as_expected = demo.run(settings.load(config, os.environ), keep=keep, dashboard=_dashboard)
     click.get_current_context().exit(exit_codes.OK if as_expected else exit_codes.NEGATIVE)

@@ -8,7 +8,7 @@ from app import settings, telemetry
 from app.cli import exits, processes
 
 
-@click.command("extender", short_help="Serve kube-scheduler and the introspection API.")
+@click.command("extender")
 @click.option("--debug-scores", type=click.IntRange(0), metavar="N", help="Log the best N nodes of each pod.")
 @click.option("--debug-filters", is_flag=True, help="Log why each node was refused.")
 @click.pass_obj

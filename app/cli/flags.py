@@ -10,7 +10,7 @@ from app.serving import roles
 _PATH = "/apis/v1/flags"
 
 
-@click.group("flags", short_help="Set the debug flags: what is logged, never what is decided.")
+@click.group("flags")
 def flags_command() -> None:
     """Set the debug flags, which change what extenders log and never what they decide.
 

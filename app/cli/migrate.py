@@ -8,7 +8,7 @@ from app import exit_codes, plugins, settings
 from app.cli import exits, formats, tables
 
 
-@click.group("migrate", short_help="Show or upgrade the store schema.")
+@click.group("migrate")
 def migrate_command() -> None:
     """Show or upgrade the store schema. Safe to repeat, also after it was killed."""
 

@@ -5,7 +5,7 @@ import click
 from app.cli import processes
 
 
-@click.command("record", short_help="Record the cluster's changes in the log.")
+@click.command("record")
 @click.pass_obj
 def record_command(config: str | None) -> None:
     """Watch the cluster and append every change to the log.

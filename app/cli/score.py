@@ -12,7 +12,7 @@ from app.framework import configuring, cycles, pipeline, registry
 from app.kube.objects import decoding
 
 
-@click.command("score", short_help="Filter and score the nodes of a JSON file.")
+@click.command("score")
 @click.argument("file", type=click.File("rb"))
 @formats.option()
 @click.pass_obj

@@ -11,7 +11,7 @@ from app.cli import formats, tables
 from app.settings import json_schemas
 
 
-@click.command("settings", short_help="Show the settings, their values and meaning.")
+@click.command("settings")
 @click.argument("name", required=False)
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of the settings file, for editors.")
 @click.option("--explain", is_flag=True, help="Also show the meaning and the allowed values of each setting.")

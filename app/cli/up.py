@@ -18,7 +18,7 @@ _EXTENDER = "extender"
 _VIEW = "view"
 
 
-@click.command("up", short_help="Run all processes on this machine, for an existing cluster.")
+@click.command("up")
 @click.option("--kubeconfig", metavar="FILE", help="Kubeconfig of the cluster. [kube.kubeconfig]")
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig. [kube.context]")
 @click.option(

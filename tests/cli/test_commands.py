@@ -23,6 +23,34 @@ def test_every_command_has_a_help_text() -> None:
         assert len(text.stdout.splitlines()) > 4, name
 
 
+STARTING = """
+import sys
+from app import cli
+try:
+    cli.main()
+finally:
+    heavy = {"cryptography", "flask", "gunicorn", "kubernetes", "marshmallow", "redis", "urllib3"}
+    print("imported:", *sorted(heavy & sys.modules.keys()), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ"),
+    [
+        (["--help"], {}),
+        (["version"], {}),
+        ([], {"_TOPOLOG_COMPLETE": "bash_complete", "COMP_WORDS": "topolog ", "COMP_CWORD": "1"}),
+    ],
+    ids=["help", "version", "completion"],
+)
+def test_what_needs_no_command_waits_for_none(arguments: list[str], environ: dict[str, str]) -> None:
+    program = f"import sys\nsys.argv[0] = 'topolog'\n{STARTING}"
+    done = commands.run(["-c", program, *arguments], environ=environ)
+    assert (done.returncode, done.stderr) == (0, "imported:\n")
+    names = cli.topolog.list_commands(cli.topolog.make_context("topolog", ["version"]))
+    assert "version" in arguments or all(name in done.stdout for name in names)
+
+
 def test_version() -> None:
     assert commands.topolog("version").stdout.startswith(f"topolog {__version__} ")
     assert json.loads(commands.topolog("version", "-o", "json").stdout)["topolog"] == __version__

@@ -14,7 +14,7 @@ import pytest
 from app import cli
 from app.simulation import demo, scenes, stages, traces
 from app.simulation.apiserver import apiservers
-from tests.support import declared
+from tests.support import commands, declared
 
 
 @pytest.fixture
@@ -96,3 +96,12 @@ def test_a_trace_that_cannot_be_read_is_one_sentence(monkeypatch: pytest.MonkeyP
     sentence = " ".join(done.output.split())
     assert "the demo failed: /nowhere/openb_node_list_all_node.csv: No such file or directory" in sentence
     assert "TOPOLOG_TRACE must name a folder" in sentence
+
+
+def test_without_rich_only_the_demo_ends_with_one_sentence() -> None:
+    program = "import sys\nsys.modules['rich'] = None\nfrom app import cli\ncli.main()"
+    done = commands.run(["-c", program, "demo"])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("topolog: the demo needs the package rich")
+    for command in ("score", "get", "status", "doctor", "migrate", "archive"):
+        assert commands.run(["-c", program, command, "--help"]).returncode == 0, command

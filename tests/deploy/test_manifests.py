@@ -5,8 +5,10 @@ import json
 import os
 import pathlib
 import re
+from importlib import metadata
 
 import pytest
+from packaging import requirements, utils
 
 import app
 from app import settings
@@ -512,6 +514,33 @@ def test_the_image_contains_every_dependency() -> None:
     lines = config["options"]["install_requires"].split("\n")
     wanted = {re.split(r"[<>=!~\[; ]", line)[0].lower() for line in lines if line}
     assert wanted <= _pins(manifests.DEPLOY / "requirements.lock").keys()
+
+
+def test_the_image_contains_nothing_else() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    asked = [line for line in config["options"]["install_requires"].split("\n") if line and line[0] != "#"]
+    needed: set[str] = set()
+    where = {"python_full_version": "3.11.0", "python_version": "3.11", "extra": ""}
+    while asked:
+        one = requirements.Requirement(asked.pop())
+        name = utils.canonicalize_name(one.name)
+        if name not in needed and (one.marker is None or one.marker.evaluate(where)):
+            needed.add(name)
+            asked += metadata.requires(name) or ()
+    # setuptools builds Topolog itself, and is removed afterwards.
+    assert _pins(manifests.DEPLOY / "requirements.lock").keys() - needed == {"setuptools"}
+
+
+def test_the_image_is_labelled_as_the_program_describes_itself() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    text = (manifests.DEPLOY / "Dockerfile").read_text()
+    labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]*)"', text))
+    described = {"description": "description", "licenses": "license"}
+    assert {label: config["metadata"][field] for label, field in described.items()} | {
+        "title": "Topolog"
+    } == labels
 
 
 def test_the_image_runs_as_non_root() -> None:

@@ -47,16 +47,21 @@ class Outcome(msgspec.Struct, frozen=True):
     seconds: float
 
 
-def outcome(report: str) -> Outcome:
-    """Read a report in the form of JUnit (`pytest --junitxml`)."""
+def outcome(report: str, row: str = "") -> Outcome:
+    """Read a report in the form of JUnit (`pytest --junitxml`), or the part of it that a row of tests has."""
     failed: list[str] = []
     skipped: dict[str, int] = {}
     passed, seconds = 0, 0.0
     root = xml.etree.ElementTree.fromstring(report)
-    for suite in root.iter("testsuite"):
-        seconds += float(suite.get("time", "0"))
+    if not row:
+        seconds = sum(float(suite.get("time", "0")) for suite in root.iter("testsuite"))
+    module = f"{row.removesuffix('.py').replace('/', '.')}."
     for case in root.iter("testcase"):
         name = f"{case.get('classname', '')}.{case.get('name', '')}".strip(".")
+        if row:
+            if not name.startswith(module):
+                continue
+            seconds += float(case.get("time", "0"))
         if case.find("failure") is not None or case.find("error") is not None:
             # A test that passed, and whose fixture then failed, has two entries.
             failed += [] if name in failed else [name]

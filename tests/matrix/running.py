@@ -39,12 +39,22 @@ def run(version: Version, tests: Sequence[str]) -> Iterator[results.Result]:
             tests=row,
             date=datetime.datetime.now(datetime.UTC).date().isoformat(),
             topolog=app.__version__,
-            beside=_beside(version),
+            beside=beside(version),
             passed=found.passed,
             failed=found.failed,
             skipped=found.skipped,
             seconds=found.seconds,
         )
+
+
+def beside(version: Version) -> str:
+    """Return the versions of the parts that tests on this version also have."""
+    parts = []
+    if version.dimension != dimensions.PYTHON:
+        parts.append(f"Python {platform.python_version()}")
+    if version.dimension != dimensions.STORE:
+        parts.append(dimensions.present_store())
+    return ", ".join(parts)
 
 
 def _outcome(python: pathlib.Path, version: Version, row: str, environ: Mapping[str, str]) -> results.Outcome:
@@ -109,12 +119,3 @@ def _environment(version: Version) -> pathlib.Path:
 def _pip(python: pathlib.Path, *arguments: str) -> None:
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments]
     subprocess.run(command, cwd=ROOT, check=True)
-
-
-def _beside(version: Version) -> str:
-    parts = []
-    if version.dimension != dimensions.PYTHON:
-        parts.append(f"Python {platform.python_version()}")
-    if version.dimension != dimensions.STORE:
-        parts.append(dimensions.present_store())
-    return ", ".join(parts)

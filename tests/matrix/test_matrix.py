@@ -1,13 +1,16 @@
 """What the matrix records, and the page that is made of it."""
 
+import os
 import pathlib
+import platform
 import stat
+import subprocess
 
 import msgspec
 import pytest
 
 from tests.e2e import building
-from tests.matrix import dimensions, page, results
+from tests.matrix import dimensions, page, reports, results
 
 REPORT = """<?xml version="1.0"?>
 <testsuites><testsuite name="pytest" tests="5" time="12.345">
@@ -17,6 +20,16 @@ REPORT = """<?xml version="1.0"?>
 <testcase classname="gangs" name="test_three" time="1"><error message="teardown"/></testcase>
 <testcase classname="gangs" name="test_four"><skipped message="no
 such gate"/></testcase>
+</testsuite></testsuites>
+"""
+
+
+WHOLE = """<?xml version="1.0"?>
+<testsuites><testsuite name="pytest" tests="4" time="9.5" timestamp="2026-07-01T23:30:00-02:00">
+<testcase classname="tests.e2e.test_gangs" name="test_one" time="1.5"/>
+<testcase classname="tests.e2e.test_gangs.TestMore" name="test_two" time="1"><failure message="x"/></testcase>
+<testcase classname="tests.e2e.test_jobs" name="test_three" time="2"><skipped message="no gate"/></testcase>
+<testcase classname="tests.e2e.test_job" name="test_four" time="4"/>
 </testsuite></testsuites>
 """
 
@@ -52,6 +65,47 @@ def test_a_report_is_counted_by_outcome() -> None:
         {"no such gate": 1},
         12.3,
     )
+
+
+def test_a_run_of_all_tests_has_a_result_for_each_row_that_it_ran() -> None:
+    found = list(reports.rows(WHOLE, dimensions.Version(dimensions.KUBERNETES, "1.37.0")))
+    gangs, jobs = found
+    assert (gangs.tests, gangs.passed, gangs.failed, gangs.seconds) == (
+        "tests/e2e/test_gangs.py",
+        1,
+        ("tests.e2e.test_gangs.TestMore.test_two",),
+        2.5,
+    )
+    assert (jobs.tests, jobs.passed, jobs.skipped) == ("tests/e2e/test_jobs.py", 0, {"no gate": 1})
+    assert {each.date for each in found} == {"2026-07-02"}
+
+
+def test_a_report_is_of_the_versions_that_it_was_made_with(tmp_path: pathlib.Path) -> None:
+    assert list(reports.found(tmp_path)) == []
+    for name in ("test.xml", "e2e.xml", "e2e-1.34.4.xml"):
+        (tmp_path / name).write_text(WHOLE)
+    found = [(path.name, version.dimension, version.name) for path, version in reports.found(tmp_path)]
+    assert found == [
+        ("test.xml", "Python", platform.python_version()),
+        ("test.xml", "Store", dimensions.present_store()),
+        ("e2e.xml", "Kubernetes", building.newest()),
+        ("e2e-1.34.4.xml", "Kubernetes", "1.34.4"),
+    ]
+
+
+def test_make_leaves_a_report_of_a_run_of_all_tests_only() -> None:
+    def command(*words: str) -> str:
+        make = ["make", "--dry-run", "--assume-old=.venv/.made-from-the-lock", *words]
+        environment = {"PATH": os.environ["PATH"]}
+        done = subprocess.run(
+            make, cwd=dimensions.ROOT, env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    assert "--junitxml=build/test.xml" in command("test")
+    assert "--junitxml=build/e2e.xml" in command("e2e")
+    assert "--junitxml=build/e2e-1.34.4.xml" in command("e2e", "KUBERNETES=1.34.4")
+    assert "--junitxml" not in command("test", "TARGET=tests/store")
 
 
 def test_a_new_result_replaces_that_of_the_same_tests_only(tmp_path: pathlib.Path) -> None:

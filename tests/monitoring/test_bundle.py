@@ -3,8 +3,6 @@
 import json
 import pathlib
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -12,56 +10,11 @@ import yaml
 from tests.project import reference_pages
 from tests.support import kustomizations, manifests, polling
 from tests.support.extender import stages
-from tests.support.monitoring import alerts, installations, promql
+from tests.support.monitoring import alerts, dashboards, installations, promql
 
 FOLDER = manifests.DEPLOY / "monitoring"
-DASHBOARDS = sorted((FOLDER / "dashboards").glob("*.json"))
-PAGE = FOLDER.parent.parent / "docs" / "reference" / "metrics.md"
-HOME = "topolog-system"
 OF_TARGETS = {"namespace", "pod", "le"}
 """Labels that the scrape adds, and that of histograms."""
-Json = dict[str, Any]
-
-
-class Query(NamedTuple):
-    """An expression of a panel, its variables replaced."""
-
-    where: str
-    expression: str
-    legend: str
-
-    def metrics(self) -> set[str]:
-        """Names of samples."""
-        return set(re.findall(r"\btopolog_\w+", self.expression))
-
-
-def dashboards() -> list[Json]:
-    return [json.loads(path.read_text()) for path in DASHBOARDS]
-
-
-def queries() -> Iterator[Query]:
-    for dashboard in dashboards():
-        for panel in dashboard["panels"]:
-            for target in panel["targets"]:
-                expression = target["expr"].replace("$__rate_interval", "5m").replace("$namespace", HOME)
-                where = f"{dashboard['title']}, {panel['title']}, {target['refId']}"
-                yield Query(where, expression, target["legendFormat"])
-
-
-def documented() -> dict[str, set[str]]:
-    """Metric -> labels, of the reference page."""
-    rows = re.findall(r"^\| `(topolog_\w+)` \|[^|]+\|[^|]+\|([^|]+)\|", PAGE.read_text(), re.MULTILINE)
-    return {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
-
-
-def family(sample: str) -> str:
-    """The metric of a sample; those of histograms have suffixes."""
-    return (
-        re.sub(r"_(bucket|count|sum)$", "", sample)
-        if sample.endswith(("_bucket", "_count", "_sum"))
-        else sample
-    )
-
 
 # The objects
 
@@ -95,7 +48,7 @@ def test_grafana_finds_every_dashboard() -> None:
     assert found["metadata"]["name"] == "topolog-dashboards"
     assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert {name: json.loads(text)["uid"] for name, text in found["data"].items()} == {
-        path.name: path.stem for path in DASHBOARDS
+        path.name: path.stem for path in dashboards.FILES
     }
 
 
@@ -108,7 +61,7 @@ def test_kubectl_renders_the_same() -> None:
 # The dashboards
 
 
-@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", dashboards.FILES, ids=lambda path: path.stem)
 def test_a_dashboard_is_complete(path: pathlib.Path) -> None:
     text = path.read_text()
     dashboard = json.loads(text)
@@ -135,12 +88,12 @@ def test_a_dashboard_is_complete(path: pathlib.Path) -> None:
 
 
 def test_metrics_and_labels_of_panels_are_those_that_processes_expose() -> None:
-    known = documented()
-    for query in queries():
+    known = dashboards.documented()
+    for query in dashboards.queries():
         labels = set()
         for name in query.metrics():
-            assert family(name) in known, f"{query.where}: {name} is no metric"
-            labels |= known[family(name)]
+            assert dashboards.family(name) in known, f"{query.where}: {name} is no metric"
+            labels |= known[dashboards.family(name)]
         labels |= {"exported_namespace"} & {f"exported_{label}" for label in labels}
         grouped = {
             label for each in re.findall(r"by \(([^)]*)\)", query.expression) for label in each.split(", ")
@@ -149,8 +102,8 @@ def test_metrics_and_labels_of_panels_are_those_that_processes_expose() -> None:
 
 
 def test_every_metric_is_on_a_dashboard() -> None:
-    shown = {family(name) for query in queries() for name in query.metrics()}
-    assert documented().keys() - shown == set()
+    shown = {dashboards.family(name) for query in dashboards.queries() for name in query.metrics()}
+    assert dashboards.documented().keys() - shown == set()
 
 
 def as_stored(scraped: promql.Scrape, at: float) -> promql.Scrape:
@@ -160,27 +113,8 @@ def as_stored(scraped: promql.Scrape, at: float) -> promql.Scrape:
         renamed = {
             "exported_namespace" if label == "namespace" else label: each for label, each in labels.items()
         }
-        stored.append((name, {**renamed, "namespace": HOME}, value))
+        stored.append((name, {**renamed, "namespace": dashboards.NAMESPACE}, value))
     return promql.Scrape(at, stored)
-
-
-SILENT = {
-    "topolog_archived_offset",  # without an archive
-    "topolog_checkpoint_offset",  # before the first one
-    "topolog_log_oldest_offset",
-    "topolog_fences_total",
-    "topolog_loop_failures_total",
-    "topolog_plugin_failures_total",
-    "topolog_quarantined_total",
-    "topolog_refused_nodes_total",
-    "topolog_shadow_behind_seconds",
-    "topolog_shadow_decisions_total",
-    "topolog_shadow_gap",
-    "topolog_shadow_skipped_total",
-    "topolog_status_patches_total",
-    "topolog_wakeups_total",
-}
-"""Metrics that have no sample while nothing has happened."""
 
 
 def test_panels_show_what_real_processes_expose(tmp_path: pathlib.Path) -> None:
@@ -192,18 +126,17 @@ def test_panels_show_what_real_processes_expose(tmp_path: pathlib.Path) -> None:
         stage.seen()
         first = as_stored(alerts.scrape(own), 0)
         assert stage.caller().post("/filter", stages.request(pod, "n1")).status == 200
-        asked = {name for query in queries() for name in query.metrics()}
+        asked = {name for query in dashboards.queries() for name in query.metrics()}
 
         def missing() -> set[str]:
-            return asked - {name for name, _, _ in alerts.scrape(own).samples} - SILENT
+            return asked - {name for name, _, _ in alerts.scrape(own).samples} - dashboards.SILENT
 
         polling.eventually(lambda: not missing(), "all samples are there", within=60, seen=missing)
         last = as_stored(alerts.scrape(own), 60)
     exposed = {name for name, _, _ in last.samples}
-    for query in queries():
+    for query in dashboards.queries():
         found = promql.evaluate(query.expression, [first, last], 60)
         if query.metrics() <= exposed:
             assert found, f"{query.where} shows nothing"
         for labels in found:
-            legend = set(re.findall(r"\{\{(\w+)\}\}", query.legend))
-            assert legend <= {name for name, _ in labels}, query.where
+            assert query.labels() <= {name for name, _ in labels}, query.where

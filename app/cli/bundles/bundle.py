@@ -24,7 +24,7 @@ _SILENCE: Final = 180.0
 _MIB: Final = 1024 * 1024
 
 
-@click.group("bundle", short_help="Carry a stretch of the log away in one file, and show it elsewhere.")
+@click.group("bundle")
 def bundle_command() -> None:
     """Make, verify, describe and open bundles.
 

@@ -6,7 +6,7 @@ from click import shell_completion
 VARIABLE = "_TOPOLOG_COMPLETE"
 
 
-@click.command("completion", short_help="Print the completion script of a shell.")
+@click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_command(shell: str) -> None:
     """Print a script that lets SHELL complete commands, options, kinds and names.

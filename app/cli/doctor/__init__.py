@@ -5,7 +5,7 @@ import click
 from app.cli.doctor import cluster, everything, policies, run, scheduler, store, tls
 
 
-@click.group("doctor", short_help="Find out what is wrong, and print what fixes it.")
+@click.group("doctor")
 def doctor_command() -> None:
     """Find out what is wrong with an installation: what was seen, why it matters, and what fixes it.
 

@@ -39,7 +39,6 @@ class Path(click.ParamType[str]):
     " that is gone is named on standard error, and -o json has a document on a line for each item.\n\n"
     "The extender and the certificates are set by client.*; after `topolog up` on this machine the"
     " defaults work, and for a cluster those of the kubeconfig (--help of `topolog status`).",
-    short_help="Show cluster state known to an extender.",
 )
 @click.argument("what", nargs=-1, type=resources.Kind(), metavar="KIND [NAME] | KIND/NAME...")
 @click.option("--raw", metavar="PATH", help="Print what `topolog view` answers at a path of the API.")

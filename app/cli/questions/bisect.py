@@ -7,7 +7,7 @@ from app.cli.client import api_client
 from app.cli.questions import asking
 
 
-@click.command("bisect", short_help="Show since when a pod does not fit, a count is reached, or pods wait.")
+@click.command("bisect")
 @click.argument("pod", required=False, metavar="[NAMESPACE/POD]")
 @click.option(
     "-n", "--namespace", metavar="NAMESPACE", help="The namespace of the pod, or of pods that wait."

@@ -10,7 +10,7 @@ from app.cli.client import api_client
 from app.cli.questions import asking
 
 
-@click.command("diff", short_help="Show what differs between two moments or situations.")
+@click.command("diff")
 @click.argument("from_", metavar="[FROM]", required=False)
 @click.argument("to", required=False, metavar="[TO]")
 @click.option("--from-situation", metavar="FILE", help="The first situation as JSON or YAML (- for stdin).")

@@ -10,7 +10,7 @@ from app.cli.client import api_client
 from app.cli.questions import asking
 
 
-@click.command("fit", short_help="Show the smallest changes that would let a pod fit.")
+@click.command("fit")
 @click.argument("pod", required=False, metavar="[NAMESPACE/POD]")
 @click.option("-f", "--file", metavar="FILE", help="The pod as YAML or JSON (- for stdin).")
 @click.option(

@@ -13,7 +13,7 @@ from app.cli.questions import asking, differences
 _SUMMED = ("classes", "skipped")
 
 
-@click.command("replay", short_help="Show which recorded decisions would have been others.")
+@click.command("replay")
 @click.option("--from", "from_", metavar="OFFSET|TIME", help="The first moment.  [default: all decisions]")
 @click.option("--to", metavar="OFFSET|TIME", help="The last moment.  [default: now]")
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Only pods of this namespace.")

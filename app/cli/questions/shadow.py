@@ -6,7 +6,7 @@ from app.cli.client import api_client
 from app.cli.questions import asking, differences
 
 
-@click.group("shadow", short_help="Compare every decision with an edit that is not enforced.")
+@click.group("shadow")
 def shadow_command() -> None:
     """Compare every decision with an edit of policies or plugin settings that is not enforced.
 

@@ -8,7 +8,7 @@ from app.cli.client import api_client
 from app.cli.questions import asking
 
 
-@click.command("simulate", short_help="Show where pods would be placed in another situation.")
+@click.command("simulate")
 @click.argument("pods", nargs=-1, metavar="[NAMESPACE/POD]...")
 @click.option(
     "-f", "--file", "files", multiple=True, metavar="FILE", help="Pods as YAML or JSON (- for stdin)."

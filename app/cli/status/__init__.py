@@ -18,7 +18,7 @@ if typing.TYPE_CHECKING:
     from app.doctor.run import overview
 
 
-@click.command("status", short_help="Show an installation on one screen.")
+@click.command("status")
 @doctor_options.process
 @doctor_options.namespace
 @api_client.server_options

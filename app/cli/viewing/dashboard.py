@@ -13,7 +13,7 @@ from app.cli.client import api_client
 _VIEWS = ("overview", "pending", "workloads", "decisions", "compare", "health")
 
 
-@click.command("dashboard", short_help="Open the dashboard in a browser.")
+@click.command("dashboard")
 @click.option(
     "--view", "chosen", type=click.Choice(_VIEWS), default="overview", show_default=True, help="The view."
 )

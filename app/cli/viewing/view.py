@@ -8,7 +8,7 @@ from app import settings, telemetry
 from app.cli import exits, processes
 
 
-@click.command("view", short_help="Serve the dashboard, streams and heavy questions.")
+@click.command("view")
 @click.pass_obj
 def view_command(config: str | None) -> None:
     """Serve the dashboard and the introspection API with its heavy routes and streams.

@@ -11,7 +11,7 @@ from app.cli.client import api_client, streams
 _NOTICES = ("gap", "incarnation")
 
 
-@click.command("watch", short_help="Print the events of the log as they are appended.")
+@click.command("watch")
 @click.option("--from", "start", metavar="POSITION", help="Begin behind this position, instead of now.")
 @click.option("--type", "kind", metavar="TYPE", help="Only events of this type, such as PodSeen.")
 @click.option("--object", "subject", metavar="SUBJECT", help="Only about pod:NS/NAME, node:NAME ...")
