@@ -56,14 +56,19 @@ class Cycle:
 
 
 def cycle(
-    pod: model.Pod, candidates: node_sets.Names, snapshot: snapshots.Snapshot, *, score_max: int = 10
+    pod: model.Pod,
+    candidates: node_sets.Names,
+    snapshot: snapshots.Snapshot,
+    *,
+    score_max: int = 10,
+    offered: bool = False,
 ) -> Cycle:
     """A cycle for the pod, whose own placement or node, if it has one, is not counted."""
     placement = snapshot.placements.get(pod.uid)
     if snapshot.node_of(pod.uid):
         snapshot = _supposing(snapshot, (_gone(pod),))
     reserved = placement.node if placement is not None else ""
-    return Cycle(pod=pod, candidates=candidates, snapshot=snapshot, score_max=score_max, reserved=reserved)
+    return Cycle(pod, candidates, snapshot, score_max=score_max, reserved=reserved, offered=offered)
 
 
 def without(base: Cycle, victims: Iterable[model.Pod]) -> Cycle:

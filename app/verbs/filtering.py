@@ -61,8 +61,8 @@ def _decided(
     offered: candidates.Candidates,
     snapshot: snapshots.Snapshot,
 ) -> verdicts.Trace:
-    cycle = cycles.cycle(pod, offered.nodes, snapshot, score_max=plugins.score_max)
-    return pipeline.run_filter(plugins, replace(cycle, offered=True))
+    cycle = cycles.cycle(pod, offered.nodes, snapshot, score_max=plugins.score_max, offered=True)
+    return pipeline.run_filter(plugins, cycle)
 
 
 def run_only_one(context: contexts.Context, pod: model.Pod, offered: candidates.Candidates) -> Answer:

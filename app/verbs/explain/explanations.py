@@ -231,8 +231,8 @@ def cycle_of(
         candidates = frozenset((decision.node,)) if decision.node else candidates
     elif decision.verb == "preempt":
         candidates = frozenset(decision.victims)
-    cycle = cycles.cycle(pod, candidates, snapshot, score_max=plugins.score_max)
-    return replace(cycle, offered=decision.verb in ATTEMPTS)
+    offered = decision.verb in ATTEMPTS
+    return cycles.cycle(pod, candidates, snapshot, score_max=plugins.score_max, offered=offered)
 
 
 def _pod(decision: records.Decision, snapshot: snapshots.Snapshot) -> model.Pod:
