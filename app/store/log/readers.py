@@ -162,7 +162,7 @@ class LogReader:
         self, state: list[bytes | None], entries: list[tuple[bytes, list[bytes]]], after: int
     ) -> tuple[int, int]:
         """The head and its time, if the entries continue ``after`` in the same incarnation."""
-        incarnation, head = connections.text(state[0] or b""), int(state[1] or 0)
+        incarnation, head = connections.text(state[0] or b""), keys.number(state[1])
         if incarnation != self.incarnation or head < after:
             refuse([b"REWOUND", incarnation.encode(), head])
         last = after + len(entries)
@@ -170,7 +170,7 @@ class LogReader:
             # The function finds the problem, and its reply raises the error.
             self.read(after)
             raise errors.Gap(f"the log has a hole behind offset {after}: the store is damaged")
-        return max(head, last), int(state[2] or 0)
+        return max(head, last), keys.number(state[2])
 
     def wait_for_entries(self, after: int, known_ms: int | None = None, *, milliseconds: int) -> Read:
         """As ``read``, but waits until an entry is behind ``after``, or the time is over."""
@@ -240,7 +240,7 @@ def refuse(reply: list[bytes | int]) -> NoReturn:
         case ["HELD", reader, offset]:
             raise errors.Held(reader, int(offset))
         case ["SCHEMA", found]:
-            raise errors.mismatch(int(found), keys.SCHEMA)
+            raise errors.mismatch(keys.number(found), keys.SCHEMA)
         case ["UNCOVERED", offset]:
             raise errors.Uncovered(
                 f"there is no checkpoint at offset {offset}: nothing before it may be trimmed"

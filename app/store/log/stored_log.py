@@ -23,7 +23,7 @@ class StoredLog:
     def head(self) -> int:
         """The last offset written."""
         with connections.translated():
-            return int(self._client.hget(self._names.meta, keys.HEAD) or 0)
+            return keys.number(self._client.hget(self._names.meta, keys.HEAD))
 
     def state(self) -> incarnations.StoreState:
         """The metadata of the store, and the server's clock and run."""
@@ -31,7 +31,7 @@ class StoredLog:
             now: Any = self._client.time()
             about: Any = self._client.info("server")
         meta = self._hash(self._names.meta)
-        incarnation, head = meta.get("incarnation", ""), int(meta.get(keys.HEAD, "0"))
+        incarnation, head = meta.get("incarnation", ""), keys.number(meta.get(keys.HEAD))
         return incarnations.StoreState(
             incarnation=incarnation,
             head=head,
@@ -39,7 +39,7 @@ class StoredLog:
             writer=meta.get("writer", ""),
             former=meta.get("former", ""),
             lost=incarnations.parse_loss(meta.get("lost", ""), incarnation, head),
-            recorded_ms=int(meta.get("recorded", "0")),
+            recorded_ms=keys.number(meta.get("recorded")),
             run=connections.text(about["run_id"]),
             vouched=meta.get(keys.RUN, ""),
             kubernetes=meta.get(keys.KUBERNETES, ""),

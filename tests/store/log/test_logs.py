@@ -38,6 +38,18 @@ def test_offsets_are_dense_and_entries_come_back_in_order(store: stores.Store) -
     assert store.log.head() == model.Position(store.log.incarnation, 3)
 
 
+@pytest.mark.parametrize("at", [None, "text"])
+def test_entries_are_read_whole_without_the_time_of_the_head(store: stores.Store, at: str | None) -> None:
+    store.log.append(logs.Batch(events=[writers.seen("u1"), writers.seen("u2")]))
+    entries = store.log.read(0)
+    if at is None:
+        store.client.hdel(store.keys.meta, "at")
+    else:
+        store.client.hset(store.keys.meta, "at", at)
+    assert store.log.read(0) == entries
+    assert store.log.read(2) == []
+
+
 def test_entries_are_dated_by_the_server(store: stores.Store) -> None:
     def now() -> int:
         seconds, microseconds = store.client.time()

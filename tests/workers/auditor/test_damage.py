@@ -117,21 +117,10 @@ def meta_field(field: str, value: str | None) -> Damage:
     return damage
 
 
-META = tuple(
+META = tuple(  # The cluster's identity and bundles are tested where they are read.
     meta_field(field, value)
-    for field in (
-        "incarnation",
-        "offset",
-        "at",
-        "epoch",
-        "writer",
-        "schema",
-        "counts",
-        "former",
-        "lost",
-        "head",
-    )
-    for value in (None, "7")
+    for field in sorted(keys.RESERVED - {keys.KUBERNETES, keys.BUNDLE} | {"rv:pods"})
+    for value in (None, "7", "wrong")
 )
 
 DAMAGE: dict[str, tuple[Damage, ...]] = {
