@@ -47,7 +47,9 @@ def test_entries_are_read_whole_without_the_time_of_the_head(store: stores.Store
     else:
         store.client.hset(store.keys.meta, "at", at)
     assert store.log.read(0) == entries
-    assert store.log.read(2) == []
+    reader = store.log.reader()
+    assert [(read.head, read.head_ms) for read in (reader.read(0), reader.read(2))] == [(2, 0), (2, 0)]
+    reader.close()
 
 
 def test_entries_are_dated_by_the_server(store: stores.Store) -> None:
