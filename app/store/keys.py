@@ -49,7 +49,7 @@ RESERVED = frozenset(
 
 
 def number(value: bytes | str | None) -> int:
-    """The number in a field of meta; 0 if it is missing, or if another program has overwritten it."""
+    """The number in a field of meta or of an entry; 0 if it is missing or another program overwrote it."""
     text = value.decode(errors="replace") if isinstance(value, bytes) else value or ""
     return int(text) if text.isascii() and text.isdigit() else 0
 

@@ -143,7 +143,7 @@ class LogReader:
                 last = after + len(fields)
                 if last < head:
                     self._wire.send(self._plain(last))
-                times = [int(one[1]) for one in fields]
+                times = _times(fields)
                 yield Read(head, head_ms, after, times, [one[3] for one in fields])
                 if last == head:
                     return
@@ -207,6 +207,14 @@ class LogReader:
             )
             self._asked = asked
         return self._packed
+
+
+def _times(fields: list[list[bytes]]) -> list[int]:
+    """When the entries were appended."""
+    try:
+        return [int(one[1]) for one in fields]
+    except ValueError:
+        return [keys.number(one[1]) for one in fields]
 
 
 def _understood(reply: connections.Reply, after: int) -> Read:

@@ -68,7 +68,7 @@ class StoredLog:
     def time_of(self, offset: int) -> int | None:
         """When the entry was appended (milliseconds); None if the log does not hold it."""
         entries = self._range(f"{offset}-0", f"{offset}-0", 1)
-        return int(entries[0][1][b"t"]) if entries else None
+        return keys.number(entries[0][1].get(b"t")) if entries else None
 
     def oldest(self) -> int:
         """The first offset that the log still holds; of an empty log the offset of its next entry."""
@@ -80,7 +80,7 @@ class StoredLog:
         raws = [
             readers.Raw(
                 _offset_of(identity),
-                int(fields[b"t"]),
+                keys.number(fields.get(b"t")),
                 msgspec.Raw(fields[b"e"]),
                 fields.get(b"w", b"").decode(),
             )

@@ -18,7 +18,7 @@ local SESSION_SECONDS = 86400
 -- The functions of schema 1 parse it as a number, and fail before they write.
 local NO_HEAD = 'schema 2'
 
--- The number in a field of meta; 0 if it is missing, or if another program has overwritten it.
+-- The number in a field of meta or of an entry; 0 if it is missing or another program overwrote it.
 local function number(field)
   return tonumber(string.match(field or '', '^%d+$')) or 0
 end
@@ -315,7 +315,7 @@ local function read(keys, argv)
   local reply = { 'OK', head, number(state[3]) }
   for i = skip + 1, #entries do
     local fields = entries[i][2]
-    reply[#reply + 1] = tonumber(fields[2])
+    reply[#reply + 1] = number(fields[2])
     reply[#reply + 1] = fields[4]
   end
   return reply
