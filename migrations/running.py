@@ -142,7 +142,15 @@ def _steps() -> dict[int, ModuleType]:
 
 
 def _schema(client: redis.Redis, prefix: str) -> int:
-    return int(client.hget(f"{prefix}meta", "schema") or 0)
+    """The schema of the store, 0 if there is none. Raises Refused if another program has overwritten it."""
+    found: Any = client.hget(f"{prefix}meta", "schema") or b"0"
+    if not found.isdigit():
+        text = found.decode(errors="replace")[:40]
+        raise Refused(
+            f"field schema of {prefix}meta is {text!r}, which is not a number: if this version of Topolog"
+            f" used the store last, run HSET {prefix}meta schema {latest()}"
+        )
+    return int(found)
 
 
 def _number(client: redis.Redis, prefix: str, number: int) -> None:

@@ -48,6 +48,12 @@ RESERVED = frozenset(
 """Fields of meta that are not resume versions of a kind."""
 
 
+def number(value: bytes | str | None) -> int:
+    """The number in a field of meta or of an entry; 0 if it is missing or another program overwrote it."""
+    text = value.decode(errors="replace") if isinstance(value, bytes) else value or ""
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
 def function(name: str, schema: int = SCHEMA) -> str:
     """The name of a function in the server; those of several schemas coexist."""
     return f"topolog_{name}_{schema}" if schema > 1 else f"topolog_{name}"

@@ -46,9 +46,15 @@ def migrate(
 
 
 def status(client: redis.Redis, names: keys.Keys) -> running.Status:
-    """The schema of the store and the schema that this version needs."""
+    """The schema of the store and the schema that this version needs.
+
+    Raises SchemaMismatch if another program has overwritten it.
+    """
     with connections.translated():
-        found = running.status(client, names.prefix, library())
+        try:
+            found = running.status(client, names.prefix, library())
+        except running.Refused as refused:
+            raise errors.SchemaMismatch(str(refused)) from refused
         states = [running.loaded(node, library()) for node in connections.primaries(client)]
     # The worst state of any node: a slot may move to each of them.
     pending = found.pending
@@ -70,7 +76,7 @@ def check(client: redis.Redis, names: keys.Keys, *, emptied: bool = False) -> No
     """Return if the store has this version's schema, or is empty and ``emptied``. Raises SchemaMismatch."""
     with connections.translated():
         schema, incarnation, live = client.hmget(names.meta, ["schema", "incarnation", "counts"])
-    found, needed = int(schema or 0), running.latest()
+    found, needed = keys.number(schema), running.latest()
     empty = emptied and not incarnation
     if not empty and (found != needed or not incarnation):
         raise errors.mismatch(found, needed)

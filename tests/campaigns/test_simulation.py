@@ -27,6 +27,7 @@ EASY = {
     "a bind commits the seat of its member alone": 33,
     "the quotas of others do not hold": 101,
     "a fence counts as evidence": 12,
+    "placements do not expect the version of the quotas": 150,
 }
 """Bugs that the default run plants -> a seed that finds each, which is tried first.
 

@@ -1,5 +1,7 @@
 """Steps are taken in order, once, again after a kill, and never backwards."""
 
+import re
+
 import pytest
 
 from app import settings
@@ -68,6 +70,19 @@ def test_a_store_of_a_newer_version_is_left_alone(store: stores.Store, names: ke
     with pytest.raises(errors.SchemaMismatch, match="knows up to"):
         schemas.migrate(store.client, names, declared.FIRST)
     assert store.client.hgetall(names.meta) == {b"schema": str(running.latest() + 1).encode()}
+
+
+def test_a_schema_that_is_not_a_number_is_refused_with_the_command_to_run(
+    store: stores.Store, names: keys.Keys
+) -> None:
+    store.client.hset(names.meta, "schema", "two")
+    advice = f"'two', which is not a number: .* run HSET {re.escape(names.meta)} schema {keys.SCHEMA}"
+    with pytest.raises(errors.SchemaMismatch, match=advice):
+        schemas.status(store.client, names)
+    with pytest.raises(errors.SchemaMismatch, match=advice):
+        schemas.migrate(store.client, names, declared.FIRST)
+    with pytest.raises(errors.SchemaMismatch, match="the store has schema 0"):
+        schemas.check(store.client, names)
 
 
 @pytest.mark.parametrize(("found", "todo"), [(0, "topolog migrate up"), (99, "newer Topolog")])

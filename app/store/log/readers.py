@@ -143,7 +143,7 @@ class LogReader:
                 last = after + len(fields)
                 if last < head:
                     self._wire.send(self._plain(last))
-                times = [int(one[1]) for one in fields]
+                times = _times(fields)
                 yield Read(head, head_ms, after, times, [one[3] for one in fields])
                 if last == head:
                     return
@@ -162,7 +162,7 @@ class LogReader:
         self, state: list[bytes | None], entries: list[tuple[bytes, list[bytes]]], after: int
     ) -> tuple[int, int]:
         """The head and its time, if the entries continue ``after`` in the same incarnation."""
-        incarnation, head = connections.text(state[0] or b""), int(state[1] or 0)
+        incarnation, head = connections.text(state[0] or b""), keys.number(state[1])
         if incarnation != self.incarnation or head < after:
             refuse([b"REWOUND", incarnation.encode(), head])
         last = after + len(entries)
@@ -170,7 +170,7 @@ class LogReader:
             # The function finds the problem, and its reply raises the error.
             self.read(after)
             raise errors.Gap(f"the log has a hole behind offset {after}: the store is damaged")
-        return max(head, last), int(state[2] or 0)
+        return max(head, last), keys.number(state[2])
 
     def wait_for_entries(self, after: int, known_ms: int | None = None, *, milliseconds: int) -> Read:
         """As ``read``, but waits until an entry is behind ``after``, or the time is over."""
@@ -209,6 +209,14 @@ class LogReader:
         return self._packed
 
 
+def _times(fields: list[list[bytes]]) -> list[int]:
+    """When the entries were appended."""
+    try:
+        return [int(one[1]) for one in fields]
+    except ValueError:
+        return [keys.number(one[1]) for one in fields]
+
+
 def _understood(reply: connections.Reply, after: int) -> Read:
     if not isinstance(reply, list):
         raise errors.StoreError(f"the store answered to a read with {reply!r}")
@@ -240,7 +248,7 @@ def refuse(reply: list[bytes | int]) -> NoReturn:
         case ["HELD", reader, offset]:
             raise errors.Held(reader, int(offset))
         case ["SCHEMA", found]:
-            raise errors.mismatch(int(found), keys.SCHEMA)
+            raise errors.mismatch(keys.number(found), keys.SCHEMA)
         case ["UNCOVERED", offset]:
             raise errors.Uncovered(
                 f"there is no checkpoint at offset {offset}: nothing before it may be trimmed"

@@ -23,7 +23,7 @@ class StoredLog:
     def head(self) -> int:
         """The last offset written."""
         with connections.translated():
-            return int(self._client.hget(self._names.meta, keys.HEAD) or 0)
+            return keys.number(self._client.hget(self._names.meta, keys.HEAD))
 
     def state(self) -> incarnations.StoreState:
         """The metadata of the store, and the server's clock and run."""
@@ -31,7 +31,7 @@ class StoredLog:
             now: Any = self._client.time()
             about: Any = self._client.info("server")
         meta = self._hash(self._names.meta)
-        incarnation, head = meta.get("incarnation", ""), int(meta.get(keys.HEAD, "0"))
+        incarnation, head = meta.get("incarnation", ""), keys.number(meta.get(keys.HEAD))
         return incarnations.StoreState(
             incarnation=incarnation,
             head=head,
@@ -39,7 +39,7 @@ class StoredLog:
             writer=meta.get("writer", ""),
             former=meta.get("former", ""),
             lost=incarnations.parse_loss(meta.get("lost", ""), incarnation, head),
-            recorded_ms=int(meta.get("recorded", "0")),
+            recorded_ms=keys.number(meta.get("recorded")),
             run=connections.text(about["run_id"]),
             vouched=meta.get(keys.RUN, ""),
             kubernetes=meta.get(keys.KUBERNETES, ""),
@@ -68,7 +68,7 @@ class StoredLog:
     def time_of(self, offset: int) -> int | None:
         """When the entry was appended (milliseconds); None if the log does not hold it."""
         entries = self._range(f"{offset}-0", f"{offset}-0", 1)
-        return int(entries[0][1][b"t"]) if entries else None
+        return keys.number(entries[0][1].get(b"t")) if entries else None
 
     def oldest(self) -> int:
         """The first offset that the log still holds; of an empty log the offset of its next entry."""
@@ -80,7 +80,7 @@ class StoredLog:
         raws = [
             readers.Raw(
                 _offset_of(identity),
-                int(fields[b"t"]),
+                keys.number(fields.get(b"t")),
                 msgspec.Raw(fields[b"e"]),
                 fields.get(b"w", b"").decode(),
             )

@@ -95,8 +95,8 @@ def _read(client: redis.Redis, names: keys.Keys) -> Tail:
     if incarnation is None:
         raise errors.StoreError(f"the store holds no log of cluster {names.cluster}")
     if schema != b"%d" % keys.SCHEMA:
-        raise errors.mismatch(int(schema or 0), keys.SCHEMA)
-    at = int(head or 0)
+        raise errors.mismatch(keys.number(schema), keys.SCHEMA)
+    at = keys.number(head)
     try:
         stream = untyped.xinfo_stream(names.log)
     except redis.ResponseError as error:

@@ -7,7 +7,7 @@ import pytest
 
 from app.domain import events, model
 from app.store import errors, keys, stores
-from app.store.log import logs
+from app.store.log import logs, readers
 from tests.support.store import writers
 
 NOTHING = logs.Batch(events=())
@@ -36,6 +36,37 @@ def test_offsets_are_dense_and_entries_come_back_in_order(store: stores.Store) -
     assert store.log.read(0, limit=2) == entries[:2]
     assert store.log.read(3) == []
     assert store.log.head() == model.Position(store.log.incarnation, 3)
+
+
+@pytest.mark.parametrize("at", [None, "text"])
+def test_entries_are_read_whole_without_the_time_of_the_head(store: stores.Store, at: str | None) -> None:
+    store.log.append(logs.Batch(events=[writers.seen("u1"), writers.seen("u2")]))
+    entries = store.log.read(0)
+    if at is None:
+        store.client.hdel(store.keys.meta, "at")
+    else:
+        store.client.hset(store.keys.meta, "at", at)
+    assert store.log.read(0) == entries
+    reader = store.log.reader()
+    assert [(read.head, read.head_ms) for read in (reader.read(0), reader.read(2))] == [(2, 0), (2, 0)]
+    reader.close()
+
+
+def test_an_entry_whose_time_was_overwritten_is_read(
+    store: stores.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "CHUNK", 2)
+    store.log.append(logs.Batch(events=[writers.seen(f"u{number}") for number in range(6)]))
+    kept = store.client.xrange(store.keys.log)
+    store.client.delete(store.keys.log)
+    for identity, fields in kept:
+        wrong = {b"t": b"text"} if identity in (b"2-0", b"5-0") else {}
+        store.client.xadd(store.keys.log, {**fields, **wrong}, id=identity)
+    reader = store.log.reader()
+    times = [at for read in reader.read_all(0) for at in read.times]
+    reader.close()
+    assert [bool(at) for at in times] == [True, False, True, True, False, True]
+    assert [entry.at_ms for entry in store.log.read(0)] == times
 
 
 def test_entries_are_dated_by_the_server(store: stores.Store) -> None:

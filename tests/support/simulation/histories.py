@@ -70,6 +70,8 @@ class Simulation:
         self._relabelling = seed % 16 == 13
         self._sharing = seed % 8 == 6
         self._gathering = seed % 8 == 1 or seed % 16 == 14
+        self.narrowing = seed % 32 == 22
+        """A quota may be lowered while a placement of one of its pods is about to be appended."""
         self.life = cluster_life.Life(
             self.cluster,
             self.die,

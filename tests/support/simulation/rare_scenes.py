@@ -68,6 +68,9 @@ class Coincidences:
         for pod in self._planned(batch)[:1]:
             if of.die.random() < BESIDE:
                 self._record_without(pod)
+        for quota in self._own_quotas(batch)[:1] if of.narrowing else ():
+            if of.die.random() < BESIDE:
+                self._record_narrowed(quota)
         if placed and of.fails_over and of.die.random() < RESTARTED:
             with of.meanwhile():
                 of.replica.follow()
@@ -82,13 +85,27 @@ class Coincidences:
     def _record_without(self, pod: cluster_objects.Json) -> None:
         """People delete the pod, and a recorder records that."""
         of = self._of
-        leading = [recorder for recorder in of.idle() if recorder.leads]
         with of.meanwhile(of.deep):
             of.narrate(f"people delete {pod['metadata']['name']}, which is planned")
             of.cluster.objects.remove("pods", (pod["metadata"]["namespace"], pod["metadata"]["name"]))
-            for recorder in leading[:1]:
-                with of.at_work(recorder):
-                    of.on_event(recorder)
+            self._record()
+
+    def _record_narrowed(self, quota: str) -> None:
+        """People lower the max of a quota to what it uses, and a recorder records that."""
+        of = self._of
+        used = of.watchdog.fold.counts().get(f"quota||{quota}|{plain_quotas.RESOURCE}", 0) // 1000
+        spec, key = of.cluster.amounts(min(1, used), used), (cluster_objects.NAMESPACE, quota)
+        with of.meanwhile(of.deep):
+            of.narrate(f"people lower quota {quota} to the {used} cores that it uses")
+            of.cluster.edit("elasticquotas", key, lambda made: made.update(spec=spec))
+            self._record()
+
+    def _record(self) -> None:
+        """The leading recorder, if there is an idle one, records every change."""
+        of = self._of
+        for recorder in [one for one in of.idle() if one.leads][:1]:
+            with of.at_work(recorder):
+                of.on_event(recorder)
 
     def _overtake(self, frozen: processes.Recorder) -> None:
         """Another recorder leads before the first one goes on, and has recorded none of its facts."""
@@ -169,13 +186,13 @@ class Coincidences:
 
     def _other_quotas(self, batch: Sequence[events.AnyEvent]) -> list[str]:
         """The teams' quotas beside those of the pods that are to be placed; none if these are of no quota."""
-        own = {
-            placement.pod.labels.get(plain_quotas.LABEL)
-            for event in batch
-            if isinstance(event, events.PlacementsCommitted)
-            for placement in event.placements
-        } - {None}
+        own = _named_quotas(batch)
         return [team for team in quota_law.TEAMS if own and team not in own]
+
+    def _own_quotas(self, batch: Sequence[events.AnyEvent]) -> list[str]:
+        """The quotas, as far as they exist, of the pods that are to be placed."""
+        there = {quota["metadata"]["name"] for quota in self._of.cluster.all("elasticquotas")}
+        return sorted(there & _named_quotas(batch))
 
     def _moved(self, batch: Sequence[events.AnyEvent]) -> tuple[str, ...]:
         """The nodes whose pods are to count elsewhere after this."""
@@ -364,3 +381,14 @@ class Coincidences:
         with of.at_work(frozen):
             frozen.run_once()
             frozen.begin()
+
+
+def _named_quotas(batch: Sequence[events.AnyEvent]) -> set[str]:
+    """The quotas that the pods name which are to be placed."""
+    return {
+        placement.pod.labels[plain_quotas.LABEL]
+        for event in batch
+        if isinstance(event, events.PlacementsCommitted)
+        for placement in event.placements
+        if plain_quotas.LABEL in placement.pod.labels
+    }

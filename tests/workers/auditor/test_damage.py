@@ -71,11 +71,19 @@ def stream_end_removed(client: Client, key: str) -> None:
 
 
 def stream_entry_wrong(client: Client, key: str) -> None:
+    overwrite_in_entry(client, key, b"e")
+
+
+def stream_time_wrong(client: Client, key: str) -> None:
+    overwrite_in_entry(client, key, b"t")
+
+
+def overwrite_in_entry(client: Client, key: str, field: bytes) -> None:
     entries = client.xrange(key)
     client.delete(key)
     for identity, fields in entries:
         wrong = identity == entries[len(entries) // 2][0]
-        name = b"e" if b"e" in fields else next(iter(fields))
+        name = field if field in fields else next(iter(fields))
         client.xadd(key, {**fields, name: b"wrong"} if wrong else fields, id=identity)
 
 
@@ -117,25 +125,14 @@ def meta_field(field: str, value: str | None) -> Damage:
     return damage
 
 
-META = tuple(
+META = tuple(  # The cluster's identity and bundles are tested where they are read.
     meta_field(field, value)
-    for field in (
-        "incarnation",
-        "offset",
-        "at",
-        "epoch",
-        "writer",
-        "schema",
-        "counts",
-        "former",
-        "lost",
-        "head",
-    )
-    for value in (None, "7")
+    for field in sorted(keys.RESERVED - {keys.KUBERNETES, keys.BUNDLE} | {"rv:pods"})
+    for value in (None, "7", "wrong")
 )
 
 DAMAGE: dict[str, tuple[Damage, ...]] = {
-    "log": STREAM,
+    "log": (*STREAM, stream_time_wrong),
     "meta": (deleted, of_another_type, hash_truncated, field_surplus, *META),
     "versions": HASH,
     "counts": HASH,

@@ -18,6 +18,11 @@ local SESSION_SECONDS = 86400
 -- The functions of schema 1 parse it as a number, and fail before they write.
 local NO_HEAD = 'schema 2'
 
+-- The number in a field of meta or of an entry; 0 if it is missing or another program overwrote it.
+local function number(field)
+  return tonumber(string.match(field or '', '^%d+$')) or 0
+end
+
 local function text(number)
   return string.format('%.0f', number)
 end
@@ -142,7 +147,7 @@ local function append(keys, argv)
   if foreign(state[1], state[7]) or (state[1] and state[8] ~= counts) then
     return { 'SCHEMA', state[7] or '0' }
   end
-  local head, seen = tonumber(state[2] or '0'), tonumber(argv[2])
+  local head, seen = number(state[2]), tonumber(argv[2])
   if state[1] ~= argv[1] then
     return { 'REWOUND', state[1] or '', head }
   end
@@ -268,7 +273,7 @@ local function read(keys, argv)
   if foreign(state[1], state[5]) then
     return { 'SCHEMA', state[5] or '0' }
   end
-  local head, after = tonumber(state[2] or '0'), tonumber(argv[2])
+  local head, after = number(state[2]), tonumber(argv[2])
   if state[1] ~= argv[1] or head < after or state[4] then
     return { 'REWOUND', state[1] or '', head }
   end
@@ -277,7 +282,7 @@ local function read(keys, argv)
     if known ~= '' and known ~= state[3] then
       return { 'REWOUND', state[1], head }
     end
-    return { 'OK', head, tonumber(state[3] or '0') }
+    return { 'OK', head, number(state[3]) }
   end
   local overlap = known ~= '' and 1 or 0
   local entries = redis.call('XRANGE', log, text(after + 1 - overlap), '+', 'COUNT', argv[4] + overlap)
@@ -307,10 +312,10 @@ local function read(keys, argv)
       end
     end
   end
-  local reply = { 'OK', head, tonumber(state[3]) }
+  local reply = { 'OK', head, number(state[3]) }
   for i = skip + 1, #entries do
     local fields = entries[i][2]
-    reply[#reply + 1] = tonumber(fields[2])
+    reply[#reply + 1] = number(fields[2])
     reply[#reply + 1] = fields[4]
   end
   return reply
@@ -325,7 +330,7 @@ local function doubt(keys, argv)
   if foreign(state[1], state[5]) then
     return { 'SCHEMA', state[5] or '0' }
   end
-  local head, offset = tonumber(state[2] or '0'), tonumber(argv[2])
+  local head, offset = number(state[2]), tonumber(argv[2])
   local here = state[1] == argv[1]
   if here and holds(keys[1], head, state[3], offset, argv[3]) then
     if not state[4] then
@@ -363,7 +368,7 @@ local function rewind(keys, argv)
   redis.call('HMGET', versions, argv[7]) -- a key of another type fails here, before any write
   local now = redis.call('TIME')
   local at = text(tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000))
-  local offset = state[1] and tonumber(state[2] or '0') + 1 or 1
+  local offset = state[1] and number(state[2]) + 1 or 1
   -- The head may have been lowered without the functions: entries that they wrote behind it are kept.
   local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
   if last and last[2][1] == 't' and last[2][3] == 'e' then
@@ -412,7 +417,7 @@ local function trim(keys, argv)
   if foreign(state[1], state[4]) then
     return { 'SCHEMA', state[4] or '0' }
   end
-  local head = tonumber(state[2] or '0')
+  local head = number(state[2])
   if state[1] ~= argv[1] or head < from or state[3] then
     return { 'REWOUND', state[1] or '', head }
   end
