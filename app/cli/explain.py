@@ -70,10 +70,10 @@ def _preemption(extender: api_client.ExtenderClient, pod: str, at: str | None, o
     if formats.is_document(output) or isinstance(result, str):
         formats.show_document(result, output)
     else:
-        _show(result)
+        show_dry_run(result)
 
 
-def _show(result: Mapping[str, Any]) -> None:
+def show_dry_run(result: Mapping[str, Any]) -> None:
     """Write the conclusion, the nodes, and what was not modelled."""
     click.echo(conclusion(result))
     if result["nodes"]:

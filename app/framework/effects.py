@@ -42,6 +42,8 @@ class PatchStatus:
     generation: bool = True
     """Whether ``observedGeneration`` is added. Where the definition of the kind does not have that field, the
     API server drops it, and each comparison would find a difference."""
+    stamped: tuple[str, ...] = ()
+    """Fields of the status that hold when they were first written: the controller adds and keeps the time."""
     annotations: Mapping[str, str | None] = field(default_factory=dict)
     """Annotations of the object to set, or to remove (None); all others are left as they are. They need the
     right to patch the object itself; without it the status alone is written."""

@@ -5,7 +5,7 @@ without them, because they may yet go elsewhere. This is kube-scheduler's own ru
 """
 
 import itertools
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -113,13 +113,13 @@ def veto(
     cycle: cycles.Cycle,
     node: model.NodeName,
     victims: Sequence[model.Pod],
-    elsewhere: Sequence[model.Pod] = (),
+    together: Callable[[], cycles.Cycle] | None = None,
 ) -> str | None:
     """Why the victims must not be evicted or the pod would not fit after that; None if it would fit.
 
     Every plugin may veto, even if the preemptor does not concern it: it may protect the victims.
-    ``elsewhere``: the victims of the other nodes on offer. A pod that is placed together with others may need
-    them gone, too.
+    ``together``: the cycle without the victims of all nodes on offer. A pod that is placed together with
+    others may need those of the other nodes gone, too.
     """
     judged = transforming.at(plugins, cycle, node) if plugins.preempts else cycle
     for plugin in plugins.preempts:
@@ -128,8 +128,8 @@ def veto(
             return reason
     alone = replace(cycles.without(cycle, victims), candidates=frozenset((node,)))
     refusals = run_filter(plugins, alone).refusals
-    if refusals and elsewhere and _gathers(plugins, cycle):
-        refusals = run_filter(plugins, cycles.without(alone, elsewhere)).refusals
+    if refusals and together is not None and _gathers(plugins, cycle):
+        refusals = run_filter(plugins, replace(together(), candidates=alone.candidates)).refusals
     return refusals[0].reason if refusals else None
 
 

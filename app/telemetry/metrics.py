@@ -193,10 +193,7 @@ for _verb, _outcomes in OUTCOMES.items():
     preset(VERB_SECONDS, (_verb,), _outcomes)
 REFUSALS = _counter("topolog_refused_nodes_total", "Candidate nodes refused, by plugin.", EXTENDER, plugin=())
 PREEMPTIONS_LOST = _counter(
-    "topolog_preemptions_lost_total",
-    "Pods refused on the only node that was asked about, for which kube-scheduler had nominated them: what it"
-    " evicted there was evicted in vain.",
-    EXTENDER,
+    "topolog_preemptions_lost_total", "Pods refused on the node that they were nominated for.", EXTENDER
 )
 REJECTED = _counter("topolog_rejected_requests_total", "Malformed requests.", EXTENDER, verb=VERBS)
 FAULTS = _counter("topolog_faults_total", "Internal errors during calls.", EXTENDER, verb=tuple(OUTCOMES))

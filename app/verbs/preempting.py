@@ -7,7 +7,8 @@ without the victims (otherwise pods are evicted on one node after another: docs/
 node. For a member of a gang, the victims of all nodes on offer may go.
 """
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.domain import model, snapshots
@@ -61,8 +62,9 @@ def judge(plugins: registry.Registry, base: cycles.Cycle, offer: Offer, *, adjus
     dropped: dict[model.NodeName, str] = {}
     listed = dict.fromkeys(uid for uids in offer.values() for uid in uids)
     offered = tuple(victim for uid in listed if (victim := base.snapshot.pod(uid)) is not None)
+    together = functools.cache(lambda: cycles.without(base, offered))
     for node, uids in offer.items():
-        verdict = _judged(plugins, base, node, tuple(uids), offered, adjusting=adjusting)
+        verdict = _judged(plugins, base, node, tuple(uids), together, adjusting=adjusting)
         if isinstance(verdict, str):
             dropped[node] = verdict
         else:
@@ -75,13 +77,13 @@ def _judged(
     base: cycles.Cycle,
     node: model.NodeName,
     uids: tuple[model.Uid, ...],
-    offered: Sequence[model.Pod],
+    together: Callable[[], cycles.Cycle],
     *,
     adjusting: bool,
 ) -> Kept | str:
     """The victims of the node, or why no pod must be evicted there for this pod.
 
-    ``offered``: the victims of all nodes.
+    ``together``: the cycle without the victims of all nodes.
     """
     if not uids:
         return "no victims listed"
@@ -100,9 +102,7 @@ def _judged(
     if isinstance(adjusted, str):
         return adjusted
     added = tuple(victim for victim in adjusted if victim.uid not in uids)
-    here = {victim.uid for victim in adjusted}
-    elsewhere = tuple(victim for victim in offered if victim.uid not in here)
-    reason = pipeline.veto(plugins, base, node, adjusted, elsewhere)
+    reason = pipeline.veto(plugins, base, node, adjusted, lambda: cycles.without(together(), added))
     if reason is not None:
         return reason
     if not added:

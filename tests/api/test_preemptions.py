@@ -1,6 +1,7 @@
 """The dry run of a preemption over HTTP (its rules: tests/verbs/explain/test_preemptions.py)."""
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -88,6 +89,55 @@ def test_a_dry_run_writes_nothing(world: api_worlds.World) -> None:
     head = fill(world)
     assert ask(world) == ask(world)
     assert world.store.follower.catch_up().offset == head
+
+
+def simulated(world: api_worlds.World, *overrides: object) -> dict[str, Any]:
+    """The dry run in a situation: what is chosen there, and the victims by name."""
+    asked = {"pod": "ns/p", "preemption": True, "situation": {"overrides": list(overrides)}}
+    found: dict[str, Any] = body(world.client.post("/apis/v1/simulate", json=asked))["preemption"]
+    return found
+
+
+def victims(found: dict[str, Any]) -> list[str]:
+    assert found["chosen"] == "n1"
+    return [victim["name"] for victim in found["nodes"][0]["victims"]]
+
+
+@pytest.mark.scenario("PR-43")
+def test_a_situation_without_a_pod_needs_fewer_victims(world: api_worlds.World) -> None:
+    fill(world)
+    assert simulated(world) == ask(world)
+    assert victims(simulated(world, {"op": "deletePods", "pods": ["ns/d"]})) == ["c"]
+    assert victims(ask(world)) == ["c", "d"]
+
+
+@pytest.mark.scenario("PR-44")
+def test_a_situation_with_another_budget_has_other_victims(world: api_worlds.World) -> None:
+    fill(world)
+    labelled = [
+        msgspec.structs.replace(one, labels={"protected": "yes"} if one.name in "cd" else {})
+        for one in crowded_nodes.four()
+    ]
+    world.append(*(events.PodSeen(pod=one) for one in labelled))
+
+    def with_budget(allowed: int) -> list[str]:
+        manifest = {
+            "metadata": {"name": "b", "namespace": "ns", "uid": "b"},
+            "spec": {"selector": {"matchLabels": {"protected": "yes"}}},
+            "status": {"disruptionsAllowed": allowed},
+        }
+        override = {"op": "setObject", "kind": "poddisruptionbudgets", "manifest": manifest}
+        return victims(simulated(world, override))
+
+    assert with_budget(0) == ["a", "b"]
+    assert with_budget(2) == ["c", "d"]
+
+
+def test_only_one_pod_has_a_dry_run(world: api_worlds.World) -> None:
+    fill(world)
+    asked = {"pods": ["ns/p", "ns/a"], "preemption": True}
+    refused = world.client.post("/apis/v1/simulate", json=asked)
+    assert_problem(refused, 400, "BadRequest", "a dry run is that of one pod")
 
 
 def test_the_nodes_are_limited(world: api_worlds.World) -> None:

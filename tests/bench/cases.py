@@ -247,6 +247,12 @@ def quotas(_: benches.Bench) -> Iterator[rows.Row]:
         yield rows.measured(f"filter alone, after a placement, by a {case}, {size}", "ms", ours=took[case])
 
 
+def preemption(_: benches.Bench) -> Iterator[rows.Row]:
+    """The dry run of a preemption that every node of a large cluster is a candidate for."""
+    took = _measured("evicting", "measure_dry_run")
+    yield rows.at_most("dry run of a preemption, 5,000 nodes, 50,000 pods", "ms", ours=took, bar=2_000)
+
+
 def sizes(_: benches.Bench) -> Iterator[rows.Row]:
     """What a pod and an event take: the figures of docs/how-to/sizing.md."""
     module = importlib.import_module("tests.bench.sizes")
@@ -293,6 +299,7 @@ DEFAULT: Mapping[str, Case] = {
     "pictures": pictures,
     "gangs": gangs,
     "quotas": quotas,
+    "preemption": preemption,
     "sizes": sizes,
 }
 END_TO_END: Mapping[str, Case] = {

@@ -69,8 +69,7 @@ def gangs_on_a_trace(bench: benches.Bench) -> Iterator[rows.Row]:
     """Gangs that fit whole into a rack of a recorded cluster, of all that are asked for."""
     folder = os.environ.get("TOPOLOG_TRACE", "")
     trace = traces.load(pathlib.Path(folder)) if folder else traces.generate()
-    nodes = list(traces.node_objects(trace))
-    nodes = nodes[: max(90, round(len(nodes) * min(1.0, bench.scale)))]
+    nodes = _in_some_racks(list(traces.node_objects(trace)), bench.scale)
     requests = list(_gangs(trace, nodes))
     with _cluster() as cluster:
         for node in nodes:
@@ -78,6 +77,7 @@ def gangs_on_a_trace(bench: benches.Bench) -> Iterator[rows.Row]:
         rack_of = {node["metadata"]["name"]: node["metadata"]["labels"][TRACE_RACK] for node in nodes}
         race = Race(bench, cluster, TRACE_RACK, rack_of)
         found = {side: race.turn(side, side, requests).whole for side in ("native", "ours")}
+    assert found["native"], found
     case = f"gangs whole in a rack of {len(requests)}, {len(nodes):,} nodes, {trace.source}"
     yield rows.reaching(case, "gangs", ours=found["ours"], peer=found["native"], bar=1.0)
 
@@ -215,6 +215,13 @@ def _bindings(api: api_client.Api, version: str, pods: int) -> dict[str, tuple[f
 
 def _rate(moments: Sequence[float]) -> float:
     return (len(moments) - 1) / (max(moments) - min(moments)) if len(moments) > 1 else 0.0
+
+
+def _in_some_racks(nodes: Sequence[api_client.Object], scale: float) -> list[api_client.Object]:
+    """The nodes of that share of the racks: the first racks of a trace may have no GPUs."""
+    racks = dict.fromkeys(node["metadata"]["labels"][TRACE_RACK] for node in nodes)
+    kept = set(list(racks)[:: max(1, round(1 / scale))])
+    return [node for node in nodes if node["metadata"]["labels"][TRACE_RACK] in kept]
 
 
 def _gangs(trace: traces.Trace, nodes: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, str]]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support import polling
-from tests.support.e2e import api_client, clusters, installations, workloads
+from tests.support.e2e import api_client, clusters, installations, kube_schedulers, workloads
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -28,7 +28,7 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
     """Two extenders with Coscheduling; the definition of PodGroups appears after they have started."""
     args = json.dumps({"Coscheduling": {"layers": [RACK]}})
     with installations.Installation(
-        cluster, replicas=2, PLUGINS_ENABLED="*,ElasticQuota,Coscheduling", PLUGINS_ARGS=args
+        cluster, replicas=2, whole=True, PLUGINS_ENABLED="*,ElasticQuota,Coscheduling", PLUGINS_ARGS=args
     ) as installed:
         for name in ("podgroups.scheduling.x-k8s.io", "elasticquotas.scheduling.sigs.k8s.io"):
             cluster.kubectl("apply", "-f", MANIFESTS / f"{name.partition('.')[0]}.yaml")
@@ -38,8 +38,12 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
         for rack in range(RACKS):
             names = [f"r{rack}-n{number}" for number in range(NODES)]
             cluster.add_nodes(*names, labels={RACK: f"r{rack}"}, capacity=capacity)
-        installed.start_scheduler()
         yield installed
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scheduler(topolog: installations.Installation) -> kube_schedulers.Scheduler:
+    return topolog.start_scheduler()
 
 
 def gang_of(pod: api_client.Object) -> str:
@@ -213,17 +217,25 @@ def test_a_quota_for_ten_gangs_lets_ten_run(
     clear(cluster, "limited")
 
 
-def test_two_schedulers_and_killed_extenders_leave_no_gang_in_part(
-    cluster: clusters.Cluster, topolog: installations.Installation
+def test_two_schedulers_and_a_kill_of_every_process_leave_no_gang_in_part(
+    cluster: clusters.Cluster,
+    topolog: installations.Installation,
+    scheduler: kube_schedulers.Scheduler,
 ) -> None:
-    topolog.start_scheduler("other-scheduler", extender=1)
+    other = topolog.start_scheduler("other-scheduler", extender=1)
     cluster.add_namespace("two")
     names = [f"t{number:02}" for number in range(GANGS)]
     schedulers = ("topolog-scheduler", "other-scheduler")
     create_gangs(cluster, names, random.Random(11), namespace="two", schedulers=schedulers)
-    for part in (*topolog.extenders, topolog.controller, topolog.recorder):
+    for part in topolog.parts:
         part.process.kill()
         part.start()
+    for one in (scheduler, other):
+        one.process.kill()
+        one.process.start()
+        one.await_ready()
+    topolog.store.kill()
+    topolog.store.start()
     polling.eventually(
         lambda: sizes(cluster, "two") == {SIZE: ROOM},
         "15 gangs of 8 run",

@@ -163,13 +163,18 @@ def nodes(cluster: clusters.Cluster, gang: str) -> list[str]:
     return sorted(filter(None, found))
 
 
-def await_whole(cluster: clusters.Cluster, gang: str, size: int = SIZE, *, within: float = 90) -> None:
+def await_bound(cluster: clusters.Cluster, gang: str, size: int = SIZE, *, within: float = 90) -> None:
     polling.eventually(
         lambda: len(nodes(cluster, gang)) == size,
         f"{size} members of {gang} are bound",
         within=within,
         seen=lambda: [pod["status"] for pod in cluster.pods(NAMESPACE, labels=f"gang={gang}")],
     )
+
+
+def await_whole(cluster: clusters.Cluster, gang: str, size: int = SIZE, *, within: float = 90) -> None:
+    """Wait until the members are bound: in one zone, if they fit there."""
+    await_bound(cluster, gang, size, within=within)
     assert len({node[0] for node in nodes(cluster, gang)}) == 1 or size > GPUS * 2
 
 
@@ -320,16 +325,16 @@ def test_a_gang_evicts_no_pod_in_vain(cluster: clusters.Cluster, topolog: instal
     for number in range(ROOM):
         kind = "low" if number < low else "high"
         add_pod(cluster, f"{kind}er-{number}", priority=kind, gang=kind)
-    await_whole(cluster, "low", low)
+    await_bound(cluster, "low", low)
     await_whole(cluster, "high", ROOM - low)
-    create_group(cluster, "important", priorityClassName="high")
-    add_members(cluster, "important", priority="high")
-    polling.eventually(lambda: calls(topolog, "important"), "it is asked for", within=60)
+    create_group(cluster, "patient", priorityClassName="high")
+    add_members(cluster, "patient", priority="high")
+    polling.eventually(lambda: calls(topolog, "patient"), "it is asked for", within=60)
     polling.throughout(lambda: len(nodes(cluster, "low")) == low, "no pod is evicted", during=5.0)
-    assert nodes(cluster, "important") == []
-    assert {call["verb"] for call in calls(topolog, "important")} == {"filter"}
+    assert nodes(cluster, "patient") == []
+    assert {call["verb"] for call in calls(topolog, "patient")} == {"filter"}
     remove(cluster, f"higher-{ROOM - 1}")
-    await_whole(cluster, "important", within=120)
+    await_bound(cluster, "patient", within=120)
     assert nodes(cluster, "low") == []
 
 
@@ -339,10 +344,10 @@ def test_a_gang_breaks_up_no_other_gang_unless_that_allows_it(
     for name in ("one", "two", "three"):
         create_sigs_group(cluster, name)
         add_members(cluster, name, native=False, sigs=True, priority="low")
-        await_whole(cluster, name)
-    create_group(cluster, "important", priorityClassName="high")
-    add_members(cluster, "important", priority="high")
-    polling.eventually(lambda: calls(topolog, "important"), "it is asked for", within=60)
+        await_bound(cluster, name)
+    create_group(cluster, "considerate", priorityClassName="high")
+    add_members(cluster, "considerate", priority="high")
+    polling.eventually(lambda: calls(topolog, "considerate"), "it is asked for", within=60)
     whole = {name: SIZE for name in ("one", "two", "three")}
 
     def running() -> dict[str, int]:
@@ -352,7 +357,7 @@ def test_a_gang_breaks_up_no_other_gang_unless_that_allows_it(
     for name in whole:
         allowed = {"metadata": {"annotations": {"topolog.io/gang-victims": "allow"}}}
         cluster.api().patch(f"{SIGS}/{name}", allowed)
-    await_whole(cluster, "important", within=120)
+    await_bound(cluster, "considerate", within=120)
     assert sum(running().values()) == ROOM - SIZE
 
 

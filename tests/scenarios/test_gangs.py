@@ -1,9 +1,11 @@
 """Scenarios of Coscheduling: who may go, and when. Nodes have 8 cores unless stated otherwise."""
 
+from collections.abc import Iterable
+
 import msgspec
 import pytest
 
-from app.domain import events, model, projecting
+from app.domain import events, model, projecting, snapshots
 from app.framework import cycles
 from app.plugins.coscheduling import admission, gangs, membership, options
 from app.plugins.elastic_quota.plugin import ElasticQuota
@@ -285,6 +287,27 @@ def test_no_pod_is_evicted_for_a_gang_that_would_still_not_fit() -> None:
     assert kept(small, members[0], *running) == set()
     small, running, members = crowded(2)
     assert kept(small, members[0], running[0]) == set()
+
+
+@pytest.mark.scenario("PR-45")
+def test_the_work_of_preempt_grows_with_the_victims_and_not_with_their_square(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = [f"n{number}" for number in range(30)]
+    running = [pod(f"on-{name}", 8, node=name) for name in names]
+    members = [msgspec.structs.replace(one, priority=10) for one in gang("train", 31, 8)]
+    small = Cluster(*map(node, names), *running, *members)
+    gone: list[events.AnyEvent] = []
+    fold = projecting.project_all
+
+    def counting(snapshot: snapshots.Snapshot, happened: Iterable[events.AnyEvent]) -> snapshots.Snapshot:
+        batch = tuple(happened)
+        gone.extend(one for one in batch if isinstance(one, events.PodGone))
+        return fold(snapshot, batch)
+
+    monkeypatch.setattr(projecting, "project_all", counting)
+    assert kept(small, members[0], *running) == set()
+    assert len(gone) == 2 * len(running)
 
 
 @pytest.mark.scenario("CS-22")

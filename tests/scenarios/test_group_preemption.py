@@ -42,7 +42,7 @@ def test_each_member_is_answered_a_node_that_evictions_would_free_and_none_is_bo
     assert len({*found} - {""}) == 3
     assert answers(small, asked[::-1]) == found[::-1]
     assert set(small.filter(asked[0], NODES, offered=True).reasons().values()) == {OTHER_NODE}
-    # Whoever asks without an offer, as bind does, is answered for the state as it is.
+    # Without an offer, as in bind, the state counts as it is.
     assert small.why(asked[0]) == NO_ROOM
     assert small.commit(asked[0], found[0]) == {}
     for victim in low:

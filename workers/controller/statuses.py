@@ -165,7 +165,13 @@ class StatusWriter:
                 current = status_patches.read(self._client, path)
             if target.decode(current.body) != wanted.described:
                 return "outdated"
-        status = status_patches.completed(found.status, current, now=self._now(), generation=found.generation)
+        status = status_patches.completed(
+            found.status,
+            current,
+            now=self._now(),
+            generation=found.generation,
+            stamped=found.stamped,
+        )
         read = current
         current = self._annotated(wanted, path, current, status)
         if status != current.status:

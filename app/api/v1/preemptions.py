@@ -66,7 +66,12 @@ def preemption(query: pages.Query, namespace: str, name: str) -> pages.Body:
     if pod is None:
         raise errors.missing("pod", f"{namespace}/{name}")
     found = preemptions.dry_run(pod, snapshot, services.current().registry)
-    limit = int(query["limit"])
+    return shown(found, int(query["limit"]))
+
+
+def shown(found: preemptions.Preemption, limit: int) -> pages.Body:
+    """The result of a dry run, with so many nodes."""
+    pod = found.pod
     return {
         "pod": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
         "priority": pod.priority,

@@ -3,7 +3,7 @@
 import click
 
 from app import exit_codes
-from app.cli import tables
+from app.cli import explain, tables
 from app.cli.client import api_client
 from app.cli.questions import asking
 
@@ -25,6 +25,7 @@ from app.cli.questions import asking
     metavar="recorded|all|roomy|NODE,...",
     help="The nodes that are offered.  [default: those that kube-scheduler offered last; roomy for several]",
 )
+@click.option("--preemption", is_flag=True, help="For one pod: also which pods would be evicted for it.")
 @asking.situation_options
 @click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Rows of each list.")
 @click.option("--budget", type=click.FloatRange(0.1, 20), default=5.0, show_default=True, help="Seconds.")
@@ -40,6 +41,7 @@ def simulate_command(
     namespace: str | None,
     selector: str | None,
     candidates: str | None,
+    preemption: bool,
     top: int,
     budget: float,
     output: str,
@@ -71,6 +73,10 @@ def simulate_command(
         question["pod"] = asked[0]
     else:
         question["pods"] = asked
+    if preemption:
+        if "pod" not in question:
+            raise click.UsageError("--preemption requires one pod")
+        question["preemption"] = True
     if candidates:
         question["candidates"] = asking.candidates(candidates)
     reply = asking.answer(config, options, "simulate", question)
@@ -91,6 +97,9 @@ def _table(reply: asking.Document) -> None:
         click.echo(f"situation:  {reply['placedPods']} of {reply['pods']} pods are placed")
         _several(reply)
     asking.show_limits(reply)
+    if reply["preemption"] is not None:
+        click.echo()
+        explain.show_dry_run(reply["preemption"])
 
 
 def _one(explanation: asking.Document, placed: list[asking.Document]) -> None:

@@ -59,7 +59,7 @@ class Residents(msgspec.Struct, eq=False, gc=False):
                 add_up(amounts, each, +1)
                 if lowest is None or each.priority < lowest:
                     lowest = each.priority
-        self.lowest = lowest  # First: whoever finds the sum finds this, too.
+        self.lowest = lowest  # First: where the sum is, this is, too.
         self.amounts = amounts
         return amounts
 

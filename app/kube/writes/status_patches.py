@@ -3,7 +3,7 @@
 All patches are merge patches (RFC 7386).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -86,9 +86,16 @@ def changed(annotations: Mapping[str, str | None], current: CurrentObject) -> di
 
 
 def completed(
-    status: Mapping[str, Any], current: CurrentObject, *, now: str, generation: bool = True
+    status: Mapping[str, Any],
+    current: CurrentObject,
+    *,
+    now: str,
+    generation: bool = True,
+    stamped: Iterable[str] = (),
 ) -> Json:
     """The status with ``observedGeneration``, if ``generation``, and each condition's ``lastTransitionTime``.
+
+    A ``stamped`` field has the time that the object has there already, or else that of now.
 
     A condition keeps its time while its ``status`` stays, as metav1.Condition defines it. Fields without a
     value are left out, as in all objects of the API. ``now``: RFC 3339, whole seconds.
@@ -104,6 +111,7 @@ def completed(
     return {
         **given,
         **({"conditions": conditions} if "conditions" in given else {}),
+        **{name: current.status.get(name) or now for name in stamped},
         **({"observedGeneration": current.generation} if generation else {}),
     }
 

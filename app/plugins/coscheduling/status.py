@@ -16,6 +16,8 @@ from app.plugins.coscheduling.planning import shortages
 WRITTEN = {gang_model.KOORDINATOR: kinds.KOORDINATOR.name, gang_model.SIGS: kinds.SIGS.name}
 """Family -> the kind whose status is written; kube-scheduler writes that of its own."""
 WAITING, PLACED, LOST = "GangWaiting", "GangPlaced", "GangLostSeat"
+STARTED = "scheduleStartTime"
+"""The field of the status with the time at which the first member was placed."""
 WOKEN = 1000
 """Members woken at once."""
 
@@ -95,7 +97,8 @@ def _of_gang(snapshot: snapshots.Snapshot, gang: Gang, rules: admission.Rules) -
         found = status(gang)
         if found:
             # Neither definition of a PodGroup has observedGeneration.
-            yield effects.PatchStatus(kind, gang.key.short, found, generation=False)
+            stamped = (STARTED,) if found["scheduled"] else ()
+            yield effects.PatchStatus(kind, gang.key.short, found, generation=False, stamped=stamped)
     about = _about(snapshot, gang)
     if about is None or not gang.waiting:
         return

@@ -85,6 +85,10 @@ class Simulate(Question, frozen=True):
     pending: Annotated[WaitingPods | None, Meta(description="The pods that wait.")] = None
     situation: SituationField = Situation()
     candidates: Candidates = ""
+    preemption: Annotated[
+        bool,
+        Meta(description="With ``pod``: also which pods would be evicted for it, over all nodes."),
+    ] = False
     top: Annotated[int, Meta(ge=1, le=MAX_TOP, description="Rows of each list in the answer.")] = 20
     budget: Budget = BUDGET_SECONDS
 

@@ -31,6 +31,14 @@ def test_one_pod_is_compared_with_the_answer_as_it_is(run: Run) -> None:
     assert "would fit:  host needs 1 more replica" in refused.stdout
 
 
+def test_a_dry_run_of_a_preemption_is_shown_for_the_situation(run: Run) -> None:
+    done = run("simulate", "shop/a-5", "--scale", "shop/spread", "host=9", "--preemption")
+    assert done.returncode == 0, done.stderr
+    assert "shop/a-5 (priority 0) needs no eviction: 4 nodes admit it as they are." in done.stdout
+    several = run("simulate", "--pending", "--preemption")
+    assert (several.returncode, "--preemption requires one pod" in several.stderr) == (2, True)
+
+
 def test_pods_of_a_file_are_placed_in_its_order(run: Run, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "pods.yaml"
     file.write_text(yaml.safe_dump_all([manifest("z-2"), manifest("z-1")]))

@@ -91,8 +91,18 @@ def test_the_status_has_no_field_that_the_definition_lacks() -> None:
         for one in everything(Cluster(node("n1"), sigs("g", 1), owned))
         if isinstance(one, effects.PatchStatus)
     ]
-    written = {*found.status, *(["observedGeneration"] if found.generation else [])}
-    assert {"phase", "occupiedBy"} <= written <= known.keys()
+    written = {*found.status, *found.stamped, *(["observedGeneration"] if found.generation else [])}
+    assert {"phase", "occupiedBy", "scheduleStartTime"} <= written <= known.keys()
+
+
+def test_the_start_is_stamped_once_a_member_is_placed() -> None:
+    for bound, stamped in ((0, ()), (1, ("scheduleStartTime",)), (2, ("scheduleStartTime",))):
+        (found,) = [
+            one
+            for one in everything(Cluster(node("n1"), sigs("g", 2), *running(bound, 2)))
+            if isinstance(one, effects.PatchStatus)
+        ]
+        assert found.stamped == stamped
 
 
 def test_only_pod_groups_with_members_get_a_status_and_kube_schedulers_own_none() -> None:

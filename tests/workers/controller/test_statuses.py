@@ -319,6 +319,21 @@ def test_a_missing_right_is_reported_and_the_kind_suspended(writing: Writing) ->
     assert "403" in lines[0]["problem"]
 
 
+def test_a_stamped_field_keeps_the_time_at_which_it_was_first_written(writing: Writing) -> None:
+    def write(placed: int, *stamped: str) -> Json:
+        found = effects.PatchStatus(KIND, "ns/p", {"placed": placed}, generation=False, stamped=stamped)
+        writing.writer.submit(found, writing.snapshot, TERM)
+        writing.written(after=1.0)
+        return writing.status("p")
+
+    assert write(0) == {"placed": 0}
+    assert write(1, "started") == {"placed": 1, "started": NOW}
+    writing.now = "2026-07-01T11:00:00Z"
+    assert write(2, "started") == {"placed": 2, "started": NOW}
+    writing.writer.verify()  # As the next leader, which has to read it.
+    assert write(3, "started") == {"placed": 3, "started": NOW}
+
+
 # -- annotations -------------------------------------------------------------------------------
 
 

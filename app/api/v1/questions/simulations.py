@@ -6,9 +6,10 @@ from marshmallow import Schema
 
 from app.api.introspection import blueprints, moments, pages, schemas, services
 from app.api.v1 import explanations as explained
+from app.api.v1 import preemptions as preempted
 from app.api.v1.questions import bodies, offers
 from app.domain import events, model
-from app.verbs.explain import tables
+from app.verbs.explain import preemptions, tables
 from app.verbs.questions import asking, errors, offering, simulating, situations
 
 routes = blueprints.create("simulate", "/apis/v1", "Hypothetical questions: nothing is changed.")
@@ -54,6 +55,9 @@ class Simulated(Schema):
     notModelled = schemas.texts(bodies.NOT_MODELLED)
     complete = schemas.truth("False if the budget was spent before all pods were tried.")
     explanation = schemas.nested(explained.Explained, "For one pod: as explain shows it, or null.", null=True)
+    preemption = schemas.nested(
+        preempted.Preemption, "With ``preemption``: the dry run in the situation, or null.", null=True
+    )
     pods = schemas.number("Pods that were tried.")
     placedPods = schemas.number("How many of them were placed.")
     left = schemas.number("Pods that were not tried because the budget was spent.")
@@ -77,6 +81,8 @@ def simulate(_: pages.Query) -> pages.Body:
         given = [question.pod is not None, question.pods is not None, question.pending is not None]
         if sum(given) != 1:
             raise errors.Mistake("", "exactly one of pod, pods and pending is required")
+        if question.preemption and question.pod is None:
+            raise errors.Mistake("preemption", "a dry run is that of one pod: use pod")
         supposed = bodies.hypothesis(question.situation)
         shown = bodies.moment(question.situation)
         budget = bodies.Budget(question.budget)
@@ -101,6 +107,11 @@ def _one(
     answer = simulating.one(resolved, uid, offer.before, offer.names, plugins)
     explanation = tables.structure(answer.explanation, limit=question.top)
     baseline = answer.baseline
+    dry_run = None
+    if question.preemption:
+        pod_then = resolved.snapshot.pod(uid) or asked
+        found = preemptions.dry_run(pod_then, resolved.snapshot, resolved.plugins)
+        dry_run = preempted.shown(found, question.top)
     return {
         "situation": bodies.shown(resolved),
         "baseline": {"fits": baseline.kept > 0, "kept": baseline.kept, "summary": baseline.summary},
@@ -109,6 +120,7 @@ def _one(
         "notModelled": offer.lacking,
         "complete": True,
         "explanation": explanation,
+        "preemption": dry_run,
         "pods": 1,
         "placedPods": int(answer.explanation.fits),
         "left": 0,
@@ -170,6 +182,7 @@ def _several(
         "notModelled": lacking,
         "complete": not answer.left,
         "explanation": None,
+        "preemption": None,
         "pods": len(answer.results),
         "placedPods": answer.placed,
         "left": answer.left,
