@@ -94,6 +94,22 @@ def test_a_cell_of_a_csv_file_is_never_a_formula(on_small: browsers.Browser) -> 
     assert text == 'name,value,text,at\r\n\'=1+1,-5,"a ""b"", c",\'@x\r\n\'+2,,\'-3,\r\n'
 
 
+def test_a_quantity_is_rounded_in_the_unit_that_it_fills(on_small: browsers.Browser) -> None:
+    shown_as = {
+        "6992500m": "6,992.5",
+        "500m": "0.5",
+        "125080": "125,080",
+        "11952448Mi": "11.4Ti",
+        "12Gi": "12Gi",
+        "1536Ki": "1.5Mi",
+        "0": "0",
+        "2k": "2,000",
+        "one": "one",
+    }
+    on_small.open("/dashboard/")
+    assert on_small.later(scripts.read("quantity"), list(shown_as)) == list(shown_as.values())
+
+
 @pytest.mark.scenario("UI-10")
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_panel_shows_the_numbers_of_its_link_and_its_command(

@@ -156,17 +156,20 @@ def test_a_shadow_is_listed_with_what_it_would_have_decided(
 
 
 def test_two_pinned_moments_are_compared(on_small: browsers.Browser, small: shown.Shown) -> None:
+    pinned = "return [...document.querySelectorAll('.pin[aria-pressed=true]')].map((one) => one.textContent)"
     on_small.open(f"/dashboard/?at={small.head - 3}")
     on_small.keys("a")
-    assert on_small.run("return document.querySelector('.pin').getAttribute('aria-pressed')") == "true"
+    on_small.until(lambda: on_small.run(pinned) == ["A"], "the pin")
     on_small.keys(",", ",")
     on_small.settled(f"/{small.head - 5}")
     on_small.keys("b")
     sentence = f"From {ask(small, f'diff?from={small.head - 3}&to={small.head - 5}')['from']}"
     on_small.until(lambda: sentence in on_small.text("#diff"), "the comparison")
-    assert on_small.run("return document.querySelector('.pin').getAttribute('aria-pressed')") == "false"
-    on_small.keys("l", "b", "b")
-    assert on_small.run("return document.querySelectorAll('.pin[aria-pressed=true]').length") == 0
+    assert on_small.run(pinned) == []
+    on_small.keys("l", "b")
+    on_small.until(lambda: on_small.run(pinned) == ["B"], "the other pin")
+    on_small.keys("b")
+    on_small.until(lambda: on_small.run(pinned) == [], "no pin")
 
 
 def supposed(page: browsers.Browser, pod: str = "", overrides: str = json.dumps(SCALE)) -> None:

@@ -26,7 +26,7 @@ const QUESTIONS = {
     return [asked.pod ? { pod: asked.pod, situation, top: 20 } : { pending: {}, situation, top: 20 }, ["simulate", asked.pod || "--pending", "--at", at]];
   },
   replay(at, overrides, { from, to }) {
-    return [{ from, to, overrides, limit: 50 }, ["replay", "--from", from, "--to", to, "--limit", "50"]];
+    return [{ from, to, overrides, limit: 50, budget: 20 }, ["replay", "--from", from, "--to", to, "--limit", "50", "--budget", "20"]];
   },
   diff(at, overrides) {
     return [{ from: { at }, to: { at, overrides }, limit: 50 }, ["diff", at, at, "--limit", "50"]];
@@ -69,12 +69,17 @@ function between({ from, to }) {
     <p>From ${body.from} to ${body.to}: ${body.same ? "nothing differs." : nothing}</p>${sections(body)}`);
 }
 
-/** The differences of two states, a table for each kind of object. */
+/** The differences of two states, a table for each kind of object; a long one is closed. */
 function sections(body) {
   return Object.entries(body.sections).filter(([, found]) => found.rows.length).map(([name, found]) => html`
-    <h3>${name}: ${number(found.began)} began, ${number(found.ended)} ended, ${number(found.changed)} changed</h3>
-    ${table([["name"], ["change"], ["fields"]], found.rows.map((row) => [cut(row.name, 100), row.change, row.fields.map((one) => html`<span class="field">${one.field}: ${cut(value(one.before), 60)} → ${cut(value(one.after), 60)}</span> `)]))}
-    ${more(found.more, "rows")}`);
+    <details class="section" ?open=${found.rows.length <= 8}><summary><b>${name}</b>: ${number(found.began)} began, ${number(found.ended)} ended, ${number(found.changed)} changed</summary>
+    ${table([["name"], ["change"], ["fields"]], found.rows.map((row) => [cut(row.name, 100), row.change, fieldsOf(name, row).map((one) => html`<span class="field">${one.field}: ${cut(value(one.before), 60)} → ${cut(value(one.after), 60)}</span> `)]))}
+    ${more(found.more, "rows")}</details>`);
+}
+
+/** The fields of what changed; of what began or ended only its node, for its JSON has all. */
+function fieldsOf(section, row) {
+  return row.change === "changed" || section === "counts" ? row.fields : row.fields.filter((one) => one.field === "node");
 }
 
 function whatIf(range) {

@@ -4,7 +4,7 @@ import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { repeat } from "../../vendor/lit-html-3.3.3/directives/repeat.js";
 import { command, panel } from "../panel.js";
 import { answer, ask, changed, moment, state } from "../store.js";
-import { between, cut, number, plural, span } from "../format.js";
+import { between, cut, number, plural, quantity, span } from "../format.js";
 import { more, podLink, table } from "./parts.js";
 
 /** What was tried, by reason; it belongs to one position. */
@@ -56,7 +56,7 @@ export function pending() {
 
 function card(group, now) {
   const found = tried.get(group.reason);
-  const requests = Object.entries(group.requests).map(([name, amount]) => `${amount} ${name}`).join(", ");
+  const requests = Object.entries(group.requests).map(([name, amount]) => `${quantity(amount)} ${name}`).join(", ");
   return html`<li class="group">
     <p class="why">${cut(group.reason || group.message || "Topolog has no objection, and kube-scheduler has given no reason yet", 600)}</p>
     <p class="numbers"><b>${plural(group.pods, "pod")}</b> · the oldest for ${span(between(group.oldest, now))} · together ${requests || "no requests"}

@@ -4,7 +4,7 @@ import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { legend } from "../map.js";
 import { command, panel } from "../panel.js";
 import { answer, ask, changed, moment, state } from "../store.js";
-import { cut, number, plural, time } from "../format.js";
+import { cut, number, plural, quantity, time } from "../format.js";
 import { address, set } from "../router.js";
 import { to } from "../timebar.js";
 import { facts, more, nodeLink, table } from "./parts.js";
@@ -41,7 +41,7 @@ export function pod() {
     <div class="columns even">
       ${panel({ id: "pod", title: `Pod ${cut(key, 120)}`, answer: seen, command: command("get", "pods", key, "--at", state.position), rows: (body) => [body] }, (body) => html`
         ${facts([["state", body.state], ["node", nodeLink(body.node)], ["priority", number(body.priority)], ["scheduler", body.scheduler], ["owner", body.owner ?? "–"],
-          ["created", time(body.created)], ...Object.entries(body.requests).map(([resource, amount]) => [resource, amount]), ["plugins", body.plugins.join(", ") || "none"]])}
+          ["created", time(body.created)], ...Object.entries(body.requests).map(([resource, amount]) => [resource, quantity(amount)]), ["plugins", body.plugins.join(", ") || "none"]])}
         ${body.message ? html`<p class="why">kube-scheduler: ${cut(body.message, 600)}</p>` : nothing}
         <details><summary>labels</summary>${facts(Object.entries(body.labels).map(([label, value]) => [label, cut(value, 200)]))}</details>
         <p><button type="button" @click=${() => bisect(key)}>since when does it ${body.state === "pending" ? "not " : ""}fit?</button></p>
