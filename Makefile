@@ -50,8 +50,8 @@ screenshots: $(STAMP) ## Make the screenshots of the documentation from the demo
 	$(BIN)/python -m tests.support.browser.screenshots docs/images
 
 .PHONY: vendor
-vendor: $(STAMP) ## Take the vendored modules of the dashboard from their packages again (needs npm)
-	$(BIN)/python -m app.api.dashboard.vendoring
+vendor: $(STAMP) ## Take the vendored modules of the dashboard and its tests from their packages again (needs npm)
+	$(BIN)/python -m app.api.dashboard.vendoring app/api/dashboard/vendor tests/support/browser/vendor
 
 .PHONY: lint
 lint: $(STAMP) ## Check style, types, import contracts, the lock and tracked files

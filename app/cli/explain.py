@@ -20,6 +20,9 @@ _HEADERS = ("NODE", "DOES NOT FIT BECAUSE", "VICTIMS", "VIOLATIONS", "NO CANDIDA
     help="The Nth scheduling attempt.  [default: the latest]",
 )
 @click.option(
+    "--decision", metavar="ID", help="The decision with this id, as `topolog get decisions` lists it."
+)
+@click.option(
     "--at", metavar="OFFSET|TIME", help="Explain with the state at this position instead of the current one."
 )
 @click.option(
@@ -35,6 +38,7 @@ def explain_command(
     /,
     pod: str,
     attempt: int | None,
+    decision: str | None,
     at: str | None,
     preemption: bool,
     output: str,
@@ -50,13 +54,16 @@ def explain_command(
     """
     if pod.count("/") != 1:
         raise click.BadParameter("must be NAMESPACE/POD", param_hint="NAMESPACE/POD")
-    if preemption and attempt is not None:
+    if attempt is not None and decision is not None:
+        raise click.UsageError("--attempt and --decision exclude each other")
+    if preemption and (attempt is not None or decision is not None):
         raise click.UsageError("--preemption concerns a state, not an attempt: use it with --at")
     extender = api_client.extender(config, options)
     if preemption:
         _preemption(extender, pod, at, output)
         return
-    query = {"attempt": attempt, "at": at, "format": "json" if formats.is_document(output) else "markdown"}
+    form = "json" if formats.is_document(output) else "markdown"
+    query = {"attempt": attempt, "decision": decision, "at": at, "format": form}
     accept = "application/json" if formats.is_document(output) else "text/markdown, application/json"
     reply = extender.get(f"/apis/v1/pods/{pod}/explain", query, accept=accept)
     if isinstance(reply, str):

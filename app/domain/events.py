@@ -233,6 +233,10 @@ class RecorderElected(Event, frozen=True, tag="RecorderElected"):
         return "store:recorder"
 
 
+INCARNATION = "store:incarnation"
+"""The subject of the event that began an incarnation."""
+
+
 class StoreRewound(Event, frozen=True, tag="StoreRewound"):
     """The store lost acknowledged events and began a new incarnation after the events that it still held.
 
@@ -252,7 +256,7 @@ class StoreRewound(Event, frozen=True, tag="StoreRewound"):
 
     @property
     def subject(self) -> str:
-        return "store:incarnation"
+        return INCARNATION
 
 
 RUN = "store:run"

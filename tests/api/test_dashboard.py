@@ -19,23 +19,29 @@ from tests.support.extender.error_shape import assert_problem
 FOLDER = assets.FOLDER
 OWN = sorted((FOLDER / "static").rglob("*.js"))
 LICENCES = {"MIT", "ISC", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "0BSD"}
+TESTS = reference_pages.ROOT / "tests" / "support" / "browser" / "vendor"
 VIEWS = ("", "pending", "pods", "pods/shop/web-1", "workloads", "decisions", "compare", "health")
 
 
-def test_vendored_files_are_those_of_the_list() -> None:
-    listed = json.loads((FOLDER / "vendor" / "vendored.json").read_text())
+@pytest.mark.parametrize(
+    ("folder", "licences"),
+    [(FOLDER / "vendor", LICENCES), (TESTS, LICENCES | {"MPL-2.0"})],
+    ids=["shipped", "for tests"],
+)
+def test_vendored_files_are_those_of_the_list(folder: pathlib.Path, licences: set[str]) -> None:
+    listed = json.loads((folder / "vendored.json").read_text())
     expected = {
         f"{one['name']}-{one['version']}/{path}": held["sha256"]
         for one in listed
         for path, held in one["files"].items()
     }
     found = {
-        path.relative_to(FOLDER / "vendor").as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in (FOLDER / "vendor").rglob("*")
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
         if path.is_file() and path.name != "vendored.json"
     }
     assert found == expected
-    assert {one["licence"] for one in listed} <= LICENCES
+    assert {one["licence"] for one in listed} <= licences
     assert all(f"{one['name']}-{one['version']}/LICENSE" in found for one in listed)
 
 

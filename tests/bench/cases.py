@@ -25,6 +25,8 @@ from tests.bench import (
 
 NODES, PODS = 5_000, 50_000
 MIB = 1024 * 1024
+_COMPARED = 200
+"""Decisions a second that are compared with a shadow."""
 _TURNS = 12
 """A single p99 varies by a third on a shared machine: only the middle of many turns shows a difference."""
 
@@ -209,10 +211,15 @@ def scrubbing(bench: benches.Bench) -> Iterator[rows.Row]:
 
 
 def pictures(_: benches.Bench) -> Iterator[rows.Row]:
-    """The past of a large cluster: replay, maps, frames, comparison and a bundle (PB-4, PB-6 to PB-9)."""
+    """The past of a large cluster: replay, maps, frames, a bundle (PB-4 to PB-9), and a shadow (PB-13)."""
     took = importlib.import_module("tests.bench.picturing").measure()
     size = "5,000 nodes, 150,000 pods"
     yield rows.at_least(f"replay, verdicts, {size}", "decisions/s", ours=took.replayed, bar=1_000)
+    yield rows.at_least(f"replay with scores, {size}", "decisions/s", ours=took.scored, bar=500)
+    yield rows.at_least(f"replay as a chain, {size}", "decisions/s", ours=took.chained, bar=500)
+    yield rows.at_most(f"memory that these two take, {size}", "MB", ours=took.replays_grown / MIB, bar=50)
+    share = 100 * took.shadowed * _COMPARED
+    yield rows.at_most(f"a shadow at {_COMPARED} decisions/s, {size}", "% of a core", ours=share, bar=25)
     for case, seconds, bar in (
         ("map, first", took.map_first, 200),
         ("map, same position again", took.map_again, 5),

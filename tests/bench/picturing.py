@@ -28,6 +28,16 @@ from tests.support.store import filled_stores
 
 CLUSTER = "bench"
 NODES, PODS, EVENTS, DECISIONS = 5_000, 150_000, 50_000, 10_000
+_SHADOW = model.Shadow(
+    "doubled",
+    overrides=(
+        {
+            "op": "scalePolicy",
+            "policy": f"{populating.NAMESPACE}/{populating.FREE}",
+            "allocations": {populating.rack(1): 0},
+        },
+    ),
+)
 _RUN = 250
 _AGAIN = 5
 
@@ -38,6 +48,14 @@ class Took:
 
     replayed: float
     """Decisions a second."""
+    scored: float
+    """The same with scores."""
+    chained: float
+    """The same as a chain."""
+    replays_grown: int
+    """Bytes by which these two raised the highest use of memory."""
+    shadowed: float
+    """Seconds of CPU for one decision compared with a shadow."""
     map_first: float
     map_again: float
     map_later: float
@@ -71,6 +89,7 @@ def measure(nodes: int = NODES, pods: int = PODS, lived: int = EVENTS, decisions
             world = api_worlds.world(store)
             store.checkpoints.write(store.follower.catch_up(timeout=60), store.follower.dated()[1] or 0)
             first = store.follower.catch_up(timeout=60).offset
+            world.append(events.ShadowSet(_SHADOW))
             _live(world, lived, decisions)
             return _asked(world, first)
         finally:
@@ -121,24 +140,32 @@ def _asked(world: api_worlds.World, first: int) -> Took:
     bisected = _posted(client, "bisect", {"waiting": {"atLeast": 10 * _RUN}})
     replayed = _replayed(client, first)
     before = _peak()
+    scored, chained = _replayed(client, first, compare="scores"), _chained(client, first)
+    replays_grown = _peak() - before
+    shadowed = _shadowed(world)
+    before = _peak()
     begun = time.perf_counter()
     bundle = client.get(f"/apis/v1/export?from={first}").data
     exported = time.perf_counter() - begun
     grown = _peak() - before
     reading.read(io.BytesIO(bundle))
     return Took(
-        replayed,
-        maps[0],
-        statistics.median(maps[1:]),
-        later,
-        frames,
-        rest,
-        cold_seconds,
-        diff,
-        bisected,
-        exported,
-        len(bundle),
-        grown,
+        replayed=replayed,
+        scored=scored,
+        chained=chained,
+        replays_grown=replays_grown,
+        shadowed=shadowed,
+        map_first=maps[0],
+        map_again=statistics.median(maps[1:]),
+        map_later=later,
+        frames=frames,
+        rest=rest,
+        cold=cold_seconds,
+        diff=diff,
+        bisected=bisected,
+        exported=exported,
+        bundle=len(bundle),
+        grown=grown,
     )
 
 
@@ -154,9 +181,9 @@ def _posted(client: flask.testing.FlaskClient, path: str, question: dict[str, ob
     return time.perf_counter() - begun
 
 
-def _replayed(client: flask.testing.FlaskClient, first: int) -> float:
+def _replayed(client: flask.testing.FlaskClient, first: int, **more: object) -> float:
     """Decisions a second, over all pieces of the replay."""
-    question: dict[str, object] = {"from": str(first), "budget": 20}
+    question: dict[str, object] = {"from": str(first), "budget": 20, **more}
     looked, begun = 0, time.perf_counter()
     while True:
         answer = _checked(client.post("/apis/v1/replay", json=question)).json or {}
@@ -165,6 +192,26 @@ def _replayed(client: flask.testing.FlaskClient, first: int) -> float:
         if not answer.get("continue"):
             return looked / (time.perf_counter() - begun)
         question["continue"] = answer["continue"]
+
+
+def _chained(client: flask.testing.FlaskClient, first: int) -> float:
+    """Decisions a second of a chain, as far as it comes in the longest time for an answer."""
+    begun = time.perf_counter()
+    reply = client.post("/apis/v1/replay", json={"from": str(first), "budget": 20, "mode": "chain"})
+    answer = _checked(reply).json or {}
+    assert answer["looked"] == answer["same"], answer["classes"]
+    return int(answer["looked"]) / (time.perf_counter() - begun)
+
+
+def _shadowed(world: api_worlds.World) -> float:
+    """Seconds of CPU for each decision that is compared with one shadow."""
+    begun = time.process_time()
+    while world.shadows.step():
+        pass
+    report = world.shadows.reports()[_SHADOW.name]
+    assert report.looked, report.skipped
+    assert report.classes["nodes"], report.classes
+    return (time.process_time() - begun) / report.looked
 
 
 def _checked(reply: werkzeug.test.TestResponse) -> werkzeug.test.TestResponse:

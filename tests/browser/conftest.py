@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from app.domain import events
 from app.store.server import embedded
 from tests.support.browser import browsers, large_worlds, shown, viewers
 from tests.support.extender import api_worlds
@@ -26,6 +27,8 @@ def small(
     cluster = f"small{secrets.token_hex(4)}"
     with api_worlds.processes(store_server, cluster) as start:
         world = api_worlds.filled(start())
+        # As an extender does when it starts: another process computes under recorded configurations only.
+        world.append(events.ConfigurationApplied(world.registry.configuration()))
         world.append(*(api_worlds.pod_seen(f"late-{at}") for at in range(3)))
         api_worlds.decide(world, api_worlds.pod("web-3"), *(api_worlds.pod(f"late-{at}") for at in range(3)))
         with viewers.running(store_server.url, cluster, tmp_path_factory.mktemp("small")) as viewer:

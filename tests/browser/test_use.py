@@ -1,15 +1,14 @@
-"""The dashboard in use: live, by keyboard, in several tabs, on small screens and in other schemes."""
+"""The dashboard in use: live, by keyboard, in several tabs."""
 
 import time
 
 import pytest
 from selenium.webdriver.common import keys
 
-from tests.support.browser import browsers, scripts, shown
+from tests.support.browser import browsers, shown
 from tests.support.extender import api_worlds
 
 pytestmark = pytest.mark.browser
-VIEWS = ("", "pending", "pods/shop/web-3", "workloads", "decisions", "compare", "health")
 
 
 @pytest.mark.scenario("UI-7")
@@ -111,43 +110,3 @@ def test_the_focus_stays_while_the_page_is_updated(on_small: browsers.Browser, s
             on_small.settled(f"/{last}")
     on_small.settled(f"/{small.head}")
     assert on_small.run("return document.activeElement.textContent") == before
-
-
-@pytest.mark.scenario("UI-6")
-@pytest.mark.parametrize("width", [360, 640, 1280])
-def test_no_view_scrolls_sideways(small: shown.Shown, on_small: browsers.Browser, width: int) -> None:
-    on_small.driver.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False},
-    )
-    for view in VIEWS:
-        on_small.open(f"/dashboard/{view}")
-        assert on_small.run("return document.documentElement.scrollWidth") <= width, view
-
-
-@pytest.mark.scenario("UI-6")
-@pytest.mark.parametrize("scheme", ["light", "dark", "forced"])
-def test_classes_differ_and_text_can_be_read(on_small: browsers.Browser, scheme: str) -> None:
-    browsers.emulate(on_small.driver, dark=scheme == "dark", forced=scheme == "forced", still=True)
-    for view in VIEWS:
-        on_small.open(f"/dashboard/{view}")
-        poor = on_small.run(scripts.read("contrast"))
-        assert scheme == "forced" or poor == [], view
-    on_small.open("/dashboard/")
-    running = "return document.getAnimations().filter((one) => one.playState === 'running').length"
-    assert on_small.run(running) == 0
-    swatches = on_small.run("""
-      return [...document.querySelectorAll("class-swatch canvas")].map((canvas) => canvas.toDataURL());
-    """)
-    assert len(swatches) == 6
-    assert len(set(swatches)) >= (6 if scheme != "forced" else 4)
-
-
-@pytest.mark.scenario("UI-6")
-def test_everything_that_can_be_used_has_a_name(on_small: browsers.Browser) -> None:
-    for view in VIEWS:
-        on_small.open(f"/dashboard/{view}")
-        nameless = on_small.run(scripts.read("nameless"))
-        assert nameless == [], view
-        identities = on_small.run("return [...document.querySelectorAll('[id]')].map((one) => one.id)")
-        assert len(identities) == len(set(identities)), view

@@ -148,10 +148,20 @@ def test_explain_prints_markdown_or_json(server: str, certs: pathlib.Path) -> No
     assert run(server, certs, "explain", "ns/p", "--attempt", "2").stdout == "| node | score |\n"
     Canned.replies["/apis/v1/pods/ns/p/explain"] = (200, {"fits": True})
     assert json.loads(run(server, certs, "explain", "ns/p", "-o", "json").stdout) == {"fits": True}
+    run(server, certs, "explain", "ns/p", "--decision", "17-0", "-o", "json")
     assert Canned.requested == [
         "/apis/v1/pods/ns/p/explain?attempt=2&format=markdown",
         "/apis/v1/pods/ns/p/explain?format=json",
+        "/apis/v1/pods/ns/p/explain?decision=17-0&format=json",
     ]
+
+
+@pytest.mark.parametrize("with_", [("--attempt", "2"), ("--preemption",)])
+def test_a_decision_is_not_explained_as_something_else(
+    server: str, certs: pathlib.Path, with_: tuple[str, ...]
+) -> None:
+    done = run(server, certs, "explain", "ns/p", "--decision", "17-0", *with_)
+    assert (done.returncode, Canned.requested) == (2, [])
 
 
 PREEMPTION = {

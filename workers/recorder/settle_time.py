@@ -13,7 +13,7 @@ SETTLE = 12.0
 """Seconds after a loss until no Binding of a lost placement is under way, with a bind of 3.5 seconds."""
 UNDER_WAY = SETTLE - 3.5
 """Seconds beyond the time for a bind: what the API server and etcd may take for a Binding that was sent."""
-_DOUBTS = ("store:incarnation", events.RUN)
+_DOUBTS = (events.INCARNATION, events.RUN)
 """Subjects of the events after which everything is listed again."""
 
 

@@ -1,7 +1,7 @@
-"""Takes the vendored modules from their packages as published: ``python -m app.api.dashboard.vendoring``.
+"""Takes vendored modules from their packages: ``python -m app.api.dashboard.vendoring FOLDER...``.
 
 For contributors only; needs npm. The integrity of each package is that of the registry, and every file taken
-is listed with its SHA-256 in ``vendored.json``, which a test compares.
+is listed with its SHA-256 in ``vendored.json`` of the folder, which a test compares.
 """
 
 import base64
@@ -13,24 +13,28 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from typing import Final
 
-VENDOR: Final = pathlib.Path(__file__).parent / "vendor"
-LIST: Final = VENDOR / "vendored.json"
+LIST: Final = "vendored.json"
 
 
-def main() -> int:
-    """Take all files again, and list them; 1 if a package is not the one that is listed."""
-    listed = json.loads(LIST.read_text())
+def main(folders: Sequence[str]) -> int:
+    """Take all files of the folders again, and list them; 1 if a package is not the one that is listed."""
+    return 0 if all(_taken(pathlib.Path(folder)) for folder in folders) else 1
+
+
+def _taken(folder: pathlib.Path) -> bool:
+    listed = json.loads((folder / LIST).read_text())
     for package in listed:
         archive = _packed(f"{package['name']}@{package['version']}")
         integrity = "sha512-" + base64.b64encode(hashlib.sha512(archive).digest()).decode()
         if integrity != package["integrity"]:
             sys.stderr.write(f"{package['name']}: {integrity} is not the listed integrity\n")
-            return 1
-        _take(archive, package)
-    LIST.write_text(json.dumps(listed, indent=2) + "\n")
-    return 0
+            return False
+        _take(archive, package, folder)
+    (folder / LIST).write_text(json.dumps(listed, indent=2) + "\n")
+    return True
 
 
 def _packed(name: str) -> bytes:
@@ -40,7 +44,7 @@ def _packed(name: str) -> bytes:
         return archive.read_bytes()
 
 
-def _take(archive: bytes, package: dict[str, object]) -> None:
+def _take(archive: bytes, package: dict[str, object], folder: pathlib.Path) -> None:
     files = package["files"]
     if not isinstance(files, dict):
         raise TypeError("files: a mapping of a path to its source and hash")
@@ -50,11 +54,11 @@ def _take(archive: bytes, package: dict[str, object]) -> None:
             if found is None:
                 raise FileNotFoundError(f"{package['name']} has no {held['source']}")
             content = found.read()
-            target = VENDOR / f"{package['name']}-{package['version']}" / path
+            target = folder / f"{package['name']}-{package['version']}" / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
             held["sha256"] = hashlib.sha256(content).hexdigest()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

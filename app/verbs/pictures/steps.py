@@ -32,11 +32,12 @@ def quota(of: str, counts: figures.Counts) -> Numbers:
 
     def numbers(snapshot: snapshots.Snapshot) -> Mapping[str, int]:
         found: dict[str, int] = {}
-        for one in figures.quotas(snapshot, counts):
-            if one.of == of:
-                found[f"{one.key}={one.value} placed"] = one.placed
-                if one.desired is not None:
-                    found[f"{one.key}={one.value} desired"] = one.desired
+        mine = [one for one in figures.quotas(snapshot, counts) if one.of == of]
+        # Domains come in the order of their hashes, which differs from process to process.
+        for one in sorted(mine, key=lambda each: (each.key, each.value)):
+            found[f"{one.key}={one.value} placed"] = one.placed
+            if one.desired is not None:
+                found[f"{one.key}={one.value} desired"] = one.desired
         return found
 
     return numbers

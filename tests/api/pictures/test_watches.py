@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from app.api.introspection import arrivals
-from app.domain import events
+from app.api.v1.pictures import watches
+from app.domain import events, model
+from app.store.log import incarnations, logs
+from tests.support import polling
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, items
 
@@ -19,7 +22,11 @@ def messages(world: api_worlds.World, query: str = "", last: str = "") -> list[M
     with world.client.get(f"/apis/v1/watch{query}", headers=headers) as response:
         assert response.status_code == 200
         assert response.mimetype == "text/event-stream"
-        text = response.get_data(as_text=True)
+        return parsed(response.get_data(as_text=True))
+
+
+def parsed(text: str) -> list[Message]:
+    """The messages in what was sent."""
     found = []
     for block in text.split("\n\n")[:-1]:
         if block == ":":
@@ -91,6 +98,41 @@ def test_a_stretch_that_was_not_watched_is_a_gap(world: api_worlds.World) -> Non
     gaps = [data for _, kind, data in messages(world, f"?from={start}") if kind == "gap"]
     assert [(gap["from"], gap["to"]) for gap in gaps] == [(start, start + 1)]
     assert "too old" in gaps[0]["reason"]
+
+
+@pytest.mark.scenario("UI-7")
+@pytest.mark.parametrize("known", [True, False])
+def test_history_that_begins_again_is_announced_with_what_was_lost(
+    world: api_worlds.World, known: bool
+) -> None:
+    """A stream was ahead of what the store still has; it misses nothing of the history that began."""
+    before = world.store.follower.catch_up().position
+    sent = model.Position(before.incarnation, before.offset + 3)
+    given = world.app.extensions["topolog"]
+    stream = watches._Stream(given.streams, given, {}, sent, 0.0)
+    begun = incarnations.new((before.incarnation,))
+    last = sent.offset if known else before.offset
+    event = events.StoreRewound(before.incarnation, before.offset + 1, last, "a test", relisting=("pods",))
+    guard = logs.Guard(epoch="9", writer="w")
+    assert world.store.log.rewind(event, begun, found=before.incarnation, guard=guard)
+    world.store.log.follow(begun)
+    world.store.log.append(logs.Batch(events=[api_worlds.node("later")]))
+    end = model.Position(begun, before.offset + 2)
+    polling.eventually(lambda: world.store.follower.snapshot.position == end, "the new history")
+    first, announced, *rest = parsed(b"".join(stream.messages()).decode())
+    assert first[:2] == (str(sent), "head")
+    beginning = f"{begun}/{before.offset + 1}"
+    assert announced == (
+        f"{begun}/{before.offset}",
+        "incarnation",
+        {"from": str(sent), "to": beginning},
+    )
+    lost = [(data["from"], data["to"]) for _, kind, data in rest if kind == "gap"]
+    assert lost == ([(before.offset + 1, before.offset + 3)] if known else [])
+    assert [(identity, kind) for identity, kind, _ in rest if kind != "gap"] == [
+        (beginning, "StoreRewound"),
+        (str(end), "NodeSeen"),
+    ]
 
 
 @pytest.mark.parametrize(

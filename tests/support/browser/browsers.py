@@ -12,6 +12,8 @@ from typing import Any, TypeAlias, TypeVar
 from selenium import webdriver
 from selenium.webdriver.chrome import options, service
 
+from tests.support.browser import scripts
+
 T = TypeVar("T")
 Json: TypeAlias = Any
 """A value of a type that the test asserts."""
@@ -92,6 +94,14 @@ class Browser:
         """Click the first element, as a user agent does."""
         self.run("document.querySelector(arguments[0]).click()", selector)
 
+    def press(self, label: str, within: str = "main") -> None:
+        """Click the first button with that text."""
+        assert self.run(scripts.read("press"), label, within), label
+
+    def fill(self, selector: str, text: str) -> None:
+        """Give the first element, a field, this value."""
+        self.run(scripts.read("fill"), selector, text)
+
     def keys(self, *keys: str) -> None:
         """Press keys where the focus is."""
         actions = webdriver.ActionChains(self.driver)
@@ -149,10 +159,7 @@ def browser(
     try:
         driver.set_script_timeout(_PATIENCE)
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _COLLECT})
-        driver.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False},
-        )
+        resize(driver, *size)
         emulate(driver, dark=dark)
         made = Browser(driver, base)
         yield made
@@ -160,6 +167,14 @@ def browser(
         assert made.found == [], made.found
     finally:
         driver.quit()
+
+
+def resize(driver: webdriver.Chrome, width: int, height: int = 800) -> None:
+    """The size of the window, in CSS pixels."""
+    driver.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+    )
 
 
 def emulate(

@@ -49,6 +49,12 @@ def _take(base: str, first: str, profile: pathlib.Path, target: pathlib.Path) ->
         _save(page, target / "pod.png")
         page.open("/dashboard/decisions")
         _save(page, target / "decisions.png")
+        page.open("/dashboard/compare?from=1")
+        page.fill("#what-if select", "change a quota")
+        page.press("replay the decisions from A to B", "#what-if")
+        page.until(lambda: page.text("#outcome"), "the replay")
+        page.run("document.getElementById('what-if').scrollIntoView()")
+        _save(page, target / "compare.png")
     with browsers.browser(base, profile / "dark", size=(1360, 860), dark=True) as page:
         page.open(first)
         page.open(f"/dashboard/?at={head - 2500}")
@@ -56,6 +62,8 @@ def _take(base: str, first: str, profile: pathlib.Path, target: pathlib.Path) ->
 
 
 def _save(page: browsers.Browser, path: pathlib.Path) -> None:
+    # No scroll bar is drawn, so that no room is kept for one.
+    page.run("document.documentElement.style.scrollbarGutter = 'auto'")
     page.later("requestAnimationFrame(() => setTimeout(arguments[0], 400))")
     path.write_bytes(optimized(page.driver.get_screenshot_as_png()))
 

@@ -3,9 +3,20 @@
 import { state } from "./store.js";
 
 const numbers = new Intl.NumberFormat("en");
+const rounded = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const UNITS = { m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50 };
 
 export function number(value) {
   return value === null || value === undefined ? "–" : numbers.format(value);
+}
+
+/** A quantity of Kubernetes, rounded: 6992500m is 6,992.5, and 11952448Mi is 11.4Ti. */
+export function quantity(text) {
+  const found = /^(-?\d+(?:\.\d+)?)(m|[kMGTP]|[KMGTP]i)?$/.exec(String(text));
+  if (!found) return String(text);
+  const value = Number(found[1]) * (UNITS[found[2]] ?? 1);
+  const unit = found[2]?.endsWith("i") ? ["Pi", "Ti", "Gi", "Mi", "Ki"].find((one) => Math.abs(value) >= UNITS[one]) : "";
+  return rounded.format(value / (UNITS[unit] ?? 1)) + (unit ?? "");
 }
 
 export function time(text) {

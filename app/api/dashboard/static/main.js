@@ -109,6 +109,8 @@ function keys(event) {
     ".": () => timebar.step(1),
     L: timebar.live,
     l: timebar.live,
+    a: () => timebar.pin("A"),
+    b: () => timebar.pin("B"),
     Escape: () => state.query.get("node") && router.set({ node: null, find: null }),
   };
   if (event.key === " " && !target.matches("button, a, summary, [role=button]")) actions[" "] = timebar.play;

@@ -24,8 +24,9 @@ function download(name, text) {
   URL.revokeObjectURL(link.href);
 }
 
-export function quoted(path) {
-  return `'${path.replaceAll("'", "'\\''")}'`;
+/** The command line of words, quoted as a shell needs it. */
+export function command(...words) {
+  return ["topolog", ...words].map((word) => (/^[\w@%+:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(" ");
 }
 
 async function copy(event, text) {
@@ -47,7 +48,7 @@ async function copy(event, text) {
 export function panel(about, draw) {
   const { id, title, answer } = about;
   const path = answer.url;
-  const command = about.command ?? (path ? `topolog get --raw ${quoted(path)}` : "");
+  const line = about.command ?? (path ? command("get", "--raw", path) : "");
   return html`<section class="panel ${about.wide ? "wide" : ""}" id=${id} aria-labelledby="${id}-title" aria-busy=${answer.status === "loading"}>
     <header>
       <h2 id="${id}-title">${title}</h2>
@@ -59,8 +60,8 @@ export function panel(about, draw) {
               ${about.rows && answer.body
                 ? html`<button type="button" @click=${() => download(id, csv(about.rows(answer.body)))}>as CSV</button>`
                 : nothing}
-              <span class="command"><code>${command}</code>
-                <button type="button" @click=${(event) => copy(event, command)}>copy</button></span>
+              <span class="command"><code>${line}</code>
+                <button type="button" @click=${(event) => copy(event, line)}>copy</button></span>
             </div></details>`
         : nothing}
     </header>

@@ -4,12 +4,12 @@ import { html, nothing } from "../vendor/lit-html-3.3.3/lit-html.js";
 import { live as bound } from "../vendor/lit-html-3.3.3/directives/live.js";
 import { answer, ask, changed, earliest, offsetOf, state } from "./store.js";
 import { clock, number, plural, time } from "./format.js";
-import { set } from "./router.js";
+import { address, go, set } from "./router.js";
 
 const REST_MS = 250;
 const WINDOWS = [1000, 5000, 20000, 100000];
 const FRAMES = 60;
-export const bar = { width: 5000, held: false, dragging: null, frames: null, color: "state", playing: 0, wrong: "" };
+export const bar = { width: 5000, held: false, dragging: null, frames: null, color: "state", playing: 0, wrong: "", pins: { A: null, B: null } };
 let rest = 0;
 let loading = "";
 /** The window in offsets; it stays while the past is shown, so that the slider does not move by itself. */
@@ -120,6 +120,18 @@ export function live() {
 export function step(by) {
   const shown = state.position ? offsetOf(state.position) : 0;
   to(shown + by);
+}
+
+/** Pin the shown moment as A or B; with both, Compare shows what differs between them. */
+export function pin(name) {
+  if (!state.position) return;
+  bar.pins[name] = bar.pins[name] === null ? offsetOf(state.position) : null;
+  const { A, B } = bar.pins;
+  if (A !== null && B !== null) {
+    bar.pins = { A: null, B: null };
+    go(address("compare", [], { from: String(A), to: String(B) }));
+  }
+  changed();
 }
 
 export async function play() {
@@ -237,6 +249,14 @@ class TimeStrip extends HTMLElement {
       }
       context.restore();
     }
+    context.font = "10px system-ui, sans-serif";
+    context.textBaseline = "top";
+    context.fillStyle = colour("--focus");
+    for (const [name, offset] of Object.entries(bar.pins)) {
+      if (offset === null || offset < first || offset > last) continue;
+      context.fillRect(x(offset) - 0.5, 12, 1, 28);
+      context.fillText(name, x(offset) + 2, 10);
+    }
     let marked = -9;
     for (const mark of found.marks) {
       const at = x(mark.offset);
@@ -249,9 +269,7 @@ class TimeStrip extends HTMLElement {
       context.lineTo(at, 18);
       context.fill();
     }
-    context.font = "10px system-ui, sans-serif";
     context.fillStyle = colour("--quiet");
-    context.textBaseline = "top";
     let free = 0;
     for (const bucket of found.buckets) {
       const at = x(bucket.first - 1);
@@ -277,6 +295,8 @@ export function timebar() {
       <button type="button" @click=${play} title="play (Space)" aria-label=${bar.playing ? "pause" : "play"}>${bar.playing ? "❚❚" : "▶"}</button>
       <button type="button" @click=${() => step(1)} title="one event on (.)" aria-label="one event on">›</button>
       <button type="button" class="live ${state.at === null ? "on" : ""}" aria-pressed=${state.at === null} @click=${live} title="go live (L)">live</button>
+      ${["A", "B"].map((name) => html`<button type="button" class="pin" aria-pressed=${bar.pins[name] !== null} @click=${() => pin(name)}
+        title=${bar.pins[name] === null ? `pin this moment as ${name}, to compare A and B` : `offset ${number(bar.pins[name])}; unpin`} aria-label=${bar.pins[name] === null ? `pin as ${name}` : `unpin ${name}`}>${name}</button>`)}
     </div>
     <div class="track" @pointerenter=${prefetch}>
       <time-strip></time-strip>

@@ -138,10 +138,30 @@ class _Stream:
                 yield from self._message(entry)
 
     def _begun_again(self, head: model.Position) -> Iterator[bytes]:
-        former, self.position = self.position, model.Position(head.incarnation, head.offset)
-        data = {"from": str(former), "to": str(head)}
-        yield _written("incarnation", self.position, data)
-        yield self._gap(former.offset, head.offset, "the store lost events, and history begins again")
+        """Go on with the event that began the incarnation: what is behind it was not sent."""
+        former, entry = self.position, self._beginning(head)
+        offset = head.offset if entry is None else entry.offset
+        self.position = model.Position(head.incarnation, offset if entry is None else offset - 1)
+        began = {"from": str(former), "to": f"{head.incarnation}/{offset}"}
+        yield _written("incarnation", self.position, began)
+        lost = entry.event if entry is not None else None
+        if isinstance(lost, events.StoreRewound) and lost.lost_from <= lost.lost_to:
+            # Of offsets of the former incarnation: the position stays.
+            gap = {
+                "from": lost.lost_from,
+                "to": lost.lost_to,
+                "reason": f"the store lost them: {lost.reason}",
+            }
+            yield _written("gap", self.position, gap)
+
+    def _beginning(self, head: model.Position) -> readers.Entry | None:
+        """The entry that began the incarnation; None if it cannot be read any more."""
+        offset = self.given.follower.snapshot.version(events.INCARNATION)
+        try:
+            found = self.given.histories.entries(offset, offset) if offset else []
+        except store_errors.StoreError:
+            return None
+        return found[0] if found and offset <= head.offset else None
 
     def _message(self, entry: readers.Entry) -> Iterator[bytes]:
         self.position = model.Position(self.position.incarnation, entry.offset)

@@ -4,7 +4,7 @@ import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { legend, table as domains } from "../map.js";
 import { bar as share, panel } from "../panel.js";
 import { answer, changed, moment, state } from "../store.js";
-import { between, cut, number, plural, span, time } from "../format.js";
+import { between, cut, number, plural, quantity, span, time } from "../format.js";
 import { address, set } from "../router.js";
 import { bar, prefetch } from "../timebar.js";
 import { facts, more, podLink, table, tile } from "./parts.js";
@@ -67,12 +67,16 @@ export function overview() {
             "no object sets a quota")}`)}
         ${panel({ id: "resources", title: "Resources", answer: cluster, rows: (body) => body.resources }, (body) =>
           table([["resource"], ["requested", "n"], ["allocatable", "n"], ["", "barred"]],
-            body.resources.filter((one) => one.share !== null).map((one) => [one.name, one.requested, one.allocatable, share(one.share)]), "no node offers a resource"))}
+            body.resources.filter((one) => one.share !== null).map((one) => [one.name, amount(one.requested), amount(one.allocatable), share(one.share)]), "no node offers a resource"))}
         ${panel({ id: "decided", title: "Decisions", answer: decided, rows: (body) => facet(body, "outcome") }, (body) => html`
           ${facts(facet(body, "outcome").map((one) => [one.value, number(one.count)]))}
           <p><a href=${address("decisions")}>${plural(body.looked, "decision")}${body.complete ? "" : ", the newest"}</a></p>`)}
       </div>
     </div>`;
+}
+
+function amount(exact) {
+  return html`<span title=${exact}>${quantity(exact)}</span>`;
 }
 
 function facet(body, name) {
@@ -108,7 +112,7 @@ function drawer(name) {
     ${facts([
       ["ready", body.node.status.conditions[0].status === "True" ? "yes" : "no"],
       ["cordoned", body.node.spec.unschedulable ? "yes" : "no"],
-      ...Object.entries(body.allocatable).map(([key, amount]) => [key, `${body.requested[key] ?? 0} of ${amount}`]),
+      ...Object.entries(body.allocatable).map(([key, amount]) => [key, `${quantity(body.requested[key] ?? 0)} of ${quantity(amount)}`]),
     ])}
     <h3>Pods</h3>
     ${table([["pod"], ["state"]], body.pods.slice(0, 20).map((pod) => [podLink(`${pod.namespace}/${pod.name}`), pod.state]), "no pod is on it")}

@@ -2,9 +2,9 @@
 /** Why do pods wait, and what would end it? */
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { repeat } from "../../vendor/lit-html-3.3.3/directives/repeat.js";
-import { panel } from "../panel.js";
+import { command, panel } from "../panel.js";
 import { answer, ask, changed, moment, state } from "../store.js";
-import { between, cut, number, plural, span } from "../format.js";
+import { between, cut, number, plural, quantity, span } from "../format.js";
 import { more, podLink, table } from "./parts.js";
 
 /** What was tried, by reason; it belongs to one position. */
@@ -48,7 +48,7 @@ export function pending() {
         : html`<p class="empty">no pod waits at this moment</p>`}
       <ol class="groups">${repeat(body.groups, (group) => group.reason + group.message, (group) => card(group, body.metadata.asOf))}</ol>
       ${more(body.more, "reasons")}`)}
-    ${panel({ id: "pods", title: "Pods, the longest waiting first", answer: listed, wide: true, rows: (body) => body.items, command: `topolog get pending --limit 50 --at ${state.position}` }, (body) => html`
+    ${panel({ id: "pods", title: "Pods, the longest waiting first", answer: listed, wide: true, rows: (body) => body.items, command: command("get", "pending", "--limit", "50", "--at", state.position) }, (body) => html`
       ${table([["pod"], ["waits", "n"], ["attempts", "n"], ["reason"]], body.items.map((one) => [
         podLink(`${one.namespace}/${one.name}`), span(one.age), `${number(one.attempts)}${one.attemptsComplete ? "" : "+"}`, cut(one.reason || one.message || "no objection", 160)]), "no pod waits at this moment", body.items.map((one) => one.uid))}
       ${more(body.metadata.remaining, "pods")}`)}`;
@@ -56,7 +56,7 @@ export function pending() {
 
 function card(group, now) {
   const found = tried.get(group.reason);
-  const requests = Object.entries(group.requests).map(([name, amount]) => `${amount} ${name}`).join(", ");
+  const requests = Object.entries(group.requests).map(([name, amount]) => `${quantity(amount)} ${name}`).join(", ");
   return html`<li class="group">
     <p class="why">${cut(group.reason || group.message || "Topolog has no objection, and kube-scheduler has given no reason yet", 600)}</p>
     <p class="numbers"><b>${plural(group.pods, "pod")}</b> · the oldest for ${span(between(group.oldest, now))} · together ${requests || "no requests"}

@@ -2,9 +2,9 @@
 /** What happened to this pod? */
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { legend } from "../map.js";
-import { panel } from "../panel.js";
+import { command, panel } from "../panel.js";
 import { answer, ask, changed, moment, state } from "../store.js";
-import { cut, number, plural, time } from "../format.js";
+import { cut, number, plural, quantity, time } from "../format.js";
 import { address, set } from "../router.js";
 import { to } from "../timebar.js";
 import { facts, more, nodeLink, table } from "./parts.js";
@@ -15,7 +15,7 @@ async function bisect(key) {
   since = { key, text: "looking …", body: null };
   changed();
   try {
-    since = { key, text: "", body: await ask("/apis/v1/bisect", { question: { pod: key, fits: true }, to: state.position }) };
+    since = { key, text: "", body: await ask("/apis/v1/bisect", { fits: key, to: state.position }) };
   } catch (error) {
     since = { key, text: error.message, body: null };
   }
@@ -39,9 +39,9 @@ export function pod() {
   if (map.body && chosen) queueMicrotask(() => /** @type {any} */ (document.querySelector("cluster-map"))?.show(map.body));
   return html`
     <div class="columns even">
-      ${panel({ id: "pod", title: `Pod ${cut(key, 120)}`, answer: seen, command: `topolog get pods ${key} --at ${state.position}`, rows: (body) => [body] }, (body) => html`
+      ${panel({ id: "pod", title: `Pod ${cut(key, 120)}`, answer: seen, command: command("get", "pods", key, "--at", state.position), rows: (body) => [body] }, (body) => html`
         ${facts([["state", body.state], ["node", nodeLink(body.node)], ["priority", number(body.priority)], ["scheduler", body.scheduler], ["owner", body.owner ?? "–"],
-          ["created", time(body.created)], ...Object.entries(body.requests).map(([resource, amount]) => [resource, amount]), ["plugins", body.plugins.join(", ") || "none"]])}
+          ["created", time(body.created)], ...Object.entries(body.requests).map(([resource, amount]) => [resource, quantity(amount)]), ["plugins", body.plugins.join(", ") || "none"]])}
         ${body.message ? html`<p class="why">kube-scheduler: ${cut(body.message, 600)}</p>` : nothing}
         <details><summary>labels</summary>${facts(Object.entries(body.labels).map(([label, value]) => [label, cut(value, 200)]))}</details>
         <p><button type="button" @click=${() => bisect(key)}>since when does it ${body.state === "pending" ? "not " : ""}fit?</button></p>
@@ -57,7 +57,7 @@ export function pod() {
             : html`<b>${one.kind}</b> `}${cut(one.text, 300)} <small>${time(one.at)}</small></span></li>`)}</ol>`)}
     </div>
     ${chosen || why.body ? html`<div class="columns even">
-      ${panel({ id: "why", title: chosen ? `Attempt ${chosen}` : "If it were tried now", answer: why, rows: (body) => body.scores, command: chosen ? `topolog explain ${key} --decision ${chosen}` : `topolog explain ${key}` }, explained)}
+      ${panel({ id: "why", title: chosen ? `Attempt ${chosen}` : "If it were tried now", answer: why, rows: (body) => body.scores, command: command("explain", key, ...(chosen ? ["--decision", chosen] : ["--at", state.position])) }, explained)}
       ${chosen ? panel({ id: "pod-map", title: "What it kept and refused", answer: map }, (body) => html`<cluster-map @node=${(event) => set({ node: event.detail })}></cluster-map>${legend(body)}`) : nothing}
     </div>` : nothing}`;
 }

@@ -1,0 +1,79 @@
+"""The dashboard for everyone: WCAG 2.2 A and AA, small screens, other schemes, names of everything."""
+
+import pytest
+
+from tests.support.browser import axe, browsers, scripts, shown
+
+pytestmark = pytest.mark.browser
+VIEWS = ("", "pending", "pods/shop/web-3", "workloads", "decisions", "compare", "health")
+
+
+@pytest.mark.scenario("UI-6")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_view_violates_a_rule_of_accessibility(
+    on_small: browsers.Browser, small: shown.Shown, scheme: str
+) -> None:
+    """With everything that can be opened open, live and in the past."""
+    browsers.emulate(on_small.driver, dark=scheme == "dark", still=True)
+    for view in (
+        *VIEWS,
+        "?node=host-1&as=table",
+        f"decisions?at={small.head}",
+        f"compare?at={small.head - 2}",
+    ):
+        on_small.open(f"/dashboard/{view}")
+        assert axe.violations(on_small) == [], view
+        on_small.run("for (const one of document.querySelectorAll('main details')) one.open = true")
+        assert axe.violations(on_small) == [], f"{view}, opened"
+
+
+@pytest.mark.scenario("UI-6")
+def test_no_view_violates_a_rule_on_a_small_screen(on_small: browsers.Browser) -> None:
+    browsers.resize(on_small.driver, 360)
+    for view in VIEWS:
+        on_small.open(f"/dashboard/{view}")
+        assert axe.violations(on_small) == [], view
+
+
+@pytest.mark.scenario("UI-6")
+def test_what_violates_a_rule_is_found(on_small: browsers.Browser) -> None:
+    on_small.open("/dashboard/")
+    on_small.run("document.querySelector('main').append(document.createElement('button'))")
+    assert [one.partition(" ")[0] for one in axe.violations(on_small)] == ["button-name"]
+
+
+@pytest.mark.scenario("UI-6")
+@pytest.mark.parametrize("width", [360, 640, 1280])
+def test_no_view_scrolls_sideways(small: shown.Shown, on_small: browsers.Browser, width: int) -> None:
+    browsers.resize(on_small.driver, width)
+    for view in VIEWS:
+        on_small.open(f"/dashboard/{view}")
+        assert on_small.run("return document.documentElement.scrollWidth") <= width, view
+
+
+@pytest.mark.scenario("UI-6")
+@pytest.mark.parametrize("scheme", ["light", "dark", "forced"])
+def test_classes_differ_and_text_can_be_read(on_small: browsers.Browser, scheme: str) -> None:
+    browsers.emulate(on_small.driver, dark=scheme == "dark", forced=scheme == "forced", still=True)
+    for view in VIEWS:
+        on_small.open(f"/dashboard/{view}")
+        poor = on_small.run(scripts.read("contrast"))
+        assert scheme == "forced" or poor == [], view
+    on_small.open("/dashboard/")
+    running = "return document.getAnimations().filter((one) => one.playState === 'running').length"
+    assert on_small.run(running) == 0
+    swatches = on_small.run("""
+      return [...document.querySelectorAll("class-swatch canvas")].map((canvas) => canvas.toDataURL());
+    """)
+    assert len(swatches) == 6
+    assert len(set(swatches)) >= (6 if scheme != "forced" else 4)
+
+
+@pytest.mark.scenario("UI-6")
+def test_everything_that_can_be_used_has_a_name(on_small: browsers.Browser) -> None:
+    for view in VIEWS:
+        on_small.open(f"/dashboard/{view}")
+        nameless = on_small.run(scripts.read("nameless"))
+        assert nameless == [], view
+        identities = on_small.run("return [...document.querySelectorAll('[id]')].map((one) => one.id)")
+        assert len(identities) == len(set(identities)), view

@@ -1,0 +1,198 @@
+"""The questions of the dashboard: every button asks what it names, and the answer is that of the API."""
+
+import functools
+import json
+import shlex
+import urllib.request
+from typing import Any, TypeAlias
+
+import pytest
+
+from tests.support import commands
+from tests.support.browser import browsers, shown
+from tests.support.extender import api_worlds
+
+pytestmark = pytest.mark.browser
+Json: TypeAlias = Any
+"""A value of a type that the test asserts."""
+
+SCALE = [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": "+2"}}]
+
+
+def ask(seen: shown.Shown, path: str, question: Json = None) -> Json:
+    """JSON of the API: of a question if there is one."""
+    body = None if question is None else json.dumps(question).encode()
+    request = urllib.request.Request(
+        f"{seen.viewer.url}/apis/v1/{path}", body, {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=30) as reply:
+        return json.load(reply)
+
+
+def test_what_would_end_the_waiting_is_tried_and_simulated(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    on_small.open("/dashboard/pending")
+    at = on_small.settled(f"/{small.head}")
+    on_small.press("simulate all of them")
+    waiting = ask(small, "simulate", {"pending": {}, "situation": {"at": at}})
+    on_small.until(lambda: on_small.text("#groups .advice"), "the simulation")
+    assert f"{waiting['placedPods']} of {waiting['pods']} waiting pods" in on_small.text("#groups .advice")
+    on_small.press("try")
+    first = ask(small, f"pending/reasons?at={at}")["groups"][0]["first"][0]
+    found = ask(small, "fit", {"pod": first, "situation": {"at": at}})
+    assert found["changes"]
+    on_small.until(lambda: "tried" in on_small.text(".group .advice"), "the smallest changes")
+    for change in found["changes"]:
+        assert change["message"] in on_small.text(".group .advice")
+    on_small.press("simulate with it", ".group")
+    overrides = found["changes"][0]["overrides"]
+    answer = ask(small, "simulate", {"pending": {}, "situation": {"at": at, "overrides": overrides}})
+    assert answer["placedPods"] > waiting["placedPods"]
+    sentence = f"{answer['placedPods']} of {answer['pods']} waiting pods would be placed"
+    on_small.until(lambda: sentence in on_small.text("#groups"), sentence)
+
+
+def test_the_event_since_which_a_pod_does_not_fit_is_shown_and_led_to(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    small.world.append(api_worlds.policy(host=3))
+    small.world.append(api_worlds.policy())
+    on_small.open("/dashboard/pods/shop/web-3")
+    found = ask(small, "bisect", {"fits": "shop/web-3", "to": on_small.settled(f"/{small.head}")})
+    assert found["since"]["event"]["type"] == "ObjectObserved"
+    on_small.press("since when does it not fit?")
+    on_small.until(lambda: on_small.text("#pod .advice"), "since when")
+    event = found["since"]["event"]
+    assert f"{event['type']} {event['name']}" in on_small.text("#pod .advice")
+    on_small.click("#pod .advice .at")
+    on_small.settled(f"/{event['offset']}")
+
+
+@pytest.mark.parametrize("pod", ["", "shop/web-3"])
+def test_overrides_are_simulated_and_the_command_asks_the_same(
+    on_small: browsers.Browser, small: shown.Shown, pod: str
+) -> None:
+    supposed(on_small, pod)
+    on_small.press("simulate", "#what-if")
+    text = outcome(on_small)
+    assert ("It fits." if pod else " would be placed.") in text
+    answer = repeated(on_small, small)
+    assert (
+        (answer["fits"] is True) if pod else (f"{answer['placedPods']} of {answer['pods']} waiting" in text)
+    )
+
+
+def test_decisions_are_replayed_and_the_command_asks_the_same(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    supposed(on_small)
+    on_small.press("replay the decisions from A to B", "#what-if")
+    text = outcome(on_small)
+    answer = repeated(on_small, small)
+    assert answer["classes"]["admitted"] > 0
+    assert f"{answer['same']} of {answer['looked']} decisions would have been the same" in text
+    assert f"admitted\t{answer['classes']['admitted']}" in text
+    on_small.click("#outcome td a")
+    on_small.until(lambda: on_small.text("#why .why"), "the decision that would have been another")
+
+
+def test_the_effect_of_overrides_is_compared_and_the_command_asks_the_same(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    supposed(on_small)
+    on_small.press("compare the state", "#what-if")
+    assert "objects: 0 began, 0 ended, 1 changed" in outcome(on_small)
+    assert repeated(on_small, small)["sections"]["objects"]["changed"] == 1
+
+
+def test_a_mistake_is_the_sentence_of_the_api(on_small: browsers.Browser, small: shown.Shown) -> None:
+    for overrides, sentence in (
+        ("[{", "the overrides are no JSON"),
+        ("{}", "the overrides are no list"),
+        ('[{"op": "cordon", "nodes": ["n9"]}]', "overrides[0].nodes[0]: there is no node n9"),
+    ):
+        supposed(on_small, overrides=overrides)
+        on_small.press("simulate", "#what-if")
+        on_small.until(functools.partial(shows, on_small, "#what-if .failed", sentence), sentence)
+    on_small.collect()
+    on_small.found[:] = [line for line in on_small.found if "status of 400" not in line]
+
+
+def test_overrides_begin_with_names_of_the_cluster(on_small: browsers.Browser, small: shown.Shown) -> None:
+    on_small.open("/dashboard/compare")
+    offered = on_small.run(
+        "return [...document.querySelector('#what-if select').options].map((one) => one.value)"
+    )
+    assert offered[0] == ""
+    for name in offered[1:]:
+        on_small.fill("#what-if select", name)
+        on_small.press("simulate", "#what-if")
+        if name == "delete pods":
+            sentence = "there is no pod NAMESPACE/NAME"
+            on_small.until(functools.partial(shows, on_small, "#what-if .failed", sentence), sentence)
+        else:
+            assert "Overrides that change nothing" not in outcome(on_small)
+            assert repeated(on_small, small)["situation"]["events"], name
+    on_small.collect()
+    on_small.found[:] = [line for line in on_small.found if "status of 400" not in line]
+
+
+def test_a_shadow_is_listed_with_what_it_would_have_decided(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    on_small.open("/dashboard/compare")
+    assert "no shadow is set" in on_small.text("#shadows")
+    response = small.world.client.put("/apis/v1/shadows/wide", json={"overrides": SCALE, "note": "a sale"})
+    assert response.status_code == 200, response.text
+    api_worlds.decide(small.world, api_worlds.pod("web-3"))
+    on_small.until(lambda: "a sale" in on_small.text("#shadows"), "the shadow")
+    on_small.click("#shadows td a")
+    on_small.until(lambda: "web-3" in on_small.text("#shadow"), "the decision that differs")
+    found = ask(small, "shadows/wide")["differences"]
+    assert found["classes"]["admitted"] == found["looked"] == 1
+    assert "0 of 1 decision would have been the same" in on_small.text("#shadow")
+    small.world.client.delete("/apis/v1/shadows/wide")
+
+
+def test_two_pinned_moments_are_compared(on_small: browsers.Browser, small: shown.Shown) -> None:
+    pinned = "return [...document.querySelectorAll('.pin[aria-pressed=true]')].map((one) => one.textContent)"
+    on_small.open(f"/dashboard/?at={small.head - 3}")
+    on_small.keys("a")
+    on_small.until(lambda: on_small.run(pinned) == ["A"], "the pin")
+    on_small.keys(",", ",")
+    on_small.settled(f"/{small.head - 5}")
+    on_small.keys("b")
+    sentence = f"From {ask(small, f'diff?from={small.head - 3}&to={small.head - 5}')['from']}"
+    on_small.until(lambda: sentence in on_small.text("#diff"), "the comparison")
+    assert on_small.run(pinned) == []
+    on_small.keys("l", "b")
+    on_small.until(lambda: on_small.run(pinned) == ["B"], "the other pin")
+    on_small.keys("b")
+    on_small.until(lambda: on_small.run(pinned) == [], "no pin")
+
+
+def supposed(page: browsers.Browser, pod: str = "", overrides: str = json.dumps(SCALE)) -> None:
+    """Open Compare and fill in the form."""
+    page.open("/dashboard/compare?from=1")
+    page.fill("#what-if textarea", overrides)
+    page.fill("#what-if label input", pod)
+
+
+def shows(page: browsers.Browser, selector: str, sentence: str) -> bool:
+    """Whether the first element has that sentence."""
+    return sentence in page.text(selector)
+
+
+def outcome(page: browsers.Browser) -> str:
+    """The answer, once it is there; the one before is gone after two drawings."""
+    page.later("requestAnimationFrame(() => requestAnimationFrame(() => arguments[0]()))")
+    return page.until(lambda: page.text("#outcome"), "the answer")
+
+
+def repeated(page: browsers.Browser, seen: shown.Shown) -> Json:
+    """What the shown command prints."""
+    words = shlex.split(page.text("#outcome code"))
+    done = commands.called(*words[1:], "--server", seen.viewer.url, "-o", "json")
+    assert done.returncode in (0, 1), done.stderr
+    return json.loads(done.stdout)
