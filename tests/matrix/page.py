@@ -48,8 +48,9 @@ def page(recorded: Sequence[results.Result]) -> str:
         "# Versions\n",
         NOTE,
         "What was run on which version. `make matrix` runs the tests on every version that a machine has and"
-        " records the results; [CONTRIBUTING](../../CONTRIBUTING.md) describes how to choose some. A cell has"
-        " the number of tests that passed, failed and were skipped, and the day.\n",
+        " records the results, and `make record` records those of `make test` and `make e2e`;"
+        " [CONTRIBUTING](../../CONTRIBUTING.md) describes how to choose some. A cell has the number of tests"
+        " that passed, failed and were skipped, and the day.\n",
     ]
     for dimension in dimensions.DIMENSIONS:
         mine = [result for result in recorded if result.dimension == dimension]

@@ -14,9 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from typing import BinaryIO, Final, NamedTuple
+
+import urllib3
 
 from app import exit_codes, plugins, settings
 from app.cli import exits, processes
@@ -174,9 +175,11 @@ def _await(process: "subprocess.Popen[bytes]", health: int) -> None:
     while time.monotonic() < deadline:
         if (code := process.poll()) is not None:
             raise exits.Failed(exit_codes.STORE, f"`topolog view` ended with code {code} and shows no bundle")
-        with contextlib.suppress(OSError):
-            urllib.request.urlopen(f"http://127.0.0.1:{health}/readyz", timeout=2).close()
-            return
+        with contextlib.suppress(urllib3.exceptions.HTTPError):
+            # urllib would send this to the proxy of the environment.
+            reply = urllib3.request("GET", f"http://127.0.0.1:{health}/readyz", timeout=2.0, retries=False)
+            if reply.status == 200:
+                return
         time.sleep(_POLL)
     raise exits.Failed(exit_codes.STORE, f"`topolog view` cannot show the bundle after {_PATIENCE:.0f} s")
 

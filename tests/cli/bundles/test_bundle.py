@@ -32,8 +32,14 @@ def opened(file: pathlib.Path) -> Iterator[tuple[str, dict[str, str]]]:
         [sys.executable, "-m", "app.cli", "bundle", "open", str(file), "--no-browser"],
         stdout=subprocess.PIPE,
         text=True,
-        # Settings of this machine must not matter.
-        env=commands.environment({"TOPOLOG_STORE_URL": "redis://nowhere:1", "TOPOLOG_CLUSTER": "mine"}),
+        # Settings of this machine must not matter, nor a proxy of its environment.
+        env=commands.environment(
+            {
+                "TOPOLOG_STORE_URL": "redis://nowhere:1",
+                "TOPOLOG_CLUSTER": "mine",
+                "http_proxy": "http://127.0.0.1:9",
+            }
+        ),
     )
     assert process.stdout is not None
     with process.stdout as out:
