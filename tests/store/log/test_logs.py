@@ -1,6 +1,7 @@
 """append and read against a real server: what the function checks, and that a refusal changes nothing."""
 
 import threading
+from typing import Any
 
 import msgspec
 import pytest
@@ -57,11 +58,12 @@ def test_an_entry_whose_time_was_overwritten_is_read(
 ) -> None:
     monkeypatch.setattr(readers, "CHUNK", 2)
     store.log.append(logs.Batch(events=[writers.seen(f"u{number}") for number in range(6)]))
-    kept = store.client.xrange(store.keys.log)
-    store.client.delete(store.keys.log)
+    client: Any = store.client
+    kept = client.xrange(store.keys.log)
+    client.delete(store.keys.log)
     for identity, fields in kept:
         wrong = {b"t": b"text"} if identity in (b"2-0", b"5-0") else {}
-        store.client.xadd(store.keys.log, {**fields, **wrong}, id=identity)
+        client.xadd(store.keys.log, {**fields, **wrong}, id=identity)
     reader = store.log.reader()
     times = [at for read in reader.read_all(0) for at in read.times]
     reader.close()
