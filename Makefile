@@ -15,7 +15,7 @@ TARGET ?=
 KUBERNETES ?=
 # Number of test processes; tests mostly wait for servers. 0 runs the tests in pytest's own process, for debuggers.
 # All tests of a file run in one process, because they may share expensive fixtures.
-WORKERS ?= 3
+WORKERS ?= 4
 # What a run of all tests leaves in build/, for `make record`.
 REPORT = $(if $(TARGET),,--junitxml=build/$@$(addprefix -,$(KUBERNETES)).xml)
 
