@@ -114,9 +114,9 @@ COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-e
 
 .PHONY: lock
 lock: $(STAMP) ## Regenerate the locks of the environment and the image from setup.cfg
-	$(COMPILE) --extra dev --extra demo --extra embedded --output-file requirements.lock setup.cfg
+	$(COMPILE) --extra archive --extra dev --extra demo --extra embedded --output-file requirements.lock setup.cfg
 	@mkdir -p build && rm -f build/image.lock
-	$(COMPILE) --no-annotate --constraint requirements.lock --output-file build/image.lock setup.cfg - \
+	$(COMPILE) --extra archive --no-annotate --constraint requirements.lock --output-file build/image.lock setup.cfg - \
 	  <<< 'setuptools>=77'
 	@{ grep '^#' deploy/requirements.lock | grep -v 'considered to be unsafe'; cat build/image.lock; } > build/image.new
 	@mv build/image.new deploy/requirements.lock

@@ -1,8 +1,9 @@
 """``topolog archive``: lists, verifies and exports the archive of the log."""
 
+import contextlib
 import os
-import pathlib
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -23,11 +24,20 @@ def archive_command() -> None:
     """
 
 
+@contextlib.contextmanager
+def _reachable() -> Iterator[None]:
+    from app.store import errors
+
+    try:
+        yield
+    except errors.ArchiveAway as away:
+        raise exits.Failed(exit_codes.UNREACHABLE, str(away)) from away
+
+
 _directory = click.option(
     "--directory",
     metavar="DIR",
-    type=click.Path(file_okay=False, path_type=pathlib.Path),
-    help="Archive directory. [compaction.archive]",
+    help="Directory of the archive, or its URL (s3://, gs://, az://). [compaction.archive]",
 )
 
 
@@ -35,7 +45,8 @@ _directory = click.option(
 @_directory
 @formats.option()
 @click.pass_obj
-def ls_command(config: str | None, directory: pathlib.Path | None, output: str) -> None:
+@_reachable()
+def ls_command(config: str | None, directory: str | None, output: str) -> None:
     """List the files in the cluster's archive by offset."""
     archive = _archive(config, directory)
     rows = [
@@ -44,8 +55,8 @@ def ls_command(config: str | None, directory: pathlib.Path | None, output: str) 
             "incarnation": file.incarnation,
             "first": file.first,
             "last": file.last,
-            "bytes": file.path.stat().st_size,
-            "file": file.path.name,
+            "bytes": archive.details(file).size,
+            "file": file.name,
         }
         for file in archive.files()
     ]
@@ -60,7 +71,8 @@ def ls_command(config: str | None, directory: pathlib.Path | None, output: str) 
 @_directory
 @formats.option()
 @click.pass_obj
-def verify_command(config: str | None, directory: pathlib.Path | None, output: str) -> None:
+@_reachable()
+def verify_command(config: str | None, directory: str | None, output: str) -> None:
     """Verify the checksum of every file and that no offset is missing.
 
     Exit code 1 if a problem is found.
@@ -82,10 +94,10 @@ def verify_command(config: str | None, directory: pathlib.Path | None, output: s
             reached[file.incarnation] = max(file.last, before or 0)
     files = len(archive.files())
     if formats.is_document(output):
-        report = {"folder": str(archive.folder), "files": files, "problems": problems}
+        report = {"folder": str(archive.storage), "files": files, "problems": problems}
         formats.show_document(report, output)
     else:
-        click.echo(f"{archive.folder}: {files} files, {len(problems)} problems")
+        click.echo(f"{archive.storage}: {files} files, {len(problems)} problems")
         for problem in problems:
             click.echo(f"  {problem}")
     if problems:
@@ -100,9 +112,10 @@ def verify_command(config: str | None, directory: pathlib.Path | None, output: s
     "--incarnation", metavar="NAME", help="Incarnation of the log.  [default: the most recently archived]"
 )
 @click.pass_obj
+@_reachable()
 def export_command(
     config: str | None,
-    directory: pathlib.Path | None,
+    directory: str | None,
     since: int,
     until: int | None,
     incarnation: str | None,
@@ -117,30 +130,38 @@ def export_command(
     archive = _archive(config, directory)
     segments = archive.files("segment")
     if not segments:
-        raise exits.Failed(exit_codes.NEGATIVE, f"{archive.folder} contains no segments")
-    newest = max(segments, key=lambda file: file.path.stat().st_mtime_ns).incarnation
-    selected = archives.Archive(archive.folder.parent, archive.folder.name, lambda: incarnation or newest)
+        raise exits.Failed(exit_codes.NEGATIVE, f"{archive.storage} contains no segments")
+    newest = max(segments, key=lambda file: archive.details(file).modified).incarnation
+    selected = archives.Archive(archive.storage, archive.cluster, lambda: incarnation or newest)
     exported = since - 1
     try:
         for file in selected.history("segment"):
             if file.last <= exported or (until is not None and file.first > until):
                 continue
-            for raw in selected.raws(file.path):
+            for raw in selected.raws(file.name):
                 if raw.offset > exported and (until is None or raw.offset <= until):
                     sys.stdout.buffer.write(archives.line(raw))
             exported = file.last
+    except errors.ArchiveAway:
+        raise
     except (errors.Damaged, OSError) as error:
         raise exits.Failed(exit_codes.NEGATIVE, str(error)) from error
     sys.stdout.buffer.flush()
 
 
-def _archive(config: str | None, directory: pathlib.Path | None) -> "archives.Archive":
-    from app.store.checkpoints import archives
+def _archive(config: str | None, directory: str | None) -> "archives.Archive":
+    from app.store import errors
+    from app.store.checkpoints import archive_storage, archives
 
     loaded = settings.load(config, os.environ)
-    if directory is None and not loaded.compaction.archive:
+    place = directory or loaded.compaction.archive
+    if not place:
         raise exits.Failed(
             exit_codes.SETTINGS,
             "compaction.archive is not set: set it to the archive's directory, or use --directory",
         )
-    return archives.Archive(directory or pathlib.Path(loaded.compaction.archive), loaded.cluster)
+    try:
+        storage = archive_storage.opened(place, loaded.cluster)
+    except errors.StoreError as unusable:
+        raise exits.Failed(exit_codes.SETTINGS, str(unusable)) from unusable
+    return archives.Archive(storage, loaded.cluster)

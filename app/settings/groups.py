@@ -238,7 +238,9 @@ class Compaction:
     it has not read are not trimmed. A reader that returns later starts again from a checkpoint."""
     archive: str = setting("")
     """Directory of the archive, with a subdirectory per cluster: events are written there before they are
-    trimmed. Extenders also need it, to show events older than the log. Empty: no archive."""
+    trimmed. Or the URL of an object store: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX;
+    its credentials are read from the environment. Extenders also need it, to show events older than the log.
+    Empty: no archive."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from app.settings import declarations, errors, groups, sources, store_urls
+from app.settings import archive_urls, declarations, errors, groups, sources, store_urls
 
 _SECRET = re.compile(r"pass|pwd|secret|token|credential", re.IGNORECASE)
 _HOST = r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
@@ -157,6 +157,10 @@ def _contradictions(
     wrong_url = store_urls.flaw(values["store.url"]) if values.get("store.url") else ""
     if wrong_url:
         problems.append(errors.InvalidSetting("store.url", given["store.url"].source, _HIDDEN, wrong_url))
+    wrong_place = archive_urls.flaw(values.get("compaction.archive", ""))
+    if wrong_place:
+        source = given["compaction.archive"].source
+        problems.append(errors.InvalidSetting("compaction.archive", source, _HIDDEN, wrong_place))
     if values.get("server.insecure") and values.get("server.bind") not in ("127.0.0.1", "::1", "localhost"):
         allowed = "requires server.bind to be a loopback address, such as 127.0.0.1"
         problems.append(

@@ -130,6 +130,10 @@ class Damaged(StoreError):
     """A checkpoint or an archived segment is not as it was written."""
 
 
+class ArchiveAway(StoreAway, OSError):
+    """The archive cannot be reached; as all its failures, an OSError too."""
+
+
 class Busy(StoreError):
     """Other past positions are being read; the caller waited for too long."""
 

@@ -12,7 +12,7 @@ import redis
 from app import settings
 from app.domain import schema as kinds
 from app.store import errors, keys, schemas
-from app.store.checkpoints import archives, checkpoints, recovery_points
+from app.store.checkpoints import archive_storage, archives, checkpoints, recovery_points
 from app.store.decisions import decision_log
 from app.store.health import readiness
 from app.store.log import consumers, lineages, logs
@@ -67,7 +67,7 @@ def open_store(
     archive: str = "",
     emptied: bool = False,
 ) -> Store:
-    """Open the cluster's store; ``archive`` is the directory of its archive, empty for none.
+    """Open the cluster's store; ``archive`` is the place of its archive, empty for none.
 
     ``schema``: the kinds and counters by which the log is folded.
 
@@ -129,7 +129,7 @@ def _opened(
     schema: kinds.Schema,
     indexed: Iterable[str],
     server: embedded.Server | None,
-    directory: str,
+    place: str,
 ) -> Store:
     with connections.translated():
         found, bundle = client.hmget(names.meta, ["incarnation", keys.BUNDLE])
@@ -149,7 +149,10 @@ def _opened(
         # has begun another incarnation.
         log.read(log.head().offset, limit=1)
     kept = checkpoints.Checkpoints(client, names, schema)
-    archive = archives.Archive(Path(directory), names.cluster, lambda: log.incarnation) if directory else None
+    archive = None
+    if place:
+        storage = archive_storage.opened(place, names.cluster)
+        archive = archives.Archive(storage, names.cluster, lambda: log.incarnation)
     recovery = recovery_points.RecoveryPoints(log, kept, archive)
     follower = followers.Follower(
         log,

@@ -17,7 +17,7 @@ from app.domain import events, model, projecting
 from app.plugins.workload_policy import policy_model
 from app.simulation import traces
 from app.store import stores
-from app.store.checkpoints import archives
+from app.store.checkpoints import archive_storage, archives
 from app.store.log import logs
 from tests.support import declared
 from tests.support.campaigns import sizes
@@ -135,8 +135,8 @@ def compared(store: stores.Store, archive: archives.Archive, folder: Path, most:
         store.log.append(batch)
         snapshot = projection.finish()
         if snapshot.offset - exported >= EVERY or snapshot.offset == len(waiting):
-            path = archive.keep_segment(store.log.raws(exported, snapshot.offset), store.log.incarnation)
-            recount.take([archives.line(raw) for raw in archive.raws(path)])
+            name = archive.keep_segment(store.log.raws(exported, snapshot.offset), store.log.incarnation)
+            recount.take([archives.line(raw) for raw in archive.raws(name)])
             exported, compared = snapshot.offset, compared + 1
             assert dict(snapshot.counts) == store.log.counts(), f"at offset {exported}"
             assert recount.counts() == store.log.counts(), f"at offset {exported}"
@@ -146,7 +146,9 @@ def compared(store: stores.Store, archive: archives.Archive, folder: Path, most:
 
 @recorded
 def test_three_counts_of_a_recorded_cluster_agree(store: stores.Store, tmp_path: Path) -> None:
-    archive = archives.Archive(tmp_path, store.keys.cluster, lambda: store.log.incarnation)
+    archive = archives.Archive(
+        archive_storage.Folder(tmp_path), store.keys.cluster, lambda: store.log.incarnation
+    )
     exported, times = compared(store, archive, Path(TRACE), 300)
     assert exported > 2000
     assert times >= exported // EVERY
@@ -155,6 +157,8 @@ def test_three_counts_of_a_recorded_cluster_agree(store: stores.Store, tmp_path:
 @recorded
 @pytest.mark.campaign
 def test_three_counts_of_a_whole_recorded_cluster_agree(store: stores.Store, tmp_path: Path) -> None:
-    archive = archives.Archive(tmp_path, store.keys.cluster, lambda: store.log.incarnation)
+    archive = archives.Archive(
+        archive_storage.Folder(tmp_path), store.keys.cluster, lambda: store.log.incarnation
+    )
     exported, times = compared(store, archive, Path(TRACE), sizes.of("TRACE_PODS", 1_000_000))
     assert times >= exported // EVERY

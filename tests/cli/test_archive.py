@@ -6,10 +6,11 @@ import subprocess
 
 import pytest
 
+from app import exit_codes
 from app.store import stores
-from app.store.checkpoints import archives
+from app.store.checkpoints import archive_storage, archives
 from tests.support import commands
-from tests.support.store import writers
+from tests.support.store import object_server, writers
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def folder(store: stores.Store, tmp_path: pathlib.Path) -> pathlib.Path:
     """An archive of the cluster ``berlin`` with two segments of five."""
     for number in range(10):
         writers.facts(store.log, store.follower.catch_up(), [writers.seen(f"u{number}")])
-    archive = archives.Archive(tmp_path, "berlin", lambda: "i")
+    archive = archives.Archive(archive_storage.Folder(tmp_path / "berlin"), "berlin", lambda: "i")
     archive.keep_segment(store.log.raws(0, 5), "i")
     archive.keep_segment(store.log.raws(5, 10), "i")
     return tmp_path
@@ -46,8 +47,9 @@ def test_an_intact_archive_has_no_problems(folder: pathlib.Path) -> None:
 
 
 def test_a_damaged_file_and_missing_offsets_are_reported(folder: pathlib.Path, store: stores.Store) -> None:
-    archives.Archive(folder, "berlin").keep_segment(store.log.raws(7, 10), "j")
-    archives.Archive(folder, "berlin").keep_segment(store.log.raws(2, 5), "j")
+    archived = archives.Archive(archive_storage.Folder(folder / "berlin"), "berlin")
+    archived.keep_segment(store.log.raws(7, 10), "j")
+    archived.keep_segment(store.log.raws(2, 5), "j")
     first, *_ = sorted((folder / "berlin").iterdir())
     raw = first.read_bytes()
     first.write_bytes(raw[:-20] + bytes([raw[-20] ^ 255]) + raw[-19:])
@@ -72,3 +74,36 @@ def test_without_an_archive_the_error_names_the_setting(tmp_path: pathlib.Path) 
     assert done.returncode == 3
     assert "compaction.archive is not set" in done.stderr
     assert archive(tmp_path, "export").returncode == 1
+
+
+def test_an_archive_in_an_object_store_is_listed_verified_and_exported(folder: pathlib.Path) -> None:
+    with object_server.serving() as server:
+        for file in (folder / "berlin").iterdir():
+            server.objects[f"/bucket/some/prefix/berlin/{file.name}"] = file.read_bytes()
+
+        def called(*words: str) -> "subprocess.CompletedProcess[str]":
+            return commands.called(
+                "archive",
+                *words,
+                TOPOLOG_CLUSTER="berlin",
+                TOPOLOG_COMPACTION_ARCHIVE="s3://bucket/some/prefix",
+                **object_server.environment(server),
+            )
+
+        listed = json.loads(called("ls", "-o", "json").stdout)
+        assert [one["last"] for one in listed] == [5, 10]
+        assert all(one["bytes"] > 100 for one in listed)
+        assert "s3://bucket/some/prefix/berlin: 2 files, 0 problems" in called("verify").stdout
+        assert len(called("export").stdout.splitlines()) == 10
+        server.failing = {"GET": 403}
+        failed = called("ls")
+        assert failed.returncode == exit_codes.UNREACHABLE
+        assert "HTTP 403" in failed.stderr
+        assert "Traceback" not in failed.stderr
+
+
+def test_a_url_is_not_shown_if_it_cannot_be_used(tmp_path: pathlib.Path) -> None:
+    done = archive(tmp_path, "ls", "--directory", "s3://u:cAn4ry@bucket")
+    assert done.returncode == 3
+    assert "must not contain credentials" in done.stderr
+    assert "cAn4ry" not in done.stderr + done.stdout

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from app import settings, telemetry
 from app.domain import snapshots
 from app.store import audit_reports, errors, snapshot_format, stores
-from app.store.checkpoints import checkpoints
+from app.store.checkpoints import archives, checkpoints
 from workers.compactor import memory_pressure
 
 EVERY = 1.0
@@ -47,6 +47,8 @@ class Compactor:
         self._reached = False
         self._pending = True
         """Something may be left to archive or to trim."""
+        self._last_read_back = ""
+        """The last segment that was read back. Nothing is trimmed while there is a later one."""
         self.problem: dict[str, str] = {}
         """Step -> why it cannot be done."""
 
@@ -72,12 +74,12 @@ class Compactor:
                 self.run_once()
                 pause = min(EVERY, self._pressure.pause)
                 self.problem.pop("store", None)
+            except OSError as problem:
+                self._failed("archive", problem)
+                pause = min(2 * pause, _LONGEST_PAUSE)
             except (errors.StoreAway, errors.Rewound) as away:
                 # The recorder recovers from a loss; then compacting continues in a new incarnation.
                 self._failed("store", away)
-                pause = min(2 * pause, _LONGEST_PAUSE)
-            except OSError as problem:
-                self._failed("archive", problem)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     def stop(self) -> None:
@@ -216,12 +218,16 @@ class Compactor:
         archive, log = self._store.archive, self._store.log
         if archive is None:
             return
+        latest = archive.latest()
+        if latest is not None and latest.name != self._last_read_back and latest.first >= log.oldest():
+            # It may be of a process that ended before it had read it back.
+            self._verify(archive, latest.name)
         after = max(archive.newest(), log.oldest() - 1)
         while after < newest.offset:
             until = min(newest.offset, after + SEGMENT)
-            path = archive.keep_segment(log.raws(after, until), log.incarnation)
-            archive.raws(path)
-            telemetry.log.info("archived", first=after + 1, last=until, file=path.name)
+            name = archive.keep_segment(log.raws(after, until), log.incarnation)
+            self._verify(archive, name)
+            telemetry.log.info("archived", first=after + 1, last=until, file=name)
             after = until
         telemetry.metrics.ARCHIVED.set(after)
         last = max((file.last for file in archive.history("checkpoint")), default=0)
@@ -231,6 +237,15 @@ class Compactor:
             if image is not None:
                 archive.keep_checkpoint(image)
         self.problem.pop("archive", None)
+
+    def _verify(self, archive: archives.Archive, name: str) -> None:
+        """Read a segment back; one that is not as it was written is removed. Raises OSError."""
+        try:
+            archive.raws(name)
+        except errors.Damaged as damaged:
+            archive.remove(name)
+            raise OSError(str(damaged)) from damaged
+        self._last_read_back = name
 
     # -- trim ------------------------------------------------------------------------------
 

@@ -1,21 +1,19 @@
 """The archive: entries that the log no longer holds, in files.
 
 A segment is a run of entries in one ``.jsonl.gz`` file: its first line is a header, every other
-line is one entry, ``{"offset":1,"t":1782900000000,"e":{...}}``. A checkpoint is a file too. Each is
-written under another name, flushed to the disk and then renamed, so that a file with its final
-name is complete. ``zcat``, ``jq`` and ``sha256sum`` suffice to read and verify one.
+line is one entry, ``{"offset":1,"t":1782900000000,"e":{...}}``. A checkpoint is a file too. A file in
+the archive is complete (archive_storage). ``zcat``, ``jq`` and ``sha256sum`` suffice to read and verify
+one.
 """
 
 import contextlib
 import gzip
 import hashlib
-import os
 import re
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -23,6 +21,7 @@ import msgspec
 from app.domain import schema as schemas
 from app.domain import snapshots
 from app.store import errors, snapshot_format
+from app.store.checkpoints import archive_storage
 from app.store.log import codecs, readers
 
 KIND = "topolog.segment"
@@ -30,6 +29,10 @@ VERSION = 1
 _NAME = re.compile(r"(segment|checkpoint)\.([0-9A-Za-z-]{1,64})\.(\d{16})(?:-(\d{16}))?\.jsonl\.gz")
 _PARSED = 2
 """Decoded segments in the cache: consecutive queries usually read the same ones."""
+_HEADER = 64 * 1024
+"""Bytes of a file in which its first line is found: it is a gzip member of its own."""
+_GZIP = 31
+"""zlib's number for the gzip format."""
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -52,7 +55,7 @@ class Segment(msgspec.Struct, frozen=True):
 class File(NamedTuple):
     """One file of the archive, described by its name."""
 
-    path: Path
+    name: str
     kind: str
     """segment or checkpoint."""
     incarnation: str
@@ -66,43 +69,52 @@ _raws = msgspec.json.Decoder(readers.Raw)
 
 
 class Archive:
-    """The archive of one cluster in a directory; thread-safe, and shared by processes."""
+    """The archive of one cluster; thread-safe, and shared by processes."""
 
-    def __init__(self, directory: Path, cluster: str, incarnation: Callable[[], str] = str) -> None:
-        """``directory`` holds a folder for each cluster; it is created by the first write.
+    def __init__(
+        self, storage: archive_storage.Storage, cluster: str, incarnation: Callable[[], str] = str
+    ) -> None:
+        """``storage`` holds the files of this cluster.
 
         ``incarnation`` returns the incarnation to read: entries of other ones belong to its history only
         before its first segment.
         """
-        self.folder = directory / cluster
-        self._cluster = cluster
+        self.storage = storage
+        self.cluster = cluster
         self._incarnation = incarnation
-        self._parsed: OrderedDict[Path, list[readers.Entry]] = OrderedDict()
+        self._parsed: OrderedDict[str, list[readers.Entry]] = OrderedDict()
         self._lock = threading.Lock()
 
     def files(self, kind: str = "") -> list[File]:
-        """The files by offset; ``kind`` (segment, checkpoint) limits it."""
+        """The files by offset; ``kind`` (segment, checkpoint) limits it. Raises ArchiveAway."""
         try:
-            names = os.listdir(self.folder)
-        except FileNotFoundError:
-            return []
+            names = self.storage.names()
+        except OSError as problem:
+            raise errors.ArchiveAway(f"the archive cannot be listed: {problem}") from problem
         found = []
         for name in names:
             match = _NAME.fullmatch(name)
             if match and kind in ("", match[1]):
                 first = int(match[3])
-                found.append(File(self.folder / name, match[1], match[2], first, int(match[4] or first)))
+                found.append(File(name, match[1], match[2], first, int(match[4] or first)))
         return sorted(found, key=lambda file: (file.last, file.first, file.kind))
+
+    def details(self, file: File) -> archive_storage.Details:
+        """Size and time of a file; raises ArchiveAway."""
+        try:
+            return self.storage.details(file.name)
+        except OSError as problem:
+            raise errors.ArchiveAway(f"the archive cannot be read: {problem}") from problem
 
     # -- writing ---------------------------------------------------------------------------
 
-    def keep_segment(self, entries: Sequence[readers.Raw], incarnation: str) -> Path:
-        """Write consecutive entries as one segment; durable on disk when this returns."""
+    def keep_segment(self, entries: Sequence[readers.Raw], incarnation: str) -> str:
+        """Write consecutive entries as one segment; its name. Durable when this returns."""
         lines = [line(entry) for entry in entries]
         header = Segment(
             kind=KIND,
             version=VERSION,
-            cluster=self._cluster,
+            cluster=self.cluster,
             incarnation=incarnation,
             first=entries[0].offset,
             last=entries[-1].offset,
@@ -117,37 +129,27 @@ class Archive:
         )
         return self._write(name, members)
 
-    def keep_checkpoint(self, image: snapshot_format.SerializedSnapshot) -> Path:
-        """Write a checkpoint; durable on disk when this returns."""
+    def keep_checkpoint(self, image: snapshot_format.SerializedSnapshot) -> str:
+        """Write a checkpoint; its name. Durable when this returns."""
         header = image.header
         name = f"checkpoint.{header.incarnation}.{header.offset:016d}.jsonl.gz"
         return self._write(
             name, (snapshot_format.compressed(snapshot_format.encoded(header) + b"\n"), *image.members)
         )
 
-    def _write(self, name: str, members: Iterable[bytes]) -> Path:
+    def remove(self, name: str) -> None:
+        """Remove a file that is not as it was written: a name that is listed counts as archived."""
+        self.storage.remove(name)
+        with self._lock:
+            self._parsed.pop(name, None)
+
+    def _write(self, name: str, members: Iterable[bytes]) -> str:
         if not _NAME.fullmatch(name):
             raise errors.StoreError(f"{name} cannot be the name of a file in the archive")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        target, passing = self.folder / name, self.folder / f".{name}.{os.getpid()}"
-        try:
-            with passing.open("wb") as file:
-                for member in members:
-                    file.write(member)
-                file.flush()
-                os.fsync(file.fileno())
-            passing.rename(target)
-            folder = os.open(self.folder, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-        finally:
-            with contextlib.suppress(OSError):
-                passing.unlink(missing_ok=True)
+        self.storage.write(name, members)
         with self._lock:
-            self._parsed.pop(target, None)
-        return target
+            self._parsed.pop(name, None)
+        return name
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -166,7 +168,7 @@ class Archive:
         """
         for file in self.history("segment"):
             if file.first <= first <= file.last:
-                return [raw for raw in self.raws(file.path) if first <= raw.offset <= min(last, file.last)]
+                return [raw for raw in self.raws(file.name) if first <= raw.offset <= min(last, file.last)]
         raise errors.Trimmed(self.oldest() or first + 1)
 
     def history(self, kind: str) -> list[File]:
@@ -191,15 +193,20 @@ class Archive:
             oldest = min(oldest or file.first, file.first)
         return oldest
 
+    def latest(self) -> File | None:
+        """The last segment of this incarnation."""
+        own = [file for file in self.files("segment") if file.incarnation == self._incarnation()]
+        return own[-1] if own else None
+
     def newest(self) -> int:
         """The last offset that this incarnation has archived; 0 if it has archived nothing."""
-        own = [file.last for file in self.files("segment") if file.incarnation == self._incarnation()]
-        return max(own, default=0)
+        latest = self.latest()
+        return latest.last if latest is not None else 0
 
     def offset_at(self, time_ms: int) -> int | None:
         """The offset of the last archived event appended by that time; None if all were later."""
         for file in reversed(self.history("segment")):
-            if self.header(file.path).from_ms <= time_ms:
+            if self.header(file.name).from_ms <= time_ms:
                 entries = self._entries(file)[: file.last + 1 - file.first]
                 return max(entry.offset for entry in entries if entry.at_ms <= time_ms)
         return None
@@ -214,7 +221,7 @@ class Archive:
 
     def image_header(self, file: File) -> snapshot_format.Header:
         """The header of one checkpoint; raises Damaged."""
-        return snapshot_format.header_of(_first_line(file.path))
+        return snapshot_format.header_of(self._first_line(file.name))
 
     def checkpoint(
         self,
@@ -225,86 +232,98 @@ class Archive:
         indexed: frozenset[str] = frozenset(),
     ) -> snapshots.Snapshot:
         """The snapshot of an archived checkpoint; raises Damaged."""
-        path = self.folder / f"checkpoint.{header.incarnation}.{header.offset:016d}.jsonl.gz"
-        lines = list(_lines(path))[1:]
+        name = f"checkpoint.{header.incarnation}.{header.offset:016d}.jsonl.gz"
+        _, *lines = self._lines(name)
         return snapshot_format.parse(
             header, lines, _sum(lines), schema=schema, incarnation=incarnation, indexed=indexed
         )
 
-    def header(self, path: Path) -> Segment:
+    def header(self, name: str) -> Segment:
         """The header of a segment; raises Damaged."""
+        return self._segment(name, self._first_line(name))
+
+    def _segment(self, name: str, first: bytes) -> Segment:
+        where = self._where(name)
         try:
-            header = _segments.decode(_first_line(path))
+            header = _segments.decode(first)
         except msgspec.MsgspecError as error:
-            raise errors.Damaged(f"{path} does not begin with the header of a segment: {error}") from error
+            raise errors.Damaged(f"{where} does not begin with the header of a segment: {error}") from error
         if header.kind != KIND or header.version > VERSION:
             raise errors.Damaged(
-                f"{path} is a {header.kind} of version {header.version}; this process reads up to {VERSION}"
+                f"{where} is a {header.kind} of version {header.version}; this process reads up to {VERSION}"
             )
         return header
 
     def prove(self, file: File) -> None:
         """Raise Damaged unless the file is as it was written and matches its name."""
         if file.kind == "segment":
-            header = self.header(file.path)
-            self.raws(file.path)
-            if (header.first, header.last) != (file.first, file.last):
-                raise errors.Damaged(f"{file.path} holds the offsets {header.first} to {header.last}")
+            raws = self.raws(file.name)
+            if (raws[0].offset, raws[-1].offset) != (file.first, file.last):
+                raise errors.Damaged(
+                    f"{self._where(file.name)} holds the offsets {raws[0].offset} to {raws[-1].offset}"
+                )
             return
-        first, *lines = _lines(file.path)
+        first, *lines = self._lines(file.name)
         image = snapshot_format.header_of(first)
         if image.offset != file.last or _sum(lines) != image.digest:
             raise errors.Damaged(
-                f"{file.path} is damaged: the SHA-256 of its lines is not that of its first line"
+                f"{self._where(file.name)} is damaged: the SHA-256 of its lines is not that of its first line"
             )
 
-    def raws(self, path: Path) -> list[readers.Raw]:
+    def raws(self, name: str) -> list[readers.Raw]:
         """The undecoded entries of a segment, verified; raises Damaged."""
-        header, lines = self.header(path), list(_lines(path))[1:]
-        if _sum(lines) != header.sha256:
-            raise errors.Damaged(f"{path} is damaged: the SHA-256 of its lines is not that of its first line")
+        first, *lines = self._lines(name)
+        header, where = self._segment(name, first), self._where(name)
+        if not lines or _sum(lines) != header.sha256:
+            raise errors.Damaged(
+                f"{where} is damaged: the SHA-256 of its lines is not that of its first line"
+            )
         try:
             found = [_raws.decode(line) for line in lines]
         except msgspec.MsgspecError as error:
-            raise errors.Damaged(f"{path} cannot be read: {error}") from error
+            raise errors.Damaged(f"{where} cannot be read: {error}") from error
         if [raw.offset for raw in found] != list(range(header.first, header.last + 1)):
-            raise errors.Damaged(f"{path} does not hold the offsets that it names")
+            raise errors.Damaged(f"{where} does not hold the offsets that it names")
         return found
 
     def _entries(self, file: File) -> list[readers.Entry]:
         with self._lock:
-            if file.path in self._parsed:
-                self._parsed.move_to_end(file.path)
-                return self._parsed[file.path]
+            if file.name in self._parsed:
+                self._parsed.move_to_end(file.name)
+                return self._parsed[file.name]
         parsed = [
-            readers.Entry(raw.offset, raw.t, codecs.decode(bytes(raw.e))) for raw in self.raws(file.path)
+            readers.Entry(raw.offset, raw.t, codecs.decode(bytes(raw.e))) for raw in self.raws(file.name)
         ]
         with self._lock:
-            self._parsed[file.path] = parsed
+            self._parsed[file.name] = parsed
             while len(self._parsed) > _PARSED:
                 self._parsed.popitem(last=False)
         return parsed
+
+    def _where(self, name: str) -> str:
+        return f"{self.storage}/{name}"
+
+    def _first_line(self, name: str) -> bytes:
+        try:
+            text = zlib.decompressobj(_GZIP).decompress(self.storage.read(name, first=_HEADER))
+        except (OSError, zlib.error) as error:
+            raise errors.Damaged(f"{self._where(name)} cannot be read: {error}") from error
+        return text[: text.find(b"\n") + 1]
+
+    def _lines(self, name: str) -> list[bytes]:
+        """All lines, at least one; raises Damaged."""
+        try:
+            lines = gzip.decompress(self.storage.read(name)).splitlines(keepends=True)
+        except (OSError, EOFError, zlib.error) as error:
+            raise errors.Damaged(f"{self._where(name)} cannot be read: {error}") from error
+        if not lines:
+            raise errors.Damaged(f"{self._where(name)} is empty")
+        return lines
 
 
 def line(raw: readers.Raw) -> bytes:
     """An entry as a line of a segment, its newline included."""
     return _encoder.encode(raw) + b"\n"
-
-
-def _first_line(path: Path) -> bytes:
-    try:
-        with gzip.open(path) as file:
-            return file.readline()
-    except (OSError, EOFError, zlib.error) as error:
-        raise errors.Damaged(f"{path} cannot be read: {error}") from error
-
-
-def _lines(path: Path) -> Iterator[bytes]:
-    try:
-        with gzip.open(path) as file:
-            yield from file.read().splitlines(keepends=True)
-    except (OSError, EOFError, zlib.error) as error:
-        raise errors.Damaged(f"{path} cannot be read: {error}") from error
 
 
 def _sum(lines: Iterable[bytes]) -> str:

@@ -10,14 +10,14 @@ import pytest
 
 from app.domain import events, snapshots
 from app.store import errors, snapshot_format, stores
-from app.store.checkpoints import archives
+from app.store.checkpoints import archive_storage, archives
 from app.store.log import codecs
 from tests.support import declared
-from tests.support.store import writers
+from tests.support.store import object_server, writers
 
 
-def archive_of(store: stores.Store, folder: pathlib.Path) -> archives.Archive:
-    return archives.Archive(folder, store.keys.cluster, lambda: store.log.incarnation)
+def archive_of(store: stores.Store, storage: archive_storage.Storage) -> archives.Archive:
+    return archives.Archive(storage, store.keys.cluster, lambda: store.log.incarnation)
 
 
 def filled(store: stores.Store, count: int) -> list[events.AnyEvent]:
@@ -27,10 +27,12 @@ def filled(store: stores.Store, count: int) -> list[events.AnyEvent]:
     return history
 
 
-def test_a_segment_holds_the_entries_as_they_were(store: stores.Store, tmp_path: pathlib.Path) -> None:
+def test_a_segment_holds_the_entries_as_they_were(
+    store: stores.Store, storage: archive_storage.Storage
+) -> None:
     history = filled(store, 10)
-    archive = archive_of(store, tmp_path)
-    path = archive.keep_segment(store.log.raws(0, 6), store.log.incarnation)
+    archive = archive_of(store, storage)
+    name = archive.keep_segment(store.log.raws(0, 6), store.log.incarnation)
     archive.keep_segment(store.log.raws(6, 10), store.log.incarnation)
     assert archive.read(0, limit=100) == store.log.read(0)[:6]
     assert archive.read(4, limit=1) == store.log.read(4)[:1]
@@ -38,19 +40,19 @@ def test_a_segment_holds_the_entries_as_they_were(store: stores.Store, tmp_path:
     assert (archive.oldest(), archive.newest()) == (1, 10)
     with pytest.raises(errors.Trimmed):
         archive.read(10, limit=1)
-    raws = archive.raws(path)
+    raws = archive.raws(name)
     assert [bytes(raw.e) for raw in raws] == [codecs.encode(event) for event in history[:6]]
-    assert [file.path.name for file in archive.files()] == sorted(
-        file.name for file in (tmp_path / store.keys.cluster).iterdir()
-    )
+    assert [file.name for file in archive.files()] == sorted(storage.names())
 
 
 @pytest.mark.skipif(not (shutil.which("zcat") and shutil.which("sha256sum")), reason="needs zcat, sha256sum")
 def test_zcat_and_sha256sum_suffice_to_read_and_verify_a_segment(
-    store: stores.Store, tmp_path: pathlib.Path
+    store: stores.Store, storage: archive_storage.Storage, tmp_path: pathlib.Path
 ) -> None:
     filled(store, 3)
-    path = archive_of(store, tmp_path).keep_segment(store.log.raws(0, 3), store.log.incarnation)
+    name = archive_of(store, storage).keep_segment(store.log.raws(0, 3), store.log.incarnation)
+    path = tmp_path / "copy"
+    path.write_bytes(storage.read(name))
     text = subprocess.run(["zcat", path], capture_output=True, check=True, text=True).stdout
     header, *entries = [json.loads(line) for line in text.rstrip().split("\n")]
     assert header["kind"] == "topolog.segment"
@@ -62,33 +64,34 @@ def test_zcat_and_sha256sum_suffice_to_read_and_verify_a_segment(
     assert summed.split()[0] == header["sha256"]
 
 
-def test_a_checkpoint_is_a_file_too(store: stores.Store, tmp_path: pathlib.Path) -> None:
+def test_a_checkpoint_is_a_file_too(store: stores.Store, storage: archive_storage.Storage) -> None:
     filled(store, 5)
     snapshot = store.follower.catch_up()
-    archive = archive_of(store, tmp_path)
+    archive = archive_of(store, storage)
     image = snapshot_format.serialize(snapshot, cluster=store.keys.cluster, at_ms=7)
-    path = archive.keep_checkpoint(image)
+    name = archive.keep_checkpoint(image)
     (header,) = archive.checkpoints()
     assert header == image.header
     back = archive.checkpoint(
         header, schema=declared.SCHEMA, incarnation=store.log.incarnation, indexed=snapshot.indexed
     )
     assert snapshot_format.digest(back) == header.digest
-    lines = gzip.decompress(path.read_bytes()).splitlines()
+    lines = gzip.decompress(storage.read(name)).splitlines()
     assert json.loads(lines[0])["digest"] == header.digest
 
 
 @pytest.mark.parametrize("kind", ["segment", "checkpoint"])
 def test_every_flipped_byte_is_found(store: stores.Store, tmp_path: pathlib.Path, kind: str) -> None:
     filled(store, 3)
-    archive = archive_of(store, tmp_path)
+    storage = archive_storage.Folder(tmp_path)
+    archive = archive_of(store, storage)
     if kind == "segment":
-        path = archive.keep_segment(store.log.raws(0, 3), store.log.incarnation)
+        name = archive.keep_segment(store.log.raws(0, 3), store.log.incarnation)
     else:
-        path = archive.keep_checkpoint(
+        name = archive.keep_checkpoint(
             snapshot_format.serialize(store.follower.catch_up(), cluster="c", at_ms=7)
         )
-    good = path.read_bytes()
+    good = storage.read(name)
     text = gzip.decompress(good)
     header = next(
         iter(archive.checkpoints()),
@@ -100,9 +103,9 @@ def test_every_flipped_byte_is_found(store: stores.Store, tmp_path: pathlib.Path
         broken[place] ^= 0x20
         if still_contains(bytes(broken), text):
             continue  # a byte of a gzip header that means nothing
-        path.write_bytes(bytes(broken))
+        storage.write(name, (bytes(broken),))
         with pytest.raises(errors.Damaged):
-            archive.raws(path) if kind == "segment" else archive.checkpoint(
+            archive.raws(name) if kind == "segment" else archive.checkpoint(
                 header, schema=declared.SCHEMA, incarnation="i"
             )
         found += 1
@@ -118,20 +121,20 @@ def still_contains(broken: bytes, text: bytes) -> bool:
 
 def test_a_file_that_was_not_finished_is_not_there(store: stores.Store, tmp_path: pathlib.Path) -> None:
     filled(store, 3)
-    archive = archive_of(store, tmp_path)
-    path = archive.keep_segment(store.log.raws(0, 3), store.log.incarnation)
+    archive = archive_of(store, archive_storage.Folder(tmp_path))
+    path = tmp_path / archive.keep_segment(store.log.raws(0, 3), store.log.incarnation)
     path.rename(path.with_name(f".{path.name}.4711"))
     assert archive.files() == []
     assert archive.newest() == 0
-    other = archives.Archive(tmp_path / "nowhere", "c")
+    other = archives.Archive(archive_storage.Folder(tmp_path / "nowhere"), "c")
     assert other.files() == []
 
 
 def test_an_older_incarnation_counts_only_up_to_the_start_of_the_present_one(
-    store: stores.Store, tmp_path: pathlib.Path
+    store: stores.Store, storage: archive_storage.Storage
 ) -> None:
     filled(store, 10)
-    archive = archive_of(store, tmp_path)
+    archive = archive_of(store, storage)
     archive.keep_segment(store.log.raws(0, 4), "0-former")
     archive.keep_segment(store.log.raws(4, 9), "0-former")
     archive.keep_segment(store.log.raws(4, 6), store.log.incarnation)
@@ -141,9 +144,9 @@ def test_an_older_incarnation_counts_only_up_to_the_start_of_the_present_one(
     assert (archive.oldest(), archive.newest()) == (1, 10)
 
 
-def test_a_time_is_found_in_the_archive(store: stores.Store, tmp_path: pathlib.Path) -> None:
+def test_a_time_is_found_in_the_archive(store: stores.Store, storage: archive_storage.Storage) -> None:
     filled(store, 6)
-    archive = archive_of(store, tmp_path)
+    archive = archive_of(store, storage)
     raws = store.log.raws(0, 6)
     times = (1000, 2000, 2000, 3000, 3001, 9000)
     moved = [type(raw)(offset=raw.offset, t=at, e=raw.e) for raw, at in zip(raws, times, strict=True)]
@@ -153,7 +156,34 @@ def test_a_time_is_found_in_the_archive(store: stores.Store, tmp_path: pathlib.P
     assert {at: archive.offset_at(at) for at in wanted} == wanted
 
 
-def test_a_name_with_a_path_is_refused(tmp_path: pathlib.Path, store: stores.Store) -> None:
+def test_a_name_with_a_path_is_refused(storage: archive_storage.Storage, store: stores.Store) -> None:
     filled(store, 1)
     with pytest.raises(errors.StoreError, match="cannot be the name"):
-        archive_of(store, tmp_path).keep_segment(store.log.raws(0, 1), "../../x")
+        archive_of(store, storage).keep_segment(store.log.raws(0, 1), "../../x")
+
+
+def test_a_header_is_read_without_the_rest(store: stores.Store, storage: archive_storage.Storage) -> None:
+    filled(store, 3)
+    archive = archive_of(store, storage)
+    name = archive.keep_segment(store.log.raws(0, 3), store.log.incarnation)
+    content = storage.read(name)
+    second = content.index(b"\x1f\x8b", 2)
+    storage.write(name, (content[:second], b"damaged"))
+    assert archive.header(name).last == 3
+    for broken in (b"", content[:9], gzip.compress(b""), gzip.compress(b"no newline")):
+        storage.write(name, (broken,))
+        with pytest.raises(errors.Damaged):
+            archive.header(name)
+        with pytest.raises(errors.Damaged):
+            archive.raws(name)
+        with pytest.raises(errors.Damaged):
+            archive.prove(archive.files()[0])
+
+
+def test_an_archive_that_cannot_be_listed_is_away(objects: object_server.Server) -> None:
+    archive = archives.Archive(archive_storage.opened("s3://bucket", "berlin"), "berlin")
+    objects.failing = {"GET": 403}
+    with pytest.raises(errors.StoreAway, match=r"cannot be listed: s3://bucket/berlin: .*HTTP 403"):
+        archive.newest()
+    with pytest.raises(OSError, match="HTTP 403"):
+        archive.read(0, limit=1)

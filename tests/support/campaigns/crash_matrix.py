@@ -141,7 +141,7 @@ class Matrix:
         with (
             mock.patch.object(redis.Redis, "execute_command", executed),
             mock.patch.object(redis_client.Pipeline, "execute", transacted),
-            mock.patch("app.store.checkpoints.archives.os.fsync", flushed),
+            mock.patch("app.store.checkpoints.archive_storage.os.fsync", flushed),
         ):
             yield
 

@@ -3,16 +3,18 @@
 import contextlib
 import pathlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from unittest import mock
 
 import pytest
 
 from app import settings
 from app.domain import events, model, projecting, snapshots
 from app.store import errors, schemas, snapshot_format, stores
+from app.store.checkpoints import archive_storage
 from app.store.server import connections, embedded
 from tests.support import declared
-from tests.support.store import crash_safe_server, writers
+from tests.support.store import crash_safe_server, object_server, writers
 from workers.compactor import compactors
 
 
@@ -27,21 +29,33 @@ class Clock:
 
 
 @contextlib.contextmanager
-def reopened(
-    store: stores.Store, server: embedded.Server, archive: pathlib.Path | None = None
-) -> Iterator[stores.Store]:
+def reopened(store: stores.Store, server: embedded.Server, archive: str = "") -> Iterator[stores.Store]:
     """The same store as another process sees it, perhaps with an archive."""
     opened = stores.open_store(
         settings.Store(url=server.url),
         schema=declared.SCHEMA,
         cluster=store.keys.cluster,
         indexed=("app", "rl-job-group"),
-        archive=str(archive or ""),
+        archive=archive,
     )
     try:
         yield opened
     finally:
         opened.close()
+
+
+@pytest.fixture(params=["directory", "bucket"])
+def archive(
+    request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """The place of an archive."""
+    if request.param == "directory":
+        yield str(tmp_path)
+        return
+    with object_server.serving() as server:
+        for name, value in object_server.environment(server).items():
+            monkeypatch.setenv(name, value)
+        yield "s3://bucket/prefix"
 
 
 class History:
@@ -90,10 +104,10 @@ def test_checkpoints_are_taken_and_the_entries_that_they_cover_trimmed(
 
 
 def test_with_an_archive_every_offset_stays_readable(
-    store: stores.Store, store_server: embedded.Server, tmp_path: pathlib.Path
+    store: stores.Store, store_server: embedded.Server, archive: str
 ) -> None:
     past = History(store)
-    with reopened(store, store_server, tmp_path) as other:
+    with reopened(store, store_server, archive) as other:
         compactor = compactors.Compactor(other, settings.Compaction(events=30, keep=0, checkpoints=3))
         for _ in range(6):
             past.go_on(30)
@@ -101,7 +115,7 @@ def test_with_an_archive_every_offset_stays_readable(
         assert store.log.oldest() == 180
         assert other.archive is not None
         assert (other.archive.oldest(), other.archive.newest()) == (1, 180)
-    with reopened(store, store_server, tmp_path) as later:
+    with reopened(store, store_server, archive) as later:
         everywhere = list(range(len(past.states)))
         assert [snapshot_format.digest(later.histories.at(at)) for at in everywhere] == past.digests(
             *everywhere
@@ -124,7 +138,7 @@ def test_nothing_is_trimmed_that_is_not_in_the_archive(
     folder = tmp_path / "archive"
     folder.mkdir()
     (folder / store.keys.cluster).write_text("a file where a folder should be")
-    with reopened(store, store_server, folder) as other:
+    with reopened(store, store_server, str(folder)) as other:
         compactor = compactors.Compactor(other, settings.Compaction(events=20, keep=0, checkpoints=3))
         past.go_on(25)
         with pytest.raises(OSError, match=r"exists|directory"):
@@ -134,6 +148,57 @@ def test_nothing_is_trimmed_that_is_not_in_the_archive(
         past.go_on(1)
         compactor.run_once()
         assert store.log.oldest() == 25, "what could not be archived is due again, the next checkpoint is not"
+
+
+@pytest.mark.parametrize("failing", ["PUT", "GET"])
+def test_nothing_is_trimmed_while_an_object_store_refuses(
+    store: stores.Store, store_server: embedded.Server, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    past = History(store)
+    with object_server.serving() as server:
+        for name, value in object_server.environment(server).items():
+            monkeypatch.setenv(name, value)
+        with reopened(store, store_server, "s3://bucket") as other:
+            compactor = compactors.Compactor(other, settings.Compaction(events=20, keep=0, checkpoints=3))
+            past.go_on(25)
+            server.failing = {failing: 403}
+            with pytest.raises(OSError, match="HTTP 403"):
+                compactor.run_once()
+            assert store.log.oldest() == 1
+            server.failing = {}
+            compactor.run_once()
+            assert store.log.oldest() == 25
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_segment_that_is_not_as_it_was_written_is_written_again(
+    store: stores.Store, store_server: embedded.Server, archive: str, restarted: bool
+) -> None:
+    past, options = History(store), settings.Compaction(events=20, keep=0, checkpoints=3)
+    with reopened(store, store_server, archive) as other:
+        assert other.archive is not None
+        compactor, storage = compactors.Compactor(other, options), other.archive.storage
+        write = type(storage).write
+
+        def damaged(self: archive_storage.Storage, name: str, members: Iterable[bytes]) -> None:
+            write(self, name, (b"".join(members)[:-9],))
+            if restarted:
+                raise OSError("the process ends before it reads the segment back")
+
+        with mock.patch.object(type(storage), "write", damaged):
+            past.go_on(25)
+            with pytest.raises(OSError, match=r"cannot be read|the process ends"):
+                compactor.run_once()
+        assert store.log.oldest() == 1
+        if restarted:
+            compactor = compactors.Compactor(other, options)
+            with pytest.raises(OSError, match="cannot be read"):
+                compactor.run_once()
+            assert store.log.oldest() == 1
+        assert storage.names() == [], "its name alone would count as archived"
+        compactor.run_once()
+        assert store.log.oldest() == 25
+        assert len(other.archive.read(0, limit=100)) == 25
 
 
 def test_it_waits_for_a_reader_that_is_alive(store: stores.Store, store_server: embedded.Server) -> None:
@@ -183,13 +248,11 @@ def test_a_damaged_checkpoint_trims_nothing(store: stores.Store, store_server: e
         assert store.log.oldest() == 40
 
 
-def test_two_compactors_do_no_harm(
-    store: stores.Store, store_server: embedded.Server, tmp_path: pathlib.Path
-) -> None:
+def test_two_compactors_do_no_harm(store: stores.Store, store_server: embedded.Server, archive: str) -> None:
     past = History(store)
     with (
-        reopened(store, store_server, tmp_path) as one,
-        reopened(store, store_server, tmp_path) as two,
+        reopened(store, store_server, archive) as one,
+        reopened(store, store_server, archive) as two,
         contextlib.ExitStack() as running,
     ):
         for opened in (one, two):
@@ -200,7 +263,7 @@ def test_two_compactors_do_no_harm(
             running.callback(compactor.stop)
         while store.log.oldest() < 40:
             past.go_on(10)
-    with reopened(store, store_server, tmp_path) as later:
+    with reopened(store, store_server, archive) as later:
         everywhere = list(range(0, len(past.states), 3))
         assert [snapshot_format.digest(later.histories.at(at)) for at in everywhere] == past.digests(
             *everywhere

@@ -1,0 +1,122 @@
+"""Where the files of an archive are stored: five operations, and the directory that has them.
+
+An archive needs no more of an object store than this. A name that is listed belongs to a complete file: a
+write takes effect as a whole or not at all, and may be repeated.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from app.settings import archive_urls
+from app.store import errors
+
+
+class Details(NamedTuple):
+    """What a storage records of a file."""
+
+    size: int
+    """Bytes."""
+    modified: float
+    """Seconds since the epoch."""
+
+
+class Storage(Protocol):
+    """The files of one cluster's archive, by name. Failures are OSErrors, and no operation blocks forever."""
+
+    def __str__(self) -> str:
+        """The place, for display."""
+
+    def names(self) -> list[str]:
+        """All names, in any order; none if nothing was ever written."""
+
+    def read(self, name: str, *, first: int | None = None) -> bytes:
+        """The content, or its first bytes; raises FileNotFoundError."""
+
+    def details(self, name: str) -> Details:
+        """Size and time; raises FileNotFoundError."""
+
+    def write(self, name: str, members: Iterable[bytes]) -> None:
+        """Store a file durably and as a whole; replaces one of this name."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file; one that does not exist is no error."""
+
+
+class Folder:
+    """A directory. It is created by the first write."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def names(self) -> list[str]:
+        """All names of complete files."""
+        try:
+            return [name for name in os.listdir(self._path) if not name.startswith(".")]
+        except FileNotFoundError:
+            return []
+
+    def read(self, name: str, *, first: int | None = None) -> bytes:
+        """The content, or its first bytes."""
+        with (self._path / name).open("rb") as file:
+            return file.read(-1 if first is None else first)
+
+    def details(self, name: str) -> Details:
+        """Size and time of the last change."""
+        found = (self._path / name).stat()
+        return Details(found.st_size, found.st_mtime)
+
+    def write(self, name: str, members: Iterable[bytes]) -> None:
+        """Write under another name, flush to the disk, then rename."""
+        self._path.mkdir(parents=True, exist_ok=True)
+        passing = self._path / f".{name}.{os.getpid()}"
+        try:
+            with passing.open("wb") as file:
+                for member in members:
+                    file.write(member)
+                file.flush()
+                os.fsync(file.fileno())
+            passing.rename(self._path / name)
+            self._flush()
+        finally:
+            with contextlib.suppress(OSError):
+                passing.unlink(missing_ok=True)
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        (self._path / name).unlink(missing_ok=True)
+
+    def _flush(self) -> None:
+        folder = os.open(self._path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def opened(place: str, cluster: str) -> Storage:
+    """The storage that ``compaction.archive`` names; nothing is called yet.
+
+    Raises StoreError if it cannot be used, such as a URL without the package obstore.
+    """
+    flaw = archive_urls.flaw(place)
+    if flaw:
+        raise errors.StoreError(f"compaction.archive {flaw}")
+    directory = archive_urls.directory(place)
+    if directory:
+        return Folder(Path(directory) / cluster)
+    try:
+        from app.store.checkpoints import object_storage
+    except ModuleNotFoundError as missing:
+        if missing.name != "obstore":
+            raise
+        raise errors.StoreError(
+            "compaction.archive is the URL of an object store, which needs the package obstore:"
+            " install topolog[archive]"
+        ) from None
+    return object_storage.opened(place, cluster)
