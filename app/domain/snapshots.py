@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import immutables
 
-from app.domain import memos, model, pod_index
+from app.domain import memos, model, pod_index, recounts
 from app.domain import schema as schemas
 from app.domain import topology as topologies
 from app.domain.fitting import node_sums
@@ -61,6 +61,8 @@ class Snapshot:
     """Keys in ``labelled``, as model.Pod.indexed reads them: those that the configured plugins need."""
     derivations: memos.Memo = field(default_factory=memos.Memo, compare=False, repr=False)
     """Values computed from ``objects`` and ``counts``; shared with the next snapshot if neither changed."""
+    recounted: recounts.Steps = field(default=(), compare=False, repr=False)
+    """The latest changes of ``counts``."""
 
     @property
     def offset(self) -> int:
