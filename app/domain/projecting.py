@@ -10,10 +10,10 @@ from collections.abc import Iterable
 import immutables
 import msgspec
 
-from app.domain import event_subjects, events, memos, model, pod_index, recounts, snapshots
+from app.domain import event_subjects, events, memos, model, pod_index, snapshots
 from app.domain import schema as schemas
 from app.domain.fitting import node_sums
-from app.domain.folding import settings_fold
+from app.domain.folding import recounts, settings_fold
 
 _NOWHERE: tuple[str, str | None] = ("", None)
 

@@ -11,10 +11,11 @@ from typing import TypeVar
 
 import immutables
 
-from app.domain import memos, model, pod_index, recounts
+from app.domain import memos, model, pod_index
 from app.domain import schema as schemas
 from app.domain import topology as topologies
 from app.domain.fitting import node_sums
+from app.domain.folding import recounts
 
 T = TypeVar("T")
 D = TypeVar("D", bound=model.DeclaredObject)

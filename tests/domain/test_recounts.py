@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import recounts
+from app.domain.folding import recounts
 
 keys = st.frozensets(st.sampled_from("abcdef"), max_size=3)
 
