@@ -37,8 +37,9 @@ def measure_quotas() -> dict[str, float]:
     world = _world(registered)
     rules = admission.sharing(ElasticQuota())
     tree = partial(usage.of_tree, name="", rules=rules)
+    quota, policy = _pod("asked-1", _names()[-1][0], ""), _pod("asked-2", "", populating.FREE)
+    world = projecting.project_all(world, [events.PodSeen(pod=quota), events.PodSeen(pod=policy)])
     _whole(tree(world))
-    quota, policy = _pod("asked", _names()[-1][0], ""), _pod("asked", "", populating.FREE)
     spelled = msgspec.json.encode([populating.node_name(number) for number in range(NODES)])
     return {
         "changed": _median(world, _pending, lambda state: _whole(tree(state))),
