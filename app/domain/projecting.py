@@ -13,7 +13,7 @@ import msgspec
 from app.domain import event_subjects, events, memos, model, pod_index, snapshots
 from app.domain import schema as schemas
 from app.domain.fitting import node_sums
-from app.domain.folding import settings_fold
+from app.domain.folding import recounts, settings_fold
 
 _NOWHERE: tuple[str, str | None] = ("", None)
 
@@ -144,6 +144,7 @@ class Projection:
     def finish(self) -> snapshots.Snapshot:
         """The snapshot after all applied events; the projection must not be used afterwards."""
         recounted = bool(self.increments) or self._objects is not self._start.objects
+        steps = self._start.recounted
         return snapshots.Snapshot(
             schema=self._schema,
             position=model.Position(self._start.position.incarnation, self.offset),
@@ -168,6 +169,7 @@ class Projection:
             namespaces=self._namespaces.finish(),
             indexed=self._start.indexed,
             derivations=memos.Memo() if recounted else self._start.derivations,
+            recounted=recounts.then(steps, self.increments) if self.increments else steps,
         )
 
     def _moved_on(self) -> "immutables.Map[str, int]":

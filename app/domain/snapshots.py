@@ -15,6 +15,7 @@ from app.domain import memos, model, pod_index
 from app.domain import schema as schemas
 from app.domain import topology as topologies
 from app.domain.fitting import node_sums
+from app.domain.folding import recounts
 
 T = TypeVar("T")
 D = TypeVar("D", bound=model.DeclaredObject)
@@ -61,6 +62,8 @@ class Snapshot:
     """Keys in ``labelled``, as model.Pod.indexed reads them: those that the configured plugins need."""
     derivations: memos.Memo = field(default_factory=memos.Memo, compare=False, repr=False)
     """Values computed from ``objects`` and ``counts``; shared with the next snapshot if neither changed."""
+    recounted: recounts.Steps = field(default=(), compare=False, repr=False)
+    """The latest changes of ``counts``."""
 
     @property
     def offset(self) -> int:

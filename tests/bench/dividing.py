@@ -5,13 +5,17 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+import msgspec
+
 from app import plugins
+from app.api.extender import calls, replies
 from app.domain import events, model, projecting, snapshots
 from app.framework import cycles, pipeline, registry
 from app.plugins.elastic_quota import admission, kinds
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.quota_model import Quota
 from app.plugins.elastic_quota.trees import membership, usage
+from app.verbs import candidates
 from tests.bench import populating
 from tests.support import declared
 
@@ -19,24 +23,43 @@ NODES, PODS, PENDING = 5_000, 50_000, 5_000
 WIDTHS = (4, 16, 80, 300, 600)
 """Quotas of each level: 1,000 in all."""
 ROUNDS = 15
+PAIRS = 200
+"""Rounds of what is compared."""
 
 
 def measure_quotas() -> dict[str, float]:
     """``changed`` and ``unchanged`` -> milliseconds of CPU for all runtimes after an event.
 
-    ``quota`` and ``policy`` -> milliseconds of the filter of all nodes alone, after a placement in a quota.
+    ``quota`` and ``policy`` -> milliseconds of the filters of all nodes alone, after a placement in a quota;
+    ``decided by a quota`` and ``decided by a policy`` -> of a whole decision, from names to reply.
     """
     registered = registry.Registry([*(kind() for kind in plugins.USUAL), ElasticQuota()])
     world = _world(registered)
     rules = admission.sharing(ElasticQuota())
-    runtimes = partial(usage.of_tree, name="", rules=rules)
-    runtimes(world)
+    tree = partial(usage.of_tree, name="", rules=rules)
+    quota, policy = _pod("asked-1", _names()[-1][0], ""), _pod("asked-2", "", populating.FREE)
+    world = projecting.project_all(world, [events.PodSeen(pod=quota), events.PodSeen(pod=policy)])
+    _whole(tree(world))
+    spelled = msgspec.json.encode([populating.node_name(number) for number in range(NODES)])
     return {
-        "changed": _median(world, _pending, lambda state: runtimes(state)),
-        "unchanged": _median(world, _flag, lambda state: runtimes(state)),
-        "quota": _median(world, _placed, partial(_filtered, registered, _pod("asked", _names()[-1][0], ""))),
-        "policy": _median(world, _placed, partial(_filtered, registered, _pod("asked", "", populating.FREE))),
+        "changed": _median(world, _pending, lambda state: _whole(tree(state))),
+        "unchanged": _median(world, _flag, lambda state: tree(state)),
+        **_alternating(
+            world,
+            {
+                "quota": partial(_filtered, registered, quota),
+                "policy": partial(_filtered, registered, policy),
+                "decided by a quota": partial(_decided, registered, quota, spelled),
+                "decided by a policy": partial(_decided, registered, policy, spelled),
+            },
+        ),
     }
+
+
+def _whole(found: usage.TreeUsage) -> None:
+    """Ask for the runtimes of all quotas: each is computed when it is asked for."""
+    for name in found.tree.names:
+        found.runtimes.runtime(name)
 
 
 def _median(
@@ -47,14 +70,41 @@ def _median(
     took = []
     for number in range(ROUNDS):
         world = projecting.project(world, event(number))
-        began = time.process_time()
-        call(world)
-        took.append(time.process_time() - began)
-    return statistics.median(took) * 1000
+        took.append(_milliseconds(call, world))
+    return statistics.median(took)
+
+
+def _alternating(
+    world: snapshots.Snapshot, cases: dict[str, Callable[[snapshots.Snapshot], object]]
+) -> dict[str, float]:
+    """The calls in turns, each on the state right after another placement."""
+    took: dict[str, list[float]] = {case: [] for case in cases}
+    for number in range(PAIRS * len(cases)):
+        case = list(cases)[number % len(cases)]
+        world = projecting.project(world, _placed(number))
+        took[case].append(_milliseconds(cases[case], world))
+    return {case: statistics.median(found) for case, found in took.items()}
+
+
+def _milliseconds(call: Callable[[snapshots.Snapshot], object], world: snapshots.Snapshot) -> float:
+    began = time.process_time()
+    call(world)
+    return (time.process_time() - began) * 1000
 
 
 def _filtered(registered: registry.Registry, pod: model.Pod, state: snapshots.Snapshot) -> None:
     assert pipeline.run_filter(registered, cycles.cycle(pod, state.topology.everywhere, state)).kept
+
+
+def _decided(
+    registered: registry.Registry, pod: model.Pod, spelled: bytes, state: snapshots.Snapshot
+) -> None:
+    """As the verb: the offered names, the filters, and the reply with the names that are kept."""
+    names = msgspec.json.decode(spelled, type=list[str])
+    offered = candidates.Candidates(names, spelled, everywhere=state.topology.everywhere)
+    trace = pipeline.run_filter(registered, cycles.cycle(pod, offered.nodes, state, offered=True))
+    kept = replies.kept_names(offered, trace)
+    replies.filter_reply(calls.Call(b"", spelled, None), offered, trace, None, kept)
 
 
 def _pending(number: int) -> events.AnyEvent:

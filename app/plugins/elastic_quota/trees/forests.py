@@ -21,13 +21,9 @@ DEPTH = 32
 class Group(NamedTuple):
     """The children of one parent that a resource is divided between."""
 
-    parent: int
-    """Index of the parent; -1 for the root."""
     places: tuple[int, ...]
-    """Indices of the children whose max names the resource."""
+    """Indices of the children whose max names the resource; at least one."""
     members: sharing.Members
-    others: tuple[int, ...]
-    """Indices of the children that the resource does not limit."""
 
 
 class Column(NamedTuple):
@@ -36,8 +32,10 @@ class Column(NamedTuple):
     minimums: list[int]
     limits: list[int | None]
     """None where max does not name the resource."""
-    groups: tuple[Group, ...]
-    """Parents before children."""
+    groups: Mapping[int, Group]
+    """Index of a parent, -1 for the root -> its children."""
+    spots: list[int | None]
+    """The place of each quota among the places of its group; None where max does not name the resource."""
 
 
 class Tree:
@@ -69,21 +67,24 @@ class Tree:
         return {} if self.root is None else self.root.total or self.root.min
 
     def _column(self, resource: str) -> Column:
-        quotas, groups = self.quotas, []
+        quotas = self.quotas
+        groups: dict[int, Group] = {}
+        spots: list[int | None] = [None] * len(quotas)
         for parent in range(-1, len(quotas)):
             below = self.children[parent] if parent >= 0 else self.top
-            if below:
-                places = tuple(at for at in below if resource in quotas[at].max)
+            places = tuple(at for at in below if resource in quotas[at].max)
+            if places:
                 members = sharing.Members(
                     names=tuple(self.names[at] for at in places),
                     minimums=tuple(quotas[at].min.get(resource, 0) for at in places),
                     weights=tuple(quotas[at].weights.get(resource, 0) for at in places),
                     lends=tuple(quotas[at].lends for at in places),
                 )
-                others = tuple(at for at in below if resource not in quotas[at].max)
-                groups.append(Group(parent, places, members, others))
+                groups[parent] = Group(places, members)
+                for spot, at in enumerate(places):
+                    spots[at] = spot
         minimums = [quota.min.get(resource, 0) for quota in quotas]
-        return Column(minimums, [quota.max.get(resource) for quota in quotas], tuple(groups))
+        return Column(minimums, [quota.max.get(resource) for quota in quotas], groups, spots)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,9 @@
 Requests are summed upwards, each limited to the max of its quota; the total is divided downwards, group by
 group (sharing). A resource that the max of a quota does not name is not limited by it: its children divide
 what their siblings' parent divides.
+
+The sums follow each change along the chain of the quota that it concerns. A group is divided when the
+runtime of one of its members is asked for, and again only if its total or a member's request changed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +16,9 @@ from app.plugins.elastic_quota.trees import forests, sharing
 
 Columns = Mapping[str, Sequence[int]]
 """Resource -> amounts of the pods that belong to each quota itself, in the order of Tree.quotas."""
+Changes = Mapping[str, Mapping[int, int]]
+"""Resource -> index of a quota -> by how much the amount of its own pods changed."""
+_NONE: Mapping[int, int] = {}
 
 
 class Rules(NamedTuple):
@@ -38,23 +44,154 @@ class Division(NamedTuple):
     shares: sharing.Shares
 
 
-class Line(NamedTuple):
-    """One resource of a tree, each list in the order of Tree.quotas."""
+class Line:
+    """One resource of a tree, each list in the order of Tree.quotas.
 
-    total: int
-    child_requests: list[int]
-    """Own requests and the limited ones of the children."""
-    requests: list[int]
-    """At least min, if the quota does not lend."""
-    limited: list[int]
-    """Requests, limited to max."""
-    allocated: list[int]
-    """Own use and what is guaranteed to the children; zeros unless use is guaranteed."""
-    guaranteed: list[int]
-    runtimes: list[int | None]
-    """None where max does not name the resource."""
-    divisions: dict[int, Division]
-    """Index of a parent -> how it is divided; -1 is the root."""
+    Nothing of it changes but its divisions, which are kept once they are made; threads may share it.
+    """
+
+    __slots__ = (
+        "_column",
+        "_divisions",
+        "_former",
+        "_resource",
+        "_rules",
+        "_tree",
+        "allocated",
+        "child_requests",
+        "guaranteed",
+        "limited",
+        "requests",
+        "total",
+    )
+
+    def __init__(self, tree: forests.Tree, resource: str, total: int, rules: Rules) -> None:
+        size = len(tree.quotas)
+        self._tree = tree
+        self._resource = resource
+        self._column = tree.columns[resource]
+        self._rules = rules
+        self.total = total
+        self.child_requests = [0] * size
+        """Own requests and the limited ones of the children."""
+        self.requests = [0] * size
+        """At least min, if the quota does not lend."""
+        self.limited = [0] * size
+        """Requests, limited to max."""
+        self.allocated = [0] * size
+        """Own use and what is guaranteed to the children; zeros unless use is guaranteed."""
+        self.guaranteed = [0] * size
+        self._divisions: dict[int, Division] = {}
+        """Index of a parent -> how it is divided; -1 is the root."""
+        self._former: dict[int, Division] = {}
+        """Those of the line before, except where the request or guarantee of a member changed since."""
+
+    @property
+    def divisions(self) -> dict[int, Division]:
+        """Index of a parent -> how it is divided; -1 is the root."""
+        return {parent: self._division(parent) for parent in self._column.groups}
+
+    def runtime(self, at: int) -> int | None:
+        """The runtime of a quota; None if its max does not name the resource."""
+        spot = self._column.spots[at]
+        return None if spot is None else self._division(self._tree.parents[at]).shares.runtimes[spot]
+
+    def division(self, at: int) -> tuple[Division, int] | None:
+        """How the resource is divided between the quota and its siblings, and its place among them."""
+        spot = self._column.spots[at]
+        return None if spot is None else (self._division(self._tree.parents[at]), spot)
+
+    def _division(self, parent: int) -> Division:
+        made = self._divisions.get(parent)
+        if made is None:
+            total = self._divided(parent)
+            made = self._former.get(parent)
+            if made is None or made.total != total:
+                made = self._divide(self._column.groups[parent], total)
+            self._divisions[parent] = made
+        return made
+
+    def _divided(self, at: int) -> int:
+        """What the children of a quota divide."""
+        while at >= 0:
+            runtime = self.runtime(at)
+            if runtime is not None:
+                return runtime
+            at = self._tree.parents[at]
+        return self.total
+
+    def _divide(self, group: forests.Group, total: int) -> Division:
+        wanted = tuple([self.limited[at] for at in group.places])
+        kept = tuple([self.guaranteed[at] for at in group.places]) if self._rules.guarantee else ()
+        shares = sharing.divide(total, group.members, wanted, kept, scale=self._rules.scale)
+        return Division(group, total, wanted, kept, shares)
+
+    def summed(self, requests: Sequence[int], used: Sequence[int]) -> "Line":
+        """The line of these amounts of each quota's own pods; ``used`` only if use is guaranteed."""
+        line = Line(self._tree, self._resource, self.total, self._rules)
+        line.child_requests[:] = requests
+        line.allocated[: len(used)] = used
+        parents = self._tree.parents
+        for at in range(len(parents) - 1, -1, -1):  # Children before parents.
+            line._limit(at)
+            parent = parents[at]
+            if parent >= 0:
+                line.child_requests[parent] += line.limited[at]
+            if self._rules.guarantee:
+                line._guarantee(at)
+                if parent >= 0:
+                    line.allocated[parent] += line.guaranteed[at]
+        return line
+
+    def changed(self, total: int, requests: Mapping[int, int], used: Mapping[int, int]) -> "Line":
+        """The line after changes: index -> by how much the amount of a quota's own pods changed."""
+        if total == self.total and not requests and not used:
+            return self
+        line = Line(self._tree, self._resource, total, self._rules)
+        line.child_requests = self.child_requests.copy()
+        line.requests = self.requests.copy()
+        line.limited = self.limited.copy()
+        line.allocated = self.allocated.copy()
+        line.guaranteed = self.guaranteed.copy()
+        line._former = {**self._former, **self._divisions}
+        for at, change in requests.items():
+            line._requested(at, change)
+        for at, change in used.items():
+            line._used(at, change)
+        return line
+
+    def _requested(self, at: int, change: int) -> None:
+        """Add to the requests of a quota's own pods, and to those above as far as that changes them."""
+        while at >= 0 and change:
+            self.child_requests[at] += change
+            before = self.limited[at]
+            self._limit(at)
+            change = self.limited[at] - before
+            at = self._tree.parents[at]
+            if change:
+                self._former.pop(at, None)
+
+    def _used(self, at: int, change: int) -> None:
+        """Add to the use of a quota's own pods, and to what is allocated above as far as that changes it."""
+        while at >= 0 and change:
+            self.allocated[at] += change
+            before = self.guaranteed[at]
+            self._guarantee(at)
+            change = self.guaranteed[at] - before
+            at = self._tree.parents[at]
+            if change:
+                self._former.pop(at, None)
+
+    def _limit(self, at: int) -> None:
+        column, request = self._column, self.child_requests[at]
+        least, most = column.minimums[at], column.limits[at]
+        if request < least and not self._tree.quotas[at].lends:
+            request = least
+        self.requests[at] = request
+        self.limited[at] = request if most is None or request < most else most
+
+    def _guarantee(self, at: int) -> None:
+        self.guaranteed[at] = max(self.allocated[at], self._column.minimums[at])
 
 
 class Runtimes:
@@ -66,19 +203,26 @@ class Runtimes:
 
     def runtime(self, name: str) -> Amounts:
         """The runtime of a quota, in the resources that its max names."""
+        at = self.tree.index[name]
         return {
             resource: runtime
             for resource, line in self.lines.items()
-            if (runtime := line.runtimes[self.tree.index[name]]) is not None
+            if (runtime := line.runtime(at)) is not None
         }
 
     def division(self, name: str, resource: str) -> tuple[Division, int] | None:
         """How the resource is divided between the quota and its siblings, and its place among them."""
-        at = self.tree.index[name]
-        found = self.lines[resource].divisions.get(self.tree.parents[at])
-        if found is None or at not in found.group.places:
-            return None
-        return found, found.group.places.index(at)
+        return self.lines[resource].division(self.tree.index[name])
+
+    def changed(self, total: Mapping[str, int], requests: Changes, used: Changes) -> "Runtimes":
+        """The runtimes after changes. ``used`` is empty unless use is guaranteed."""
+        lines = {
+            resource: line.changed(
+                total.get(resource, 0), requests.get(resource, _NONE), used.get(resource, _NONE)
+            )
+            for resource, line in self.lines.items()
+        }
+        return Runtimes(self.tree, lines)
 
 
 def derive(
@@ -90,56 +234,9 @@ def derive(
 ) -> Runtimes:
     """The runtimes of all quotas of the tree. ``used`` matters only if use is guaranteed."""
     lines = {
-        resource: _line(
-            tree,
-            resource,
-            total.get(resource, 0),
-            requests[resource],
-            used[resource] if rules.guarantee else (),
-            rules,
+        resource: Line(tree, resource, total.get(resource, 0), rules).summed(
+            requests[resource], used[resource] if rules.guarantee else ()
         )
         for resource in tree.resources
     }
     return Runtimes(tree, lines)
-
-
-def _line(
-    tree: forests.Tree,
-    resource: str,
-    total: int,
-    own: Sequence[int],
-    used: Sequence[int],
-    rules: Rules,
-) -> Line:
-    size, parents, column = len(tree.quotas), tree.parents, tree.columns[resource]
-    minimums, limits = column.minimums, column.limits
-    child_requests, requests, limited = list(own), [0] * size, [0] * size
-    allocated, guaranteed = list(used) or [0] * size, [0] * size
-    for at in range(size - 1, -1, -1):  # Children before parents.
-        request, most, parent = child_requests[at], limits[at], parents[at]
-        if request < minimums[at] and not tree.quotas[at].lends:
-            request = minimums[at]
-        requests[at] = request
-        limited[at] = request = request if most is None or request < most else most
-        if parent >= 0:
-            child_requests[parent] += request
-        if rules.guarantee:
-            guaranteed[at] = max(allocated[at], minimums[at])
-            if parent >= 0:
-                allocated[parent] += guaranteed[at]
-    runtimes: list[int | None] = [None] * size
-    totals = [total] * size
-    divisions: dict[int, Division] = {}
-    for group in column.groups:
-        available = totals[group.parent] if group.parent >= 0 else total
-        for at in group.others:
-            totals[at] = available
-        places = group.places
-        if places:
-            wanted = tuple([limited[at] for at in places])
-            kept = tuple([guaranteed[at] for at in places]) if rules.guarantee else ()
-            shares = sharing.divide(available, group.members, wanted, kept, scale=rules.scale)
-            divisions[group.parent] = Division(group, available, wanted, kept, shares)
-            for at, runtime in zip(places, shares.runtimes, strict=True):
-                runtimes[at] = totals[at] = runtime
-    return Line(total, child_requests, requests, limited, allocated, guaranteed, runtimes, divisions)

@@ -1,19 +1,24 @@
 """What the quotas of a tree request, use and may use in a snapshot.
 
-Computed once for each state of quotas, counts and nodes; while requests and totals are the same, as between
-a pod's observation and its binding, the runtimes are reused.
+Computed once for each state of quotas, counts and nodes, from the latest state of the same quotas and the
+counts that changed since: while requests and totals are the same, as between a pod's observation and its
+binding, the runtimes are reused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import immutables
 
 from app.domain import model, schema, snapshots
+from app.domain.folding import recounts
 from app.plugins.elastic_quota import counting, quota_model
 from app.plugins.elastic_quota.quota_model import Amounts
 from app.plugins.elastic_quota.trees import forests, membership, runtimes
+
+Nodes = immutables.Map[model.NodeName, model.Node]
+Counts = immutables.Map[schema.CountKey, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,32 +27,36 @@ class TreeUsage:
 
     tree: forests.Tree
     total: Amounts
-    own_used: Mapping[str, list[int]]
-    """Resource -> what the pods of each quota itself use, in the order of Tree.quotas."""
-    own_requests: Mapping[str, list[int]]
     runtimes: runtimes.Runtimes
 
 
-class _Keys(NamedTuple):
-    """The counts of one resource that a tree reads, in the order of Tree.quotas."""
+class _Own(NamedTuple):
+    """Whose count a key is."""
 
-    used: list[schema.CountKey]
-    pending: list[schema.CountKey]
-    below: list[list[schema.CountKey]]
-    """Of the valid children: their use is part of the parent's count."""
+    resource: str
+    bits: int
+    """Of its counted unit."""
+    at: int
+    """Index of the quota."""
+    pending: bool
+    """What its pods without a node request; else what its pods and those of the quotas below it use."""
 
 
-Nodes = immutables.Map[model.NodeName, model.Node]
-_Given = tuple[Amounts, dict[str, list[int]], dict[str, list[int]]]
+class _Held(NamedTuple):
+    """The runtimes of a state."""
+
+    counts: Counts
+    steps: recounts.Steps
+    runtimes: runtimes.Runtimes
 
 
 class _Latest:
-    """The runtimes of the latest requests. Threads may share it: it is one reference."""
+    """The runtimes of the latest state. Threads may share it: it is one reference."""
 
-    __slots__ = ("derived",)
+    __slots__ = ("held",)
 
     def __init__(self) -> None:
-        self.derived: tuple[_Given, runtimes.Runtimes] | None = None
+        self.held: _Held | None = None
 
 
 class _LatestTotal:
@@ -73,45 +82,75 @@ def of_tree(snapshot: snapshots.Snapshot, name: str, rules: runtimes.Rules) -> T
 
 
 def _of_tree(snapshot: snapshots.Snapshot, name: str, rules: runtimes.Rules) -> TreeUsage:
-    grown, counts = forest(snapshot), snapshot.counts
+    grown, counts, steps = forest(snapshot), snapshot.counts, snapshot.recounted
     tree = grown.trees[name]
-    used: dict[str, list[int]] = {}
-    requests: dict[str, list[int]] = {}
-    for resource, keys in grown.memo.get(("keys", name), lambda: _keys(tree)).items():
-        bits = counting.bits(resource)
-        whole = [counts.get(key, 0) for key in keys.used]
-        own = [
-            (amount - sum([counts.get(key, 0) for key in below])) << bits
-            for amount, below in zip(whole, keys.below, strict=True)
-        ]
-        used[resource] = own
-        pending = keys.pending
-        requests[resource] = [
-            amount + (counts.get(key, 0) << bits) for amount, key in zip(own, pending, strict=True)
-        ]
     total = _total(snapshot, grown, tree)
-    given = total, requests, used if rules.guarantee else {}
+    read = grown.memo.get(("counts", name), lambda: _read(tree))
     latest = grown.memo.get(("latest", name, rules), _Latest)
-    if latest.derived is None or latest.derived[0] != given:
-        latest.derived = derived = given, runtimes.derive(tree, *given, rules)
+    held = latest.held
+    keys = None if held is None else recounts.between(held.steps, steps)
+    if held is None or keys is None:
+        requests, used = _changes(tree, read, read, immutables.Map(), counts)
+        found = runtimes.derive(tree, total, _columns(tree, requests), _columns(tree, used), rules)
     else:
-        derived = latest.derived
-    return TreeUsage(tree, total, used, requests, derived[1])
+        requests, used = _changes(tree, read, keys, held.counts, counts)
+        found = held.runtimes.changed(total, requests, used if rules.guarantee else {})
+    latest.held = _Held(counts, steps, found)
+    return TreeUsage(tree, total, found)
 
 
-def _keys(tree: forests.Tree) -> dict[str, _Keys]:
-    names = tree.names
+def _read(tree: forests.Tree) -> dict[schema.CountKey, _Own]:
+    """The counts on which the runtimes of a tree depend."""
     return {
-        resource: _Keys(
-            [counting.key(tree.name, name, resource) for name in names],
-            [counting.key(tree.name, name, resource, counting.PENDING) for name in names],
-            [
-                [counting.key(tree.name, names[child], resource) for child in children]
-                for children in tree.children
-            ],
+        counting.key(tree.name, name, resource, part): _Own(
+            resource, counting.bits(resource), at, pending=bool(part)
         )
         for resource in tree.resources
+        for at, name in enumerate(tree.names)
+        for part in ("", counting.PENDING)
     }
+
+
+def _changes(
+    tree: forests.Tree,
+    read: Mapping[schema.CountKey, _Own],
+    keys: Iterable[schema.CountKey],
+    before: Counts,
+    after: Counts,
+) -> tuple[runtimes.Changes, runtimes.Changes]:
+    """By how much the pods of each quota itself request and use more; all other keys have equal counts."""
+    requests: dict[str, dict[int, int]] = {}
+    used: dict[str, dict[int, int]] = {}
+    for key in keys:
+        own = read.get(key)
+        change = 0 if own is None else after.get(key, 0) - before.get(key, 0)
+        if own is None or not change:
+            continue
+        change <<= own.bits
+        _add(requests, own.resource, own.at, change)
+        if not own.pending:
+            _add(used, own.resource, own.at, change)
+            parent = tree.parents[own.at]
+            if parent >= 0:  # The count of the parent includes this one.
+                _add(requests, own.resource, parent, -change)
+                _add(used, own.resource, parent, -change)
+    return _differing(requests), _differing(used)
+
+
+def _add(sums: dict[str, dict[int, int]], resource: str, at: int, change: int) -> None:
+    column = sums.setdefault(resource, {})
+    column[at] = column.get(at, 0) + change
+
+
+def _differing(sums: dict[str, dict[int, int]]) -> runtimes.Changes:
+    return {
+        resource: {at: change for at, change in column.items() if change} for resource, column in sums.items()
+    }
+
+
+def _columns(tree: forests.Tree, sums: runtimes.Changes) -> runtimes.Columns:
+    size = range(len(tree.quotas))
+    return {resource: [sums.get(resource, {}).get(at, 0) for at in size] for resource in tree.resources}
 
 
 def _total(snapshot: snapshots.Snapshot, grown: forests.Forest, tree: forests.Tree) -> Amounts:
