@@ -21,6 +21,8 @@ ROOT = pathlib.Path(__file__).parents[4]
 _BIN = "/image/bin"
 PATH = f"{_BIN}:/usr/local/bin:/usr/bin:/bin"
 _DEVICES = ("null", "zero", "full", "random", "urandom")
+_ENDING = ("--pdeathsig", "KILL")
+"""Ends a process with its parent. The kernel forgets that when the process takes another user (prctl(2))."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,8 +83,8 @@ class Process:
         script = folder / "start.sh"
         script.write_text(_script(folder, host, image, command, env, mounts, security))
         unshared = ["unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child"]
-        # The first process ends with the test, and takes the container with it.
-        started = ["setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", network, *unshared]
+        # This process ends with the test, and the container's first process with this one.
+        started = ["setpriv", *_ENDING, "ip", "netns", "exec", network, *unshared]
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [*started, "--propagation", "private", "/bin/sh", str(script)],
@@ -181,6 +183,7 @@ def _script(
         "-i",
         *variables,
         "setpriv",
+        *_ENDING,
         *identity,
         *capabilities,
         "--",
