@@ -1,7 +1,8 @@
 """Certificates that live for seconds, renewed while a real kube-scheduler calls the extender: no call fails.
 
-The files change as those of a mounted Secret do, all at once by one symbolic link. The extender closes
-connections after ten seconds, so that kube-scheduler makes many handshakes.
+The files change as those of a mounted Secret do, all at once by one symbolic link. The extender looks at them
+when a client connects, and closes connections sooner than the next renewal, so that kube-scheduler connects
+after each one.
 """
 
 import datetime
@@ -22,7 +23,8 @@ NAMESPACE = "renewals"
 LIFE = 40.0
 """Seconds that a certificate is valid: less than the renewals take."""
 RENEWALS = 10
-EVERY = 6.0
+AGE, EVERY = 10, 11.0
+"""Seconds after which the extender closes a connection once it has answered, and between two renewals."""
 PODS = 5
 """Pods that are created after each renewal."""
 
@@ -65,7 +67,7 @@ class Mount:
 @pytest.fixture(scope="module")
 def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
     """One extender that closes each connection soon, and a node."""
-    with installations.Installation(cluster, SERVER_CONNECTION_AGE="10") as installed:
+    with installations.Installation(cluster, SERVER_CONNECTION_AGE=str(AGE)) as installed:
         cluster.add_nodes("n1", labels={"zone": "a"})
         cluster.add_namespace(NAMESPACE)
         yield installed
