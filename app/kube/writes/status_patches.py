@@ -95,10 +95,9 @@ def completed(
 ) -> Json:
     """The status with ``observedGeneration``, if ``generation``, and each condition's ``lastTransitionTime``.
 
-    A ``stamped`` field has the time that the object has there already, or else that of now.
-
-    A condition keeps its time while its ``status`` stays, as metav1.Condition defines it. Fields without a
-    value are left out, as in all objects of the API. ``now``: RFC 3339, whole seconds.
+    A condition keeps its time while its ``status`` stays, as metav1.Condition defines it; a ``stamped`` field
+    keeps the time that the object has there. Fields without a value are left out, as in all objects of the
+    API. ``now``: RFC 3339, whole seconds.
     """
     given = _without_nulls(status)
     former = {one.get("type"): one for one in _items(current.status.get("conditions"))}
