@@ -135,8 +135,8 @@ class Damaged(StoreError):
     """A checkpoint or an archived segment is not as it was written."""
 
 
-class ArchiveAway(StoreAway, OSError):
-    """The archive cannot be reached; as all its failures, an OSError too."""
+class ArchiveAway(StoreAway):
+    """The archive cannot be reached or refuses: nothing is known of its files."""
 
 
 class Busy(StoreError):
