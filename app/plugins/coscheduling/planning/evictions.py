@@ -2,16 +2,31 @@
 
 It preempts for a group by running the whole cycle as if every pod of a lower priority were gone (Kubernetes
 1.36 and later), and then puts back those that are not in the way of the nodes that were found. Its calls of
-filter in that cycle look like any other, except that nodes are on offer that have no room. It does not call
-preempt for a group, so what must not be evicted has to be left out of the supposition here.
+filter in that cycle look like any other. It does not call preempt for a group, so what must not be evicted
+has to be left out of the supposition here.
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from app.domain import model, snapshots
-from app.domain.fitting import node_fit, node_sums
-from app.plugins.coscheduling import gangs, membership
+from app.domain.fitting import node_fit, node_sums, victims
+from app.plugins.coscheduling import gangs, kinds, membership
 from app.plugins.coscheduling.membership import GangKey
+
+
+class Unit(NamedTuple):
+    """Pods that are evicted together: one, or all of a group that is disrupted as a whole."""
+
+    pods: tuple[model.Pod, ...]
+    priority: int
+
+    def by_node(self, snapshot: snapshots.Snapshot) -> dict[model.NodeName, list[model.Pod]]:
+        """Node -> the pods that run there."""
+        found: dict[model.NodeName, list[model.Pod]] = {}
+        for pod in self.pods:
+            found.setdefault(snapshot.node_of(pod.uid), []).append(pod)
+        return found
 
 
 class Evictions:
@@ -22,19 +37,12 @@ class Evictions:
         self._priority = priority
         self._expendable: dict[GangKey, bool] = {}
 
-    def suppose(self, pod: model.Pod, candidates: Iterable[model.NodeName]) -> bool:
-        """Whether some candidate has room for the pod only if pods go: so kube-scheduler supposes it."""
-        nodes, snapshot = self._snapshot.nodes, self._snapshot
-        for name in candidates:
-            node = nodes.get(name)
-            if node is None or not self._has_less_important(name):
-                continue
-            # Ports are not looked at, for speed.
-            if node_fit.crowded(pod, node, node_fit.Occupancy(snapshot.used(name))):
-                held = self.occupancy(name)
-                if held is not None and not node_fit.crowded(pod, node, held):
-                    return True
-        return False
+    def suppose(self, candidates: Iterable[model.NodeName]) -> bool:
+        """Whether kube-scheduler may suppose that pods are gone: from some candidate a pod may go.
+
+        The candidates do not show more: each may have room for one member, and together they have too little.
+        """
+        return any(self.occupancy(name) is not None for name in candidates if name in self._snapshot.nodes)
 
     def occupancies(self) -> dict[model.NodeName, node_fit.Occupancy]:
         """What the nodes would hold, of those on which that differs."""
@@ -59,6 +67,43 @@ class Evictions:
                 ports += pod.constraints.host_ports
         return node_fit.Occupancy(amounts, tuple(ports))
 
+    def units(self) -> list[Unit]:
+        """All that may go, the most important first; equal ones by uid."""
+        snapshot = self._snapshot
+        found: list[Unit] = []
+        groups: dict[str, model.Pod] = {}
+        for name in snapshot.residents:
+            if self.occupancy(name) is not None:
+                for pod in filter(node_sums.holding, snapshot.on(name)):
+                    if pod.priority < self._priority:
+                        group = self._whole_group(pod)
+                        if group:
+                            groups[group] = pod
+                        else:
+                            found.append(Unit((pod,), pod.priority))
+        for one in groups.values():
+            together = snapshot.siblings(one.namespace, model.GROUP, one.group)
+            pods = (pod for pod in together if snapshot.node_of(pod.uid) and node_sums.holding(pod))
+            found.append(Unit(tuple(pods), one.priority))
+        found.sort(key=_importance)
+        return found
+
+    def without(self, gone: Iterable[model.Pod]) -> dict[model.NodeName, node_fit.Occupancy]:
+        """What the nodes of these pods hold once they are gone."""
+        found: dict[model.NodeName, node_fit.Occupancy] = {}
+        for pod in gone:
+            name = self._snapshot.node_of(pod.uid)
+            held = found.get(name)
+            if held is None:
+                held = node_fit.occupancy(self._snapshot, name)
+            found[name] = held.without(pod)
+        return found
+
+    def _whole_group(self, pod: model.Pod) -> str:
+        """The group of kube-scheduler's own that the pod is evicted with; empty if it is evicted alone."""
+        group = self._snapshot.get(kinds.NATIVE, f"{pod.namespace}/{pod.group}") if pod.group else None
+        return group.key if group is not None and group.disrupted_whole else ""
+
     def _has_less_important(self, name: model.NodeName) -> bool:
         snapshot = self._snapshot
         lowest = snapshot.residents.get(name, node_sums.EMPTY).lowest_priority(snapshot.pod)
@@ -76,3 +121,10 @@ class Evictions:
                 gang is None or gang.given.victims or gang.disrupted_whole or len(gang.seats) < gang.minimum
             )
         return found
+
+
+def _importance(unit: Unit) -> tuple[int, bool, int, str, model.Uid]:
+    """kube-scheduler's order (MoreImportantVictim, pkg/scheduler/framework/preemption/util.go)."""
+    pods = unit.pods
+    earliest = min(map(victims.started, pods))
+    return -unit.priority, not pods[0].group, -len(pods), earliest, min(pod.uid for pod in pods)
