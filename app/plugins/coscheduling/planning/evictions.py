@@ -6,6 +6,7 @@ filter in that cycle look like any other. It does not call preempt for a group, 
 has to be left out of the supposition here.
 """
 
+import functools
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -23,6 +24,8 @@ class Unit(NamedTuple):
 
     def by_node(self, snapshot: snapshots.Snapshot) -> dict[model.NodeName, list[model.Pod]]:
         """Node -> the pods that run there."""
+        if len(self.pods) == 1:
+            return {snapshot.node_of(self.pods[0].uid): [*self.pods]}
         found: dict[model.NodeName, list[model.Pod]] = {}
         for pod in self.pods:
             found.setdefault(snapshot.node_of(pod.uid), []).append(pod)
@@ -36,6 +39,9 @@ class Evictions:
         self._snapshot = snapshot
         self._priority = priority
         self._expendable: dict[GangKey, bool] = {}
+        self._found: dict[model.NodeName, node_fit.Occupancy | None] = {}
+        self._going: dict[model.NodeName, list[model.Pod]] = {}
+        """Node -> the pods that may go from there."""
 
     def suppose(self, candidates: Iterable[model.NodeName]) -> bool:
         """Whether kube-scheduler may suppose that pods are gone: from some candidate a pod may go.
@@ -55,16 +61,22 @@ class Evictions:
         A node on which a less important pod has to stay with its gang is left as it is: kube-scheduler might
         put a more important pod back in its place.
         """
-        if not self._has_less_important(name):
-            return None
+        if name not in self._found:
+            self._found[name] = self._occupancy(name) if self._has_less_important(name) else None
+        return self._found[name]
+
+    def _occupancy(self, name: model.NodeName) -> node_fit.Occupancy | None:
         amounts, ports = dict(self._snapshot.used(name)), list[model.HostPort]()
+        going: list[model.Pod] = []
         for pod in filter(node_sums.holding, self._snapshot.on(name)):
             if pod.priority < self._priority:
                 if not self._may_go(pod):
                     return None
                 node_sums.add_up(amounts, pod, -1)
+                going.append(pod)
             elif pod.constraints is not None:
                 ports += pod.constraints.host_ports
+        self._going[name] = going
         return node_fit.Occupancy(amounts, tuple(ports))
 
     def units(self) -> list[Unit]:
@@ -73,14 +85,12 @@ class Evictions:
         found: list[Unit] = []
         groups: dict[str, model.Pod] = {}
         for name in snapshot.residents:
-            if self.occupancy(name) is not None:
-                for pod in filter(node_sums.holding, snapshot.on(name)):
-                    if pod.priority < self._priority:
-                        group = self._whole_group(pod)
-                        if group:
-                            groups[group] = pod
-                        else:
-                            found.append(Unit((pod,), pod.priority))
+            for pod in self._going[name] if self.occupancy(name) is not None else ():
+                group = self._whole_group(pod)
+                if group:
+                    groups[group] = pod
+                else:
+                    found.append(Unit((pod,), pod.priority))
         for one in groups.values():
             together = snapshot.siblings(one.namespace, model.GROUP, one.group)
             pods = (pod for pod in together if snapshot.node_of(pod.uid) and node_sums.holding(pod))
@@ -90,13 +100,18 @@ class Evictions:
 
     def without(self, gone: Iterable[model.Pod]) -> dict[model.NodeName, node_fit.Occupancy]:
         """What the nodes of these pods hold once they are gone."""
-        found: dict[model.NodeName, node_fit.Occupancy] = {}
+        each: dict[model.NodeName, list[model.Pod]] = {}
         for pod in gone:
-            name = self._snapshot.node_of(pod.uid)
-            held = found.get(name)
-            if held is None:
-                held = node_fit.occupancy(self._snapshot, name)
-            found[name] = held.without(pod)
+            each.setdefault(self._snapshot.node_of(pod.uid), []).append(pod)
+        found: dict[model.NodeName, node_fit.Occupancy] = {}
+        for name, pods in each.items():
+            emptied = self.occupancy(name)
+            if emptied is not None and len(pods) == len(self._going[name]):
+                found[name] = emptied
+            else:
+                found[name] = functools.reduce(
+                    node_fit.Occupancy.without, pods, node_fit.occupancy(self._snapshot, name)
+                )
         return found
 
     def _whole_group(self, pod: model.Pod) -> str:

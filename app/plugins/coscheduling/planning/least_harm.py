@@ -1,7 +1,8 @@
 """Chooses nodes for a group that preempts so that its evictions do the least harm.
 
 kube-scheduler chooses the victims on the nodes that the members get, so the nodes decide who has to go. Small
-choices are compared one by one; larger ones are made node by node, the least harm for each member first.
+choices are compared one by one; larger ones are made node by node, the least harm for each member first, and
+among equal harm domain by domain.
 """
 
 import heapq
@@ -30,20 +31,21 @@ class Choice:
 
 
 def choose(problem: packing.Problem, room: rooms.Rooms, known: reprieves.Reprieves) -> Choice | None:
-    """The nodes with the least harm, in the smallest domain that has such; None if the members do not fit.
+    """The nodes with the least harm, in one domain that the gang demands; None if the members do not fit.
 
     ``room``: that of the cluster without any pod that may have to go.
     """
     search = _Search(problem, room, known)
     made = packing.sums(problem, packing.slots(problem, room))
     best: Choice | None = None
-    for layer in packing.candidates(problem, made, len(problem.pods)):
-        for domain in layer:
-            seats = search.within(packing.nodes_of(problem, made, domain))
-            if seats is not None:
-                outcome = known.outcome(by_node(problem.pods, seats))
-                if best is None or outcome.harm < best.outcome.harm:
-                    best = Choice(seats, domain, outcome)
+    for domain in packing.demanded(problem, made):
+        if made.domains[domain] < len(problem.pods):
+            break
+        seats = search.within(packing.nodes_of(problem, made, domain))
+        if seats is not None:
+            outcome = known.outcome(by_node(problem.pods, seats))
+            if best is None or outcome.harm < best.outcome.harm:
+                best = Choice(seats, domain, outcome)
     return best
 
 

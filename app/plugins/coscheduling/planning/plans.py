@@ -139,13 +139,14 @@ class _Planning:
                 break
         else:
             return None
-        # In the room that these evictions make there may be a better place for the gang.
-        room = rooms.Rooms(self._snapshot, self._supposed.without(chosen.outcome.victims))
-        packed = self._solved(self._pods, room, existing)
-        if packed is not None:
-            outcome = known.outcome(least_harm.by_node(packed.pods, packed.seats))
-            if outcome.harm <= chosen.outcome.harm:
-                return packed
+        # There may be a better place for the gang that does no more harm.
+        for gone in (known.bearable(chosen.outcome.harm), chosen.outcome.victims):
+            room = rooms.Rooms(self._snapshot, self._supposed.without(gone))
+            packed = self._solved(self._pods, room, existing)
+            if packed is not None:
+                outcome = known.outcome(least_harm.by_node(packed.pods, packed.seats))
+                if outcome.harm <= chosen.outcome.harm:
+                    return packed
         return self._planned(packing.Packing(chosen.seats, chosen.domain))
 
     def plan_on(self, base: Plan, pod: model.Pod, offered: node_sets.Names) -> Plan:

@@ -6,11 +6,11 @@ members still fit (selectVictimsOnDomain, pkg/scheduler/framework/preemption/pod
 1.37). A group that is disrupted as a whole is put back as a whole.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from app.domain import model, snapshots
-from app.domain.fitting import budgets, node_fit, node_sums, victims
+from app.domain.fitting import budgets, node_fit, node_sums, quantities, victims
 from app.plugins.coscheduling.planning import evictions
 
 _LOWEST = -victims.OFFSET - 1
@@ -53,6 +53,8 @@ class _Here(NamedTuple):
 
     place: int
     """Of the unit, in the order in which units are put back."""
+    number: int
+    """Of the pods."""
     amounts: Mapping[str, int]
     ports: tuple[model.HostPort, ...]
 
@@ -60,18 +62,20 @@ class _Here(NamedTuple):
 class _Left:
     """What is left on a node for less important pods, beside members."""
 
-    __slots__ = ("_free", "_ports")
+    __slots__ = ("_free", "_pods", "_ports")
 
-    def __init__(self, free: Mapping[str, int], members: Iterable[model.Pod]) -> None:
-        """``free``: of the node without any less important pod."""
-        self._free: dict[str, int] = {}
+    def __init__(self, free: Callable[[str], int], members: Iterable[model.Pod]) -> None:
+        """``free``: what the node has of a resource without any less important pod."""
+        taken: dict[str, int] = {}
         self._ports: list[model.HostPort] = []
+        self._pods = free(node_sums.PODS)
         for one in members:
-            for resource, amount in ((node_sums.PODS, 1), *one.requests.items()):
+            self._pods -= 1
+            for resource, amount in one.requests.items():
                 if amount > 0:
-                    left = self._free.get(resource)
-                    self._free[resource] = (free.get(resource, 0) if left is None else left) - amount
+                    taken[resource] = taken.get(resource, 0) + amount
             self._ports += node_fit.ports_of(one)
+        self._free = {resource: free(resource) - amount for resource, amount in taken.items()}
 
     def takes(self, one: _Here) -> bool:
         """Whether the members fit beside the pods: only what the members request is limited."""
@@ -80,9 +84,12 @@ class _Left:
         ):
             return False
         amounts = one.amounts
-        return all(amounts.get(resource, 0) <= left for resource, left in self._free.items())
+        return one.number <= self._pods and all(
+            amounts.get(resource, 0) <= left for resource, left in self._free.items()
+        )
 
     def put(self, one: _Here) -> None:
+        self._pods -= one.number
         for resource in self._free:
             self._free[resource] -= one.amounts.get(resource, 0)
 
@@ -109,14 +116,13 @@ class Reprieves:
         for place, unit in enumerate(units):
             for name, pods in unit.by_node(snapshot).items():
                 self._here.setdefault(name, []).append(_here(place, pods))
-        self._free: dict[model.NodeName, dict[str, int]] = {}
 
     def on(self, name: model.NodeName, members: Iterable[model.Pod]) -> Harm:
         """The harm of the members on one node, as if no other node were needed."""
         here = self._here.get(name)
         if here is None:
             return NONE
-        left = _Left(self._free_of(name), members)
+        left = _Left(self._free(name, here), members)
         found = NONE
         for one in here:
             if left.takes(one):
@@ -125,6 +131,15 @@ class Reprieves:
                 found = found.beside(self._harms[one.place])
         return found
 
+    def bearable(self, harm: Harm) -> tuple[model.Pod, ...]:
+        """The pods that may go, of which none alone does more harm."""
+        return tuple(
+            pod
+            for unit, one in zip(self._units, self._harms, strict=True)
+            if one.priority <= harm.priority and one.violations <= harm.violations
+            for pod in unit.pods
+        )
+
     def outcome(self, members: Mapping[model.NodeName, Iterable[model.Pod]]) -> Outcome:
         """The evictions for members on these nodes, together."""
         left: dict[model.NodeName, _Left] = {}
@@ -132,7 +147,7 @@ class Reprieves:
         for name, pods in members.items():
             here = self._here.get(name)
             if here is not None:
-                left[name] = _Left(self._free_of(name), pods)
+                left[name] = _Left(self._free(name, here), pods)
                 for one in here:
                     concerned.setdefault(one.place, []).append((name, one))
         harm, gone = NONE, list[model.Pod]()
@@ -146,18 +161,18 @@ class Reprieves:
                 gone += self._units[place].pods
         return Outcome(harm, tuple(gone))
 
-    def _free_of(self, name: model.NodeName) -> dict[str, int]:
-        """What the node has without any of the pods that may have to go."""
-        found = self._free.get(name)
-        if found is None:
-            found = dict(self._snapshot.nodes[name].allocatable)
-            for resource, amount in self._snapshot.used(name).items():
-                found[resource] = found.get(resource, 0) - amount
-            for one in self._here.get(name, ()):
-                for resource, amount in one.amounts.items():
-                    found[resource] = found.get(resource, 0) + amount
-            self._free[name] = found
-        return found
+    def _free(self, name: model.NodeName, here: Sequence[_Here]) -> Callable[[str], int]:
+        """What the node has of a resource without any of the pods that may have to go."""
+        allocatable, used = self._snapshot.nodes[name].allocatable, self._snapshot.used(name)
+
+        def free(resource: str) -> int:
+            if resource == node_sums.PODS:
+                going = sum(one.number for one in here)
+            else:
+                going = sum(one.amounts.get(resource, 0) for one in here)
+            return allocatable.get(resource, 0) - used.get(resource, 0) + going
+
+        return free
 
 
 def _harm(unit: evictions.Unit, violating: frozenset[model.Uid]) -> Harm:
@@ -170,8 +185,8 @@ def _harm(unit: evictions.Unit, violating: frozenset[model.Uid]) -> Harm:
 
 
 def _here(place: int, pods: Sequence[model.Pod]) -> _Here:
-    amounts: dict[str, int] = {}
-    for pod in pods:
-        node_sums.add_up(amounts, pod, +1)
-    ports = tuple(port for pod in pods for port in node_fit.ports_of(pod))
-    return _Here(place, amounts, ports)
+    if len(pods) == 1:
+        (only,) = pods
+        return _Here(place, 1, only.requests, node_fit.ports_of(only))
+    amounts = quantities.total(pod.requests for pod in pods)
+    return _Here(place, len(pods), amounts, tuple(port for pod in pods for port in node_fit.ports_of(pod)))
