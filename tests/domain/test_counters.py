@@ -68,6 +68,9 @@ def test_the_count_that_a_pod_raises_is_the_one_of_the_fold(
     snapshot = after(events.NodeSeen(node=BARE), declared.observed(chosen), events.PodSeen(pod=bound))
     assert counting.counted_by(chosen, bound, node) == raised
     assert dict(snapshot.counts) == ({} if raised is None else {raised: 1})
+    # What selects it does not depend on the node.
+    selected = bound.counted and bound.labels["app"] == "mix" and not invalid
+    assert declared.SCHEMA.selects(bound, snapshot.objects) is selected
 
 
 @pytest.mark.scenario("WP-6")
