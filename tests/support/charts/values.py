@@ -33,6 +33,10 @@ COMMENTS: Final[Mapping[str, str]] = {
     " Secrets that NOTES names. extraHosts are further names of the server.",
     "store": "Either the bundled Valkey, or a store of yours: its URL, or a Secret with a URL for each"
     " process.",
+    "archive": "Where events are kept before they are trimmed: url is s3://BUCKET/PREFIX, gs:// or az://."
+    " existingSecret has the credentials as variables; without one, the cloud gives the pods an identity,"
+    " by serviceAccountAnnotations or podLabels. variables are those without secrets, such as"
+    " {AWS_REGION: eu-central-1}. ports and cidrs are those of the object store; no cidrs are any address.",
     "recorder": "Each process has the same values. The empty ones are for your cluster: nodes, zones,"
     " volumes, variables.",
     "bootstrap": "Makes the Secrets of the installation, and renews its certificates.",
@@ -50,6 +54,15 @@ COMMENTS: Final[Mapping[str, str]] = {
     "tests": "`helm test` runs `topolog doctor all`; skip leaves checks out by their IDs.",
 }
 """Value -> what it is for."""
+_ARCHIVE: Final[Values] = {
+    "url": "",
+    "existingSecret": "",
+    "variables": {},
+    "serviceAccountAnnotations": {},
+    "podLabels": {},
+    "ports": [443],
+    "cidrs": [],
+}
 
 
 @functools.cache
@@ -78,6 +91,7 @@ def of_overlay(name: str) -> Values:
         },
         "certificates": {"source": "bootstrap", "issuerRef": {}, "extraHosts": []},
         "store": {"bundled": _store(name), "external": {"url": "", "existingSecret": ""}},
+        "archive": _ARCHIVE,
         **processes,
         "crds": {"install": True, "keep": True},
         "rbac": {"create": True, "aggregate": True},
