@@ -141,5 +141,13 @@ class Evictions:
 def _importance(unit: Unit) -> tuple[int, bool, int, str, model.Uid]:
     """kube-scheduler's order (MoreImportantVictim, pkg/scheduler/framework/preemption/util.go)."""
     pods = unit.pods
-    earliest = min(map(victims.started, pods))
-    return -unit.priority, not pods[0].group, -len(pods), earliest, min(pod.uid for pod in pods)
+    if len(pods) == 1:
+        (only,) = pods
+        return -unit.priority, not only.group, -1, victims.started(only), only.uid
+    return (
+        -unit.priority,
+        not pods[0].group,
+        -len(pods),
+        min(map(victims.started, pods)),
+        min(pod.uid for pod in pods),
+    )

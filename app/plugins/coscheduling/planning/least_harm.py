@@ -41,7 +41,7 @@ def choose(problem: packing.Problem, room: rooms.Rooms, known: reprieves.Repriev
     for domain in packing.demanded(problem, made):
         if made.domains[domain] < len(problem.pods):
             break
-        seats = search.within(packing.nodes_of(problem, made, domain))
+        seats = search.within(packing.nodes_of(problem, made, domain), made.nodes)
         if seats is not None:
             outcome = known.outcome(by_node(problem.pods, seats))
             if best is None or outcome.harm < best.outcome.harm:
@@ -84,16 +84,16 @@ class _Search:
         self._known = known
         self._classes = packing.by_size(problem.classes)
         self._left = _COMPARED
-        self._alone: dict[tuple[int, int, model.NodeName], reprieves.Harm] = {}
-        """Class, members, node -> the harm of these members without any other."""
+        self._needs: dict[tuple[int, int], reprieves.Need] = {}
+        """Class, members -> what these members take."""
 
-    def within(self, nodes: Sequence[model.NodeName]) -> Seats | None:
-        """A node for each member; None if no arrangement was found."""
+    def within(self, nodes: Sequence[model.NodeName], slots: Mapping[model.NodeName, int]) -> Seats | None:
+        """A node for each member; None if no arrangement was found. ``slots``: for members of any class."""
         counts = [math.comb(len(nodes) + len(one.pods) - 1, len(one.pods)) for one in self._classes]
         if math.prod(counts) <= self._left:
             self._left -= math.prod(counts)
             return self._compared(nodes)
-        return self._stepwise(nodes)
+        return self._stepwise(nodes, slots)
 
     # -- all arrangements ----------------------------------------------------------------------
 
@@ -128,13 +128,13 @@ class _Search:
 
     # -- node by node --------------------------------------------------------------------------
 
-    def _stepwise(self, nodes: Sequence[model.NodeName]) -> Seats | None:
+    def _stepwise(self, nodes: Sequence[model.NodeName], slots: Mapping[model.NodeName, int]) -> Seats | None:
         """Again and again the members on the node where each costs least, until all have one."""
         room, seats = self._room.copy(), Seats()
         members: dict[model.NodeName, list[model.Pod]] = {}
         for number, one in enumerate(self._classes):
             left = len(one.pods)
-            fitting = room.slots(one, nodes)
+            fitting = dict(slots) if len(self._classes) == 1 else room.slots(one, nodes)
             steps = [
                 step
                 for place, name in enumerate(nodes)
@@ -154,7 +154,8 @@ class _Search:
                     seats[pod.uid] = name
                 members[name] = [*there, *pods]
                 left -= count
-                free = min(left, room.slots(one, (name,)).get(name, 0))
+                fitting[name] -= count
+                free = min(left, fitting[name])
                 for each in self._steps(number, step.place, name, free, members[name]):
                     heapq.heappush(steps, each)
             if left:
@@ -167,7 +168,7 @@ class _Search:
         """One member more on the node, two, four, and so on, and as many as it takes."""
         if most < 1:
             return
-        before = self._known.on(name, there) if there else reprieves.NONE
+        before = self._known.on(name, reprieves.need(there)) if there else reprieves.NONE
         for count in {most, *(2**power for power in range(most.bit_length()))}:
             after = self._harm(number, count, name, there)
             yield _Step(
@@ -183,9 +184,8 @@ class _Search:
     def _harm(self, number: int, count: int, name: model.NodeName, there: list[model.Pod]) -> reprieves.Harm:
         pods = self._classes[number].pods[:count]
         if there:
-            return self._known.on(name, [*there, *pods])
-        key = number, count, name
-        found = self._alone.get(key)
-        if found is None:
-            found = self._alone[key] = self._known.on(name, pods)
-        return found
+            return self._known.on(name, reprieves.need([*there, *pods]))
+        of = self._needs.get((number, count))
+        if of is None:
+            of = self._needs[number, count] = reprieves.need(pods)
+        return self._known.on(name, of)

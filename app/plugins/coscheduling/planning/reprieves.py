@@ -6,7 +6,8 @@ members still fit (selectVictimsOnDomain, pkg/scheduler/framework/preemption/pod
 1.37). A group that is disrupted as a whole is put back as a whole.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from app.domain import model, snapshots
@@ -59,23 +60,45 @@ class _Here(NamedTuple):
     ports: tuple[model.HostPort, ...]
 
 
+class Need(NamedTuple):
+    """What members take of a node."""
+
+    number: int = 0
+    amounts: Mapping[str, int] = MappingProxyType({})
+    """Only what they request is limited."""
+    ports: tuple[model.HostPort, ...] = ()
+
+
+def need(members: Iterable[model.Pod]) -> Need:
+    """What the members take together."""
+    number, ports, amounts = 0, list[model.HostPort](), dict[str, int]()
+    for one in members:
+        number += 1
+        for resource, amount in one.requests.items():
+            if amount > 0:
+                amounts[resource] = amounts.get(resource, 0) + amount
+        ports += node_fit.ports_of(one)
+    return Need(number, amounts, tuple(ports))
+
+
 class _Left:
     """What is left on a node for less important pods, beside members."""
 
     __slots__ = ("_free", "_pods", "_ports")
 
-    def __init__(self, free: Callable[[str], int], members: Iterable[model.Pod]) -> None:
-        """``free``: what the node has of a resource without any less important pod."""
-        taken: dict[str, int] = {}
-        self._ports: list[model.HostPort] = []
-        self._pods = free(node_sums.PODS)
-        for one in members:
-            self._pods -= 1
-            for resource, amount in one.requests.items():
-                if amount > 0:
-                    taken[resource] = taken.get(resource, 0) + amount
-            self._ports += node_fit.ports_of(one)
-        self._free = {resource: free(resource) - amount for resource, amount in taken.items()}
+    def __init__(self, node: model.Node, used: Mapping[str, int], here: Sequence[_Here], of: Need) -> None:
+        """``here``: all less important pods of the node, which are used up in ``used``."""
+        allocatable = node.allocatable
+        self._free = {
+            resource: allocatable.get(resource, 0)
+            - used.get(resource, 0)
+            + sum(one.amounts.get(resource, 0) for one in here)
+            - amount
+            for resource, amount in of.amounts.items()
+        }
+        held = used.get(node_sums.PODS, 0) - sum(one.number for one in here)
+        self._pods = allocatable.get(node_sums.PODS, 0) - held - of.number
+        self._ports = of.ports
 
     def takes(self, one: _Here) -> bool:
         """Whether the members fit beside the pods: only what the members request is limited."""
@@ -117,19 +140,20 @@ class Reprieves:
             for name, pods in unit.by_node(snapshot).items():
                 self._here.setdefault(name, []).append(_here(place, pods))
 
-    def on(self, name: model.NodeName, members: Iterable[model.Pod]) -> Harm:
-        """The harm of the members on one node, as if no other node were needed."""
+    def on(self, name: model.NodeName, of: Need) -> Harm:
+        """The harm of members on one node, as if no other node were needed."""
         here = self._here.get(name)
         if here is None:
             return NONE
-        left = _Left(self._free(name, here), members)
-        found = NONE
+        left = self._left(name, here, of)
+        found: Harm | None = None
         for one in here:
             if left.takes(one):
                 left.put(one)
             else:
-                found = found.beside(self._harms[one.place])
-        return found
+                harm = self._harms[one.place]
+                found = harm if found is None else found.beside(harm)
+        return found or NONE
 
     def bearable(self, harm: Harm) -> tuple[model.Pod, ...]:
         """The pods that may go, of which none alone does more harm."""
@@ -147,7 +171,7 @@ class Reprieves:
         for name, pods in members.items():
             here = self._here.get(name)
             if here is not None:
-                left[name] = _Left(self._free(name, here), pods)
+                left[name] = self._left(name, here, need(pods))
                 for one in here:
                     concerned.setdefault(one.place, []).append((name, one))
         harm, gone = NONE, list[model.Pod]()
@@ -161,21 +185,13 @@ class Reprieves:
                 gone += self._units[place].pods
         return Outcome(harm, tuple(gone))
 
-    def _free(self, name: model.NodeName, here: Sequence[_Here]) -> Callable[[str], int]:
-        """What the node has of a resource without any of the pods that may have to go."""
-        allocatable, used = self._snapshot.nodes[name].allocatable, self._snapshot.used(name)
-
-        def free(resource: str) -> int:
-            if resource == node_sums.PODS:
-                going = sum(one.number for one in here)
-            else:
-                going = sum(one.amounts.get(resource, 0) for one in here)
-            return allocatable.get(resource, 0) - used.get(resource, 0) + going
-
-        return free
+    def _left(self, name: model.NodeName, here: Sequence[_Here], of: Need) -> _Left:
+        return _Left(self._snapshot.nodes[name], self._snapshot.used(name), here, of)
 
 
 def _harm(unit: evictions.Unit, violating: frozenset[model.Uid]) -> Harm:
+    if len(unit.pods) == 1:
+        return Harm(unit.pods[0].uid in violating, unit.priority, unit.priority + victims.OFFSET, 1)
     return Harm(
         violations=sum(pod.uid in violating for pod in unit.pods),
         priority=unit.priority,
