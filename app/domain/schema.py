@@ -103,7 +103,7 @@ class Kind(Generic[T]):
         """The object of its kept part. Raises UnreadableObject."""
         try:
             return msgspec.json.decode(data, type=self.type)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise UnreadableObject(
                 f"the data of a {self.name} object cannot be read: {error}; upgrade this process"
             ) from error

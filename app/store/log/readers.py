@@ -227,7 +227,7 @@ def _understood(reply: connections.Reply, after: int) -> Read:
 
 def refuse(reply: list[bytes | int]) -> NoReturn:
     """Raise the error for a refusal of a function."""
-    words = [word.decode() if isinstance(word, bytes) else str(word) for word in reply]
+    words = [connections.text(word) if isinstance(word, bytes) else str(word) for word in reply]
     match words:
         case ["REWOUND", incarnation, head]:
             found = f"incarnation {incarnation}, head {head}" if incarnation else "no log"

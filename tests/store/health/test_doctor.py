@@ -167,6 +167,25 @@ def test_versions(info: Mapping[str, str], grade: str) -> None:
     assert checks.version(checks.ServerFacts(info)).grade == grade
 
 
+@pytest.mark.parametrize(
+    ("info", "grades"),
+    [
+        ({"redis_mode": "cluster", "redis_version": "7.2.4", "valkey_version": "9.0.0"}, ["bad"]),
+        ({"server_mode": "cluster", "redis_version": "7.2.4", "valkey_version": "9.0.1"}, ["bad"]),
+        ({"redis_mode": "cluster", "redis_version": "7.2.4", "valkey_version": "9.0.2"}, ["good"]),
+        ({"redis_mode": "cluster", "redis_version": "7.2.4", "valkey_version": "8.1.4"}, ["good"]),
+        ({"redis_mode": "cluster", "redis_version": "9.0.0"}, ["good"]),
+        ({"redis_mode": "standalone", "redis_version": "7.2.4", "valkey_version": "9.0.0"}, []),
+    ],
+)
+def test_a_cluster_node_that_misloads_its_file_is_found(info: Mapping[str, str], grades: list[str]) -> None:
+    found = [
+        one for one in durability.losses(checks.ServerFacts({**INFO, **info})) if one.subject == "aof loading"
+    ]
+    assert [one.grade for one in found] == grades
+    assert [one.loses for one in found] == [grade == "bad" for grade in grades]
+
+
 def test_a_disk_or_memory_that_is_full_is_found() -> None:
     failed = checks.ServerFacts(INFO | {"aof_last_write_status": "err", "aof_last_bgrewrite_status": "err"})
     assert [one.grade for one in durability.persistence(failed)] == ["good", "bad", "poor"]
