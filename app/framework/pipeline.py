@@ -62,7 +62,8 @@ def run_score(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace
 def run(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
     """Filter the candidates, then score those that are kept: the trace that explain shows."""
     filtered = run_filter(plugins, cycle)
-    scored = run_score(plugins, replace(cycle, candidates=filtered.kept))
+    kept = node_sets.narrowed(filtered.kept, cycle.candidates)
+    scored = run_score(plugins, replace(cycle, candidates=kept))
     return replace(
         filtered, ratings=scored.ratings, totals=scored.totals, transformed=transformed(filtered, scored)
     )

@@ -62,11 +62,18 @@ class Residents(msgspec.Struct, eq=False, gc=False):
             return found
         amounts: dict[str, int] = {}
         lowest: int | None = None
-        for each in filter(None, map(pod, self.pods)):
-            if holding(each):
-                add_up(amounts, each, +1)
-                if lowest is None or each.priority < lowest:
-                    lowest = each.priority
+        number = 0
+        for each in map(pod, self.pods):
+            if each is None or not holding(each):
+                continue
+            number += 1
+            if lowest is None or each.priority < lowest:
+                lowest = each.priority
+            for resource, amount in each.requests.items():
+                if amount:
+                    amounts[resource] = amounts.get(resource, 0) + amount
+        if number:
+            amounts[PODS] = amounts.get(PODS, 0) + number
         self.lowest = lowest  # First: where the sum is, this is, too.
         self.amounts = amounts
         return amounts
