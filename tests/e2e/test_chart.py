@@ -129,6 +129,13 @@ def with_version(version: str, folder: pathlib.Path) -> pathlib.Path:
     return folder
 
 
+def led(cluster: clusters.Cluster) -> bool:
+    """Whether the Lease of the recorder is held by a pod that exists."""
+    given = ("-n", HOME, "get", "lease", "topolog-recorder", "--ignore-not-found", "-o")
+    holder = cluster.kubectl(*given, "jsonpath={.spec.holderIdentity}").strip()
+    return any(holder.startswith(f"{pod['metadata']['name']}_") for pod in cluster.pods(HOME))
+
+
 def test_install_test_upgrade_and_uninstall(
     program: pathlib.Path,
     cluster: clusters.Cluster,
@@ -148,6 +155,8 @@ def test_install_test_upgrade_and_uninstall(
     shown = helm_run("install", "topolog", str(former), "--set", "tests.skip={R01}")
     assert "helm test topolog" in shown
     readiness.await_ready(cluster, within=300)
+    # The Lease of a release that was uninstalled a moment ago has to end.
+    polling.eventually(lambda: led(cluster), "a recorder leads", within=120, every=0.5)
     done = run(program, "test", "topolog", "--namespace", HOME, "--timeout=5m", KUBECONFIG=str(config))
     logs = [path.read_text() for path in kubelet.folder.glob("*topolog-test*")]
     assert done.returncode == 0, "\n".join([done.stdout, done.stderr, *logs])
