@@ -46,8 +46,8 @@ def source(root: pathlib.Path, version: str, output: pathlib.Path) -> pathlib.Pa
 def chart(root: pathlib.Path, version: str, output: pathlib.Path) -> pathlib.Path:
     """Archive the Helm chart of HEAD under the name by which a repository of charts lists it."""
     made = output / f"topolog-{version}.tgz"
-    packed = ["archive", "--format=tar.gz", "--prefix=topolog/", "-o", made, "HEAD:deploy/charts/topolog"]
-    subprocess.run(["git", "-C", root, *packed], check=True)
+    packed = ["archive", "--format=tar.gz", "--prefix=topolog/", "-o", str(made)]
+    subprocess.run(["git", "-C", root, *packed, "HEAD:deploy/charts/topolog"], check=True)
     return made
 
 
