@@ -62,7 +62,8 @@ def run_score(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace
 def run(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
     """Filter the candidates, then score those that are kept: the trace that explain shows."""
     filtered = run_filter(plugins, cycle)
-    scored = run_score(plugins, replace(cycle, candidates=filtered.kept))
+    kept = node_sets.narrowed(filtered.kept, cycle.candidates)
+    scored = run_score(plugins, replace(cycle, candidates=kept))
     return replace(
         filtered, ratings=scored.ratings, totals=scored.totals, transformed=transformed(filtered, scored)
     )
@@ -188,6 +189,9 @@ class _Others:
     ) -> tuple[verdicts.Refusal, ...]:
         asked = cycles.cycle(pod, candidates, snapshot, score_max=self.score_max)
         return run_filter(self.plugins, asked, without=(self.asking,)).refusals
+
+    def budgets(self, snapshot: snapshots.Snapshot) -> tuple[budgets.DisruptionBudget, ...]:
+        return budgets_of(self.plugins, snapshot) or ()
 
 
 def with_peers(plugins: registry.Registry, cycle: cycles.Cycle, asking: str) -> cycles.Cycle:

@@ -46,8 +46,7 @@ def ready(version: str, output: pathlib.Path) -> None:
     versions.check(version, ROOT)
     if git("status", "--porcelain"):
         raise versions.Refused("the working tree has changes: commit or remove them (git status)")
-    if git("tag", "--list", f"v{version}"):
-        raise versions.Refused(f"the tag v{version} exists: choose a later version")
+    versions.check_newer(version, git("tag", "--list", "v*").splitlines())
     if output.exists() and any(output.iterdir()):
         raise versions.Refused(
             f"{output.name}/ is not empty: remove the artifacts of another release (make clean)"
@@ -64,6 +63,7 @@ def build(version: str, url: str, output: pathlib.Path) -> list[pathlib.Path]:
         artifacts.source(ROOT, version, output),
         artifacts.zipapp(packages, "topolog", output / f"topolog-{version}-{artifacts.system()}.pyz"),
         archive,
+        artifacts.chart(ROOT, version, output),
         artifacts.bill_of_materials(folder, version, output),
     ]
     if url:

@@ -43,6 +43,14 @@ def source(root: pathlib.Path, version: str, output: pathlib.Path) -> pathlib.Pa
     return made
 
 
+def chart(root: pathlib.Path, version: str, output: pathlib.Path) -> pathlib.Path:
+    """Archive the Helm chart of HEAD under the name by which a repository of charts lists it."""
+    made = output / f"topolog-{version}.tgz"
+    packed = ["archive", "--format=tar.gz", "--prefix=topolog/", "-o", str(made)]
+    subprocess.run(["git", "-C", root, *packed, "HEAD:deploy/charts/topolog"], check=True)
+    return made
+
+
 def zipapp(packages: pathlib.Path, script: str, made: pathlib.Path) -> pathlib.Path:
     """Write one executable file for the script of the environment. It needs a Python of this minor version.
 

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from tests.support import commands, polling
+from tests.support.extender import interactive_shells
 from tests.support.monitoring import installations
 
 BIN = pathlib.Path(sys.executable).parent
@@ -174,7 +176,26 @@ def test_completion_without_an_extender_is_silent() -> None:
     assert completed('topolog get nodes ""', TOPOLOG_SERVER_PORT="0") == []
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", interactive_shells.SHELLS)
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("topolog sta", "topolog status"),
+        ("topolog get pol", "topolog get policies"),
+        ("topolog get policies sh", "topolog get policies shop/spread"),
+    ],
+    ids=["command", "kind", "name"],
+)
+def test_a_shell_in_a_terminal_completes(
+    running: installations.Installation, shell: str, typed: str, expected: str, tmp_path: pathlib.Path
+) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    given = {**environ(running), "PATH": f"{BIN}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    interactive_shells.completed(shell, typed, expected, commands.environment(given))
+
+
+@pytest.mark.parametrize("shell", interactive_shells.SHELLS)
 def test_every_shell_has_a_script(shell: str) -> None:
     done = commands.called("completion", shell)
     assert done.returncode == 0

@@ -10,7 +10,15 @@ FOLDER = "components/view"
 def test_it_has_no_token_and_the_user_that_cannot_append() -> None:
     pod = manifests.one("Deployment", "topolog-view", FOLDER)["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False
-    assert "serviceAccountName" not in pod
+    account = pod["serviceAccountName"]
+    assert manifests.one("ServiceAccount", account, FOLDER)["automountServiceAccountToken"] is False
+    subjects = [
+        subject["name"]
+        for kind in ("ClusterRoleBinding", "RoleBinding")
+        for binding in manifests.objects(kind)
+        for subject in binding["subjects"]
+    ]
+    assert account not in subjects
     (container,) = pod["containers"]
     given = {each["name"]: each for each in container["env"]}
     key = given["TOPOLOG_STORE_URL"]["valueFrom"]["secretKeyRef"]["key"]

@@ -5,11 +5,13 @@ The pods of the release run as in tests/e2e/test_installation.py.
 
 import json
 import pathlib
+import shutil
 import subprocess
 from collections.abc import Iterator
 
 import pytest
 
+import app
 from tests.e2e import building, helm
 from tests.support import polling
 from tests.support.charts import generating, golden, wrong
@@ -108,12 +110,39 @@ def cluster(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
         cluster.start_scheduler("default", PLAIN)
         cluster.add_nodes("n-a", labels={"zone": "a"})
         cluster.apply(readiness.volume(cluster.folder / "disk"))
+        cluster.kubectl("create", "namespace", HOME)
+        cluster.kubectl("label", "namespace", HOME, "pod-security.kubernetes.io/enforce=restricted")
         yield cluster
 
 
-def test_install_test_upgrade_and_uninstall(program: pathlib.Path, cluster: clusters.Cluster) -> None:
-    if "v3" in str(program):
-        pytest.skip("Helm 4 installs; both render the same")
+@pytest.fixture(scope="module")
+def kubelet(cluster: clusters.Cluster) -> process_kubelets.ProcessKubelet:
+    """The kubelet of the release's pods."""
+    return cluster.start_process_kubelet(HOME)
+
+
+def with_version(version: str, folder: pathlib.Path) -> pathlib.Path:
+    """The chart under another version: its labels and the tag of its image differ."""
+    shutil.copytree(generating.CHART, folder)
+    chart = folder / "Chart.yaml"
+    chart.write_text(chart.read_text().replace(f"ersion: {app.__version__}", f"ersion: {version}"))
+    return folder
+
+
+def led(cluster: clusters.Cluster) -> bool:
+    """Whether the Lease of the recorder is held by a pod that exists."""
+    given = ("-n", HOME, "get", "lease", "topolog-recorder", "--ignore-not-found", "-o")
+    holder = cluster.kubectl(*given, "jsonpath={.spec.holderIdentity}").strip()
+    return any(holder.startswith(f"{pod['metadata']['name']}_") for pod in cluster.pods(HOME))
+
+
+def test_install_test_upgrade_and_uninstall(
+    program: pathlib.Path,
+    cluster: clusters.Cluster,
+    kubelet: process_kubelets.ProcessKubelet,
+    tmp_path: pathlib.Path,
+) -> None:
+    """From a chart of another version to this one, with both versions of Helm."""
     config = cluster.kubeconfig()
 
     def helm_run(*arguments: str) -> str:
@@ -121,13 +150,13 @@ def test_install_test_upgrade_and_uninstall(program: pathlib.Path, cluster: clus
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    kubelet = cluster.start_process_kubelet(HOME)
-    cluster.kubectl("create", "namespace", HOME)
-    cluster.kubectl("label", "namespace", HOME, "pod-security.kubernetes.io/enforce=restricted")
     # The API server is outside of the pods' network, so that its proxy does not reach their health ports.
-    shown = helm_run("install", "topolog", str(generating.CHART), "--set", "tests.skip={R01}")
+    former = with_version("0.0.1", tmp_path / "topolog")
+    shown = helm_run("install", "topolog", str(former), "--set", "tests.skip={R01}")
     assert "helm test topolog" in shown
     readiness.await_ready(cluster, within=300)
+    # The Lease of a release that was uninstalled a moment ago has to end.
+    polling.eventually(lambda: led(cluster), "a recorder leads", within=120, every=0.5)
     done = run(program, "test", "topolog", "--namespace", HOME, "--timeout=5m", KUBECONFIG=str(config))
     logs = [path.read_text() for path in kubelet.folder.glob("*topolog-test*")]
     assert done.returncode == 0, "\n".join([done.stdout, done.stderr, *logs])

@@ -13,7 +13,7 @@ import tarfile
 import pytest
 import yaml
 
-from tests.e2e import building
+from tests.e2e import building, helm
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
@@ -54,9 +54,27 @@ def test_a_release_leaves_a_commit_a_tag_and_the_artifacts(clone: pathlib.Path) 
     assert run("git", "log", "-1", "--format=%s", cwd=clone) == "Release 99.0.0"
     system = next(iter(clone.glob("dist/*.pyz"))).stem.removeprefix("topolog-99.0.0-")
     names = {"topolog-99.0.0.tar.gz", "topolog-99.0.0.cdx.json", "topolog.krew.yaml", "SHA256SUMS"}
-    names |= {f"topolog-99.0.0-{system}.pyz", f"kubectl-topolog-99.0.0-{system}.tar.gz"}
+    names |= {"topolog-99.0.0.tgz", f"topolog-99.0.0-{system}.pyz", f"kubectl-topolog-99.0.0-{system}.tar.gz"}
     assert {path.name for path in (clone / "dist").iterdir()} == names
     run("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=clone / "dist")
+
+
+@pytest.mark.parametrize("major", helm.MAJORS)
+def test_helm_renders_the_chart_of_the_release(
+    clone: pathlib.Path, tmp_path: pathlib.Path, major: int
+) -> None:
+    chart = clone / "dist" / "topolog-99.0.0.tgz"
+    rendered = run(helm.built(major), "template", "t", chart, "--kube-version", "1.37.0", cwd=tmp_path)
+    assert "image: localhost/topolog:99.0.0\n" in rendered
+    shown = yaml.safe_load(run(helm.built(major), "show", "chart", chart, cwd=tmp_path))
+    changes = yaml.safe_load(shown["annotations"]["artifacthub.io/changes"])
+    assert {one["kind"] for one in changes} >= {"added"}
+
+
+def test_the_tests_of_the_chart_pass_after_a_release(clone: pathlib.Path) -> None:
+    """The stored output of Helm and the files that are made depend on no version."""
+    checked = ["tests/deploy/charts/test_chart.py", "-k", "current or golden_output or same_objects"]
+    run(sys.executable, "-m", "pytest", "-q", *checked, cwd=clone, PYTHONPATH=str(clone))
 
 
 def test_the_zipapp_runs_in_an_empty_directory(

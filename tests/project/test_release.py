@@ -2,11 +2,13 @@
 
 import datetime
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 
 import pytest
+import yaml
 
 import app
 from deploy.release import version
@@ -18,7 +20,8 @@ DAY = datetime.date(2030, 1, 2)
 @pytest.fixture
 def copy(tmp_path: pathlib.Path) -> pathlib.Path:
     """The files that name the version."""
-    for name in ("CHANGELOG.md", "README.md", "app", "deploy/components/images", "docs/how-to"):
+    folders = ("app", "deploy/components/images", "deploy/charts/topolog", "docs/how-to")
+    for name in ("CHANGELOG.md", "README.md", *folders):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -45,9 +48,54 @@ def test_a_release_changes_the_version_and_nothing_else(copy: pathlib.Path) -> N
     assert "## [7.8.9] - 2030-01-02\n" in after["CHANGELOG.md"]
     assert '__version__ = "7.8.9"\n' in after["app/__init__.py"]
     for name in changed - {"CHANGELOG.md"}:
-        assert after[name].replace("7.8.9", app.__version__) == before[name]
+        assert version.with_changes(after[name], ()).replace("7.8.9", app.__version__) == before[name]
     assert "newTag: 7.8.9\n" in after["deploy/components/images/kustomization.yaml"]
     assert after["deploy/components/images/kustomization.yaml"].count("7.8.9") == 1
+
+
+def test_the_chart_lists_the_changes_of_its_version(copy: pathlib.Path) -> None:
+    (copy / "CHANGELOG.md").write_text(
+        "# Changelog\n\n## [7.8.9] - unreleased\n\n### Added\n\n#### Log\n\n- A word\n  ([how](docs/a.md)).\n"
+        '- Another: "quoted".\n\n### Fixed\n\n- A bug.\n\n## [7.8.8] - 2029-01-01\n\n### Added\n\n- Old.\n'
+    )
+    expected = [
+        {"kind": "added", "description": "A word (how)."},
+        {"kind": "added", "description": 'Another: "quoted".'},
+        {"kind": "fixed", "description": "A bug."},
+    ]
+    for _ in range(2):  # the list of a former release is replaced
+        version.write("7.8.9", DAY, copy)
+        chart = yaml.safe_load((copy / "deploy/charts/topolog/Chart.yaml").read_text())
+        assert (chart["version"], chart["appVersion"]) == ("7.8.9", "7.8.9")
+        assert yaml.safe_load(chart["annotations"]["artifacthub.io/changes"]) == expected
+
+
+def test_a_released_chart_lists_the_section_of_the_changelog() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    chart = yaml.safe_load((ROOT / "deploy/charts/topolog/Chart.yaml").read_text())
+    newest = re.search(r"(?m)^## \[(.+?)\] - (.+)$", changelog)
+    assert newest is not None
+    if newest[2] == "unreleased":
+        # The list is written by the release. A chart that changed since the last one gets a higher version.
+        version.check_newer(newest[1], tags())
+    else:
+        assert chart["version"] == newest[1]
+        listed = yaml.safe_load(chart["annotations"]["artifacthub.io/changes"])
+        assert [one["kind"] for one in listed] == [kind for kind, _ in version.section(changelog)]
+
+
+def tags() -> list[str]:
+    done = subprocess.run(
+        ["git", "-C", ROOT, "tag", "--list", "v*"], capture_output=True, text=True, check=False
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("released", ["v1.2.3", "v1.2.4", "v1.10.0"])
+def test_a_version_that_is_not_newer_than_a_released_one_is_refused(released: str) -> None:
+    version.check_newer("1.2.3", ["v1.2.2", "v1.1.10", "other"])
+    with pytest.raises(version.Refused, match=f"{released} was released already"):
+        version.check_newer("1.2.3", ["v1.0.0", released])
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def refusal(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> verdict
     """The candidates that a limiting policy refuses to the pod; None if it refuses none of them."""
     column = cycle.snapshot.topology[policy.topology_key]
     open_to = _of_state(cycle.snapshot, policy, "open", _open)
-    refused = node_sets.minus(cycle.candidates, within(column, open_to, cycle.candidates))
+    refused = node_sets.minus(cycle.candidates, within(cycle, policy.topology_key, open_to))
     if not refused:
         return None
     listed = quotas(cycle.snapshot, policy)
@@ -224,7 +224,7 @@ def rating(cycle: cycles.Cycle) -> verdicts.Rating:
     column, candidates = cycle.snapshot.topology[policy.topology_key], cycle.candidates
     listed = quotas(cycle.snapshot, policy)
     groups = {
-        score: node_sets.common(within(column, domains, candidates), candidates)
+        score: node_sets.common(within(cycle, policy.topology_key, domains), candidates)
         for score, domains in graded(cycle.snapshot, policy, cycle.score_max)
     }
     details = partial(described, policy.method, column, listed, candidates)
@@ -248,15 +248,21 @@ def _graded(
     return tuple((score, tuple(domains)) for score, domains in scored.items())
 
 
-def within(column: topology.Column, domains: tuple[str, ...], candidates: node_sets.Names) -> node_sets.Names:
+def within(cycle: cycles.Cycle, key: str, domains: tuple[str, ...]) -> node_sets.Names:
     """A set that holds all candidates in one of the domains; it may hold other nodes of these domains.
 
     The union of whole domains is kept by the column, and only for the candidates of scheduling attempts:
-    the unions of explanations and hypotheses are not needed again and would displace it.
+    the unions of explanations and hypotheses are not needed again and would displace it. Of a few candidates,
+    such as the one node of a bind, each is looked up by its label.
     """
+    column, candidates = cycle.snapshot.topology[key], cycle.candidates
     if isinstance(candidates, node_sets.InternedNodes | node_sets.Subset):
         return column.union(domains)
-    return frozenset().union(*(column[domain] & candidates for domain in domains))
+    if len(candidates) > len(domains):
+        return frozenset().union(*(column[domain] & candidates for domain in domains))
+    nodes, listed = cycle.snapshot.nodes, frozenset(domains)
+    labelled = ((name, nodes.get(name)) for name in candidates)
+    return frozenset(name for name, node in labelled if node is not None and node.labels.get(key) in listed)
 
 
 def described(

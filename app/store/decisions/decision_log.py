@@ -196,7 +196,7 @@ class DecisionLog:
             )
         if "candidates" in decision.shortened:
             raise errors.Shortened(decision.id, "its candidates and victims were too many for a record")
-        return bitmaps.unpack(decision.candidates, self._known.names(snapshot.nodes))
+        return self._known.unpacked(decision.candidates, snapshot.topology.everywhere)
 
     def recent_candidates(self, decision: records.Decision) -> frozenset[str] | None:
         """As ``candidates``, with the nodes that the follower keeps; None if it is behind, or they were

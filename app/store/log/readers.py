@@ -5,6 +5,7 @@ behind it, or with an error: another incarnation, a lost tail (even if it has gr
 trimmed beginning.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -98,8 +99,11 @@ class LogReader:
 
         Raises Rewound, Gap, Trimmed, Unreadable, or StoreAway after at most one attempt.
         """
-        with _SECONDS.time():
+        began = time.perf_counter()
+        try:
             reply = self._wire.ask(self._request(after, known_ms, limit), timeout=timeout)
+        finally:
+            _SECONDS.observe(time.perf_counter() - began)
         return _understood(reply, after)
 
     def ask(self, after: int, known_ms: int | None = None) -> bool:

@@ -9,7 +9,8 @@ import urllib.request
 
 import pytest
 
-from app import plugins
+from app import cli, plugins
+from app.cli.getting import resources
 from app.framework import registry
 from app.store.bundles import reading
 from tests.support import commands
@@ -137,3 +138,56 @@ def test_get_raw_prints_what_the_api_answers(seen: Seen) -> None:
     assert both.returncode == 2
     neither = commands.called("get", "--server", seen.viewer.url)
     assert (neither.returncode, "--raw" in neither.stderr) == (2, True)
+
+
+# -- the API and the commands --------------------------------------------------------------------
+
+BY_ANOTHER_COMMAND = {"/apis/v1/watch": "watch", "/apis/v1/export": "bundle"}
+"""Replies without an end, or of bytes."""
+REQUIRED = {
+    "/apis/v1/diff": "?from=3&to=40",
+    "/apis/v1/frames": "?from=3&to=40",
+    "/apis/v1/moments": "?from=3&to=40",
+    "/apis/v1/series": "?of=quota:shop/spread&from=3&to=40",
+}
+NAMES = {"pods": "shop/web-1", "policies": "shop/spread", "nodes": "member-1"}
+"""Collection -> an item at offset 40."""
+ASKED = re.compile(r"\"(?:GET|POST|PUT|DELETE)?(/(?:apis/v1|debug/flags)[^\"?]*)\"")
+
+
+def test_every_get_of_the_api_has_a_command(seen: Seen, here: api_worlds.World) -> None:
+    document = ask(seen, "/openapi.json")[1]["paths"]
+    assert BY_ANOTHER_COMMAND.keys() <= document.keys()
+    missing = {}
+    for path, item in document.items():
+        if "get" not in item or "__" in path or path in BY_ANOTHER_COMMAND:
+            continue
+        collection = path.partition("/{")[0].rpartition("/")[2]
+        # Where this log has no item, the command gets as far as the route.
+        name = NAMES.get(collection, "none/none" if "{namespace}" in path else "none")
+        asked = re.sub(r"\{namespace\}/\{name\}|\{\w+\}", name, path) + REQUIRED.get(path, "")
+        done = commands.called("get", "--raw", asked, "--server", seen.viewer.url)
+        if done.returncode != 0 and ("none" not in asked or "no such path" in done.stderr):
+            missing[asked] = done.stderr
+    assert missing == {}
+
+
+def test_every_path_that_a_command_asks_is_in_the_api(seen: Seen) -> None:
+    document = ask(seen, "/openapi.json")[1]["paths"]
+    known = [re.compile(re.sub(r"\\\{\w+\\\}", r"[^/]+", re.escape(path))) for path in document]
+    assert known
+    folder = pathlib.Path(cli.__file__).parent
+    found = {
+        re.sub(r"\{[^}]*\}", "shop/web-1" if "/pods/" in path else "x", path)
+        for file in folder.rglob("*.py")
+        for path in ASKED.findall(file.read_text())
+    }
+    enabled = {plugin.__name__ for plugin in plugins.USUAL}
+    found |= {
+        f"/apis/v1/{one.path}"
+        for one in resources.RESOURCES.values()
+        if not one.path.startswith("plugins/") or one.path.split("/")[1] in enabled
+    }
+    found -= {"/apis/v1/x"}  # a name that the caller gives, of the lists and questions here
+    assert len(found) > 20
+    assert [path for path in sorted(found) if not any(one.fullmatch(path) for one in known)] == []

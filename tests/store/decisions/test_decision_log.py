@@ -90,6 +90,25 @@ def test_a_record_comes_back_with_its_candidates(
     assert (recording.written, recording.dropped) == (1, 0)
 
 
+def test_equal_candidates_are_one_set(recording: decision_log.DecisionLog, store: stores.Store) -> None:
+    for names in (["n1", "n2"], ["n1", "n2"], ["n2", "n3"], sorted(store.follower.catch_up().nodes)):
+        recording.record(draft(store, names=frozenset(names)))
+    recording.stop()
+    every, other, again, first = recording.latest()
+    snapshot = store.histories.at(first.position.offset)
+    found = recording.candidates(first, snapshot)
+    assert found == {"n1", "n2"}
+    assert recording.candidates(again, snapshot) is found
+    assert recording.candidates(other, snapshot) == {"n2", "n3"}
+    assert recording.candidates(every, snapshot) is snapshot.topology.everywhere
+    # The same bitmap over other nodes is another set.
+    store.log.append(logs.Batch(events=[events.NodeSeen(node=model.Node(name="a-new-one", uid="x"))]))
+    later = store.follower.catch_up()
+    moved = msgspec.structs.replace(every, position=later.position)
+    assert recording.candidates(moved, later) is later.topology.everywhere
+    assert later.topology.everywhere != snapshot.topology.everywhere
+
+
 def test_candidates_are_those_of_their_own_position(
     recording: decision_log.DecisionLog, store: stores.Store
 ) -> None:

@@ -7,6 +7,7 @@ Helm 3 and Helm 4 render. A digest of the chart shows that it is current.
 import functools
 import hashlib
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -14,6 +15,8 @@ from typing import Final
 
 import yaml
 
+import app
+from deploy.release import version as versions
 from tests.support import manifests
 from tests.support.charts import generating, values
 
@@ -22,6 +25,7 @@ DIGEST: Final = FOLDER / "chart.sha256"
 OVERLAYS: Final = (values.DEFAULT, *values.PROFILES)
 """Cases that have a counterpart of kustomize, and are stored whole."""
 KUBERNETES: Final = "1.37.0"
+_VERSION: Final = "VERSION"
 _DASHBOARDS: Final = [path.name for path in (generating.CHART / "files" / "dashboards").glob("*.json")]
 _WITHOUT_EFFECT: Final = {"values.schema.json", *_DASHBOARDS}
 
@@ -50,7 +54,7 @@ def rendered(helm: pathlib.Path, case: str, *, kubernetes: str = KUBERNETES) -> 
 @functools.cache
 def stored(case: str) -> list[manifests.Object]:
     """The committed objects of a case: all of an overlay, else those that differ from the default."""
-    return parsed((FOLDER / f"{case}.yaml").read_text())
+    return parsed((FOLDER / f"{case}.yaml").read_text().replace(_VERSION, app.__version__))
 
 
 def parsed(text: str) -> list[manifests.Object]:
@@ -74,7 +78,7 @@ def digest() -> str:
     found = hashlib.sha256()
     for path in sorted(generating.CHART.rglob("*")):
         if path.is_file() and path.suffix != ".md" and path.name not in _WITHOUT_EFFECT:
-            content = path.read_bytes()
+            content = _without_version(path.read_text()).encode()
             found.update(f"{path.relative_to(generating.CHART)} {len(content)}\n".encode() + content)
     return found.hexdigest() + "\n"
 
@@ -85,8 +89,16 @@ def write(helm: pathlib.Path) -> None:
     for case in cases():
         objects = of_case(case, parsed(rendered(helm, case)))
         text = yaml.dump_all(objects, Dumper=_Dumper, sort_keys=True, width=10_000, allow_unicode=True)
-        (FOLDER / f"{case}.yaml").write_text(text)
+        (FOLDER / f"{case}.yaml").write_text(_without_version(text))
     DIGEST.write_text(digest())
+
+
+def _without_version(text: str) -> str:
+    """A release changes only the version and the list of changes: the stored output stays current."""
+    text = re.sub(
+        rf"(topolog[:-]|(?m:^)version: |appVersion: ){re.escape(app.__version__)}\b", rf"\1{_VERSION}", text
+    )
+    return versions.with_changes(text, ())
 
 
 class _Dumper(yaml.SafeDumper):

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from tests.support import manifests
+from tests.support import kustomizations, manifests
 from tests.support.charts import templating
 
 Object = templating.Object
@@ -77,14 +77,22 @@ def parts() -> Mapping[str, Part]:
             "and .Values.networkPolicy.enabled .Values.networkPolicy.schedulerCIDRs",
             frozenset({("NetworkPolicy", "topolog-extender")}),
         ),
+        "networkpolicy-archive": Part(
+            ARCHIVE, "and .Values.networkPolicy.enabled .Values.archive.url", _named("components/archive")
+        ),
         "certificates": Part(
             "components/cert-manager", 'eq .Values.certificates.source "certManager"', _named(CERTIFICATES)
         ),
         "admission": Part("admission", ".Values.admission.enabled", _named("admission")),
+        "quota-annotations": Part(ANNOTATIONS, ".Values.quotaAnnotations.enabled", _named(ANNOTATIONS)),
     }
 
 
+ARCHIVE: Final = "components/archive-identity"
+ARCHIVING: Final = frozenset({"compactor", "extender", "view"})
+"""Processes that write or read the archive."""
 CERTIFICATES: Final = "components/cert-manager"
+ANNOTATIONS: Final = "components/quota-annotations"
 OTHERWISE: Final = frozenset({"Namespace"})
 """Kinds that Helm creates itself."""
 GENERATED: Final = ("topolog", "topolog-kube-scheduler", "topolog-valkey")
@@ -97,10 +105,13 @@ def known() -> dict[tuple[str, str], Object]:
     for overlay in ("ha", "existing-scheduler", "dev"):
         for one in manifests.overlay(overlay):
             found.setdefault((one["kind"], one["metadata"]["name"]), one)
-    for path in (manifests.DEPLOY / CERTIFICATES).glob("*.yaml"):
-        for one in manifests.documents(path):
-            if one["kind"] not in manifests.NO_OBJECTS:
-                found[one["kind"], one["metadata"]["name"]] = one
+    for folder in (CERTIFICATES, ANNOTATIONS):
+        for path in sorted((manifests.DEPLOY / folder).glob("*.yaml")):
+            for one in manifests.documents(path):
+                if one["kind"] not in manifests.NO_OBJECTS:
+                    found[one["kind"], one["metadata"]["name"]] = one
+    (policy,) = kustomizations.render(manifests.DEPLOY / ARCHIVE)
+    found["NetworkPolicy", policy["metadata"]["name"]] = policy
     return found
 
 
@@ -136,7 +147,15 @@ def _unchanged(one: Object, marks: templating.Marks) -> str:
 
 
 def _own_account(one: Object, marks: templating.Marks) -> str:
-    return ".Values.rbac.create" if one["metadata"]["name"] == "topolog-bootstrap" else ""
+    own = ("topolog-bootstrap", "topolog-view", "topolog-quota-annotations")
+    return ".Values.rbac.create" if one["metadata"]["name"] in own else ""
+
+
+def _account(one: Object, marks: templating.Marks) -> str:
+    """A service account; the object store may know those of the archive's processes by annotations."""
+    if one["metadata"]["name"].removeprefix("topolog-") in (*ARCHIVING, "scheduler"):
+        one["metadata"][marks.given("annotations", ".Values.archive.serviceAccountAnnotations")] = None
+    return _own_account(one, marks)
 
 
 def _aggregated(labels: Mapping[str, str], marks: templating.Marks) -> Object:
@@ -175,6 +194,8 @@ def _budget(one: Object, marks: templating.Marks) -> str:
 
 
 def _binding(one: Object, marks: templating.Marks) -> str:
+    if one["metadata"]["name"] == "topolog-quota-annotations":
+        return ""  # A right that is restricted by a warning is not restricted.
     if "validationActions" in one["spec"]:
         one["spec"]["validationActions"] = [marks.value(".Values.admission.action"), "Audit"]
     return ""
@@ -209,9 +230,11 @@ def _policy(one: Object, marks: templating.Marks) -> str:
         case "topolog" | "topolog-bootstrap":
             for rule in one["spec"]["egress"]:
                 if {"port": 6443, "protocol": "TCP"} in rule["ports"]:
-                    _restricted(rule, "apiServerCIDRs", marks)
+                    _restricted(rule, "networkPolicy.apiServerCIDRs", marks)
                 if {"port": 6379, "protocol": "TCP"} in rule["ports"]:
-                    _restricted(rule, "storeCIDRs", marks)
+                    _restricted(rule, "networkPolicy.storeCIDRs", marks)
+        case "topolog-archive":
+            _archive_rules(one, marks)
     return ".Values.networkPolicy.enabled" if one["metadata"]["name"] in _OF_PARTS else ""
 
 
@@ -219,11 +242,23 @@ _OF_PARTS = ("topolog-bootstrap", "topolog-valkey")
 """Policies that are not in the template of the policies."""
 
 
-def _restricted(rule: Object, name: str, marks: templating.Marks) -> None:
+def _archive_rules(one: Object, marks: templating.Marks) -> None:
+    """To the object store, and to the services of the cloud's identities where there are no keys."""
+    store, identities = one["spec"]["egress"]
+    store["ports"] = [
+        marks.line("range .Values.archive.ports"),
+        {"port": marks.value("."), "protocol": "TCP"},
+        marks.line("end"),
+    ]
+    _restricted(store, "archive.cidrs", marks)
+    keyless = marks.line("if not .Values.archive.existingSecret")
+    one["spec"]["egress"] = [store, keyless, identities, marks.line("end")]
+
+
+def _restricted(rule: Object, cidrs: str, marks: templating.Marks) -> None:
     """Restrict a rule to addresses, where some are given."""
-    cidrs = f".Values.networkPolicy.{name}"
     blocks = [marks.line("range ."), {"ipBlock": {"cidr": marks.value(". | quote")}}, marks.line("end")]
-    rule |= {marks.line(f"with {cidrs}"): None, "to": blocks, marks.line("end"): None}
+    rule |= {marks.line(f"with .Values.{cidrs}"): None, "to": blocks, marks.line("end"): None}
 
 
 def _workload(one: Object, marks: templating.Marks) -> str:
@@ -235,6 +270,8 @@ def _workload(one: Object, marks: templating.Marks) -> str:
         one["spec"].pop("strategy", None)
         one["spec"][marks.given("strategy", f"{values}.strategy")] = None
     metadata = one["spec"]["template"]["metadata"]
+    if name in ARCHIVING:
+        metadata["labels"][marks.further(".Values.archive.podLabels")] = None
     metadata[marks.given("annotations", f"{values}.podAnnotations")] = None
     for field in (*_SHAPE, "priorityClassName"):
         pod.pop(field, None)
@@ -246,6 +283,13 @@ def _workload(one: Object, marks: templating.Marks) -> str:
         _container(each, values, marks)
     own = next(each for called, each in containers.items() if called != "kube-scheduler")
     _extended(own, pod, values, marks)
+    if name in ARCHIVING:
+        keys = ".Values.archive.existingSecret"
+        own["envFrom"] += [
+            marks.line(f"with {keys}"),
+            {"secretRef": {"name": marks.value(".")}},
+            marks.line("end"),
+        ]
     if "kube-scheduler" in containers:
         _with_sidecar(pod, containers["kube-scheduler"], marks)
     if name == "bootstrap":
@@ -335,9 +379,8 @@ _CHANGES: Final[Mapping[str, Callable[[Object, templating.Marks], str]]] = {
     "NetworkPolicy": _policy,
     "Issuer": _certificate,
     "Certificate": _certificate,
-    "ServiceAccount": _own_account,
-    "Role": _own_account,
-    "RoleBinding": _own_account,
+    "ServiceAccount": _account,
+    **dict.fromkeys(("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"), _own_account),
     "Deployment": _workload,
     "StatefulSet": _workload,
 }

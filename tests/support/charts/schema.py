@@ -17,6 +17,8 @@ _QUANTITY: Final[Schema] = {
     "minimum": 0,
 }
 _CIDR: Final[Schema] = {"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]{1,3}$"}
+_CIDRS: Final = ("schedulerCIDRs", "apiServerCIDRs", "storeCIDRs", "cidrs")
+_STRINGS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "string"}}
 _NAME: Final = "^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
 _AMOUNTS: Final[Schema] = {
     "type": "object",
@@ -30,9 +32,7 @@ _OWN: Final[Mapping[str, Schema]] = {
         "properties": {"requests": _AMOUNTS, "limits": _AMOUNTS},
     },
     "replicas": {"type": "integer", "minimum": 0, "maximum": 100},
-    "nodeSelector": {"type": "object", "additionalProperties": {"type": "string"}},
-    "podAnnotations": {"type": "object", "additionalProperties": {"type": "string"}},
-    "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+    **{each: _STRINGS for each in ("nodeSelector", "podAnnotations", "labels")},
     "affinity": {
         "type": "object",
         "additionalProperties": False,
@@ -91,8 +91,16 @@ _OWN: Final[Mapping[str, Schema]] = {
         "dependencies": {"kind": ["name"], "group": ["name"]},
     },
     "extraHosts": {"type": "array", "items": {"type": "string", "pattern": "^[-A-Za-z0-9.*]+$"}},
-    **{
-        each: {"type": "array", "items": _CIDR} for each in ("schedulerCIDRs", "apiServerCIDRs", "storeCIDRs")
+    **{each: {"type": "array", "items": _CIDR} for each in _CIDRS},
+    "ports": {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 1, "maximum": 65535}},
+    **{each: _STRINGS for each in ("serviceAccountAnnotations", "podLabels")},
+    # Settings have a place of their own, and secrets belong in a Secret.
+    "variables": {
+        **_STRINGS,
+        "propertyNames": {
+            "pattern": "^(AWS|GOOGLE|AZURE)_[A-Z0-9_]+$",
+            "not": {"pattern": "(KEY|KEY_ID|SECRET|TOKEN|PASSWORD)$"},
+        },
     },
     "maxMemory": {"type": "string", "pattern": "^[1-9][0-9]*(kb|mb|gb)$"},
     "size": {**_QUANTITY, "type": "string"},
@@ -111,6 +119,10 @@ def schema() -> Schema:
     made["properties"]["store"]["properties"]["external"]["properties"]["url"] = {
         "type": "string",
         "pattern": f"^({url})$",
+    }
+    made["properties"]["archive"]["properties"]["url"] = {
+        "type": "string",
+        "pattern": "^((s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9._=+-]+)*/?)?$",
     }
     # Subcharts get them from Helm.
     made["properties"]["global"] = {"type": "object"}
@@ -180,5 +192,19 @@ _RULES: Final[list[Schema]] = [
             ]
         },
         "then": {"properties": {"networkPolicy": {"properties": {"schedulerCIDRs": {"minItems": 1}}}}},
+    },
+    # One archive; credentials without a URL would be a mistake that nothing reports.
+    {
+        "if": _at("archive", "url", where={"minLength": 1}),
+        "then": {
+            "properties": {"config": {"properties": {"compaction": {"properties": {"archive": False}}}}}
+        },
+        "else": {
+            "properties": {
+                "archive": {
+                    "properties": {"existingSecret": {"maxLength": 0}, "variables": {"maxProperties": 0}}
+                }
+            }
+        },
     },
 ]

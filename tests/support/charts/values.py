@@ -33,6 +33,10 @@ COMMENTS: Final[Mapping[str, str]] = {
     " Secrets that NOTES names. extraHosts are further names of the server.",
     "store": "Either the bundled Valkey, or a store of yours: its URL, or a Secret with a URL for each"
     " process.",
+    "archive": "Where events are kept before they are trimmed: url is s3://BUCKET/PREFIX, gs:// or az://."
+    " existingSecret has the credentials as variables; without one, the cloud gives the pods an identity,"
+    " by serviceAccountAnnotations or podLabels. variables are those without secrets, such as"
+    " {AWS_REGION: eu-central-1}. ports and cidrs are those of the object store; no cidrs are any address.",
     "recorder": "Each process has the same values. The empty ones are for your cluster: nodes, zones,"
     " volumes, variables.",
     "bootstrap": "Makes the Secrets of the installation, and renews its certificates.",
@@ -42,6 +46,8 @@ COMMENTS: Final[Mapping[str, str]] = {
     "rbac": "aggregate: policies and quotas become part of the ClusterRoles view, edit and admin of"
     " Kubernetes.",
     "admission": "Warns of pods that name a quota and escape it; Deny refuses them.",
+    "quotaAnnotations": "The controller may write Koordinator's annotations on quotas, and no more of them."
+    ' It does so with config.plugins.args: \'{"ElasticQuota": {"koordinator_annotations": true}}\'.',
     "networkPolicy": "Denies all traffic except what the processes need. With an existing kube-scheduler,"
     " schedulerCIDRs are the addresses it calls from. Empty apiServerCIDRs and storeCIDRs are"
     " any address.",
@@ -50,6 +56,15 @@ COMMENTS: Final[Mapping[str, str]] = {
     "tests": "`helm test` runs `topolog doctor all`; skip leaves checks out by their IDs.",
 }
 """Value -> what it is for."""
+_ARCHIVE: Final[Values] = {
+    "url": "",
+    "existingSecret": "",
+    "variables": {},
+    "serviceAccountAnnotations": {},
+    "podLabels": {},
+    "ports": [443],
+    "cidrs": [],
+}
 
 
 @functools.cache
@@ -78,6 +93,7 @@ def of_overlay(name: str) -> Values:
         },
         "certificates": {"source": "bootstrap", "issuerRef": {}, "extraHosts": []},
         "store": {"bundled": _store(name), "external": {"url": "", "existingSecret": ""}},
+        "archive": _ARCHIVE,
         **processes,
         "crds": {"install": True, "keep": True},
         "rbac": {"create": True, "aggregate": True},
@@ -85,6 +101,7 @@ def of_overlay(name: str) -> Values:
             "enabled": "topolog-admission" in manifests.in_overlay(name, "ConfigMap"),
             "action": "Warn",
         },
+        "quotaAnnotations": {"enabled": False},
         "networkPolicy": {
             "enabled": True,
             "schedulerCIDRs": blocks,

@@ -36,7 +36,10 @@ and a rollback of the release restores the former one. Takes the name and the da
 
 {{- /* The settings of all processes, as variables: config is by group, and a value that is no text is JSON. */}}
 {{- define "topolog.settings" -}}
-{{- $found := dict "TOPOLOG_CLUSTER" .Values.cluster -}}
+{{- $found := merge (dict "TOPOLOG_CLUSTER" .Values.cluster) .Values.archive.variables -}}
+{{- with .Values.archive.url -}}
+{{- $_ := set $found "TOPOLOG_COMPACTION_ARCHIVE" . -}}
+{{- end -}}
 {{- range $group, $settings := .Values.config -}}
 {{- range $name, $value := $settings -}}
 {{- $variable := printf "TOPOLOG_%s_%s" (upper $group) (upper $name) -}}

@@ -1,21 +1,21 @@
-"""The guarantees P1 to P20, checked on the log and on the cluster while a simulation goes on.
+"""The guarantees P1 to P20, checked on the log and on the cluster during a simulation.
 
 | | |
 |---|---|
-| P1 | the counts and versions in Redis are the fold of the log, and so is what every reader holds |
-| P2 | nothing that was in the log changes or goes, but by compaction or by a failover |
+| P1 | the counts and versions in Redis are the fold of the log, and so is every reader's snapshot |
+| P2 | an entry of the log neither changes nor disappears, except by compaction or a failover |
 | P3 | the same observation twice is one event; a repeated append is carried out once |
-| P4 | after a failover nothing is decided before a recorder has recorded what is lost, or may be |
+| P4 | after a failover nothing is decided before a recorder has recorded the loss, or the doubt |
 | P5 | along the log no epoch is lower than one before it |
-| P6 | no placement exceeds a quota; none is made beside a lost one, or released, that may yet be bound |
-| P7 | a pod gets one node, a plan or a gang is placed whole and decided once, and a successful bind is true |
+| P6 | no placement exceeds a quota; none that may still be bound is released, or lost and replaced |
+| P7 | a pod gets one node, a plan or a gang is placed whole and decided once, a successful bind is true |
 | P8 | once faults are over, the log matches the cluster, within a minute and a half |
-| P9 | who was deleted stays so, and who has the name now is another |
+| P9 | a deleted object stays deleted, and another one of its name has another uid |
 | P10 | no process repeats a failing call to the API server or the store without end |
 | P14 | a reader that starts from a checkpoint equals a replay of the whole log |
-| P15 | nothing is trimmed but below a checkpoint |
+| P15 | only entries below a checkpoint are trimmed |
 
-P11 to P13 and P16 to P20 speak of answers, servers and connections, which a simulation does not have.
+P11 to P13 and P16 to P20 are about replies, servers and connections, which a simulation does not have.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,20 +32,14 @@ from app.plugins.workload_policy import policy_model
 from app.store import keys
 from app.store.log import codecs, incarnations
 from tests.support import declared
-from tests.support.simulation import (
-    cluster_objects,
-    convoy_law,
-    gang_law,
-    plain_fold,
-    plain_quotas,
-    quota_law,
-)
+from tests.support.simulation.cluster import cluster_objects
+from tests.support.simulation.oracle import gang_law, plain_fold, plain_quotas, pod_set_law, quota_law
 
 Raw = tuple[bytes, dict[bytes, bytes]]
 
 
 UNDER_WAY = 4.9
-"""Seconds for which a Binding can be under way after its placement, in this cluster."""
+"""Seconds for which a Binding can be in flight after its placement, in this cluster."""
 
 
 class Broken(AssertionError):
@@ -58,7 +52,7 @@ def demand(holds: bool, guarantee: str, text: str) -> None:
 
 
 class Entry(NamedTuple):
-    """One entry of the log, as it is there."""
+    """One entry of the log."""
 
     offset: int
     at: bytes
@@ -71,9 +65,9 @@ class Stray(NamedTuple):
 
     uid: str
     keys: frozenset[str]
-    """The counts that it was in."""
+    """The counts that it contributed to."""
     until: float
-    """When no Binding of it can be under way any more."""
+    """The moment after which no Binding of it can be in flight."""
 
 
 class Loss(NamedTuple):
@@ -85,7 +79,7 @@ class Loss(NamedTuple):
 
 
 class Watchdog:
-    """Reads along by plain commands, and compares."""
+    """Reads the log with plain commands, and compares."""
 
     def __init__(
         self,
@@ -97,19 +91,19 @@ class Watchdog:
         selected: bool = False,
         monotonic: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """``steady``: nothing but pods changes, so that no quota may ever be exceeded in the cluster.
+        """``steady``: only pods change, so no quota may ever be exceeded in the cluster.
         ``selected``: every Required policy limits every pod that its selector selects.
         """
         self.fold = plain_fold.Fold()
         self.entries: list[Entry] = []
         self.losses: list[Loss] = []
-        """Which no event in the log reports yet."""
+        """Losses that no event in the log reports yet."""
         self._lost: set[tuple[str, int, int]] = set()
         """Incarnation, offset and time of each lost event: a log that has grown again holds others there."""
         self._reported: dict[int, list[Loss]] = {}
-        """By the event at that offset; those as well that it need not name."""
+        """Offset of an event -> the losses that it reports, including those that it need not name."""
         self._named: dict[Loss, int] = {}
-        """Those that an event named, and its offset."""
+        """Loss -> offset of the event that names it."""
         self.incarnation = ""
         self._trimmed = 0
         self._client = client
@@ -119,25 +113,25 @@ class Watchdog:
         self._selected = selected
         self._epoch = ""
         self._excused = False
-        """Events were lost, and not everything was listed again: the log need not hold what is bound."""
+        """Events were lost, and not all kinds are listed again: the log need not contain every bound pod."""
         self._monotonic = monotonic
         self._doubtful = False
-        """There was a failover, and no recorder has recorded it yet."""
+        """A failover that no recorder has recorded yet."""
         self._unseen = False
-        """A failover could not be seen: what it has lost may be given away again, and run unrecorded."""
+        """An undetectable failover: lost capacity may be placed again, and pods may run unrecorded."""
         self._noted = False
-        """What is lost stood in the Lease: it has to be named."""
+        """The Lease names lost entries, so an event has to name them."""
         self._strays: list[Stray] = []
-        self._decided = convoy_law.Decided()
+        self._decided = pod_set_law.Decided()
         self._carried: dict[str, tuple[str, float]] = {}
         """uid -> the version that the Binding of its placement carries, and when the placement was read."""
 
     def read(self) -> None:
-        """Take what is new in the log, and check each event against what was before."""
+        """Read new entries, and check each event against the state before it."""
         self._take(self._raws(self.fold.offset + 1))
 
     def compare(self) -> None:
-        """The views in Redis, and the cluster itself."""
+        """Compare the views in Redis, and the cluster."""
         pipeline: Any = self._client.pipeline(transaction=True)
         pipeline.xrange(self._names.log, min=f"{self.fold.offset + 1}-0")
         for key in (self._names.meta, self._names.counts, self._names.versions):
@@ -163,7 +157,7 @@ class Watchdog:
         self._cluster.written.clear()
 
     def quotas(self) -> dict[str, int]:
-        """What the policies allow: each selects the same pods, so the smallest number holds."""
+        """Domain -> limit: the policies select the same pods, so the smallest number holds."""
         found: dict[str, int] = {}
         for policy in self._cluster.all("workloadpolicies"):
             for one in policy["spec"]["allocationPolicy"]:
@@ -173,9 +167,10 @@ class Watchdog:
     def failed_over(
         self, note: incarnations.Watermark | None = None, *, doubted: bool = False
     ) -> Loss | None:
-        """The store is another one, with less or the same; what it lost. ``note``: that of the Lease.
+        """Another server is the store, with fewer entries or the same; returns the loss.
 
-        ``doubted``: it is seen to be another one. If it is not, only those who know of a loss notice it.
+        ``note``: that of the Lease. ``doubted``: the change is visible. If it is not, only readers of lost
+        entries notice it.
         """
         before = self.fold
         found = [_entry(raw) for raw in self._raws(0)]
@@ -188,7 +183,7 @@ class Watchdog:
             self.fold.apply(codecs.decode(entry.payload))
             self._epoch = entry.epoch or self._epoch
         if loss is not None:
-            # With the event that reported them these are unreported again.
+            # The events that reported these are lost, so they are unreported again.
             self.losses += [
                 one for at in sorted(self._reported) if at > kept for one in self._reported.pop(at)
             ]
@@ -198,7 +193,7 @@ class Watchdog:
             self._excused = True
         self._doubtful = doubted
         self._unseen |= loss is not None and not doubted
-        # What was named by the event that began this incarnation need not be named again.
+        # A loss that the first event of this incarnation names need not be named again.
         self._noted = (
             note is not None
             and self.gone((note.incarnation, note.offset, note.at_ms or 0))
@@ -219,7 +214,7 @@ class Watchdog:
         return entry in self._lost
 
     def whole(self) -> None:
-        """What the log holds is what was read before; what came since is not looked at."""
+        """The log still contains what was read before; newer entries are ignored."""
         found = [one for one in map(_entry, self._raws(0)) if one.offset <= len(self.entries)]
         kept = self.entries[len(self.entries) - len(found) :]
         demand(found == kept, "P2", "entries of the log are not what they were")
@@ -231,10 +226,10 @@ class Watchdog:
             )
 
     def trimmed(self, keep: int) -> None:
-        """What was to be kept is there, beginning with the entry at the checkpoint."""
+        """The entries to be kept exist, beginning with the one at the checkpoint."""
         raws: Any = self._client.xrange(self._names.log, count=1)
         oldest = _entry(raws[0]).offset if raws else 0
-        # While one trim waited for its turn another may have gone further.
+        # Another trim may have removed more while this one waited.
         self._trimmed = max(1, keep, self._trimmed)
         demand(not self.entries or 0 < oldest <= self._trimmed, "P15", f"{oldest}.. are left of {keep}..")
 
@@ -265,7 +260,7 @@ class Watchdog:
             doubtful = self._doubtful and not entry.epoch
             demand(not doubtful, "P4", f"{event} was appended before the failover was examined")
             self._check(event)
-            problem = convoy_law.problem(event, self.fold) or gang_law.problem(event, self.fold)
+            problem = pod_set_law.problem(event, self.fold) or gang_law.problem(event, self.fold)
             demand(not problem, "P7", problem)
             overspent = quota_law.problem(event, self.fold)
             demand(not overspent, "P6", overspent)
@@ -291,7 +286,7 @@ class Watchdog:
                 demand(used <= most, "P6", f"{domain}: {used} of {most} are bound")
 
     def _bound_is_recorded(self) -> None:
-        """Each pod that runs under a policy was placed before, and stays so until the watch shows it."""
+        """Each pod that runs under a policy was placed before, until the watch shows it bound."""
         standings = self.fold.standings()
         for pod in self._cluster.all("pods"):
             meta, node = pod["metadata"], pod["spec"].get("nodeName", "")
@@ -304,7 +299,7 @@ class Watchdog:
                 )
 
     def _uncounted(self, pod: model.Pod) -> bool:
-        """Whether no policy, quota or gang selects the pod: it may be bound without a record."""
+        """Whether no policy, quota or gang selects the pod, so that it may be bound without a record."""
         return pod.labels.keys() <= {"app"} and pod.labels.get("app") != "web" and not self.fold.quotas
 
     def _check(self, event: events.AnyEvent) -> None:
@@ -334,7 +329,7 @@ class Watchdog:
                     self._placed(one.pod, one.node, placements[:at])
                     self._carried[one.pod.uid] = one.resource_version, self._monotonic()
             case events.PlacementReleased(uid=uid, node=name):
-                # What an undetectable failover has lost may be appended and released once more, and a
+                # A placement that an undetectable failover has lost may be appended and released again, and a
                 # pod without a policy is bound without a record when the store does not answer (ADR 0001).
                 placed = fold.placements.get(uid)
                 if event.cause in ("unbound", "superseded"):
@@ -376,7 +371,7 @@ class Watchdog:
             demand(taken < most, "P6", f"{key} has {taken} of {most}, gets one more")
 
     def _limiting(self, pod: model.Pod, name: str) -> list[policy_model.WorkloadPolicy]:
-        """The policies whose numbers the pod must not exceed."""
+        """The policies whose quotas the pod must not exceed."""
         policies = self.fold.policies
         found = [policy for policy in policies.values() if self._selected and plain_fold.limits(policy, pod)]
         if "workload-policy/kosmos.io" in pod.labels:
@@ -391,7 +386,7 @@ class Watchdog:
         return found
 
     def _carries(self, uid: str) -> bool:
-        """Whether a Binding of the pod's placement that is under way would be carried out when it arrives."""
+        """Whether a Binding of the pod's placement in flight would be carried out when it arrives."""
         version, since = self._carried.get(uid, ("", 0.0))
         return (
             bool(version)
@@ -405,7 +400,7 @@ class Watchdog:
         )
 
     def _may_come(self, stray: Stray) -> bool:
-        """Whether the pod is neither bound nor gone, and a Binding of it may be under way."""
+        """Whether the pod exists unbound, and a Binding of it may be in flight."""
         there = any(pod["metadata"]["uid"] == stray.uid for pod in self._cluster.all("pods"))
         return (
             not self._unseen
@@ -415,11 +410,11 @@ class Watchdog:
         )
 
     def _rewound(self, event: events.StoreRewound) -> None:
-        """The event reports something that was lost indeed."""
+        """The event reports an actual loss."""
         reported = [
             loss
             for loss in self.losses
-            # A later incarnation was begun over what the former one still held: that is lost with it.
+            # A later incarnation began on entries of the former one, which are lost with it.
             if loss.incarnation == event.from_incarnation
             or incarnations.later(loss.incarnation, event.from_incarnation)
             if _overlap(event, loss)
@@ -432,19 +427,19 @@ class Watchdog:
             if incarnations.later(event.from_incarnation, loss.incarnation)
             if loss.last < min(begun, default=0) and _overlap(event, loss)
         ]
-        # A beginning without an answer is repeated. If a failover came between, there are two of that name,
-        # and a reader of the first one misses it in the second.
+        # The start of an incarnation is repeated if its reply is lost. With a failover in between there are
+        # two of that name, and a reader of the first one misses its entries in the second.
         twice = event.from_incarnation == self.incarnation and any(
             incarnation == self.incarnation and event.lost_from <= offset <= event.lost_to
             for incarnation, offset, _ in self._lost
         )
-        # Who began the incarnation before this one may not have known of all that was lost until then.
+        # The recorder that began the former incarnation may not have detected every loss until then.
         late = [loss for losses in self._reported.values() for loss in losses if loss not in self._named]
         reported += [loss for loss in late if _names(event, loss)]
         demand(bool(reported) or twice, "P4", f"{event} reports nothing that was lost: {self.losses}")
         at = len(self.entries) + 1
         self._named.update((loss, at) for loss in reported if _names(event, loss))
-        # One incarnation after another: no process still holds what was lost before this.
+        # No process still holds an entry that was lost before this incarnation.
         self._reported[at] = self.losses
         self.losses = []
         self._excused = True
@@ -452,7 +447,7 @@ class Watchdog:
     # -- the end -----------------------------------------------------------------------------
 
     def converged(self, readers: Iterable[snapshots.Snapshot] = ()) -> None:
-        """The log matches the cluster, no placement is in flight, and every reader holds the same."""
+        """The log matches the cluster, no placement is in flight, and all readers have the same state."""
         self.compare()
         self.whole()
         fold, cluster = self.fold, self._cluster
@@ -480,7 +475,7 @@ class Watchdog:
             self._held(snapshot)
 
     def _held(self, snapshot: snapshots.Snapshot) -> None:
-        """What a reader, begun wherever it was, holds at the head of the log."""
+        """The snapshot of a reader at the head of the log, from whatever checkpoint it started."""
         fold = self.fold
         at = f"a reader at {snapshot.position}"
         demand(snapshot.offset == fold.offset, "P1", f"{at}, the log ends at {fold.offset}")

@@ -1,13 +1,13 @@
-"""A second fold of the log, slow and plain: dicts, and every count computed from scratch.
+"""A second fold of the log, slow and plain: dicts, and every count recomputed.
 
-It shares no code with app.domain.projecting and the counters of plugins, so that a mistake there shows.
+It shares no code with app.domain.projecting and the counters of plugins, so mistakes there become visible.
 """
 
 import msgspec
 
 from app.domain import events, model
 from app.plugins.workload_policy import policy_model
-from tests.support.simulation import plain_quotas
+from tests.support.simulation.oracle import plain_quotas
 
 KINDS = (
     "nodes",
@@ -43,7 +43,7 @@ class Fold:
         """uid -> the annotations of the pod's latest placement."""
         self.versions: dict[str, int] = {}
         self.gone: set[str] = set()
-        """uids of pods that are no more."""
+        """uids of deleted pods."""
         self.unlisted = set(KINDS)
         """Kinds to be listed, for the first time or since the store may have lost events."""
 
@@ -121,7 +121,7 @@ class Fold:
             self.versions[f"policies:{key.partition('/')[0]}"] = self.offset
 
     def standings(self) -> dict[str, tuple[model.Pod, str]]:
-        """uid -> the pod as last seen, and where it is or is placed."""
+        """uid -> the pod as last observed, and the node where it runs or is placed."""
         found = dict(self.placements)
         for uid, pod in self.pods.items():
             found[uid] = pod, pod.node or (found[uid][1] if uid in found else "")
@@ -142,7 +142,7 @@ class Fold:
         return found
 
     def shared(self, pod: model.Pod, name: str) -> frozenset[str]:
-        """All counts that the pod is in on that node, for which pods compete."""
+        """All counts with a limit that the pod contributes to on that node."""
         quotas = plain_quotas.by_name(self.quotas.values())
         return frozenset(self.keys(pod, name)).union(plain_quotas.keys(pod, name, self.nodes, quotas))
 
@@ -162,7 +162,7 @@ class Fold:
 
 
 def limits(policy: policy_model.WorkloadPolicy, pod: model.Pod) -> bool:
-    """Whether the policy is hard and counts the pod, wherever that is."""
+    """Whether the policy is Required and counts the pod on some node."""
     valid = policy.type == "Required" and not policy.errors
     return valid and policy.namespace == pod.namespace and _selected(policy.selector, pod)
 

@@ -1,4 +1,4 @@
-"""What happens in a simulation, in words."""
+"""Changes of a watch as text, for the steps that a seed prints."""
 
 from app.domain import model
 from app.kube.watch import reflectors
@@ -6,7 +6,7 @@ from app.plugins.workload_policy import policy_model
 
 
 def change(change: reflectors.Change) -> str:
-    """A change as a recorder observes it."""
+    """The text of a change that a recorder observes."""
     match change:
         case reflectors.Seen(_, model.Node() | policy_model.WorkloadPolicy() as found, version):
             return f"{type(found).__name__} {found.name} at {version}"

@@ -1,18 +1,18 @@
-"""The law of elastic quotas, checked on a log: no placement takes a quota, or one above it, over its max.
+"""The law of elastic quotas, checked on a log: no placement exceeds the max of its quota or of a parent.
 
 While no quota is edited, no state of the log is over a limit either: ``overspent``.
 """
 
 from app.domain import events, model
-from tests.support.simulation import plain_fold, plain_quotas
+from tests.support.simulation.oracle import plain_fold, plain_quotas
 
 TREE = {"company": ("", 2, 4), "red": ("company", 1, 3), "blue": ("company", 1, 3)}
-"""Quota -> parent, min and max with which it begins, in cores."""
+"""Quota -> parent, first min and first max, in cores."""
 TEAMS = ("red", "blue")
 
 
 def problem(event: events.AnyEvent, fold: plain_fold.Fold) -> str:
-    """How the event, which follows on the fold, breaks the law; empty if it does not."""
+    """How the event, which follows the fold, breaks the law; empty if it does not."""
     if not isinstance(event, events.PlacementsCommitted):
         return ""
     fresh = [one for one in event.placements if not fold.standings().get(one.pod.uid, (None, ""))[1]]
@@ -58,7 +58,7 @@ def _overspent(
     fold: plain_fold.Fold,
     quotas: dict[str, plain_quotas.Quota],
 ) -> str:
-    """Which quota the placement takes beyond what it allows; empty if none."""
+    """The quota whose limit the placement exceeds, as text; empty if none."""
     name = one.pod.labels[plain_quotas.LABEL]
     others = [(pod, node) for pod, node in standing if node and pod.uid != one.pod.uid]
     used = plain_quotas.counts([*others, (one.pod, one.node)], fold.nodes, quotas)

@@ -1,20 +1,21 @@
-"""The cluster's own life in a simulation: what people and kubelets do to it."""
+"""Changes of a simulated cluster by users, kubelets and another scheduler."""
 
 import random
 from collections.abc import Callable
 
-from tests.support.decisions import convoys
-from tests.support.simulation import cluster_objects, gang_law, plain_quotas, quota_law
+from tests.support.decisions import pod_sets
+from tests.support.simulation.cluster import cluster_objects
+from tests.support.simulation.oracle import gang_law, plain_quotas, quota_law
 
 
-class Life:
-    """Changes one cluster, as one die falls."""
+class Activity:
+    """Makes random changes to one cluster."""
 
     def __init__(
         self,
         cluster: cluster_objects.Cluster,
-        die: random.Random,
-        narrate: Callable[[str], None],
+        rng: random.Random,
+        log_step: Callable[[str], None],
         *,
         steady: bool,
         selected: bool = False,
@@ -22,14 +23,14 @@ class Life:
         gathering: bool = False,
         sharing: bool = False,
     ) -> None:
-        """``steady``: nothing but pods ever changes. ``selected``: some pods are counted by policies that
-        they do not name, there are two policies, and others bind pods too. ``planning``: most pods are of a
-        convoy, whose pods are placed together. ``gathering``: most pods are of a gang, and room is scarce.
-        ``sharing``: most pods are of an elastic quota.
+        """``steady``: only pods change. ``selected``: some pods are counted by policies that they do not
+        name, there are two policies, and another scheduler binds pods, too. ``planning``: most pods belong
+        to a set whose pods are placed together. ``gathering``: most pods belong to a gang, and capacity is
+        scarce. ``sharing``: most pods belong to an elastic quota.
         """
         self._cluster = cluster
-        self._die = die
-        self._narrate = narrate
+        self._rng = rng
+        self._log_step = log_step
         self._steady = steady
         self._selected = selected
         self._planning = planning
@@ -37,27 +38,27 @@ class Life:
         self._sharing = sharing
 
     def begin(self) -> None:
-        """Nodes, a policy, some pods."""
-        cluster, die = self._cluster, self._die
+        """Create nodes, a policy and some pods."""
+        cluster, rng = self._cluster, self._rng
         for name, role in cluster_objects.NODES.items():
             cluster.node(name, role=role)
         for name, minimum in gang_law.GROUPS.items() if self._gathering else ():
             cluster.group(name, minimum)
             for node in cluster_objects.NODES:
                 cluster.edit("nodes", ("", node), _narrow)
-        cluster.policy({"host": die.randint(1, 2), "member": die.randint(1, 3)})
+        cluster.policy({"host": rng.randint(1, 2), "member": rng.randint(1, 3)})
         for name, (parent, least, most) in quota_law.TREE.items() if self._sharing else ():
             cluster.quota(name, parent, least, most)
         if self._selected:
             cluster.policy(
-                {"host": die.randint(1, 3), "member": die.randint(1, 2)}, cluster_objects.OVERLAPPING
+                {"host": rng.randint(1, 3), "member": rng.randint(1, 2)}, cluster_objects.OVERLAPPING
             )
-        for name in cluster_objects.NAMES[: die.randint(2, 6)]:
+        for name in cluster_objects.NAMES[: rng.randint(2, 6)]:
             cluster.pod(name, self._labels())
         cluster.pod("plain", {"app": "plain"})
 
-    def people(self) -> None:
-        """A person, a kubelet or another scheduler acts once."""
+    def users(self) -> None:
+        """A user, a kubelet or another scheduler makes one change."""
         acts: list[Callable[[], None]] = [
             self._create,
             self._create,
@@ -79,19 +80,19 @@ class Life:
                 self._renew_policy,
                 self._relabel_pod,
             ]
-        self._die.choice(acts)()
+        self._rng.choice(acts)()
 
     def kubelets(self) -> None:
-        """Pods that are to end are gone; others run, or have run."""
+        """Terminating pods are deleted; others start to run, or finish."""
         for pod in self._cluster.all("pods"):
             key = _key(pod)
             if "deletionTimestamp" in pod["metadata"]:
                 self._cluster.objects.remove("pods", key)
             elif pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running"):
-                self._phase(key, "Succeeded" if self._die.random() < 0.1 else "Running")
+                self._phase(key, "Succeeded" if self._rng.random() < 0.1 else "Running")
 
     def refuse(self, meta: cluster_objects.Json, why: str) -> None:
-        """kube-scheduler writes into a pod's status why it was not bound: it has another version then."""
+        """kube-scheduler writes the reason into the status of an unbound pod, which changes its version."""
         status = {"conditions": [{"type": "PodScheduled", "status": "False", "message": why}]}
         for pod in self._cluster.all("pods"):
             if pod["metadata"]["uid"] == meta["uid"] and not pod["spec"].get("nodeName"):
@@ -102,57 +103,57 @@ class Life:
 
     def _one(self, resource: str) -> cluster_objects.Json | None:
         found = self._cluster.all(resource)
-        return self._die.choice(found) if found else None
+        return self._rng.choice(found) if found else None
 
     def _create(self) -> None:
         names = {pod["metadata"]["name"] for pod in self._cluster.all("pods")}
         free = [name for name in cluster_objects.NAMES if name not in names]
         if free:
-            made = self._cluster.pod(self._die.choice(free), self._labels())
-            self._narrate(f"people create {made['metadata']['name']}")
+            made = self._cluster.pod(self._rng.choice(free), self._labels())
+            self._log_step(f"users create {made['metadata']['name']}")
 
     def _labels(self) -> dict[str, str]:
-        if self._sharing and self._die.random() < 0.85:
+        if self._sharing and self._rng.random() < 0.85:
             return self._of_a_quota()
         return self._drawn()
 
     def _of_a_quota(self) -> dict[str, str]:
-        """Of a team's quota, some within its min, some under the policy, and some of a gang."""
-        labels = {plain_quotas.LABEL: self._die.choice(quota_law.TEAMS)}
-        if self._die.random() < 0.25:
+        """Labels of a pod of a team's quota; some also name the policy or a gang."""
+        labels = {plain_quotas.LABEL: self._rng.choice(quota_law.TEAMS)}
+        if self._rng.random() < 0.25:
             labels[plain_quotas.FIRM] = "false"
-        if self._gathering and self._die.random() < 0.6:
-            return {**labels, gang_law.LABEL: self._die.choice(sorted(gang_law.GROUPS))}
-        return {**cluster_objects.WEB, **labels} if self._die.random() < 0.2 else labels
+        if self._gathering and self._rng.random() < 0.6:
+            return {**labels, gang_law.LABEL: self._rng.choice(sorted(gang_law.GROUPS))}
+        return {**cluster_objects.WEB, **labels} if self._rng.random() < 0.2 else labels
 
     def _drawn(self) -> dict[str, str]:
-        if self._planning and self._die.random() < 0.8:
-            seat = self._die.choice(sorted(cluster_objects.NODES))
-            convoy = self._die.choice(("red", "blue"))
-            return {**cluster_objects.WEB, convoys.CONVOY: convoy, convoys.SEAT: seat}
-        if self._gathering and self._die.random() < 0.8:
-            gang = {gang_law.LABEL: self._die.choice(sorted(gang_law.GROUPS))}
-            return gang if self._die.random() < 0.6 else {**cluster_objects.WEB, **gang}
+        if self._planning and self._rng.random() < 0.8:
+            seat = self._rng.choice(sorted(cluster_objects.NODES))
+            pod_set = self._rng.choice(("red", "blue"))
+            return {**cluster_objects.WEB, pod_sets.POD_SET: pod_set, pod_sets.SEAT: seat}
+        if self._gathering and self._rng.random() < 0.8:
+            gang = {gang_law.LABEL: self._rng.choice(sorted(gang_law.GROUPS))}
+            return gang if self._rng.random() < 0.6 else {**cluster_objects.WEB, **gang}
         if not self._selected:
             return cluster_objects.WEB
         overlapping = {**cluster_objects.WEB, "workload-policy/kosmos.io": cluster_objects.OVERLAPPING}
-        return self._die.choice((cluster_objects.WEB, cluster_objects.COUNTED, overlapping))
+        return self._rng.choice((cluster_objects.WEB, cluster_objects.COUNTED, overlapping))
 
     def _bind_elsewhere(self) -> None:
-        """A pod of a DaemonSet, which another scheduler binds."""
+        """Another scheduler binds a pod of a DaemonSet."""
         node = self._one("nodes")
         if node is not None:
             on = node["metadata"]["name"]
             if not any(pod["metadata"]["name"] == f"daemon-{on}" for pod in self._cluster.all("pods")):
-                self._narrate(f"another scheduler binds daemon-{on}")
+                self._log_step(f"another scheduler binds daemon-{on}")
                 self._cluster.pod(f"daemon-{on}", cluster_objects.COUNTED, node=on)
 
     def _delete(self) -> None:
         pod = self._one("pods")
         if pod is None:
             return
-        self._narrate(f"people delete {pod['metadata']['name']}")
-        if pod["spec"].get("nodeName") and self._die.random() < 0.5:
+        self._log_step(f"users delete {pod['metadata']['name']}")
+        if pod["spec"].get("nodeName") and self._rng.random() < 0.5:
             self._cluster.edit("pods", _key(pod), _terminate)
         else:
             self._cluster.objects.remove("pods", _key(pod))
@@ -161,53 +162,53 @@ class Life:
         pod = self._one("pods")
         if pod is not None:
             meta = pod["metadata"]
-            self._narrate(f"people recreate {meta['name']}")
+            self._log_step(f"users recreate {meta['name']}")
             self._cluster.objects.remove("pods", _key(pod))
             self._cluster.pod(meta["name"], meta["labels"])
 
     def _echo(self) -> None:
-        """A change that scheduling does not depend on, or a line that cannot be decoded."""
-        if self._die.random() < 0.3:
+        """A change that is irrelevant for scheduling, or a line that cannot be decoded."""
+        if self._rng.random() < 0.3:
             self._cluster.objects.send_raw("pods", b'{"type":"MODIFIED","object":{"metadata":{"name":5}}}')
             return
         pod = self._one("pods")
         if pod is not None:
-            noise = str(self._die.random())
+            noise = str(self._rng.random())
             self._cluster.edit("pods", _key(pod), lambda made: made["status"].update(message=noise))
 
     def _relabel(self) -> None:
         node = self._one("nodes")
         if node is not None:
-            role = self._die.choice(("host", "member", "spare"))
-            self._narrate(f"people make {node['metadata']['name']} a {role}")
+            role = self._rng.choice(("host", "member", "spare"))
+            self._log_step(f"users make {node['metadata']['name']} a {role}")
             key = ("", node["metadata"]["name"])
             self._cluster.edit("nodes", key, lambda made: made["metadata"]["labels"].update(role=role))
 
     def _relabel_pod(self) -> None:
         pod = self._one("pods")
         if pod is not None:
-            app = self._die.choice(("web", "other"))
-            self._narrate(f"people label {pod['metadata']['name']} app={app}")
+            app = self._rng.choice(("web", "other"))
+            self._log_step(f"users label {pod['metadata']['name']} app={app}")
             self._cluster.edit("pods", _key(pod), lambda made: made["metadata"]["labels"].update(app=app))
 
     def _renew_node(self) -> None:
         node = self._one("nodes")
         if node is not None:
             name, labels = node["metadata"]["name"], node["metadata"]["labels"]
-            self._narrate(f"node {name} is recreated")
+            self._log_step(f"node {name} is recreated")
             self._cluster.objects.remove("nodes", ("", name))
-            if self._die.random() < 0.7:
+            if self._rng.random() < 0.7:
                 self._cluster.node(name, **{cluster_objects.KEY: labels.get(cluster_objects.KEY, "host")})
         there = {made["metadata"]["name"] for made in self._cluster.all("nodes")}
         missing = sorted(cluster_objects.NODES.keys() - there)
-        if missing and self._die.random() < 0.5:
+        if missing and self._rng.random() < 0.5:
             self._cluster.node(missing[0], role=cluster_objects.NODES[missing[0]])
 
     def _edit_policy(self) -> None:
         policy = self._one("workloadpolicies")
         if policy is not None:
-            quotas = {"host": self._die.randint(0, 3), "member": self._die.randint(0, 3)}
-            self._narrate("people edit the policy")
+            quotas = {"host": self._rng.randint(0, 3), "member": self._rng.randint(0, 3)}
+            self._log_step("users edit the policy")
             key = (cluster_objects.NAMESPACE, policy["metadata"]["name"])
             spec = cluster_objects.Cluster.spec(quotas)
             self._cluster.edit("workloadpolicies", key, lambda made: made.update(spec=spec))
@@ -215,41 +216,41 @@ class Life:
     def _edit_group(self) -> None:
         group = self._one("sigspodgroups")
         if group is not None:
-            name, minimum = group["metadata"]["name"], self._die.randint(1, 4)
-            self._narrate(f"people set the minimum of {name} to {minimum}")
+            name, minimum = group["metadata"]["name"], self._rng.randint(1, 4)
+            self._log_step(f"users set the minimum of {name} to {minimum}")
             key = (cluster_objects.NAMESPACE, name)
             self._cluster.edit("sigspodgroups", key, lambda made: made.update(spec={"minMember": minimum}))
 
     def _edit_quota(self) -> None:
         quota = self._one("elasticquotas")
         if quota is not None:
-            name, least = quota["metadata"]["name"], self._die.randint(0, 2)
-            most = least + self._die.randint(0, 3)
-            self._narrate(f"people give quota {name} {least} to {most} cores")
+            name, least = quota["metadata"]["name"], self._rng.randint(0, 2)
+            most = least + self._rng.randint(0, 3)
+            self._log_step(f"users give quota {name} {least} to {most} cores")
             spec = self._cluster.amounts(least, most)
             self._cluster.edit(
                 "elasticquotas", (cluster_objects.NAMESPACE, name), lambda made: made.update(spec=spec)
             )
 
     def _renew_quota(self) -> None:
-        """A team's quota goes, or is there again; that of the company stays."""
-        name = self._die.choice(quota_law.TEAMS)
+        """A team's quota is deleted, or created again; that of the company stays."""
+        name = self._rng.choice(quota_law.TEAMS)
         if name in {quota["metadata"]["name"] for quota in self._cluster.all("elasticquotas")}:
-            self._narrate(f"people delete quota {name}")
+            self._log_step(f"users delete quota {name}")
             self._cluster.objects.remove("elasticquotas", (cluster_objects.NAMESPACE, name))
-        if self._die.random() < 0.7:
-            self._narrate(f"people create quota {name}")
+        if self._rng.random() < 0.7:
+            self._log_step(f"users create quota {name}")
             self._cluster.quota(name, *quota_law.TREE[name])
 
     def _renew_policy(self) -> None:
         there = {policy["metadata"]["name"] for policy in self._cluster.all("workloadpolicies")}
         if cluster_objects.POLICY in there:
-            self._narrate("people delete the policy")
+            self._log_step("users delete the policy")
             self._cluster.objects.remove(
                 "workloadpolicies", (cluster_objects.NAMESPACE, cluster_objects.POLICY)
             )
-        if self._die.random() < 0.7:
-            self._cluster.policy({"host": self._die.randint(1, 2), "member": self._die.randint(1, 3)})
+        if self._rng.random() < 0.7:
+            self._cluster.policy({"host": self._rng.randint(1, 2), "member": self._rng.randint(1, 3)})
 
 
 def _key(pod: cluster_objects.Json) -> tuple[str, str]:

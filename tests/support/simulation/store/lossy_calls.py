@@ -1,8 +1,7 @@
-"""What can happen to a call of the store: it is lost on the way there, or its answer on the way back.
+"""Faults of a call of the store: the request is lost, or its reply.
 
-Two places are patched, which every call passes but the transactions of checkpoints. A test that watches
-them may let others take steps before and after a call, which is how interleavings come about in one
-thread.
+Two functions are patched, through which all calls pass except the transactions of checkpoints. A test that
+intercepts them can run steps of other processes before and after a call: interleavings in one thread.
 """
 
 import contextlib
@@ -19,7 +18,7 @@ Ask = Callable[[], connections.Reply]
 
 
 class Call(Enum):
-    """What is asked of the store."""
+    """The function of the store that is called."""
 
     APPEND = auto()
     READ = auto()
@@ -30,11 +29,11 @@ class Call(Enum):
 
 
 class Crashed(BaseException):
-    """The process that made the call is no more; nothing in it may catch this."""
+    """The process that made the call has been killed; its code must not catch this."""
 
 
 WAYS = ("before", "after", "lost")
-"""A crash before the call takes effect, one after it, and an answer that is lost."""
+"""A crash before the call takes effect, a crash after it, and a lost reply."""
 
 Watch = Callable[[connections.Wire, Call, connections.Packed, Ask], connections.Reply]
 Plain = Callable[[redis.Redis], bool]
@@ -52,7 +51,7 @@ def kind(packed: connections.Packed) -> Call:
 
 
 def known(call: Call, packed: connections.Packed) -> tuple[str, int, int] | None:
-    """Incarnation, offset and milliseconds of the entry that the caller of a function goes on from."""
+    """Incarnation, offset and milliseconds of the entry that the caller of a function continues from."""
     if call not in (Call.APPEND, Call.READ):
         return None
     incarnation, offset, at_ms = arguments(packed)[:3]
@@ -60,25 +59,25 @@ def known(call: Call, packed: connections.Packed) -> tuple[str, int, int] | None
 
 
 def oldest_kept(packed: connections.Packed) -> int:
-    """The oldest offset that a caller of trim wants to keep."""
+    """The oldest offset that a trim keeps."""
     return int(arguments(packed)[1])
 
 
 def payloads(packed: connections.Packed) -> list[bytes]:
-    """The events that a caller of append wants to append."""
+    """The encoded events of an append."""
     given = arguments(packed)
     return given[13 : 13 + int(given[7])]
 
 
 def arguments(packed: connections.Packed) -> list[bytes]:
-    """What a function is given beside its keys."""
+    """The arguments of a function, without its keys."""
     words = b"".join(packed).split(b"\r\n")[2::2]
     return words[3 + int(words[2]) :]
 
 
 @contextlib.contextmanager
 def shared(client: redis.Redis) -> Iterator[None]:
-    """Let all stores of this process ask over the connections of one client: one thread needs no more."""
+    """Let all stores of this process use the connection of one client: one thread needs no more."""
     pool = client.connection_pool
     connection = pool.connection_class(**pool.connection_kwargs)
 
@@ -97,14 +96,14 @@ def shared(client: redis.Redis) -> Iterator[None]:
 
 @contextlib.contextmanager
 def watched(watch: Watch, plain: Plain = lambda _: False) -> Iterator[None]:
-    """Let every call of every store of this process pass ``watch``, and plain commands ``plain``."""
+    """Pass all calls of the stores of this process through ``watch``, plain commands through ``plain``."""
     ask = connections.Wire.ask
     execute: Callable[..., object] = redis.Redis.execute_command
 
     def asked(
         self: connections.Wire, packed: connections.Packed, *, timeout: float | None = None
     ) -> connections.Reply:
-        # Simulated time limits the wait; the machine's must not, because it may be busy.
+        # Only simulated time limits the wait, because the machine may be busy.
         return watch(self, kind(packed), packed, lambda: ask(self, packed, timeout=None))
 
     def executed(self: redis.Redis, *arguments: object, **options: object) -> object:

@@ -1,4 +1,4 @@
-"""A replica of the simulated store that lags behind, and takes over."""
+"""A replica of the simulated store that lags behind, and is promoted."""
 
 import time
 from typing import Any
@@ -10,13 +10,13 @@ from tests.support import declared
 from tests.support.simulation import virtual_time
 
 Held = dict[bytes, bytes]
-"""Every key of a server, as it dumps it."""
+"""Key -> its DUMP, of every key of a server."""
 _MIGRATED: dict[str, Any] = {}
-"""The server that was migrated last, by which functions, and what it held then."""
+"""The latest server that was migrated, by which functions, and its content then."""
 
 
 def held(client: redis.Redis) -> Held:
-    """Everything that a server holds."""
+    """All keys of a server."""
     found: Any = sorted(client.keys("*"))
     pipeline: Any = client.pipeline(transaction=False)
     for key in found:
@@ -25,7 +25,7 @@ def held(client: redis.Redis) -> Held:
 
 
 def hold(client: redis.Redis, everything: Held) -> None:
-    """Let a server that is empty hold this."""
+    """Restore these keys on an empty server."""
     pipeline: Any = client.pipeline(transaction=True)
     for key, value in everything.items():
         pipeline.restore(key, 0, value)
@@ -33,12 +33,12 @@ def hold(client: redis.Redis, everything: Held) -> None:
 
 
 def emptied(client: redis.Redis, names: keys.Keys) -> None:
-    """A store that was just migrated; what it takes to migrate one is found out once for each server."""
+    """Empty the store and migrate it; the result is kept and restored for the next history."""
     # Planted bugs may be in the functions, so their text is part of what was migrated.
     made = (client.connection_pool.connection_kwargs["path"], schemas.library())
     client.flushdb()
     if _MIGRATED.get("server") != made:
-        # Under names of its own: what follows must not depend on whether this was the first history.
+        # With a clock and names of its own: the history must not depend on whether it is the first one.
         with virtual_time.installed(virtual_time.Clock()):
             schemas.migrate(client, names, declared.SCHEMA)
         _MIGRATED.update(server=made, held=held(client))
@@ -47,7 +47,7 @@ def emptied(client: redis.Redis, names: keys.Keys) -> None:
 
 
 class Replica:
-    """What a replica holds: everything, as it was when it was last brought up to date."""
+    """A replica, with the content of the primary when it was last brought up to date."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
@@ -55,16 +55,16 @@ class Replica:
         self.begun = False
 
     def follow(self) -> None:
-        """Get everything that the master has."""
+        """Copy the content of the primary."""
         self._held = held(self._client)
         self.begun = True
 
     def empty(self) -> None:
-        """As a master is that was started without its files."""
+        """Lose the content, like a primary that starts without its files."""
         self._held = {}
 
     def promote(self) -> None:
-        """Become the master: whatever it had not got is lost."""
+        """Become the primary: what it has not copied is lost."""
         self._client.flushdb()
         hold(self._client, self._held)
         # No failover is over within the millisecond in which the last event was appended.

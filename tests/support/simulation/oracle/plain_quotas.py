@@ -1,6 +1,6 @@
-"""Elastic quotas read plainly: what pods use and request of them. Shares no code with the plugin.
+"""A second, plain computation of the use of elastic quotas, without the code of the plugin.
 
-Only what a simulation has: one tree, labels on every pod of a quota, requests of cpu in max.
+It covers what simulations contain: one tree, labels on every pod of a quota, requests of cpu in max.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -9,7 +9,7 @@ from typing import Any
 from app.domain import model
 
 Quota = dict[str, Any]
-"""An ElasticQuota as the log holds it."""
+"""An ElasticQuota as it is in the log."""
 
 LABEL = "quota.scheduling.koordinator.sh/name"
 FIRM = "quota.scheduling.koordinator.sh/preemptible"
@@ -19,7 +19,7 @@ RESOURCE = "cpu"
 
 
 def by_name(quotas: Iterable[Quota]) -> dict[str, Quota]:
-    """The quotas; no two have the same name."""
+    """Name -> quota; names are unique."""
     return {quota["name"]: quota for quota in quotas}
 
 
@@ -43,7 +43,7 @@ def firm(pod: model.Pod) -> bool:
 
 
 def request(pod: model.Pod, name: str, quotas: Mapping[str, Quota]) -> dict[str, int]:
-    """What the pod counts in its quota, memory in KiB: the resources of max, all in the default quota."""
+    """The requests that count in the quota, memory in KiB: the resources of max, all in the default quota."""
     return {
         resource: units(resource, amount)
         for resource, amount in pod.requests.items()
@@ -59,7 +59,7 @@ def units(resource: str, amount: int) -> int:
 def counts(
     pods: Iterable[tuple[model.Pod, str]], nodes: Mapping[str, model.Node], quotas: Mapping[str, Quota]
 ) -> dict[str, int]:
-    """Every count of quotas, of the pods and the nodes that they are on; zeros are left out."""
+    """Every count of the quotas, without zeros."""
     found: dict[str, int] = {}
     for pod, node in pods:
         for key, amount in keys(pod, node, nodes, quotas).items():
@@ -70,7 +70,7 @@ def counts(
 def keys(
     pod: model.Pod, node: str, nodes: Mapping[str, model.Node], quotas: Mapping[str, Quota]
 ) -> dict[str, int]:
-    """The counts that one pod is in, and by how much."""
+    """Count -> the amount that one pod contributes."""
     if not quotas or pod.phase in ("Succeeded", "Failed") or (node and node not in nodes):
         return {}
     name = of(pod, quotas)

@@ -1,4 +1,4 @@
-"""Bindings that a simulated API server may yet carry out."""
+"""Bindings in flight, which the simulated API server may still carry out."""
 
 import json
 from typing import NamedTuple
@@ -7,14 +7,14 @@ from app.simulation.apiserver import requests
 
 
 class Sent(NamedTuple):
-    """A Binding that was sent and that nothing has come of yet."""
+    """A Binding that was sent, and whose outcome is open."""
 
     uid: str
     node: str
     version: str
     """The pod's resourceVersion that it carries; empty if it carries none."""
     until: float
-    """The moment after which it is not carried out any more."""
+    """The moment after which it is no longer carried out."""
 
     def feasible(self, uid: str, node: str, version: str, now: float) -> bool:
         """Whether it would bind the pod to the node, unbound and in this version."""
@@ -23,7 +23,7 @@ class Sent(NamedTuple):
 
 
 def sent(request: requests.Request, until: float) -> Sent:
-    """What a request for a Binding asks for."""
+    """The Binding of a request."""
     asked = json.loads(request.body)
     meta = asked["metadata"]
     return Sent(meta.get("uid", ""), asked["target"]["name"], meta.get("resourceVersion", ""), until)

@@ -1,7 +1,7 @@
-"""Connections to the simulated API server: the real request bytes go in, reply bytes come out.
+"""Connections to the simulated API server: real request bytes in, reply bytes out.
 
-Either end may close one, and the server may have carried out what it never answered. What decides on a
-request is the peer; how it is sent, repeated and read is app.kube.client.fast_client itself.
+Either end may close one, and the server may carry out a request without a reply. The peer decides about a
+request; app.kube.client.fast_client itself sends, repeats and reads it.
 """
 
 import io
@@ -17,19 +17,19 @@ Answer = tuple[int, bytes]
 
 
 class Closed(Exception):
-    """The server closes the connection without an answer."""
+    """The server closes the connection without a reply."""
 
 
 class Silent(Exception):
-    """The server neither answers nor closes."""
+    """The server neither replies nor closes the connection."""
 
 
 Peer = Callable[[requests.Request, float], Answer]
-"""Answers a request that is waited for so many seconds; or raises Closed or Silent."""
+"""(request, seconds that the client waits) -> reply; raises Closed or Silent."""
 
 
 class Connection:
-    """One connection (fast_client.Socket) whose other end is a peer."""
+    """One connection (fast_client.Socket) to a peer."""
 
     def __init__(self, peer: Peer, clock: virtual_time.Clock) -> None:
         self._peer = peer
@@ -74,7 +74,7 @@ class Connection:
 
 
 class FastClient(fast_client.FastClient):
-    """Kept connections to a peer."""
+    """Connections to a peer that are kept open."""
 
     def __init__(self, peer: Peer, clock: virtual_time.Clock, reach: Callable[[], None]) -> None:
         """``reach`` raises Unreachable while connections fail."""
@@ -89,5 +89,5 @@ class FastClient(fast_client.FastClient):
 
 
 def refused() -> errors.Unreachable:
-    """What it is to connect to a server that is not there."""
+    """The error of a refused connection."""
     return errors.Unreachable("simulated: connection refused", refused=True)

@@ -3,17 +3,17 @@
 from collections import Counter
 
 from app.domain import events, model
-from tests.support.simulation import plain_fold
+from tests.support.simulation.oracle import plain_fold
 
 LABEL = "scheduling.x-k8s.io/pod-group"
 GROUPS = {"red": 2, "blue": 3}
-"""PodGroup -> the minimum that it begins with."""
+"""PodGroup -> its first minimum."""
 ROOM = 2
-"""Pods that a node has room for, where gangs are placed."""
+"""Pods that fit on a node, in histories with gangs."""
 
 
 def problem(event: events.AnyEvent, fold: plain_fold.Fold) -> str:
-    """How the event, which follows on the fold, breaks the law; empty if it does not."""
+    """How the event, which follows the fold, breaks the law; empty if it does not."""
     if not isinstance(event, events.PlacementsCommitted):
         return ""
     fresh = [one for one in event.placements if one.pod.uid not in fold.placements]
@@ -25,7 +25,7 @@ def problem(event: events.AnyEvent, fold: plain_fold.Fold) -> str:
 
 
 def _crowded(fresh: list[model.Placement], fold: plain_fold.Fold) -> str:
-    """The node on which members of gangs get more room than it has."""
+    """How members of gangs exceed the capacity of a node; empty if they do not."""
     held = Counter(name for pod, name in fold.standings().values() if gang(pod) and not _finished(pod))
     for one in fresh:
         held[one.node] += 1
@@ -37,7 +37,7 @@ def _crowded(fresh: list[model.Placement], fold: plain_fold.Fold) -> str:
 
 
 def partly_placed(fold: plain_fold.Fold) -> list[str]:
-    """The gangs with a seat that no Binding will follow; at rest there are none."""
+    """The gangs with a placement but no Binding; at rest there are none."""
     return sorted({gang(pod) for pod, _ in fold.placements.values() if gang(pod)})
 
 
