@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from tests.bench import rows, runs
 from tests.bench.data import bench_cluster
 from tests.bench.end_to_end import gang_placement, pods_per_second
+from tests.bench.extender import hostile_clients
 from tests.bench.introspection import hypothetical_questions, viewer_load
 from tests.bench.peer import client, processes
 from tests.bench.store import placement_durability
@@ -87,6 +88,33 @@ def viewers(bench: runs.Bench) -> Iterator[rows.Row]:
     for (count, figures), bar in zip(found.items(), (2.0, 2.5), strict=True):
         case = f"filter, {NODES:,} names, {count} viewers against none, p99"
         yield rows.compared(case, "ms", ours=statistics.median(figures), peer=alone, bar=bar)
+
+
+def attacks(bench: runs.Bench) -> Iterator[rows.Row]:
+    """filter while clients with any certificate try to occupy the extender: no call may fail."""
+    caller, load = bench.caller(NODES), client.Load(NODES, bench.calls(600), verbs=["filter"])
+    kinds = {hostile_clients.BODILESS: 70, hostile_clients.DENIED: 8}
+    with bench.ours(NODES, PODS) as ours:
+
+        def p99() -> float:
+            return caller.measure(load, {"ours": ours.url}).targets["ours"]["filter"].p99
+
+        caller.measure(dataclasses.replace(load, calls=50), {"ours": ours.url})
+        alone: list[float] = []
+        beside: dict[str, list[float]] = {kind: [] for kind in kinds}
+        for _ in range(3):
+            # In turns, and the median of them: the speed of a shared machine varies.
+            alone.append(p99())
+            for kind, count in kinds.items():
+                with hostile_clients.attacking(ours.url, bench.tls, bench.folder, count, kind):
+                    beside[kind].append(p99())
+    for what, kind in (
+        ("70 requests without their body", hostile_clients.BODILESS),
+        ("8 clients without the role", hostile_clients.DENIED),
+    ):
+        case = f"filter, {NODES:,} names, {what} against none, p99"
+        found, usual = statistics.median(beside[kind]), statistics.median(alone)
+        yield rows.compared(case, "ms", ours=found, peer=usual, bar=2.0)
 
 
 def refusals(_: runs.Bench) -> Iterator[rows.Row]:
@@ -300,6 +328,7 @@ DEFAULT: Mapping[str, Case] = {
     "names": names,
     "whole": whole,
     "viewers": viewers,
+    "attacks": attacks,
     "refusals": refusals,
     "crowd": crowd,
     "ingest": ingest,

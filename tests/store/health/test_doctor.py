@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import redis
 
-from app.store import keys, schemas
+from app.store import errors, keys, schemas
 from app.store.health import checks, durability, readiness
 from app.store.server import acl, connections
 from migrations import running
@@ -231,6 +232,21 @@ def test_no_process_is_ready_on_a_store_that_loses_data(
     if problem is not None:
         assert name in problem
         assert "CONFIG SET" in problem
+
+
+def test_a_server_that_loads_its_file_is_away_and_not_without_one(
+    guarded: guarded_server.Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "EVERY", 0.0)
+    monkeypatch.setattr(readiness, "_SOON", 0.0)
+    looked = readiness.DurabilityCheck(guarded.admin, durable=True)
+    assert looked.problem() is None
+    found = {**guarded.admin.info(), "loading": 1, "aof_enabled": 0}
+    with mock.patch.object(guarded.admin, "info", return_value=found):
+        assert looked.problem() is None
+        with pytest.raises(errors.StoreAway, match="loading its data"), connections.translated():
+            readiness.facts(guarded.admin)
+    assert looked.problem() is None
 
 
 def test_the_last_result_remains_while_the_store_is_away(
