@@ -12,6 +12,7 @@ from app.simulation import populations
 from app.simulation.apiserver import faults
 from app.store.server import embedded
 from app.verbs import placing
+from tests.support.campaigns import sizes
 from tests.support.extender import bind_plays, replicas
 
 NODES = tuple(f"n{number}" for number in range(5))
@@ -59,10 +60,24 @@ def running(shop: replicas.Cluster, members: Sequence[model.Pod]) -> int:
 
 
 @pytest.mark.scenario("CS-3")
-@pytest.mark.parametrize("_attempt", range(12))
+@pytest.mark.parametrize("attempt", range(12))
 def test_of_two_gangs_of_sixty_percent_exactly_one_runs(
-    store_server: embedded.Server, cluster: str, _attempt: int
+    store_server: embedded.Server, cluster: str, attempt: int
 ) -> None:
+    race(store_server, f"{cluster}-{attempt}")
+
+
+@pytest.mark.campaign
+@pytest.mark.scenario("CS-3")
+def test_in_very_many_races_exactly_one_of_two_gangs_runs(
+    store_server: embedded.Server, cluster: str
+) -> None:
+    for attempt in range(sizes.of("RACES", 200)):
+        race(store_server, f"{cluster}-{attempt}")
+
+
+def race(store_server: embedded.Server, cluster: str) -> None:
+    """Two gangs of which each needs more than half of the cluster are bound at the same time."""
     with replicas.cluster(store_server.url, cluster) as shop:
         prepared(shop)
         a, b = gang(shop, "a", 6), gang(shop, "b", 6)
