@@ -1,7 +1,8 @@
 """Gangs in several extender processes over one store: one commitment for each of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent import futures
+from types import MappingProxyType
 
 import pytest
 
@@ -26,10 +27,15 @@ def prepared(shop: replicas.Cluster) -> None:
         shop.api.objects.create("nodes", made)
 
 
-def gang(shop: replicas.Cluster, name: str, count: int) -> list[model.Pod]:
+def gang(
+    shop: replicas.Cluster,
+    name: str,
+    count: int,
+    requests: Mapping[str, str] = MappingProxyType({"cpu": "1"}),
+) -> list[model.Pod]:
     metadata = {"namespace": replicas.NAMESPACE, "name": name}
     shop.api.objects.create("sigspodgroups", {"metadata": metadata, "spec": {"minMember": count}})
-    containers = [{"name": "c", "image": "app:1", "resources": {"requests": {"cpu": "1"}}}]
+    containers = [{"name": "c", "image": "app:1", "resources": {"requests": dict(requests)}}]
     return [
         shop.pod(f"{name}-{number}", {membership.SIGS_LABEL: name}, containers=containers)
         for number in range(count)
@@ -157,6 +163,27 @@ def test_a_plan_for_a_state_in_which_another_gang_was_committed_is_made_again(
         assert one.bind(a[0], node) == ""
         assert late.bind(b[0], other) == "topolog: gang sigs/shop/b: no room for 6 members together"
         assert commitments(one) == [6]
+
+
+@pytest.mark.scenario("CS-22")
+def test_two_hundred_members_with_devices_are_one_entry_of_the_log(
+    store_server: embedded.Server, cluster: str
+) -> None:
+    with replicas.cluster(store_server.url, cluster) as shop:
+        for number in range(100):
+            made = populations.node(f"large-{number}", {})
+            made["status"]["allocatable"] = {"cpu": "64", "pods": "110", "nvidia.com/gpu": "16"}
+            shop.api.objects.create("nodes", made)
+        shop.see()
+        members = gang(shop, "wide", 200, {"cpu": "1", "nvidia.com/gpu": "8"})
+        shop.see()
+        one, other = (shop.replica(beside=(Coscheduling,)) for _ in range(2))
+        assert attempted(members[7], one) == ""
+        assert commitments(one) == [200]
+        replayed = other.snapshot()
+        assert replayed.placements == one.snapshot().placements
+        used = [replayed.used(name)["nvidia.com/gpu"] for name in replayed.nodes if name.startswith("large")]
+        assert used == [16] * 100
 
 
 @pytest.mark.scenario("CS-18")

@@ -91,7 +91,9 @@ def test_the_view_of_a_refused_pod_shows_whom_koordinator_would_evict() -> None:
         "violations": 0,
         "victims": [{"namespace": "x", "name": "low", "priority": 0}],
     }
-    assert shown.keys() == dict(samples.ADMISSION)["eviction"].keys()
+    sample = samples.ADMISSION["eviction"]
+    assert isinstance(sample, dict)
+    assert shown.keys() == sample.keys()
     never = msgspec.structs.replace(asks, preemption_policy="Never")
     assert quota_preemption.choice(small.snapshot, never, RULES) is None
     assert quota_preemption.choice(small.snapshot, pod("fits", 0, "q", priority=9), RULES) is None
