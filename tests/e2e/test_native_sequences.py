@@ -303,7 +303,7 @@ def test_a_binding_that_the_api_server_refuses_is_tried_slowly_and_healed(
     tried = len([call for call in calls(topolog, "refused") if call["verb"] == "bind"]) - before
     assert 1 <= tried <= 8, tried
     cluster.kubectl("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "no-binding")
-    await_whole(cluster, "refused", within=30)
+    await_whole(cluster, "refused", within=10)
 
 
 def test_a_gang_preempts_as_many_pods_as_it_has_members(

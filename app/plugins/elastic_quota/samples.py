@@ -84,4 +84,10 @@ ADMISSION = {
             "fits": False,
         }
     ],
+    "eviction": {
+        "node": "n7",
+        "decidedBy": "fewest victims",
+        "violations": 0,
+        "victims": [{"namespace": "team-a", "name": "batch-3", "priority": 0}],
+    },
 }
