@@ -14,7 +14,7 @@ from app.plugins.workload_policy.plugin import WorkloadPolicy
 from app.store.server import embedded
 from tests.support.decisions import small_gangs
 from tests.support.extender import api_worlds
-from tests.support.extender.error_shape import Json, assert_problem
+from tests.support.extender.error_shape import Json, assert_problem, body
 from tests.support.extender.questions import ask, post
 
 TEMPLATE = {
@@ -128,6 +128,23 @@ def test_the_changes_are_of_the_kinds_that_are_allowed(ml: api_worlds.World) -> 
     assert spelled["nodes"] == [[{"op": "addNodes", "count": 1, "like": "n1"}]]
     assert spelled["pods"] == [[{"op": "deletePods", "pods": ["ml/other"]}]]
     assert spelled["labels"] == []
+
+
+def test_a_gang_is_followed_over_time(ml: api_worlds.World) -> None:
+    (kind,) = body(ml.client.get("/apis/v1/cluster"))["workloads"]
+    assert (kind["kind"], kind["path"]) == ("gang", "/apis/v1/plugins/Coscheduling/gangs")
+    headings = [one["heading"] for one in kind["columns"]]
+    assert headings == ["GANG", "MINIMUM", "MEMBERS", "PLACED", "DOMAIN", "STATE", "MISSING"]
+    (item,) = body(ml.client.get(kind["path"]))["items"]
+    assert {one["field"] for one in kind["columns"]} <= item.keys()
+    seen = ml.append(*(PodSeen(pod=member(f"train-{at}", f"n{1 + at % 2}")) for at in range(3)))
+    found = body(ml.client.get(f"/apis/v1/series?of=gang:{item[kind['name']]}"))["lines"]
+    lines = {one["name"]: [(offset, value) for offset, _, value in one["points"]] for one in found}
+    assert lines["minimum"][-1][1] == lines["members"][-1][1] == 4
+    assert lines["with a seat"][-3:] == [(seen - 2, 1), (seen - 1, 2), (seen, 3)]
+    assert lines["waiting"][-4:] == [(seen - 3, 4), (seen - 2, 3), (seen - 1, 2), (seen, 1)]
+    wrong = ml.client.get("/apis/v1/series?of=crew:ml/train")
+    assert_problem(wrong, 400, "BadRequest", "there is no kind crew; known: quota, gang")
 
 
 def test_the_minimum_of_a_gang_is_scaled_by_an_override_of_its_plugin(ml: api_worlds.World) -> None:
