@@ -187,8 +187,14 @@ Process = Callable[[], stores.Store]
 
 
 @contextlib.contextmanager
-def processes(server: embedded.Server, cluster: str) -> Iterator[Process]:
-    """Opens the cluster's store as often as there are processes; their threads run."""
+def processes(
+    server: embedded.Server, cluster: str, chosen: registry.Registry | None = None
+) -> Iterator[Process]:
+    """Opens the cluster's store as often as there are processes; their threads run.
+
+    ``chosen``: the plugins whose labels are indexed, instead of those of the seeds.
+    """
+    indexed = (chosen or plugins_of_the_seeds()).indexed()
     client = connections.connect(server.url)
     schemas.migrate(client, declared.names(cluster), declared.SCHEMA)
     client.close()
@@ -199,7 +205,7 @@ def processes(server: embedded.Server, cluster: str) -> Iterator[Process]:
                 settings.Store(url=server.url),
                 schema=declared.SCHEMA,
                 cluster=cluster,
-                indexed=plugins_of_the_seeds().indexed(),
+                indexed=indexed,
             )
             opened.callback(one.close)
             one.start()
