@@ -476,6 +476,19 @@ def test_services_target_named_ports(name: str) -> None:
         assert {each["targetPort"] for each in service["ports"]} <= ports
 
 
+def test_every_port_forward_that_is_shown_names_a_port_of_the_service() -> None:
+    shown = re.compile(r"port-forward[\s\"]+service/([\w-]+) (\d+):?(\d*)")
+    found = [
+        (path.relative_to(ROOT).as_posix(), *match)
+        for path in [*(ROOT / "app").rglob("*.py"), *(ROOT / "docs").rglob("*.md")]
+        for match in shown.findall(path.read_text())
+    ]
+    assert {path for path, *_ in found} >= {"docs/how-to/certificates.md", "app/doctor/tls/examination.py"}
+    for path, name, local, port in found:
+        ports = {each["port"] for each in manifests.one("Service", name)["spec"]["ports"]}
+        assert int(port or local) in ports, path
+
+
 # The image
 
 
