@@ -550,11 +550,23 @@ def test_the_image_is_labelled_as_the_program_describes_itself() -> None:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     text = (manifests.DEPLOY / "Dockerfile").read_text()
-    labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]*)"', text))
+    labels = dict(re.findall(r'org\.opencontainers\.image\.([\w.]+)="([^"]*)"', text))
     described = {"description": "description", "licenses": "license"}
     assert {label: config["metadata"][field] for label, field in described.items()} | {
-        "title": "Topolog"
+        "title": "Topolog",
+        "version": "${VERSION}",
+        "revision": "${REVISION}",
+        "base.name": "${BASE}",
     } == labels
+
+
+def test_the_base_of_the_image_can_be_given_by_digest() -> None:
+    lines = (manifests.DEPLOY / "Dockerfile").read_text().splitlines()
+    assert [line for line in lines if line.startswith("FROM")] == ["FROM ${BASE} AS build", "FROM ${BASE}"]
+    (base,) = [line.partition("=")[2] for line in lines if line.startswith("ARG BASE=")]
+    # The lock has the packages of this version, and the name of the folder is in the file.
+    version = base.partition(":")[2].partition("-")[0]
+    assert any(f"/lib/python{version}/" in line for line in lines)
 
 
 def test_the_image_runs_as_non_root() -> None:
