@@ -104,18 +104,15 @@ class Commands(click.Group):
 def topolog(context: click.Context, config: str | None) -> None:
     """State store and extender for kube-scheduler.
 
-    Try it out:       topolog demo, or topolog score FILE
-
-    On one machine:   topolog up, for the cluster of your kubeconfig
-
-    In a cluster:     topolog record, control, compact, audit, extender and view, as separate processes
-
-    Inspect:          topolog status, topolog dashboard, topolog get, topolog explain
-                      topolog diff, topolog bisect
-
-    What if:          topolog simulate, topolog fit, topolog replay, topolog shadow
-
-    Report a bug:     topolog bundle
+    \b
+    Try it out:      topolog demo, or topolog score FILE
+    On one machine:  topolog up, for the cluster of your kubeconfig
+    In a cluster:    topolog record, control, compact, audit, extender
+                     and view, as separate processes
+    Inspect:         topolog status, dashboard, get, explain, diff, bisect
+    What if:         topolog simulate, fit, replay, shadow
+    Find a mistake:  topolog doctor all
+    Report a bug:    topolog bundle create
     """
     context.obj = config
 

@@ -37,7 +37,12 @@ def release(version: str, url: str, output: pathlib.Path) -> None:
         click.echo(made.name)
     click.echo("\nTo publish it:")
     click.echo(f"  git push origin HEAD v{version}")
-    click.echo(f"  docker build -f deploy/Dockerfile -t YOUR_REGISTRY/topolog:{version} . && docker push ...")
+    click.echo(
+        f"  docker buildx build -f deploy/Dockerfile -t YOUR_REGISTRY/topolog:{version}"
+        f" --build-arg VERSION={version} --build-arg REVISION={git('rev-parse', 'HEAD')}"
+        " --build-arg BASE=docker.io/library/python@sha256:... --platform linux/amd64,linux/arm64 --push ."
+    )
+    click.echo(f"  helm push {output.name}/topolog-{version}.tgz oci://YOUR_REGISTRY/charts")
     click.echo(f"  upload the files of {output.name}/")
 
 

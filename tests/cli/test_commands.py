@@ -51,6 +51,12 @@ def test_what_needs_no_command_waits_for_none(arguments: list[str], environ: dic
     assert "version" in arguments or all(name in done.stdout for name in names)
 
 
+def test_a_check_without_a_store_names_the_command_for_a_cluster() -> None:
+    done = commands.called("doctor", "store")
+    assert done.returncode == 3
+    assert "kubectl -n topolog-system exec deployment/topolog-auditor -- topolog doctor store" in done.stderr
+
+
 def test_version() -> None:
     assert commands.topolog("version").stdout.startswith(f"topolog {__version__} ")
     assert json.loads(commands.topolog("version", "-o", "json").stdout)["topolog"] == __version__

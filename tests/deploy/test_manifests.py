@@ -479,6 +479,19 @@ def test_services_target_named_ports(name: str) -> None:
         assert {each["targetPort"] for each in service["ports"]} <= ports
 
 
+def test_every_port_forward_that_is_shown_names_a_port_of_the_service() -> None:
+    shown = re.compile(r"port-forward[\s\"]+service/([\w-]+) (\d+):?(\d*)")
+    found = [
+        (path.relative_to(ROOT).as_posix(), *match)
+        for path in [*(ROOT / "app").rglob("*.py"), *(ROOT / "docs").rglob("*.md")]
+        for match in shown.findall(path.read_text())
+    ]
+    assert {path for path, *_ in found} >= {"docs/how-to/certificates.md", "app/doctor/tls/examination.py"}
+    for path, name, local, port in found:
+        ports = {each["port"] for each in manifests.one("Service", name)["spec"]["ports"]}
+        assert int(port or local) in ports, path
+
+
 # The image
 
 
@@ -540,11 +553,23 @@ def test_the_image_is_labelled_as_the_program_describes_itself() -> None:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     text = (manifests.DEPLOY / "Dockerfile").read_text()
-    labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]*)"', text))
+    labels = dict(re.findall(r'org\.opencontainers\.image\.([\w.]+)="([^"]*)"', text))
     described = {"description": "description", "licenses": "license"}
     assert {label: config["metadata"][field] for label, field in described.items()} | {
-        "title": "Topolog"
+        "title": "Topolog",
+        "version": "${VERSION}",
+        "revision": "${REVISION}",
+        "base.name": "${BASE}",
     } == labels
+
+
+def test_the_base_of_the_image_can_be_given_by_digest() -> None:
+    lines = (manifests.DEPLOY / "Dockerfile").read_text().splitlines()
+    assert [line for line in lines if line.startswith("FROM")] == ["FROM ${BASE} AS build", "FROM ${BASE}"]
+    (base,) = [line.partition("=")[2] for line in lines if line.startswith("ARG BASE=")]
+    # The lock has the packages of this version, and the name of the folder is in the file.
+    version = base.partition(":")[2].partition("-")[0]
+    assert any(f"/lib/python{version}/" in line for line in lines)
 
 
 def test_the_image_runs_as_non_root() -> None:

@@ -13,6 +13,7 @@ import tarfile
 import pytest
 import yaml
 
+from deploy.release import artifacts
 from tests.e2e import building, helm
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
@@ -75,6 +76,32 @@ def test_the_tests_of_the_chart_pass_after_a_release(clone: pathlib.Path) -> Non
     """The stored output of Helm and the files that are made depend on no version."""
     checked = ["tests/deploy/charts/test_chart.py", "-k", "current or golden_output or same_objects"]
     run(sys.executable, "-m", "pytest", "-q", *checked, cwd=clone, PYTHONPATH=str(clone))
+
+
+def test_artifacts_that_are_made_again_have_the_same_bytes(
+    clone: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    packages = next((clone / "build" / "release" / "lib").glob("python*")) / "site-packages"
+    made = [
+        artifacts.source(clone, "99.0.0", tmp_path),
+        artifacts.chart(clone, "99.0.0", tmp_path),
+        artifacts.plugin(packages, clone, "99.0.0", tmp_path),
+        artifacts.zipapp(packages, "topolog", tmp_path / f"topolog-99.0.0-{artifacts.system()}.pyz"),
+    ]
+    for again in made:
+        assert artifacts.digest(again) == artifacts.digest(clone / "dist" / again.name), again.name
+
+
+BUDGETS = {".pyz": 60, ".tar.gz": 60, ".tgz": 1}
+"""End of the name -> megabytes."""
+
+
+def test_no_artifact_is_larger_than_its_budget(clone: pathlib.Path) -> None:
+    sizes = {path.name: path.stat().st_size / 1e6 for path in (clone / "dist").iterdir()}
+    for name, size in sorted(sizes.items()):
+        print(f"{name}: {size:.1f} MB")
+    for end, most in BUDGETS.items():
+        assert [name for name, size in sizes.items() if name.endswith(end) and size > most] == []
 
 
 def test_the_zipapp_runs_in_an_empty_directory(

@@ -91,6 +91,19 @@ def tags() -> list[str]:
     return done.stdout.split()
 
 
+def test_who_takes_part_finds_the_rules_and_the_people() -> None:
+    for name in ("CONTRIBUTING.md", "SUPPORT.md", "CODE_OF_CONDUCT.md", ".github/SECURITY.md"):
+        assert (ROOT / name).exists()
+        assert f"]({name})" in (ROOT / "README.md").read_text()
+    lines = (ROOT / ".github" / "CODEOWNERS").read_text().splitlines()
+    rules = [line.split() for line in lines if line and not line.startswith("#")]
+    assert rules[0][0] == "*", "every file has an owner"
+    # Teams of the project: people come and go without a commit.
+    assert {owner for _, *owners in rules for owner in owners} == {"@topolog/maintainers"}
+    for pattern, *_ in rules[1:]:
+        assert list(ROOT.glob(pattern.strip("/"))), pattern
+
+
 @pytest.mark.parametrize("released", ["v1.2.3", "v1.2.4", "v1.10.0"])
 def test_a_version_that_is_not_newer_than_a_released_one_is_refused(released: str) -> None:
     version.check_newer("1.2.3", ["v1.2.2", "v1.1.10", "other"])

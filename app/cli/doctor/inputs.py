@@ -123,8 +123,9 @@ class Witness:
         except exits.Failed as problem:
             raise api_reader.Unseen(
                 problem.message,
-                "name a running extender with --server, --cert, --key and --ca; in a cluster through kubectl"
-                " port-forward and --server-name",
+                "name a running extender with --server, --cert, --key and --ca; in a cluster: kubectl -n"
+                " topolog-system port-forward service/topolog-extender 8443:443, and --server-name"
+                " topolog-extender.topolog-system.svc",
             ) from problem
         if isinstance(found, str):
             raise api_reader.Unseen(f"the reply to {path} is not JSON", "name an extender with --server")

@@ -53,11 +53,17 @@ def store_command(
         return
     loaded = settings.load(config, os.environ)
     if not loaded.store.url:
-        raise exits.Failed(exit_codes.SETTINGS, "store.url is not set: doctor needs a store to check")
+        raise exits.Failed(exit_codes.SETTINGS, _NO_STORE)
     if repair_tail:
         _repair_tail(loaded, yes=yes, output=output)
         return
     reports.show("store", loaded.cluster, examine(loaded), reports.Shown(output, fail_on, skip))
+
+
+_NO_STORE = (
+    "store.url is not set: set it (TOPOLOG_STORE_URL), or in a cluster check as one of the processes:"
+    " kubectl -n topolog-system exec deployment/topolog-auditor -- topolog doctor store"
+)
 
 
 def examine(loaded: settings.Settings) -> "list[diagnosing.Result]":

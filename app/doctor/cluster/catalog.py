@@ -24,7 +24,8 @@ EXCESS = diagnosing.Check(
     "C03",
     "No process has permissions that do harm and that it does not use.",
     "a process that is taken over can do more than it has to",
-    "remove the role or binding that grants it, and use the service accounts of deploy/rbac",
+    "kubectl get clusterrolebindings,rolebindings -A -o wide | grep topolog: remove the one that grants it,"
+    " and use the service accounts of deploy/rbac",
     _PAGE,
 )
 DEFINITIONS = diagnosing.Check(
@@ -52,21 +53,23 @@ SPREAD = diagnosing.Check(
     "C07",
     "Two extenders run on two nodes, with a PodDisruptionBudget and a priority class.",
     "the end of one node, a drain, or a preemption stops scheduling",
-    "two replicas with pod anti-affinity, a PodDisruptionBudget and priorityClassName, as in deploy/base",
+    "kubectl apply -k deploy/overlays/ha, or helm upgrade with --values values-ha.yaml: two replicas on two"
+    " nodes, a PodDisruptionBudget and a priority class",
     _PAGE,
 )
 LEASES = diagnosing.Check(
     "C08",
     "The Leases of recorders and controllers are held and renewed, by epochs that the store accepts.",
     "no facts are written, or no pod is woken",
-    "kubectl -n NAMESPACE get leases; see the logs of the replicas",
+    "kubectl -n NAMESPACE get leases; kubectl -n NAMESPACE logs deployment/topolog-recorder (-controller)",
     "how-to/monitoring.md#topolognoleader",
 )
 ADDRESSES = diagnosing.Check(
     "C09",
     "NetworkPolicies name addresses of this cluster.",
     "kube-scheduler, the API server or the store cannot be reached",
-    "set the addresses of the control plane, the API server and the store",
+    "kubectl -n NAMESPACE edit networkpolicy NAME: the addresses of control plane, API server and store;"
+    " with Helm networkPolicy.schedulerCIDRs, apiServerCIDRs and storeCIDRs",
     _PAGE,
 )
 
@@ -88,7 +91,8 @@ STORAGE = diagnosing.Check(
     "C14",
     "With `--pre`, and without store.url: there is a default StorageClass.",
     "the bundled store waits for a volume, and every process for the store",
-    "mark a StorageClass as the default one, or set store.url to a server of your own",
+    "kubectl annotate storageclass NAME storageclass.kubernetes.io/is-default-class=true, or set store.url"
+    " to a server of your own",
     _PAGE,
 )
 

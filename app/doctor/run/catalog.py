@@ -81,7 +81,7 @@ ARCHIVE = diagnosing.Check(
     "R11",
     "Extenders read the archive that the compactor writes.",
     "?at= of a trimmed moment is answered 410",
-    "set compaction.archive in the extenders, to the same directory",
+    "set compaction.archive in the extenders, to the same directory or bucket",
     "how-to/history.md",
 )
 STORE = diagnosing.Check(

@@ -81,7 +81,7 @@ def handshake(extender: str, ask: Callable[[], object], reachable: Callable[[], 
             extender,
             "nothing listens there",
             fix="name a running extender with --server; in a cluster: kubectl -n topolog-system port-forward"
-            " service/topolog-extender 8443, and --server-name",
+            " service/topolog-extender 8443:443, and --server-name topolog-extender.topolog-system.svc",
         )
     try:
         ask()

@@ -1,6 +1,7 @@
 """The Helm chart, without Helm: its files are current, and what Helm renders of it is what kustomize has."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 
 import jsonschema_rs
@@ -129,6 +130,37 @@ def test_every_value_is_used_by_a_template() -> None:
         for leaf in leaves:
             where = f".Values.{name}" if leaf == name else f".Values.{name}.{leaf}"
             assert any(each in texts for each in (where, f"${name}.{leaf}", f'"{leaf}" "')), where
+
+
+def released() -> list[str]:
+    """The tags of this repository; none in a copy without git."""
+    done = subprocess.run(
+        ["git", "-C", manifests.DEPLOY, "tag", "--list", "v*", "--sort=-v:refname"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.split()
+
+
+def test_no_value_of_the_last_release_vanishes() -> None:
+    for tag in released()[:1]:
+        path = f"{tag}:deploy/charts/topolog/values.yaml"
+        command = ["git", "-C", manifests.DEPLOY, "show", path]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert values.vanished(yaml.safe_load(text), default()) == []
+    changelog = (manifests.DEPLOY.parent / "CHANGELOG.md").read_text()
+    assert [path for path in values.REMOVED if f"`{path}`" not in changelog] == []
+
+
+def test_a_value_that_vanishes_is_found() -> None:
+    former = default()
+    assert values.vanished(former, former) == []
+    later = {**former, "view": {"enabled": True}, "archive": {**former["archive"], "more": 1}}
+    del later["rbac"]
+    found = values.vanished(former, later)
+    assert {"rbac", "view.replicas", "view.resources"} <= set(found)
+    assert not [path for path in found if path.partition(".")[0] not in ("rbac", "view")]
 
 
 def of_case(case: str) -> dict[tuple[str, str], Object]:

@@ -56,6 +56,8 @@ COMMENTS: Final[Mapping[str, str]] = {
     "tests": "`helm test` runs `topolog doctor all`; skip leaves checks out by their IDs.",
 }
 """Value -> what it is for."""
+REMOVED: Final[Mapping[str, str]] = {}
+"""Value of a released chart that is gone -> the version whose changelog deprecated it."""
 _ARCHIVE: Final[Values] = {
     "url": "",
     "existingSecret": "",
@@ -203,6 +205,20 @@ def _changes(former: Mapping[str, Any], later: Mapping[str, Any]) -> Values:
             found[key] = value
     # Helm merges objects, so that a key is removed by null.
     return found | {key: None for key in former.keys() - later.keys()}
+
+
+def vanished(former: Mapping[str, Any], later: Mapping[str, Any], where: str = "") -> list[str]:
+    """The paths of values that were there and are not any more, unless they are in ``REMOVED``."""
+    found: list[str] = []
+    for key, value in former.items():
+        path = f"{where}{key}"
+        if path in REMOVED:
+            continue
+        if key not in later:
+            found.append(path)
+        elif isinstance(value, dict) and isinstance(later[key], dict):
+            found += vanished(value, later[key], f"{path}.")
+    return found
 
 
 class _Dumper(yaml.SafeDumper):

@@ -1,0 +1,48 @@
+"""What kube-score finds in the overlays is what decision 48 keeps, and nothing else."""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from tests.support import manifests
+
+PROGRAM = shutil.which("kube-score")
+KEPT = {
+    "container-ephemeral-storage-request-and-limit",
+    "container-image-pull-policy",
+    "deployment-replicas",
+    "pod-probes-identical",
+    "statefulset-has-servicename",
+}
+"""Checks that the manifests do not follow, beside the limits of CPU."""
+OK = 10
+"""Grade of a check that passed."""
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="kube-score is not installed")
+@pytest.mark.parametrize("name", manifests.OVERLAYS)
+def test_every_other_check_passes(name: str, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "objects.yaml"
+    file.write_text(yaml.safe_dump_all(manifests.overlay(name)))
+    command = [str(PROGRAM), "score", "--ignore-container-cpu-limit", "--output-format", "json", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = {
+        (check["check"]["id"], scored["object_meta"]["name"])
+        for scored in json.loads(done.stdout)
+        for check in scored["checks"]
+        if not check["skipped"] and check["grade"] < OK
+    }
+    assert {identity for identity, _ in found} <= KEPT, sorted(found)
+    assert found, "an overlay without any finding is not read"
+
+
+def test_the_decision_names_each_check_that_is_kept() -> None:
+    (page,) = (manifests.DEPLOY.parent / "docs" / "decisions").glob("0048-*.md")
+    rows = re.findall(r"^\| (?:`([\w-]+)`|CPU limits of `[\w-]+`) \|", page.read_text(), re.MULTILINE)
+    assert set(filter(None, rows)) == KEPT
+    assert len(rows) == len(KEPT) + 1
