@@ -133,7 +133,7 @@ class State:
     def admitting(self) -> tuple[str, ...]:
         """The listed domains that admit another pod."""
         required = self.policy.required
-        return tuple(quota.domain for quota in self.quotas if not (required and quota.reached))
+        return tuple([quota.domain for quota in self.quotas if not (required and quota.reached)])
 
     @cached_property
     def sentence(self) -> str:
@@ -164,10 +164,8 @@ def state(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> 
 
 
 def _state(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> State:
-    listed = policy.allocations
-    return State(
-        policy, tuple(Quota(a.name, a.replicas, counting.count(snapshot, policy, a.name)) for a in listed)
-    )
+    counted = zip(policy.allocations, counting.listed(snapshot, policy), strict=True)
+    return State(policy, tuple([Quota(one.name, one.replicas, count) for one, count in counted]))
 
 
 def quotas(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> tuple[Quota, ...]:
