@@ -44,7 +44,7 @@ def run_score(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace
     before = transforming.before_score(plugins, cycle)
     scored = before.cycle
     ratings = tuple(
-        replace(plugin.score(scored), plugin=plugin.name, weight=plugins.weights.get(plugin.name, 1))
+        plugin.score(scored).given_by(plugin.name, plugins.weights.get(plugin.name, 1))
         for plugin in plugins.scores
         if plugin.interested(scored.pod)
     )
@@ -224,6 +224,8 @@ class _Pass:
 
 def _pass(plugins: registry.Registry, cycle: cycles.Cycle, without: Container[str]) -> _Pass:
     """Filter the candidates, each on the state that transformers show there."""
+    if not plugins.transforms_nodes:
+        return _Pass(_refusals(plugins, cycle, without))
     given = transforming.at_nodes(plugins, cycle)
     if not given.views:
         return _Pass(_refusals(plugins, given.cycle, without))
@@ -260,7 +262,7 @@ def _refusals(
         if plugin.interested(cycle.pod) and plugin.name not in without:
             refusal = plugin.filter(with_peers(plugins, cycle, plugin.name))
             if refusal is not None and refusal.nodes:
-                found.append(replace(refusal, plugin=plugin.name))
+                found.append(refusal.given_by(plugin.name))
     return tuple(found)
 
 

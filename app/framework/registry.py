@@ -72,7 +72,7 @@ class Registry:
 
     def interested(self, pod: model.Pod) -> tuple[str, ...]:
         """Names of the plugins that the pod may concern."""
-        return tuple(plugin.name for plugin in self.plugins if plugin.interested(pod))
+        return tuple([plugin.name for plugin in self.plugins if plugin.interested(pod)])
 
     def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> tuple[str, ...]:
         """Names of the plugins that the pod concerns in this state."""
