@@ -256,6 +256,21 @@ class Supposing(Idle):
 
 
 @dataclass(frozen=True, slots=True)
+class Grouping(Idle):
+    name: str = "Grouping"
+
+    def group(self, snapshot: snapshots.Snapshot, name: model.NamespacedName) -> supposing.Group | None:
+        return None
+
+    def grouped(
+        self, snapshot: snapshots.Snapshot, template: model.Pod, members: int, minimum: int
+    ) -> supposing.Group:
+        return supposing.Group(
+            model.NamespacedName(f"{template.namespace}/new"), (template,) * members, minimum
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Reconciling(Idle):
     name: str = "Reconciling"
     statuses: ClassVar[tuple[str, ...]] = ()
