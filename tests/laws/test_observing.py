@@ -4,6 +4,7 @@ The batches are those of the recorder (workers.recorder.batch_builder); only the
 """
 
 import dataclasses
+from typing import Any
 from unittest import mock
 
 import msgspec
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain import events, model, observing, projecting, snapshots
+from app.domain import events, model, observing, projecting, schema, snapshots
 from app.kube.objects import decoding
 from app.kube.watch import kinds, reflectors
 from app.plugins.workload_policy import policy_model
@@ -30,7 +31,8 @@ JOBS = dataclasses.replace(kinds.declared(declared.POLICIES), name="jobs", paths
 
 
 def facts(snapshot: snapshots.Snapshot) -> tuple[object, ...]:
-    return dict(snapshot.nodes), dict(snapshot.pods), dict(snapshot.all(declared.POLICIES))
+    objects = {kind.name: dict(snapshot.all(kind)) for kind in declared.SCHEMA.kinds}
+    return dict(snapshot.nodes), dict(snapshot.pods), objects
 
 
 @given(worlds, worlds, st.integers(0, 8))
@@ -47,6 +49,18 @@ def test_complete_lists_lead_to_what_they_show(
         assert recomputation.kept(observed) == recomputation.derived(observed)
     assert facts(observed) == facts(after)
     assert not observed.unlisted
+
+
+@pytest.mark.parametrize("kind", declared.SCHEMA.kinds, ids=lambda kind: kind.name)
+def test_complete_lists_of_every_declared_kind_lead_to_what_they_show(kind: schema.Kind[Any]) -> None:
+    def world(**uids: str) -> snapshots.Snapshot:
+        found = [kind.type(uid, "blue" if kind.namespaced else "", name) for name, uid in uids.items()]
+        return projecting.project_all(snapshots.empty(schema=declared.SCHEMA), map(kind.observed, found))
+
+    before, after = world(kept="1", recreated="2", deleted="3"), world(kept="1", recreated="4", created="5")
+    found = listings.facts(before, listings.of(after))
+    assert facts(projecting.project_all(before, found)) == facts(after)
+    assert {event.uid for event in found if isinstance(event, events.ObjectGone)} == {"2", "3"}
 
 
 @given(worlds)
