@@ -234,7 +234,7 @@ def _lines(snapshot: snapshots.Snapshot) -> Iterator[bytes]:
         ),
         *(_Line(nodes=part) for part in _parts(held.nodes, operator.attrgetter("name"))),
         *(
-            _Line(objects={kind: list(map(schemas.encode, part))})
+            _Line(objects={kind: list(map(operator.methodcaller("encode"), part))})
             for kind, found in sorted(held.objects.items())
             for part in _parts(found, operator.attrgetter("key"))
         ),

@@ -232,10 +232,15 @@ def scrubbing(bench: runs.Bench) -> Iterator[rows.Row]:
             idle.append(measured())
             with viewer_load.crowd(view.url, bench.tls, bench.folder, 3, viewer_load.SCRUB):
                 beside.append(measured())
+        stopped: list[client.Figure] = []
+        for _ in range(_TURNS):
+            with view.stopped():
+                stopped.append(measured())
         view.process.kill()
         without = [measured() for _ in range(_TURNS)]
     for what, found, bars in (
-        ("3 viewers scrub, against none", (beside, idle), (1.05, 1.15)),
+        ("3 viewers scrub and replay, against none", (beside, idle), (1.05, 1.15)),
+        ("view stopped, against running", (stopped, idle), (None, 1.02)),
         ("view killed, against running", (without, idle), (None, 1.02)),
     ):
         for part, bar in zip(("p50", "p99"), bars, strict=True):
@@ -253,6 +258,7 @@ def pictures(_: runs.Bench) -> Iterator[rows.Row]:
     yield rows.at_most(f"memory that these two take, {size}", "MB", ours=took.replays_grown / MIB, bar=50)
     share = 100 * took.shadowed * _COMPARED
     yield rows.at_most(f"a shadow at {_COMPARED} decisions/s, {size}", "% of a core", ours=share, bar=25)
+    yield rows.at_most("how far it is behind, greatest", "s", ours=took.shadow_behind, bar=2)
     for case, seconds, bar in (
         ("map, first", took.map_first, 200),
         ("map, same position again", took.map_again, 5),
@@ -269,6 +275,33 @@ def pictures(_: runs.Bench) -> Iterator[rows.Row]:
     yield rows.at_most(f"memory that it takes, {size}", "MB", ours=took.grown / MIB, bar=100)
 
 
+def streams(_: runs.Bench) -> Iterator[rows.Row]:
+    """Streams of summaries beside 1,000 events a second."""
+    took = importlib.import_module("tests.bench.introspection.event_streams").measure()
+    case = "32 streams, 1,000 events/s"
+    yield rows.at_most(f"{case}, all CPU of view", "% of a core", ours=100 * took.share, bar=15)
+    yield rows.measured("following 1,000 events/s without a stream", "% of a core", ours=100 * took.alone)
+    yield rows.at_most(f"{case}, event to summary, p99", "ms", ours=took.late_ms, bar=600)
+
+
+def pages(bench: runs.Bench) -> Iterator[rows.Row]:
+    """The dashboard in Chromium on a large cluster."""
+    module = importlib.import_module("tests.bench.introspection.page_speed")
+    took = module.measure(live_seconds=module.LIVE_SECONDS * bench.scale)
+    size = f"Overview, {module.NODES:,} nodes"
+    yield rows.at_most(f"{size}, first paint later than an empty page", "ms", ours=took.later, bar=300)
+    for case, unit, ours, bar in (
+        ("map drawn", "ms", took.drawn, 2_500),
+        ("redraw while dragging, p95", "ms", took.dragged, 50),
+        ("tasks over 200 ms after load", "", took.long_tasks, 0),
+        ("heap after 10 minutes live", "MB", took.heap / MIB, 60),
+        ("page and code, compressed", "kB", took.code / 1000, 90),
+        ("all that is loaded, compressed", "kB", took.overview / 1000, 150),
+        ("a window of frames, compressed", "kB", took.window / 1000, 100),
+    ):
+        yield rows.at_most(f"{size}, {case}", unit, ours=ours, bar=bar)
+
+
 def gangs(_: runs.Bench) -> Iterator[rows.Row]:
     """The plan of a large gang, in every state in which a member is filtered."""
     module = importlib.import_module("tests.bench.extender.gang_plans")
@@ -283,9 +316,12 @@ def quotas(_: runs.Bench) -> Iterator[rows.Row]:
     size = "1,000 quotas in 5 levels"
     yield rows.at_most(f"runtimes after a request, {size}", "ms", ours=took["changed"], bar=20)
     yield rows.at_most(f"runtimes after another event, {size}", "ms", ours=took["unchanged"], bar=0.1)
-    whole = took["decided by a quota"], took["decided by a policy"]
-    case = f"filter of 5,000 names after a placement, under a quota against a policy, {size}"
-    yield rows.compared(case, "ms", ours=whole[0], peer=whole[1], bar=1.1)
+    for pod, name in (
+        ("", "decided by a quota"),
+        (" of an unobserved pod", "decided by a quota, unobserved"),
+    ):
+        case = f"filter{pod} of 5,000 names after a placement, under a quota against a policy, {size}"
+        yield rows.compared(case, "ms", ours=took[name], peer=took["decided by a policy"], bar=1.1)
     for case in ("quota", "policy"):
         yield rows.measured(f"filter alone, after a placement, by a {case}, {size}", "ms", ours=took[case])
 
@@ -341,6 +377,8 @@ DEFAULT: Mapping[str, Case] = {
     "asked": asked,
     "scrubbing": scrubbing,
     "pictures": pictures,
+    "streams": streams,
+    "pages": pages,
     "gangs": gangs,
     "quotas": quotas,
     "preemption": preemption,

@@ -83,6 +83,12 @@ def hypothesis(
     return Hypothesis(chosen, made, paths, configured)
 
 
+def hypothesis_of(overrides: Sequence[Mapping[str, Any]], plugins: registry.Registry) -> Hypothesis:
+    """The hypothesis of these overrides alone. Raises Mistake."""
+    made = asking.overrides(overrides, plugins)
+    return Hypothesis(plugins, made, ("",) * len(made))
+
+
 def resolve(
     base: snapshots.Snapshot,
     supposed: Hypothesis,

@@ -6,6 +6,7 @@ questions go to the application directly, without a network.
 
 import io
 import itertools
+import math
 import resource
 import statistics
 import sys
@@ -38,6 +39,7 @@ _SHADOW = model.Shadow(
         },
     ),
 )
+PACE, _PACED_SECONDS = 200.0, 10.0
 _RUN = 250
 _AGAIN = 5
 
@@ -56,6 +58,8 @@ class Took:
     """Bytes by which these two raised the highest use of memory."""
     shadowed: float
     """Seconds of CPU for one decision compared with a shadow."""
+    shadow_behind: float
+    """The greatest age of the record that the comparison was at, while records were written."""
     map_first: float
     map_again: float
     map_later: float
@@ -73,8 +77,17 @@ class Took:
     """Bytes by which the export raised the highest use of memory."""
 
 
-def measure(nodes: int = NODES, pods: int = PODS, lived: int = EVENTS, decisions: int = DECISIONS) -> Took:
-    """Measure each question, with ``lived`` events after the first lists and ``decisions`` among them."""
+def measure(
+    nodes: int = NODES,
+    pods: int = PODS,
+    lived: int = EVENTS,
+    decisions: int = DECISIONS,
+    pace: float = PACE,
+) -> Took:
+    """Measure each question, with ``lived`` events after the first lists and ``decisions`` among them.
+
+    ``pace``: decisions a second while the shadow is followed.
+    """
     server = embedded.Server()
     try:
         filled_stores.fill(server.url, CLUSTER, bench_cluster.facts(nodes, pods))
@@ -91,7 +104,7 @@ def measure(nodes: int = NODES, pods: int = PODS, lived: int = EVENTS, decisions
             first = store.follower.catch_up(timeout=60).offset
             world.append(events.ShadowSet(_SHADOW))
             _live(world, lived, decisions)
-            return _asked(world, first)
+            return _asked(world, first, pace)
         finally:
             store.close()
     finally:
@@ -122,7 +135,7 @@ def _pods() -> Iterator[model.Pod]:
         )
 
 
-def _asked(world: api_worlds.World, first: int) -> Took:
+def _asked(world: api_worlds.World, first: int, pace: float) -> Took:
     client, store = world.client, world.store
     last = store.follower.catch_up().offset
     maps = [_timed(client, f"map?at={last}&color=pods") for _ in range(_AGAIN)]
@@ -143,6 +156,7 @@ def _asked(world: api_worlds.World, first: int) -> Took:
     scored, chained = _replayed(client, first, compare="scores"), _chained(client, first)
     replays_grown = _peak() - before
     shadowed = _shadowed(world)
+    behind = _behind(world, pace)
     before = _peak()
     begun = time.perf_counter()
     bundle = client.get(f"/apis/v1/export?from={first}").data
@@ -155,6 +169,7 @@ def _asked(world: api_worlds.World, first: int) -> Took:
         chained=chained,
         replays_grown=replays_grown,
         shadowed=shadowed,
+        shadow_behind=behind,
         map_first=maps[0],
         map_again=statistics.median(maps[1:]),
         map_later=later,
@@ -212,6 +227,25 @@ def _shadowed(world: api_worlds.World) -> float:
     assert report.looked, report.skipped
     assert report.classes["nodes"], report.classes
     return (time.process_time() - begun) / report.looked
+
+
+def _behind(world: api_worlds.World, pace: float) -> float:
+    """How far the comparison is behind while ``pace`` decisions a second are recorded for ten seconds."""
+    shadows = api_worlds.shadows_of(world.store, world.registry, wall=time.time)
+    while shadows.step():
+        pass
+    shadows.start()
+    behind = 0.0
+    try:
+        begun, pods = time.monotonic(), list(itertools.islice(_pods(), 10))
+        for turn in range(math.ceil(_PACED_SECONDS * pace / (2 * len(pods)))):
+            # Each pod that fits is filtered and scored.
+            api_worlds.decide(world, *pods)
+            behind = max(behind, shadows.reports()[_SHADOW.name].behind)
+            time.sleep(max(0.0, begun + (turn + 1) * 2 * len(pods) / pace - time.monotonic()))
+    finally:
+        shadows.stop()
+    return behind
 
 
 def _checked(reply: werkzeug.test.TestResponse) -> werkzeug.test.TestResponse:

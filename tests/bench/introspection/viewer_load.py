@@ -31,8 +31,9 @@ SCRUBBED = (
     *(f"/apis/v1/map?at={offset}&color=pods" for offset in range(20_000, 50_000, 1_777)),
     "/apis/v1/frames?from=30000&to=50000&count=60",
     "/apis/v1/series?of=pods&from=30000&to=50000",
+    "/apis/v1/replay",
 )
-"""The requests of a page whose slider is moved."""
+"""The requests of a page whose slider is moved, and of one that replays all decisions."""
 PAGES, SCRUB = "pages", "scrub"
 
 
@@ -102,7 +103,10 @@ class Viewers:
         for path in itertools.islice(itertools.cycle(self._paths), index, None):
             if self._enough.is_set():
                 break
-            connection.request("GET", path)
+            if path.endswith("/replay"):
+                connection.request("POST", path, b"{}", {"Content-Type": "application/json"})
+            else:
+                connection.request("GET", path)
             response = connection.getresponse()
             response.read()
             with self._lock:
