@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.api.introspection import arrivals
+from app.api.introspection import arrivals, services
 from app.api.v1.pictures import watches
 from app.domain import events, model
 from app.store.log import incarnations, logs
@@ -89,6 +89,22 @@ def test_a_tick_sends_one_summary_instead_of_events(world: api_worlds.World) -> 
         "node:b",
         "pod:uid-late",
     ]
+
+
+def test_a_summary_has_what_arrived_while_it_was_due(world: api_worlds.World) -> None:
+    given: services.Services = world.app.extensions["topolog"]
+    start = world.store.follower.catch_up().position
+    given.streams.enter("operator@example")
+    stream = watches._Stream(given.streams, given, {"tick": 50}, start, 60.0).messages()
+    assert b"event: head" in next(stream)
+    world.append(api_worlds.node("a"))
+    world.store.follower.catch_up()
+    assert next(stream) == b""
+    world.append(api_worlds.node("b"))
+    last = world.store.follower.catch_up().position
+    assert next(stream).startswith(b"id: %b\nevent: head\n" % str(last).encode())
+    stream.close()
+    given.streams.leave("operator@example")
 
 
 def test_a_stretch_that_was_not_watched_is_a_gap(world: api_worlds.World) -> None:

@@ -103,6 +103,9 @@ class _Stream:
         while True:
             now = time.monotonic()
             if now >= due:
+                if self.moved:
+                    # What arrived while the summary was due belongs to it, too.
+                    yield from self._caught_up(self.given.follower.snapshot.position)
                 yield self._head()
                 due = now + _HEAD
             before = self.position
