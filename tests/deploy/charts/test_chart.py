@@ -134,7 +134,7 @@ def released() -> list[str]:
 def test_no_value_of_the_last_release_vanishes() -> None:
     for tag in released()[:1]:
         path = f"{tag}:deploy/charts/topolog/values.yaml"
-        command = ["git", "-C", manifests.DEPLOY, "show", path]
+        command = ["git", "-C", str(manifests.DEPLOY), "show", path]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         assert values.vanished(yaml.safe_load(text), default()) == []
     changelog = (manifests.DEPLOY.parent / "CHANGELOG.md").read_text()
