@@ -76,6 +76,10 @@ _OWN = frozenset(("/apis/v1/lag", "/apis/v1/settings"))
 class Following:
     """A process that follows the log and answers introspection requests."""
 
+    gather = 0.05
+    """Seconds between two reads of the log: a read for each event would take CPU time from the verbs, and
+    requests catch up with the head themselves."""
+
     def __init__(self, chosen: settings.Settings, *, viewed: bool = False) -> None:
         """``viewed``: also the heavy routes and streams (routes.register)."""
         self._settings = chosen
@@ -96,7 +100,7 @@ class Following:
 
     def start(self) -> None:
         """Start following the log."""
-        self._store.start()
+        self._store.start(gather=self.gather)
         threading.Thread(target=self._settle, name="settling", daemon=True).start()
 
     def _settle(self) -> None:
@@ -151,6 +155,8 @@ class Following:
 
 class Service(Following):
     """An extender process: answers the verbs, and forwards most introspection requests to another process."""
+
+    gather = 0.0
 
     def __init__(self, chosen: settings.Settings, roster: roles.RoleBindings, view: str) -> None:
         super().__init__(chosen)

@@ -1,19 +1,21 @@
 """What every test may ask for: a real server, and a fresh store on it."""
 
+import logging
 import secrets
 from collections.abc import Iterator
 from unittest import mock
 
 import hypothesis
 import pytest
+import structlog
 
-from app import settings
+from app import settings, telemetry
 from app.store import schemas, stores
 from app.store.server import connections, embedded
 from app.telemetry import calls
 from tests.support import declared
 
-pytest_plugins = ("tests.support.scenario_report",)
+pytest_plugins = ("tests.support.reaper", "tests.support.scenario_report")
 
 # How long one example takes is a matter of what else the machine does. A profile that was chosen stays.
 hypothesis.settings.register_profile("unhurried", deadline=None)
@@ -33,6 +35,19 @@ def _call_lines() -> Iterator[None]:
     """The lines of calls are written a moment later: pytest captures them only before the test ends."""
     yield
     calls.out.flush()
+
+
+@pytest.fixture(autouse=True)
+def _telemetry_as_before() -> Iterator[None]:
+    """A command that a test runs in its own process configures logging for all tests behind it."""
+    root = logging.getLogger()
+    before, level, handlers = structlog.get_config(), root.level, root.handlers[:]
+    yield
+    if structlog.get_config() != before:
+        telemetry.close()
+        structlog.configure(**before)
+        root.setLevel(level)
+        root.handlers = handlers
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import flask_smorest
 
 from app.api import errors
 from app.api.dashboard import pages
-from app.api.introspection import json_responses, moments, openapi, schemas, services
+from app.api.introspection import json_responses, moments, openapi, question_metrics, schemas, services
 from app.api.v1 import (
     consistency,
     debug,
@@ -100,6 +100,7 @@ def register(app: flask.Flask, given: services.Services, *, viewed: bool = True)
     for name, component in schemas.components(shapes).items():
         api.spec.components.schema(name, component)
     if viewed:
+        question_metrics.install(app)
         app.register_blueprint(pages.routes)
     else:
         for path in _VIEWED_PATHS:

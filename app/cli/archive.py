@@ -85,7 +85,7 @@ def verify_command(config: str | None, directory: str | None, output: str) -> No
     for file in archive.files():
         try:
             archive.prove(file)
-        except (errors.Damaged, OSError) as error:
+        except errors.Damaged as error:
             problems.append(str(error))
         if file.kind == "segment":
             before = reached.get(file.incarnation)
@@ -142,9 +142,7 @@ def export_command(
                 if raw.offset > exported and (until is None or raw.offset <= until):
                     sys.stdout.buffer.write(archives.line(raw))
             exported = file.last
-    except errors.ArchiveAway:
-        raise
-    except (errors.Damaged, OSError) as error:
+    except errors.Damaged as error:
         raise exits.Failed(exit_codes.NEGATIVE, str(error)) from error
     sys.stdout.buffer.flush()
 

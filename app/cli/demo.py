@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -17,15 +18,19 @@ if TYPE_CHECKING:
 
 @click.command("demo")
 @click.option(
-    "--keep", is_flag=True, help="Keep running at the end, to try the printed commands; stop with Ctrl-C."
+    "--keep/--end",
+    default=None,
+    help="Keep running at the end, with the dashboard, until Ctrl-C.  [default: keep on a terminal]",
 )
 @click.pass_obj
-def demo_command(config: str | None, keep: bool) -> None:
+def demo_command(config: str | None, keep: bool | None) -> None:
     """Run an embedded store, a simulated cluster and scheduler, and an extender with real mTLS.
 
-    Takes under two minutes and removes all its files. Exit code 1 if a result differs from the expected
-    one.
+    Takes under two minutes; then it prints the address of its dashboard, and two questions to try there. Its
+    files are removed when it ends. Exit code 1 if a result differs from the expected one.
     """
+    if keep is None:
+        keep = on_terminal()
     try:
         from app.simulation import demo
     except ModuleNotFoundError as missing:
@@ -36,6 +41,11 @@ def demo_command(config: str | None, keep: bool) -> None:
 
     as_expected = demo.run(settings.load(config, os.environ), keep=keep, dashboard=_dashboard)
     click.get_current_context().exit(exit_codes.OK if as_expected else exit_codes.NEGATIVE)
+
+
+def on_terminal() -> bool:
+    """Whether a person reads the output and can end the demo."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 @contextlib.contextmanager

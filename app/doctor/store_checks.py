@@ -31,6 +31,9 @@ _BY_SUBJECT: Final[Mapping[str, diagnosing.Check]] = {
     "appendonly": _check("Q04", "The server keeps an append-only file."),
     "aof writes": _check("Q05", "The server can write its append-only file.", f"{_PAGE}#at-its-limits"),
     "aof rewrites": _check("Q06", "The server can rewrite its append-only file.", f"{_PAGE}#at-its-limits"),
+    "aof loading": _check(
+        "Q31", "A node of a Redis Cluster loads its append-only file as it was written.", f"{_PAGE}#choose"
+    ),
     "appendfsync": _check("Q07", "The append-only file is synced at least once a second."),
     "no-appendfsync-on-rewrite": _check("Q08", "It is synced while it is rewritten, too."),
     "maxmemory-policy": _check("Q09", "The server evicts no keys."),

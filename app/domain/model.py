@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
+_encoder = msgspec.json.Encoder(order="deterministic")
+
 Uid = str
 NodeName = str
 NamespacedName = str
@@ -233,12 +235,26 @@ class DeclaredObject(Frozen, frozen=True):
         """The object's identity: ``namespace/name``, or the name of a cluster-scoped object."""
         return key(self.namespace, self.name)
 
+    def encode(self) -> msgspec.Raw:
+        """The object as JSON, in one canonical form."""
+        return msgspec.Raw(_encoder.encode(self))
+
 
 class UnknownObject(DeclaredObject, frozen=True):
     """An object of a kind that this version does not know. It is kept and counts nothing."""
 
     data: bytes
     """Its kept part as JSON, as it was recorded."""
+
+    @classmethod
+    def read(cls, data: bytes | msgspec.Raw) -> "UnknownObject":
+        """The object of a kept part."""
+        named = msgspec.json.decode(data, type=DeclaredObject)
+        return cls(uid=named.uid, namespace=named.namespace, name=named.name, data=bytes(data))
+
+    def encode(self) -> msgspec.Raw:
+        """The kept part, as it was recorded."""
+        return msgspec.Raw(self.data)
 
 
 class Placement(Frozen, frozen=True):

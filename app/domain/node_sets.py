@@ -18,7 +18,8 @@ NONE: Names = frozenset()
 
 
 class InternedNodes(frozenset[model.NodeName]):
-    """A node set of the state, or computed from such sets alone, that holds the results of its operations.
+    """A node set of the state or of records, or computed from such sets, that holds the results of its
+    operations.
 
     It is equal to any set of the same content, and only the functions of this module read and fill the
     results. The operators (``|``, ``&``, ``-``) are those of frozenset: they hold nothing, and their type is
@@ -61,6 +62,27 @@ class Subset(frozenset[model.NodeName]):
         made = super().__new__(cls, nodes)
         made.of = of
         return made
+
+
+def shared(nodes: Names, everywhere: Names) -> Names:
+    """The same nodes in the form that shares results with the set of all nodes, if that is an interned one.
+
+    All nodes are ``everywhere`` itself, some of them a Subset of it.
+    """
+    # Sets of one size are compared by their hashes alone, 64 keyed bits: comparing name by name
+    # would load every name from main memory, as other programs have displaced them from the cache.
+    if len(nodes) == len(everywhere) and hash(nodes) == hash(everywhere):
+        return everywhere
+    if isinstance(everywhere, InternedNodes) and nodes <= everywhere:
+        return Subset(nodes, everywhere)
+    return nodes
+
+
+def narrowed(nodes: Names, whole: Names) -> Names:
+    """``nodes``, which are part of ``whole``, in the form in which ``whole`` shares results."""
+    if isinstance(whole, Subset) and not isinstance(nodes, InternedNodes | Subset):
+        return Subset(nodes, whole.of)
+    return nodes
 
 
 def minus(nodes: Names, others: Names) -> Names:

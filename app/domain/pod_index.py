@@ -72,6 +72,11 @@ class Index(Generic[K, V]):
         found = self._closed.get(key)
         return self._start.get(key, NO_PODS) if found is None else found
 
+    @property
+    def opened(self) -> Iterable[K]:
+        """The keys that were opened for change: all others are as they were at the start."""
+        return (*self._open, *self._closed)
+
     def everything(self) -> Iterable[str]:
         """The pods of all keys now."""
         keys = {*self._start, *self._open, *self._closed}

@@ -44,7 +44,7 @@ class Projection:
         self.increments: dict[schemas.CountKey, int] = {}
         """Count -> change since the start; may be zero."""
         self._nodes = snapshot.nodes.mutate()
-        self._nodes_changed = False
+        self._changed_nodes: set[model.NodeName] = set()
         self._pods = snapshot.pods.mutate()
         self._objects = snapshot.objects
         self._placed_gate, self._waiting_gate = self._schema.gates(self._objects)
@@ -141,6 +141,11 @@ class Projection:
         for subject in event_subjects.touched(event):
             self._moves[subject] = 0 if event_subjects.ends(event, subject) else self.offset
 
+    @property
+    def touched(self) -> frozenset[model.NodeName]:
+        """The nodes that may differ from the start, themselves or in what is on them."""
+        return frozenset((*self._changed_nodes, *self._residents.opened))
+
     def finish(self) -> snapshots.Snapshot:
         """The snapshot after all applied events; the projection must not be used afterwards."""
         recounted = bool(self.increments) or self._objects is not self._start.objects
@@ -149,7 +154,7 @@ class Projection:
             schema=self._schema,
             position=model.Position(self._start.position.incarnation, self.offset),
             # The same map if no node changed, so that caches keyed by its identity stay valid.
-            nodes=self._nodes.finish() if self._nodes_changed else self._start.nodes,
+            nodes=self._nodes.finish() if self._changed_nodes else self._start.nodes,
             pods=self._pods.finish(),
             objects=self._objects,
             placements=self._placements.finish(),
@@ -286,7 +291,7 @@ class Projection:
         residents = self._residents.pods(node.name) if moved else ()
         for uid in residents:
             self._recount(uid, -1)
-        self._nodes_changed = True
+        self._changed_nodes.add(node.name)
         if after is None:
             del self._nodes[node.name]
         else:

@@ -5,6 +5,7 @@ beside it, never from settings: processes with different plugins enabled fold on
 every fold (``snapshots.empty``), and nothing looks it up globally.
 """
 
+import collections
 import itertools
 import operator
 import re
@@ -32,8 +33,6 @@ _SUBJECTS = frozenset(("pod", "node", "flag", "kind", "relist", "store"))
 """Prefixes of the subjects that no kind may use."""
 _KIND_NAME = re.compile(r"[a-z][a-z0-9]{0,62}")
 _FAMILY_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}|")
-
-_encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class InvalidSchema(ValueError):
@@ -97,13 +96,13 @@ class Kind(Generic[T]):
 
     def encode(self, found: T) -> msgspec.Raw:
         """The kept part as JSON, in one canonical form."""
-        return msgspec.Raw(_encoder.encode(found))
+        return found.encode()
 
     def load(self, data: bytes | msgspec.Raw) -> T:
         """The object of its kept part. Raises UnreadableObject."""
         try:
             return msgspec.json.decode(data, type=self.type)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise UnreadableObject(
                 f"the data of a {self.name} object cannot be read: {error}; upgrade this process"
             ) from error
@@ -112,12 +111,6 @@ class Kind(Generic[T]):
         """All subjects; empty if there is only the usual one."""
         first, further = self.subject(identity), self.moves(namespace)
         return () if not further and first == f"{self.name}:{identity}" else (first, *further)
-
-
-def unknown(data: bytes | msgspec.Raw) -> model.UnknownObject:
-    """The object of a kind that the schema does not have, kept as it is."""
-    named = msgspec.json.decode(data, type=model.DeclaredObject)
-    return model.UnknownObject(uid=named.uid, namespace=named.namespace, name=named.name, data=bytes(data))
 
 
 _Held = immutables.Map[str, Any]
@@ -242,10 +235,11 @@ class Counter:
     """The version of the family's keys and amounts. Stored counts of another form are not used: ``topolog
     migrate up`` builds the present ones beside them (ADR 0005)."""
     contributions: Contributions
-    selects: Callable[[model.Pod, Objects], bool]
-    """Whether some node may exist on which the pod raises a count."""
     pod_fields: tuple[str, ...]
     """Fields of a pod on which contributions depend; dots lead into a field's fields."""
+    selects: Callable[[model.Pod, Objects], bool] | None = None
+    """Whether some node may exist on which the pod raises a count. None: whether an object of the additive or
+    required kind reaches the pod; true without such a kind."""
     node_fields: tuple[str, ...] = ("labels",)
     """Fields of a node on which contributions depend."""
     depends_on: tuple[Dependency[Any], ...] = ()
@@ -321,7 +315,10 @@ class Schema:
 
     def selects(self, pod: model.Pod, held: Objects) -> bool:
         """Whether the pod may raise a count on a node of which nothing is known."""
-        return any(counter.selects(pod, held) for counter in self.counters)
+        return any(
+            one.selects(pod, held) if one.selects else _reached(_needed(one), pod, held)
+            for one in self.counters
+        )
 
     def subject(self, kind: str, identity: str) -> str:
         """The subject of an object of any kind."""
@@ -333,17 +330,19 @@ class Schema:
     def read(self, kind: str, data: bytes | msgspec.Raw) -> model.DeclaredObject:
         """The object of its kept part; one of an unknown kind is kept as it is. Raises UnreadableObject."""
         known = self.kind(kind)
-        return known.load(data) if known is not None else unknown(data)
-
-
-def encode(found: model.DeclaredObject) -> msgspec.Raw:
-    """The kept part of an object of any kind, in one canonical form."""
-    return msgspec.Raw(found.data if isinstance(found, model.UnknownObject) else _encoder.encode(found))
+        return known.load(data) if known is not None else model.UnknownObject.read(data)
 
 
 def _needed(counter: Counter) -> Dependency[Any] | None:
     """The kind without whose objects nothing is counted. A sum over objects is nothing without them."""
     return next((one for one in counter.depends_on if one.required or one.additive), None)
+
+
+def _reached(need: Dependency[Any] | None, pod: model.Pod, held: Objects) -> bool:
+    """Whether an object of the kind reaches the pod; true if the counter needs none."""
+    if need is None or need.reach == "cluster":
+        return need is None or bool(held.all(need.kind))
+    return bool(held.within(need.kind, pod.namespace))
 
 
 def _opened(functions: Iterable[tuple[Dependency[Any] | None, _Raised]], held: Objects) -> _Gate:
@@ -393,8 +392,6 @@ def _check(kinds: tuple[Kind[Any], ...], counters: tuple[Counter, ...]) -> None:
 
 
 def _differ(what: str, names: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
+    for name, times in collections.Counter(names).items():
+        if times > 1:
             raise InvalidSchema(f"two plugins declare the same {what}: {name or '(unnamed)'}")
-        seen.add(name)

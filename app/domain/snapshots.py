@@ -124,6 +124,13 @@ class Snapshot:
             if pod is not None:
                 yield pod
 
+    def attached(self, name: model.NodeName) -> Iterator[model.Pod]:
+        """The pods that occupy the node and require other pods near them."""
+        for uid in self.residents.get(name, node_sums.EMPTY).attached(self.pod):
+            pod = self.pod(uid)
+            if pod is not None:
+                yield pod
+
     def used(self, name: model.NodeName) -> node_sums.Amounts:
         """The summed requests of the pods that occupy the node; empty if none does."""
         return self.residents.get(name, node_sums.EMPTY).occupied(self.pod)

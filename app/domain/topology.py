@@ -4,8 +4,9 @@ Persistent: a changed node replaces only the domains that it leaves and enters. 
 column is shared with the former snapshot, together with the node sets that it has already computed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import TypeVar
 
 import immutables
 
@@ -13,6 +14,11 @@ from app.domain import memos, model, node_sets
 
 MAX_UNIONS = 64
 """Unions in use that one column holds (memos.Memo); each may be as large as the cluster has nodes."""
+
+MAX_DERIVED = 4
+"""Derived values in use that one topology holds (memos.Memo); each may have a part for every node."""
+
+T = TypeVar("T")
 
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
@@ -77,11 +83,12 @@ _NO_COLUMN = Column(immutables.Map())
 class Topology:
     """All label keys of all nodes, at one offset."""
 
-    __slots__ = ("_all", "columns")
+    __slots__ = ("_all", "_derived", "columns")
 
     def __init__(self, columns: "immutables.Map[str, Column]", everywhere: Domain) -> None:
         self.columns = columns
         self._all = everywhere
+        self._derived: memos.Memo | None = None
 
     @property
     def everywhere(self) -> node_sets.InternedNodes:
@@ -91,6 +98,17 @@ class Topology:
     def __getitem__(self, key: str) -> Column:
         """The column of a label key; empty if no node carries it."""
         return self.columns.get(key, _NO_COLUMN)
+
+    def derived(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """The value that ``compute`` derives from the names and labels of all nodes alone.
+
+        It is computed once and held until a node comes, goes or gets other labels.
+        """
+        held = self._derived
+        if held is None:
+            # If two threads get here at once, the value that one of them stores is computed again.
+            held = self._derived = memos.Memo(MAX_DERIVED)
+        return held.get(key, compute)
 
     def moved(self, before: model.Node | None, after: model.Node | None) -> "Topology":
         """The topology after a node changed from one form to another; None is absence."""

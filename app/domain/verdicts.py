@@ -57,6 +57,10 @@ class Refusal:
     plugin: str = ""
     """Filled in by the framework."""
 
+    def given_by(self, plugin: str) -> "Refusal":
+        """The refusal of this plugin."""
+        return Refusal(self.reason, self.nodes, self.details, plugin)
+
 
 @dataclass(frozen=True, slots=True)
 class Rating:
@@ -70,6 +74,10 @@ class Rating:
     """Filled in by the framework."""
     weight: int = 1
     """Filled in by the framework."""
+
+    def given_by(self, plugin: str, weight: int) -> "Rating":
+        """The rating of this plugin, which has the weight."""
+        return Rating(self.groups, self.details, plugin, weight)
 
 
 @dataclass(frozen=True, slots=True)

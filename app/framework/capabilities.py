@@ -223,6 +223,21 @@ class Consults(Plugin, Protocol):
 
 
 @runtime_checkable
+class Groups(Plugin, Protocol):
+    """Places pods that belong together at once, all that are needed or none."""
+
+    def group(self, snapshot: snapshots.Snapshot, name: model.NamespacedName) -> supposing.Group | None:
+        """The group of that name; None if there is none."""
+        ...
+
+    def grouped(
+        self, snapshot: snapshots.Snapshot, template: model.Pod, members: int, minimum: int
+    ) -> supposing.Group:
+        """New pods like the template that are one group; a group that it names keeps its own minimum."""
+        ...
+
+
+@runtime_checkable
 class Transforms(Plugin, Protocol):
     """Changes a cycle before it is filtered: for plugins that hold capacity or narrow candidates.
 
@@ -364,6 +379,7 @@ KNOWN: tuple[type, ...] = (
     Adjusts,
     Budgets,
     Consults,
+    Groups,
     Transforms,
     TransformsNodes,
     TransformsScores,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from app.domain import model
+from app.domain import model, schema
 
 T = TypeVar("T", bound=model.DeclaredObject)
 
@@ -53,6 +53,26 @@ class _Manifest(ApiStruct):
 
 
 _manifest = msgspec.json.Decoder(_Manifest)
+
+
+def kind(kept: type[T], api_version: str, resource: str, *, optional: bool = False) -> schema.Kind[T]:
+    """A namespaced kind ``example.com/v1`` whose kept part has the name of the kind and fields of ``spec``.
+
+    Placements that depend on it expect all its objects of the pod's namespace (``RESOURCE-in:NAMESPACE``).
+    A kind that differs from this is a ``schema.Kind`` with all its fields.
+    """
+    group, _, version = api_version.rpartition("/")
+    return schema.Kind(
+        name=resource,
+        group=group,
+        versions=(version,),
+        resource=resource,
+        manifest=kept.__name__,
+        type=kept,
+        decode=decoder(kept),
+        optional=optional,
+        moves=lambda namespace: (f"{resource}-in:{namespace}",),
+    )
 
 
 def decoder(kept: type[T]) -> Callable[[bytes | msgspec.Raw], T]:

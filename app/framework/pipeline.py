@@ -44,7 +44,7 @@ def run_score(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace
     before = transforming.before_score(plugins, cycle)
     scored = before.cycle
     ratings = tuple(
-        replace(plugin.score(scored), plugin=plugin.name, weight=plugins.weights.get(plugin.name, 1))
+        plugin.score(scored).given_by(plugin.name, plugins.weights.get(plugin.name, 1))
         for plugin in plugins.scores
         if plugin.interested(scored.pod)
     )
@@ -62,7 +62,8 @@ def run_score(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace
 def run(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
     """Filter the candidates, then score those that are kept: the trace that explain shows."""
     filtered = run_filter(plugins, cycle)
-    scored = run_score(plugins, replace(cycle, candidates=filtered.kept))
+    kept = node_sets.narrowed(filtered.kept, cycle.candidates)
+    scored = run_score(plugins, replace(cycle, candidates=kept))
     return replace(
         filtered, ratings=scored.ratings, totals=scored.totals, transformed=transformed(filtered, scored)
     )
@@ -189,6 +190,9 @@ class _Others:
         asked = cycles.cycle(pod, candidates, snapshot, score_max=self.score_max)
         return run_filter(self.plugins, asked, without=(self.asking,)).refusals
 
+    def budgets(self, snapshot: snapshots.Snapshot) -> tuple[budgets.DisruptionBudget, ...]:
+        return budgets_of(self.plugins, snapshot) or ()
+
 
 def with_peers(plugins: registry.Registry, cycle: cycles.Cycle, asking: str) -> cycles.Cycle:
     """The cycle as one plugin gets it: with the others, if it consults them."""
@@ -220,6 +224,8 @@ class _Pass:
 
 def _pass(plugins: registry.Registry, cycle: cycles.Cycle, without: Container[str]) -> _Pass:
     """Filter the candidates, each on the state that transformers show there."""
+    if not plugins.transforms_nodes:
+        return _Pass(_refusals(plugins, cycle, without))
     given = transforming.at_nodes(plugins, cycle)
     if not given.views:
         return _Pass(_refusals(plugins, given.cycle, without))
@@ -256,7 +262,7 @@ def _refusals(
         if plugin.interested(cycle.pod) and plugin.name not in without:
             refusal = plugin.filter(with_peers(plugins, cycle, plugin.name))
             if refusal is not None and refusal.nodes:
-                found.append(replace(refusal, plugin=plugin.name))
+                found.append(refusal.given_by(plugin.name))
     return tuple(found)
 
 

@@ -50,6 +50,7 @@ class Registry:
         self.budgets = tuple(p for p in self.plugins if isinstance(p, capabilities.Budgets))
         self.consults = tuple(p for p in self.plugins if isinstance(p, capabilities.Consults))
         self.consulting = frozenset(plugin.name for plugin in self.consults)
+        self.groups = tuple(p for p in self.plugins if isinstance(p, capabilities.Groups))
         self.transforms = tuple(p for p in self.plugins if isinstance(p, capabilities.Transforms))
         self.transforms_nodes = tuple(p for p in self.plugins if isinstance(p, capabilities.TransformsNodes))
         self.transforms_scores = tuple(
@@ -58,6 +59,7 @@ class Registry:
         self.shows = tuple(p for p in self.plugins if isinstance(p, capabilities.Shows))
         self.shown = {p.name: p.shown() for p in self.shows}
         """Plugin -> its views, in order."""
+        self.followed = tuple(one for shown in self.shown.values() for one in shown.followed)
         self.measures = tuple(p for p in self.plugins if isinstance(p, capabilities.Measures))
         self.wakes = tuple(p for p in self.plugins if isinstance(p, capabilities.Wakes))
         self.diagnoses = tuple(p for p in self.plugins if isinstance(p, capabilities.Diagnoses))
@@ -70,7 +72,7 @@ class Registry:
 
     def interested(self, pod: model.Pod) -> tuple[str, ...]:
         """Names of the plugins that the pod may concern."""
-        return tuple(plugin.name for plugin in self.plugins if plugin.interested(pod))
+        return tuple([plugin.name for plugin in self.plugins if plugin.interested(pod)])
 
     def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> tuple[str, ...]:
         """Names of the plugins that the pod concerns in this state."""

@@ -5,7 +5,7 @@ objects (capabilities.Supposes).
 """
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,16 @@ class Impossible(ValueError):
         super().__init__(f"{field}: {text}")
         self.field = field
         self.text = text
+
+
+class Group(NamedTuple):
+    """Pods of which a plugin places those that are needed at once, or none (capabilities.Groups)."""
+
+    name: model.NamespacedName
+    waiting: tuple[model.Pod, ...]
+    """The pods without a node, in the order in which they are placed."""
+    needed: int
+    """How many of them have to be placed together; 0 if each may be placed alone."""
 
 
 class Operation(

@@ -60,6 +60,18 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Followed:
+    """A kind of object whose numbers are shown over time, for the page of workloads."""
+
+    kind: str
+    """In ``GET /apis/v1/series?of=KIND:NAMESPACE/NAME``."""
+    table: Table
+    """The list of all objects; one is named by ``namespace``, and its endpoint shows it."""
+    numbers: Callable[[snapshots.Snapshot, str], Mapping[str, int]]
+    """(snapshot, NAMESPACE/NAME) -> line -> value; empty if the object does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
 class PodField:
     """A list in the view of a pod, ``/apis/v1/pods/NAMESPACE/NAME``."""
 
@@ -120,3 +132,4 @@ class Shown:
     """Sentences that help to understand a decision about the pod, for ``topolog explain``."""
     summary: Callable[[snapshots.Snapshot], Iterable[Line]] = field(default=_no_lines)
     """The plugin's state in few lines, for ``topolog status``; none if there is nothing to report."""
+    followed: tuple[Followed, ...] = ()

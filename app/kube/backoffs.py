@@ -51,7 +51,7 @@ class Backoff:
     cap: float = 30.0
     jitter: float = 1.0
     quiet: float = 120.0
-    die: random.Random = field(default_factory=random.Random)
+    rng: random.Random = field(default_factory=random.Random)
     _next: float = 0.0
     _last: float = float("-inf")
 
@@ -62,7 +62,7 @@ class Backoff:
             self._next = self.initial
         self._last = now
         length, self._next = self._next, min(self.cap, self._next * self.factor)
-        return max(least, length * (1.0 + self.jitter * self.die.random()))
+        return max(least, length * (1.0 + self.jitter * self.rng.random()))
 
     def reset(self) -> None:
         """Start the series again."""

@@ -169,9 +169,8 @@ class Plugins:
 
     enabled: tuple[str, ...] = setting(("*",))
     """The plugins in order: if several refuse a node, the reason of the first one is shown. ``*`` stands for
-    NodeLabelPriority, JobAffinity, WorkloadPolicy and PreemptionRules; ElasticQuota, Coscheduling and plugins
-    of other distributions are enabled by name. Must be the same in every replica, or they decide
-    differently."""
+    the usual plugins of this version (``docs/reference/plugins.md`` lists them); all others are enabled by
+    name. Must be the same in every replica, or they decide differently."""
     weights: Mapping[str, int] = setting({})
     """Plugin -> weight of its scores; 1 for a plugin that is not listed."""
     score_max: int = setting(10, at_least=1, at_most=1_000_000)

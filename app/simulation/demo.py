@@ -159,17 +159,19 @@ def _next_steps(out: console.Console, stage: stages.Stage, crowd: crowds.Crowd, 
 
 
 def _dashboard(out: console.Console, crowd: crowds.Crowd, address: str, *, keep: bool) -> None:
-    if not keep:
-        out.print("\nWith --keep it also prints the address of its dashboard.")
-        return
     out.print("\n[bold]The dashboard[/bold]")
-    out.print(f"  {address}", soft_wrap=True, highlight=False)
+    if keep:
+        out.print(f"  {address}", soft_wrap=True, highlight=False)
+    else:
+        out.print("  topolog demo --keep", soft_wrap=True, highlight=False)
+        out.print("leaves it running and prints its address.")
     out.print("Two questions to try there:")
     out.print("  1. Since when does a pod not fit? Pending: open the first pod, then `since when`.")
     out.print("  2. What did the cluster look like before the crowd came? Drag the slider to the left.")
     if not crowd.pending:
         out.print("  (No pod of this run is pending: ask the first question for one of the past.)")
-    out.print("\nPress Ctrl-C to stop the demo.")
+    if keep:
+        out.print("\nPress Ctrl-C to stop the demo.")
 
 
 def until_interrupted(stage: stages.Stage) -> None:

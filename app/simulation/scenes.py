@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from app.plugins.coscheduling import samples as gang_samples
+from app.plugins.elastic_quota import samples as quota_samples
 from app.plugins.workload_policy import samples
 from app.simulation import populations, schedulers, stages
 
@@ -21,7 +23,7 @@ _DOMAINS = {"kosmos-member-cluster": "member", "kosmos-cluster1": "member"} | {
 _LABEL = "priority.lixueduan.com"
 _GROUP = "rl-job-group"
 _GPU = "nvidia.com/gpu"
-_QUOTAS = "/apis/v1/plugins/ElasticQuota/quotas"
+_QUOTAS = f"/apis/v1/{quota_samples.VIEWS}"
 _DECIDED = 5.0
 """Maximum seconds from a change of the cluster to its effect on a pending pod."""
 
@@ -140,7 +142,7 @@ def gangs_apart(stage: stages.Stage) -> Iterator[Outcome]:
     scheduler = stage.scheduler(nodes, seed=5)
     pods = {name: _gang(stage, name, 6) for name in ("first", "second")}
     by_turns = [pod for pair in zip(*pods.values(), strict=True) for pod in pair]
-    views = "/apis/v1/plugins/Coscheduling/gangs/training"
+    views = f"/apis/v1/{gang_samples.VIEWS}/training"
     for name in pods:
         stage.wait_for(f"{views}/{name}", lambda found: found["members"] == 6, "the gang in the log")
     placed, pending = _schedule(stage, scheduler, by_turns)
@@ -195,7 +197,7 @@ def quotas_lent(stage: stages.Stage) -> Iterator[Outcome]:
     yield _counted(title, "pods of red running, pending when blue ends", "4, 0", placed, pending)
     _clear(stage, "training")
     for team in ("red", "blue"):
-        stage.server.objects.remove("elasticquotas", ("quotas", team))
+        stage.server.objects.remove(quota_samples.COLLECTION, ("quotas", team))
 
 
 SCENES: tuple[Scene, ...] = (
@@ -242,7 +244,8 @@ def _gang(stage: stages.Stage, name: str, count: int) -> list[Json]:
 def _quota(stage: stages.Stage, name: str, *, least: int, most: int) -> None:
     """A quota of GPUs, known to the extender."""
     spec = {"min": {_GPU: str(least)}, "max": {_GPU: str(most)}}
-    stage.create("elasticquotas", {"metadata": {"namespace": "quotas", "name": name}, "spec": spec})
+    metadata = {"namespace": "quotas", "name": name}
+    stage.create(quota_samples.COLLECTION, {"metadata": metadata, "spec": spec})
     stage.wait_for(f"{_QUOTAS}/{name}", bool, "the quota in the log")
 
 

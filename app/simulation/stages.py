@@ -223,7 +223,9 @@ def _environment(folder: Path, api: str, port: int, health: int) -> dict[str, st
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TOPOLOG_", "TLS_"))}
     return kept | {
         "TOPOLOG_CLUSTER": "demo",
-        "TOPOLOG_PLUGINS_ENABLED": "*,ElasticQuota,Coscheduling",
+        "TOPOLOG_PLUGINS_ENABLED": ",".join(
+            ("*", *(one.name for one in plugins.IN_TREE if one not in plugins.USUAL))
+        ),
         "TOPOLOG_KUBE_KUBECONFIG": str(kubeconfig),
         "TOPOLOG_SERVER_BIND": "127.0.0.1",
         "TOPOLOG_SERVER_PORT": str(port),

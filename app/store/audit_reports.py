@@ -31,5 +31,5 @@ class Reports:
             return None
         try:
             return _decoder.decode(bytes(found) if isinstance(found, bytes) else str(found))
-        except msgspec.MsgspecError as error:
+        except errors.MALFORMED as error:
             raise errors.Damaged(f"the auditor's report cannot be read: {error}") from error

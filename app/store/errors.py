@@ -4,6 +4,11 @@ Redis' own errors do not leave this package: callers decide by meaning (store aw
 history), not by transport.
 """
 
+import msgspec
+
+MALFORMED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes that are not the JSON of the type. Any client can write to the store."""
+
 
 class StoreError(Exception):
     """Anything that keeps the store from doing what was asked."""
@@ -130,8 +135,8 @@ class Damaged(StoreError):
     """A checkpoint or an archived segment is not as it was written."""
 
 
-class ArchiveAway(StoreAway, OSError):
-    """The archive cannot be reached; as all its failures, an OSError too."""
+class ArchiveAway(StoreAway):
+    """The archive cannot be reached or refuses: nothing is known of its files."""
 
 
 class Busy(StoreError):

@@ -50,7 +50,9 @@ class RawView:
     versions: Mapping[str, int]
     """All, or a page of them."""
     garbled: Mapping[tuple[str, str], str]
-    """(count or version, field) -> the value found instead of a number."""
+    """(count or version, field) -> the value found instead of a number, or under a name that is not text."""
+    escaped: frozenset[str]
+    """The fields among them whose name is not text: events, which are JSON, cannot name them."""
     whole: bool
     """``versions`` holds all of them."""
     subjects: int
@@ -129,6 +131,7 @@ class RawReader:
             counts=_numbers("count", counts, garbled),
             versions=_numbers("version", versions, garbled),
             garbled=garbled,
+            escaped=frozenset(_shown(field) for field in (*counts, *versions) if not _is_text(field)),
             whole=not paged,
             subjects=subjects,
             cursor=int(cursor),
@@ -204,13 +207,22 @@ def _line(identity: bytes, fields: Mapping[bytes, bytes]) -> RawEntry:
 
 
 def _shown(value: bytes) -> str:
-    return value.decode(errors="backslashreplace")
+    return connections.text(value)
+
+
+def _is_text(value: bytes) -> bool:
+    """Whether it is UTF-8."""
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _numbers(what: str, found: Mapping[bytes, bytes], garbled: dict[tuple[str, str], str]) -> dict[str, int]:
     numbers = {}
     for field, value in found.items():
-        if _NUMBER.fullmatch(value):
+        if _NUMBER.fullmatch(value) and _is_text(field):
             numbers[_shown(field)] = int(value)
         else:
             garbled[what, _shown(field)] = value[:80].decode(errors="replace")

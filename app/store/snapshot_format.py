@@ -167,7 +167,7 @@ def parse(
         if not read or read[0].offset != header.offset:
             raise errors.Damaged(f"{where} holds another offset")
         contents = _joined(read, schema, counted=header.forms == schema.forms)
-    except (msgspec.MsgspecError, schemas.UnreadableObject) as error:
+    except (*errors.MALFORMED, schemas.UnreadableObject) as error:
         raise errors.Damaged(f"{where} cannot be read: {error}") from error
     except LookupError as error:
         raise errors.Damaged(f"{where} has counts of a policy that it does not have: {error}") from error
@@ -198,7 +198,7 @@ def header_of(raw: bytes | str) -> Header:
     """A header out of its JSON; raises Damaged."""
     try:
         return _headers.decode(raw)
-    except msgspec.MsgspecError as error:
+    except errors.MALFORMED as error:
         raise errors.Damaged(f"the header of a checkpoint cannot be read: {error}") from error
 
 
@@ -234,7 +234,7 @@ def _lines(snapshot: snapshots.Snapshot) -> Iterator[bytes]:
         ),
         *(_Line(nodes=part) for part in _parts(held.nodes, operator.attrgetter("name"))),
         *(
-            _Line(objects={kind: list(map(schemas.encode, part))})
+            _Line(objects={kind: list(map(operator.methodcaller("encode"), part))})
             for kind, found in sorted(held.objects.items())
             for part in _parts(found, operator.attrgetter("key"))
         ),

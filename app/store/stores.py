@@ -42,9 +42,9 @@ class Store:
     server: embedded.Server | None = None
     """The embedded server, if this process started one."""
 
-    def start(self) -> None:
-        """Start the threads: after a fork, never before."""
-        self.follower.start()
+    def start(self, *, gather: float = 0.0) -> None:
+        """Start the threads: after a fork, never before. ``gather``: see ``Follower.start``."""
+        self.follower.start(gather=gather)
         self.decisions.start()
 
     def close(self) -> None:

@@ -5,8 +5,20 @@ A line is a JSON object, or text on a terminal. Each call of a verb is one line 
 that it reports on.
 """
 
-from app.telemetry import loops, metrics, readiness
+from app.telemetry import loops, metrics, questions, readiness
 from app.telemetry.calls import fault, now, rejected, verb
-from app.telemetry.log_setup import configure, log
+from app.telemetry.log_setup import close, configure, log
 
-__all__ = ["configure", "fault", "log", "loops", "metrics", "now", "readiness", "rejected", "verb"]
+__all__ = [
+    "close",
+    "configure",
+    "fault",
+    "log",
+    "loops",
+    "metrics",
+    "now",
+    "questions",
+    "readiness",
+    "rejected",
+    "verb",
+]

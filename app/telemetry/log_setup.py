@@ -20,7 +20,19 @@ log: structlog.stdlib.BoundLogger = structlog.get_logger("topolog")
 """Logger of all lines except those of calls."""
 
 _repeats = repeated_lines.RepeatFilter(lambda level, event, count: getattr(log, level)(event, repeated=count))
-atexit.register(_repeats.flush)
+close = _repeats.stop
+"""Writes the counts of repeated lines, and ends the thread that does."""
+atexit.register(close)
+
+
+class _StandardError:
+    """What sys.stderr is when a line is written: a stream that replaced it for a while may be closed."""
+
+    def write(self, text: str) -> None:
+        sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
 
 
 class Format:
@@ -64,7 +76,7 @@ def configure(*, level: str = "info", form: str = "auto", process: str = "") -> 
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(_StandardError())
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

@@ -34,7 +34,7 @@ class Loop:
         wait: Wait,
         fatal: tuple[type[Exception], ...] = (),
         longest: float = LONGEST_PAUSE,
-        die: random.Random | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         """``body`` runs until it is stopped and then returns. ``fatal``: errors that end the loop, because
         they need an operator; ``longest``: the maximum pause in seconds.
@@ -44,7 +44,7 @@ class Loop:
         self._wait = wait
         self._fatal = fatal
         self._longest = longest
-        self._die = die or random.Random()
+        self._rng = rng or random.Random()
         self._thread: threading.Thread | None = None
         self.problem = ""
         """The error of the last run, during the pause after it; empty while the loop runs."""
@@ -109,7 +109,7 @@ class Loop:
 
     def _pause(self, failures: int) -> float:
         length = min(self._longest, FIRST_PAUSE * 2.0 ** min(failures - 1, 30))
-        return length * self._die.uniform(0.5, 1.0)
+        return length * self._rng.uniform(0.5, 1.0)
 
     def _work(self) -> None:
         self._repeat()

@@ -49,7 +49,8 @@ class Declared(NamedTuple):
 DECLARED: list[Declared] = []
 
 
-def _declared(collector: _T, *processes: str) -> _T:
+def declared(collector: _T, *processes: str) -> _T:
+    """Let these processes expose the collector."""
     DECLARED.append(Declared(collector, processes))
     return collector
 
@@ -58,18 +59,18 @@ def _counter(name: str, documentation: str, /, *processes: str, **labels: tuple[
     counter = metrics.Counter(name, documentation, tuple(labels), registry=None)
     if labels:
         preset(counter, *labels.values())
-    return _declared(counter, *processes)
+    return declared(counter, *processes)
 
 
 def _gauge(name: str, documentation: str, /, *processes: str, **labels: tuple[str, ...]) -> metrics.Gauge:
     gauge = metrics.Gauge(name, documentation, tuple(labels), registry=None)
     if labels:
         preset(gauge, *labels.values())
-    return _declared(gauge, *processes)
+    return declared(gauge, *processes)
 
 
 def _reading(name: str, documentation: str, *processes: str, counter: bool = False) -> readings.Reading:
-    return _declared(readings.Reading(name, documentation, counter=counter), *processes)
+    return declared(readings.Reading(name, documentation, counter=counter), *processes)
 
 
 def preset(metric: metrics.MetricWrapperBase, *values: Iterable[str]) -> None:
@@ -96,7 +97,7 @@ CONFIGURATION = _gauge(
     digest=(),
 )
 STORE_UP = _reading("topolog_store_up", "1 while the store answers this process, else 0.", *PROCESSES)
-STORE_SECONDS = _declared(
+STORE_SECONDS = declared(
     metrics.Histogram(
         "topolog_store_request_duration_seconds",
         "Duration of an append to the log, repetitions included, or of one read of it.",
@@ -116,7 +117,7 @@ LOOP_FAILURES = _counter(
     *PROCESSES,
     loop=(),
 )
-APISERVER_SECONDS = _declared(
+APISERVER_SECONDS = declared(
     metrics.Histogram(
         "topolog_apiserver_request_duration_seconds",
         "Duration of a request to the API server until the head of its reply, by status; `0`: no reply.",
@@ -179,7 +180,7 @@ OUTCOMES = {
 }
 """Verb -> the outcomes of its calls."""
 
-VERB_SECONDS = _declared(
+VERB_SECONDS = declared(
     metrics.Histogram(
         "topolog_verb_duration_seconds",
         "Duration of a call, from request to response.",

@@ -80,6 +80,15 @@ class RepeatFilter:
             if suppressed:
                 self._write(method, text, suppressed)
 
+    def stop(self) -> None:
+        """Write all counts and end the thread; the next window starts another one."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        self._wakes.set()
+        if thread is not None:
+            thread.join()
+        self.flush()
+
     def _start(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="log-repeats", daemon=True)
@@ -88,10 +97,10 @@ class RepeatFilter:
 
     def _run(self) -> None:
         while True:
-            self._wakes.wait()
+            with self._lock:
+                if self._thread is not threading.current_thread():
+                    return
+                end = min(self._ends.values(), default=None)
+            self._wakes.wait(None if end is None else max(0.0, end - time.monotonic()))
             self._wakes.clear()
-            while self._ends:
-                with self._lock:
-                    end = min(self._ends.values(), default=0.0)
-                time.sleep(max(0.0, end - time.monotonic()))
-                self.flush(until=time.monotonic())
+            self.flush(until=time.monotonic())

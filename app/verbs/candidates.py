@@ -23,12 +23,7 @@ class Candidates:
         itself. If it offers some of them, ``nodes`` is a Subset of it.
         """
         nodes = names if isinstance(names, frozenset) else frozenset(names)
-        # Sets of one size are compared by their hashes alone, 64 keyed bits: comparing name by name
-        # would load every name from main memory, as other programs have displaced them from the cache.
-        alike = len(nodes) == len(everywhere) and hash(nodes) == hash(everywhere)
-        if not alike and isinstance(everywhere, node_sets.InternedNodes) and nodes <= everywhere:
-            nodes = node_sets.Subset(nodes, everywhere)
-        self.nodes: node_sets.Names = everywhere if alike else nodes
+        self.nodes: node_sets.Names = node_sets.shared(nodes, everywhere)
         self.repeated = len(nodes) != len(names)
         """A name was offered twice; a reply must not repeat it (docs/design/extender-contract.md, 7)."""
         self.names = names

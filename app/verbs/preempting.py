@@ -63,8 +63,15 @@ def judge(plugins: registry.Registry, base: cycles.Cycle, offer: Offer, *, adjus
     listed = dict.fromkeys(uid for uids in offer.values() for uid in uids)
     offered = tuple(victim for uid in listed if (victim := base.snapshot.pod(uid)) is not None)
     together = functools.cache(lambda: cycles.without(base, offered))
+    judging = _Judging(
+        plugins,
+        base,
+        together,
+        ruled=bool(plugins.preempts or plugins.concerned(base.pod, base.snapshot)),
+        adjusting=adjusting and bool(plugins.adjusts),
+    )
     for node, uids in offer.items():
-        verdict = _judged(plugins, base, node, tuple(uids), together, adjusting=adjusting)
+        verdict = judging.of(node, tuple(uids))
         if isinstance(verdict, str):
             dropped[node] = verdict
         else:
@@ -72,45 +79,52 @@ def judge(plugins: registry.Registry, base: cycles.Cycle, offer: Offer, *, adjus
     return Answer(base.snapshot, kept, dropped)
 
 
-def _judged(
-    plugins: registry.Registry,
-    base: cycles.Cycle,
-    node: model.NodeName,
-    uids: tuple[model.Uid, ...],
-    together: Callable[[], cycles.Cycle],
-    *,
-    adjusting: bool,
-) -> Kept | str:
-    """The victims of the node, or why no pod must be evicted there for this pod.
+@dataclass(frozen=True, slots=True)
+class _Judging:
+    """What holds for all nodes of one offer."""
 
-    ``together``: the cycle without the victims of all nodes.
-    """
-    if not uids:
-        return "no victims listed"
-    snapshot = base.snapshot
-    if any(snapshot.node_of(uid) not in ("", node) for uid in uids):
-        return "a listed victim runs on another node"
-    listed = [victim for uid in uids if (victim := snapshot.pod(uid)) is not None]
-    if any(victim.priority >= base.pod.priority for victim in listed):
-        return "a listed victim is not less important than the pod"
-    adjusts = plugins.adjusts if adjusting else ()
-    if not plugins.concerned(base.pod, snapshot) and not plugins.preempts and not adjusts:
-        return _ordered(uids, listed)
-    if node not in snapshot.nodes:
-        return "node not known" if plugins.concerned(base.pod, snapshot) or plugins.preempts else Kept(uids)
-    adjusted = pipeline.adjust(plugins, base, node, listed) if adjusts else listed
-    if isinstance(adjusted, str):
-        return adjusted
-    added = tuple(victim for victim in adjusted if victim.uid not in uids)
-    reason = pipeline.veto(plugins, base, node, adjusted, lambda: cycles.without(together(), added))
-    if reason is not None:
-        return reason
-    if not added:
-        return _ordered(uids, listed)
-    ordered = victims.by_importance(adjusted)
-    unknown = tuple(uid for uid in uids if snapshot.pod(uid) is None)
-    violating = budgets.violating(ordered, pipeline.budgets_of(plugins, snapshot) or ())
-    return Kept((*(victim.uid for victim in ordered), *unknown), added, len(violating))
+    plugins: registry.Registry
+    base: cycles.Cycle
+    together: Callable[[], cycles.Cycle]
+    """The cycle without the victims of all nodes."""
+    ruled: bool
+    """Whether a plugin may refuse the pod, or object to an eviction."""
+    adjusting: bool
+    """Whether plugins may add victims."""
+
+    def of(self, node: model.NodeName, uids: tuple[model.Uid, ...]) -> Kept | str:
+        """The victims of the node, or why no pod must be evicted there for this pod."""
+        if not uids:
+            return "no victims listed"
+        plugins, base, snapshot = self.plugins, self.base, self.base.snapshot
+        if any(snapshot.node_of(uid) not in ("", node) for uid in uids):
+            return "a listed victim runs on another node"
+        listed = [victim for uid in uids if (victim := snapshot.pod(uid)) is not None]
+        if any(victim.priority >= base.pod.priority for victim in listed):
+            return "a listed victim is not less important than the pod"
+        if not (self.ruled or self.adjusting):
+            return _ordered(uids, listed)
+        if node not in snapshot.nodes:
+            return "node not known" if self.ruled else Kept(uids)
+        adjusted = pipeline.adjust(plugins, base, node, listed) if self.adjusting else listed
+        if isinstance(adjusted, str):
+            return adjusted
+        added = tuple(victim for victim in adjusted if victim.uid not in uids)
+        if self.ruled:
+            without_all = functools.partial(self._without_all, added)
+            reason = pipeline.veto(plugins, base, node, adjusted, without_all)
+            if reason is not None:
+                return reason
+        if not added:
+            return _ordered(uids, listed)
+        ordered = victims.by_importance(adjusted)
+        unknown = tuple(uid for uid in uids if snapshot.pod(uid) is None)
+        violating = budgets.violating(ordered, pipeline.budgets_of(plugins, snapshot) or ())
+        return Kept((*(victim.uid for victim in ordered), *unknown), added, len(violating))
+
+    def _without_all(self, added: Sequence[model.Pod]) -> cycles.Cycle:
+        """The cycle without the victims of all nodes, and without those that plugins added."""
+        return cycles.without(self.together(), added)
 
 
 def _ordered(uids: tuple[model.Uid, ...], listed: Sequence[model.Pod]) -> Kept:

@@ -13,7 +13,8 @@ import rich.markup
 
 from app import telemetry
 from app.serving.tls import issuing
-from tests.bench import benches, building, calling, cases, rows
+from tests.bench import cases, rows, runs
+from tests.bench.peer import builds, client
 from tests.e2e import building as e2e_building
 
 WIDTH = 110
@@ -30,17 +31,17 @@ OUTPUT = pathlib.Path("build/bench.json")
 def main(chosen: Sequence[str], e2e: bool, scale: float, output: pathlib.Path, keep: bool) -> None:
     """Measure the CASEs, all of `make bench` by default."""
     console = rich.console.Console(width=None if sys.stdout.isatty() else WIDTH)
-    # What is measured within this process logs much, and none of it is a result.
+    # The measurements of this process log much, and none of it is a result.
     telemetry.configure(level="warning")
     try:
-        programs = building.built()
+        programs = builds.built()
     except e2e_building.GoMissing as missing:
         raise click.ClickException(str(missing)) from missing
     folder = pathlib.Path(tempfile.mkdtemp(prefix="topolog-bench-"))
     try:
         tls = folder / "tls"
         issuing.issue(tls, ["127.0.0.1", "localhost"])
-        bench = benches.Bench(folder, tls, programs, scale)
+        bench = runs.Bench(folder, tls, programs, scale)
         measured, missing_rows = measure(
             console,
             bench,
@@ -59,9 +60,9 @@ def main(chosen: Sequence[str], e2e: bool, scale: float, output: pathlib.Path, k
 
 
 def measure(
-    console: rich.console.Console, bench: benches.Bench, chosen: Sequence[str]
+    console: rich.console.Console, bench: runs.Bench, chosen: Sequence[str]
 ) -> tuple[list[rows.Row], list[rows.Missing]]:
-    """The rows of the chosen cases, and which cases broke off."""
+    """The rows of the chosen cases, and the cases that failed."""
     measured: list[rows.Row] = []
     missing: list[rows.Missing] = []
     for name in chosen:
@@ -69,7 +70,7 @@ def measure(
         with console.status(f"{name} ..."):
             try:
                 measured.extend(cases.CASES[name](bench))
-            except (calling.CallFailed, AssertionError, OSError, ImportError) as error:
+            except (client.CallFailed, AssertionError, OSError, ImportError) as error:
                 missing.append(rows.Missing(name, str(error)))
         console.print(f"[dim]{name}: {time.monotonic() - started:.0f} s[/]")
     return measured, missing

@@ -1,7 +1,7 @@
-"""What is measured, under which bar.
+"""The cases: what each one measures, and its bars.
 
-Each case starts what it needs, lets the compiled client call ours and the peer in turns, and yields
-its rows. The bars are those of the project's goals: what a user may rely on, not what was reached.
+A case starts the processes it needs, lets the compiled client call Topolog and the peer in turns, and yields
+its rows. The bars are the project's goals: what a user may rely on, not the best figure reached.
 """
 
 import dataclasses
@@ -10,58 +10,61 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from tests.bench import (
-    asking,
-    benches,
-    calling,
-    end_to_end,
-    gang_turns,
-    peers,
-    populating,
-    rows,
-    syncing,
-    viewing,
-)
+from tests.bench import rows, runs
+from tests.bench.data import bench_cluster
+from tests.bench.end_to_end import gang_placement, pods_per_second
+from tests.bench.extender import hostile_clients
+from tests.bench.introspection import hypothetical_questions, viewer_load
+from tests.bench.peer import client, processes
+from tests.bench.store import placement_durability
 
 NODES, PODS = 5_000, 50_000
 MIB = 1024 * 1024
 _COMPARED = 200
 """Decisions a second that are compared with a shadow."""
 _TURNS = 12
-"""A single p99 varies by a third on a shared machine: only the middle of many turns shows a difference."""
+"""A single p99 varies by a third on a shared machine: only the median of many turns shows a difference."""
 
 
-def names(bench: benches.Bench) -> Iterator[rows.Row]:
+def names(bench: runs.Bench) -> Iterator[rows.Row]:
     """filter and prioritize over node names, as kube-scheduler calls with nodeCacheCapable."""
     caller = bench.caller(NODES)
-    with bench.ours(NODES, PODS) as ours, bench.peer() as echo, bench.peer(refuse=peers.SENTENCE) as refusing:
+    with (
+        bench.ours(NODES, PODS) as ours,
+        bench.peer() as echo,
+        bench.peer(refuse=processes.SENTENCE) as refusing,
+    ):
         free, half = {"ours": ours.url, "peer": echo}, {"ours": ours.url, "peer": refusing}
-        many = calling.Load(NODES, bench.calls(1_000))
+        many = client.Load(NODES, bench.calls(1_000))
         report = caller.measure(many, free)
         yield _row(f"filter, {NODES:,} names, p50", report, "filter", bar=0.8)
         yield _row(f"filter, {NODES:,} names, p99", report, "filter", bar=1.0, tail=True)
         yield _row(f"prioritize, {NODES:,} names, p50", report, "prioritize", bar=0.9)
-        report = caller.measure(dataclasses.replace(many, policy=populating.HALF), half)
+        report = caller.measure(dataclasses.replace(many, policy=bench_cluster.HALF), half)
         yield _row(f"filter, {NODES:,} names, half refused, p50", report, "filter", bar=0.8)
         yield _row(f"filter, {NODES:,} names, half refused, p99", report, "filter", bar=1.0, tail=True)
-        few = calling.Load(500, bench.calls(2_000))
+        few = client.Load(500, bench.calls(2_000))
         report = caller.measure(few, free)
         yield _row("filter, 500 names, p50", report, "filter", bar=1.6)
         yield _row("prioritize, 500 names, p50", report, "prioritize", bar=1.6)
-        report = caller.measure(dataclasses.replace(few, policy=populating.HALF), half)
+        report = caller.measure(dataclasses.replace(few, policy=bench_cluster.HALF), half)
         yield _row("filter, 500 names, half refused, p50", report, "filter", bar=1.6)
 
 
-def whole(bench: benches.Bench) -> Iterator[rows.Row]:
-    """filter over whole nodes, and what is left of them in memory afterwards."""
+def whole(bench: runs.Bench) -> Iterator[rows.Row]:
+    """filter over whole nodes, and the memory that is held afterwards."""
     caller = bench.caller(NODES)
-    with bench.ours(NODES, PODS) as ours, bench.peer() as echo, bench.peer(refuse=peers.SENTENCE) as refusing:
-        caller.measure(calling.Load(NODES, 20, warm=200), {"ours": ours.url})
+    with (
+        bench.ours(NODES, PODS) as ours,
+        bench.peer() as echo,
+        bench.peer(refuse=processes.SENTENCE) as refusing,
+    ):
+        caller.measure(client.Load(NODES, 20, warm=200), {"ours": ours.url})
         before = ours.memory()
-        load = calling.Load(NODES, bench.calls(10), warm=2, form="nodes", verbs=["filter"])
+        load = client.Load(NODES, bench.calls(10), warm=2, form="nodes", verbs=["filter"])
         report = caller.measure(load, {"ours": ours.url, "peer": echo})
         yield _row(f"filter, {NODES:,} whole nodes, p50", report, "filter", bar=0.35)
-        half = dataclasses.replace(load, policy=populating.HALF)
+        half = dataclasses.replace(load, policy=bench_cluster.HALF)
         report = caller.measure(half, {"ours": ours.url, "peer": refusing})
         yield _row(f"filter, {NODES:,} whole nodes, half refused, p50", report, "filter", bar=0.35)
         limit = before * 1.25 + 16 * MIB
@@ -69,16 +72,16 @@ def whole(bench: benches.Bench) -> Iterator[rows.Row]:
         yield rows.at_most("memory after whole nodes", "MB", ours=after / MIB, bar=limit / MIB)
 
 
-def viewers(bench: benches.Bench) -> Iterator[rows.Row]:
-    """filter beside viewers that ask heavy questions as fast as they are answered: none may fail."""
-    caller, load = bench.caller(NODES), calling.Load(NODES, bench.calls(600), verbs=["filter"])
+def viewers(bench: runs.Bench) -> Iterator[rows.Row]:
+    """filter while viewers send heavy questions, each as soon as the last is answered: no call may fail."""
+    caller, load = bench.caller(NODES), client.Load(NODES, bench.calls(600), verbs=["filter"])
     with bench.ours(NODES, PODS) as ours:
         caller.measure(dataclasses.replace(load, calls=50), {"ours": ours.url})
         found: dict[int, list[float]] = {0: [], 8: [], 200: []}
         for _ in range(3):
-            # In turns, and the middle one of them: a shared machine is not equally fast all the time.
+            # In turns, and the median of them: the speed of a shared machine varies.
             for count, figures in found.items():
-                with viewing.crowd(ours.url, bench.tls, bench.folder, count):
+                with viewer_load.crowd(ours.url, bench.tls, bench.folder, count):
                     figures.append(caller.measure(load, {"ours": ours.url}).targets["ours"]["filter"].p99)
     alone = statistics.median(found.pop(0))
     yield rows.measured(f"filter, {NODES:,} names, no viewers, p99", "ms", ours=alone)
@@ -87,102 +90,132 @@ def viewers(bench: benches.Bench) -> Iterator[rows.Row]:
         yield rows.compared(case, "ms", ours=statistics.median(figures), peer=alone, bar=bar)
 
 
-def refusals(_: benches.Bench) -> Iterator[rows.Row]:
-    """What no caller should send, in the size that a call with names may have."""
+def attacks(bench: runs.Bench) -> Iterator[rows.Row]:
+    """filter while clients with any certificate try to occupy the extender: no call may fail."""
+    caller, load = bench.caller(NODES), client.Load(NODES, bench.calls(600), verbs=["filter"])
+    kinds = {hostile_clients.BODILESS: 70, hostile_clients.DENIED: 8}
+    with bench.ours(NODES, PODS) as ours:
+
+        def p99() -> float:
+            return caller.measure(load, {"ours": ours.url}).targets["ours"]["filter"].p99
+
+        caller.measure(dataclasses.replace(load, calls=50), {"ours": ours.url})
+        alone: list[float] = []
+        beside: dict[str, list[float]] = {kind: [] for kind in kinds}
+        for _ in range(3):
+            # In turns, and the median of them: the speed of a shared machine varies.
+            alone.append(p99())
+            for kind, count in kinds.items():
+                with hostile_clients.attacking(ours.url, bench.tls, bench.folder, count, kind):
+                    beside[kind].append(p99())
+    for what, kind in (
+        ("70 requests without their body", hostile_clients.BODILESS),
+        ("8 clients without the role", hostile_clients.DENIED),
+    ):
+        case = f"filter, {NODES:,} names, {what} against none, p99"
+        found, usual = statistics.median(beside[kind]), statistics.median(alone)
+        yield rows.compared(case, "ms", ours=found, peer=usual, bar=2.0)
+
+
+def refusals(_: runs.Bench) -> Iterator[rows.Row]:
+    """Bodies that no caller should send, in the size that a call with names may have."""
     yield rows.at_most(
-        "4 MB of anything, refused", "ms", ours=_measured("refusing", "measure_refusals"), bar=50
+        "4 MB of anything, refused",
+        "ms",
+        ours=_measured("extender.rejected_bodies", "measure_refusals"),
+        bar=50,
     )
 
 
-def crowd(bench: benches.Bench) -> Iterator[rows.Row]:
-    """A cluster with a hundred times the pods answers as fast: cost follows what is touched."""
+def crowd(bench: runs.Bench) -> Iterator[rows.Row]:
+    """A cluster with a hundred times the pods answers as fast: the cost does not grow with the pods."""
     nodes, many, few = 1_000, 150_000, 1_500
     caller = bench.caller(nodes)
     with bench.ours(nodes, many) as crowded, bench.ours(nodes, few) as empty:
-        load = calling.Load(nodes, bench.calls(2_000))
+        load = client.Load(nodes, bench.calls(2_000))
         report = caller.measure(load, {"ours": crowded.url, "peer": empty.url})
         yield _row(f"filter, {nodes:,} names, {many:,} pods against {few:,}, p50", report, "filter", bar=1.1)
 
 
-def ingest(_: benches.Bench) -> Iterator[rows.Row]:
-    """Events through the real function into a store with an append-only file, and out of it again."""
-    written = _measured("ingest", "measure_ingest")
+def ingest(_: runs.Bench) -> Iterator[rows.Row]:
+    """Appends of guarded events to a store with an append-only file, and their replay."""
+    written = _measured("store.ingest", "measure_ingest")
     yield rows.at_least("ingest, all guards, AOF everysec", "events/s", ours=written, bar=40_000)
-    read = _measured("ingest", "measure_replay")
+    read = _measured("store.ingest", "measure_replay")
     yield rows.at_least("replay", "events/s", ours=read, bar=150_000)
 
 
-def placements(_: benches.Bench) -> Iterator[rows.Row]:
-    """What a placement costs that has to be on disk (store.placements: fsync)."""
-    synced, acknowledged = syncing.measure()
+def placements(_: runs.Bench) -> Iterator[rows.Row]:
+    """The latency of a placement that has to be on disk (store.placements: fsync)."""
+    synced, acknowledged = placement_durability.measure()
     case = "placement on disk (appendfsync always) against acknowledged (everysec), p50"
     yield rows.compared(case, "ms", ours=synced, peer=acknowledged, bar=None)
 
 
-def cold_start(_: benches.Bench) -> Iterator[rows.Row]:
-    """From nothing to readiness against the simulated API server.
+def cold_start(_: runs.Bench) -> Iterator[rows.Row]:
+    """From an empty store to readiness, against the simulated API server.
 
-    The middle one of three: how fast a virtual machine is given memory it lacks is no part of it.
+    The median of three: the host may be slow to provide memory to a virtual machine.
     """
-    seconds = statistics.median(_measured("cold_start", "measure_cold_start") for _ in range(3))
+    seconds = statistics.median(_measured("store.cold_start", "measure_cold_start") for _ in range(3))
     yield rows.at_most("cold start, 5,000 nodes, 150,000 pods", "s", ours=seconds, bar=8)
 
 
-def restart(_: benches.Bench) -> Iterator[rows.Row]:
-    """From nothing to a snapshot, out of a checkpoint and what came after it."""
-    seconds = _measured("restart", "measure_restart")
+def restart(_: runs.Bench) -> Iterator[rows.Row]:
+    """From an empty process to the snapshot at the head, by a checkpoint and the entries behind it."""
+    seconds = _measured("store.checkpoint_restart", "measure_restart")
     case = "start from checkpoint and tail, 5,000 nodes, 150,000 pods"
     yield rows.at_most(case, "s", ours=seconds, bar=3)
 
 
-def travel(_: benches.Bench) -> Iterator[rows.Row]:
+def travel(_: runs.Bench) -> Iterator[rows.Row]:
     """The cluster as it was at random offsets of a million events."""
-    module = importlib.import_module("tests.bench.travel")
+    module = importlib.import_module("tests.bench.store.past_offsets")
     for where, found in zip(("log", "archive"), module.measure_travel(), strict=True):
         case = f"a past offset of 1,000,000, out of the {where}"
         yield rows.at_most(f"{case}, cold", "s", ours=found.cold_worst, bar=1)
         yield rows.at_most(f"{case}, cached", "ms", ours=1000 * found.cached_worst, bar=50)
 
 
-def visibility(_: benches.Bench) -> Iterator[rows.Row]:
-    """From the call that appends an event to the moment at which every follower has applied it."""
-    p99 = _measured("visibility", "measure_visibility")
+def visibility(_: runs.Bench) -> Iterator[rows.Row]:
+    """From the append of an event until every follower has applied it."""
+    p99 = _measured("store.visibility", "measure_visibility")
     yield rows.at_most("event to snapshot of every follower, 1,000 events/s, p99", "ms", ours=p99, bar=10)
 
 
-def questions(_: benches.Bench) -> Iterator[rows.Row]:
-    """The largest pages for eight callers at once: what they take of memory, and what stays of it."""
-    module = importlib.import_module("tests.bench.questions")
+def questions(_: runs.Bench) -> Iterator[rows.Row]:
+    """The largest pages for eight callers at once: the memory they take, and how much of it is kept."""
+    module = importlib.import_module("tests.bench.introspection.page_memory")
     for path, memory in module.measure_questions().items():
         case = f"8 x GET {path.removeprefix('/apis/v1/').partition('?')[0]}, limit 1,000"
         yield rows.at_most(f"{case}, above rest", "MB", ours=memory.peak / MIB, bar=100)
         yield rows.at_most(f"{case}, left after 30 s", "MB", ours=memory.left / MIB, bar=10)
 
 
-def asked(bench: benches.Bench) -> Iterator[rows.Row]:
-    """Hypothetical questions about one pod, against filter (PB-1 to PB-3)."""
+def asked(bench: runs.Bench) -> Iterator[rows.Row]:
+    """Hypothetical questions about one pod, against filter."""
     caller = bench.caller(NODES)
     with bench.ours(NODES, PODS) as ours:
-        load = calling.Load(NODES, bench.calls(300), verbs=["filter"])
+        load = client.Load(NODES, bench.calls(300), verbs=["filter"])
         alone = caller.measure(load, {"ours": ours.url}).targets["ours"]["filter"].p50
-        asker = asking.Asker(ours, bench.tls)
-        pod = asking.pod()
+        questions_client = hypothetical_questions.QuestionClient(ours, bench.tls)
+        pod = hypothetical_questions.pod()
         for case, took, bar in (
-            ("simulate one pod", asker.simulated(pod), 2.0),
-            ("simulate one pod, 100 added nodes and a quota", asker.supposed(pod), 3.0),
-            ("fit of a refused pod", asker.fitted(pod), 15.0),
+            ("simulate one pod", questions_client.simulated(pod), 2.0),
+            ("simulate one pod, 100 added nodes and a quota", questions_client.supposed(pod), 3.0),
+            ("fit of a refused pod", questions_client.fitted(pod), 15.0),
         ):
             yield rows.compared(
                 f"{case}, {NODES:,} nodes, against filter, p50", "ms", ours=took, peer=alone, bar=bar
             )
 
 
-def scrubbing(bench: benches.Bench) -> Iterator[rows.Row]:
-    """filter beside viewers who drag the slider, and without `topolog view` (PB-10, PB-11, PB-16)."""
-    caller, load = bench.caller(NODES), calling.Load(NODES, bench.calls(300), verbs=["filter"])
+def scrubbing(bench: runs.Bench) -> Iterator[rows.Row]:
+    """filter while viewers drag the slider of `topolog view`, and without that process."""
+    caller, load = bench.caller(NODES), client.Load(NODES, bench.calls(300), verbs=["filter"])
     with bench.viewed(NODES, PODS) as (ours, view):
 
-        def measured() -> calling.Figure:
+        def measured() -> client.Figure:
             return caller.measure(load, {"ours": ours.url}).targets["ours"]["filter"]
 
         measured()
@@ -193,16 +226,21 @@ def scrubbing(bench: benches.Bench) -> Iterator[rows.Row]:
             peer=ours.memory() / MIB,
             bar=1.5,
         )
-        idle: list[calling.Figure] = []
-        beside: list[calling.Figure] = []
+        idle: list[client.Figure] = []
+        beside: list[client.Figure] = []
         for _ in range(_TURNS):
             idle.append(measured())
-            with viewing.crowd(view.url, bench.tls, bench.folder, 3, viewing.SCRUB):
+            with viewer_load.crowd(view.url, bench.tls, bench.folder, 3, viewer_load.SCRUB):
                 beside.append(measured())
+        stopped: list[client.Figure] = []
+        for _ in range(_TURNS):
+            with view.stopped():
+                stopped.append(measured())
         view.process.kill()
         without = [measured() for _ in range(_TURNS)]
     for what, found, bars in (
-        ("3 viewers scrub, against none", (beside, idle), (1.05, 1.15)),
+        ("3 viewers scrub and replay, against none", (beside, idle), (1.05, 1.15)),
+        ("view stopped, against running", (stopped, idle), (None, 1.02)),
         ("view killed, against running", (without, idle), (None, 1.02)),
     ):
         for part, bar in zip(("p50", "p99"), bars, strict=True):
@@ -210,9 +248,9 @@ def scrubbing(bench: benches.Bench) -> Iterator[rows.Row]:
             yield rows.compared(f"filter, {what}, {part}", "ms", ours=ours_ms, peer=peer_ms, bar=bar)
 
 
-def pictures(_: benches.Bench) -> Iterator[rows.Row]:
-    """The past of a large cluster: replay, maps, frames, a bundle (PB-4 to PB-9), and a shadow (PB-13)."""
-    took = importlib.import_module("tests.bench.picturing").measure()
+def pictures(_: runs.Bench) -> Iterator[rows.Row]:
+    """The past of a large cluster: replay, maps, frames, a bundle, and a shadow."""
+    took = importlib.import_module("tests.bench.introspection.history_questions").measure()
     size = "5,000 nodes, 150,000 pods"
     yield rows.at_least(f"replay, verdicts, {size}", "decisions/s", ours=took.replayed, bar=1_000)
     yield rows.at_least(f"replay with scores, {size}", "decisions/s", ours=took.scored, bar=500)
@@ -220,6 +258,7 @@ def pictures(_: benches.Bench) -> Iterator[rows.Row]:
     yield rows.at_most(f"memory that these two take, {size}", "MB", ours=took.replays_grown / MIB, bar=50)
     share = 100 * took.shadowed * _COMPARED
     yield rows.at_most(f"a shadow at {_COMPARED} decisions/s, {size}", "% of a core", ours=share, bar=25)
+    yield rows.at_most("how far it is behind, greatest", "s", ours=took.shadow_behind, bar=2)
     for case, seconds, bar in (
         ("map, first", took.map_first, 200),
         ("map, same position again", took.map_again, 5),
@@ -236,46 +275,76 @@ def pictures(_: benches.Bench) -> Iterator[rows.Row]:
     yield rows.at_most(f"memory that it takes, {size}", "MB", ours=took.grown / MIB, bar=100)
 
 
-def gangs(_: benches.Bench) -> Iterator[rows.Row]:
-    """The plan of a large gang, or that there is none: in every state in which a member is filtered."""
-    module = importlib.import_module("tests.bench.gathering")
+def streams(_: runs.Bench) -> Iterator[rows.Row]:
+    """Streams of summaries beside 1,000 events a second."""
+    took = importlib.import_module("tests.bench.introspection.event_streams").measure()
+    case = "32 streams, 1,000 events/s"
+    yield rows.at_most(f"{case}, all CPU of view", "% of a core", ours=100 * took.share, bar=15)
+    yield rows.measured("following 1,000 events/s without a stream", "% of a core", ours=100 * took.alone)
+    yield rows.at_most(f"{case}, event to summary, p99", "ms", ours=took.late_ms, bar=600)
+
+
+def pages(bench: runs.Bench) -> Iterator[rows.Row]:
+    """The dashboard in Chromium on a large cluster."""
+    module = importlib.import_module("tests.bench.introspection.page_speed")
+    took = module.measure(live_seconds=module.LIVE_SECONDS * bench.scale)
+    size = f"Overview, {module.NODES:,} nodes"
+    yield rows.at_most(f"{size}, first paint later than an empty page", "ms", ours=took.later, bar=300)
+    for case, unit, ours, bar in (
+        ("map drawn", "ms", took.drawn, 2_500),
+        ("redraw while dragging, p95", "ms", took.dragged, 50),
+        ("tasks over 200 ms after load", "", took.long_tasks, 0),
+        ("heap after 10 minutes live", "MB", took.heap / MIB, 60),
+        ("page and code, compressed", "kB", took.code / 1000, 90),
+        ("all that is loaded, compressed", "kB", took.overview / 1000, 150),
+        ("a window of frames, compressed", "kB", took.window / 1000, 100),
+    ):
+        yield rows.at_most(f"{size}, {case}", unit, ours=ours, bar=bar)
+
+
+def gangs(_: runs.Bench) -> Iterator[rows.Row]:
+    """The plan of a large gang, in every state in which a member is filtered."""
+    module = importlib.import_module("tests.bench.extender.gang_plans")
     for case, took in module.measure_plans().items():
         bar = 200 if case == "preempting" else 100
         yield rows.at_most(f"gang of 1,000 over 5,000 nodes, {case}", "ms", ours=took, bar=bar)
 
 
-def quotas(_: benches.Bench) -> Iterator[rows.Row]:
-    """The runtimes of a large tree of quotas: after every event that changes a request, and after others."""
-    took = importlib.import_module("tests.bench.dividing").measure_quotas()
+def quotas(_: runs.Bench) -> Iterator[rows.Row]:
+    """The runtimes of a large tree of quotas: after an event that changes a request, and after another."""
+    took = importlib.import_module("tests.bench.extender.quota_trees").measure_quotas()
     size = "1,000 quotas in 5 levels"
     yield rows.at_most(f"runtimes after a request, {size}", "ms", ours=took["changed"], bar=20)
     yield rows.at_most(f"runtimes after another event, {size}", "ms", ours=took["unchanged"], bar=0.1)
-    whole = took["decided by a quota"], took["decided by a policy"]
-    case = f"filter of 5,000 names after a placement, under a quota against a policy, {size}"
-    yield rows.compared(case, "ms", ours=whole[0], peer=whole[1], bar=1.1)
+    for pod, name in (
+        ("", "decided by a quota"),
+        (" of an unobserved pod", "decided by a quota, unobserved"),
+    ):
+        case = f"filter{pod} of 5,000 names after a placement, under a quota against a policy, {size}"
+        yield rows.compared(case, "ms", ours=took[name], peer=took["decided by a policy"], bar=1.1)
     for case in ("quota", "policy"):
         yield rows.measured(f"filter alone, after a placement, by a {case}, {size}", "ms", ours=took[case])
 
 
-def preemption(_: benches.Bench) -> Iterator[rows.Row]:
+def preemption(_: runs.Bench) -> Iterator[rows.Row]:
     """The dry run of a preemption that every node of a large cluster is a candidate for."""
-    took = _measured("evicting", "measure_dry_run")
+    took = _measured("extender.preemption_dry_run", "measure_dry_run")
     yield rows.at_most("dry run of a preemption, 5,000 nodes, 50,000 pods", "ms", ours=took, bar=2_000)
 
 
-def sizes(_: benches.Bench) -> Iterator[rows.Row]:
-    """What a pod and an event take: the figures of docs/how-to/sizing.md."""
-    module = importlib.import_module("tests.bench.sizes")
+def sizes(_: runs.Bench) -> Iterator[rows.Row]:
+    """The size of a pod and of an event: the figures of docs/how-to/sizing.md."""
+    module = importlib.import_module("tests.bench.store.sizes")
     for name, found in module.measure_sizes().items():
         yield rows.measured(name, "bytes", ours=found)
 
 
 def _measured(module: str, function: str) -> float:
-    """What a measurement in a module of its own returns: imported when it is asked for, for it needs much."""
+    """The result of a measurement in a module that is imported only when it is needed."""
     return float(getattr(importlib.import_module(f"tests.bench.{module}"), function)())
 
 
-def _row(case: str, report: calling.Report, verb: str, *, bar: float, tail: bool = False) -> rows.Row:
+def _row(case: str, report: client.Report, verb: str, *, bar: float, tail: bool = False) -> rows.Row:
     ours, peer = report.targets["ours"][verb], report.targets["peer"][verb]
     if tail:
         return rows.compared(case, "ms", ours=ours.p99, peer=peer.p99, bar=bar)
@@ -283,18 +352,19 @@ def _row(case: str, report: calling.Report, verb: str, *, bar: float, tail: bool
 
 
 def _settled(memory: Callable[[], int], limit: float, *, within: float = 15.0) -> int:
-    """What is held once it is within the limit, or in the end: an allocator may be lazy."""
+    """Bytes held as soon as they are within the limit, or after the time: allocators are lazy."""
     deadline = time.monotonic() + within
     while (held := memory()) > limit and time.monotonic() < deadline:
         time.sleep(0.25)
     return held
 
 
-Case = Callable[[benches.Bench], Iterator[rows.Row]]
+Case = Callable[[runs.Bench], Iterator[rows.Row]]
 DEFAULT: Mapping[str, Case] = {
     "names": names,
     "whole": whole,
     "viewers": viewers,
+    "attacks": attacks,
     "refusals": refusals,
     "crowd": crowd,
     "ingest": ingest,
@@ -307,14 +377,16 @@ DEFAULT: Mapping[str, Case] = {
     "asked": asked,
     "scrubbing": scrubbing,
     "pictures": pictures,
+    "streams": streams,
+    "pages": pages,
     "gangs": gangs,
     "quotas": quotas,
     "preemption": preemption,
     "sizes": sizes,
 }
 END_TO_END: Mapping[str, Case] = {
-    "e2e": end_to_end.end_to_end,
-    "e2e-gangs": gang_turns.gangs_in_racks,
-    "e2e-packing": gang_turns.gangs_on_a_trace,
+    "e2e": pods_per_second.end_to_end,
+    "e2e-gangs": gang_placement.gangs_in_racks,
+    "e2e-packing": gang_placement.gangs_on_a_trace,
 }
 CASES: Mapping[str, Case] = {**DEFAULT, **END_TO_END}

@@ -1,4 +1,4 @@
-"""The rows of the benchmark: what was measured, against what, and whether that is good enough."""
+"""The rows of the benchmark: what was measured, the peer's figure, and whether the bar is met."""
 
 import dataclasses
 import pathlib

@@ -106,6 +106,45 @@ def test_the_effect_of_overrides_is_compared_and_the_command_asks_the_same(
     assert repeated(on_small, small)["sections"]["objects"]["changed"] == 1
 
 
+def test_two_situations_are_simulated_side_by_side(on_small: browsers.Browser, small: shown.Shown) -> None:
+    supposed(on_small)
+    on_small.fill("#what-if .a textarea", json.dumps([{**SCALE[0], "allocations": {"host": "+1"}}]))
+    on_small.press("simulate", "#what-if")
+    text = outcome(on_small)
+    commands_shown = on_small.run(
+        "return [...document.querySelectorAll('#outcome code')].map((one) => one.textContent)"
+    )
+    answers = []
+    for line in commands_shown:
+        done = commands.called(*shlex.split(line)[1:], "--server", small.viewer.url, "-o", "json")
+        answers.append(json.loads(done.stdout))
+    first, second = answers
+    assert second["placedPods"] == first["placedPods"] + 1
+    more = {one["pod"] for one in second["placed"]} - {one["pod"] for one in first["placed"]}
+    for pod in more:
+        node = next(one["node"] for one in second["placed"] if one["pod"] == pod)
+        assert f"{pod}\trefused\t{node}" in text
+    for answer in answers:
+        assert f"{answer['placedPods']} of {answer['pods']} waiting pods would be placed" in text
+
+
+def test_the_map_of_differences_shows_the_nodes_that_have_more_or_less(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    supposed(on_small, overrides=json.dumps([{"op": "removeNodes", "nodes": ["host-1"]}]))
+    on_small.press("compare the state", "#what-if")
+    assert "gone" in outcome(on_small)
+    found = repeated(on_small, small)["map"]
+    on_small.until(
+        lambda: on_small.run("return document.querySelector('#situations cluster-map').dataset.drawn"),
+        "the map",
+    )
+    drawn = on_small.run("return document.querySelector('#situations cluster-map').dataset.drawn")
+    assert drawn == found["values"]
+    gone = next(one["letter"] for one in found["classes"] if one["label"] == "gone")
+    assert [name for name, letter in zip(found["nodes"], drawn, strict=True) if letter == gone] == ["host-1"]
+
+
 def test_a_mistake_is_the_sentence_of_the_api(on_small: browsers.Browser, small: shown.Shown) -> None:
     for overrides, sentence in (
         ("[{", "the overrides are no JSON"),
@@ -122,11 +161,11 @@ def test_a_mistake_is_the_sentence_of_the_api(on_small: browsers.Browser, small:
 def test_overrides_begin_with_names_of_the_cluster(on_small: browsers.Browser, small: shown.Shown) -> None:
     on_small.open("/dashboard/compare")
     offered = on_small.run(
-        "return [...document.querySelector('#what-if select').options].map((one) => one.value)"
+        "return [...document.querySelector('#what-if .b select').options].map((one) => one.value)"
     )
     assert offered[0] == ""
     for name in offered[1:]:
-        on_small.fill("#what-if select", name)
+        on_small.fill("#what-if .b select", name)
         on_small.press("simulate", "#what-if")
         if name == "delete pods":
             sentence = "there is no pod NAMESPACE/NAME"
@@ -175,8 +214,8 @@ def test_two_pinned_moments_are_compared(on_small: browsers.Browser, small: show
 def supposed(page: browsers.Browser, pod: str = "", overrides: str = json.dumps(SCALE)) -> None:
     """Open Compare and fill in the form."""
     page.open("/dashboard/compare?from=1")
-    page.fill("#what-if textarea", overrides)
-    page.fill("#what-if label input", pod)
+    page.fill("#what-if .b textarea", overrides)
+    page.fill("#what-if .pod input", pod)
 
 
 def shows(page: browsers.Browser, selector: str, sentence: str) -> bool:

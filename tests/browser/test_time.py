@@ -64,6 +64,22 @@ def expected(seen: shown.Shown, offset: int) -> list[int]:
     ]
 
 
+def counts(page: browsers.Browser) -> list[list[str]]:
+    """Object, domain and count of the fullest quotas, as the page shows them."""
+    script = (
+        "return [...document.querySelectorAll('#quotas tbody tr')]"
+        ".map((row) => [...row.cells].slice(0, 3).map((one) => one.textContent))"
+    )
+    found: list[list[str]] = page.run(script)
+    return found
+
+
+def expected_counts(seen: shown.Shown, offset: int) -> list[list[str]]:
+    """The same by the API."""
+    rows = [one for one in ask(seen, f"cluster?at={offset}")["quotas"] if one["desired"] is not None]
+    return [[one["of"], one["value"], f"{one['placed']:,} of {one['desired']:,}"] for one in rows[:8]]
+
+
 @pytest.mark.scenario("UI-2")
 def test_every_cell_has_the_colour_of_its_class(on_large: browsers.Browser, large: shown.Shown) -> None:
     on_large.open("/dashboard/")
@@ -82,13 +98,14 @@ def test_the_slider_shows_the_figures_of_its_offset(on_large: browsers.Browser, 
     on_large.open("/dashboard/")
     head = large.head
     chosen = random.Random(5)
-    for offset in chosen.sample(range(head - 900, head), 10):
+    for offset in chosen.sample(range(head - 900, head), 20):
         on_large.run(
             scripts.read("drag"),
             offset,
         )
         on_large.settled(f"/{offset}")
         assert figures(on_large) == expected(large, offset)
+        assert counts(on_large) == expected_counts(large, offset)
         assert urllib.parse.parse_qs(urllib.parse.urlsplit(on_large.driver.current_url).query)["at"] == [
             str(offset)
         ]
@@ -99,11 +116,13 @@ def test_the_slider_shows_the_figures_of_its_offset(on_large: browsers.Browser, 
         assert figures(on_large) == expected(large, offset)
     before = on_large.settled()
     on_large.run("document.getElementById('slider').focus()")
-    for key, by in ((keys.Keys.ARROW_LEFT, -1), (keys.Keys.ARROW_RIGHT, 1), (keys.Keys.ARROW_LEFT, -1)):
-        here = int(on_large.settled().rpartition("/")[2])
-        on_large.keys(key)
-        on_large.settled(f"/{here + by}")
-        assert figures(on_large) == expected(large, here + by)
+    moving = (keys.Keys.ARROW_LEFT, keys.Keys.ARROW_RIGHT, keys.Keys.PAGE_DOWN, keys.Keys.ARROW_LEFT)
+    for number in range(20):
+        on_large.keys(moving[number % len(moving)])
+        offset = int(on_large.run("return document.getElementById('slider').value"))
+        on_large.settled(f"/{offset}")
+        assert figures(on_large) == expected(large, offset)
+        assert counts(on_large) == expected_counts(large, offset)
     present = on_large.settled()
     on_large.driver.refresh()
     assert on_large.settled() == present
@@ -150,3 +169,30 @@ def taken(page: browsers.Browser) -> list[int]:
     """Some offsets of the frames, once the page has them; few enough to drag over before it comes to rest."""
     found = page.later(scripts.read("frames"))
     return [int(offset) for offset in found[::6]]
+
+
+def test_steps_are_by_decision_or_by_event_of_the_selected_object(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    decided = sorted(
+        {int(one["position"].rpartition("/")[2]) for one in ask(small, "decisions?limit=1000")["items"]}
+    )
+    about = [one["offset"] for one in ask(small, "events?object=pod:shop/web-3&from=1&limit=1000")["items"]]
+    for path, kind, offsets in (
+        ("/dashboard/decisions", "decision", decided),
+        ("/dashboard/pods/shop/web-3", "object", about),
+    ):
+        on_small.open(f"{path}?at={small.head}")
+        on_small.fill(".by", kind)
+        earlier = [offset for offset in offsets if offset < small.head]
+        for offset in reversed(earlier[-2:]):
+            on_small.keys(",")
+            on_small.settled(f"/{offset}")
+        if len(earlier) > 1:
+            on_small.keys(".")
+            on_small.settled(f"/{earlier[-1]}")
+    on_small.open(f"/dashboard/pods/shop/web-3?at={min(about)}")
+    on_small.fill(".by", "object")
+    on_small.keys(",")
+    sentence = "there is no earlier event of the object in this window"
+    on_small.until(lambda: sentence in on_small.text("#moment-wrong"), sentence)

@@ -12,23 +12,24 @@ import time
 from collections.abc import Callable, Iterable
 
 from app.store.server import embedded
-from tests.support.simulation import histories, oracle, planted_bugs
+from tests.support.simulation import histories, planted_bugs
+from tests.support.simulation.oracle import guarantees
 
 
-def check(seed: int, url: str, *, narrate: Callable[[str], None] = lambda _: None) -> str:
-    """What is broken in this history; empty if nothing is."""
+def check(seed: int, url: str, *, log_step: Callable[[str], None] = lambda _: None) -> str:
+    """The violated guarantee of this history; empty if there is none."""
     try:
-        histories.Simulation(seed, url, narrate=narrate).run()
-    except oracle.Broken as broken:
+        histories.Simulation(seed, url, log_step=log_step).run()
+    except guarantees.Broken as broken:
         return str(broken)
     except Exception as problem:
-        # Nothing that happens may end a process with an error that it does not know.
+        # No fault may end a process with an unexpected error.
         return f"an unexpected {type(problem).__name__}: {problem}"
     return ""
 
 
 def failing(seeds: Iterable[int], url: str, bug: str = "") -> list[str]:
-    """Of each seed that fails the line to type to see it again, and what is broken."""
+    """For each failing seed the command that repeats it, and the violated guarantee."""
     found = []
     for seed in seeds:
         broken = check(seed, url)
@@ -59,7 +60,7 @@ def main(words: list[str]) -> int:
             took = time.monotonic() - began
             print(f"{len(broken)} of {len(seeds)} seeds from {first} on fail; {took:.0f} s")
             return 1 if broken else 0
-        violation = check(int(first), server.url, narrate=print)
+        violation = check(int(first), server.url, log_step=print)
     print(f"seed {first}: {violation or 'every guarantee holds'}")
     return 1 if violation else 0
 

@@ -17,7 +17,9 @@ from app.kube.writes import binding
 from app.store import schemas, stores
 from app.store.server import connections, embedded
 from tests.support import declared
-from tests.support.simulation import cluster_objects, lossy_calls, processes, virtual_time
+from tests.support.simulation import processes, virtual_time
+from tests.support.simulation.cluster import api_client, cluster_objects
+from tests.support.simulation.store import lossy_calls
 from workers.controller import orphaned_placements
 
 HOUR = 3600.0
@@ -81,7 +83,7 @@ class Deployment:
             raise lossy_calls.Crashed("before the Binding")
 
         with (
-            mock.patch.object(cluster_objects.Client, "exchange", killed),
+            mock.patch.object(api_client.Client, "exchange", killed),
             contextlib.suppress(lossy_calls.Crashed),
         ):
             self.bind(name, node)
@@ -98,8 +100,8 @@ class Deployment:
         self.stores.append(processes.opened(self.server.url, NAME))
         return self.stores[-1]
 
-    def _way(self) -> cluster_objects.Client:
-        return cluster_objects.Client(self.cluster, self.clock, cluster_objects.Faults(random.Random(0), 0.0))
+    def _way(self) -> api_client.Client:
+        return api_client.Client(self.cluster, self.clock, api_client.Faults(random.Random(0), 0.0))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,8 @@ import pytest
 
 from app.store.server import embedded
 from tests.support.campaigns import crash_matrix, migration_crashes, sizes
-from tests.support.simulation import lossy_calls, oracle
+from tests.support.simulation.oracle import guarantees
+from tests.support.simulation.store import lossy_calls
 
 Make = Callable[[int, str], crash_matrix.Story | migration_crashes.Migration]
 SCHEMAS = (0, 1)
@@ -41,7 +42,7 @@ def crash(make: Make, sample: int, what: str) -> crash_matrix.Matrix:
         made = make(boundary, way)
         try:
             found = made.run()
-        except oracle.Broken as broken:
+        except guarantees.Broken as broken:
             raise AssertionError(f"{case}: {broken}; {_repeat(boundary)}") from broken
         assert len(made.passed) > boundary, case
         assert found == expected, f"{case}: {_differences(expected, found)}; {_repeat(boundary)}"

@@ -9,7 +9,7 @@ from app.kube.client import clients, credentials
 from app.simulation.apiserver import apiservers
 from tests.support import declared
 from tests.support.campaigns import cut_files, sizes
-from tests.support.simulation import oracle
+from tests.support.simulation.oracle import guarantees
 from tests.support.workers import clusters
 
 SHARE = 20
@@ -29,9 +29,9 @@ def cut(folder: pathlib.Path, cluster: clusters.Cluster, seed: int, times: int) 
     try:
         for _ in range(times):
             run.cut()
-    except oracle.Broken as broken:
+    except guarantees.Broken as broken:
         repeat = f"CAMPAIGN_FIRST_SEED={seed} make campaign TARGET=tests/campaigns/test_cuts.py"
-        raise oracle.Broken(f"{broken}\nrepeat: {repeat}") from broken
+        raise guarantees.Broken(f"{broken}\nrepeat: {repeat}") from broken
     finally:
         run.close()
     return run

@@ -20,14 +20,10 @@ from app.store import schemas, stores
 from app.store.log import codecs, incarnations, logs
 from app.store.server import connections, embedded
 from tests.support import declared
-from tests.support.simulation import (
-    cluster_objects,
-    lagging_replica,
-    lossy_calls,
-    oracle,
-    processes,
-    virtual_time,
-)
+from tests.support.simulation import processes, virtual_time
+from tests.support.simulation.cluster import api_client, cluster_objects
+from tests.support.simulation.oracle import guarantees
+from tests.support.simulation.store import lagging_replica, lossy_calls
 from workers.controller import orphaned_placements
 
 
@@ -45,7 +41,7 @@ class World:
         self.direct.flushdb()
         names = declared.names("found")
         schemas.migrate(self.direct, names, declared.SCHEMA)
-        self.watchdog = oracle.Watchdog(self.direct, names, self.cluster)
+        self.watchdog = guarantees.Watchdog(self.direct, names, self.cluster)
         self._stores: list[stores.Store] = []
 
     def close(self) -> None:
@@ -53,8 +49,8 @@ class World:
             store.close()
         self.direct.close()
 
-    def way(self) -> cluster_objects.Client:
-        return cluster_objects.Client(self.cluster, self.clock, cluster_objects.Faults(random.Random(0), 0.0))
+    def way(self) -> api_client.Client:
+        return api_client.Client(self.cluster, self.clock, api_client.Faults(random.Random(0), 0.0))
 
     def store(self, *, emptied: bool = False) -> stores.Store:
         self._stores.append(processes.opened(self.server.url, "found", emptied=emptied))
@@ -155,7 +151,7 @@ def test_the_range_of_a_loss_includes_what_any_process_has_read(world: World) ->
     recorder.close()
     world.watchdog.compare()
     replica.promote()
-    assert world.watchdog.failed_over() == oracle.Loss(extender.store.log.incarnation, noted + 1, lost)
+    assert world.watchdog.failed_over() == guarantees.Loss(extender.store.log.incarnation, noted + 1, lost)
     assert extender.bind("shop", "web-0", world.cluster.all("pods")[0]["metadata"]["uid"], "h1")
     successor = processes.Recorder(world.store(), world.way(), world.clock, random.Random(0), "successor")
     for _ in range(10):
@@ -304,7 +300,7 @@ def test_an_incarnation_that_is_lost_unread_is_reported_as_lost(world: World) ->
     world.cluster.pod("web-0")
     world.observe(recorder)
 
-    def lose() -> oracle.Loss | None:
+    def lose() -> guarantees.Loss | None:
         world.watchdog.compare()
         replica.promote()
         return world.watchdog.failed_over()
@@ -369,10 +365,10 @@ def test_a_checkpoint_serves_a_reader_that_moves_to_another_incarnation(world: W
 
 def refusing(reasons: list[str]) -> Callable[..., object]:
     """The API server's side of Bindings: each is carried out or not, and no caller gets the outcome."""
-    exchange = cluster_objects.Client.exchange
+    exchange = api_client.Client.exchange
 
     def exchanged(
-        self: cluster_objects.Client, method: str, path: str, body: bytes = b"", *, timeout: float
+        self: api_client.Client, method: str, path: str, body: bytes = b"", *, timeout: float
     ) -> object:
         if method != "POST":
             return exchange(self, method, path, body, timeout=timeout)
@@ -391,7 +387,7 @@ def test_a_refused_repetition_proves_nothing_about_the_first_binding(world: Worl
     uid = world.cluster.pod("web-0")["metadata"]["uid"]
     extender = world.extender()
     with (
-        mock.patch.object(cluster_objects.Client, "exchange", refusing(["done", "lost", "refused"])),
+        mock.patch.object(api_client.Client, "exchange", refusing(["done", "lost", "refused"])),
         mock.patch.object(binding.ApiBinder, "_read_outcome", return_value=binding.Unknown("no reply")),
     ):
         assert "not known" in extender.bind("shop", "web-0", uid, "h1")
@@ -405,12 +401,12 @@ def test_a_placement_that_is_resumed_is_appended_again(world: World) -> None:
     world.recorder()
     uid = world.cluster.pod("web-0")["metadata"]["uid"]
     extender = world.extender()
-    with mock.patch.object(cluster_objects.Client, "exchange", refusing(["lost", "lost"])):
+    with mock.patch.object(api_client.Client, "exchange", refusing(["lost", "lost"])):
         assert "not known" in extender.bind("shop", "web-0", uid, "h1")
     settler = processes.settler(world.extender(), world.clock)
     assert settler.run_once() == 0
     world.clock.advance(binding.UNFENCED)
-    with mock.patch.object(cluster_objects.Client, "exchange", refusing(["lost", "lost"])):
+    with mock.patch.object(api_client.Client, "exchange", refusing(["lost", "lost"])):
         assert "not known" in extender.bind("shop", "web-0", uid, "h1")
     assert settler.run_once() == 0
     world.clock.advance(orphaned_placements.OLD - 1.0)
@@ -429,7 +425,7 @@ def test_no_binding_is_repeated_after_its_time(world: World) -> None:
         world.clock.advance(30.0)
         raise errors.Unreachable("simulated: no answer")
 
-    with mock.patch.object(cluster_objects.Client, "exchange", stopped):
+    with mock.patch.object(api_client.Client, "exchange", stopped):
         outcome = binding.ApiBinder(world.way()).bind("shop", "web-0", uid, "h1", timeout=3.0)
     assert isinstance(outcome, binding.Unknown)
     assert len(sent) == 2  # one Binding, and one look at the pod
@@ -460,7 +456,7 @@ def test_no_binding_is_repeated_after_its_time_when_little_of_it_was_left(world:
         world.clock.advance(timeout)
         raise errors.Unreachable("simulated: no answer")
 
-    with lossy_calls.watched(slow), mock.patch.object(cluster_objects.Client, "exchange", lost):
+    with lossy_calls.watched(slow), mock.patch.object(api_client.Client, "exchange", lost):
         error = extender.bind("shop", "web-0", uid, "h1")
     assert ("the time for this bind is over" in error) == (left < 0.1)
     assert bool(sent) == (left >= 0.1)
@@ -478,7 +474,7 @@ def test_a_repeated_binding_has_no_more_time_than_is_left(world: World) -> None:
         world.clock.advance(2.9 if len(sent) == 1 else timeout)
         raise errors.Unreachable("simulated: no answer")
 
-    with mock.patch.object(cluster_objects.Client, "exchange", slow):
+    with mock.patch.object(api_client.Client, "exchange", slow):
         outcome = binding.ApiBinder(world.way()).bind("shop", "web-0", uid, "h1", timeout=3.0)
     assert isinstance(outcome, binding.Unknown)
     assert len(sent) == 3  # the last one reads the pod
@@ -496,11 +492,11 @@ def test_a_binding_that_has_no_time_at_all_is_not_sent(world: World, left: float
 def test_a_denied_repetition_proves_nothing_about_the_first_binding(world: World) -> None:
     """The answer to the first was lost; the second attempt was denied."""
     uid = world.cluster.pod("web-0")["metadata"]["uid"]
-    exchange = cluster_objects.Client.exchange
+    exchange = api_client.Client.exchange
     sent: list[str] = []
 
     def denied(
-        self: cluster_objects.Client, method: str, path: str, body: bytes = b"", *, timeout: float
+        self: api_client.Client, method: str, path: str, body: bytes = b"", *, timeout: float
     ) -> fast_client.Reply:
         sent.append(method)
         if sent == ["POST", "POST"]:
@@ -510,7 +506,7 @@ def test_a_denied_repetition_proves_nothing_about_the_first_binding(world: World
             raise errors.Unreachable("simulated: the answer was lost")
         return reply
 
-    with mock.patch.object(cluster_objects.Client, "exchange", denied):
+    with mock.patch.object(api_client.Client, "exchange", denied):
         outcome = binding.ApiBinder(world.way()).bind("shop", "web-0", uid, "h1", timeout=3.0)
     assert sent == ["POST", "POST", "GET"]
     assert outcome == binding.Bound()
@@ -523,15 +519,15 @@ def test_a_placement_appended_again_for_the_same_node_is_not_released_instead_of
     world.recorder()
     uid = world.cluster.pod("web-0")["metadata"]["uid"]
     one, other = world.extender(), world.extender()
-    with mock.patch.object(cluster_objects.Client, "exchange", refusing(["lost", "lost"])):
+    with mock.patch.object(api_client.Client, "exchange", refusing(["lost", "lost"])):
         assert "not known" in one.bind("shop", "web-0", uid, "h1")
     assert "may still be bound" in other.bind("shop", "web-0", uid, "m1")
     world.clock.advance(binding.UNFENCED)
-    exchange = cluster_objects.Client.exchange
+    exchange = api_client.Client.exchange
     answers: list[str] = []
 
     def looked(
-        self: cluster_objects.Client, method: str, path: str, body: bytes = b"", *, timeout: float
+        self: api_client.Client, method: str, path: str, body: bytes = b"", *, timeout: float
     ) -> fast_client.Reply:
         reply = exchange(self, method, path, body, timeout=timeout)
         if method == "GET" and not answers:
@@ -539,7 +535,7 @@ def test_a_placement_appended_again_for_the_same_node_is_not_released_instead_of
             answers.append(one.bind("shop", "web-0", uid, "h1"))
         return reply
 
-    with mock.patch.object(cluster_objects.Client, "exchange", looked):
+    with mock.patch.object(api_client.Client, "exchange", looked):
         assert "cannot be released yet" in other.bind("shop", "web-0", uid, "m1")
     assert answers == ["asked", ""]
     assert dict(other.store.follower.catch_up().counts) == {"shop/spread|role=host": 1}
@@ -715,7 +711,7 @@ def test_a_recorder_asks_what_its_predecessor_knew_of_an_incarnation_that_it_beg
     second.close()
     world.watchdog.compare()
     replica.promote()
-    assert world.watchdog.failed_over() == oracle.Loss(began, kept + 1, lost)
+    assert world.watchdog.failed_over() == guarantees.Loss(began, kept + 1, lost)
     first.freeze(False)
     world.clock.advance(processes.TERMS.lease + 1.0)
     lead(first)

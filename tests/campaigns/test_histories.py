@@ -19,7 +19,7 @@ from app.store.log import logs
 from app.store.server import connections, embedded
 from tests.support import declared
 from tests.support.campaigns import sizes
-from tests.support.simulation import plain_fold
+from tests.support.simulation.oracle import plain_fold
 from tests.support.store import writers
 
 CLIENTS = 8
@@ -47,7 +47,7 @@ class Client:
     """One replica in a thread."""
 
     store: stores.Store
-    die: random.Random
+    rng: random.Random
     known: Acknowledged
     seen: int = 0
     placed: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -57,9 +57,9 @@ class Client:
 
     def run(self, operations: int) -> None:
         for _ in range(operations):
-            pod = self.die.choice(PODS)
+            pod = self.rng.choice(PODS)
             try:
-                if self.die.random() < 0.5:
+                if self.rng.random() < 0.5:
                     self._place(pod)
                 else:
                     self._release(pod)
@@ -72,7 +72,7 @@ class Client:
         snapshot = self._read()
         if pod.uid in snapshot.placements:
             return
-        node = self.die.choice(sorted(NODES))
+        node = self.rng.choice(sorted(NODES))
         self._record(writers.placement(self.store.log, snapshot, pod, node, ceiling=MOST).first, pod, node)
 
     def _release(self, pod: model.Pod) -> None:

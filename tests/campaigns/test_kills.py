@@ -34,7 +34,7 @@ class Killer:
     def __init__(self, stack: stacks.Stack, victim: str, seed: int) -> None:
         self._stack = stack
         self._victim = victim
-        self._die = random.Random(f"{seed} {victim}")
+        self._rng = random.Random(f"{seed} {victim}")
         self._over = threading.Event()
         self.killed = 0
         self.error: BaseException | None = None
@@ -42,7 +42,7 @@ class Killer:
     def run(self, times: int) -> None:
         try:
             while self.killed < times:
-                self._over.wait(self._die.uniform(0.0, LONGEST))
+                self._over.wait(self._rng.uniform(0.0, LONGEST))
                 self._kill()
                 self.killed += 1
                 if self.killed % REPORT_EVERY == 0:
@@ -53,20 +53,20 @@ class Killer:
     def _kill(self) -> None:
         if self._victim == "server":
             self._stack.server.kill()
-            self._over.wait(self._die.uniform(0.0, 0.2))
+            self._over.wait(self._rng.uniform(0.0, 0.2))
             self._stack.server.start()
             return
         chosen: tuple[child_processes.Process, Callable[[], None]]
         if self._victim == "extender":
-            replica = self._die.choice(self._stack.replicas)
+            replica = self._rng.choice(self._stack.replicas)
             chosen = replica.process, replica.ready
         else:
-            worker = self._die.choice(self._stack.workers[self._victim])
+            worker = self._rng.choice(self._stack.workers[self._victim])
             chosen = worker.process, worker.ready
         process, ready = chosen
         process.kill()
         process.start()
-        if self._die.random() < 0.8:  # else it may be killed again while it starts
+        if self._rng.random() < 0.8:  # else it may be killed again while it starts
             ready()
 
 
@@ -140,14 +140,14 @@ def test_a_recorder_that_was_stopped_past_its_lease_writes_nothing(tmp_path: pat
         print(f"stopped {times} leaders past their Lease; {stack.store.log.head().offset} events")
 
 
-def pause(stack: stacks.Stack, die: random.Random) -> None:
+def pause(stack: stacks.Stack, rng: random.Random) -> None:
     log = stack.store.log
     before = log.state()
     leader = next(one.process for one in stack.workers["recorder"] if f"_{one.process.pid}_" in before.writer)
     leader.freeze()
     try:
         polling.eventually(lambda: log.state().writer != before.writer, "another one leads", within=30.0)
-        threading.Event().wait(die.uniform(0.0, 0.5))
+        threading.Event().wait(rng.uniform(0.0, 0.5))
     finally:
         leader.thaw()
-    threading.Event().wait(die.uniform(0.1, 0.5))
+    threading.Event().wait(rng.uniform(0.1, 0.5))

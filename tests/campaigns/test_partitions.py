@@ -6,7 +6,7 @@ import random
 import pytest
 
 from tests.support.campaigns import partitions, sentinel_groups, sizes
-from tests.support.simulation import oracle
+from tests.support.simulation.oracle import guarantees
 
 SHARE = 10
 """Failovers of one set of servers."""
@@ -21,7 +21,7 @@ def part(folder: pathlib.Path, shape: str, seed: int, times: int) -> None:
             healed.append(ground.part(shape))
         ground.field.judged(lossy=False)
     except AssertionError as broken:
-        raise oracle.Broken(f"{broken}\n{_repeat(seed, shape, healed)}") from broken
+        raise guarantees.Broken(f"{broken}\n{_repeat(seed, shape, healed)}") from broken
     finally:
         ground.close()
     binds = len(ground.field.load.acknowledged)
@@ -37,7 +37,7 @@ def fail(folder: pathlib.Path, seed: int, shapes: list[str]) -> None:
             healed.append(ground.fail(shape))
         lost = ground.field.judged(lossy=True)
     except AssertionError as broken:
-        raise oracle.Broken(f"{broken}\n{_repeat(seed, str(shapes), healed)}") from broken
+        raise guarantees.Broken(f"{broken}\n{_repeat(seed, str(shapes), healed)}") from broken
     finally:
         ground.close()
     load = ground.field.load
@@ -69,5 +69,5 @@ def test_many_partitions(tmp_path: pathlib.Path, shape: str) -> None:
 def test_many_failovers(tmp_path: pathlib.Path, number: int) -> None:
     seed = sizes.first_seed() + number
     names = sorted(sentinel_groups.SHAPES)
-    die = random.Random(seed)
-    fail(tmp_path, seed, [*names, *(die.choice(names) for _ in range(SHARE - len(names)))])
+    rng = random.Random(seed)
+    fail(tmp_path, seed, [*names, *(rng.choice(names) for _ in range(SHARE - len(names)))])

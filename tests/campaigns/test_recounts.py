@@ -57,7 +57,7 @@ def pods(folder: Path, most: int) -> list[tuple[model.Pod, int, int, str]]:
 
 def history(folder: Path, most: int) -> Iterator[events.AnyEvent]:
     """Everything that happened, in order."""
-    die = random.Random(0)
+    rng = random.Random(0)
     machines = nodes(traces.load(folder))
     yield from (events.NodeSeen(node=node) for node in machines.values())
     for at, key in enumerate(_KEYS):
@@ -78,18 +78,18 @@ def history(folder: Path, most: int) -> Iterator[events.AnyEvent]:
     moments += [(went, 1, at) for at, (_, _, went, _) in enumerate(found) if at % 2]
     for number, (_, ends, at) in enumerate(sorted(moments)):
         pod, _, _, phase = found[at]
-        yield from _ended(pod, phase) if ends else _begun(pod, die.choice(names), die)
+        yield from _ended(pod, phase) if ends else _begun(pod, rng.choice(names), rng)
         if number % 40 == 0:
-            name = die.choice(names)
-            labels = {**machines[name].labels, _KEYS[0]: die.choice(traces.ZONES)[0]}
+            name = rng.choice(names)
+            labels = {**machines[name].labels, _KEYS[0]: rng.choice(traces.ZONES)[0]}
             machines[name] = model.Node(name=name, uid=name, labels=labels)
             yield events.NodeSeen(node=machines[name])
 
 
-def _begun(pod: model.Pod, node: str, die: random.Random) -> Iterator[events.AnyEvent]:
+def _begun(pod: model.Pod, node: str, rng: random.Random) -> Iterator[events.AnyEvent]:
     yield events.PodSeen(pod=pod)
     yield events.placed(pod, node)
-    if die.random() < 0.1:
+    if rng.random() < 0.1:
         yield events.PlacementReleased(pod.uid, pod.namespace, pod.name, node, "drawn", "refused")
         return
     yield events.PodSeen(pod=_as(pod, node=node, phase="Running"))

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import subprocess
+from unittest import mock
 
 import pytest
 
@@ -59,6 +60,17 @@ def test_a_damaged_file_and_missing_offsets_are_reported(folder: pathlib.Path, s
     assert first.name in damaged
     assert missing == "offsets 6 to 7 of j are missing"
     assert archive(folder, "export", "--incarnation", "i").returncode == 1
+
+
+@pytest.mark.parametrize("command", ["verify", "export"])
+def test_an_outage_behind_the_listing_is_no_problem_of_the_archive(
+    folder: pathlib.Path, command: str
+) -> None:
+    with mock.patch.object(archive_storage.Folder, "read", side_effect=OSError("connection reset")):
+        done = archive(folder, command)
+    assert done.returncode == exit_codes.UNREACHABLE
+    assert "the archive cannot be read: connection reset" in done.stderr
+    assert done.stdout == ""
 
 
 def test_events_are_exported_as_lines(folder: pathlib.Path) -> None:

@@ -49,6 +49,9 @@ def test_every_scene_has_the_expected_results_and_all_files_are_removed(small: p
     assert "pods placed" in done.output
     assert "What would let it fit" in done.output
     assert "curl -s $A 'https://" in done.output
+    end = done.output[done.output.index("The dashboard") :]
+    assert "topolog demo --keep" in end
+    assert "Two questions to try there" in end
     assert list(small.iterdir()) == []
 
 
@@ -75,6 +78,25 @@ def test_with_keep_the_demo_ends_when_topolog_exits_and_shows_its_log(tmp_path: 
         stage = stages.Stage(tmp_path, server, "https://127.0.0.1:1", up)
         with pytest.raises(stages.StageFailed, match=r"ended with exit code 3(.|\n)*topolog up: stopped"):
             demo.until_interrupted(stage)
+
+
+@pytest.mark.parametrize(
+    ("terminal", "arguments", "kept"),
+    [(True, [], True), (False, [], False), (True, ["--end"], False), (False, ["--keep"], True)],
+)
+def test_the_demo_is_kept_on_a_terminal_unless_an_option_ends_it(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, arguments: list[str], kept: bool
+) -> None:
+    asked: list[bool] = []
+
+    def run(_: object, *, keep: bool, dashboard: object) -> bool:
+        asked.append(keep)
+        return dashboard is not None
+
+    monkeypatch.setattr(demo, "run", run)
+    monkeypatch.setattr("app.cli.demo.on_terminal", lambda: terminal)
+    done = click.testing.CliRunner().invoke(cli.topolog, ["demo", *arguments], catch_exceptions=False)
+    assert (done.exit_code, asked) == (0, [kept])
 
 
 def test_a_stage_that_fails_to_start_is_one_sentence(

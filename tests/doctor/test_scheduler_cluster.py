@@ -101,6 +101,22 @@ def on_host(cluster: clusters.Cluster) -> None:
         cluster.change("pods", HOME, f"topolog-extender-{name}", hostNetwork=True)
 
 
+def with_gates(*flags: str, served: bool, tag: str = "v1.37.0") -> Callable[[clusters.Cluster], None]:
+    """One scheduler, with these flags, on an API server that serves gangs or does not."""
+
+    def change(cluster: clusters.Cluster) -> None:
+        for name in ("topolog-extender-a", "topolog-extender-b"):
+            cluster.api.objects.remove("pods", (HOME, name))
+        cluster.add_scheduler("gated", config_map="topolog-kube-scheduler", flags=flags, tag=tag)
+        cluster.serve_gangs(served)
+
+    return change
+
+
+ON = "--feature-gates=GenericWorkload=true"
+OFF = "--feature-gates=GenericWorkload=false"
+BETA = ("--feature-gates", "A=false,AllBeta=true")
+
 MISTAKES: dict[str, tuple[Callable[[clusters.Cluster], None], dict[str, str]]] = {
     "no entry": (configured(extenders=[]), {"S01": "problem"}),
     "a sample of many nodes": (more_nodes, {"S02": "warning"}),
@@ -116,6 +132,12 @@ MISTAKES: dict[str, tuple[Callable[[clusters.Cluster], None], dict[str, str]]] =
     "a tag that names no version": (of_version("latest"), {"S13": "unsure"}),
     "an older API server": (served("v1.36.0"), {"S13": "problem"}),
     "an API server of a provider": (served("v1.37.3-gke.100+x"), {}),
+    "gangs in the API server alone": (with_gates(served=True), {"S19": "warning"}),
+    "gangs switched off in kube-scheduler": (with_gates(ON, OFF, served=True), {"S19": "warning"}),
+    "gangs in kube-scheduler alone": (with_gates(ON, served=False), {"S19": "problem"}),
+    "beta gates in kube-scheduler alone": (with_gates(*BETA, served=False), {"S19": "problem"}),
+    "gangs of another version": (with_gates(ON, served=True, tag="v1.36.3"), {"S19": "problem"}),
+    "gangs in both": (with_gates(ON, served=True), {}),
 }
 
 
@@ -144,7 +166,8 @@ def test_a_scheduler_whose_file_is_on_a_node_is_unsure(cluster: clusters.Cluster
 @pytest.mark.parametrize(
     ("resource", "lost"),
     [
-        ("pods", {"S01": "unsure", **{f"S{number}": "unsure" for number in range(11, 16)}}),
+        ("pods", {"S01": "unsure", **{f"S{number}": "unsure" for number in (*range(11, 16), 19)}}),
+        ("podgroups", {"S19": "unsure"}),
         ("nodes", {}),
         ("secrets", {"S09": "unsure"}),
         ("configmaps", {"S01": "problem"}),

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from app.domain import events, model, projecting, selectors, snapshots
-from app.plugins.workload_policy import policy_model
+from app.plugins.workload_policy import counting, policy_model
 from tests.support import declared
 
 HOST = model.Node(name="h1", uid="h1", labels={"zone": "host"})
@@ -43,6 +43,34 @@ def test_pods_without_a_node_do_not_count() -> None:
     snapshot = after(declared.observed(policy()), *(seen(f"u{i}") for i in range(6)))
     assert dict(snapshot.counts) == {}
     assert len(snapshot.waiting) == 6
+
+
+BARE = model.Node(name="bare", uid="bare")
+
+
+@pytest.mark.parametrize(
+    ("changes", "node", "invalid", "raised"),
+    [
+        ({}, HOST, False, "test/p|zone=host"),
+        ({"labels": {"app": "mix", "more": "x"}}, MEMBER, False, "test/p|zone=member"),
+        ({"labels": {"app": "other"}}, HOST, False, None),
+        ({"phase": "Succeeded"}, HOST, False, None),
+        ({"terminating": True}, HOST, False, None),
+        ({}, BARE, False, None),
+        ({}, HOST, True, None),
+    ],
+)
+def test_the_count_that_a_pod_raises_is_the_one_of_the_fold(
+    changes: dict[str, object], node: model.Node, invalid: bool, raised: str | None
+) -> None:
+    chosen = policy(errors=("spec is invalid",)) if invalid else policy()
+    bound = pod("u1", node.name, **changes)
+    snapshot = after(events.NodeSeen(node=BARE), declared.observed(chosen), events.PodSeen(pod=bound))
+    assert counting.counted_by(chosen, bound, node) == raised
+    assert dict(snapshot.counts) == ({} if raised is None else {raised: 1})
+    # What selects it does not depend on the node.
+    selected = bound.counted and bound.labels["app"] == "mix" and not invalid
+    assert declared.SCHEMA.selects(bound, snapshot.objects) is selected
 
 
 @pytest.mark.scenario("WP-6")

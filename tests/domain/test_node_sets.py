@@ -76,6 +76,31 @@ def test_a_subset_has_the_results_of_a_plain_set(
         assert node_sets.common(part, node_sets.InternedNodes(other)) is part
 
 
+@given(whole=NODES, other=NODES, kind=KIND)
+def test_nodes_share_the_results_of_all_nodes_if_they_are_some_of_them(
+    whole: frozenset[str], other: frozenset[str], kind: type[frozenset[str]]
+) -> None:
+    everywhere = node_sets.InternedNodes(whole)
+    found = node_sets.shared(kind(other), everywhere)
+    assert found == other
+    assert (found is everywhere) == (other == whole)
+    assert (isinstance(found, node_sets.Subset) and found.of is everywhere) == (other < whole)
+    assert node_sets.shared(other, frozenset(whole)) == other
+
+
+@given(whole=NODES, other=NODES)
+def test_what_is_left_of_a_part_is_a_part_of_the_same_whole(
+    whole: frozenset[str], other: frozenset[str]
+) -> None:
+    everywhere = node_sets.InternedNodes(whole)
+    part = node_sets.Subset(whole - other, everywhere)
+    found = node_sets.narrowed(node_sets.minus(part, frozenset("a")), part)
+    assert found == whole - other - {"a"}
+    assert isinstance(found, node_sets.Subset)
+    assert found.of is everywhere
+    assert node_sets.narrowed(other, everywhere) is other
+
+
 def test_the_shared_empty_set_holds_no_results() -> None:
     """It is a constant of the module topology and outlives every snapshot."""
     empty, nodes = topology.EMPTY.everywhere, node_sets.InternedNodes("ab")
@@ -103,3 +128,19 @@ def test_a_union_of_domains_is_computed_once_and_kept_while_no_node_of_its_label
     assert before["zone"].union(("a", "b")) is held
     assert not moved["zone"].union(())
     assert not moved["none"].union(("a", "b"))
+
+
+def test_what_follows_from_labels_is_held_until_a_label_changes() -> None:
+    node = model.Node(name="n1", uid="u", labels={"zone": "a"})
+    before = topology.of([node])
+    computed: list[str] = []
+
+    def compute() -> tuple[str, ...]:
+        computed.append("once")
+        return tuple(before["zone"])
+
+    same = before.moved(node, model.Node(name="n1", uid="u", labels={"zone": "a"}, ready=True))
+    assert [held.derived("zones", compute) for held in (before, same, before)] == [("a",)] * 3
+    assert computed == ["once"]
+    other = before.moved(node, model.Node(name="n1", uid="u", labels={"zone": "b"}))
+    assert other.derived("zones", lambda: tuple(other["zone"])) == ("b",)

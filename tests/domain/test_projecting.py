@@ -46,6 +46,25 @@ def test_a_fold_in_pieces_equals_the_fold_at_once(
     )
 
 
+@given(strategies.histories, st.data())
+@example(strategies.life(), None)
+@settings(max_examples=200, deadline=None)
+def test_all_nodes_that_a_fold_does_not_name_are_as_they_were(
+    history: list[events.AnyEvent], data: st.DataObject | None
+) -> None:
+    cut = data.draw(st.integers(0, len(history))) if data is not None else 2
+    before = projecting.project_all(empty(), history[:cut])
+    for name in before.nodes:
+        before.used(name)
+    projection = projecting.Projection(before)
+    projection.apply_all(history[cut:])
+    after = projection.finish()
+    for name in {*before.nodes, *after.nodes, *before.residents, *after.residents} - projection.touched:
+        assert after.nodes.get(name) == before.nodes.get(name)
+        assert after.used(name) == before.used(name)
+        assert set(after.residents.get(name, ())) == set(before.residents.get(name, ()))
+
+
 BOUND = msgspec.structs.replace(POD, node="n1")
 PLACED = events.placed(POD, "n0")
 BOUND_AND_NOT = [PLACED, events.PodSeen(pod=BOUND), events.PodSeen(pod=POD)]

@@ -243,3 +243,25 @@ def test_declarations_that_contradict_each_other_are_refused(
 ) -> None:
     with pytest.raises(schema.InvalidSchema, match=message):
         schema.Schema(kinds, counters)
+
+
+@pytest.mark.parametrize(
+    ("dependency", "selected"),
+    [
+        (schema.Dependency(gadgets.GADGETS, reads=str, additive=True), {"blue"}),
+        (schema.Dependency(gadgets.GADGETS, reads=str, required=True), {"blue"}),
+        (schema.Dependency(gadgets.GADGETS, reads=str, reach="cluster", required=True), {"blue", "green"}),
+        (schema.Dependency(gadgets.GADGETS, reads=str), {"blue", "green"}),
+    ],
+)
+def test_a_counter_selects_the_pods_that_an_object_of_a_needed_kind_reaches(
+    dependency: schema.Dependency[gadgets.Gadget], selected: set[str]
+) -> None:
+    counter = dataclasses.replace(gadgets.SIZES, depends_on=(dependency,))
+    found = schema.Schema((gadgets.GADGETS,), (counter,))
+    one = gadgets.Gadget(uid="1", namespace="blue", name="a")
+    pods = [model.Pod(uid=space, namespace=space, name="p") for space in ("blue", "green")]
+    held = schema.objects({"gadgets": [one]})
+    assert {pod.namespace for pod in pods if found.selects(pod, held)} == selected
+    needed = dependency.additive or dependency.required
+    assert any(found.selects(pod, schema.Objects()) for pod in pods) is not needed

@@ -256,3 +256,23 @@ def test_a_user_without_rights_is_unsure_of_everything(
         )
         assert set(run.wrong().values()) == {"unsure"}, (area, run.wrong())
         assert "topolog-doctor" in run.text
+
+
+def test_the_role_of_the_doctor_is_enough_to_ask_a_kube_scheduler(
+    plane: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    plane.kubectl("apply", "-f", DEPLOY / "roles" / "doctor.yaml")
+    plane.kubectl("-n", "default", "create", "serviceaccount", "asking")
+    granted = "--serviceaccount=default:asking"
+    plane.kubectl("create", "clusterrolebinding", "asking", "--clusterrole=topolog-doctor", granted)
+    running = plane.start_scheduler("readable", configuration(plane, "readable"))
+    run = runs.doctor(
+        *("scheduler", "--configz", running.url),
+        environ={
+            "TOPOLOG_KUBE_KUBECONFIG": str(plane.kubeconfig(plane.service_account("default", "asking")))
+        },
+    )
+    # Without its file, S14 has nothing to compare with; what was asked was answered.
+    assert {one["verdict"] for one in run.of("S03")} == {"ok"}
+    if building.minor() >= (1, 35):
+        assert {(one["verdict"], one["seen"][:3]) for one in run.of("S19")} == {("ok", "off")}

@@ -1,7 +1,8 @@
-"""kube-scheduler's own gangs (gate GenericWorkload), placed by Topolog.
+"""kube-scheduler's own gangs (gate GenericWorkload), in the form of each version, placed by Topolog.
 
 Two zones have room for one gang of six each. kube-scheduler filters the members of a group one after the
-other, in domain after domain, and binds them at the same time.
+other, in domain after domain, and binds them at the same time. In 1.35 each member has an attempt of its own,
+and no group has a topology key: Topolog keeps the gang in the smallest domain that has room for it.
 """
 
 import pathlib
@@ -9,26 +10,29 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e import building
 from tests.support import polling
-from tests.support.e2e import api_client, clusters, installations, workloads
+from tests.support.e2e import clusters, installations, native_groups, workloads
 
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.timeout(600),
-    pytest.mark.since("1.37", "PodGroups in scheduling.k8s.io/v1beta1"),
+    pytest.mark.since("1.35", "gangs"),
 ]
 
 NAMESPACE, ZONE, GPU = "native", "topology.kubernetes.io/zone", "example.com/gpu"
-GROUPS = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{NAMESPACE}/podgroups"
 SIZE = 6
 
 
 @pytest.fixture(scope="module")
-def cluster(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
+def form() -> native_groups.Form:
+    return native_groups.form(building.minor())
+
+
+@pytest.fixture(scope="module")
+def cluster(binary: pathlib.Path, form: native_groups.Form) -> Iterator[clusters.Cluster]:
     """A control plane with the gates of gangs."""
-    gates = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True}
-    flags = ["--runtime-config=scheduling.k8s.io/v1beta1=true"]
-    with clusters.Cluster(binary, flags=flags, feature_gates=gates) as made:
+    with clusters.Cluster(binary, flags=form.flags, feature_gates=form.gates) as made:
         made.start_controller_manager()
         made.start_kubelet()
         yield made
@@ -45,20 +49,15 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
         yield installed
 
 
-def create(cluster: clusters.Cluster, name: str, members: int = SIZE) -> None:
-    spec: api_client.Object = {
-        "schedulingPolicy": {"gang": {"minCount": SIZE}},
-        "schedulingConstraints": {"topology": [{"key": ZONE}]},
-    }
-    body = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": {"name": name}}
-    cluster.api().create(GROUPS, {**body, "spec": spec})
-    for number in range(members):
-        add_member(cluster, name, number)
+def create(cluster: clusters.Cluster, form: native_groups.Form, name: str) -> None:
+    form.create(cluster, NAMESPACE, name, minimum=SIZE, key=ZONE)
+    for number in range(SIZE):
+        add_member(cluster, form, name, number)
 
 
-def add_member(cluster: clusters.Cluster, name: str, number: int) -> None:
+def add_member(cluster: clusters.Cluster, form: native_groups.Form, name: str, number: int) -> None:
     pod = workloads.pod(NAMESPACE, f"{name}-{number}", gang=name)
-    pod["spec"]["schedulingGroup"] = {"podGroupName": name}
+    form.mark(pod, name)
     (container,) = pod["spec"]["containers"]
     container["resources"] = {"requests": {"cpu": "1", GPU: "1"}, "limits": {GPU: "1"}}
     cluster.api().create(f"/api/v1/namespaces/{NAMESPACE}/pods", pod)
@@ -81,15 +80,15 @@ def whole(cluster: clusters.Cluster, *names: str) -> bool:
 
 
 def test_two_gangs_take_a_zone_each_and_the_third_waits_whole(
-    cluster: clusters.Cluster, topolog: installations.Installation
+    cluster: clusters.Cluster, topolog: installations.Installation, form: native_groups.Form
 ) -> None:
     for name in ("one", "two"):
-        create(cluster, name)
+        create(cluster, form, name)
     polling.eventually(
         lambda: whole(cluster, "one", "two"), "two gangs run", within=60, seen=lambda: zones(cluster)
     )
-    create(cluster, "three")
-    path = f"/apis/v1/plugins/Coscheduling/gangs/{NAMESPACE}/three"
+    create(cluster, form, "three")
+    path = f"/apis/v1/plugins/Coscheduling/gangs/{NAMESPACE}/{form.shown('three')}"
     polling.eventually(
         lambda: (
             (topolog.find(path) or {}).get("pendingChildren", []) != []
@@ -100,12 +99,15 @@ def test_two_gangs_take_a_zone_each_and_the_third_waits_whole(
     )
     shown = topolog.ask(path)
     assert (shown["family"], shown["gangFrom"], shown["state"]) == ("native", "GangFromNative", "waiting")
-    assert shown["reason"] == f"gang native/{NAMESPACE}/three: no domain of {ZONE} has room for 6 members"
+    assert f"gang native/{NAMESPACE}/{form.shown('three')}: " in shown["reason"]
+    if form.has_pod_groups:
+        assert shown["reason"].endswith(f"no domain of {ZONE} has room for 6 members")
+    assert shown["missing"].startswith("0 of 6 seats")
     assert whole(cluster, "one", "two")
 
 
 def test_the_third_starts_whole_when_another_ends(
-    cluster: clusters.Cluster, topolog: installations.Installation
+    cluster: clusters.Cluster, topolog: installations.Installation, form: native_groups.Form
 ) -> None:
     for number in range(SIZE):
         cluster.api().delete(f"/api/v1/namespaces/{NAMESPACE}/pods/one-{number}")
@@ -119,12 +121,12 @@ def test_the_third_starts_whole_when_another_ends(
 
 
 def test_a_member_that_is_made_again_goes_back_to_the_zone_of_its_gang(
-    cluster: clusters.Cluster, topolog: installations.Installation
+    cluster: clusters.Cluster, topolog: installations.Installation, form: native_groups.Form
 ) -> None:
     cluster.api().delete(f"/api/v1/namespaces/{NAMESPACE}/pods/three-0")
     gone = f"/api/v1/namespaces/{NAMESPACE}/pods/three-0"
     polling.eventually(lambda: cluster.api().find(gone) is None, "the member is gone", within=30)
-    add_member(cluster, "three", 0)
+    add_member(cluster, form, "three", 0)
     polling.eventually(
         lambda: whole(cluster, "two", "three"), "it runs", within=60, seen=lambda: zones(cluster)
     )

@@ -9,11 +9,11 @@ import pytest
 
 from app.simulation.apiserver import faults
 from tests.support import polling
-from tests.support.decisions import convoys
+from tests.support.decisions import pod_sets
 from tests.support.extender import stages
 
 PLANNING = (sys.executable, "-m", "tests.support.extender.planning_topolog")
-ENABLED = "NodeLabelPriority,JobAffinity,WorkloadPolicy,Convoy"
+ENABLED = "NodeLabelPriority,JobAffinity,WorkloadPolicy,PodSets"
 SEATS = ("n1", "n1", "n2")
 BINDING = faults.calls("POST", "/binding")
 
@@ -42,7 +42,7 @@ def test_a_plan_survives_the_extender_that_made_it(stage: stages.Stage) -> None:
     stage.policy("shop", "spread", stages.spec(host=len(SEATS)))
     pods = []
     for number, seat in enumerate(SEATS):
-        labels = {convoys.CONVOY: "c", convoys.SEAT: seat, "app": "web", stages.POLICY_LABEL: "spread"}
+        labels = {pod_sets.POD_SET: "c", pod_sets.SEAT: seat, "app": "web", stages.POLICY_LABEL: "spread"}
         pods.append(stage.pod("shop", f"web-{number}", labels))
     rival = stage.pod("shop", "rival", {"app": "web", stages.POLICY_LABEL: "spread"})
     stage.seen()
@@ -68,8 +68,8 @@ def test_a_plan_survives_the_extender_that_made_it(stage: stages.Stage) -> None:
         shown = viewer.ask("GET", f"/apis/v1/pods/shop/{pod['metadata']['name']}").json
         assert (shown["state"], shown["node"]) == ("placed", seat)
         assert shown["placement"]["planned"] == (pod is not pods[0])
-        assert shown["placement"]["data"]["Convoy"]["decided"]["with"] == 2
-        decided.append(shown["placement"]["annotations"][convoys.TICKET])
+        assert shown["placement"]["data"]["PodSets"]["decided"]["with"] == 2
+        decided.append(shown["placement"]["annotations"][pod_sets.TICKET])
     assert len(set(decided)) == len(SEATS)
 
     # A new extender binds every pod, as it was decided; kube-scheduler has noted the failure meanwhile.
@@ -86,7 +86,7 @@ def test_a_plan_survives_the_extender_that_made_it(stage: stages.Stage) -> None:
     for pod, seat, ticket in zip(pods, SEATS, decided, strict=True):
         made = stage.api.objects.get("pods", ("shop", pod["metadata"]["name"]))
         assert made["spec"]["nodeName"] == seat
-        assert made["metadata"]["annotations"][convoys.TICKET] == ticket
+        assert made["metadata"]["annotations"][pod_sets.TICKET] == ticket
     snapshot = stage.seen()
     assert not snapshot.placements
     assert dict(snapshot.counts) == stage.store.log.counts() == {"shop/spread|role=host": len(SEATS)}

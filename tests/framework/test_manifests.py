@@ -45,3 +45,19 @@ def test_a_value_of_another_type_is_refused(spec: object) -> None:
 def test_an_object_that_cannot_be_identified_is_refused(metadata: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"metadata"):
         read({}, **metadata)
+
+
+def test_a_kind_is_named_by_its_api_version_its_resource_and_its_kept_part() -> None:
+    kind = manifests.kind(Gauge, "example.com/v2", "gauges", optional=True)
+    assert (kind.name, kind.resource, kind.manifest) == ("gauges", "gauges", "Gauge")
+    assert (kind.group, kind.versions, kind.optional) == ("example.com", ("v2",), True)
+    assert kind.moves("shop") == ("gauges-in:shop",)
+    manifest = {"metadata": {"name": "g", "uid": "u", "namespace": "n"}, "spec": {"zone": "z"}}
+    found = kind.decode(json.dumps(manifest).encode())
+    assert found == Gauge("u", "n", "g", zone="z")
+    assert kind.observed(found).subjects == ("gauges:n/g", "gauges-in:n")
+
+
+def test_a_kind_of_the_core_group_has_a_version_only() -> None:
+    kind = manifests.kind(Gauge, "v1", "gauges")
+    assert (kind.group, kind.versions) == ("", ("v1",))

@@ -11,7 +11,7 @@ from app.framework import capabilities, cycles, pipeline, plans, registry
 from app.plugins.workload_policy import policy_model
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from tests.support import declared
-from tests.support.decisions import commitments, convoys, fake_plugins
+from tests.support.decisions import commitments, fake_plugins, pod_sets
 
 POD = model.Pod(uid="uid-p", namespace="ns", name="p")
 NUMBERS: dict[str, Any] = {"z": 1}
@@ -21,7 +21,7 @@ Plan, Assignment = capabilities.Plan, capabilities.Assignment
 def snapshot(*happened: events.AnyEvent, nodes: str = "abcd") -> snapshots.Snapshot:
     seen = [events.NodeSeen(node=model.Node(n, f"uid-{n}", labels={"role": "host"})) for n in nodes]
     return projecting.project_all(
-        snapshots.empty(schema=declared.SCHEMA, indexed=(convoys.CONVOY,)), [*seen, *happened]
+        snapshots.empty(schema=declared.SCHEMA, indexed=(pod_sets.POD_SET,)), [*seen, *happened]
     )
 
 
@@ -134,39 +134,39 @@ def test_data_has_at_most_64_kib() -> None:
 
 
 def member(at: int, seat: str = "b", **labels: str) -> model.Pod:
-    held = {convoys.CONVOY: "c", convoys.SEAT: seat, **labels}
+    held = {pod_sets.POD_SET: "c", pod_sets.SEAT: seat, **labels}
     return model.Pod(uid=f"uid-{at}", namespace="ns", name=f"m-{at}", labels=held)
 
 
 FIRST = member(0, "a")
 
 
-def convoy(*others: model.Pod, more: tuple[events.AnyEvent, ...] = ()) -> cycles.Cycle:
+def pod_set(*others: model.Pod, more: tuple[events.AnyEvent, ...] = ()) -> cycles.Cycle:
     seen = [events.PodSeen(pod=pod) for pod in (FIRST, *others)]
     return cycle(*seen, *more, pod=FIRST)
 
 
 def test_all_waiting_members_are_placed_with_the_first() -> None:
-    found = made(convoys.Convoy(), of=convoy(member(1), member(2, "c")))
+    found = made(pod_sets.PodSets(), of=pod_set(member(1), member(2, "c")))
     assert [(one.pod.name, one.node, one.planned) for one in found.placements] == [
         ("m-0", "a", False),
         ("m-1", "b", True),
         ("m-2", "c", True),
     ]
     assert {"pod:uid-0", "pod:uid-1", "pod:uid-2", "node:a", "node:b", "node:c"} <= set(found.subjects)
-    tickets = [one.annotations[convoys.TICKET].partition("-")[2] for one in found.placements]
+    tickets = [one.annotations[pod_sets.TICKET].partition("-")[2] for one in found.placements]
     assert len(set(tickets)) == 3
 
 
 def test_the_store_may_take_a_thousand_at_once_and_refuses_more() -> None:
     members = [member(at) for at in range(1, plans.MAX_PLACEMENTS)]
-    assert len(made(convoys.Convoy(), of=convoy(*members)).placements) == 1000
-    reason = refusal(convoys.Convoy(), of=convoy(*members, member(1000))).reason
-    assert reason == "plugin Convoy places 1,001 pods at once; the limit is 1,000"
+    assert len(made(pod_sets.PodSets(), of=pod_set(*members)).placements) == 1000
+    reason = refusal(pod_sets.PodSets(), of=pod_set(*members, member(1000))).reason
+    assert reason == "plugin PodSets places 1,001 pods at once; the limit is 1,000"
 
 
 def policy(quota: int) -> events.ObjectObserved:
-    selector = model.Selector({convoys.CONVOY: "c"})
+    selector = model.Selector({pod_sets.POD_SET: "c"})
     allocations = (policy_model.Allocation("host", quota),)
     return declared.observed(
         policy_model.WorkloadPolicy("uid", "ns", "quota", "role", selector, allocations, type="Required")
@@ -176,8 +176,8 @@ def policy(quota: int) -> events.ObjectObserved:
 @pytest.mark.parametrize("quota", [2, 3])
 def test_the_quotas_of_others_hold_for_the_whole_plan(quota: int) -> None:
     """Each member is filtered where those before it are placed: all of them together must fit."""
-    of = convoy(member(1), member(2), more=(policy(quota),))
-    plugins = (convoys.Convoy(), WorkloadPolicy(enforce="selected"))
+    of = pod_set(member(1), member(2), more=(policy(quota),))
+    plugins = (pod_sets.PodSets(), WorkloadPolicy(enforce="selected"))
     if quota == 3:
         found = made(*plugins, of=of)
         assert found.ceilings == {"ns/quota|role=host": 3}
@@ -202,9 +202,9 @@ class Numbering(fake_plugins.Idle):
 
 
 def test_others_reserve_for_each_member_beside_those_before_it() -> None:
-    found = made(convoys.Convoy(), Numbering(), of=convoy(member(1, "a"), member(2, "b"), member(3, "a")))
+    found = made(pod_sets.PodSets(), Numbering(), of=pod_set(member(1, "a"), member(2, "b"), member(3, "a")))
     assert [one.data["Numbering"]["number"] for one in found.placements] == [0, 1, 0, 2]
-    assert all({convoys.TICKET, "numbering/at"} == set(one.annotations) for one in found.placements)
+    assert all({pod_sets.TICKET, "numbering/at"} == set(one.annotations) for one in found.placements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,8 +279,8 @@ def test_the_planner_of_a_pod_neither_filters_nor_reserves_for_it_again() -> Non
 
 
 def test_a_merge_leaves_the_snapshot_as_it_is() -> None:
-    of = convoy(member(1), member(2))
+    of = pod_set(member(1), member(2))
     before = dict(of.snapshot.placements)
-    made(convoys.Convoy(), Numbering(), of=of)
+    made(pod_sets.PodSets(), Numbering(), of=of)
     assert dict(of.snapshot.placements) == before == {}
     assert replace(of) == of

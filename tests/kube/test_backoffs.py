@@ -9,7 +9,7 @@ from tests.support.kube import fake_clock
 
 def test_pauses_double_up_to_the_cap_and_are_stretched() -> None:
     clock = fake_clock.VirtualClock()
-    backoff = backoffs.Backoff(clock, die=random.Random(1))
+    backoff = backoffs.Backoff(clock, rng=random.Random(1))
     pauses = [backoff.pause() for _ in range(8)]
     for pause, least in zip(pauses, (0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0), strict=True):
         assert least <= pause <= 2 * least

@@ -17,6 +17,13 @@ INTRODUCTION = {
     dimensions.PYTHON: "All tests that need no Kubernetes, in an environment from `requirements.lock`.",
 }
 HEADINGS = {dimensions.STORE: "Redis and Valkey"}
+LIMITS = {
+    "Valkey 9.0.0": "In a Redis Cluster it loses appends when a node restarts, because it loads the"
+    " append-only file of a node with keys of several clusters into wrong slots"
+    " ([valkey-io/valkey#2995](https://github.com/valkey-io/valkey/issues/2995)). `topolog doctor store`"
+    " reports it (Q31), and the tests expect the loss to be detected. Single servers are not affected.",
+}
+"""Version -> what does not hold on it."""
 _SHOWN = 5
 """Failed tests of a row that are named."""
 _KNOWN = {
@@ -108,6 +115,8 @@ def _notes(mine: Sequence[results.Result]) -> Iterator[str]:
         topolog = ", ".join(sorted({result.topolog for result in of}))
         beside = ", ".join(sorted({result.beside for result in of} - {""}))
         yield f"{version}: by Topolog {topolog}" + (f" with {beside}." if beside else ".")
+        if version in LIMITS:
+            yield f"\n{LIMITS[version]}"
         lines = [line for result in of for line in _failures(result)]
         reasons: dict[str, int] = {}
         for result in of:

@@ -71,7 +71,7 @@ def mortals(store_server: embedded.Server) -> Iterator[Mortals]:
 
 def kill(url: str, mortals: Mortals, name: str, seed: int) -> int:
     """Migrate a store with kills in between; how many there were."""
-    die, names = random.Random(seed), keys.Keys(name)
+    rng, names = random.Random(seed), keys.Keys(name)
     client, theirs = connections.connect(url), connections.connect(url)
     past_stores.restore(client, names)
     writer = past_stores.Writer(theirs, names)
@@ -93,7 +93,7 @@ def kill(url: str, mortals: Mortals, name: str, seed: int) -> int:
     kills = 0
     try:
         while True:
-            code = mortals.run(name, die.uniform(0.0, _LONGEST * _LONGER**kills))
+            code = mortals.run(name, rng.uniform(0.0, _LONGEST * _LONGER**kills))
             assert code in (0, -signal.SIGKILL)
             schema = schemas.status(client, names).schema
             assert schema == (2 if code == 0 else schema)

@@ -44,6 +44,7 @@ def _all() -> Iterator[checks.Finding]:
     failed = {"aof_last_write_status": "err", "aof_last_bgrewrite_status": "err"}
     yield from durability.persistence(_facts(failed))
     yield from durability.persistence(_facts({}, {"appendfsync": "no", "no-appendfsync-on-rewrite": "yes"}))
+    yield from durability.loading(_facts({"redis_mode": "cluster", "valkey_version": "9.0.0"}))
     yield durability.eviction(_facts({"maxmemory_policy": "allkeys-lru"}))
     yield from durability.memory(_facts({"maxmemory": "0"}))
     for used in ("85000000", "99000000"):

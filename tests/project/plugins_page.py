@@ -24,7 +24,10 @@ def plugins_page(note: str) -> str:
             "The plugins of this version, in plugin order. Other distributions may add some"
             " ([How to write a plugin](../how-to/write-a-plugin.md)).\n",
             "## Capabilities\n",
-            *_table(("plugin", "capabilities"), ((one.name, _capabilities(one)) for one in made)),
+            *_table(
+                ("plugin", "enabled by", "capabilities"),
+                ((one.name, _enabled_by(one), _capabilities(one)) for one in made),
+            ),
             "## Watched kinds\n",
             "The recorder lists them in this order, and nothing is decided until each has been listed"
             " completely. Of several versions, the first that the API server serves is watched.\n",
@@ -46,6 +49,10 @@ def plugins_page(note: str) -> str:
             *_table(("kind", "plugin", "meaning"), _tables(made)),
         ]
     )
+
+
+def _enabled_by(plugin: capabilities.Plugin) -> str:
+    return "`*`" if type(plugin) in plugins.USUAL else "its name"
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:

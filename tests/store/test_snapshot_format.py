@@ -171,8 +171,9 @@ def test_a_missing_piece_and_a_newer_form_are_refused() -> None:
     newer = of_form(image.header, snapshot_format.VERSION + 1)
     with pytest.raises(errors.Damaged, match=f"reads up to {snapshot_format.VERSION}"):
         snapshot_format.deserialize(newer, image.members, schema=declared.SCHEMA, incarnation="here")
-    with pytest.raises(errors.Damaged):
-        snapshot_format.header_of(b"{}")
+    for raw in (b"{}", b'{"incarnation":"\xff"}', b"no JSON"):
+        with pytest.raises(errors.Damaged):
+            snapshot_format.header_of(raw)
 
 
 def test_what_a_snapshot_holds_is_either_kept_or_derived() -> None:

@@ -41,7 +41,7 @@ def granted(role: Object) -> set[Right]:
     return {
         (group, resource, verb)
         for rule in role["rules"]
-        if "resourceNames" not in rule
+        if "resourceNames" not in rule and "nonResourceURLs" not in rule
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]

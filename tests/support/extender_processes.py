@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -26,6 +27,17 @@ class Extender:
     def memory(self) -> int:
         """The bytes that the extender and its workers hold in RAM (VmRSS)."""
         return sum(_resident(pid) for pid in _family(self.process.pid))
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stop it and its workers as SIGSTOP does; they continue after the block."""
+        for pid in _family(self.process.pid):
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in _family(self.process.pid):
+                os.kill(pid, signal.SIGCONT)
 
 
 @contextlib.contextmanager

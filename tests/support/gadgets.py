@@ -66,7 +66,6 @@ SIZES = schema.Counter(
     family="sizes",
     form=1,
     contributions=_sizes,
-    selects=lambda pod, objects: bool(objects.within(GADGETS, pod.namespace)),
     pod_fields=("namespace", "phase", "requests"),
     node_fields=("name",),
     depends_on=(
@@ -81,7 +80,6 @@ SHARES = schema.Counter(
     family="shares",
     form=1,
     contributions=_shares,
-    selects=lambda pod, objects: True,
     pod_fields=("phase", "requests"),
     depends_on=(
         schema.Dependency(

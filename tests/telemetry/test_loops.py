@@ -55,7 +55,7 @@ def died() -> Iterator[loops.Loop]:
 
 def test_a_failing_loop_is_retried_with_growing_jittered_pauses() -> None:
     body, before = Failing(12), failures("survivor")
-    loops.Loop("survivor", body, wait=body.wait, longest=10.0, die=random.Random(3)).run()
+    loops.Loop("survivor", body, wait=body.wait, longest=10.0, rng=random.Random(3)).run()
     assert failures("survivor") == before + 12
     bounds = [min(10.0, loops.FIRST_PAUSE * 2**at) for at in range(12)]
     assert all(bound / 2 <= pause <= bound for pause, bound in zip(body.pauses, bounds, strict=True))

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 
 import pytest
 import structlog
@@ -61,6 +62,40 @@ def test_the_count_is_written_when_the_window_ends() -> None:
         written.line("away")
     recordings.eventually(lambda: written.lines == [("error", "away", 2)], "the count is written")
     assert written.line("away")
+
+
+def test_a_stopped_filter_has_written_its_counts_and_has_no_thread() -> None:
+    written, before = Written(), threading.enumerate()
+    for turn in (1, 2):
+        for _ in range(3):
+            written.line("away")
+        (thread,) = set(threading.enumerate()) - set(before)
+        assert thread.name == "log-repeats"
+        written.processor.stop()
+        assert written.lines == [("error", "away", 2)] * turn
+        assert not thread.is_alive()
+    written.processor.stop()
+
+
+def test_lines_follow_a_standard_error_that_is_replaced_and_closed() -> None:
+    code = """
+import contextlib, io
+from app import telemetry
+stream = io.StringIO()
+with contextlib.redirect_stderr(stream):
+    telemetry.configure(form="json")
+    for _ in range(3):
+        telemetry.log.error("drift detected")
+stream.close()
+telemetry.log.error("next")
+telemetry.close()
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    lines = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert [(line["event"], line.get("repeated")) for line in lines] == [
+        ("next", None),
+        ("drift detected", 2),
+    ]
 
 
 @pytest.mark.parametrize("count", [1, 500])

@@ -16,29 +16,29 @@ from app.framework import capabilities, cycles
 from app.kube.writes import binding
 from app.simulation.apiserver import faults, objects
 from app.store.server import embedded
-from tests.support.decisions import convoys
+from tests.support.decisions import pod_sets
 from tests.support.extender import bind_plays, replicas
-from tests.support.simulation import convoy_law, plain_fold
+from tests.support.simulation.oracle import plain_fold, pod_set_law
 from workers.controller import orphaned_placements
 
 SEATS = ("m1", "m2", "h1")
 
 
-def member(shop: replicas.Cluster, number: int, seat: str, convoy: str = "c") -> model.Pod:
-    labels = {**replicas.WEB, convoys.CONVOY: convoy, convoys.SEAT: seat}
+def member(shop: replicas.Cluster, number: int, seat: str, pod_set: str = "c") -> model.Pod:
+    labels = {**replicas.WEB, pod_sets.POD_SET: pod_set, pod_sets.SEAT: seat}
     return shop.pod(f"web-{number}", labels)
 
 
 @pytest.fixture
 def members(shop: replicas.Cluster) -> list[model.Pod]:
-    """A convoy that fits: one on a host, two on members."""
+    """A pod set that fits: one on a host, two on members."""
     found = [member(shop, number, seat) for number, seat in enumerate(SEATS)]
     shop.see()
     return found
 
 
 def replica(shop: replicas.Cluster, *, bind: float = 3.5) -> replicas.Replica:
-    return shop.replica(bind=bind, beside=(convoys.Convoy,))
+    return shop.replica(bind=bind, beside=(pod_sets.PodSets,))
 
 
 def commitments(one: replicas.Replica) -> list[events.PlacementsCommitted]:
@@ -54,7 +54,7 @@ def sent(shop: replicas.Cluster) -> list[objects.Json]:
 def ticket(one: replicas.Replica, pod: model.Pod) -> str:
     """What was decided first for the pod."""
     found = [
-        placement.annotations[convoys.TICKET]
+        placement.annotations[pod_sets.TICKET]
         for event in commitments(one)
         for placement in event.placements
         if placement.pod.uid == pod.uid
@@ -78,7 +78,7 @@ def test_a_bind_places_the_whole_plan_and_binds_its_own_pod(
     shop.see()
     assert "no capacity" in other.bind(rival, "m1")
     placement = other.snapshot().placements[members[2].uid]
-    assert placement.data["Convoy"]["decided"]["with"] == 2
+    assert placement.data["PodSets"]["decided"]["with"] == 2
 
 
 def test_each_member_is_bound_by_its_own_bind_with_what_was_decided(
@@ -89,7 +89,7 @@ def test_each_member_is_bound_by_its_own_bind_with_what_was_decided(
         assert both[at % 2].bind(pod, seat) == ""
     assert [len(event.placements) for event in commitments(both[0])] == [3, 1, 1]
     for pod in members:
-        assert shop.annotations(pod)[convoys.TICKET] == ticket(both[0], pod)
+        assert shop.annotations(pod)[pod_sets.TICKET] == ticket(both[0], pod)
     shop.see()
     snapshot = both[0].snapshot()
     assert not snapshot.placements
@@ -140,7 +140,7 @@ def test_a_thousand_pods_are_placed_in_one_append(store_server: embedded.Server,
             if number % 200 == 0:
                 shop.see()  # a call appends 256 facts at most
         before = shop.see()
-        one = shop.replica(bind=60.0, state=60.0, beside=(convoys.Convoy,))
+        one = shop.replica(bind=60.0, state=60.0, beside=(pod_sets.PodSets,))
         assert one.bind(pods[0], "n0") == ""
         (entry,) = one.store.log.read(before)
         assert isinstance(entry.event, events.PlacementsCommitted)
@@ -177,8 +177,8 @@ def test_a_retry_takes_the_annotations_from_the_log(
     assert "not known" in one.bind(pod, seat)
     shop.touch(pod)  # kube-scheduler writes the failure into the pod's status
     assert other.bind(pod, seat) == ""
-    tickets = {made["annotations"][convoys.TICKET] for made in sent(shop) if made["uid"] == pod.uid}
-    assert tickets == {ticket(one, pod)} == {shop.annotations(pod)[convoys.TICKET]}
+    tickets = {made["annotations"][pod_sets.TICKET] for made in sent(shop) if made["uid"] == pod.uid}
+    assert tickets == {ticket(one, pod)} == {shop.annotations(pod)[pod_sets.TICKET]}
     assert len({made["resourceVersion"] for made in sent(shop) if made["uid"] == pod.uid}) == 2
 
 
@@ -230,7 +230,7 @@ class Writing:
 class Clashing(Writing):
     name: ClassVar[str] = "Clashing"
     size: ClassVar[int] = 1
-    key: ClassVar[str] = convoys.TICKET
+    key: ClassVar[str] = pod_sets.TICKET
 
 
 @pytest.mark.parametrize(
@@ -238,14 +238,14 @@ class Clashing(Writing):
     [
         (Writing, "web-9", "the annotations and labels that plugins set for pod shop/web-9 have 65,"),
         (Writing, "unwanted", "topolog: nothing is left for it"),
-        (Clashing, "web-9", "plugins Convoy and Clashing both set annotation convoy.example/ticket of pod"),
+        (Clashing, "web-9", "plugins PodSets and Clashing both set annotation podset.example/ticket of pod"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_anything_is(
     shop: replicas.Cluster, plugin: type[Writing], name: str, reason: str
 ) -> None:
-    one = shop.replica(beside=(convoys.Convoy, plugin))
-    pod = shop.pod(name, {convoys.CONVOY: "c", convoys.SEAT: "m1"})
+    one = shop.replica(beside=(pod_sets.PodSets, plugin))
+    pod = shop.pod(name, {pod_sets.POD_SET: "c", pod_sets.SEAT: "m1"})
     before = shop.see()
     assert reason in one.bind(pod, "m1")
     assert one.events(after=before) == []
@@ -285,13 +285,13 @@ def test_a_member_is_bound_as_usual_after_its_planned_placement_was_released(
 
 
 class Play(bind_plays.Play):
-    """Two convoys of two: hosts, and a member beside a node in no quota."""
+    """Two pod sets of two: hosts, and a member beside a node in no quota."""
 
     quotas: Mapping[str, int] = MappingProxyType({"host": 2, "member": 1})
-    beside = (convoys.Convoy,)
+    beside = (pod_sets.PodSets,)
 
     def pod(self, number: int) -> model.Pod:
-        return member(self.shop, number, bind_plays.NODES[number], f"convoy-{number // 2}")
+        return member(self.shop, number, bind_plays.NODES[number], f"set-{number // 2}")
 
     def bind(self, number: int, node: str, replica: int) -> None:
         """kube-scheduler binds to a node that filter keeps."""
@@ -302,10 +302,10 @@ class Play(bind_plays.Play):
         self.replicas[0].settled(after=orphaned_placements.PLANNED)
 
     def check_log(self) -> None:
-        """Each convoy was placed whole, each pod decided about once; the Bindings carry just that."""
-        decided, fold = convoy_law.Decided(), plain_fold.Fold()
+        """Each set was placed whole, each pod decided about once; the Bindings carry just that."""
+        decided, fold = pod_set_law.Decided(), plain_fold.Fold()
         for entry in self.replicas[0].store.log.read(0, limit=100_000):
-            assert convoy_law.problem(entry.event, fold) == ""
+            assert pod_set_law.problem(entry.event, fold) == ""
             decided.note(entry.event)
             fold.apply(entry.event)
         for made in sent(self.shop):
@@ -321,7 +321,7 @@ RETRIED: list[bind_plays.Step] = [
     ("bind", 1, "", 1),
     ("arrive",),
 ]
-"""A Binding of a convoy arrives after the pod was bound for another version by another replica."""
+"""A Binding of a pod set arrives after the pod was bound for another version by another replica."""
 
 TAKEN: list[bind_plays.Step] = [
     ("bind", 2, "", 0),

@@ -1,7 +1,8 @@
 """Gangs in several extender processes over one store: one commitment for each of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent import futures
+from types import MappingProxyType
 
 import pytest
 
@@ -12,6 +13,7 @@ from app.simulation import populations
 from app.simulation.apiserver import faults
 from app.store.server import embedded
 from app.verbs import placing
+from tests.support.campaigns import sizes
 from tests.support.extender import bind_plays, replicas
 
 NODES = tuple(f"n{number}" for number in range(5))
@@ -25,10 +27,15 @@ def prepared(shop: replicas.Cluster) -> None:
         shop.api.objects.create("nodes", made)
 
 
-def gang(shop: replicas.Cluster, name: str, count: int) -> list[model.Pod]:
+def gang(
+    shop: replicas.Cluster,
+    name: str,
+    count: int,
+    requests: Mapping[str, str] = MappingProxyType({"cpu": "1"}),
+) -> list[model.Pod]:
     metadata = {"namespace": replicas.NAMESPACE, "name": name}
     shop.api.objects.create("sigspodgroups", {"metadata": metadata, "spec": {"minMember": count}})
-    containers = [{"name": "c", "image": "app:1", "resources": {"requests": {"cpu": "1"}}}]
+    containers = [{"name": "c", "image": "app:1", "resources": {"requests": dict(requests)}}]
     return [
         shop.pod(f"{name}-{number}", {membership.SIGS_LABEL: name}, containers=containers)
         for number in range(count)
@@ -59,10 +66,24 @@ def running(shop: replicas.Cluster, members: Sequence[model.Pod]) -> int:
 
 
 @pytest.mark.scenario("CS-3")
-@pytest.mark.parametrize("_attempt", range(12))
+@pytest.mark.parametrize("attempt", range(12))
 def test_of_two_gangs_of_sixty_percent_exactly_one_runs(
-    store_server: embedded.Server, cluster: str, _attempt: int
+    store_server: embedded.Server, cluster: str, attempt: int
 ) -> None:
+    race(store_server, f"{cluster}-{attempt}")
+
+
+@pytest.mark.campaign
+@pytest.mark.scenario("CS-3")
+def test_in_very_many_races_exactly_one_of_two_gangs_runs(
+    store_server: embedded.Server, cluster: str
+) -> None:
+    for attempt in range(sizes.of("RACES", 200)):
+        race(store_server, f"{cluster}-{attempt}")
+
+
+def race(store_server: embedded.Server, cluster: str) -> None:
+    """Two gangs of which each needs more than half of the cluster are bound at the same time."""
     with replicas.cluster(store_server.url, cluster) as shop:
         prepared(shop)
         a, b = gang(shop, "a", 6), gang(shop, "b", 6)
@@ -142,6 +163,27 @@ def test_a_plan_for_a_state_in_which_another_gang_was_committed_is_made_again(
         assert one.bind(a[0], node) == ""
         assert late.bind(b[0], other) == "topolog: gang sigs/shop/b: no room for 6 members together"
         assert commitments(one) == [6]
+
+
+@pytest.mark.scenario("CS-22")
+def test_two_hundred_members_with_devices_are_one_entry_of_the_log(
+    store_server: embedded.Server, cluster: str
+) -> None:
+    with replicas.cluster(store_server.url, cluster) as shop:
+        for number in range(100):
+            made = populations.node(f"large-{number}", {})
+            made["status"]["allocatable"] = {"cpu": "64", "pods": "110", "nvidia.com/gpu": "16"}
+            shop.api.objects.create("nodes", made)
+        shop.see()
+        members = gang(shop, "wide", 200, {"cpu": "1", "nvidia.com/gpu": "8"})
+        shop.see()
+        one, other = (shop.replica(beside=(Coscheduling,)) for _ in range(2))
+        assert attempted(members[7], one) == ""
+        assert commitments(one) == [200]
+        replayed = other.snapshot()
+        assert replayed.placements == one.snapshot().placements
+        used = [replayed.used(name)["nvidia.com/gpu"] for name in replayed.nodes if name.startswith("large")]
+        assert used == [16] * 100
 
 
 @pytest.mark.scenario("CS-18")

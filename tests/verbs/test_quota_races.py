@@ -11,7 +11,7 @@ from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.simulation.apiserver import faults
 from app.store.server import embedded
 from tests.support.extender import bind_plays, replicas, small_shops
-from tests.support.simulation import plain_fold, quota_law
+from tests.support.simulation.oracle import plain_fold, quota_law
 
 NODES = tuple(f"n{number}" for number in range(4))
 PODS = 40

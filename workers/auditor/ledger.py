@@ -12,7 +12,7 @@ from app.domain import snapshots
 from app.domain.audit import attribution, findings
 from app.store import errors, raw_access, snapshot_format, stores
 from app.store.log import codecs, incarnations
-from workers.auditor import checkpoint_checks, entry_writers, log_end, log_integrity, meta_checks
+from workers.auditor import checkpoint_checks, entry_writers, log_end, log_integrity, meta_checks, remedies
 
 _MAX_READS: Final = 20
 """Maximum reads of one run; the rest of the log is left to the next run."""
@@ -252,8 +252,9 @@ class AuditLedger:
             self._board.put(self._difference("count", key, folded.get(key, 0), str(stored), blame))
         for key in garbled:
             blame = attribution.unexplained(self.ledger, key)
+            found = self._difference("count", key, folded.get(key, 0), view.garbled["count", key], blame)
             self._board.put(
-                self._difference("count", key, folded.get(key, 0), view.garbled["count", key], blame)
+                remedies.by_hand(found, self._store.keys.counts) if key in view.escaped else found
             )
         self.count_drift = now
         self._board.keep("count", now.keys() | garbled)
@@ -272,9 +273,11 @@ class AuditLedger:
             stored, before = view.versions.get(subject, 0), self._version_drift.get(subject, 0)
             blame = attribution.attribute_version(self.ledger, subject, stored, before, since=since)
             shown = view.garbled.get(("version", subject), str(stored))
-            self._board.put(self._difference("version", subject, folded.get(subject, 0), shown, blame, since))
+            found = self._difference("version", subject, folded.get(subject, 0), shown, blame, since)
+            by_hand = subject in view.escaped
+            self._board.put(remedies.by_hand(found, self._store.keys.versions) if by_hand else found)
         self._version_drift = now
-        self.wrong_versions = frozenset(now.keys() | garbled)
+        self.wrong_versions = frozenset(now.keys() | garbled) - view.escaped
         self._board.keep("version", now.keys() | garbled)
         self._whole = False
         self._cycle = self.versions_at = self.ledger.snapshot.offset

@@ -1,5 +1,6 @@
 """The command that repairs a difference, and whether the store is reliable while it is open."""
 
+import re
 import shlex
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from app.domain.audit import findings
 from app.store import keys
 
+_ESCAPED = re.compile(r"\\x[0-9a-f]{2}")
 REPAIR_TAIL = "topolog doctor store --repair-tail"
 _SHOWN = 100
 
@@ -15,6 +17,11 @@ def remedy(one: findings.Difference, names: keys.Keys) -> findings.Difference:
     """The difference with the command that repairs it, if there is one."""
     run = one.run or _command(one, names)
     return msgspec.structs.replace(one, run=run) if run else one
+
+
+def by_hand(one: findings.Difference, key: str) -> findings.Difference:
+    """The difference of a field that no event can name, with the command that removes it."""
+    return msgspec.structs.replace(one, run=f"HDEL {key} {_quoted(one.key)}")
 
 
 def problem(differences: list[findings.Difference], *, repair: bool) -> str:
@@ -35,17 +42,17 @@ def _command(one: findings.Difference, names: keys.Keys) -> str:
     kind, _, name = one.key.partition(":")
     match one.kind:
         case "count" if not one.found.lstrip("-").isdigit():
-            return f"HDEL {names.counts} {shlex.quote(one.key)}"
+            return f"HDEL {names.counts} {_quoted(one.key)}"
         case "head" | "meta" if one.expected == "nothing":
-            return f"HDEL {names.meta} {shlex.quote(name)}"
+            return f"HDEL {names.meta} {_quoted(name)}"
         case "head" | "meta":
-            return f"HSET {names.meta} {shlex.quote(name)} {shlex.quote(one.expected)}"
+            return f"HSET {names.meta} {_quoted(name)} {_quoted(one.expected)}"
         case "mistyped":
             return f"DEL {one.key}"
         case "tail" | "foreign":
             return REPAIR_TAIL
         case "checkpoint":
-            return f"HDEL {names.checkpoints} {shlex.quote(name)}" if kind == "checkpoint" else ""
+            return f"HDEL {names.checkpoints} {_quoted(name)}" if kind == "checkpoint" else ""
         case of if of in findings.LOG:
             # The recorder then begins a new incarnation and lists the cluster.
             return f"DEL {names.meta} (or restore a backup first: docs/how-to/history.md)"
@@ -55,3 +62,8 @@ def _command(one: findings.Difference, names: keys.Keys) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def _quoted(word: str) -> str:
+    """A word for redis-cli and valkey-cli, which read escaped bytes in double quotes only."""
+    return f'"{word}"' if _ESCAPED.search(word) else shlex.quote(word)

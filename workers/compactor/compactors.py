@@ -74,7 +74,7 @@ class Compactor:
                 self.run_once()
                 pause = min(EVERY, self._pressure.pause)
                 self.problem.pop("store", None)
-            except OSError as problem:
+            except (errors.ArchiveAway, errors.Damaged) as problem:
                 self._failed("archive", problem)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             except (errors.StoreAway, errors.Rewound) as away:
@@ -239,12 +239,15 @@ class Compactor:
         self.problem.pop("archive", None)
 
     def _verify(self, archive: archives.Archive, name: str) -> None:
-        """Read a segment back; one that is not as it was written is removed. Raises OSError."""
+        """Read a segment back; one that is not as it was written is removed.
+
+        Raises Damaged or ArchiveAway.
+        """
         try:
             archive.raws(name)
-        except errors.Damaged as damaged:
+        except errors.Damaged:
             archive.remove(name)
-            raise OSError(str(damaged)) from damaged
+            raise
         self._last_read_back = name
 
     # -- trim ------------------------------------------------------------------------------

@@ -81,7 +81,8 @@ class OrphanedPlacements:
         due = [
             key for key, checked in self._checked.items() if key in requested or now - checked >= self._old
         ]
-        due.sort(key=lambda key: current[key].planned)
+        # The oldest first, in an order that is the same in every process.
+        due.sort(key=lambda key: (current[key].planned, current[key].offset, key[0]))
         released = 0
         for key in due[:MAX_LOOKUPS]:
             age = math.inf if key in requested and current[key].planned else now - self._since[key]

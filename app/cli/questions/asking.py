@@ -24,8 +24,8 @@ MAX_WAIT: Final = 30.0
 
 
 def output_option(command: F) -> F:
-    """Add ``-o`` to a command: a table, names or a document."""
-    return formats.option(formats.TABLE, formats.NAME)(command)
+    """Add ``-o`` to a command: a table, one with all there is, names or a document."""
+    return formats.option(formats.TABLE, formats.WIDE, formats.NAME)(command)
 
 
 def situation_options(command: F) -> F:
@@ -74,8 +74,11 @@ def _override_options() -> Iterator[Callable[[F], F]]:
     yield click.option("--enable", metavar="PLUGIN,...", help="The plugins, instead of those in force.")
 
 
-def situation(options: dict[str, Value]) -> Document:
-    """The situation of the options, which are taken out of ``options``; --save writes it."""
+def situation(options: dict[str, Value], first: Sequence[Document] = ()) -> Document:
+    """The situation of the options, which are taken out of ``options``; --save writes it.
+
+    ``first``: overrides before those of the options.
+    """
     base: Document = {}
     file = options.pop("situation", None)
     if file is not None:
@@ -84,8 +87,9 @@ def situation(options: dict[str, Value]) -> Document:
     if at is not None:
         base["at"] = at
     made = overridden(options)
-    if "overrides" in made:
-        base["overrides"] = [*base.get("overrides", []), *made["overrides"]]
+    spelled = [*first, *made.get("overrides", [])]
+    if spelled:
+        base["overrides"] = [*base.get("overrides", []), *spelled]
     if "configuration" in made:
         base["configuration"] = {**base.get("configuration", {}), **made["configuration"]}
     saved = options.pop("save", None)
@@ -164,6 +168,14 @@ def read(file: str) -> list[Document]:
     return found
 
 
+def pods_and_objects(files: Sequence[str], namespace: str | None) -> tuple[list[Document], list[Document]]:
+    """The pods of the files, and the overrides that create the other objects, such as PodGroups."""
+    documents = [in_namespace(one, namespace) for file in files for one in read(file)]
+    pods = [one for one in documents if one.get("kind", "Pod") == "Pod"]
+    others = [one for one in documents if one.get("kind", "Pod") != "Pod"]
+    return pods, [{"op": "setObject", "manifest": one} for one in others]
+
+
 def labels(selector: str | None) -> dict[str, str]:
     """``a=b,c=d`` as labels."""
     if not selector:
@@ -201,15 +213,16 @@ def show(
     reply: Document,
     table: Callable[[Document], None],
     names: Callable[[Document], Sequence[str]],
+    wide: Callable[[Document], None] | None = None,
 ) -> None:
-    """Write an answer in one of the formats."""
+    """Write an answer in one of the formats; ``wide``: the wide table, where it differs."""
     if formats.is_document(output):
         formats.show_document(reply, output)
     elif output == formats.NAME:
         for name in names(reply):
             click.echo(name)
     else:
-        table(reply)
+        (wide if wide is not None and output == formats.WIDE else table)(reply)
 
 
 def show_limits(reply: Document) -> None:

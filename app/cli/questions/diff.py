@@ -1,5 +1,6 @@
 """``topolog diff``: what differs between two moments, or two situations."""
 
+import functools
 import json
 
 import click
@@ -17,6 +18,7 @@ from app.cli.questions import asking
 @click.option("--situation", metavar="FILE", help="The second situation (- for stdin).")
 @asking.override_options
 @click.option("--only", metavar="SECTION,...", help="nodes, pods, objects, counts, placements, pending.")
+@click.option("--measure", metavar="pods|resource:NAME", help="Also the nodes that have more or less of it.")
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Rows of each section."
 )
@@ -30,6 +32,7 @@ def diff_command(
     to: str | None,
     from_situation: str | None,
     only: str | None,
+    measure: str | None,
     limit: int,
     output: str,
     **options: asking.Value,
@@ -58,15 +61,23 @@ def diff_command(
         raise click.UsageError("name a moment or a situation: topolog diff --help")
     if first.keys() | second.keys() <= {"at"}:
         extender = api_client.extender(config, options)
-        query = {"from": first.get("at"), "to": second.get("at"), "only": only, "limit": limit}
+        query = {
+            "from": first.get("at"),
+            "to": second.get("at"),
+            "only": only,
+            "limit": limit,
+            "measure": measure,
+        }
         reply = extender.get("/apis/v1/diff", query)
         if isinstance(reply, str):
             raise click.ClickException(reply)
     else:
         question = {"from": first, "to": second, "limit": limit}
-        sections = {"only": only.split(",")} if only else {}
-        reply = asking.answer(config, options, "diff", {**question, **sections})
-    asking.show(output, reply, _table, _names)
+        more: asking.Document = {"only": only.split(",")} if only else {}
+        if measure:
+            more["measure"] = measure
+        reply = asking.answer(config, options, "diff", {**question, **more})
+    asking.show(output, reply, _table, _names, functools.partial(_table, wide=True))
     if not reply["same"]:
         click.get_current_context().exit(exit_codes.NEGATIVE)
 
@@ -77,14 +88,19 @@ def _names(reply: asking.Document) -> list[str]:
     ]
 
 
-def _table(reply: asking.Document) -> None:
+def _table(reply: asking.Document, *, wide: bool = False) -> None:
     rows = []
     for section, found in reply["sections"].items():
         for row in found["rows"]:
-            shown = row["fields"] if row["change"] == "changed" or section == "counts" else []
+            all_of = wide or row["change"] == "changed" or section == "counts"
+            shown = row["fields"] if all_of else []
             changes = [f"{one['field']}: {_value(one['before'])} -> {_value(one['after'])}" for one in shown]
             rows.append((section, row["change"], row["name"], "; ".join(changes)))
     tables.show(["SECTION", "CHANGE", "NAME", "FIELDS"], rows, empty="nothing differs")
+    if reply["map"] is not None:
+        click.echo()
+        classes = [(one["label"], one["count"]) for one in reply["map"]["classes"]]
+        tables.show([reply["map"]["color"].upper(), "NODES"], classes)
     for section, found in reply["sections"].items():
         if found["more"]:
             click.echo(f"... and {found['more']} more {section} (--limit)", err=True)

@@ -1,5 +1,6 @@
-"""``topolog fit``: the smallest changes that would let a pod fit."""
+"""``topolog fit``: the smallest changes that would let a pod or a gang fit."""
 
+import functools
 import json
 import shlex
 
@@ -7,12 +8,18 @@ import click
 
 from app import exit_codes
 from app.cli.client import api_client
-from app.cli.questions import asking
+from app.cli.questions import asking, groups
 
 
 @click.command("fit")
 @click.argument("pod", required=False, metavar="[NAMESPACE/POD]")
-@click.option("-f", "--file", metavar="FILE", help="The pod as YAML or JSON (- for stdin).")
+@click.option(
+    "-f",
+    "--file",
+    metavar="FILE",
+    help="The pod as YAML or JSON (- for stdin); other objects, such as a PodGroup, are created with it.",
+)
+@groups.options
 @click.option(
     "-n", "--namespace", metavar="NAMESPACE", default="default", show_default=True, help="Of the pod."
 )
@@ -41,41 +48,48 @@ def fit_command(
     output: str,
     **options: asking.Value,
 ) -> None:
-    """Show the smallest changes that would let a pod fit.
+    """Show the smallest changes that would let a pod, or a whole gang, fit.
 
-    Each change is shown with the options to append to `topolog simulate`, which then finds a node. Nothing is
+    Each change is shown with the options to append to `topolog simulate`, which then places it. Nothing is
     changed.
 
-    Exit code 0 if the pod fits as it is, 1 if not.
+    \b
+    topolog fit shop/a-5
+    topolog fit --group ml/train --allow nodes,pods
+    topolog fit -f worker.yaml --members 8
+
+    Exit code 0 if it fits as it is, 1 if not.
     """
-    if (pod is None) == (file is None):
-        raise click.UsageError("name a pod, or use -f FILE")
-    question: asking.Document = {"most": most, "budget": budget}
-    if pod is not None:
-        question["pod"] = asking.pod_name(pod, namespace)
-    else:
-        documents = asking.read(str(file))
-        if len(documents) != 1:
+    manifests, created = asking.pods_and_objects([file] if file is not None else [], namespace)
+    asked: list[str | asking.Document] = [asking.pod_name(pod, namespace)] if pod is not None else []
+    asked += manifests
+    question: asking.Document = groups.question(options, asked, namespace)
+    if not question:
+        if file is not None and len(manifests) != 1:
             raise click.BadParameter(f"{file} must contain one pod", param_hint="-f")
-        question["pod"] = asking.in_namespace(documents[0], namespace)
-    question["situation"] = asking.situation(options)
+        if len(asked) != 1:
+            raise click.UsageError("name a pod, or use -f FILE or --group")
+        question["pod"] = asked[0]
+    question |= {"most": most, "budget": budget, "situation": asking.situation(options, created)}
     if allow:
         question["allow"] = allow.split(",")
     if candidates:
         question["candidates"] = asking.candidates(candidates)
     reply = asking.answer(config, options, "fit", question)
-    asking.show(output, reply, _table, lambda shown: [one["message"] for one in shown["changes"]])
+    table = functools.partial(_table, alone="pod" in question)
+    asking.show(output, reply, table, lambda shown: [one["message"] for one in shown["changes"]])
     if not reply["fits"]:
         click.get_current_context().exit(exit_codes.NEGATIVE)
 
 
-def _table(reply: asking.Document) -> None:
+def _table(reply: asking.Document, *, alone: bool) -> None:
     click.echo(reply["summary"])
     for change in reply["changes"]:
         spelled = " ".join(
             f"--override {shlex.quote(json.dumps(one, ensure_ascii=False))}" for one in change["overrides"]
         )
-        click.echo(f"\n{change['message']} ({change['kept']} nodes fit then)\n  {spelled}")
+        then = f"{change['kept']} {'nodes fit' if alone else 'members are placed'} then"
+        click.echo(f"\n{change['message']} ({then})\n  {spelled}")
     if not reply["changes"] and not reply["fits"]:
         click.echo("no change is known that would let it fit")
     asking.show_limits(reply)

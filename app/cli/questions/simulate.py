@@ -1,18 +1,26 @@
 """``topolog simulate``: where pods would be placed in another situation."""
 
+import functools
+
 import click
 
 from app import exit_codes
 from app.cli import explain, tables
 from app.cli.client import api_client
-from app.cli.questions import asking
+from app.cli.questions import asking, groups
 
 
 @click.command("simulate")
 @click.argument("pods", nargs=-1, metavar="[NAMESPACE/POD]...")
 @click.option(
-    "-f", "--file", "files", multiple=True, metavar="FILE", help="Pods as YAML or JSON (- for stdin)."
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="Pods as YAML or JSON (- for stdin); other objects, such as PodGroups, are created with them.",
 )
+@groups.options
 @click.option("--pending", is_flag=True, help="All pods that wait.")
 @click.option(
     "-n", "--namespace", metavar="NAMESPACE", help="The namespace of pods.  [default: default; all]"
@@ -51,28 +59,29 @@ def simulate_command(
 
     One pod is decided about as filter and prioritize do, and compared with the answer without changes.
     Several pods are placed one after the other, each on the state that the ones before left. Nothing is
-    changed.
+    changed. Of a gang all members that are needed are placed, or none is.
 
     \b
     topolog simulate -f pod.yaml --cordon n7 --add-nodes 20 --like n1
+    topolog simulate -f worker.yaml --members 8
+    topolog simulate --group ml/train --add-nodes 2 --like n1
     topolog simulate --pending -n shop --scale shop/spread host=+2
 
-    Exit code 0 if all pods fit, 1 if one does not.
+    Exit code 0 if all pods fit, or the gang is placed, and 1 if not.
     """
-    question: asking.Document = {"situation": asking.situation(options), "top": top, "budget": budget}
+    manifests, created = asking.pods_and_objects(files, namespace)
     asked: list[str | asking.Document] = [asking.pod_name(pod, namespace or "default") for pod in pods]
-    for file in files:
-        asked += [asking.in_namespace(one, namespace) for one in asking.read(file)]
-    if pending == bool(asked):
-        raise click.UsageError("name pods, or use -f FILE or --pending")
+    asked += manifests
+    question: asking.Document = groups.question(options, asked, namespace)
+    if pending + bool(question or asked) != 1:
+        raise click.UsageError("name pods, or use -f FILE or --pending, or --group")
+    question |= {"situation": asking.situation(options, created), "top": top, "budget": budget}
     if pending:
         question["pending"] = {"namespace": namespace or "", "selector": asking.labels(selector)}
     elif selector:
         raise click.UsageError("-l requires --pending")
-    elif len(asked) == 1:
-        question["pod"] = asked[0]
-    else:
-        question["pods"] = asked
+    elif "gang" not in question and "group" not in question:
+        question |= {"pod": asked[0]} if len(asked) == 1 else {"pods": asked}
     if preemption:
         if "pod" not in question:
             raise click.UsageError("--preemption requires one pod")
@@ -80,21 +89,28 @@ def simulate_command(
     if candidates:
         question["candidates"] = asking.candidates(candidates)
     reply = asking.answer(config, options, "simulate", question)
-    asking.show(output, reply, _table, lambda shown: [one["pod"] for one in shown["placed"]])
+    wide = functools.partial(_table, wide=True)
+    asking.show(output, reply, _table, lambda shown: [one["pod"] for one in shown["placed"]], wide)
     if not reply["fits"]:
         click.get_current_context().exit(exit_codes.NEGATIVE)
 
 
-def _table(reply: asking.Document) -> None:
+def _table(reply: asking.Document, *, wide: bool = False) -> None:
     baseline = reply["baseline"]
     if baseline is not None:
         click.echo(f"as it is:   {baseline['summary']}")
     explanation = reply["explanation"]
     if explanation is not None:
         click.echo(f"situation:  {explanation['summary']}")
-        _one(explanation, reply["placed"])
+        _one(explanation, reply["placed"], wide=wide)
     else:
         click.echo(f"situation:  {reply['placedPods']} of {reply['pods']} pods are placed")
+        group = reply["group"]
+        if group is not None:
+            needed = group["needed"] or "each alone"
+            click.echo(f"group:      {group['name']}, {group['waiting']} waiting, together {needed}")
+            for remark in group["remarks"]:
+                click.echo(f"            {remark}")
         _several(reply)
     asking.show_limits(reply)
     if reply["preemption"] is not None:
@@ -102,11 +118,15 @@ def _table(reply: asking.Document) -> None:
         explain.show_dry_run(reply["preemption"])
 
 
-def _one(explanation: asking.Document, placed: list[asking.Document]) -> None:
+def _one(explanation: asking.Document, placed: list[asking.Document], *, wide: bool) -> None:
     if placed:
         click.echo(f"chosen:     {placed[0]['node']}\n")
         rows = [(one["node"], one["total"]) for one in explanation["scores"] if one["kept"]]
         tables.show(["NODE", "SCORE"], rows)
+    if wide and explanation["refusals"]:
+        click.echo()
+        refusals = [(one["plugin"], one["nodes"], one["reason"]) for one in explanation["refusals"]]
+        tables.show(["PLUGIN", "REFUSED", "REASON"], refusals)
     for change in explanation["change"]:
         click.echo(f"would fit:  {change}")
 

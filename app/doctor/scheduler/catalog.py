@@ -136,10 +136,18 @@ MANAGED = diagnosing.Check(
     "ignoredByScheduler: true",
     f"{_PAGE}#only-pods-that-request-a-resource",
 )
+GANGS = diagnosing.Check(
+    "S19",
+    "The gate `GenericWorkload` is on in kube-scheduler and in the API server, or in neither.",
+    "kube-scheduler binds the members of a PodGroup one by one, and does not preempt for it as a whole: it"
+    " may run in part, unless a plugin of Topolog keeps it together",
+    "--feature-gates=GenericWorkload=true at kube-scheduler, too",
+    "how-to/gangs.md#with-kube-schedulers-own-gangs",
+)
 
 CHECKS: Final = (
     *(PRESENT, PERCENTAGE, IGNORABLE, BINDER, PREEMPT, TIMEOUT, NAMES, TRANSPORT, NAME, WEIGHT),
-    *(OWN_PODS, LEASE, SKEW, CURRENT, CALLS, READ, VERBS, MANAGED),
+    *(OWN_PODS, LEASE, SKEW, CURRENT, CALLS, READ, VERBS, MANAGED, GANGS),
 )
-NEED_THE_CLUSTER: Final = (OWN_PODS, LEASE, SKEW, CURRENT, CALLS)
+NEED_THE_CLUSTER: Final = (OWN_PODS, LEASE, SKEW, CURRENT, CALLS, GANGS)
 """Checks that a file alone cannot answer."""

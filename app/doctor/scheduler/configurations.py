@@ -119,6 +119,8 @@ class Configuration:
     elected: bool = True
     lease: str = f"kube-system/{DEFAULT_LEASE}"
     """Namespace and name of the Lease, if ``elected``."""
+    gangs: bool | None = None
+    """Of a running kube-scheduler: whether its gate GenericWorkload is on; None if that was not seen."""
 
 
 def read(text: str | bytes, source: str) -> list[Configuration]:

@@ -1,5 +1,6 @@
-"""Asks a running kube-scheduler for its configuration: GET /configz on its secure port."""
+"""Asks a running kube-scheduler for its configuration: GET /configz and /metrics on its secure port."""
 
+import dataclasses
 import ipaddress
 import ssl
 import urllib.parse
@@ -8,7 +9,7 @@ import warnings
 import urllib3
 
 from app.doctor import api_reader
-from app.doctor.scheduler import configurations
+from app.doctor.scheduler import configurations, feature_gates
 from app.kube import errors
 from app.kube.client import credentials
 
@@ -28,7 +29,8 @@ def ask(url: str, access: credentials.Access, *, ca: str = "") -> configurations
             f"{url} is not asked: its certificate could not be verified, and the request carries credentials",
             f"add --configz-ca FILE, or ask through a port-forward: {_FORWARD}",
         )
-    address = urllib.parse.urlunsplit((parts.scheme, parts.netloc, "/configz", "", ""))
+    base = urllib.parse.urlunsplit((parts.scheme, parts.netloc, "", "", ""))
+    address = f"{base}/configz"
     try:
         headers = {"Accept": "application/json"}
         if authorization := access.authorization():
@@ -40,6 +42,8 @@ def ask(url: str, access: credentials.Access, *, ca: str = "") -> configurations
             # Without a CA, and on loopback only: as described above.
             warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
             reply = pool.request("GET", address, headers=headers, redirect=False)
+            headers["Accept"] = "text/plain"
+            measured = pool.request("GET", f"{base}/metrics", headers=headers, redirect=False)
     except (urllib3.exceptions.HTTPError, OSError, errors.KubeError, ValueError) as problem:
         raise api_reader.Unseen(f"{address} does not answer: {problem}", _FORWARD) from problem
     if reply.status != 200:
@@ -47,7 +51,10 @@ def ask(url: str, access: credentials.Access, *, ca: str = "") -> configurations
             f"{address} answers {reply.status}",
             f"use a kubeconfig whose user may get /configz (ClusterRole {api_reader.ROLE})",
         )
-    return configurations.read(reply.data, address)[0]
+    found = configurations.read(reply.data, address)[0]
+    if measured.status != 200:
+        return found
+    return dataclasses.replace(found, gangs=feature_gates.of_metrics(measured.data.decode(errors="replace")))
 
 
 def _context(access: credentials.Access, ca: str) -> ssl.SSLContext:

@@ -10,7 +10,14 @@ from typing import TypeVar
 from cryptography import x509
 
 from app.doctor import api_reader
-from app.doctor.scheduler import catalog, configurations, entry_checks, fleet_checks, running
+from app.doctor.scheduler import (
+    catalog,
+    configurations,
+    entry_checks,
+    feature_gates,
+    fleet_checks,
+    running,
+)
 from app.domain import model
 from app.framework import diagnosing
 from app.kube import errors
@@ -78,6 +85,7 @@ def of_cluster(given: Given, reader: api_reader.ApiReader) -> list[diagnosing.Re
     written = [configuration for configuration, _ in pairs if configuration.form != configurations.LIVE]
     if given.live:
         results += [fleet_checks.current(one, written) for one in given.live]
+    results += _gangs(callers, given.live, version, reader)
     results += _waiting(given, reader, profiles)
     return results
 
@@ -144,6 +152,21 @@ def _own_pods(reader: api_reader.ApiReader, namespace: str) -> list[fleet_checks
         if pod["metadata"].get("namespace") == namespace
         and (pod["metadata"].get("labels") or {}).get("app.kubernetes.io/name") == "topolog"
     ]
+
+
+def _gangs(
+    schedulers: Sequence[running.Scheduler],
+    live: Sequence[configurations.Configuration],
+    server: str | api_reader.Unseen,
+    reader: api_reader.ApiReader,
+) -> Iterator[diagnosing.Result]:
+    """S19; a kube-scheduler whose version is not seen is taken for one of the API server's."""
+    usual = None if isinstance(server, api_reader.Unseen) else running.minor_version(server)
+    found = [(f"pod {one.pod}", one.gangs, one.version or usual) for one in schedulers]
+    for subject, gate, version in (*found, *((one.source, one.gangs, usual) for one in live)):
+        result = feature_gates.agreement(subject, gate, version, reader)
+        if result is not None:
+            yield result
 
 
 def _waiting(given: Given, reader: api_reader.ApiReader, profiles: set[str]) -> Iterator[diagnosing.Result]:

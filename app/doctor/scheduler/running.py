@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from app.doctor import api_reader
-from app.doctor.scheduler import configurations
+from app.doctor.scheduler import configurations, feature_gates
 
 _PROGRAM = "kube-scheduler"
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)?")
@@ -25,6 +25,8 @@ class Scheduler:
     image: str
     unresolving: bool
     """On the host network without the cluster's DNS, so that it does not resolve names of Services."""
+    gangs: bool = False
+    """Whether the gate of its own gangs is on."""
     configuration: configurations.Configuration | None = None
     unseen: str = ""
     """Why the configuration was not seen."""
@@ -73,6 +75,7 @@ def _scheduler(
         minor_version(image.partition("@")[0].rpartition("/")[2].partition(":")[2]),
         image,
         host_network and spec.get("dnsPolicy") != "ClusterFirstWithHostNet",
+        feature_gates.of_arguments(arguments),
     )
     path = _flag(arguments, "config")
     if not path:

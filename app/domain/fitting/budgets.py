@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from app.domain import model, selectors
+from app.domain import model, selectors, snapshots
 
 
 class DisruptionBudget(model.DeclaredObject, frozen=True):
@@ -27,6 +27,17 @@ class DisruptionBudget(model.DeclaredObject, frozen=True):
             and pod.name not in self.disrupted
             and selectors.matches(selector, pod.labels)
         )
+
+
+def recorded(snapshot: snapshots.Snapshot) -> tuple[DisruptionBudget, ...]:
+    """The budgets of the state, by name; empty if no plugin declares the kind."""
+    found = (
+        one
+        for kind in snapshot.schema.kinds
+        if issubclass(kind.type, DisruptionBudget)
+        for one in snapshot.all(kind).values()
+    )
+    return tuple(sorted(found, key=lambda budget: budget.key))
 
 
 def violating(pods: Iterable[model.Pod], budgets: Sequence[DisruptionBudget]) -> frozenset[model.Uid]:

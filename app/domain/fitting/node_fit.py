@@ -52,13 +52,13 @@ class Occupancy:
     def without(self, pod: model.Pod) -> "Occupancy":
         """The occupancy after the pod has gone."""
         ports = list(self.ports)
-        for port in _ports_of(pod):
+        for port in ports_of(pod):
             ports.remove(port)
         return Occupancy(_changed(self.amounts, pod, -1), tuple(ports))
 
     def plus(self, pod: model.Pod) -> "Occupancy":
         """The occupancy after the pod has come."""
-        return Occupancy(_changed(self.amounts, pod, +1), (*self.ports, *_ports_of(pod)))
+        return Occupancy(_changed(self.amounts, pod, +1), (*self.ports, *ports_of(pod)))
 
 
 def occupancy(snapshot: snapshots.Snapshot, node: model.NodeName) -> Occupancy:
@@ -67,7 +67,7 @@ def occupancy(snapshot: snapshots.Snapshot, node: model.NodeName) -> Occupancy:
         port
         for pod in snapshot.on(node)
         if pod.constraints is not model.STANDARD and node_sums.holding(pod)
-        for port in _ports_of(pod)
+        for port in ports_of(pod)
     ]
     return Occupancy(snapshot.used(node), tuple(ports))
 
@@ -107,7 +107,7 @@ def refused(pod: model.Pod, node: model.Node) -> Reasons:
 
 def crowded(pod: model.Pod, node: model.Node, held: Occupancy) -> Reasons:
     """What the pods on the node leave too little of: ports, or resources."""
-    if any(_conflict(wanted, taken) for wanted in _ports_of(pod) for taken in held.ports):
+    if any(conflict(wanted, taken) for wanted in ports_of(pod) for taken in held.ports):
         return _PORTS
     return tuple(_insufficient(pod, node.allocatable, held.amounts))
 
@@ -142,11 +142,13 @@ def _changed(amounts: node_sums.Amounts, pod: model.Pod, by: int) -> node_sums.A
     return changed
 
 
-def _ports_of(pod: model.Pod) -> tuple[model.HostPort, ...]:
+def ports_of(pod: model.Pod) -> tuple[model.HostPort, ...]:
+    """The ports of its node that the pod takes."""
     return pod.constraints.host_ports if pod.constraints is not None else ()
 
 
-def _conflict(one: model.HostPort, other: model.HostPort) -> bool:
+def conflict(one: model.HostPort, other: model.HostPort) -> bool:
+    """Whether pods with these ports cannot share a node."""
     if (one.port, one.protocol) != (other.port, other.protocol):
         return False
     return not one.ip or not other.ip or one.ip == other.ip

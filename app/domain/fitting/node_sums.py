@@ -1,4 +1,4 @@
-"""What the pods of each node occupy: the sums of their requests.
+"""What follows from the pods of each node: the sums of their requests, and which need others near them.
 
 Exact sums, in the units of model.Pod.requests (cpu in milli-units, memory in bytes). A pod occupies its node
 from its placement until it is finished or gone: one that is terminating still runs (model.Pod.counted is the
@@ -24,21 +24,27 @@ def holding(pod: model.Pod) -> bool:
     return pod.phase not in model.FINISHED
 
 
+def attached(pod: model.Pod) -> bool:
+    """Whether the pod occupies its node and requires other pods near it."""
+    return pod.constraints is not None and bool(pod.constraints.pod_affinity) and holding(pod)
+
+
 def alike(before: model.Pod | None, after: model.Pod | None) -> bool:
-    """Whether two versions of a pod occupy the same on the same node."""
+    """Whether the same follows from two versions of a pod on the same node."""
     if before is None or after is None:
         return False
     if before.phase != after.phase and holding(before) != holding(after):
         return False
-    return before.requests == after.requests
+    return before.requests == after.requests and before.constraints == after.constraints
 
 
 class Residents(msgspec.Struct, eq=False, gc=False):
-    """The pods bound to a node or placed on it, in any phase, and what they occupy.
+    """The pods bound to a node or placed on it, in any phase, and what follows from them.
 
-    The sum is computed when it is first read, and kept with the value; the fold makes another value whenever
-    a pod comes, goes or occupies something else. So a sum that nothing reads costs nothing, and one that is
-    read costs the pods of one node that has changed. Threads may share it: the sum is one reference.
+    What follows is computed when it is first read, and kept with the value; the fold makes another value
+    whenever a pod comes, goes or changes in a way that matters here. So a sum that nothing reads costs
+    nothing, and one that is read costs the pods of one node that has changed. Threads may share it: each
+    result is one reference.
     """
 
     pods: pod_index.Pods
@@ -46,6 +52,8 @@ class Residents(msgspec.Struct, eq=False, gc=False):
     """The sum; None until it is read."""
     lowest: int | None = None
     """The lowest priority of those that occupy something; None until the sum is read, and without any."""
+    dependent: tuple[model.Uid, ...] | None = None
+    """Those that require other pods near them; None until they are read."""
 
     def occupied(self, pod: Callable[[model.Uid], model.Pod | None]) -> Amounts:
         """The summed requests; ``pod`` returns the pod of a uid, in the snapshot that holds this value."""
@@ -54,11 +62,18 @@ class Residents(msgspec.Struct, eq=False, gc=False):
             return found
         amounts: dict[str, int] = {}
         lowest: int | None = None
-        for each in filter(None, map(pod, self.pods)):
-            if holding(each):
-                add_up(amounts, each, +1)
-                if lowest is None or each.priority < lowest:
-                    lowest = each.priority
+        number = 0
+        for each in map(pod, self.pods):
+            if each is None or not holding(each):
+                continue
+            number += 1
+            if lowest is None or each.priority < lowest:
+                lowest = each.priority
+            for resource, amount in each.requests.items():
+                if amount:
+                    amounts[resource] = amounts.get(resource, 0) + amount
+        if number:
+            amounts[PODS] = amounts.get(PODS, 0) + number
         self.lowest = lowest  # First: where the sum is, this is, too.
         self.amounts = amounts
         return amounts
@@ -67,6 +82,14 @@ class Residents(msgspec.Struct, eq=False, gc=False):
         """The lowest priority of the pods that occupy the node; None without any."""
         self.occupied(pod)
         return self.lowest
+
+    def attached(self, pod: Callable[[model.Uid], model.Pod | None]) -> tuple[model.Uid, ...]:
+        """Those that occupy the node and require other pods near them; ``pod`` as for ``occupied``."""
+        found = self.dependent
+        if found is None:
+            found = tuple(each.uid for each in filter(None, map(pod, self.pods)) if attached(each))
+            self.dependent = found
+        return found
 
     def mutate(self) -> "immutables.MapMutation[model.Uid, None]":
         """The pods, opened for change."""

@@ -14,7 +14,7 @@ from app.domain.fitting import budgets, node_fit, node_sums
 NO_VICTIMS = "No preemption victims found for incoming pod"
 _NOT_STARTED = "~"
 """Sorts behind every RFC 3339 time: a pod that has not started counts as started now."""
-_OFFSET = 2**31
+OFFSET = 2**31
 """Makes every priority positive, so that of several negative ones fewer victims are preferred."""
 
 
@@ -109,7 +109,7 @@ def _earliest(eviction: Eviction) -> str:
 _CRITERIA: tuple[tuple[str, Callable[[Eviction], int]], ...] = (
     ("fewest PodDisruptionBudget violations", lambda one: one.violations),
     ("lowest priority of the most important victim", lambda one: max(v.priority for v in one.victims)),
-    ("lowest sum of the victims' priorities", lambda one: sum(v.priority + _OFFSET for v in one.victims)),
+    ("lowest sum of the victims' priorities", lambda one: sum(v.priority + OFFSET for v in one.victims)),
     ("fewest victims", lambda one: len(one.victims)),
 )
 ONLY = "only candidate"

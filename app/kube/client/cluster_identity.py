@@ -42,7 +42,7 @@ class Identity:
     def _request(self) -> str:
         try:
             return _decoder.decode(self._client.get(PATH, timeout=5.0)).metadata.uid
-        except msgspec.MsgspecError as problem:
+        except (ValueError, RecursionError) as problem:
             raise errors.Undecodable("namespace", "kube-system", str(problem)) from problem
         except errors.ApiError as refused:
             if refused.status not in (http.HTTPStatus.FORBIDDEN, http.HTTPStatus.NOT_FOUND):

@@ -73,7 +73,7 @@ class Elector:
         handover_note: Callable[[], str] = str,
         on_problem: Callable[[str], None] = lambda problem: None,
         clock: backoffs.Clock | None = None,
-        die: random.Random | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         """``identity``: unique among the candidates, by default unique_identity();
         ``handover_note`` returns the note for the successor, and is called at each renewal;
@@ -89,7 +89,7 @@ class Elector:
         self._durations = durations or Durations()
         self._lease = leases.Lease(client, namespace, name, timeout=self._durations.renew / 2)
         self._clock = clock or backoffs.RealClock()
-        self._die = die or random.Random()
+        self._rng = rng or random.Random()
         self._lock = threading.RLock()
         self._known: leases.Json | None = None
         """The Lease as last read or written."""
@@ -177,7 +177,7 @@ class Elector:
         with self._won:
             self._won.notify_all()
         pause = self._durations.retry
-        return pause if led else pause * (1.0 + _JITTER * self._die.random())
+        return pause if led else pause * (1.0 + _JITTER * self._rng.random())
 
     def _attempt(self) -> None:
         begun = self._clock.monotonic()

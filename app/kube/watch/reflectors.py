@@ -92,7 +92,7 @@ class Reflector:
         since: str = "",
         reason: str = "first list",
         clock: backoffs.Clock | None = None,
-        die: random.Random | None = None,
+        rng: random.Random | None = None,
         silence: float = 150.0,
         page: int = kinds.PAGE,
     ) -> None:
@@ -104,7 +104,7 @@ class Reflector:
         """The current problem, for people; empty if there is none."""
         self._client = client
         self._clock = clock or backoffs.RealClock()
-        self._die = die or random.Random()
+        self._rng = rng or random.Random()
         self._silence = silence
         self._page = page
         self._path = kind.paths[0]
@@ -118,8 +118,8 @@ class Reflector:
         """Every change up to this version was yielded."""
         self._yielded: dict[str, str] = {}
         """uid -> version yielded since the floor: one that is not newer is a duplicate or out of order."""
-        self._backoff = backoffs.Backoff(self._clock, die=self._die)
-        self._absence = backoffs.Backoff(self._clock, cap=_ABSENT_CAP, die=self._die)
+        self._backoff = backoffs.Backoff(self._clock, rng=self._rng)
+        self._absence = backoffs.Backoff(self._clock, cap=_ABSENT_CAP, rng=self._rng)
         self._stopped = threading.Event()
         self._requested = ""
         """Why a new list was requested; empty if none was."""
@@ -236,7 +236,7 @@ class Reflector:
             "watch": "1",
             "resourceVersion": self._version,
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(self._die.randint(300, 600)),
+            "timeoutSeconds": str(self._rng.randint(300, 600)),
         }
         opened, start = self._clock.monotonic(), self._version
         decoded = False

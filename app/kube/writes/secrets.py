@@ -4,7 +4,6 @@ No error of this module contains data of a Secret.
 """
 
 import base64
-import binascii
 import http
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -71,7 +70,7 @@ class Secrets:
             found = _checked.decode(body)
             data = {key: base64.b64decode(value, validate=True) for key, value in (found.data or {}).items()}
             return Secret(name, data, found.type, found.metadata.labels or {}, msgspec.json.decode(body))
-        except (msgspec.MsgspecError, binascii.Error, RecursionError) as problem:
+        except (ValueError, RecursionError) as problem:
             raise errors.Undecodable("secret", name, type(problem).__name__) from None
 
     def write(self, secret: Secret) -> bool:

@@ -103,11 +103,12 @@ def decide(cycle: cycles.Cycle, rules: Rules) -> Decision | None:
 
 
 def _preempting(cycle: cycles.Cycle, snapshot: snapshots.Snapshot) -> bool:
-    """Whether kube-scheduler asks as if pods less important than the group of the pod were gone."""
+    """Whether kube-scheduler may ask as if pods less important than the group of the pod were gone."""
     pod = cycle.pod
-    if not cycle.offered or not pod.group or pod.preemption_policy == "Never":
+    in_form = pod.group and "/" not in pod.group  # Groups of Workloads (1.35) are preempted for pod by pod.
+    if not cycle.offered or not in_form or pod.preemption_policy == "Never":
         return False
-    return evictions.Evictions(snapshot, pod.priority).suppose(pod, cycle.candidates)
+    return evictions.Evictions(snapshot, pod.priority).suppose(cycle.candidates)
 
 
 def refusal(cycle: cycles.Cycle, rules: Rules) -> verdicts.Refusal | None:

@@ -5,8 +5,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from app.domain import model, snapshots, verdicts
-from app.framework import capabilities, cycles, effects, views
-from app.plugins.coscheduling import admission, gangs, kinds, membership, options, serving, status
+from app.framework import advising, capabilities, cycles, effects, views
+from app.plugins.coscheduling import (
+    admission,
+    gangs,
+    kinds,
+    membership,
+    options,
+    questions,
+    serving,
+    status,
+)
 
 USUAL_LAYERS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
@@ -32,6 +41,9 @@ class Coscheduling:
     kinds = staticmethod(kinds.declared)
     pod_class = staticmethod(admission.pod_class)
     soft = staticmethod(admission.soft)
+    group = staticmethod(questions.group)
+    grouped = staticmethod(questions.grouped)
+    operations = staticmethod(questions.operations)
 
     def indexed(self) -> tuple[str, ...]:
         return membership.INDEXED
@@ -41,6 +53,9 @@ class Coscheduling:
 
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
         return admission.refusal(cycle, self)
+
+    def hypotheses(self, cycle: cycles.Cycle, refusal: verdicts.Refusal) -> Iterable[advising.Hypothesis]:
+        return questions.hypotheses(cycle, refusal, self)
 
     def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Plan | verdicts.Refusal:
         return admission.reserve(cycle, node, self)

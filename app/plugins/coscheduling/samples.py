@@ -1,4 +1,7 @@
-"""Examples of what the views return, for the API's document."""
+"""Examples of what the views return, for the API's document, and a name for the demo."""
+
+VIEWS = "plugins/Coscheduling/gangs"
+"""Where the introspection API shows gangs."""
 
 SUMMARY = {
     "name": "ml/train",

@@ -6,7 +6,7 @@ from typing import Any
 
 from app.domain import model, snapshots
 from app.framework import cycles, views
-from app.plugins.coscheduling import admission, gang_model, gangs, kinds, membership, samples
+from app.plugins.coscheduling import admission, gangs, kinds, membership, questions, samples
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.membership import GangKey
 from app.plugins.coscheduling.planning import plans, shortages
@@ -49,6 +49,7 @@ def shown(rules: admission.Rules) -> views.Shown:
             ),
         ),
         remarks=partial(_remarks, rules),
+        followed=(views.Followed("gang", TABLES[0], numbers),),
     )
 
 
@@ -66,34 +67,32 @@ def _listed(rules: admission.Rules, snapshot: snapshots.Snapshot, _: Mapping[str
 
 
 def _one(rules: admission.Rules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> Json | None:
-    for family in gang_model.FAMILIES:
-        gang = gangs.find(snapshot, GangKey(family, parameters["namespace"], parameters["name"]))
-        if gang is None or not (gang.minimum or gang.errors or gang.present or gang.others):
-            continue
-        question, plan = planned(rules, snapshot, gang)
-        return {
-            **_summary(rules, snapshot, gang),
-            "plan": {
-                "position": str(snapshot.position),
-                "domain": list(plan.domain),
-                "layers": list(plan.layers),
-                "members": [{"pod": pod.key, "node": plan.seats[pod.uid]} for pod in plan.pods],
-            },
-            "domains": [
-                {"path": list(one.path), "slots": one.slots, "existing": one.existing}
-                for one in (shortages.listed(question, DOMAINS) if gang.waiting else ())
-            ],
-            "seats": [
-                {
-                    "pod": seat.pod.key,
-                    "node": seat.node,
-                    "state": "bound" if seat.bound else "placed",
-                    "at": "" if seat.bound else _placed_at(snapshot, seat.pod),
-                }
-                for seat in gang.seats
-            ],
-        }
-    return None
+    gang = questions.named(snapshot, f"{parameters['namespace']}/{parameters['name']}")
+    if gang is None:
+        return None
+    question, plan = planned(rules, snapshot, gang)
+    return {
+        **_summary(rules, snapshot, gang),
+        "plan": {
+            "position": str(snapshot.position),
+            "domain": list(plan.domain),
+            "layers": list(plan.layers),
+            "members": [{"pod": pod.key, "node": plan.seats[pod.uid]} for pod in plan.pods],
+        },
+        "domains": [
+            {"path": list(one.path), "slots": one.slots, "existing": one.existing}
+            for one in (shortages.listed(question, DOMAINS) if gang.waiting else ())
+        ],
+        "seats": [
+            {
+                "pod": seat.pod.key,
+                "node": seat.node,
+                "state": "bound" if seat.bound else "placed",
+                "at": "" if seat.bound else _placed_at(snapshot, seat.pod),
+            }
+            for seat in gang.seats
+        ],
+    }
 
 
 def planned(
@@ -159,6 +158,19 @@ def state(gang: Gang, plan: plans.Plan) -> str:
     if any(not seat.bound for seat in gang.seats):
         return "placed"
     return "running" if gang.seats else "empty"
+
+
+def numbers(snapshot: snapshots.Snapshot, name: str) -> Mapping[str, int]:
+    """The members of the gang, those with a node, those that wait, and how many it needs."""
+    gang = questions.named(snapshot, name)
+    if gang is None:
+        return {}
+    return {
+        "minimum": gang.minimum,
+        "members": gang.present + len(gang.others),
+        "with a seat": len(gang.seats),
+        "waiting": len(gang.waiting),
+    }
 
 
 def _placed_at(snapshot: snapshots.Snapshot, pod: model.Pod) -> str:

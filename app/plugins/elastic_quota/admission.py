@@ -7,9 +7,7 @@ kube-scheduler retries a pod at once whenever the text of its condition changes.
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, Protocol
 
-import msgspec
-
-from app.domain import events, model, projecting, schema, snapshots
+from app.domain import model, schema, snapshots
 from app.domain.fitting import quantities
 from app.plugins.elastic_quota import counting, kinds, quota_model
 from app.plugins.elastic_quota.quota_model import Amounts
@@ -114,11 +112,11 @@ def admission(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Adm
         return None
     if errors := grown.errors.get(name):
         return Admission(name, f"elastic quota {name}: invalid: {'; '.join(errors[:3])}")
-    if snapshot.pod(pod.uid) is None:
-        # What a quota may use depends on what its pods request, this one included.
-        waiting = msgspec.structs.replace(pod, node="", nominated="")
-        snapshot = projecting.project(snapshot, events.PodSeen(pod=waiting))
-    return Admission(name, tests=tuple(_tests(snapshot, pod, grown, name, rules)))
+    tests = tuple(_tests(snapshot, pod, grown, name, rules))
+    if snapshot.pod(pod.uid) is None and not pod.finished and not all(test.fits for test in tests):
+        # What a quota may use grows with what its pods request, and the state does not have this one.
+        tests = tuple(_tests(snapshot, pod, grown, name, rules, unseen=True))
+    return Admission(name, tests=tests)
 
 
 def _applies(grown: forests.Forest, name: str, rules: Rules) -> bool:
@@ -128,23 +126,42 @@ def _applies(grown: forests.Forest, name: str, rules: Rules) -> bool:
     return name not in grown.errors or rules.invalid_quota == "reject"
 
 
-def limit(snapshot: snapshots.Snapshot, grown: forests.Forest, name: str, rules: Rules) -> Amounts:
-    """What a valid quota may use at most: its runtime, or max."""
+def limit(
+    snapshot: snapshots.Snapshot,
+    grown: forests.Forest,
+    name: str,
+    rules: Rules,
+    asking: tuple[str, Amounts] | None = None,
+) -> Amounts:
+    """What a valid quota may use at most: its runtime, or max.
+
+    ``asking``: a quota of the tree, and what a pod requests there, in counted units, that the state does not
+    have.
+    """
     quota = grown.quotas[name]
     if not rules.runtime or name in quota_model.BUILT_IN:
         return quota.max
-    return usage.of_tree(snapshot, quota.tree, sharing(rules)).runtimes.runtime(name)
+    found = usage.of_tree(snapshot, quota.tree, sharing(rules))
+    derived = found.runtimes if asking is None else usage.with_request(found, *asking)
+    return derived.runtime(name)
 
 
 def _tests(
-    snapshot: snapshots.Snapshot, pod: model.Pod, grown: forests.Forest, name: str, rules: Rules
+    snapshot: snapshots.Snapshot,
+    pod: model.Pod,
+    grown: forests.Forest,
+    name: str,
+    rules: Rules,
+    *,
+    unseen: bool = False,
 ) -> Iterator[Test]:
     asked = {
         resource: counting.counted(resource, amount)
         for resource, amount in counting.requests(pod, grown, name).items()
     }
+    asking = (name, asked) if unseen else None
     for above in grown.chains[name] if rules.check_parents else (name,):
-        most, tree = limit(snapshot, grown, above, rules), counting.tree_of(grown, above)
+        most, tree = limit(snapshot, grown, above, rules, asking), counting.tree_of(grown, above)
         for resource in sorted(most if rules.strict_resources and above == name else asked):
             if resource in most:
                 key = counting.key(tree, above, resource)

@@ -1,13 +1,13 @@
 """The ElasticQuota plugin: quotas of resources, shared between groups of pods."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from app.domain import events, model, snapshots, verdicts
 from app.framework import capabilities, cycles, effects, views
 from app.plugins.elastic_quota import admission, families, kinds, serving, status, waking
-from app.plugins.elastic_quota.trees import membership
+from app.plugins.elastic_quota.trees import membership, quota_preemption
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class ElasticQuota:
     """Whether an object named koordinator-default-quota limits the pods that belong to no other quota."""
     invalid_quota: admission.Missing = "reject"
     """Whether the pods of an invalid quota are refused, or not limited."""
+    same_quota_only: bool = False
+    """Whether a pod of a quota evicts only preemptible pods of that quota, as in Koordinator."""
     koordinator_annotations: bool = False
     """Whether the controller also writes the annotations that Koordinator's controller keeps on quotas."""
 
@@ -52,6 +54,11 @@ class ElasticQuota:
 
     def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Plan:
         return capabilities.Plan(ceilings=families.ceilings(cycle, self))
+
+    def veto(self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]) -> str | None:
+        if not self.same_quota_only:
+            return None
+        return quota_preemption.veto(cycle.snapshot, cycle.pod, victims, self)
 
     def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent

@@ -1,4 +1,11 @@
-"""Examples of what the views return, for the API's document."""
+"""Examples of what the views return, for the API's document, and names for the demo."""
+
+from app.plugins.elastic_quota import kinds
+
+COLLECTION = kinds.QUOTAS.resource
+"""The plural under which an API server stores quotas."""
+VIEWS = "plugins/ElasticQuota/quotas"
+"""Where the introspection API shows them."""
 
 SUMMARY = {
     "name": "team-a",
@@ -77,4 +84,10 @@ ADMISSION = {
             "fits": False,
         }
     ],
+    "eviction": {
+        "node": "n7",
+        "decidedBy": "fewest victims",
+        "violations": 0,
+        "victims": [{"namespace": "team-a", "name": "batch-3", "priority": 0}],
+    },
 }

@@ -11,7 +11,7 @@ from app.plugins.elastic_quota import admission, counting, families, kinds, quot
 from app.plugins.elastic_quota.quota_model import Amounts, Quota
 from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.elastic_quota.sigs import serving as of_namespaces
-from app.plugins.elastic_quota.trees import forests, membership, overuse, usage
+from app.plugins.elastic_quota.trees import forests, membership, overuse, quota_preemption, usage
 
 Json = dict[str, Any]
 _NAMED = 3
@@ -371,6 +371,7 @@ def _pod(rules: admission.Rules, snapshot: snapshots.Snapshot, parameters: Mappi
         "limited": families.limited(snapshot, pod, rules),
         "reason": families.reason(found),
         "tests": [_test(test) for one in found for test in one.tests],
+        "eviction": None if on_node else quota_preemption.choice(snapshot, pod, rules),
     }
 
 

@@ -21,8 +21,8 @@ def dependents(
     gone = {victim.uid for victim in victims}
     found = [
         pod
-        for pod in cycle.snapshot.on(node)
-        if pod.uid not in gone and node_sums.holding(pod) and _stranded(cycle, node, pod, victims, gone)
+        for pod in cycle.snapshot.attached(node)
+        if pod.uid not in gone and _stranded(cycle, node, pod, victims, gone)
     ]
     for pod in sorted(found, key=lambda one: one.uid):
         if pod.priority >= cycle.pod.priority:

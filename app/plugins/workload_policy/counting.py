@@ -17,12 +17,23 @@ def key(policy: policy_model.WorkloadPolicy, domain: str) -> schema.CountKey:
 
     It contains the label key, so that a policy with a new topology key counts under new keys.
     """
-    return f"{policy.key}|{policy.topology_key}={domain}"
+    return f"{_prefix(policy)}{domain}"
+
+
+def _prefix(policy: policy_model.WorkloadPolicy) -> str:
+    """How the keys of all counts of a policy begin."""
+    return f"{policy.key}|{policy.topology_key}="
 
 
 def count(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, domain: str) -> int:
     """The number of pods that the policy counts in the domain."""
     return snapshot.counts.get(key(policy, domain), 0)
+
+
+def listed(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> list[int]:
+    """The number of counted pods in each domain that the policy lists, in its order."""
+    prefix, get = _prefix(policy), snapshot.counts.get
+    return [get(f"{prefix}{allocation.name}", 0) for allocation in policy.allocations]
 
 
 def counted_by(

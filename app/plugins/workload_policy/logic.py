@@ -5,10 +5,9 @@ Reasons depend on the policy, its counts and the pod only, never on the candidat
 retries a pod at once whenever the text of its condition changes.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import TypeVar
+from functools import cached_property, partial
 
 import msgspec
 
@@ -25,7 +24,8 @@ MAX_NAMED = 4
 """Domains that a reason names at most: it is sent once per refused node, and the message of a pod's condition
 is never shortened."""
 
-T = TypeVar("T")
+Graded = tuple[tuple[int, tuple[str, ...]], ...]
+"""Score -> the domains that have it, for scores above 0."""
 
 
 class Quota(msgspec.Struct, frozen=True, gc=False):
@@ -106,43 +106,71 @@ def _of_daemon_set(pod: model.Pod) -> bool:
 def followed(snapshot: snapshots.Snapshot, pod: model.Pod) -> policy_model.WorkloadPolicy | Objection:
     """The policy that the pod names, or why it cannot be applied."""
     name = named(pod) or ""
-    policy = snapshot.get(kinds.POLICIES, f"{pod.namespace}/{name}")
-    prefix = f"workload policy {pod.namespace}/{name}:"
+    key = f"{pod.namespace}/{name}"
+    policy = snapshot.get(kinds.POLICIES, key)
+    if policy is not None and not policy.errors and selectors.matches(policy.selector, pod.labels):
+        return policy
+    prefix = f"workload policy {key}:"
     if not name:
         return Objection(f"{prefix} not found (the pod's label is empty)")
     if policy is None:
         return Objection(f"{prefix} not found")
     if policy.errors:
         return Objection(f"{prefix} invalid: {'; '.join(policy.errors[:3])}")
-    if not selectors.matches(policy.selector, pod.labels):
-        return Objection(f"{prefix} pod labels do not match its labelSelector", ignorable=False)
-    return policy
+    return Objection(f"{prefix} pod labels do not match its labelSelector", ignorable=False)
+
+
+class State:
+    """What follows from a policy and its counts; all but the quotas is computed when it is first read."""
+
+    def __init__(self, policy: policy_model.WorkloadPolicy, listed: tuple[Quota, ...]) -> None:
+        self.policy = policy
+        self.quotas = listed
+        """The listed domains in the policy's order."""
+        self._graded: dict[int, Graded] = {}
+
+    @cached_property
+    def admitting(self) -> tuple[str, ...]:
+        """The listed domains that admit another pod."""
+        required = self.policy.required
+        return tuple([quota.domain for quota in self.quotas if not (required and quota.reached)])
+
+    @cached_property
+    def sentence(self) -> str:
+        """Why the policy refuses nodes: the same for every node and every set of candidates."""
+        policy, listed = self.policy, self.quotas
+        if not policy.required:
+            names = shortened([quota.domain for quota in listed])
+            return f"workload policy {policy.key}: only nodes with {policy.topology_key} in ({names})"
+        # While another domain has free places, "no capacity" alone would look like an error.
+        where = "" if all(quota.reached for quota in listed) else " on these nodes"
+        return f"workload policy {policy.key}: no capacity{where} ({spelled(listed)})"
+
+    def graded(self, top: int) -> Graded:
+        """The domains below their quota, in groups of equal score; ``top`` is the largest score."""
+        found = self._graded.get(top)
+        if found is None:
+            found = self._graded[top] = _graded(self.quotas, self.policy.method, top)
+        return found
+
+
+def state(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> State:
+    """The state of a policy: the same object until a policy or a count changes (Snapshot.derived).
+
+    For a policy that is not the snapshot's own, nothing is kept.
+    """
+    found = snapshot.derived((State, policy.key), lambda: _state(snapshot, policy))
+    return found if found.policy is policy else _state(snapshot, policy)
+
+
+def _state(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> State:
+    counted = zip(policy.allocations, counting.listed(snapshot, policy), strict=True)
+    return State(policy, tuple([Quota(one.name, one.replicas, count) for one, count in counted]))
 
 
 def quotas(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> tuple[Quota, ...]:
     """The listed domains in the policy's order; the same tuple until a policy or a count changes."""
-    return _of_state(snapshot, policy, "quotas", _quotas)
-
-
-def _quotas(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> tuple[Quota, ...]:
-    return tuple(
-        Quota(a.name, a.replicas, counting.count(snapshot, policy, a.name)) for a in policy.allocations
-    )
-
-
-def _of_state(
-    snapshot: snapshots.Snapshot,
-    policy: policy_model.WorkloadPolicy,
-    what: Hashable,
-    compute: Callable[[snapshots.Snapshot, policy_model.WorkloadPolicy], T],
-) -> T:
-    """The result of ``compute`` for a policy and its counts, computed once per state (Snapshot.derived).
-
-    ``what`` identifies the computation. For a policy that is not the snapshot's own, nothing is kept.
-    """
-    key = __name__, what, policy.key
-    known, value = snapshot.derived(key, lambda: (policy, compute(snapshot, policy)))
-    return value if known is policy else compute(snapshot, policy)
+    return state(snapshot, policy).quotas
 
 
 def free(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> int:
@@ -157,35 +185,17 @@ def limits(policy: policy_model.WorkloadPolicy) -> bool:
 
 def refusal(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> verdicts.Refusal | None:
     """The candidates that a limiting policy refuses to the pod; None if it refuses none of them."""
-    column = cycle.snapshot.topology[policy.topology_key]
-    open_to = _of_state(cycle.snapshot, policy, "open", _open)
-    refused = node_sets.minus(cycle.candidates, within(column, open_to, cycle.candidates))
+    key, present = policy.topology_key, state(cycle.snapshot, policy)
+    refused = node_sets.minus(cycle.candidates, within(cycle, key, present.admitting))
     if not refused:
         return None
-    listed = quotas(cycle.snapshot, policy)
-    details = partial(explained, column, policy.topology_key, listed, refused)
-    return verdicts.Refusal(sentence(cycle.snapshot, policy), refused, verdicts.LazyDetails(details))
-
-
-def _open(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> tuple[str, ...]:
-    """The listed domains that admit another pod."""
-    listed = quotas(snapshot, policy)
-    return tuple(quota.domain for quota in listed if not (policy.required and quota.reached))
+    details = partial(explained, cycle.snapshot.topology[key], key, present.quotas, refused)
+    return verdicts.Refusal(present.sentence, refused, verdicts.LazyDetails(details))
 
 
 def sentence(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> str:
     """Why the policy refuses nodes: the same for every node and every set of candidates."""
-    return _of_state(snapshot, policy, "sentence", _sentence)
-
-
-def _sentence(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> str:
-    listed = quotas(snapshot, policy)
-    if not policy.required:
-        names = shortened([quota.domain for quota in listed])
-        return f"workload policy {policy.key}: only nodes with {policy.topology_key} in ({names})"
-    # While another domain has free places, "no capacity" alone would look like an error.
-    where = "" if all(quota.reached for quota in listed) else " on these nodes"
-    return f"workload policy {policy.key}: no capacity{where} ({spelled(listed)})"
+    return state(snapshot, policy).sentence
 
 
 def spelled(listed: Iterable[Quota]) -> str:
@@ -222,41 +232,38 @@ def rating(cycle: cycles.Cycle) -> verdicts.Rating:
     if isinstance(policy, Objection):
         return verdicts.Rating({})
     column, candidates = cycle.snapshot.topology[policy.topology_key], cycle.candidates
-    listed = quotas(cycle.snapshot, policy)
+    present = state(cycle.snapshot, policy)
     groups = {
-        score: node_sets.common(within(column, domains, candidates), candidates)
-        for score, domains in graded(cycle.snapshot, policy, cycle.score_max)
+        score: node_sets.common(within(cycle, policy.topology_key, domains), candidates)
+        for score, domains in present.graded(cycle.score_max)
     }
-    details = partial(described, policy.method, column, listed, candidates)
+    details = partial(described, policy.method, column, present.quotas, candidates)
     return verdicts.Rating(groups, verdicts.LazyDetails(details))
 
 
-def graded(
-    snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, top: int
-) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """The domains below their quota, in groups of equal score; ``top`` is the largest score."""
-    return _of_state(snapshot, policy, ("graded", top), partial(_graded, top=top))
-
-
-def _graded(
-    snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, *, top: int
-) -> tuple[tuple[int, tuple[str, ...]], ...]:
+def _graded(listed: Iterable[Quota], method: str, top: int) -> Graded:
     scored: dict[int, list[str]] = {}
-    for quota in quotas(snapshot, policy):
+    for quota in listed:
         if not quota.reached:
-            scored.setdefault(quota.score(policy.method, top), []).append(quota.domain)
+            scored.setdefault(quota.score(method, top), []).append(quota.domain)
     return tuple((score, tuple(domains)) for score, domains in scored.items())
 
 
-def within(column: topology.Column, domains: tuple[str, ...], candidates: node_sets.Names) -> node_sets.Names:
+def within(cycle: cycles.Cycle, key: str, domains: tuple[str, ...]) -> node_sets.Names:
     """A set that holds all candidates in one of the domains; it may hold other nodes of these domains.
 
     The union of whole domains is kept by the column, and only for the candidates of scheduling attempts:
-    the unions of explanations and hypotheses are not needed again and would displace it.
+    the unions of explanations and hypotheses are not needed again and would displace it. Of a few candidates,
+    such as the one node of a bind, each is looked up by its label.
     """
+    column, candidates = cycle.snapshot.topology[key], cycle.candidates
     if isinstance(candidates, node_sets.InternedNodes | node_sets.Subset):
         return column.union(domains)
-    return frozenset().union(*(column[domain] & candidates for domain in domains))
+    if len(candidates) > len(domains):
+        return frozenset().union(*(column[domain] & candidates for domain in domains))
+    nodes, listed = cycle.snapshot.nodes, frozenset(domains)
+    labelled = ((name, nodes.get(name)) for name in candidates)
+    return frozenset(name for name, node in labelled if node is not None and node.labels.get(key) in listed)
 
 
 def described(

@@ -269,7 +269,7 @@ def _settings(rewrite: rewriting.Rewriting, shown: dict[str, object]) -> dict[st
 def _consistency(rewrite: rewriting.Rewriting, stored: bytes) -> findings.Report | None:
     try:
         report = _report.decode(stored)
-    except msgspec.MsgspecError as error:
+    except errors.MALFORMED as error:
         raise Refused(f"{layout.CONSISTENCY} cannot be read by this version: {error}") from error
     return None if report is None else rewrite.struct(report)
 

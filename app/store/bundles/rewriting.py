@@ -264,7 +264,7 @@ class Rewriting:
             event,
             identity=_object(self.words, event.identity),
             uid=_uid(self.words, event.uid),
-            data=schema.encode(found),
+            data=found.encode(),
             subjects=tuple(subject(self.words, one) for one in event.subjects),
         )
 

@@ -101,7 +101,7 @@ def _labelled(words: pseudonyms.Words, name: str, value: str) -> str:
     if name in _JSON:
         try:
             found = msgspec.json.decode(value)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return words.name(value, "value")
         return msgspec.json.encode(_groups(words, found)).decode()
     return words.name(value, "value")

@@ -13,7 +13,7 @@ import re
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -87,10 +87,8 @@ class Archive:
 
     def files(self, kind: str = "") -> list[File]:
         """The files by offset; ``kind`` (segment, checkpoint) limits it. Raises ArchiveAway."""
-        try:
+        with _reached("listed"):
             names = self.storage.names()
-        except OSError as problem:
-            raise errors.ArchiveAway(f"the archive cannot be listed: {problem}") from problem
         found = []
         for name in names:
             match = _NAME.fullmatch(name)
@@ -101,15 +99,16 @@ class Archive:
 
     def details(self, file: File) -> archive_storage.Details:
         """Size and time of a file; raises ArchiveAway."""
-        try:
+        with _reached("read"):
             return self.storage.details(file.name)
-        except OSError as problem:
-            raise errors.ArchiveAway(f"the archive cannot be read: {problem}") from problem
 
     # -- writing ---------------------------------------------------------------------------
 
     def keep_segment(self, entries: Sequence[readers.Raw], incarnation: str) -> str:
-        """Write consecutive entries as one segment; its name. Durable when this returns."""
+        """Write consecutive entries as one segment; its name. Durable when this returns.
+
+        Raises ArchiveAway.
+        """
         lines = [line(entry) for entry in entries]
         header = Segment(
             kind=KIND,
@@ -130,7 +129,7 @@ class Archive:
         return self._write(name, members)
 
     def keep_checkpoint(self, image: snapshot_format.SerializedSnapshot) -> str:
-        """Write a checkpoint; its name. Durable when this returns."""
+        """Write a checkpoint; its name. Durable when this returns. Raises ArchiveAway."""
         header = image.header
         name = f"checkpoint.{header.incarnation}.{header.offset:016d}.jsonl.gz"
         return self._write(
@@ -138,20 +137,26 @@ class Archive:
         )
 
     def remove(self, name: str) -> None:
-        """Remove a file that is not as it was written: a name that is listed counts as archived."""
-        self.storage.remove(name)
+        """Remove a file that is not as it was written: a name that is listed counts as archived.
+
+        Raises ArchiveAway.
+        """
+        with _reached("changed"):
+            self.storage.remove(name)
         with self._lock:
             self._parsed.pop(name, None)
 
     def _write(self, name: str, members: Iterable[bytes]) -> str:
         if not _NAME.fullmatch(name):
             raise errors.StoreError(f"{name} cannot be the name of a file in the archive")
-        self.storage.write(name, members)
+        with _reached("written"):
+            self.storage.write(name, members)
         with self._lock:
             self._parsed.pop(name, None)
         return name
 
     # -- reading ---------------------------------------------------------------------------
+    # Everything here raises ArchiveAway, too.
 
     def read(self, after: int, *, limit: int) -> list[readers.Entry]:
         """The entries behind an offset, at most to the end of one segment; raises Trimmed or Damaged."""
@@ -246,7 +251,7 @@ class Archive:
         where = self._where(name)
         try:
             header = _segments.decode(first)
-        except msgspec.MsgspecError as error:
+        except errors.MALFORMED as error:
             raise errors.Damaged(f"{where} does not begin with the header of a segment: {error}") from error
         if header.kind != KIND or header.version > VERSION:
             raise errors.Damaged(
@@ -280,7 +285,7 @@ class Archive:
             )
         try:
             found = [_raws.decode(line) for line in lines]
-        except msgspec.MsgspecError as error:
+        except errors.MALFORMED as error:
             raise errors.Damaged(f"{where} cannot be read: {error}") from error
         if [raw.offset for raw in found] != list(range(header.first, header.last + 1)):
             raise errors.Damaged(f"{where} does not hold the offsets that it names")
@@ -303,22 +308,43 @@ class Archive:
     def _where(self, name: str) -> str:
         return f"{self.storage}/{name}"
 
-    def _first_line(self, name: str) -> bytes:
+    def _content(self, name: str, *, first: int | None = None) -> bytes:
+        """A file or its first bytes; a listed one that is gone is Damaged, any other failure an outage."""
         try:
-            text = zlib.decompressobj(_GZIP).decompress(self.storage.read(name, first=_HEADER))
-        except (OSError, zlib.error) as error:
+            with _reached("read"):
+                return self.storage.read(name, first=first)
+        except errors.ArchiveAway as away:
+            if isinstance(away.__cause__, FileNotFoundError):
+                raise errors.Damaged(f"{self._where(name)} does not exist") from away
+            raise
+
+    def _first_line(self, name: str) -> bytes:
+        content = self._content(name, first=_HEADER)
+        try:
+            text = zlib.decompressobj(_GZIP).decompress(content)
+        except zlib.error as error:
             raise errors.Damaged(f"{self._where(name)} cannot be read: {error}") from error
         return text[: text.find(b"\n") + 1]
 
     def _lines(self, name: str) -> list[bytes]:
         """All lines, at least one; raises Damaged."""
+        content = self._content(name)
         try:
-            lines = gzip.decompress(self.storage.read(name)).splitlines(keepends=True)
-        except (OSError, EOFError, zlib.error) as error:
+            lines = gzip.decompress(content).splitlines(keepends=True)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise errors.Damaged(f"{self._where(name)} cannot be read: {error}") from error
         if not lines:
             raise errors.Damaged(f"{self._where(name)} is empty")
         return lines
+
+
+@contextlib.contextmanager
+def _reached(done: str) -> Iterator[None]:
+    """Any failure of the storage is an outage of the archive; ``done``: what could not be."""
+    try:
+        yield
+    except OSError as problem:
+        raise errors.ArchiveAway(f"the archive cannot be {done}: {problem}") from problem
 
 
 def line(raw: readers.Raw) -> bytes:

@@ -101,14 +101,18 @@ class Checkpoints:
             pipeline.execute()
 
     def forget(self, field: str) -> None:
-        """Delete a checkpoint by its field; if its header is unreadable, its values are not deleted."""
+        """Delete a checkpoint by its field; if its header is unreadable, its values are not deleted.
+
+        ``field``: as it is shown; its bytes may be no text.
+        """
         with connections.translated():
-            raw: Any = self._client.hget(self._names.checkpoints, field)
-        with contextlib.suppress(errors.Damaged):
-            if raw is not None:
-                self.remove(snapshot_format.header_of(raw))
-        with connections.translated():
-            self._client.hdel(self._names.checkpoints, field)
+            found: Any = self._client.hgetall(self._names.checkpoints)
+        for name, raw in found.items():
+            if connections.text(name) == field:
+                with contextlib.suppress(errors.Damaged):
+                    self.remove(snapshot_format.header_of(raw))
+                with connections.translated():
+                    self._client.hdel(self._names.checkpoints, name)
 
     def _members(self, header: snapshot_format.Header) -> list[bytes]:
         members: list[bytes] = []

@@ -116,7 +116,7 @@ class RecoveryPoints:
 
         try:
             files = archive.history("checkpoint")
-        except OSError as problem:
+        except errors.ArchiveAway as problem:
             # A missing volume must not prevent following the log.
             telemetry.log.warning("the archive cannot be read", error=str(problem))
             return
@@ -144,6 +144,9 @@ def _same(header: snapshot_format.Header) -> snapshot_format.Header:
 def _known(candidate: _Candidate) -> snapshot_format.Header | None:
     try:
         return candidate.header()
+    except errors.ArchiveAway as away:
+        telemetry.log.warning("the archive cannot be read", error=str(away))
+        return None
     except errors.Damaged as damaged:
         telemetry.log.error("skipping damaged checkpoint", error=str(damaged))
         return None
@@ -152,6 +155,9 @@ def _known(candidate: _Candidate) -> snapshot_format.Header | None:
 def _loaded(candidate: _Candidate, header: snapshot_format.Header) -> RecoveryPoint | None:
     try:
         return RecoveryPoint(candidate.load(header), header.at_ms)
+    except errors.ArchiveAway as away:
+        telemetry.log.warning("the archive cannot be read", error=str(away))
+        return None
     except errors.Damaged as damaged:
         telemetry.log.error("skipping damaged checkpoint", error=str(damaged))
         return None

@@ -1,4 +1,4 @@
-"""Caches the sorted node names of snapshots and the bitmaps of candidate sets.
+"""Caches the sorted node names of snapshots, the bitmaps of candidate sets, and the sets of bitmaps.
 
 Consecutive decisions usually share the same nodes and the same candidates.
 """
@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from itertools import count
 from typing import NamedTuple
 
+from app.domain import node_sets
 from app.store.decisions import bitmaps
-from app.store.state import recent_snapshots
 
 _KEPT = 8
 
@@ -18,25 +18,26 @@ _KEPT = 8
 class _Names(NamedTuple):
     """The sorted names of some nodes, and the index of each."""
 
-    nodes: recent_snapshots.Nodes
+    nodes: Collection[str]
     """Kept, so that its id stays its own."""
     names: tuple[str, ...]
     places: Mapping[str, int]
 
 
 class BitmapCache:
-    """The sorted node names of snapshots, and the bitmaps of candidate sets."""
+    """The sorted node names of snapshots, the bitmaps of candidate sets, and the sets of bitmaps."""
 
     def __init__(self) -> None:
         self._names: OrderedDict[int, _Names] = OrderedDict()
         self._packings: OrderedDict[tuple[int, int], tuple[object, object, bytes]] = OrderedDict()
+        self._sets: OrderedDict[tuple[bytes, int], tuple[node_sets.Names, node_sets.Names]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def names(self, nodes: recent_snapshots.Nodes) -> tuple[str, ...]:
+    def names(self, nodes: Collection[str]) -> tuple[str, ...]:
         """The names of the nodes, sorted."""
         return self._sorted(nodes).names
 
-    def _sorted(self, nodes: recent_snapshots.Nodes) -> _Names:
+    def _sorted(self, nodes: Collection[str]) -> _Names:
         with self._lock:
             found = self._names.get(id(nodes))
             if found is None:
@@ -46,7 +47,7 @@ class BitmapCache:
                     self._names.popitem(last=False)
             return found
 
-    def packed(self, candidates: Collection[str], nodes: recent_snapshots.Nodes | None) -> bytes:
+    def packed(self, candidates: Collection[str], nodes: Collection[str] | None) -> bytes:
         """The candidates as a bitmap over the nodes, if those are known."""
         known = self._sorted(nodes) if nodes is not None else None
         key = id(candidates), id(known)
@@ -58,3 +59,22 @@ class BitmapCache:
             if len(self._packings) > _KEPT:
                 self._packings.popitem(last=False)
         return found[2]
+
+    def unpacked(self, packed: bytes, everywhere: node_sets.Names) -> node_sets.Names:
+        """The candidates of a bitmap over all these nodes; equal bitmaps share one set and its results.
+
+        It is ``everywhere`` itself if all of them are candidates.
+        """
+        key = packed, id(everywhere)
+        with self._lock:
+            found = self._sets.get(key)
+            if found is not None:
+                return found[1]
+        nodes = bitmaps.unpack(packed, self.names(everywhere))
+        alike = node_sets.shared(nodes, everywhere)
+        made = alike if alike is everywhere else node_sets.InternedNodes(nodes)
+        with self._lock:
+            self._sets[key] = everywhere, made
+            if len(self._sets) > _KEPT:
+                self._sets.popitem(last=False)
+        return made

@@ -127,8 +127,8 @@ class DecisionLog:
                 seen += 1
                 if not all(needle in raw for needle in needles):
                     continue
-                decision = _decoded(identity, raw)
-                if wanted.fits(decision):
+                decision = self._decoded(identity, raw)
+                if decision is not None and wanted.fits(decision):
                     found.append(decision)
                     if len(found) == limit:
                         return records.Found(found, identity, seen)
@@ -137,10 +137,21 @@ class DecisionLog:
         return records.Found(found, None, seen)
 
     def since(self, identity: str, *, limit: int = 1000) -> list[records.Decision]:
-        """The records behind the one with this id, oldest first. Raises StoreAway."""
-        with connections.translated():
-            entries = self._client.xrange(self._key, min=f"({identity}", max="+", count=limit)
-        return list(_read(entries))
+        """The records behind the one with this id, oldest first; fewer than ``limit`` only at the end.
+
+        Raises StoreAway.
+        """
+        found: list[records.Decision] = []
+        while len(found) < limit:
+            wanted = limit - len(found)
+            with connections.translated():
+                entries = self._client.xrange(self._key, min=f"({identity}", max="+", count=wanted)
+            page = list(_raw(entries))
+            found += self._read(page)
+            if len(page) < wanted:
+                break
+            identity = page[-1][0]
+        return found
 
     def stored(self, since_ms: int, until_ms: int | None) -> Iterator[list[tuple[str, bytes]]]:
         """Ids and undecoded records that were written in a range of time, oldest first, in pages.
@@ -152,8 +163,9 @@ class DecisionLog:
             with connections.translated():
                 entries = self._client.xrange(self._key, min=oldest, max=newest, count=_READ)
             found = list(_raw(entries))
-            if found:
-                yield found
+            readable = [one for one in found if self._decoded(*one) is not None]
+            if readable:
+                yield readable
             if len(found) < _READ:
                 return
             oldest = f"({found[-1][0]}"
@@ -165,13 +177,13 @@ class DecisionLog:
         return next((identity for identity, _ in _raw(entries)), "")
 
     def get(self, identity: str) -> records.Decision | None:
-        """The record; None if it does not exist (any more)."""
+        """The record; None if it does not exist (any more), or is none of Topolog's."""
         milliseconds, _, number = identity.partition("-")
         if not (_is_number(milliseconds) and _is_number(number)):
             return None
         with connections.translated():
             entries = self._client.xrange(self._key, min=identity, max=identity, count=1)
-        return next(_read(entries), None)
+        return next(self._read(_raw(entries)), None)
 
     def candidates(self, decision: records.Decision, snapshot: snapshots.Snapshot) -> frozenset[str]:
         """The names that were offered; ``snapshot`` is the one at the decision's position (Histories.at).
@@ -184,7 +196,7 @@ class DecisionLog:
             )
         if "candidates" in decision.shortened:
             raise errors.Shortened(decision.id, "its candidates and victims were too many for a record")
-        return bitmaps.unpack(decision.candidates, self._known.names(snapshot.nodes))
+        return self._known.unpacked(decision.candidates, snapshot.topology.everywhere)
 
     def recent_candidates(self, decision: records.Decision) -> frozenset[str] | None:
         """As ``candidates``, with the nodes that the follower keeps; None if it is behind, or they were
@@ -208,6 +220,22 @@ class DecisionLog:
             if len(found) < _SCAN:
                 return
             newest = f"({found[-1][0]}"
+
+    def _read(self, entries: Iterable[tuple[str, bytes]]) -> Iterator[records.Decision]:
+        return filter(None, (self._decoded(identity, raw) for identity, raw in entries))
+
+    def _decoded(self, identity: str, raw: bytes) -> records.Decision | None:
+        """The record; None, and a line in the log, for an entry that is not one.
+
+        Nothing depends on a record but explanations, so that a damaged or foreign one hides no other.
+        """
+        try:
+            return msgspec.structs.replace(_decoder.decode(raw), id=identity)
+        except errors.MALFORMED as problem:
+            telemetry.log.warning(
+                "skipping an entry that is no decision record", key=self._key, id=identity, error=str(problem)
+            )
+            return None
 
     # -- the thread ------------------------------------------------------------------------
 
@@ -261,12 +289,4 @@ def _is_number(text: str) -> bool:
 def _raw(entries: object) -> Iterator[tuple[str, bytes]]:
     if isinstance(entries, list):
         for identity, fields in entries:
-            yield identity.decode(), fields[b"d"]
-
-
-def _decoded(identity: str, raw: bytes) -> records.Decision:
-    return msgspec.structs.replace(_decoder.decode(raw), id=identity)
-
-
-def _read(entries: object) -> Iterator[records.Decision]:
-    return (_decoded(identity, raw) for identity, raw in _raw(entries))
+            yield identity.decode(), fields.get(b"d", b"")

@@ -50,12 +50,22 @@ class ServerFacts(msgspec.Struct, frozen=True):
     tls: bool = False
 
 
+def release(facts: ServerFacts) -> tuple[int, ...]:
+    """The numbers of the server's release, such as (9, 1, 2); Valkey also names a Redis that it is not."""
+    text = facts.info.get("valkey_version") or facts.info.get("redis_version", "")
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
+
+
+def server_mode(facts: ServerFacts) -> str:
+    """standalone, sentinel or cluster."""
+    return facts.info.get("redis_mode") or facts.info.get("server_mode") or "standalone"
+
+
 def version(facts: ServerFacts) -> Finding:
     """Whether the release has functions, and known vulnerabilities."""
     name = "valkey" if "valkey_version" in facts.info else "redis"
-    release = facts.info.get(f"{name}_version", "")
-    numbers = tuple(int(part) for part in re.findall(r"\d+", release)[:3])
-    found = f"{name.capitalize()} {release}"
+    numbers = release(facts)
+    found = f"{name.capitalize()} {facts.info.get(f'{name}_version', '')}"
     if numbers[:2] < OLDEST:
         return Finding(
             "version",
@@ -94,7 +104,7 @@ def role(facts: ServerFacts) -> Finding:
 
 def mode(facts: ServerFacts) -> Finding:
     """A Redis Cluster needs a URL of that kind."""
-    found = facts.info.get("redis_mode") or facts.info.get("server_mode") or "standalone"
+    found = server_mode(facts)
     if found == "cluster" and facts.kind != "cluster":
         return Finding(
             "mode",

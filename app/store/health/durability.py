@@ -9,12 +9,16 @@ from collections.abc import Iterator
 from app.store.health import checks
 
 _FULL, _NEARLY_FULL = 0.95, 0.8
+_MISLOADS = ((9, 0, 0), (9, 0, 2))
+"""Valkey from the first release to before the second replays transactions of an append-only file into the
+slot of the command before them (valkey-io/valkey issue 2995)."""
 
 
 def losses(facts: checks.ServerFacts) -> Iterator[checks.Finding]:
     """The rules about losing data: role, persistence, eviction."""
     yield checks.role(facts)
     yield from persistence(facts)
+    yield from loading(facts)
     yield eviction(facts)
 
 
@@ -68,6 +72,25 @@ def persistence(facts: checks.ServerFacts) -> Iterator[checks.Finding]:
             "while the file is rewritten nothing is synced, as with appendfsync no",
             _set("no-appendfsync-on-rewrite", "no"),
         )
+
+
+def loading(facts: checks.ServerFacts) -> Iterator[checks.Finding]:
+    """Whether a node of a Redis Cluster reads back what it wrote; nothing to find on a single server."""
+    if checks.server_mode(facts) != "cluster":
+        return
+    first, fixed = _MISLOADS
+    if "valkey_version" in facts.info and first <= checks.release(facts) < fixed:
+        yield checks.Finding(
+            "aof loading",
+            "bad",
+            f"Valkey {facts.info['valkey_version']}",
+            "a node that restarts loads its append-only file into wrong slots: if it has keys of several"
+            " clusters, it loses parts of their logs",
+            "upgrade to Valkey 9.1 or later",
+            loses=True,
+        )
+    else:
+        yield checks.Finding("aof loading", "good", "every key into its slot")
 
 
 def eviction(facts: checks.ServerFacts) -> checks.Finding:

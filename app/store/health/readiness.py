@@ -32,12 +32,11 @@ _PATIENCE = 0.5
 
 def facts(client: redis.Redis, *, kind: str = "", tls: bool = False) -> checks.ServerFacts:
     """INFO and CONFIG of the server. Raises redis' errors."""
-    return checks.ServerFacts(
-        {name: str(value) for name, value in client.info().items() if not isinstance(value, dict)},
-        _configuration(client),
-        kind=kind,
-        tls=tls,
-    )
+    found = {name: str(value) for name, value in client.info().items() if not isinstance(value, dict)}
+    if found.get("loading") == "1":
+        # It answers INFO, and has turned its append-only file off meanwhile.
+        raise exceptions.BusyLoadingError("the server is loading its data")
+    return checks.ServerFacts(found, _configuration(client), kind=kind, tls=tls)
 
 
 def _configuration(client: redis.Redis) -> dict[str, str] | None:

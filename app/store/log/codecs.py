@@ -50,7 +50,7 @@ def decode(payload: bytes) -> events.AnyEvent:
             return event
         upcast: events.AnyEvent = _decoder.decode(msgspec.json.encode(_upcast(payload)))
         return upcast
-    except msgspec.MsgspecError as error:
+    except errors.MALFORMED as error:
         raise errors.Unreadable(f"event cannot be read: {error}; it begins with {payload[:80]!r}") from error
 
 
@@ -61,7 +61,7 @@ def decode_all(payloads: Sequence[bytes]) -> list[events.AnyEvent]:
         return [
             decode_one(one) if one[: one.find(b'"', start)] in current else decode(one) for one in payloads
         ]
-    except msgspec.MsgspecError:
+    except errors.MALFORMED:
         return [decode(one) for one in payloads]  # raises Unreadable with the payload
 
 

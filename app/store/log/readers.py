@@ -5,6 +5,7 @@ behind it, or with an error: another incarnation, a lost tail (even if it has gr
 trimmed beginning.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -98,8 +99,11 @@ class LogReader:
 
         Raises Rewound, Gap, Trimmed, Unreadable, or StoreAway after at most one attempt.
         """
-        with _SECONDS.time():
+        began = time.perf_counter()
+        try:
             reply = self._wire.ask(self._request(after, known_ms, limit), timeout=timeout)
+        finally:
+            _SECONDS.observe(time.perf_counter() - began)
         return _understood(reply, after)
 
     def ask(self, after: int, known_ms: int | None = None) -> bool:
@@ -227,7 +231,7 @@ def _understood(reply: connections.Reply, after: int) -> Read:
 
 def refuse(reply: list[bytes | int]) -> NoReturn:
     """Raise the error for a refusal of a function."""
-    words = [word.decode() if isinstance(word, bytes) else str(word) for word in reply]
+    words = [connections.text(word) if isinstance(word, bytes) else str(word) for word in reply]
     match words:
         case ["REWOUND", incarnation, head]:
             found = f"incarnation {incarnation}, head {head}" if incarnation else "no log"

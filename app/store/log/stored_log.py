@@ -81,8 +81,8 @@ class StoredLog:
             readers.Raw(
                 _offset_of(identity),
                 keys.number(fields.get(b"t")),
-                msgspec.Raw(fields[b"e"]),
-                fields.get(b"w", b"").decode(),
+                msgspec.Raw(fields.get(b"e", b"")),
+                connections.text(fields.get(b"w", b"")),
             )
             for identity, fields in self._range(f"{after + 1}-0", f"{until}-0", until - after)
         ]

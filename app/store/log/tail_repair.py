@@ -102,7 +102,7 @@ def _read(client: redis.Redis, names: keys.Keys) -> Tail:
     except redis.ResponseError as error:
         if "no such key" not in str(error):
             raise
-        return Tail(incarnation.decode(), at, (), (), f"{at}-0", at)
+        return Tail(connections.text(incarnation), at, (), (), f"{at}-0", at)
     taken: list[Entry] = []
     foreign: list[Entry] = []
     # In a trimmed log whose head was lowered or removed, the first entry may have any offset.
@@ -127,7 +127,7 @@ def _read(client: redis.Redis, names: keys.Keys) -> Tail:
                 foreign.append(entry)
         after = f"({connections.text(page[-1][0])}"
     generated, added = connections.text(stream["last-generated-id"]), int(stream["entries-added"])
-    return Tail(incarnation.decode(), at, tuple(taken), tuple(foreign), generated, added)
+    return Tail(connections.text(incarnation), at, tuple(taken), tuple(foreign), generated, added)
 
 
 def _ours(fields: Fields) -> bool:

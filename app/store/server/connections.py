@@ -138,8 +138,8 @@ def translate(error: redis.RedisError | OSError) -> errors.StoreError:
 
 
 def text(value: bytes | str) -> str:
-    """A reply as text, whether or not the client decodes replies."""
-    return value.decode() if isinstance(value, bytes) else value
+    """A reply as text, whether or not the client decodes replies; bytes that are not text are escaped."""
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
 
 
 class _Connection(Protocol):

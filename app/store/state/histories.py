@@ -23,7 +23,7 @@ _PIECE = 5000
 _PATIENCE = 5.0
 """Seconds that a caller waits for other folds: a cold fold takes less than one."""
 _READ = 100
-"""Entries read at a time if few of them match."""
+"""Entries read at a time if some of them may not be wanted."""
 
 
 class _Kept(NamedTuple):
@@ -146,7 +146,8 @@ class Histories:
         ``wanted`` filters the remaining ones.
         """
         found: list[readers.Entry] = []
-        for entry in self._entries(max(0, since - 1), until):
+        narrowed = kind is not None or subject is not None or wanted is not None
+        for entry in self._entries(max(0, since - 1), until, _READ if narrowed else limit):
             if kind is not None and type(entry.event).__name__ != kind:
                 continue
             if subject is not None and subject not in event_subjects.touched(entry.event):
@@ -182,9 +183,12 @@ class Histories:
         except errors.Trimmed as trimmed:
             raise errors.Trimmed(self._oldest()) from trimmed
 
-    def _entries(self, after: int, until: int | None) -> Iterator[readers.Entry]:
+    def _entries(self, after: int, until: int | None, most: int = _READ) -> Iterator[readers.Entry]:
+        """The entries behind an offset; at most ``most`` are read at a time."""
         while until is None or after < until:
-            piece = _READ if until is None else min(_READ, until - after)
+            piece = min(most, readers.CHUNK)
+            if until is not None:
+                piece = min(piece, until - after)
             try:
                 entries = self._log.read(after, limit=piece)
             except errors.Trimmed:

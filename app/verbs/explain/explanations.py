@@ -125,7 +125,7 @@ def presently(pod: model.Pod, snapshot: snapshots.Snapshot, plugins: registry.Re
 
 def of_cycle(cycle: cycles.Cycle, plugins: registry.Registry) -> Explanation:
     """The explanation of the decision that the verbs would take in the cycle."""
-    trace = pipeline.run(plugins, cycle) if plugins.interested(cycle.pod) else _untouched(cycle)
+    trace = pipeline.run(plugins, cycle) if plugins.interested(cycle.pod) else untouched(cycle)
     placements, in_flight = _in_flight(cycle)
     return Explanation(
         trace=trace,
@@ -254,7 +254,7 @@ def _pod(decision: records.Decision, snapshot: snapshots.Snapshot) -> model.Pod:
 def trace_of(decision: records.Decision, cycle: cycles.Cycle, plugins: registry.Registry) -> verdicts.Trace:
     """The trace of a recorded decision, computed again on the cycle."""
     if not plugins.interested(cycle.pod) and decision.verb != "preempt":
-        return _untouched(cycle)
+        return untouched(cycle)
     match decision.verb:
         case "prioritize" | "priority":
             return pipeline.run_score(plugins, cycle)
@@ -266,7 +266,7 @@ def trace_of(decision: records.Decision, cycle: cycles.Cycle, plugins: registry.
             return pipeline.run(plugins, cycle)
 
 
-def _untouched(cycle: cycles.Cycle) -> verdicts.Trace:
+def untouched(cycle: cycles.Cycle) -> verdicts.Trace:
     """The trace of a pod that no plugin is interested in: decided without state."""
     return verdicts.Trace(
         position=cycle.snapshot.position, pod=cycle.pod, candidates=cycle.candidates, interested=()

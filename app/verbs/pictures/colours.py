@@ -80,7 +80,7 @@ def by_group(groups: Sequence[tuple[str, frozenset[model.NodeName]]], others: st
     """The first group that has the node; ``others`` is the class of the rest."""
     classes = {name: at for at, (_, names) in reversed(list(enumerate(groups, 1))) for name in names}
     labels = (others, *(label for label, _ in groups))
-    return Painter(labels, lambda _: lambda name: classes.get(name, 0), by_node=False)
+    return Painter(labels, lambda _: lambda name: classes.get(name, 0), by_node=True)
 
 
 def letters(painter: Painter, snapshot: snapshots.Snapshot, names: Iterable[model.NodeName]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from app.domain import snapshots
+from app.domain import model, snapshots
 from app.domain.fitting import node_sums
 from app.framework import views
 
@@ -65,6 +65,34 @@ def of(snapshot: snapshots.Snapshot) -> Figures:
         allocatable=allocatable,
         requested=requested,
     )
+
+
+class Tally:
+    """The numbers of ready nodes and running pods of one snapshot after another.
+
+    Only nodes that may have changed are looked at again.
+    """
+
+    def __init__(self) -> None:
+        self._last: snapshots.Snapshot | None = None
+        self.ready = 0
+        """Ready and not cordoned."""
+        self.running = 0
+        """Pods that occupy a node, those in flight included."""
+
+    def move(self, snapshot: snapshots.Snapshot, touched: Iterable[model.NodeName]) -> None:
+        """Count the next snapshot; ``touched``: nodes that may differ, ignored for the first one."""
+        last, self._last = self._last, snapshot
+        for name in snapshot.nodes if last is None else touched:
+            if last is not None:
+                self._count(last, name, -1)
+            self._count(snapshot, name, +1)
+
+    def _count(self, snapshot: snapshots.Snapshot, name: model.NodeName, by: int) -> None:
+        node = snapshot.nodes.get(name)
+        if node is not None:
+            self.ready += by * (node.ready and not node.unschedulable)
+            self.running += by * snapshot.used(name).get(node_sums.PODS, 0)
 
 
 def quotas(snapshot: snapshots.Snapshot, counts: Counts) -> Iterator[Quota]:

@@ -61,8 +61,11 @@ def arranged(labels: Mapping[model.NodeName, Mapping[str, str]], levels: tuple[s
 
 
 def of(snapshot: snapshots.Snapshot, levels: tuple[str, ...]) -> Layout:
-    """The layout of the nodes of one snapshot."""
-    return arranged({name: node.labels for name, node in snapshot.nodes.items()}, levels)
+    """The layout of the nodes of one snapshot, made once while their labels are the same."""
+    return snapshot.topology.derived(
+        (__name__, levels),
+        lambda: arranged({name: node.labels for name, node in snapshot.nodes.items()}, levels),
+    )
 
 
 def _domains(rows: list[tuple[str, ...]], depth: int) -> Iterator[Domain]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from app.domain import snapshots
+from app.framework import views
 from app.verbs.pictures import figures
 
 Numbers = Callable[[snapshots.Snapshot], Mapping[str, int]]
@@ -43,6 +44,12 @@ def quota(of: str, counts: figures.Counts) -> Numbers:
     return numbers
 
 
+def followed(kinds: Iterable[views.Followed], kind: str, name: str) -> Numbers | None:
+    """The numbers of an object of a plugin; None if no plugin follows such objects."""
+    found = next((one for one in kinds if one.kind == kind), None)
+    return (lambda snapshot: found.numbers(snapshot, name)) if found is not None else None
+
+
 class Lines:
     """Collects the steps of all lines, one event after the other."""
 
@@ -70,6 +77,7 @@ def _same(one: snapshots.Snapshot, other: snapshots.Snapshot) -> bool:
         and len(one.placements) == len(other.placements)
         and len(one.pods) == len(other.pods)
         and one.nodes is other.nodes
+        and one.residents is other.residents
         and one.counts is other.counts
         and one.objects is other.objects
     )

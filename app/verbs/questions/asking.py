@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from app.framework import registry, supposing
+from app.framework import plans, registry, supposing
 from app.store.decisions import conditions
 from app.verbs.questions import errors, operations
 
@@ -20,6 +20,8 @@ MAX_OVERRIDES = 100
 BUDGET_SECONDS, MAX_BUDGET_SECONDS = 5.0, 20.0
 """Seconds of work for one answer; a forwarded request is given up after 30."""
 MAX_TOP = 1000
+MEASURE = r"^(pods|resource:[A-Za-z0-9./_-]{1,317})?\Z"
+"""What is compared on a map of differences."""
 
 Text = Annotated[str, Meta(min_length=1, max_length=512)]
 Moment = Annotated[
@@ -66,22 +68,41 @@ class WaitingPods(Question, frozen=True):
     ] = operations.MAX_PODS
 
 
+class Gang(Question, frozen=True):
+    """Pods that do not exist yet and are placed together."""
+
+    members: Annotated[int, Meta(ge=1, le=plans.MAX_PLACEMENTS, description="How many.")]
+    template: Annotated[
+        dict[str, Any],
+        Meta(description="One of them as a manifest; it may name a group that exists, as its pods do."),
+    ]
+    minimum: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="How many have to be placed together, by default all; a named group has its own."),
+    ] = None
+
+
 Candidates = Annotated[
     list[supposing.NodeName] | str,
     Meta(description="recorded, all, roomy, or a list of nodes."),
 ]
 AskedPod = Annotated[PodName | dict[str, Any], Meta(description="NAMESPACE/NAME, or a manifest.")]
+GroupName = Annotated[
+    PodName | None, Meta(description="NAMESPACE/NAME of a gang or another group that is placed together.")
+]
 SituationField = Annotated[Situation, Meta(description="The situation.")]
 
 
 class Simulate(Question, frozen=True):
-    """Where would a pod, several pods in order, or all that wait be placed? Exactly one of the three."""
+    """Where would a pod, several pods in order, a gang, a group, or all that wait be placed? Exactly one."""
 
     pod: AskedPod | None = None
     pods: Annotated[
         Annotated[list[PodName | dict[str, Any]], Meta(min_length=1, max_length=operations.MAX_PODS)] | None,
         Meta(description="Pods, placed in this order."),
     ] = None
+    gang: Annotated[Gang | None, Meta(description="Pods that are placed together, or none of them.")] = None
+    group: GroupName = None
     pending: Annotated[WaitingPods | None, Meta(description="The pods that wait.")] = None
     situation: SituationField = Situation()
     candidates: Candidates = ""
@@ -97,9 +118,11 @@ Allowed = Literal["objects", "nodes", "labels", "pods"]
 
 
 class Fit(Question, frozen=True):
-    """Which smallest changes would let a pod fit?"""
+    """Which smallest changes would let a pod, a gang or a group fit? Exactly one of the three."""
 
-    pod: AskedPod
+    pod: AskedPod | None = None
+    gang: Annotated[Gang | None, Meta(description="Pods that are placed together, or none of them.")] = None
+    group: GroupName = None
     situation: SituationField = Situation()
     candidates: Candidates = ""
     allow: Annotated[
@@ -123,6 +146,13 @@ class Diff(Question, frozen=True):
         Meta(description="The sections to compare; empty for all."),
     ] = []
     limit: Annotated[int, Meta(ge=1, le=MAX_TOP, description="Rows of each section.")] = 100
+    measure: Annotated[
+        str,
+        Meta(
+            pattern=MEASURE,
+            description="pods or resource:NAME: also the map of the nodes that differ in it.",
+        ),
+    ] = ""
 
 
 Mode = Annotated[
@@ -247,7 +277,7 @@ def _mistake(error: msgspec.ValidationError, path: str, names: Sequence[str]) ->
 def _names(kind: type[msgspec.Struct]) -> list[str]:
     """The names of the fields, those of nested parts included."""
     found = list(kind.__struct_encode_fields__)
-    for nested in (Situation, Configuration, WaitingPods):
+    for nested in (Situation, Configuration, WaitingPods, Gang):
         if nested is not kind and issubclass(kind, Question):
             found += nested.__struct_encode_fields__
     return found

@@ -95,6 +95,14 @@ class _History:
             self.snapshot = dataclasses.replace(self.snapshot, position=position)
         return self.snapshot
 
+    def follow(self, other: "_History") -> None:
+        """Be where the other one is."""
+        self.snapshot, self.peaks, self.changed = other.snapshot, other.peaks, other.changed
+
+    def part(self) -> None:
+        """Go on alone."""
+        self.peaks, self.changed = dict(self.peaks), set(self.changed)
+
 
 class Chain(replaying.Replay):
     """Plays a range: ``advance`` with the entries up to a decision, ``look`` at it, and so on."""
@@ -117,15 +125,20 @@ class Chain(replaying.Replay):
         self._idle = set(resolved.idle)
         self._copies: Mapping[model.NodeName, model.NodeName] = resolved.copies
         self.was, self.would = _History(base), _History(resolved.snapshot)
+        self._together = not self._supposed.operations
+        """Both histories are the same so far, so that one fold is enough."""
         self.placements = Placements()
         self.created: dict[model.Uid, str] = {}
         """When the placed pods were created (RFC 3339)."""
         self._position = base.position
-        self._deleted = frozenset(uid for uid in base.pods if uid not in resolved.snapshot.pods)
+        after = resolved.snapshot.pods
+        gone = (one.uid for one in resolved.happened if isinstance(one, events.PodGone))
+        self._deleted = frozenset(uid for uid in gone if uid in base.pods and uid not in after)
+        seen = (one.pod.uid for one in resolved.happened if isinstance(one, events.PodSeen))
         self._labels = {
-            uid: pod.labels
-            for uid, pod in resolved.snapshot.pods.items()
-            if (before := base.pods.get(uid)) is not None and before.labels != pod.labels
+            uid: after[uid].labels
+            for uid in seen
+            if uid in after and uid in base.pods and base.pods[uid].labels != after[uid].labels
         }
         self._attempts: dict[model.Uid, _Attempt] = {}
         self._moved: dict[model.Uid, model.NodeName] = {}
@@ -142,8 +155,11 @@ class Chain(replaying.Replay):
             if self._attempts and isinstance(entry.event, events.PodSeen | events.PlacementsCommitted):
                 self._fold()
             supposed = list(self._translated(entry))
+            if not (len(supposed) == 1 and supposed[0] is entry.event):
+                self._part()
             self.was.add((entry.event,))
-            self.would.add(supposed)
+            if not self._together:
+                self.would.add(supposed)
             self._position = model.Position(self._position.incarnation, entry.offset)
             if self._supposed.operations and isinstance(entry.event, _REPLACING):
                 self._fold()
@@ -152,14 +168,24 @@ class Chain(replaying.Replay):
 
     def _fold(self) -> None:
         self.was.fold(self._position)
-        self.would.fold(self._position)
+        if self._together:
+            self.would.follow(self.was)
+        else:
+            self.would.fold(self._position)
+
+    def _part(self) -> None:
+        """From here on the histories differ."""
+        if self._together:
+            self._fold()
+            self._together = False
+            self.would.part()
 
     def _translated(self, entry: readers.Entry) -> Iterator[events.AnyEvent]:
         """The event as it would have been in the supposed history."""
         event = entry.event
         match event:
             case events.PodSeen():
-                yield from self._seen(event.pod, entry)
+                yield from self._seen(event, entry)
             case events.PodGone():
                 self._attempts.pop(event.uid, None)
                 self._moved.pop(event.uid, None)
@@ -178,8 +204,8 @@ class Chain(replaying.Replay):
             case _:
                 yield event
 
-    def _seen(self, pod: model.Pod, entry: readers.Entry) -> Iterator[events.AnyEvent]:
-        uid = pod.uid
+    def _seen(self, event: events.PodSeen, entry: readers.Entry) -> Iterator[events.AnyEvent]:
+        pod, uid = event.pod, event.pod.uid
         if uid in self._deleted:
             return
         if uid in self._labels:
@@ -193,7 +219,7 @@ class Chain(replaying.Replay):
         elif uid in self._unplaced:
             yield events.PodSeen(pod=_unbound(pod))
         else:
-            yield events.PodSeen(pod=pod)
+            yield event if pod is event.pod else events.PodSeen(pod=pod)
 
     def _by_scheduler(self, pod: model.Pod, attempt: _Attempt) -> bool:
         """Whether the pod is bound as its attempt allowed, and not by other means."""
@@ -220,7 +246,9 @@ class Chain(replaying.Replay):
             if uid not in self._moved:
                 same.append(one)
                 self.placements.would[uid], self.placements.would_at[uid] = one.node, entry.at_ms
-        if same:
+        if len(same) == len(event.placements):
+            yield event
+        elif same:
             yield msgspec.structs.replace(event, placements=tuple(same))
 
     def _settle(self, pod: model.Pod, node: model.NodeName, at_ms: int) -> None:
@@ -240,7 +268,10 @@ class Chain(replaying.Replay):
         self.placements.would[uid], self.placements.would_at[uid] = chosen, at_ms
         if chosen != node:
             self._moved[uid] = chosen
+        elif self._together:
+            return  # The event of the log has the same effect.
         # Of several pods that are placed at once, each sees those before it.
+        self._part()
         self.would.add((situations.bound(self.would.snapshot.pod(uid) or pod, chosen),))
         self.would.fold(self._position)
 
@@ -274,7 +305,7 @@ class Chain(replaying.Replay):
 
     # -- the attempts ----------------------------------------------------------------------
 
-    def _resolve(self, snapshot: snapshots.Snapshot, given: replaying.Input) -> situations.Resolved | None:
+    def _resolve(self, snapshot: snapshots.Snapshot, given: replaying.Input) -> situations.Resolved:
         return self._situation(given.supposed.plugins)
 
     def _situation(self, plugins: registry.Registry) -> situations.Resolved:
@@ -301,6 +332,7 @@ class Chain(replaying.Replay):
             self.created[uid] = pod.created
             self.placements.would[uid] = node
             self.placements.would_at[uid] = int(decision.id.partition("-")[0])
+            self._part()
             self.would.add((situations.bound(pod, node),))
             self._fold()
 

@@ -85,16 +85,16 @@ def fit(
     search = _Search(resolved, uid, frozenset(offered), frozenset(allow), running, roomy=roomy)
     counted = cycles.assuming(cycle, cycles.nominated(cycle))
     proposed = advice.proposed(resolved.plugins, counted, trace.refusals)
-    single = search.allowed(_spelled(resolved.snapshot, pod, one) for one in proposed)
-    found = search.cheapest(heapq.nsmallest(EVALUATED, single, key=_order), most)
+    single = allowed((as_change(resolved.snapshot, pod, one) for one in proposed), search.allow)
+    found = search.cheapest(heapq.nsmallest(EVALUATED, single, key=order), most)
     if "pods" in search.allow:
         bound = found[0].cost if found else None
-        deletions = sorted(search.deletions(pod, bound), key=_order)
-        found = sorted([*found, *deletions], key=_order)
+        deletions = sorted(search.deletions(pod, bound), key=order)
+        found = sorted([*found, *deletions], key=order)
         found = [one for one in found if one.cost == found[0].cost][:most]
     if not found:
-        first = heapq.nsmallest(_PAIRED, single, key=_order)
-        pairs = sorted((_both(*pair) for pair in combinations(first, 2)), key=_order)
+        first = heapq.nsmallest(_PAIRED, single, key=order)
+        pairs = sorted((both(*pair) for pair in combinations(first, 2)), key=order)
         found = search.cheapest(pairs, most)
     return Fit(summary, False, tuple(found), search.tried, search.complete)
 
@@ -122,14 +122,6 @@ class _Search:
         self.tried = 0
         self.complete = True
 
-    def allowed(self, changes: Iterable[Change | None]) -> list[Change]:
-        """The changes that can be spelled and are allowed."""
-        return [
-            one
-            for one in changes
-            if one is not None and all(_ALLOWED_BY[part["op"]] in self.allow for part in one.overrides)
-        ]
-
     def cheapest(self, ordered: Sequence[Change], most: int) -> list[Change]:
         """The changes of the lowest cost that help, and of which no override can be left out."""
         found: list[Change] = []
@@ -154,7 +146,7 @@ class _Search:
             groups.setdefault(kinds.counts_of(self._snapshot, pod, node))
         pods = self._counted(pod)
         counted = (
-            (keys, _least_first(other for key in keys for other in pods.get(key, ()))) for keys in groups
+            (keys, least_first(other for key in keys for other in pods.get(key, ()))) for keys in groups
         )
         few = heapq.nsmallest(_GROUPS, counted, key=lambda one: (len(one[1]), one[0]))
         for keys, names in few:
@@ -162,11 +154,11 @@ class _Search:
                 self.complete = False
                 return
             wanted = names if bound is None else names[:bound]
-            if not wanted or not self._kept((_deletion(wanted),)):
+            if not wanted or not self._kept((deletion(wanted),)):
                 continue
             least = self._least(wanted)
             message = f"{len(least)} counted pod{'' if len(least) == 1 else 's'} less in {', '.join(keys)}"
-            overrides = (_deletion(least),)
+            overrides = (deletion(least),)
             yield Change(message, len(least), overrides, self._kept(overrides))
 
     def _counted(self, pod: model.Pod) -> dict[str, list[model.Pod]]:
@@ -186,14 +178,14 @@ class _Search:
         low, high = 1, len(names)
         while low < high:
             middle = (low + high) // 2
-            if self._kept((_deletion(names[:middle]),)):
+            if self._kept((deletion(names[:middle]),)):
                 high = middle
             else:
                 low = middle + 1
         kept = list(names[:low])
         for name in list(kept):
             fewer = [other for other in kept if other != name]
-            if fewer and self._running() and self._kept((_deletion(fewer),)):
+            if fewer and self._running() and self._kept((deletion(fewer),)):
                 kept = fewer
         return kept
 
@@ -223,7 +215,16 @@ class _Search:
         return len(pipeline.run_filter(self._plugins, cycle).kept)
 
 
-def _least_first(pods: Iterable[model.Pod]) -> list[str]:
+def allowed(changes: Iterable[Change | None], allow: frozenset[asking.Allowed]) -> list[Change]:
+    """The changes that can be spelled and are allowed."""
+    return [
+        one
+        for one in changes
+        if one is not None and all(_ALLOWED_BY[part["op"]] in allow for part in one.overrides)
+    ]
+
+
+def least_first(pods: Iterable[model.Pod]) -> list[str]:
     """The names of the pods, the least important first: lowest priority, newest, uid."""
     found = sorted({pod.uid: pod for pod in pods}.values(), key=lambda one: one.uid)
     found.sort(key=lambda one: one.created, reverse=True)
@@ -231,7 +232,7 @@ def _least_first(pods: Iterable[model.Pod]) -> list[str]:
     return [one.key for one in found]
 
 
-def _spelled(snapshot: snapshots.Snapshot, pod: model.Pod, proposed: advising.Hypothesis) -> Change | None:
+def as_change(snapshot: snapshots.Snapshot, pod: model.Pod, proposed: advising.Hypothesis) -> Change | None:
     """The hypothesis as overrides; None if it contains a change for which there is no operation."""
     overrides: list[Override] = []
     for make in proposed.changes:
@@ -256,7 +257,11 @@ def _override(snapshot: snapshots.Snapshot, event: events.AnyEvent) -> Override 
     observed = kinds.observed_in(snapshot, event)
     if observed is None:
         return None
-    kind, after = observed
+    return spelled(snapshot, *observed)
+
+
+def spelled(snapshot: snapshots.Snapshot, kind: str, after: model.DeclaredObject) -> Override:
+    """The override after which the snapshot holds the object."""
     name = after.key
     held = kinds.all_of(snapshot, kind).get(name)
     if held is None:
@@ -279,14 +284,17 @@ def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
     return dict(sorted(patch.items()))
 
 
-def _deletion(names: Sequence[str]) -> Override:
+def deletion(names: Sequence[str]) -> Override:
+    """The deletion of these pods."""
     return {"op": "deletePods", "pods": list(names)}
 
 
-def _both(one: Change, other: Change) -> Change:
+def both(one: Change, other: Change) -> Change:
+    """Two changes as one."""
     message = f"{one.message}; and {other.message}"
     return Change(message, one.cost + other.cost, (*one.overrides, *other.overrides))
 
 
-def _order(change: Change) -> tuple[int, str]:
+def order(change: Change) -> tuple[int, str]:
+    """By which changes are sorted: the cheapest first."""
     return change.cost, change.message

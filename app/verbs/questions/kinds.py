@@ -21,6 +21,16 @@ def names(snapshot: snapshots.Snapshot) -> Iterator[str]:
     return (kind.name for kind in snapshot.schema.kinds)
 
 
+def of_manifest(snapshot: snapshots.Snapshot, manifest: Mapping[str, Any]) -> str:
+    """The name of the declared kind of a manifest, of which apiVersion names the group. Raises Impossible."""
+    written, version = str(manifest.get("kind", "")), manifest.get("apiVersion")
+    group = str(version).rpartition("/")[0] if version is not None else None
+    for kind in snapshot.schema.kinds:
+        if kind.manifest == written and group in (None, kind.group):
+            return kind.name
+    return _kind(snapshot, written if group is None else f"{written} of {version}").name
+
+
 def decoded(snapshot: snapshots.Snapshot, name: str, manifest: Mapping[str, Any]) -> model.DeclaredObject:
     """The object of a manifest, decoded as the watch decodes it. Raises Impossible, also if it is invalid."""
     kind = _kind(snapshot, name)

@@ -48,6 +48,13 @@ def of(choice: str | list[str], snapshot: snapshots.Snapshot) -> tuple[node_sets
             return frozenset(choice), f"{UNMODELLED}: candidates are those of the question"
 
 
+def several(choice: str | list[str], snapshot: snapshots.Snapshot) -> tuple[node_sets.Names | None, str]:
+    """As ``of``, for several pods: roomy unless the question has a choice. Raises Mistake."""
+    if choice == RECORDED:
+        raise errors.Mistake("candidates", "recorded candidates are those of one pod: use roomy or all")
+    return of(choice or ROOMY, snapshot)
+
+
 def lacking(
     names: node_sets.Names | None, snapshot: snapshots.Snapshot, pods: Sequence[model.Pod]
 ) -> list[str]:

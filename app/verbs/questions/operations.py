@@ -210,7 +210,7 @@ class SetObject(supposing.Operation, frozen=True, tag="setObject"):
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
         if (self.manifest is None) == (self.fields is None):
             raise supposing.Impossible("manifest", "exactly one of manifest and fields is required")
-        kind = self.kind or str((self.manifest or {}).get("kind", ""))
+        kind = self.kind or kinds.of_manifest(snapshot, self.manifest or {})
         if self.manifest is not None:
             return kinds.replaced(snapshot, kind, kinds.decoded(snapshot, kind, self.manifest))
         return kinds.replaced(snapshot, kind, kinds.recorded(snapshot, kind, self.fields or {}, "fields"))

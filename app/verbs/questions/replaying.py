@@ -108,24 +108,35 @@ class Replay:
         except store_errors.Shortened:
             self.skip("unrepeatable")
             return
-        trace = explanations.trace_of(decision, cycle, given.plugins)
+        trace = self._trace(decision, cycle, given.plugins)
         was = _answer(decision, trace, cycle, given.plugins)
         if not _repeats(decision, was):
             self.skip("unrepeatable")
             return
         self.looked += 1
         resolved = self._resolve(snapshot, given)
-        if resolved is None:
-            self.classes[SAME] += 1
-            return
-        changed = self._changed(decision, candidates, resolved)
-        supposed = explanations.trace_of(decision, changed, resolved.plugins)
-        would = _answer(decision, supposed, changed, resolved.plugins)
+        supposed, would = trace, was
+        if resolved.snapshot is not snapshot or resolved.plugins is not given.plugins:
+            changed = self._changed(decision, candidates, resolved)
+            supposed = self._trace(decision, changed, resolved.plugins)
+            would = _answer(decision, supposed, changed, resolved.plugins)
         self._looked_at(decision, candidates, resolved, (was, would))
         difference = self._difference(decision, (trace, was), (supposed, would))
         self.classes[difference] += 1
         if difference != SAME:
             self._note(Item(decision, difference, was, would), trace, supposed)
+
+    def _trace(
+        self, decision: records.Decision, cycle: cycles.Cycle, plugins: registry.Registry
+    ) -> verdicts.Trace:
+        """As explanations.trace_of, without scores that no difference can lie in."""
+        match decision.verb:
+            case "filter" if plugins.interested(cycle.pod):
+                return pipeline.run_filter(plugins, cycle)
+            case "prioritize" if not self._scores:
+                return explanations.untouched(cycle)
+            case _:
+                return explanations.trace_of(decision, cycle, plugins)
 
     def _note(self, item: Item, was: verdicts.Trace, would: verdicts.Trace) -> None:
         decision = item.decision
@@ -156,12 +167,12 @@ class Replay:
         resolved: situations.Resolved,
         answers: tuple[Answer, Answer],
     ) -> None:
-        """Called for each decision that was computed in the situation."""
+        """Called for each decision that was compared."""
 
-    def _resolve(self, snapshot: snapshots.Snapshot, given: Input) -> situations.Resolved | None:
-        """The situation at a snapshot; None if nothing is different in it."""
+    def _resolve(self, snapshot: snapshots.Snapshot, given: Input) -> situations.Resolved:
+        """The situation at a snapshot."""
         if given.supposed.nothing:
-            return None
+            return situations.Resolved(snapshot, snapshot, given.plugins)
         digest = given.plugins.digest
         found = self._resolved.get(digest)
         if found is None or found.base is not snapshot:
@@ -192,6 +203,8 @@ class Replay:
     ) -> str:
         """The gravest class that holds."""
         (trace, was), (supposed, would) = before, after
+        if trace is supposed:
+            return SAME
         if decision.verb == "prioritize":
             return "scores" if self._scores and trace.totals != supposed.totals else SAME
         if was.kept and not would.kept:
@@ -200,7 +213,7 @@ class Replay:
             return "admitted"
         if decision.verb == "filter_onlyone" and was.node != would.node:
             return "node"
-        if trace.kept != supposed.kept:
+        if not _same(trace.kept, supposed.kept):
             return "nodes"
         return "reason" if was.reasons != would.reasons else SAME
 
@@ -217,6 +230,11 @@ def _answer(
         node = (pipeline.best(plugins, narrowed, trace) or "") if kept else ""
     number = min(len(kept), 1) if decision.verb == "filter_onlyone" else len(kept)
     return Answer(number, {refusal.reason: len(refusal.nodes) for refusal in trace.refusals}, node)
+
+
+def _same(one: node_sets.Names, other: node_sets.Names) -> bool:
+    """Whether the sets are equal: an interned set is compared with itself most of the time."""
+    return one is other or one == other
 
 
 def _repeats(decision: records.Decision, was: Answer) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from app.domain import events, model, node_sets, snapshots, verdicts
 from app.domain.fitting import fitting_nodes
-from app.framework import cycles, pipeline, registry, supposing
+from app.framework import cycles, pipeline, plans, registry, supposing
 from app.verbs.explain import explanations
 from app.verbs.questions import asking, errors, manifests, operations, situations
 
@@ -154,25 +154,75 @@ def several(
 ) -> Several:
     """Place the pods in order, each on the state that the ones before left, by the rule of filter_onlyone.
 
-    ``candidates``: of every pod, in the situation; None for the nodes that it fits on (roomy).
+    What plugins place beside a pod is placed with it, as its bind would commit it. ``candidates``: of every
+    pod, in the situation; None for the nodes that it fits on (roomy).
     """
-    fitting = fitting_nodes.FittingNodes(snapshot) if candidates is None else None
+    placing = _Placing(snapshot, candidates, plugins)
     results: list[Placed] = []
-    state = snapshot
     for uid in uids:
         if results and not running():
             break
-        pod = _asked(state, uid)
-        names = candidates if fitting is None else fitting.of(pod)
-        cycle = cycles.cycle(pod, names or frozenset(), state, score_max=plugins.score_max)
-        trace = pipeline.run(plugins, cycle)
-        node = chosen(plugins, cycle, trace)
-        if node:
-            state = situations.fold(state, (situations.bound(pod, node),))
-            if fitting is not None:
-                fitting.place(pod, node)
-        results.append(Placed(pod.key, node, "" if node else explanations.summary(trace)))
+        results.append(placing.place(uid))
+    state = placing.state
     return Several(tuple(results), changed_counts(snapshot, state), len(uids) - len(results), state)
+
+
+class _Placing:
+    """Places pods one after the other."""
+
+    def __init__(
+        self,
+        snapshot: snapshots.Snapshot,
+        candidates: frozenset[model.NodeName] | None,
+        plugins: registry.Registry,
+    ) -> None:
+        self.state = snapshot
+        self._candidates = candidates
+        self._fitting = fitting_nodes.FittingNodes(snapshot) if candidates is None else None
+        self._plugins = plugins
+        self._seats: dict[model.Uid, model.NodeName] = {}
+        """Pod -> node, of those that were placed beside another one."""
+
+    def place(self, uid: model.Uid) -> Placed:
+        """Decide about one pod, and commit what its bind would."""
+        pod = _asked(self.state, uid)
+        seat = self._seats.get(uid)
+        if seat is not None:
+            return self._seated(pod, seat)
+        names = self._candidates if self._fitting is None else self._fitting.of(pod)
+        cycle = cycles.cycle(pod, names or frozenset(), self.state, score_max=self._plugins.score_max)
+        trace = pipeline.run(self._plugins, cycle)
+        node = chosen(self._plugins, cycle, trace)
+        if not node:
+            return Placed(pod.key, "", explanations.summary(trace))
+        made = self._commitment(cycle, node)
+        if isinstance(made, str):
+            return Placed(pod.key, "", made)
+        for placement in made:
+            self._seats[placement.pod.uid] = placement.node
+            if self._fitting is not None:
+                self._fitting.place(placement.pod, placement.node)
+        if len(made) > 1:
+            self.state = situations.fold(self.state, (events.PlacementsCommitted(placements=made),))
+        self.state = situations.fold(self.state, (situations.bound(pod, node),))
+        return Placed(pod.key, node, "")
+
+    def _seated(self, pod: model.Pod, seat: model.NodeName) -> Placed:
+        """The pod has its node already, unless kube-scheduler does not offer that node."""
+        if self._candidates is not None and seat not in self._candidates:
+            text = f"it is placed with others on node {seat}, which is not among the candidates"
+            return Placed(pod.key, "", text)
+        self.state = situations.fold(self.state, (situations.bound(pod, seat),))
+        return Placed(pod.key, seat, "")
+
+    def _commitment(self, cycle: cycles.Cycle, node: model.NodeName) -> tuple[model.Placement, ...] | str:
+        """What the bind of the pod commits, or why it is refused."""
+        one = dataclasses.replace(cycle, candidates=frozenset((node,)))
+        try:
+            made = plans.commitment(self._plugins, one, node)
+        except plans.InvalidPlan as invalid:
+            return str(invalid)
+        return made.reason if isinstance(made, verdicts.Refusal) else made.placements
 
 
 def chosen(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace) -> model.NodeName:

@@ -50,19 +50,19 @@ class Resolved:
     copies: Mapping[model.NodeName, model.NodeName] = dataclasses.field(default_factory=dict)
     """Added node -> the node that it is like, or empty."""
 
-    def offered(self, names: node_sets.Names) -> frozenset[model.NodeName]:
+    def offered(self, names: node_sets.Names) -> node_sets.Names:
         """The candidates in the situation: without removed and cordoned nodes, with added ones.
 
         An added node is a candidate if the node that it is like is one.
         """
         before, after = self.base.nodes, self.snapshot.nodes
         if before is after:
-            return frozenset(names)
+            return names
         kept = {name for name in names if name in after and not _cordoned(before.get(name), after[name])}
         kept.update(
             name for name, like in self.copies.items() if (not like or like in names) and name in after
         )
-        return frozenset(kept)
+        return node_sets.shared(frozenset(kept), self.snapshot.topology.everywhere)
 
 
 def _cordoned(before: model.Node | None, after: model.Node) -> bool:
@@ -81,6 +81,12 @@ def hypothesis(
     configured = asked.configuration is not None
     chosen = _configured(asked.configuration, plugins, known, path) if asked.configuration else plugins
     return Hypothesis(chosen, made, paths, configured)
+
+
+def hypothesis_of(overrides: Sequence[Mapping[str, Any]], plugins: registry.Registry) -> Hypothesis:
+    """The hypothesis of these overrides alone. Raises Mistake."""
+    made = asking.overrides(overrides, plugins)
+    return Hypothesis(plugins, made, ("",) * len(made))
 
 
 def resolve(

@@ -44,6 +44,11 @@ def counts(answer: dict[str, Any], field: str) -> dict[str, int]:
     return {row["count"]: row[field] for row in answer["chain"]["counts"]}
 
 
+def compared(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer without what depends on how it was asked."""
+    return {name: held for name, held in answer.items() if name not in ("spentMs", "idle")}
+
+
 @pytest.mark.scenario("WI-4")
 @pytest.mark.parametrize("situation", [{}, {"configuration": AS_IT_IS}])
 def test_a_chain_that_changes_nothing_ends_as_the_log(
@@ -58,6 +63,19 @@ def test_a_chain_that_changes_nothing_ends_as_the_log(
     assert counts(answer, "peakWould") == held
     assert (found["overruns"], answer["to"]) == ([], str(lived.store.follower.snapshot.position))
     assert found["waiting"]["medianWas"] == found["waiting"]["medianWould"]
+
+
+def test_an_override_that_changes_nothing_has_the_same_chain_as_none(lived: api_worlds.World) -> None:
+    """Without overrides one fold is enough while both histories are the same; otherwise there are two."""
+    assert compared(chain(lived)) == compared(chain(lived, overrides=scale(3)))
+
+
+def test_without_overrides_the_histories_part_where_a_placement_differs(lived: api_worlds.World) -> None:
+    """Another weight chooses another node for the first pod: from there on there are two folds."""
+    other = {"weights": {"WorkloadPolicy": 1, "NodeLabelPriority": 100}}
+    found = chain(lived, configuration=other, choice="best")
+    assert compared(found) == compared(chain(lived, configuration=other, choice="best", overrides=scale(3)))
+    assert found["chain"]["placements"]["elsewhere"] > 0
 
 
 @pytest.mark.scenario("WI-6")

@@ -41,7 +41,7 @@ class Play:
 
     def __init__(self, world: api_worlds.World, seed: int) -> None:
         self.world = world
-        self.die = random.Random(seed)
+        self.rng = random.Random(seed)
         self.host = 3
         self.placed: dict[str, str] = {}
         self.tried: list[tuple[int, int, int, int]] = []
@@ -49,11 +49,11 @@ class Play:
         world.append(*(event for event in f6() if not isinstance(event, events.PodSeen)))
 
     def step(self, number: int) -> None:
-        if self.die.random() < 0.25:
-            self.host = self.die.randint(0, 4)
+        if self.rng.random() < 0.25:
+            self.host = self.rng.randint(0, 4)
             self.world.append(api_worlds.policy(host=self.host, member=1))
-        if self.placed and self.die.random() < 0.35:
-            name = self.die.choice(sorted(self.placed))
+        if self.placed and self.rng.random() < 0.35:
+            name = self.rng.choice(sorted(self.placed))
             del self.placed[name]
             self.world.append(events.PodGone(uid=f"uid-{name}", namespace="shop", name=name))
         name = f"p-{number}"
@@ -63,8 +63,8 @@ class Play:
         self.tried.append((offset, on["member"], on["host"], self.host))
         kept = rooms(on["member"], on["host"], self.host)
         if kept:
-            chosen = self.placed[name] = self.die.choice(kept)
-            self.world.append(api_worlds.pod_seen(name, self.die.choice(NODES[chosen])))
+            chosen = self.placed[name] = self.rng.choice(kept)
+            self.world.append(api_worlds.pod_seen(name, self.rng.choice(NODES[chosen])))
 
     def expected(self, since: int, host: int) -> dict[str, int]:
         """Class -> filters from an offset on, if the host's quota had always been another."""

@@ -284,7 +284,7 @@ def test_every_operation_becomes_ordinary_events(six: api_worlds.World, override
 
 
 MISTAKES: list[tuple[dict[str, Any], str, str]] = [
-    ({}, "BadRequest", "exactly one of pod, pods and pending"),
+    ({}, "BadRequest", "exactly one of pod, pods, gang, group and pending"),
     ({"pod": "shop/a-5", "pending": {}}, "BadRequest", "exactly one of"),
     ({"pood": "shop/a-5"}, "BadRequest", "there is no field 'pood'; did you mean pod?"),
     ({"pod": "a-5"}, "BadRequest", "pod: 'a-5' is not NAMESPACE/NAME"),

@@ -38,6 +38,17 @@ def test_the_effect_of_overrides_is_shown(run: Run, tmp_path: pathlib.Path) -> N
     assert run("diff", *both, "--uncordon", "host-1", "-o", "name").stdout.split() == ["nodes/host-1"]
 
 
+def test_a_measure_counts_the_nodes_that_have_more_and_wide_shows_what_began(run: Run) -> None:
+    start = str(run.world.store.follower.catch_up().offset)
+    run.world.append(api_worlds.pod_seen("a-5", "host-4"), api_worlds.pod_seen("new"))
+    done = run("diff", start, "--measure", "pods")
+    assert "PODS      NODES\nthe same  5\nless      0\nmore      1\ngone      0\nnew       0" in done.stdout
+    assert "namespace: - -> shop" not in done.stdout
+    wide = run("diff", start, "--only", "pods", "-o", "wide")
+    assert "namespace: - -> shop" in wide.stdout
+    assert run("diff", start, "--measure", "colour").returncode == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -31,6 +31,13 @@ def test_one_pod_is_compared_with_the_answer_as_it_is(run: Run) -> None:
     assert "would fit:  host needs 1 more replica" in refused.stdout
 
 
+def test_the_wide_table_has_the_refusals_too(run: Run) -> None:
+    done = run("simulate", "shop/a-5", "-o", "wide")
+    assert done.returncode == 1, done.stderr
+    assert "PLUGIN          REFUSED  REASON" in done.stdout
+    assert "REASON" not in run("simulate", "shop/a-5").stdout
+
+
 def test_a_dry_run_of_a_preemption_is_shown_for_the_situation(run: Run) -> None:
     done = run("simulate", "shop/a-5", "--scale", "shop/spread", "host=9", "--preemption")
     assert done.returncode == 0, done.stderr

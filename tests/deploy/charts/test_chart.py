@@ -41,6 +41,18 @@ def test_chart_and_overlay_have_the_same_objects(name: str) -> None:
         assert one == theirs[identity], identity
 
 
+def test_chart_and_component_of_quota_annotations_have_the_same_objects() -> None:
+    ours = comparing.by_identity(golden.stored("quota-annotations"))
+    theirs = comparing.by_identity(
+        one
+        for path in (manifests.DEPLOY / parts.ANNOTATIONS).glob("*.yaml")
+        for one in manifests.documents(path)
+        if one["kind"] not in manifests.NO_OBJECTS
+    )
+    assert ours == theirs
+    assert len(ours) == 4
+
+
 @pytest.mark.parametrize("name", golden.OVERLAYS)
 def test_every_object_of_an_overlay_is_of_one_template(name: str) -> None:
     assert parts.unknown(manifests.overlay(name)) == []

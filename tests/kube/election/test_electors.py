@@ -36,7 +36,7 @@ class Candidate:
             handover_note=lambda: self.note,
             on_problem=self.problems.append,
             clock=self.clock,
-            die=random.Random(1),
+            rng=random.Random(1),
         )
 
     def run_once(self, *, after: float = 0.0) -> electors.Tenure | None:

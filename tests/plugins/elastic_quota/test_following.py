@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain import events, model, projecting, snapshots
-from app.plugins.elastic_quota import counting, kinds
+from app.plugins.elastic_quota import admission, counting, kinds
+from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.quota_model import Quota
 from app.plugins.elastic_quota.trees import forests, membership, runtimes, usage
 from tests.support import declared
@@ -169,3 +170,27 @@ def test_a_level_is_divided_again_only_if_its_total_or_a_request_changed() -> No
         assert new is not None
         assert old[0] is new[0]
     assert later.division("left-a", "cpu") != held["left-a"]
+
+
+@given(trees(), st.lists(changes, max_size=20), pods, st.booleans())
+def test_a_pod_that_was_not_observed_yet_is_judged_as_one_that_waits(
+    tree: list[Quota], history: list[events.AnyEvent], pod: model.Pod, parents: bool
+) -> None:
+    """A limit that admits it without its own request is enough; otherwise every comparison is the same."""
+    nodes = [events.NodeSeen(node=small_quotas.node(name, 0, allocatable={"cpu": 20})) for name in NODES]
+    world = projecting.project_all(
+        snapshots.empty(schema=declared.SCHEMA), [*map(kinds.QUOTAS.observed, tree), *nodes, *history]
+    )
+    unobserved = projecting.project(
+        world, events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name)
+    )
+    waiting = projecting.project(unobserved, events.PodSeen(pod=pod))
+    plugin = ElasticQuota(check_parents=parents)
+    before, after = (admission.admission(state, pod, plugin) for state in (unobserved, waiting))
+    assert (before is None) == (after is None)
+    if before is not None and after is not None and (before.reason or after.reason):
+        assert before == after
+    if "" in usage.forest(unobserved).trees:
+        # The question is not part of the state.
+        found = usage.of_tree(unobserved, "", runtimes.DEFAULTS)
+        assert shown(found.runtimes) == shown(from_the_facts(unobserved, runtimes.DEFAULTS))

@@ -5,6 +5,8 @@ import json
 import pathlib
 import shutil
 import subprocess
+from collections.abc import Callable
+from unittest import mock
 
 import pytest
 
@@ -185,5 +187,39 @@ def test_an_archive_that_cannot_be_listed_is_away(objects: object_server.Server)
     objects.failing = {"GET": 403}
     with pytest.raises(errors.StoreAway, match=r"cannot be listed: s3://bucket/berlin: .*HTTP 403"):
         archive.newest()
-    with pytest.raises(OSError, match="HTTP 403"):
+    with pytest.raises(errors.ArchiveAway, match="HTTP 403"):
         archive.read(0, limit=1)
+
+
+def test_an_outage_behind_a_listing_is_no_damage(
+    store: stores.Store, storage: archive_storage.Storage
+) -> None:
+    filled(store, 3)
+    archive = archive_of(store, storage)
+    name = archive.keep_segment(store.log.raws(0, 3), store.log.incarnation)
+    file = archive.files()[0]
+    calls: list[Callable[[], object]] = [
+        lambda: archive.raws(name),
+        lambda: archive.header(name),
+        lambda: archive.prove(file),
+        lambda: archive.read(0, limit=1),
+        lambda: archive.read_raw(1, 3),
+        lambda: archive.offset_at(2**50),
+    ]
+    with mock.patch.object(type(storage), "read", side_effect=OSError("connection reset")):
+        for call in calls:
+            with pytest.raises(errors.ArchiveAway, match="cannot be read: connection reset"):
+                call()
+    for operation, change in (
+        ("write", lambda: archive.keep_segment(store.log.raws(0, 3), store.log.incarnation)),
+        ("remove", lambda: archive.remove(name)),
+    ):
+        with (
+            mock.patch.object(type(storage), operation, side_effect=OSError("connection reset")),
+            pytest.raises(errors.ArchiveAway, match="connection reset"),
+        ):
+            change()
+    storage.remove(name)
+    with pytest.raises(errors.Damaged, match="does not exist"):
+        archive.raws(name)
+    assert not issubclass(errors.ArchiveAway, OSError)

@@ -3,9 +3,11 @@
 import random
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
+import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -88,6 +90,25 @@ def test_a_record_comes_back_with_its_candidates(
     assert (recording.written, recording.dropped) == (1, 0)
 
 
+def test_equal_candidates_are_one_set(recording: decision_log.DecisionLog, store: stores.Store) -> None:
+    for names in (["n1", "n2"], ["n1", "n2"], ["n2", "n3"], sorted(store.follower.catch_up().nodes)):
+        recording.record(draft(store, names=frozenset(names)))
+    recording.stop()
+    every, other, again, first = recording.latest()
+    snapshot = store.histories.at(first.position.offset)
+    found = recording.candidates(first, snapshot)
+    assert found == {"n1", "n2"}
+    assert recording.candidates(again, snapshot) is found
+    assert recording.candidates(other, snapshot) == {"n2", "n3"}
+    assert recording.candidates(every, snapshot) is snapshot.topology.everywhere
+    # The same bitmap over other nodes is another set.
+    store.log.append(logs.Batch(events=[events.NodeSeen(node=model.Node(name="a-new-one", uid="x"))]))
+    later = store.follower.catch_up()
+    moved = msgspec.structs.replace(every, position=later.position)
+    assert recording.candidates(moved, later) is later.topology.everywhere
+    assert later.topology.everywhere != snapshot.topology.everywhere
+
+
 def test_candidates_are_those_of_their_own_position(
     recording: decision_log.DecisionLog, store: stores.Store
 ) -> None:
@@ -132,6 +153,44 @@ def test_records_are_found_by_their_fields(recording: decision_log.DecisionLog, 
 @pytest.mark.parametrize("identity", ["", "0-0", "1-1", "x", "+", "-", "1", "9" * 40 + "-0", "\u0661-\u0661"])
 def test_an_id_that_names_no_record_finds_none(recording: decision_log.DecisionLog, identity: str) -> None:
     assert recording.get(identity) is None
+
+
+FOREIGN: tuple[dict[str, bytes], ...] = (
+    {"d": b"no JSON"},
+    {"d": b"{}"},
+    {"d": b'{"verb":"\xff"}'},
+    {"d": b'{"position":' + b"[" * 100_000},
+    {"d": b"[1]"},
+    {"surplus": b"x"},
+)
+"""Entries that Topolog does not write."""
+
+
+def test_entries_that_are_no_records_hide_none(store: stores.Store) -> None:
+    client: Any = store.client
+    recording = decision_log.DecisionLog(client, store.keys, store.follower)
+    foreign: list[str] = []
+
+    def add_foreign() -> None:
+        foreign.extend(client.xadd(store.keys.decisions, fields).decode() for fields in FOREIGN)
+
+    for outcome in ("first", "second"):
+        add_foreign()
+        recording.record(draft(store, outcome=outcome))
+        recording.start()
+        recording.stop()
+    add_foreign()
+    with structlog.testing.capture_logs() as lines:
+        newest, oldest = recording.latest()
+        assert (newest.outcome, oldest.outcome) == ("second", "first")
+        for limit in range(1, 4):
+            assert [one.id for one in recording.since("0-0", limit=limit)] == [oldest.id, newest.id][:limit]
+        assert recording.since(newest.id) == []
+        stored = [identity for page in recording.stored(0, None) for identity, _ in page]
+        assert stored == [oldest.id, newest.id]
+        assert [recording.get(identity) for identity in foreign] == [None] * len(foreign)
+        assert recording.get(newest.id) == newest
+    assert {line["id"] for line in lines if "no decision record" in line["event"]} == set(foreign)
 
 
 def test_a_long_history_is_searched_page_by_page(store: stores.Store) -> None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import redis
 
-from app.store import keys, schemas
+from app.store import errors, keys, schemas
 from app.store.health import checks, durability, readiness
 from app.store.server import acl, connections
 from migrations import running
@@ -167,6 +168,25 @@ def test_versions(info: Mapping[str, str], grade: str) -> None:
     assert checks.version(checks.ServerFacts(info)).grade == grade
 
 
+@pytest.mark.parametrize(
+    ("info", "grades"),
+    [
+        ({"redis_mode": "cluster", "redis_version": "7.2.4", "valkey_version": "9.0.0"}, ["bad"]),
+        ({"server_mode": "cluster", "redis_version": "7.2.4", "valkey_version": "9.0.1"}, ["bad"]),
+        ({"redis_mode": "cluster", "redis_version": "7.2.4", "valkey_version": "9.0.2"}, ["good"]),
+        ({"redis_mode": "cluster", "redis_version": "7.2.4", "valkey_version": "8.1.4"}, ["good"]),
+        ({"redis_mode": "cluster", "redis_version": "9.0.0"}, ["good"]),
+        ({"redis_mode": "standalone", "redis_version": "7.2.4", "valkey_version": "9.0.0"}, []),
+    ],
+)
+def test_a_cluster_node_that_misloads_its_file_is_found(info: Mapping[str, str], grades: list[str]) -> None:
+    found = [
+        one for one in durability.losses(checks.ServerFacts({**INFO, **info})) if one.subject == "aof loading"
+    ]
+    assert [one.grade for one in found] == grades
+    assert [one.loses for one in found] == [grade == "bad" for grade in grades]
+
+
 def test_a_disk_or_memory_that_is_full_is_found() -> None:
     failed = checks.ServerFacts(INFO | {"aof_last_write_status": "err", "aof_last_bgrewrite_status": "err"})
     assert [one.grade for one in durability.persistence(failed)] == ["good", "bad", "poor"]
@@ -212,6 +232,21 @@ def test_no_process_is_ready_on_a_store_that_loses_data(
     if problem is not None:
         assert name in problem
         assert "CONFIG SET" in problem
+
+
+def test_a_server_that_loads_its_file_is_away_and_not_without_one(
+    guarded: guarded_server.Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "EVERY", 0.0)
+    monkeypatch.setattr(readiness, "_SOON", 0.0)
+    looked = readiness.DurabilityCheck(guarded.admin, durable=True)
+    assert looked.problem() is None
+    found = {**guarded.admin.info(), "loading": 1, "aof_enabled": 0}
+    with mock.patch.object(guarded.admin, "info", return_value=found):
+        assert looked.problem() is None
+        with pytest.raises(errors.StoreAway, match="loading its data"), connections.translated():
+            readiness.facts(guarded.admin)
+    assert looked.problem() is None
 
 
 def test_the_last_result_remains_while_the_store_is_away(

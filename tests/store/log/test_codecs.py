@@ -53,11 +53,14 @@ def test_the_order_of_fields_does_not_matter() -> None:
         pytest.param(b'{"v":1,"type":"PodGone","uid":"u","na', "cannot be read", id="torn"),
         pytest.param(b"", "cannot be read", id="empty"),
         pytest.param(b"[]", "cannot be read", id="no object"),
+        pytest.param(b'{"v":1,"type":"PodGone","uid":"\xff"}', "cannot be read", id="no text"),
+        pytest.param(b'{"v":1,"type":' + b"[" * 100_000, "cannot be read", id="nested"),
     ],
 )
 def test_an_unreadable_payload_is_refused(payload: bytes, message: str) -> None:
-    with pytest.raises(errors.Unreadable, match=message):
-        codecs.decode(payload)
+    for read in (codecs.decode, lambda one: codecs.decode_all([one]), lambda one: codecs.decode_run([one])):
+        with pytest.raises(errors.Unreadable, match=message):
+            read(payload)
 
 
 @given(st.one_of(strategies.histories, strategies.crowds))

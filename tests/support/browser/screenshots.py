@@ -50,7 +50,7 @@ def _take(base: str, first: str, profile: pathlib.Path, target: pathlib.Path) ->
         page.open("/dashboard/decisions")
         _save(page, target / "decisions.png")
         page.open("/dashboard/compare?from=1")
-        page.fill("#what-if select", "change a quota")
+        page.fill("#what-if .b select", "change a quota")
         page.press("replay the decisions from A to B", "#what-if")
         page.until(lambda: page.text("#outcome"), "the replay")
         page.run("document.getElementById('what-if').scrollIntoView()")

@@ -28,14 +28,10 @@ from app.store import errors, schemas, stores
 from app.store.log import logs
 from app.store.server import connections
 from tests.support import declared
-from tests.support.simulation import (
-    cluster_objects,
-    lagging_replica,
-    lossy_calls,
-    oracle,
-    processes,
-    virtual_time,
-)
+from tests.support.simulation import processes, virtual_time
+from tests.support.simulation.cluster import api_client, cluster_objects
+from tests.support.simulation.oracle import guarantees
+from tests.support.simulation.store import lagging_replica, lossy_calls
 from workers.compactor import compactors
 
 T = TypeVar("T")
@@ -57,11 +53,11 @@ _WRITES = (
 )
 
 
-class Client(cluster_objects.Client):
+class Client(api_client.Client):
     """Nothing fails except what the story contains."""
 
     def __init__(self, story: "Story") -> None:
-        super().__init__(story.cluster, story.clock, cluster_objects.Faults(random.Random(0), 0.0))
+        super().__init__(story.cluster, story.clock, api_client.Faults(random.Random(0), 0.0))
         self._story = story
 
     def exchange(self, method: str, path: str, body: bytes = b"", *, timeout: float) -> fast_client.Reply:
@@ -187,7 +183,7 @@ class Story(Matrix):
             client.flushdb()
             schemas.migrate(client, declared.names(self._name), declared.SCHEMA)
             self._replica = lagging_replica.Replica(client)
-            self._watchdog = oracle.Watchdog(client, declared.names(self._name), self.cluster)
+            self._watchdog = guarantees.Watchdog(client, declared.names(self._name), self.cluster)
             self.sheltered = False
             for act in self._acts():
                 act()
@@ -242,7 +238,7 @@ class Story(Matrix):
                     return
             except lossy_calls.Crashed:
                 self._end_recorder()
-        raise oracle.Broken("end: the recorder never reaches the end of its changes")
+        raise guarantees.Broken("end: the recorder never reaches the end of its changes")
 
     def _observed_all(self, recorder: processes.Recorder) -> bool:
         """Whether all of it is recorded; not if it lost its post meanwhile."""
@@ -287,7 +283,7 @@ class Story(Matrix):
         with self.shelter():
             # It wakes up and goes on where it was.
             refused = self._awake(frozen)
-            oracle.demand(
+            guarantees.demand(
                 isinstance(refused, errors.Fenced), "P5", f"a recorder that was overtaken gets {refused}"
             )
             frozen.elector.dead = True
@@ -332,7 +328,7 @@ class Story(Matrix):
                 return
             self.clock.advance(1.0)
             self._observe()
-        raise oracle.Broken(f"end: {name} cannot be bound to {node} any more: {error}")
+        raise guarantees.Broken(f"end: {name} cannot be bound to {node} any more: {error}")
 
     def _bound(self, uid: str, name: str, node: str) -> str:
         if self._extender is None:
@@ -367,7 +363,7 @@ class Story(Matrix):
                 compactor.run_once()
                 compactor.run_once()
                 return
-        raise oracle.Broken("end: the log cannot be compacted any more")
+        raise guarantees.Broken("end: the log cannot be compacted any more")
 
     # -- the machinery -----------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from app.store import errors, schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
 from tests.support import declared
-from tests.support.simulation import oracle
+from tests.support.simulation.oracle import guarantees
 from tests.support.workers import clusters, recordings
 
 NAME = "cut"
@@ -26,7 +26,7 @@ class Run:
     """One server, cut many times."""
 
     def __init__(self, directory: Path, cluster: clusters.Cluster, seed: int) -> None:
-        self.die = random.Random(seed)
+        self.rng = random.Random(seed)
         self.lost = 0
         """Cuts by which something was lost."""
         self.torn = 0
@@ -60,19 +60,19 @@ class Run:
 
     def cut(self) -> None:
         """Write, lose, heal, compare. Raises Broken."""
-        self._write(self.die.randint(0, 5))
+        self._write(self.rng.randint(0, 5))
         kept, safe = self._written(), self._size
-        sizes = dict(self._write(self.die.randint(1, 20)))
-        level = self.die.random() < 0.7
+        sizes = dict(self._write(self.rng.randint(1, 20)))
+        level = self.rng.random() < 0.7
         if level:
             self._all_know()
-        alone = self.die.random() < 0.3
+        alone = self.rng.random() < 0.3
         if alone:
             # Only the successors are left, and the note in the Lease.
             self._recording.stop()
         before = self._written()
         former, head = self._extender.log.incarnation, max(before)
-        at = self.die.randint(safe, self._size)
+        at = self.rng.randint(safe, self._size)
         self._server.kill()
         with self._file.open("r+b") as file:
             file.truncate(at)
@@ -93,7 +93,7 @@ class Run:
         except errors.Rewound:
             self._healed()
             return
-        raise oracle.Broken("P4: an append builds on what its writer knows to be otherwise")
+        raise guarantees.Broken("P4: an append builds on what its writer knows to be otherwise")
 
     def _same(self, before: dict[int, tuple[int, str]]) -> tuple[int, bool]:
         """The last offset up to which the log is what it was, and whether that is all of it."""
@@ -108,23 +108,25 @@ class Run:
     ) -> None:
         """``whole``: the last offset that is in the file beyond doubt; ``head``: the last that was read."""
         same, all_there = self._same(before)
-        oracle.demand(same >= whole, "P2", f"{whole} was on the disk, and the log goes only to {same}")
+        guarantees.demand(same >= whole, "P2", f"{whole} was on the disk, and the log goes only to {same}")
         log = self._extender.log
         if log.incarnation == former:
-            oracle.demand(all_there, "P4", f"the log was cut at {same} of {head} in silence")
+            guarantees.demand(all_there, "P4", f"the log was cut at {same} of {head} in silence")
             return
         self.lost += 1
         reported = [one.event for one in log.read(same) if isinstance(one.event, events.StoreRewound)]
-        oracle.demand(len(reported) == 1, "P4", f"behind {same} the loss is reported {len(reported)} times")
+        guarantees.demand(
+            len(reported) == 1, "P4", f"behind {same} the loss is reported {len(reported)} times"
+        )
         (event,) = reported
-        oracle.demand(
+        guarantees.demand(
             event.from_incarnation == former, "P4", f"lost in {event.from_incarnation}, not {former}"
         )
         # The recorder cannot distinguish lost entries that it had not read from later ones.
         claimed = event.lost_from, event.lost_to
-        oracle.demand(event.lost_from <= same + 1, "P4", f"lost from {same + 1}, reported {claimed}")
+        guarantees.demand(event.lost_from <= same + 1, "P4", f"lost from {same + 1}, reported {claimed}")
         right = claimed == (same + 1, head)
-        oracle.demand(not exact or right, "P4", f"{(same + 1, head)} is lost, reported {claimed}")
+        guarantees.demand(not exact or right, "P4", f"{(same + 1, head)} is lost, reported {claimed}")
         self.vague += not right
         self._gone(former, head)
 
@@ -135,7 +137,7 @@ class Run:
                 self._extender.histories.of(model.Position(former, offset))
             except errors.Superseded:
                 continue
-            raise oracle.Broken(f"P4: position {former}/{offset} is still answered")
+            raise guarantees.Broken(f"P4: position {former}/{offset} is still answered")
 
     # -- what goes on --------------------------------------------------------------------------
 
@@ -144,9 +146,9 @@ class Run:
         reported = []
         for _ in range(times):
             self._numbers += 1
-            if self.die.random() < 0.3:
-                self._cluster.pod(f"p{self._numbers}", node=f"n{self.die.randrange(3)}", app="x")
-            note = events.Quarantined("notes", f"note-{self._numbers}", "x" * self.die.randint(0, 200))
+            if self.rng.random() < 0.3:
+                self._cluster.pod(f"p{self._numbers}", node=f"n{self.rng.randrange(3)}", app="x")
+            note = events.Quarantined("notes", f"note-{self._numbers}", "x" * self.rng.randint(0, 200))
             self._writer.follower.catch_up()
             appended = self._writer.log.append(logs.Batch(events=(note,)))
             reported.append((appended.last, self._size))
@@ -191,8 +193,8 @@ class Run:
 
         recordings.eventually(holds, "every process knows the cluster again")
         log, snapshot = self._extender.log, self._extender.follower.catch_up()
-        oracle.demand(log.counts() == dict(snapshot.counts), "P1", "the counts are not those of the fold")
-        oracle.demand(
+        guarantees.demand(log.counts() == dict(snapshot.counts), "P1", "the counts are not those of the fold")
+        guarantees.demand(
             log.versions() == dict(snapshot.versions), "P1", "the versions are not those of the fold"
         )
 

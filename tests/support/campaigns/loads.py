@@ -17,11 +17,12 @@ from app.domain import events
 from app.simulation.apiserver import apiservers, faults, requests, status_replies
 from app.store import errors, stores
 from app.store.log import incarnations, logs, readers
-from tests.support.simulation import cluster_objects, oracle, plain_quotas, quota_law
+from tests.support.simulation.cluster import cluster_objects
+from tests.support.simulation.oracle import guarantees, plain_quotas, quota_law
 from tests.support.store import writers
 
 Bind = Callable[[cluster_objects.Json, str, random.Random], str | None]
-"""(pod, node, die) -> the error of the reply, empty if the pod was reported as bound; None: no reply."""
+"""(pod, node, generator) -> the error of the reply, empty if the pod is reported as bound; None: no reply."""
 
 _MOST_PODS = 16
 _PAUSE = 0.01
@@ -79,7 +80,7 @@ class Load:
         self._side = side
         self._store = store
         self._binds = binds
-        self._die = random.Random(seed)
+        self._rng = random.Random(seed)
         self._stopped = threading.Event()
         self._names = 0
         self._threads: list[threading.Thread] = []
@@ -89,8 +90,8 @@ class Load:
         turns += [self._scheduler(bind) for bind in self._binds]
         self._stopped.clear()
         for turn in turns:
-            die = random.Random(self._die.random())
-            self._threads.append(threading.Thread(target=self._repeat, args=(turn, die), daemon=True))
+            rng = random.Random(self._rng.random())
+            self._threads.append(threading.Thread(target=self._repeat, args=(turn, rng), daemon=True))
             self._threads[-1].start()
         return self
 
@@ -101,50 +102,50 @@ class Load:
             assert not thread.is_alive(), "a call never gets a reply"
         self._threads.clear()
 
-    def _repeat(self, turn: Callable[[random.Random], None], die: random.Random) -> None:
+    def _repeat(self, turn: Callable[[random.Random], None], rng: random.Random) -> None:
         try:
-            while not self._stopped.wait(_PAUSE * die.random()):
-                turn(die)
+            while not self._stopped.wait(_PAUSE * rng.random()):
+                turn(rng)
         except BaseException as problem:
             self.errors.append(problem)
 
-    def _people(self, die: random.Random) -> None:
+    def _people(self, rng: random.Random) -> None:
         pods = self._side.all("pods")
         if len(pods) < _MOST_PODS:
             self._names += 1
-            self._side.pod(f"web-{self._names}", self._labels(die))
+            self._side.pod(f"web-{self._names}", self._labels(rng))
         else:
-            meta = die.choice(pods)["metadata"]
+            meta = rng.choice(pods)["metadata"]
             self._side.objects.remove("pods", (meta["namespace"], meta["name"]))
-        if die.random() < 0.02:
+        if rng.random() < 0.02:
             # The answer to a Binding is lost: only the API server knows its outcome.
             self._api.faults.add(faults.FaultKind.LOSE, faults.calls("POST", "/binding"))
 
-    def _labels(self, die: random.Random) -> dict[str, str] | None:
+    def _labels(self, rng: random.Random) -> dict[str, str] | None:
         """Of a pod under the policy, of one under an elastic quota, or of one that nothing limits."""
-        if self._sharing and die.random() < 0.5:
-            labels = {plain_quotas.LABEL: die.choice(quota_law.TEAMS)}
-            return {**labels, plain_quotas.FIRM: "false"} if die.random() < 0.3 else labels
-        return None if die.random() < 0.8 else {"app": "plain"}
+        if self._sharing and rng.random() < 0.5:
+            labels = {plain_quotas.LABEL: rng.choice(quota_law.TEAMS)}
+            return {**labels, plain_quotas.FIRM: "false"} if rng.random() < 0.3 else labels
+        return None if rng.random() < 0.8 else {"app": "plain"}
 
-    def _kubelet(self, die: random.Random) -> None:
+    def _kubelet(self, rng: random.Random) -> None:
         bound = [pod for pod in self._side.all("pods") if pod["spec"].get("nodeName")]
         running = [pod for pod in bound if pod["status"].get("phase") != "Succeeded"]
         if not running:
             return
-        meta, phase = die.choice(running)["metadata"], die.choice(("Running", "Running", "Succeeded"))
+        meta, phase = rng.choice(running)["metadata"], rng.choice(("Running", "Running", "Succeeded"))
         with contextlib.suppress(status_replies.StatusError):  # gone meanwhile
             self._side.edit(
                 "pods", (meta["namespace"], meta["name"]), lambda made: made["status"].update(phase=phase)
             )
 
     def _scheduler(self, bind: Bind) -> Callable[[random.Random], None]:
-        def turn(die: random.Random) -> None:
+        def turn(rng: random.Random) -> None:
             pending = [pod for pod in self._side.all("pods") if not pod["spec"].get("nodeName")]
             if not pending:
                 return
-            pod, node = die.choice(pending), die.choice(sorted(cluster_objects.NODES))
-            error = bind(pod, node, die)
+            pod, node = rng.choice(pending), rng.choice(sorted(cluster_objects.NODES))
+            error = bind(pod, node, rng)
             if error == "":
                 self.acknowledged.append((pod["metadata"]["uid"], node))
             elif error is None:
@@ -187,13 +188,13 @@ def judge(side: Side, store: stores.Store, load: Load, *, lossy: bool = False) -
     assert not load.errors, load.errors
     for uid, node in load.acknowledged:
         where = side.bound.get(uid)
-        oracle.demand(where == {node}, "P7", f"pod {uid} was reported on {node}, is on {where}")
+        guarantees.demand(where == {node}, "P7", f"pod {uid} was reported on {node}, is on {where}")
     _Watchdog(store.client, store.keys, side, steady=True).converged()
     check_epochs(store.log)
     return _writings(store.log, load, lossy=lossy)
 
 
-class _Watchdog(oracle.Watchdog):
+class _Watchdog(guarantees.Watchdog):
     """Reads a log afterwards: what it reports as lost was never read here."""
 
     def _rewound(self, event: events.StoreRewound) -> None:
@@ -203,7 +204,7 @@ class _Watchdog(oracle.Watchdog):
 def check_epochs(log: logs.Log) -> None:
     """Along the log no epoch is lower than one before it."""
     epochs = [epoch for _, epoch in writers.epochs(log) if epoch]
-    oracle.demand(
+    guarantees.demand(
         epochs == sorted(epochs, key=lambda epoch: (len(epoch), epoch)), "P5", "a lower epoch has written"
     )
 
@@ -216,12 +217,12 @@ def _writings(log: logs.Log, load: Load, *, lossy: bool) -> int:
             found.setdefault(entry.event.object, []).append((entry.offset, entry.at_ms))
         elif isinstance(entry.event, events.StoreRewound):
             rewinds.append(entry.event)
-    oracle.demand(lossy or not rewinds, "P2", f"the store lost what it had acknowledged: {rewinds}")
+    guarantees.demand(lossy or not rewinds, "P2", f"the store lost what it had acknowledged: {rewinds}")
     twice = {name: places for name, places in found.items() if len(places) > 1}
-    oracle.demand(not twice, "P3", f"appended more than once: {twice}")
+    guarantees.demand(not twice, "P3", f"appended more than once: {twice}")
     lost = [one for one in load.written if found.get(one.name) != [(one.offset, one.at_ms)]]
     silent = [one for one in lost if not any(_covers(event, one) for event in rewinds)]
-    oracle.demand(
+    guarantees.demand(
         not silent,
         "P4",
         f"of {len(lost)} lost appends {len(silent)} were lost in silence: {silent[:3]} .. {silent[-3:]};"

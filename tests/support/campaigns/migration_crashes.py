@@ -17,7 +17,8 @@ from app.store import errors, schemas, stores
 from app.store.server import connections
 from tests.support import declared
 from tests.support.campaigns import crash_matrix
-from tests.support.simulation import lossy_calls, oracle
+from tests.support.simulation.oracle import guarantees
+from tests.support.simulation.store import lossy_calls
 
 SCHEMAS = pathlib.Path(__file__).parents[2] / "migrations" / "schemas"
 """Stores of earlier schemas as their versions left them, and the functions that those had."""
@@ -51,7 +52,7 @@ class Migration(crash_matrix.Matrix):
             with contextlib.suppress(lossy_calls.Crashed, errors.StoreAway):
                 if schemas.migrate(client, declared.names(NAME), declared.SCHEMA, incarnation="begun").ready:
                     return
-        raise oracle.Broken("end: the store cannot be migrated any more")
+        raise guarantees.Broken("end: the store cannot be migrated any more")
 
 
 def _restore(client: redis.Redis, schema: int) -> None:

@@ -43,7 +43,7 @@ class Ground:
             seed,
         )
         self._stack.callback(self.field.close)
-        self.die = random.Random(seed)
+        self.rng = random.Random(seed)
 
     def close(self) -> None:
         for proxy in self._ways.values():
@@ -67,7 +67,7 @@ class Ground:
             "extender": ["extender-0"],
             "all": ["recorder-0", "recorder-1", "extender-0", "extender-1", "controller", "writer"],
         }[role]
-        way = self.die.choice(WAYS)
+        way = self.rng.choice(WAYS)
         with contextlib.ExitStack() as stack:
             for one in roles:
                 stack.enter_context(self._ways[f"{one} and {end}"].being(way))
@@ -79,6 +79,6 @@ class Ground:
         with self.field.load:
             split_replicas.work(CALM)
             with self.parted(shape):
-                split_replicas.work(self.die.uniform(_SHORTEST, _LONGEST))
+                split_replicas.work(self.rng.uniform(_SHORTEST, _LONGEST))
             split_replicas.work(CALM)
         return self.field.healed()

@@ -93,7 +93,7 @@ class Ground:
         api = self._stack.enter_context(apiservers.ApiServer(declared.SCHEMA, bookmarks=0.5))
         self.field = split_replicas.Field(api, lambda _: self.guarded.url, lambda _: api.url, seed)
         self._stack.callback(self.field.close)
-        self.die = random.Random(seed)
+        self.rng = random.Random(seed)
 
     def close(self) -> None:
         self._stack.close()
@@ -103,10 +103,10 @@ class Ground:
         self.field.ready()
         former = self.guarded.primary
         with self.field.load:
-            split_replicas.work(self.die.uniform(0.1, 0.5))
+            split_replicas.work(self.rng.uniform(0.1, 0.5))
             SHAPES[shape](self, former)
             self.guarded.switched(former)
-            split_replicas.work(self.die.uniform(0.1, 0.5))
+            split_replicas.work(self.rng.uniform(0.1, 0.5))
         began = time.monotonic()
         # Until the former primary has been demoted, its clients may see no problem.
         self.guarded.whole()
@@ -129,19 +129,19 @@ class Ground:
 
     def lag(self, primary: int) -> None:
         """The replica receives nothing for a while; then the primary is killed."""
-        way = self.die.choice((tcp_proxies.Way.CUT, tcp_proxies.Way.SILENT))
+        way = self.rng.choice((tcp_proxies.Way.CUT, tcp_proxies.Way.SILENT))
         with self.guarded.ways[primary].being(way, tcp_proxies.Who.REPLICA):
-            split_replicas.work(self.die.uniform(0.2, 1.5))
+            split_replicas.work(self.rng.uniform(0.2, 1.5))
             self.guarded.servers[primary].kill()
             self.guarded.switched(primary)
         self.guarded.servers[primary].start()
 
     def isolate(self, primary: int) -> None:
         """The primary has its clients, and neither its replica nor the sentinels."""
-        way = self.die.choice((tcp_proxies.Way.CUT, tcp_proxies.Way.SILENT))
+        way = self.rng.choice((tcp_proxies.Way.CUT, tcp_proxies.Way.SILENT))
         with self.guarded.ways[primary].being(way, *_APART):
             self.guarded.switched(primary)
-            split_replicas.work(self.die.uniform(0.2, 1.5))
+            split_replicas.work(self.rng.uniform(0.2, 1.5))
 
 
 SHAPES = {

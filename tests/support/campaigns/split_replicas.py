@@ -23,7 +23,8 @@ from app.verbs import contexts, placing, releasing
 from app.verbs import errors as verb_errors
 from tests.support import declared, polling
 from tests.support.campaigns import loads
-from tests.support.simulation import cluster_objects, processes
+from tests.support.simulation import processes
+from tests.support.simulation.cluster import cluster_objects
 from workers.controller import orphaned_placements
 from workers.recorder import recorders
 

@@ -21,7 +21,8 @@ from app.store.server import embedded
 from tests.support import child_processes, declared, extender_processes, polling
 from tests.support.campaigns import loads
 from tests.support.extender import stages
-from tests.support.simulation import cluster_objects, quota_law
+from tests.support.simulation.cluster import cluster_objects
+from tests.support.simulation.oracle import quota_law
 
 LEASE, RENEW, RETRY = 1.5, 1.0, 0.1
 HEAL = 60.0
@@ -113,8 +114,8 @@ def callers(stack: Stack, number: int = 3) -> list[loads.Bind]:
     def made() -> loads.Bind:
         ways = [stack.caller(replica=replica) for replica in range(len(stack.replicas))]
 
-        def bind(pod: cluster_objects.Json, node: str, die: random.Random) -> str | None:
-            caller = die.choice(ways)
+        def bind(pod: cluster_objects.Json, node: str, rng: random.Random) -> str | None:
+            caller = rng.choice(ways)
             try:
                 reply = caller.post("/bind", stages.bind(pod, node))
                 return str(reply.json["Error"]) if reply.status == 200 else f"status {reply.status}"

@@ -84,6 +84,7 @@ def parts() -> Mapping[str, Part]:
             "components/cert-manager", 'eq .Values.certificates.source "certManager"', _named(CERTIFICATES)
         ),
         "admission": Part("admission", ".Values.admission.enabled", _named("admission")),
+        "quota-annotations": Part(ANNOTATIONS, ".Values.quotaAnnotations.enabled", _named(ANNOTATIONS)),
     }
 
 
@@ -91,6 +92,7 @@ ARCHIVE: Final = "components/archive-identity"
 ARCHIVING: Final = frozenset({"compactor", "extender", "view"})
 """Processes that write or read the archive."""
 CERTIFICATES: Final = "components/cert-manager"
+ANNOTATIONS: Final = "components/quota-annotations"
 OTHERWISE: Final = frozenset({"Namespace"})
 """Kinds that Helm creates itself."""
 GENERATED: Final = ("topolog", "topolog-kube-scheduler", "topolog-valkey")
@@ -103,10 +105,11 @@ def known() -> dict[tuple[str, str], Object]:
     for overlay in ("ha", "existing-scheduler", "dev"):
         for one in manifests.overlay(overlay):
             found.setdefault((one["kind"], one["metadata"]["name"]), one)
-    for path in (manifests.DEPLOY / CERTIFICATES).glob("*.yaml"):
-        for one in manifests.documents(path):
-            if one["kind"] not in manifests.NO_OBJECTS:
-                found[one["kind"], one["metadata"]["name"]] = one
+    for folder in (CERTIFICATES, ANNOTATIONS):
+        for path in sorted((manifests.DEPLOY / folder).glob("*.yaml")):
+            for one in manifests.documents(path):
+                if one["kind"] not in manifests.NO_OBJECTS:
+                    found[one["kind"], one["metadata"]["name"]] = one
     (policy,) = kustomizations.render(manifests.DEPLOY / ARCHIVE)
     found["NetworkPolicy", policy["metadata"]["name"]] = policy
     return found
@@ -144,7 +147,8 @@ def _unchanged(one: Object, marks: templating.Marks) -> str:
 
 
 def _own_account(one: Object, marks: templating.Marks) -> str:
-    return ".Values.rbac.create" if one["metadata"]["name"] in ("topolog-bootstrap", "topolog-view") else ""
+    own = ("topolog-bootstrap", "topolog-view", "topolog-quota-annotations")
+    return ".Values.rbac.create" if one["metadata"]["name"] in own else ""
 
 
 def _account(one: Object, marks: templating.Marks) -> str:
@@ -190,6 +194,8 @@ def _budget(one: Object, marks: templating.Marks) -> str:
 
 
 def _binding(one: Object, marks: templating.Marks) -> str:
+    if one["metadata"]["name"] == "topolog-quota-annotations":
+        return ""  # A right that is restricted by a warning is not restricted.
     if "validationActions" in one["spec"]:
         one["spec"]["validationActions"] = [marks.value(".Values.admission.action"), "Audit"]
     return ""
@@ -374,8 +380,7 @@ _CHANGES: Final[Mapping[str, Callable[[Object, templating.Marks], str]]] = {
     "Issuer": _certificate,
     "Certificate": _certificate,
     "ServiceAccount": _account,
-    "Role": _own_account,
-    "RoleBinding": _own_account,
+    **dict.fromkeys(("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"), _own_account),
     "Deployment": _workload,
     "StatefulSet": _workload,
 }

@@ -46,6 +46,8 @@ COMMENTS: Final[Mapping[str, str]] = {
     "rbac": "aggregate: policies and quotas become part of the ClusterRoles view, edit and admin of"
     " Kubernetes.",
     "admission": "Warns of pods that name a quota and escape it; Deny refuses them.",
+    "quotaAnnotations": "The controller may write Koordinator's annotations on quotas, and no more of them."
+    ' It does so with config.plugins.args: \'{"ElasticQuota": {"koordinator_annotations": true}}\'.',
     "networkPolicy": "Denies all traffic except what the processes need. With an existing kube-scheduler,"
     " schedulerCIDRs are the addresses it calls from. Empty apiServerCIDRs and storeCIDRs are"
     " any address.",
@@ -101,6 +103,7 @@ def of_overlay(name: str) -> Values:
             "enabled": "topolog-admission" in manifests.in_overlay(name, "ConfigMap"),
             "action": "Warn",
         },
+        "quotaAnnotations": {"enabled": False},
         "networkPolicy": {
             "enabled": True,
             "schedulerCIDRs": blocks,

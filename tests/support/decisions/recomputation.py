@@ -55,6 +55,7 @@ def derived(snapshot: snapshots.Snapshot) -> dict[str, object]:
             columns.setdefault(label, {}).setdefault(value, set()).add(node.name)
     residents: dict[str, set[str]] = {}
     used: dict[str, dict[str, int]] = {}
+    attached: dict[str, set[str]] = {}
     labelled: dict[tuple[str, str, str], set[str]] = {}
     namespaces: dict[str, set[str]] = {}
     for uid, (pod, name) in standing.items():
@@ -66,6 +67,8 @@ def derived(snapshot: snapshots.Snapshot) -> dict[str, object]:
             for resource, amount in pod.requests.items():
                 if amount:
                     sums[resource] = sums.get(resource, 0) + amount
+            if pod.constraints is not None and pod.constraints.pod_affinity:
+                attached.setdefault(name, set()).add(uid)
         namespaces.setdefault(pod.namespace, set()).add(uid)
         for label in snapshot.indexed & pod.labels.keys():
             labelled.setdefault((pod.namespace, label, pod.labels[label]), set()).add(uid)
@@ -77,6 +80,7 @@ def derived(snapshot: snapshots.Snapshot) -> dict[str, object]:
         "topology": columns,
         "residents": residents,
         "used": used,
+        "attached": attached,
         "labelled": labelled,
         "namespaces": namespaces,
         "policies_in": policies_in,
@@ -98,6 +102,11 @@ def kept(snapshot: snapshots.Snapshot) -> dict[str, object]:
         },
         "residents": {key: set(pods) for key, pods in snapshot.residents.items()},
         "used": {node: dict(snapshot.used(node)) for node in snapshot.residents if snapshot.used(node)},
+        "attached": {
+            node: uids
+            for node in snapshot.residents
+            if (uids := {pod.uid for pod in snapshot.attached(node)})
+        },
         "labelled": {key: set(pods) for key, pods in snapshot.labelled.items()},
         "namespaces": {key: set(pods) for key, pods in snapshot.namespaces.items()},
         "policies_in": {

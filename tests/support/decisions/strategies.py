@@ -32,6 +32,9 @@ def nodes(draw: st.DrawFn, name: str | None = None) -> model.Node:
     )
 
 
+NEAR_OTHERS = model.Constraints(pod_affinity=(model.PodTerm("zone", model.Selector({"app": "a"})),))
+
+
 @st.composite
 def pods(draw: st.DrawFn, uid: str | None = None) -> model.Pod:
     uid = draw(st.sampled_from(UIDS)) if uid is None else uid
@@ -47,6 +50,7 @@ def pods(draw: st.DrawFn, uid: str | None = None) -> model.Pod:
         phase=draw(st.sampled_from(("Pending", "Running", "Running", "Succeeded", "Failed"))),
         terminating=draw(st.sampled_from((False, False, True))),
         gated=draw(st.sampled_from((False, False, True))),
+        constraints=draw(st.sampled_from((model.STANDARD, model.STANDARD, NEAR_OTHERS, None))),
     )
 
 
@@ -245,6 +249,8 @@ def life() -> list[events.AnyEvent]:
         declared.observed(policy),
         events.NodeGone(name="n1", uid="n1-0"),
         events.PodSeen(pod=msgspec.structs.replace(bound.pod, labels={})),
+        bound,
+        events.PodSeen(pod=msgspec.structs.replace(bound.pod, constraints=NEAR_OTHERS)),
         bound,
         events.PodSeen(pod=msgspec.structs.replace(bound.pod, terminating=True)),
         bound,

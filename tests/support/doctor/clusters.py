@@ -3,7 +3,7 @@
 import base64
 import contextlib
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import yaml
@@ -39,6 +39,11 @@ class Cluster:
         self.api = api
         self.environ = {"TOPOLOG_KUBE_KUBECONFIG": commands.kubeconfig(folder, api.url)}
 
+    def serve_gangs(self, served: bool) -> None:
+        """Serve the kinds of kube-scheduler's own gangs, or do not."""
+        for name in ("nativepodgroups", "workloads"):
+            self.api.objects.serve(name, served)
+
     def add(self, resource: str, made: Json) -> None:
         """Create an object."""
         self.api.objects.create(resource, made)
@@ -62,15 +67,23 @@ class Cluster:
         )
 
     def add_scheduler(
-        self, name: str, *, namespace: str = HOME, config_map: str = "", tag: str = "v1.37.0", **spec: object
+        self,
+        name: str,
+        *,
+        namespace: str = HOME,
+        config_map: str = "",
+        tag: str = "v1.37.0",
+        flags: Sequence[str] = (),
+        **spec: object,
     ) -> None:
-        """Create a pod with kube-scheduler, as deploy/components/sidecar starts it."""
+        """Create a pod with kube-scheduler, as deploy/components/sidecar does; ``flags``: further ones."""
         patch = yaml.safe_load((manifests.DEPLOY / "components/sidecar/kube-scheduler.yaml").read_text())
         template = patch["spec"]["template"]["spec"]
         container = {**template["containers"][0], "image": f"registry.example/kube-scheduler:{tag}"}
         volumes = [{"name": "scheduler", "configMap": {"name": config_map}}] if config_map else []
         if not config_map:
             container["args"] = ["--leader-elect=true"]
+        container["args"] = [*container["args"], *flags]
         given = {"containers": [container], "volumes": volumes, "nodeName": "n1", **spec}
         self.add_pod(name, namespace=namespace, labels=None, **given)
 
@@ -105,6 +118,8 @@ def running(folder: pathlib.Path) -> Iterator[Cluster]:
     with apiservers.ApiServer(declared.SCHEMA, further=FURTHER) as api:
         made = Cluster(api, folder)
         made.add("namespaces", {"metadata": {"name": "kube-system"}})
+        # The gate of kube-scheduler's own gangs is off by default.
+        made.serve_gangs(False)
         yield made
 
 

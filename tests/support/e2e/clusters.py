@@ -13,6 +13,7 @@ folder. With E2E_KEEP=1 the folder stays, with the log of each part.
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import os
 import pathlib
 import shutil
@@ -119,8 +120,10 @@ class Cluster:
         configuration: api_client.Object,
         *,
         identity: str = "kube-scheduler",
+        feature_gates: Mapping[str, bool] | None = None,  # instead of those of the cluster
+        ready: bool = True,  # wait until it schedules pods
     ) -> kube_schedulers.Scheduler:
-        """Start a kube-scheduler and wait until it schedules pods, without leader election."""
+        """Start a kube-scheduler without leader election."""
         kubeconfig = self.kubeconfig(identity)
         connection = {"qps": 500, "burst": 1000, "kubeconfig": str(kubeconfig)}
         config = self.folder / f"scheduler-{name}.yaml"
@@ -132,16 +135,16 @@ class Cluster:
             )
         )
         port, full_name = child_processes.free_port(), f"kube-scheduler-{name}"
-        process = self._part(
-            full_name,
-            component_flags.scheduler(
-                self._layout, full_name, port=port, kubeconfig=kubeconfig, config=config
-            ),
-        )
+        layout = self._layout
+        if feature_gates is not None:
+            layout = dataclasses.replace(layout, feature_gates=feature_gates)
+        flags = component_flags.scheduler(layout, full_name, port=port, kubeconfig=kubeconfig, config=config)
+        process = self._part(full_name, flags)
         self.run(process)
         certificate = self._layout.certificate("kube-scheduler", full_name)
         scheduler = kube_schedulers.Scheduler(process, self._api_of(process, port, certificate))
-        scheduler.await_ready()
+        if ready:
+            scheduler.await_ready()
         self.schedulers[name] = scheduler
         return scheduler
 

@@ -167,6 +167,8 @@ class Installation:
         *,
         extender: int = 0,
         filter_verb: str = "",
+        feature_gates: Mapping[str, bool] | None = None,  # instead of those of the cluster
+        ready: bool = True,  # wait until it schedules pods
     ) -> kube_schedulers.Scheduler:
         """Start a kube-scheduler, with a configuration from deploy/, that calls one of the extenders."""
         config = kube_schedulers.configuration(
@@ -179,7 +181,9 @@ class Installation:
         )
         if filter_verb:
             config["extenders"][0]["filterVerb"] = filter_verb
-        return self._cluster.start_scheduler(f"{name}-{filter_verb or 'filter'}", config)
+        return self._cluster.start_scheduler(
+            f"{name}-{filter_verb or 'filter'}", config, feature_gates=feature_gates, ready=ready
+        )
 
     def ask(self, path: str, *, extender: int = 0) -> api_client.Object:
         """GET a path of the introspection API as a viewer."""

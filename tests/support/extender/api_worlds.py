@@ -131,10 +131,13 @@ def world(
     chosen: registry.Registry | None = None,
     *,
     configured: settings.Settings | None = None,
+    identity: Callable[[], str] = lambda: "operator@example",
+    stream_seconds: float = 0.0,
 ) -> World:
     """The API of one process on an opened store, by default with the plugins of the seeds.
 
-    ``configured``: the settings that it shows.
+    ``configured``: the settings that it shows; ``identity``: of the caller; ``stream_seconds``: how long a
+    stream lasts at most.
     """
     chosen, now = chosen or plugins_of_the_seeds(), [START]
     app = flask.Flask("topolog", static_folder=None)
@@ -150,14 +153,14 @@ def world(
             chosen, plugins.IN_TREE, lambda: store.follower.snapshot
         ),
         wall=lambda: now[0],
-        identity=lambda: "operator@example",
+        identity=identity,
         settings=settings.current(configured)
         if configured is not None
         else {"store.url": "(hidden)", "cluster": "test"},
         shadows=compared,
         bundle=restoring.opened(store.client, store.keys),
         version="0.1.0",
-        stream_seconds=0.0,
+        stream_seconds=stream_seconds,
     )
     routes.register(app, given)
     return World(store, chosen, app, now, compared)
@@ -168,6 +171,7 @@ def shadows_of(
     chosen: registry.Registry,
     *,
     milliseconds: Callable[[str], int] = times.milliseconds,
+    wall: Callable[[], float] = lambda: START,
 ) -> shadowing.Shadowing:
     """What compares decisions with the shadows, of a process that starts now."""
     return shadowing.Shadowing(
@@ -179,7 +183,7 @@ def shadows_of(
         ),
         known=plugins.IN_TREE,
         milliseconds=milliseconds,
-        wall=lambda: START,
+        wall=wall,
     )
 
 
@@ -187,8 +191,14 @@ Process = Callable[[], stores.Store]
 
 
 @contextlib.contextmanager
-def processes(server: embedded.Server, cluster: str) -> Iterator[Process]:
-    """Opens the cluster's store as often as there are processes; their threads run."""
+def processes(
+    server: embedded.Server, cluster: str, chosen: registry.Registry | None = None
+) -> Iterator[Process]:
+    """Opens the cluster's store as often as there are processes; their threads run.
+
+    ``chosen``: the plugins whose labels are indexed, instead of those of the seeds.
+    """
+    indexed = (chosen or plugins_of_the_seeds()).indexed()
     client = connections.connect(server.url)
     schemas.migrate(client, declared.names(cluster), declared.SCHEMA)
     client.close()
@@ -199,7 +209,7 @@ def processes(server: embedded.Server, cluster: str) -> Iterator[Process]:
                 settings.Store(url=server.url),
                 schema=declared.SCHEMA,
                 cluster=cluster,
-                indexed=plugins_of_the_seeds().indexed(),
+                indexed=indexed,
             )
             opened.callback(one.close)
             one.start()

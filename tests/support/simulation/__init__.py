@@ -1,1 +1,1 @@
-"""One thread, one seed, one history: the simulation of everything between a cluster and its store."""
+"""A simulation of all processes between a cluster and its store: one thread and one seed per history."""

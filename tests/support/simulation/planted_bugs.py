@@ -1,7 +1,7 @@
-"""Bugs of our own making, to see whether the simulation would find real ones.
+"""Planted bugs, which show whether the simulation would find real ones.
 
-Each replaces one piece of text, in the Redis function or in the source of one Python function, for as
-long as a context lasts. If the text is not there any more, planting fails: adapt the bug to the code.
+Each replaces one piece of text, in the Redis function or in the source of one Python function, while a
+context lasts. If the text no longer exists, planting fails: adapt the bug to the code.
 """
 
 import contextlib
@@ -478,16 +478,16 @@ BUGS = (
         "versions={}",
     ),
 )
-"""Most break one line that a comment or a test of the module speaks of."""
+"""Most break one line that a comment or a test of the module describes."""
 
 
 class Stale(LookupError):
-    """The code is not what the bug was made for."""
+    """The code that the bug changes has changed."""
 
 
 @contextlib.contextmanager
 def planted(bug: Bug) -> Iterator[None]:
-    """The bug is there while the context lasts."""
+    """The code has the bug while the context lasts."""
     if bug.where == LUA:
         text = _changed(bug, schemas.library())
         with mock.patch.object(schemas, "library", return_value=text):
@@ -516,7 +516,7 @@ def planted(bug: Bug) -> Iterator[None]:
 
 
 def named(name: str) -> Bug:
-    """The bug of that name, or whose name begins so."""
+    """The bug whose name begins with this."""
     return next(bug for bug in BUGS if bug.name.startswith(name))
 
 

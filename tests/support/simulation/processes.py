@@ -1,4 +1,4 @@
-"""The processes of a simulation, driven step by step: the real code, without their loops and threads."""
+"""The processes of a simulation, driven step by step: the real code without its loops and threads."""
 
 import random
 from collections.abc import Iterator
@@ -20,25 +20,26 @@ from app.verbs import binding as bind_verb
 from app.verbs import contexts, placing, pod_memo, releasing
 from app.verbs import errors as verb_errors
 from tests.support import declared
-from tests.support.decisions import convoys
-from tests.support.simulation import cluster_objects, virtual_time
+from tests.support.decisions import pod_sets
+from tests.support.simulation import virtual_time
+from tests.support.simulation.cluster import api_client, cluster_objects
 from workers.compactor import compactors
 from workers.controller import orphaned_placements
 from workers.recorder import batch_builder, leadership, recorders
 
 PAGE = 3
 PLUGINS = registry.Registry([plugin() for plugin in plugins.USUAL])
-PLANNING = registry.Registry([*(plugin() for plugin in plugins.USUAL), convoys.Convoy()])
-"""Those of histories in which pods are placed together."""
+PLANNING = registry.Registry([*(plugin() for plugin in plugins.USUAL), pod_sets.PodSets()])
+"""The plugins of histories with sets of pods that are placed together."""
 GATHERING = registry.Registry([*(plugin() for plugin in plugins.USUAL), coscheduling.Coscheduling()])
-"""Those of histories with gangs."""
+"""The plugins of histories with gangs."""
 _QUOTAS = elastic_quota.ElasticQuota(check_parents=True)
 SHARING = registry.Registry([*(plugin() for plugin in plugins.USUAL), _QUOTAS])
-"""Those of histories with elastic quotas."""
+"""The plugins of histories with elastic quotas."""
 SHARING_GANGS = registry.Registry(
     [*(plugin() for plugin in plugins.USUAL), _QUOTAS, coscheduling.Coscheduling()]
 )
-"""Those of histories with both."""
+"""The plugins of histories with both."""
 SELECTED = configuring.build(
     plugins.USUAL,
     enabled=[plugin.name for plugin in plugins.USUAL],
@@ -48,11 +49,11 @@ SELECTED = configuring.build(
 )
 TERMS = electors.Durations(lease=15.0, renew=10.0, retry=3.0)
 _PATIENCE = 30
-"""So often does a recorder try to take its post before others take a step."""
+"""Polls of a recorder for the leadership before others take a step."""
 
 
 def opened(url: str, cluster: str, *, emptied: bool = False) -> stores.Store:
-    """The store as a process of its own opens it."""
+    """The store as a separate process opens it."""
     return stores.open_store(
         settings.Store(url=url),
         schema=declared.SCHEMA,
@@ -72,14 +73,14 @@ def _settling(seconds: float) -> None:
 
 
 class Candidate(electors.Elector):
-    """An elector whose thread is the clock: it takes its turns when they are due, unless it is frozen."""
+    """An elector that the clock drives: it runs when it is due, unless it is frozen."""
 
     def __init__(
-        self, client: cluster_objects.Client, clock: virtual_time.Clock, die: random.Random, name: str
+        self, client: api_client.Client, clock: virtual_time.Clock, rng: random.Random, name: str
     ) -> None:
-        super().__init__(client, "topolog", "recorder", durations=TERMS, identity=name, clock=clock, die=die)
+        super().__init__(client, "topolog", "recorder", durations=TERMS, identity=name, clock=clock, rng=rng)
         self.frozen = False
-        """Stopped by a signal: nothing in it goes on."""
+        """Stopped by a signal."""
         self.dead = False
         self._time = clock
         self._turning = False
@@ -118,16 +119,16 @@ class Recorder:
     def __init__(
         self,
         store: stores.Store,
-        client: cluster_objects.Client,
+        client: api_client.Client,
         clock: virtual_time.Clock,
-        die: random.Random,
+        rng: random.Random,
         name: str = "",
     ) -> None:
-        """Stands for election under the ``name``, if it has one; else it is alone."""
+        """Takes part in the election under the ``name``; without one there is no election."""
         self.store = store
         self.name = name
-        self.elector = Candidate(client, clock, die, name) if name else None
-        self._die = die
+        self.elector = Candidate(client, clock, rng, name) if name else None
+        self._rng = rng
         self._core = recorders.Recorder(store.log, store.follower, client, elector=self.elector)
         self._core._stopped = virtual_time.Waiting(clock)
         self._waiting = self._core._leadership._stopped = virtual_time.Waiting(clock)
@@ -147,7 +148,7 @@ class Recorder:
 
     @property
     def leads(self) -> bool:
-        """It holds the post, as far as it can know."""
+        """Whether it leads, as far as it has observed."""
         return bool(self.changes) and self._core._leadership.held
 
     @property
@@ -156,12 +157,12 @@ class Recorder:
         return self.elector is not None and self.elector.frozen
 
     def freeze(self, frozen: bool) -> None:
-        """Stop it by a signal, or let it go on."""
+        """Stop it by a signal, or resume it."""
         if self.elector is not None:
             self.elector.frozen = frozen
 
     def begin(self) -> bool:
-        """Take the post if it can be had: read the log, resume the watches where it ends."""
+        """Acquire the leadership if possible: read the log, resume the watches where it ends."""
         self.changes.clear()
         try:
             term = self._core._leadership.acquire()
@@ -176,7 +177,7 @@ class Recorder:
                 since=term.marks.get(batch_builder.mark(kind), ""),
                 reason=term.reason,
                 clock=self._clock,
-                die=random.Random(self._die.random()),
+                rng=random.Random(self._rng.random()),
                 page=PAGE,
             )
             self.changes[kind.name] = reflector.changes()
@@ -197,7 +198,7 @@ class Recorder:
         return change
 
     def run_once(self) -> errors.Fenced | errors.Rewound | None:
-        """Append what is in the inbox. What it was refused for, if it was: then it has lost its post."""
+        """Append the changes of the inbox; returns the refusal with which it has lost the leadership."""
         try:
             if self._core._inbox._changes:
                 self._core._run_once()
@@ -210,13 +211,13 @@ class Recorder:
         return None
 
     def resign(self) -> None:
-        """End in order."""
+        """Resign and end."""
         if self.elector is not None:
             self.elector.resign()
             self.elector.dead = True
 
     def close(self) -> None:
-        """End, in order or not."""
+        """End, with or without resignation."""
         if self.elector is not None:
             self.elector.dead = True
         self.changes.clear()
@@ -225,20 +226,20 @@ class Recorder:
 
 @dataclass
 class Extender:
-    """An extender process: its view of the store, its own memory of pods."""
+    """An extender process: its follower of the store, and its memo of recent pods."""
 
     store: stores.Store
     context: contexts.Context
-    client: cluster_objects.Client
+    client: api_client.Client
 
     def offer(self, pod: cluster_objects.Json) -> None:
-        """kube-scheduler sends a pod as it knows it, which may be older than it is."""
+        """kube-scheduler sends its version of a pod, which may be outdated."""
         raw = msgspec.json.encode(pod)
         found, version = decoding.pod_seen(raw)
         self.context.memo.put(pod_memo.RecentPod(spelled=raw, pod=found, version=version))
 
     def kept(self, pod: cluster_objects.Json) -> list[str]:
-        """The nodes that filter keeps, by what this process knows at present."""
+        """The nodes that filter keeps, according to the snapshot of this process."""
         snapshot, found = self.store.follower.snapshot, decoding.pod(msgspec.json.encode(pod))
         asked = cycles.cycle(found, frozenset(snapshot.nodes), snapshot)
         return sorted(pipeline.run_filter(self.context.plugins, asked).kept)
@@ -257,13 +258,13 @@ class Extender:
 
 def extender(
     store: stores.Store,
-    client: cluster_objects.Client,
+    client: api_client.Client,
     clock: virtual_time.Clock,
     name: str,
     *,
     configured: registry.Registry = PLUGINS,
 ) -> Extender:
-    """An extender over a store of its own."""
+    """An extender with its own connection to the store."""
     context = contexts.Context(
         plugins=configured,
         state=store.follower,
@@ -280,7 +281,7 @@ def extender(
 
 
 def settler(extender: Extender, clock: virtual_time.Clock) -> orphaned_placements.OrphanedPlacements:
-    """What the controller does about old placements, over the same store."""
+    """The controller's look-up of orphaned placements, over the store of an extender."""
     context, follower = extender.context, extender.store.follower
 
     def release(uid: str, placement: model.Position, cause: events.Cause, reason: str) -> bool:
@@ -291,7 +292,7 @@ def settler(extender: Extender, clock: virtual_time.Clock) -> orphaned_placement
 
 
 def compactor(store: stores.Store, clock: virtual_time.Clock, *, patient: bool) -> compactors.Compactor:
-    """A compactor that makes much of little; ``patient``: it trims nothing that a reader has not read."""
+    """A compactor for short logs; ``patient``: it trims no entry that a reader has not read."""
     options = settings.Compaction(
         events=12, seconds=40.0, keep=3, checkpoints=3, reader_timeout=1000.0 if patient else -1.0
     )

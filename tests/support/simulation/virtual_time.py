@@ -1,4 +1,4 @@
-"""Time that only the simulation advances, for everything that runs in it."""
+"""Time that only the simulation advances, for all code that runs in it."""
 
 import contextlib
 import heapq
@@ -18,7 +18,7 @@ CLOCKED = (
     "workers.recorder.log_writer.time",
     "workers.recorder.recorders.time",
 )
-"""Where modules read the clock themselves: each sees the simulation's instead."""
+"""Where modules read the clock: each reads the simulation's instead."""
 DRAWN = (
     "app.store.log.incarnations.secrets",
     "app.store.log.sessions.secrets",
@@ -26,16 +26,16 @@ DRAWN = (
 )
 """Where modules draw unique names."""
 _BEGAN = 1_780_000_000.0
-"""The wall clock when a simulation begins, in seconds."""
+"""The wall clock at the start of a simulation, in seconds."""
 
 
 class Clock:
-    """Monotonic seconds; also what a module finds under the name ``time``, and a ``backoffs.Clock``."""
+    """Monotonic seconds; replaces a module's ``time``, and is a ``backoffs.Clock``."""
 
     def __init__(self) -> None:
         self.now = 1000.0
         self.waiting: Callable[[], None] = lambda: None
-        """Called in the middle of every wait of a process: others may act then."""
+        """Called in the middle of every wait of a process, so that others can act."""
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
 
@@ -53,11 +53,11 @@ class Clock:
         return False
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Let something happen once the time has come."""
+        """Call ``action`` when that much time has passed."""
         heapq.heappush(self._due, (self.now + seconds, next(self._numbers), action))
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and what is due happen at its moment."""
+        """Advance the time; actions are called at their moments."""
         end = self.now + max(0.0, seconds)
         while self._due and self._due[0][0] <= end:
             moment, _, action = heapq.heappop(self._due)
@@ -67,13 +67,13 @@ class Clock:
 
 
 class Waiting(threading.Event):
-    """The stop event of a process that is not stopped: waiting advances simulated time, and others act."""
+    """The stop event of a process that is never stopped: a wait advances the time, and others act."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
         self._clock = clock
         self.ended: Callable[[float], None] = lambda _: None
-        """Called for each wait; may end it, and the waiting process, by an exception."""
+        """Called for each wait; an exception ends the waiting process."""
 
     def wait(self, timeout: float | None = None) -> bool:
         self.ended(timeout or 0.0)
@@ -84,7 +84,7 @@ class Waiting(threading.Event):
 
 
 class Lock:
-    """A lock for one thread: waiting for it is in vain, and simulated time passes."""
+    """A lock for one thread: a wait for it times out, and simulated time passes."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -108,13 +108,13 @@ class Lock:
 
 
 class Names:
-    """Instead of ``secrets``: names that a die of their own gives, the same in every run."""
+    """Replaces ``secrets``: names from a generator of its own, the same in every run."""
 
     def __init__(self, seed: int) -> None:
-        self._die = random.Random(seed)
+        self._rng = random.Random(seed)
 
     def token_hex(self, size: int) -> str:
-        return self._die.randbytes(size).hex()
+        return self._rng.randbytes(size).hex()
 
 
 @contextlib.contextmanager

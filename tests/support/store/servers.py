@@ -142,7 +142,8 @@ class Watched:
 
     @property
     def replica(self) -> Server:
-        return next(server for server in self.servers if server is not self.master)
+        master = self.master  # asked once: another answer in between would leave none
+        return next(server for server in self.servers if server is not master)
 
     @contextlib.contextmanager
     def parted(self) -> Iterator[Server]:

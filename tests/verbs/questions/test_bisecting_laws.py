@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +33,10 @@ FULL = small_clusters.policy({"member": 0, "host": 0}, required=True)
 CHANGES: list[tuple[events.AnyEvent, dict[str, object]]] = [
     (declared.observed(FULL), {"fits": ASKING.key}),
     (kinds.POLICIES.gone(FULL.namespace, FULL.name, FULL.uid), {"fits": ASKING.key}),
+    (
+        events.PodSeen(pod=msgspec.structs.replace(ASKING, labels={small_clusters.LABEL: "missing"})),
+        {"fits": ASKING.key},
+    ),
     (
         events.PodSeen(pod=small_clusters.pod("one", small_clusters.REPLICA, node=small_clusters.HOSTS[0])),
         {"count": {"count": f"{FULL.key}|{small_clusters.KEY}=host", "atLeast": 1}},
@@ -66,7 +71,7 @@ def test_a_planted_change_is_found_at_its_offset(
 
 
 @pytest.mark.scenario("WI-8")
-@pytest.mark.parametrize("length", [1, 2, 3, 64, 500])
+@pytest.mark.parametrize("length", [1, 2, 3, 5, 8, 13, 64, 100, 257, 500])
 def test_what_never_changed_is_no_change(length: int) -> None:
     states = history(0, length, events.Relisted("pods", since="1", until="2", reason="test"))
     predicate = bisecting.predicate(asking.Bisect(fits=ASKING.key), PLUGINS[10], states[-1])

@@ -33,6 +33,10 @@ PATIENCE = 0.5
 COMMAND = re.compile(r"(?:HDEL|HSET|DEL|XDEL) topolog:\S+(?: \S+)*|topolog doctor store(?: --repair-tail)?")
 
 
+NO_TEXT = b'{"type":"PodGone","uid":"\xff"}'
+"""JSON but for a byte that is not UTF-8."""
+
+
 # -- damage ----------------------------------------------------------------------------------
 
 
@@ -58,6 +62,14 @@ def field_wrong(client: Client, key: str) -> None:
     client.hset(key, sorted(client.hkeys(key))[0], "wrong")
 
 
+def field_no_text(client: Client, key: str) -> None:
+    client.hset(key, sorted(client.hkeys(key))[0], b"\xff\xfe")
+
+
+def field_name_no_text(client: Client, key: str) -> None:
+    client.hset(key, b"\xff\xfe", b"\xff\xfe")
+
+
 def field_surplus(client: Client, key: str) -> None:
     client.hset(key, "surplus", "x")
 
@@ -78,13 +90,17 @@ def stream_time_wrong(client: Client, key: str) -> None:
     overwrite_in_entry(client, key, b"t")
 
 
-def overwrite_in_entry(client: Client, key: str, field: bytes) -> None:
+def stream_entry_no_text(client: Client, key: str) -> None:
+    overwrite_in_entry(client, key, b"e", NO_TEXT)
+
+
+def overwrite_in_entry(client: Client, key: str, field: bytes, value: bytes = b"wrong") -> None:
     entries = client.xrange(key)
     client.delete(key)
     for identity, fields in entries:
         wrong = identity == entries[len(entries) // 2][0]
         name = field if field in fields else next(iter(fields))
-        client.xadd(key, {**fields, name: b"wrong"} if wrong else fields, id=identity)
+        client.xadd(key, {**fields, name: value} if wrong else fields, id=identity)
 
 
 def stream_entry_surplus(client: Client, key: str) -> None:
@@ -102,16 +118,23 @@ def string_wrong(client: Client, key: str) -> None:
     client.set(key, value[:middle] + bytes((value[middle] ^ 1,)) + value[middle + 1 :])
 
 
+def string_no_text(client: Client, key: str) -> None:
+    client.set(key, NO_TEXT)
+
+
 def string_surplus(client: Client, key: str) -> None:
     client.append(key, "x")
 
 
-HASH = (deleted, of_another_type, hash_truncated, field_wrong, field_surplus)
+HASH = (
+    *(deleted, of_another_type, hash_truncated, field_wrong, field_no_text),
+    *(field_name_no_text, field_surplus),
+)
 STREAM = (
     *(deleted, of_another_type, stream_beginning_removed, stream_end_removed),
-    *(stream_entry_wrong, stream_entry_surplus),
+    *(stream_entry_wrong, stream_entry_no_text, stream_entry_surplus),
 )
-STRING = (deleted, of_another_type, string_truncated, string_wrong, string_surplus)
+STRING = (deleted, of_another_type, string_truncated, string_wrong, string_no_text, string_surplus)
 
 
 def meta_field(field: str, value: str | None) -> Damage:
@@ -133,7 +156,7 @@ META = tuple(  # The cluster's identity and bundles are tested where they are re
 
 DAMAGE: dict[str, tuple[Damage, ...]] = {
     "log": (*STREAM, stream_time_wrong),
-    "meta": (deleted, of_another_type, hash_truncated, field_surplus, *META),
+    "meta": (deleted, of_another_type, hash_truncated, field_name_no_text, field_surplus, *META),
     "versions": HASH,
     "counts": HASH,
     "decisions": STREAM,
@@ -281,8 +304,13 @@ class World:
                     self.client.delete(key)  # The remedy of its finding (tests/store/health/test_doctor.py).
         else:
             text = command.partition(" (")[0]
-            self.client.execute_command(*shlex.split(text.rstrip(";,")))
+            self.client.execute_command(*map(unescaped, shlex.split(text.rstrip(";,"))))
         return command
+
+
+def unescaped(word: str) -> bytes:
+    """A word in double quotes as redis-cli reads it."""
+    return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), word.encode())
 
 
 @pytest.fixture

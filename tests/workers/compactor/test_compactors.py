@@ -141,7 +141,7 @@ def test_nothing_is_trimmed_that_is_not_in_the_archive(
     with reopened(store, store_server, str(folder)) as other:
         compactor = compactors.Compactor(other, settings.Compaction(events=20, keep=0, checkpoints=3))
         past.go_on(25)
-        with pytest.raises(OSError, match=r"exists|directory"):
+        with pytest.raises(errors.ArchiveAway, match=r"exists|directory"):
             compactor.run_once()
         assert store.log.oldest() == 1
         (folder / store.keys.cluster).unlink()
@@ -162,7 +162,7 @@ def test_nothing_is_trimmed_while_an_object_store_refuses(
             compactor = compactors.Compactor(other, settings.Compaction(events=20, keep=0, checkpoints=3))
             past.go_on(25)
             server.failing = {failing: 403}
-            with pytest.raises(OSError, match="HTTP 403"):
+            with pytest.raises(errors.ArchiveAway, match="HTTP 403"):
                 compactor.run_once()
             assert store.log.oldest() == 1
             server.failing = {}
@@ -187,18 +187,41 @@ def test_a_segment_that_is_not_as_it_was_written_is_written_again(
 
         with mock.patch.object(type(storage), "write", damaged):
             past.go_on(25)
-            with pytest.raises(OSError, match=r"cannot be read|the process ends"):
+            failing = errors.ArchiveAway if restarted else errors.Damaged
+            with pytest.raises(failing, match=r"cannot be read|the process ends"):
                 compactor.run_once()
         assert store.log.oldest() == 1
         if restarted:
             compactor = compactors.Compactor(other, options)
-            with pytest.raises(OSError, match="cannot be read"):
+            with pytest.raises(errors.Damaged, match="cannot be read"):
                 compactor.run_once()
             assert store.log.oldest() == 1
         assert storage.names() == [], "its name alone would count as archived"
         compactor.run_once()
         assert store.log.oldest() == 25
         assert len(other.archive.read(0, limit=100)) == 25
+
+
+def test_an_outage_of_the_archive_behind_its_listing_rewrites_no_segment(
+    store: stores.Store, store_server: embedded.Server, archive: str
+) -> None:
+    past, options = History(store), settings.Compaction(events=20, keep=0, checkpoints=3)
+    with reopened(store, store_server, archive) as other:
+        assert other.archive is not None
+        storage = other.archive.storage
+        past.go_on(25)
+        with mock.patch.object(type(storage), "read", side_effect=OSError("connection reset")):
+            for compactor in (compactors.Compactor(other, options), compactors.Compactor(other, options)):
+                with pytest.raises(errors.ArchiveAway, match="connection reset"):
+                    compactor.run_once()
+                assert len([name for name in storage.names() if name.startswith("segment")]) == 1
+        assert store.log.oldest() == 1
+        with mock.patch.object(type(storage), "write", side_effect=AssertionError("is archived")):
+            with pytest.raises(AssertionError):
+                other.archive.keep_segment(store.log.raws(0, 3), store.log.incarnation)
+            other.archive.raws(other.archive.files("segment")[0].name)
+        compactors.Compactor(other, options).run_once()
+        assert store.log.oldest() == 25
 
 
 def test_it_waits_for_a_reader_that_is_alive(store: stores.Store, store_server: embedded.Server) -> None:

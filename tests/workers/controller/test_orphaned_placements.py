@@ -298,3 +298,16 @@ def test_a_planned_placement_is_released_at_once_if_that_is_requested(
     settling.settler.look_up(pod.uid, position)
     assert settling.after() == [(pod.uid, "unbound")]
     assert asked(cluster_side, "PATCH") == 0
+
+
+def test_the_oldest_placements_are_looked_up_first(cluster_side: clusters.Cluster, pod: model.Pod) -> None:
+    settling = Settling(cluster_side, pod)
+    gone = [
+        model.Pod(uid=f"gone-{number}", namespace="shop", name=f"gone-{number}")
+        for number in range(orphaned_placements.MAX_LOOKUPS + 5)
+    ]
+    settling.snapshot = projecting.project_all(
+        snapshots.empty(schema=declared.SCHEMA), [committed(one, "") for one in gone]
+    )
+    oldest = [one.uid for one in gone[: orphaned_placements.MAX_LOOKUPS]]
+    assert [uid for uid, _ in settling.after(OLD)] == oldest

@@ -291,8 +291,8 @@ def test_a_file_cut_anywhere_is_noticed_and_healed(own: Own, seed: int) -> None:
     begin = own.size
     filled(own)
     former, head = own.log.incarnation, own.extender.follower.catch_up().offset
-    die = random.Random(seed)
-    own.cut(die.randint(begin, own.size - 1))
+    rng = random.Random(seed)
+    own.cut(rng.randint(begin, own.size - 1))
     recordings.eventually(lambda: own.log.incarnation != former, "the extender follows on")
     own.healed()
     ((offset, rewound),) = rewinds(own.log)

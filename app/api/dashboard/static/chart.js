@@ -29,12 +29,11 @@ class StepChart extends HTMLElement {
     });
     const style = getComputedStyle(this);
     const colour = (name) => style.getPropertyValue(name).trim();
-    const inks = ["--line-1", "--line-2", "--line-3", "--line-4"].map(colour);
+    const colours = ["--line-1", "--line-2", "--line-3", "--line-4"].map(colour);
     // @ts-ignore: a classic script defines it.
     const U = globalThis.uPlot;
     const stepped = U.paths.stepped({ align: 1 });
-    const named = this.lines.map((line) => line.name.replace(/ (placed|desired)$/, ""));
-    const domains = [...new Set(named)];
+    const numbered = inks(this.lines);
     this.chart?.destroy();
     this.chart = new U({
       width: this.clientWidth,
@@ -48,8 +47,8 @@ class StepChart extends HTMLElement {
       series: [
         { label: "offset" },
         ...this.lines.map((line, index) => {
-          const desired = line.name.endsWith(" desired");
-          return { label: line.name, stroke: inks[domains.indexOf(named[index]) % inks.length], width: desired ? 1 : 2, dash: desired ? [5, 4] : [], paths: stepped, points: { show: false } };
+          const wanted = dashed(line);
+          return { label: line.name, stroke: colours[numbered[index] - 1], width: wanted ? 1 : 2, dash: wanted ? [5, 4] : [], paths: stepped, points: { show: false } };
         }),
       ],
     }, [offsets, ...series], this);
@@ -57,6 +56,11 @@ class StepChart extends HTMLElement {
 }
 
 customElements.define("step-chart", StepChart);
+
+/** Whether the line is what is wanted, beside what there is. */
+export function dashed(line) {
+  return /(^| )(desired|minimum)$/.test(line.name);
+}
 
 /** For each line the number of its colour, as the chart chooses it. */
 export function inks(lines) {

@@ -32,14 +32,14 @@ class ClusterMap extends HTMLElement {
     row.className = "reader";
     this.cell = document.createElement("div");
     this.cell.setAttribute("role", "gridcell");
-    this.cell.id = "map-current";
+    this.cell.id = this.id ? `${this.id}-current` : "map-current";
     row.append(this.cell);
     this.tip = document.createElement("div");
     this.tip.className = "tip";
     this.tip.hidden = true;
     this.tip.setAttribute("aria-hidden", "true");
     this.append(this.canvas, row, this.tip);
-    this.setAttribute("aria-activedescendant", "map-current");
+    this.setAttribute("aria-activedescendant", this.cell.id);
     this.canvas.addEventListener("mousemove", (event) => this.hover(event));
     this.canvas.addEventListener("mouseleave", () => (this.tip.hidden = true));
     this.canvas.addEventListener("click", (event) => {

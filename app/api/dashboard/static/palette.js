@@ -22,6 +22,11 @@ const TOKENS = {
   over: "over",
   chosen: "chosen",
   kept: "kept",
+  "the same": "none",
+  less: "low",
+  more: "full",
+  gone: "bad",
+  new: "chosen",
 };
 const REFUSED = ["refused1", "refused2", "refused3", "refused4"];
 const MARKS = { full: "stripe", cordoned: "hollow", bad: "cross", over: "dot", chosen: "ring", refused1: "stripe", refused2: "cross", refused3: "dot", refused4: "hollow" };

@@ -24,9 +24,14 @@ function download(name, text) {
   URL.revokeObjectURL(link.href);
 }
 
-/** The command line of words, quoted as a shell needs it. */
+/** A word, quoted as a shell needs it. */
+export function quoted(word) {
+  return /^[\w@%+:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+/** The command line of words. */
 export function command(...words) {
-  return ["topolog", ...words].map((word) => (/^[\w@%+:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(" ");
+  return ["topolog", ...words].map(quoted).join(" ");
 }
 
 async function copy(event, text) {

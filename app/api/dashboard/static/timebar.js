@@ -5,11 +5,12 @@ import { live as bound } from "../vendor/lit-html-3.3.3/directives/live.js";
 import { answer, ask, changed, earliest, offsetOf, state } from "./store.js";
 import { clock, number, plural, time } from "./format.js";
 import { address, go, set } from "./router.js";
+import { BY, next, selected } from "./steps.js";
 
 const REST_MS = 250;
 const WINDOWS = [1000, 5000, 20000, 100000];
 const FRAMES = 60;
-export const bar = { width: 5000, held: false, dragging: null, frames: null, color: "state", playing: 0, wrong: "", pins: { A: null, B: null } };
+export const bar = { width: 5000, held: false, dragging: null, frames: null, color: "state", playing: 0, wrong: "", by: "event", pins: { A: null, B: null } };
 let rest = 0;
 let loading = "";
 /** The window in offsets; it stays while the past is shown, so that the slider does not move by itself. */
@@ -117,9 +118,19 @@ export function live() {
   set({ at: null });
 }
 
-export function step(by) {
+/** One step back or on, of the chosen kind. */
+export async function step(direction) {
   const shown = state.position ? offsetOf(state.position) : 0;
-  to(shown + by);
+  if (bar.by === "event") return to(shown + direction);
+  try {
+    const found = await next(/** @type {any} */ (bar.by), shown, direction, bounds());
+    if (found !== null) return to(found);
+    bar.wrong = `there is no ${direction < 0 ? "earlier" : "later"} ${BY[bar.by]} in this window`;
+  } catch (error) {
+    bar.wrong = error.message;
+  }
+  changed();
+  return undefined;
 }
 
 /** Pin the shown moment as A or B; with both, Compare shows what differs between them. */
@@ -291,9 +302,12 @@ export function timebar() {
   if (strip.body) queueMicrotask(() => /** @type {any} */ (document.querySelector("time-strip"))?.show(strip.body, first, last));
   return html`<section class="timebar" aria-label="Time">
     <div class="steps">
-      <button type="button" @click=${() => step(-1)} title="one event back (,)" aria-label="one event back">‹</button>
+      <button type="button" @click=${() => step(-1)} title="one ${BY[bar.by]} back (,)" aria-label="one ${BY[bar.by]} back">‹</button>
       <button type="button" @click=${play} title="play (Space)" aria-label=${bar.playing ? "pause" : "play"}>${bar.playing ? "❚❚" : "▶"}</button>
-      <button type="button" @click=${() => step(1)} title="one event on (.)" aria-label="one event on">›</button>
+      <button type="button" @click=${() => step(1)} title="one ${BY[bar.by]} on (.)" aria-label="one ${BY[bar.by]} on">›</button>
+      <select class="by" aria-label="Step by" @change=${(event) => { bar.by = event.target.value; bar.wrong = ""; changed(); }}>
+        ${Object.entries(BY).map(([name, text]) => html`<option value=${name} ?selected=${bar.by === name} ?disabled=${name === "object" && selected() === null}>${text}</option>`)}
+      </select>
       <button type="button" class="live ${state.at === null ? "on" : ""}" aria-pressed=${state.at === null} @click=${live} title="go live (L)">live</button>
       ${["A", "B"].map((name) => html`<button type="button" class="pin" aria-pressed=${bar.pins[name] !== null} @click=${() => pin(name)}
         title=${bar.pins[name] === null ? `pin this moment as ${name}, to compare A and B` : `offset ${number(bar.pins[name])}; unpin`} aria-label=${bar.pins[name] === null ? `pin as ${name}` : `unpin ${name}`}>${name}</button>`)}

@@ -1,5 +1,6 @@
 """Answers at a resolved position: the same question there has the same bytes, one ETag, and is kept."""
 
+import gzip
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
@@ -16,6 +17,10 @@ from app.framework import views
 MOST_EVENTS = 200_000
 """Events of one window at most."""
 MOST_BYTES = 4 * 1024**2
+_WORTH_BYTES = 1400
+"""A smaller answer fits into one packet as it is."""
+_LEVEL = 1
+"""The fastest: half a millisecond for the names of 5,000 nodes."""
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -73,11 +78,17 @@ def encoded(body: Mapping[str, object]) -> flask.Response:
 
 
 def tagged(body: bytes) -> flask.Response:
-    """The JSON with its ETag, or 304 if the client has it."""
+    """The JSON with its ETag, or 304 if the client has it; compressed if the client takes that."""
+    zipped = len(body) > _WORTH_BYTES and flask.request.accept_encodings.quality("gzip") > 0
     response = flask.Response(body + b"\n", mimetype="application/json")
-    response.set_etag(hashlib.sha256(body).hexdigest()[:24])
+    # Each encoding has an ETag of its own (RFC 9110, 8.8.3.3).
+    response.set_etag(hashlib.sha256(body).hexdigest()[:24] + ("-gzip" if zipped else ""))
     response.headers["Cache-Control"] = "no-cache"
+    response.headers["Vary"] = "Accept-Encoding"
     response.make_conditional(flask.request)
+    if zipped and response.status_code == 200:
+        response.set_data(gzip.compress(response.get_data(), _LEVEL, mtime=0))
+        response.headers["Content-Encoding"] = "gzip"
     return response
 
 

@@ -1,11 +1,14 @@
 """The figures of the whole cluster at one moment."""
 
+from collections.abc import Iterator
+
 import flask
 from marshmallow import Schema, fields, validate
 
-from app.api.introspection import blueprints, moments, pages, queries, schemas
+from app.api.introspection import blueprints, moments, pages, queries, schemas, services
 from app.api.v1.pictures import answers
 from app.domain.fitting import quantities
+from app.framework import registry
 from app.verbs.pictures import figures
 
 routes = blueprints.create("cluster", "/apis/v1", "The cluster as a whole.")
@@ -58,6 +61,23 @@ class DomainQuota(Schema):
     desired = schemas.anything("The quota; null if the object has none there.")
 
 
+class Column(Schema):
+    """A column of a list."""
+
+    heading = schemas.text("The heading.")
+    field = schemas.text("The field of an item.")
+
+
+class FollowedKind(Schema):
+    """A kind of object of a plugin whose numbers are shown over time."""
+
+    kind = schemas.text("In GET /apis/v1/series?of=KIND:NAMESPACE/NAME.")
+    about = schemas.text("What such objects are.")
+    path = schemas.text("The list of them; followed by /NAMESPACE/NAME one of them.")
+    name = schemas.text("The field of an item with NAMESPACE/NAME.")
+    columns = schemas.nested(Column, "The columns of the list, in order.", many=True)
+
+
 class Cluster(Schema):
     """The figures of a cluster."""
 
@@ -68,6 +88,7 @@ class Cluster(Schema):
         DomainQuota, "The counts of domains, those nearest to their quota first.", many=True
     )
     moreQuotas = schemas.number("Those that are not in quotas.")
+    workloads = schemas.nested(FollowedKind, "Kinds of objects that can be followed.", many=True)
     unlisted = schemas.texts("Kinds that must be listed before anything is decided.")
     flags = schemas.texts("The debug flags that were set.")
     configurations = schemas.texts("Digests of the recorded configurations, oldest first.")
@@ -114,11 +135,26 @@ def _body(shown: moments.Moment, limit: int) -> pages.Body:
             for one in quotas[:limit]
         ],
         "moreQuotas": max(0, len(quotas) - limit),
+        "workloads": list(_workloads(services.current().registry)),
         "unlisted": sorted(snapshot.unlisted),
         "flags": sorted(snapshot.flags),
         "configurations": [one.digest for one in snapshot.configurations],
         "metadata": answers.shown(shown),
     }
+
+
+def _workloads(plugins: registry.Registry) -> Iterator[pages.Body]:
+    for name, shown in plugins.shown.items():
+        for one in shown.followed:
+            yield {
+                "kind": one.kind,
+                "about": one.table.about,
+                "path": f"/apis/v1/plugins/{name}/{one.table.path}",
+                "name": one.table.namespace,
+                "columns": [
+                    {"heading": heading, "field": path} for heading, path in one.table.columns.items()
+                ],
+            }
 
 
 def _share(used: int, offered: int) -> float | None:

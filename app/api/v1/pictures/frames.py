@@ -5,7 +5,7 @@ from marshmallow import Schema, fields, validate
 
 from app.api.introspection import blueprints, pages, queries, schemas, services, times
 from app.api.v1.pictures import answers, maps, walks
-from app.domain import model, snapshots
+from app.domain import model
 from app.verbs.pictures import colours, figures, layouts
 
 routes = blueprints.create("frames", "/apis/v1", "The cluster as moving pictures.")
@@ -66,19 +66,18 @@ def frames(query: pages.Query) -> flask.Response:
 def _body(found: answers.Window, query: pages.Query) -> pages.Body:
     stops = walks.stops(found.first, found.last, int(query["count"]))
     labels: dict[model.NodeName, dict[str, str]] = {}
-    passed: list[tuple[snapshots.Snapshot, int]] = []
-    last: snapshots.Snapshot | None = None
-    for snapshot, at_ms in walks.along(stops):
-        passed.append((snapshot, at_ms))
-        if last is None or snapshot.nodes is not last.nodes:
+    passed: list[walks.Stop] = []
+    for stop in walks.along(stops):
+        nodes = stop.snapshot.nodes
+        if not passed or nodes is not passed[-1].snapshot.nodes:
             # The latest labels of a node give it its place.
-            labels.update({name: node.labels for name, node in snapshot.nodes.items()})
+            labels.update({name: nodes[name].labels for name in stop.touched or nodes if name in nodes})
             maps.bounded(len(labels))
-        last = snapshot
+        passed.append(stop)
     arranged = layouts.arranged(labels, maps.levels(query.get("levels"), found.end.snapshot))
     painter = maps.painter_of(str(query["color"]))
     drawn = _Drawn(painter, arranged.names)
-    rendered = [drawn.frame(snapshot, _time(snapshot, at_ms)) for snapshot, at_ms in passed]
+    rendered = [drawn.frame(stop) for stop in passed]
     return {
         **maps.described(arranged, None),
         "color": query["color"],
@@ -88,9 +87,10 @@ def _body(found: answers.Window, query: pages.Query) -> pages.Body:
     }
 
 
-def _time(snapshot: snapshots.Snapshot, at_ms: int) -> str:
-    if not at_ms and snapshot.offset:
-        at_ms = services.current().histories.appended_ms(snapshot.offset) or 0
+def _time(stop: walks.Stop) -> str:
+    at_ms, offset = stop.at_ms, stop.snapshot.offset
+    if not at_ms and offset:
+        at_ms = services.current().histories.appended_ms(offset) or 0
     return times.rfc3339(at_ms / 1000) if at_ms else ""
 
 
@@ -100,42 +100,40 @@ class _Drawn:
     def __init__(self, painter: colours.Painter, names: tuple[model.NodeName, ...]) -> None:
         self._painter = painter
         self._names = names
-        self._last: snapshots.Snapshot | None = None
+        self._places = {name: at for at, name in enumerate(names)}
+        self._tally = figures.Tally()
         self.values: list[str] = []
 
-    def frame(self, snapshot: snapshots.Snapshot, at: str) -> pages.Body:
-        """The frame of the next snapshot."""
-        last, self._last = self._last, snapshot
+    def frame(self, stop: walks.Stop) -> pages.Body:
+        """The frame of the next stop."""
+        first, snapshot = not self.values, stop.snapshot
+        self._tally.move(snapshot, stop.touched)
         changes: list[tuple[int, str]] = []
-        if last is None:
+        if first:
             self.values = list(colours.letters(self._painter, snapshot, self._names))
         else:
-            changes = self._changes(last, snapshot)
+            changes = self._changes(stop)
             for index, letter in changes:
                 self.values[index] = letter
-        found = figures.of(snapshot)
         return {
             "offset": snapshot.offset,
-            "at": at,
-            "nodes": found.nodes,
-            "ready": found.ready,
-            "pods": found.running,
-            "waiting": found.waiting,
-            "inFlight": found.in_flight,
-            "values": "".join(self.values) if last is None else None,
+            "at": _time(stop),
+            "nodes": len(snapshot.nodes),
+            "ready": self._tally.ready,
+            "pods": self._tally.running,
+            "waiting": len(snapshot.waiting),
+            "inFlight": len(snapshot.placements),
+            "values": "".join(self.values) if first else None,
             "changes": changes,
         }
 
-    def _changes(self, last: snapshots.Snapshot, snapshot: snapshots.Snapshot) -> list[tuple[int, str]]:
+    def _changes(self, stop: walks.Stop) -> list[tuple[int, str]]:
+        snapshot, places = stop.snapshot, self._places
         paint, nodes = self._painter.paint(snapshot), snapshot.nodes
-        residents, before, former = snapshot.residents, last.residents, last.nodes
-        same_by_node = self._painter.by_node
         found = []
-        for index, name in enumerate(self._names):
-            node = nodes.get(name)
-            if same_by_node and node is former.get(name) and residents.get(name) is before.get(name):
-                continue
-            letter = colours.ABSENT if node is None else colours.LETTERS[paint(name)]
-            if letter != self.values[index]:
-                found.append((index, letter))
-        return found
+        names = stop.touched & places.keys() if self._painter.by_node else self._names
+        for name in names:
+            letter = colours.LETTERS[paint(name)] if name in nodes else colours.ABSENT
+            if letter != self.values[places[name]]:
+                found.append((places[name], letter))
+        return sorted(found)

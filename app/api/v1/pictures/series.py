@@ -5,7 +5,8 @@ import re
 import flask
 from marshmallow import Schema, fields, validate
 
-from app.api.introspection import blueprints, pages, queries, schemas
+from app.api import errors
+from app.api.introspection import blueprints, pages, queries, schemas, services
 from app.api.v1.pictures import answers, walks
 from app.verbs.pictures import steps
 
@@ -13,7 +14,7 @@ routes = blueprints.create("series", "/apis/v1", "Numbers over time.")
 MOST_EVENTS = 50_000
 """Every event of the window is folded by itself, so that no value between two points is missed."""
 _USUAL_WINDOW = 5000
-_OF = re.compile(rf"^({'|'.join(steps.NUMBERS)}|quota:[^\s]{{1,507}}){queries.END}")
+_OF = re.compile(rf"^({'|'.join(steps.NUMBERS)}|[a-z]{{1,40}}:[^\s]{{1,507}}){queries.END}")
 
 
 class Query(Schema):
@@ -21,8 +22,11 @@ class Query(Schema):
 
     of = fields.String(
         required=True,
-        validate=validate.Regexp(_OF, error=f"must be {', '.join(steps.NUMBERS)} or quota:NAMESPACE/NAME"),
-        metadata={"description": "waiting, inFlight, pods, nodes, or quota:NAMESPACE/NAME."},
+        validate=validate.Regexp(_OF, error=f"must be {', '.join(steps.NUMBERS)} or KIND:NAMESPACE/NAME"),
+        metadata={
+            "description": "waiting, inFlight, pods, nodes, quota:NAMESPACE/NAME, or of a plugin, such as"
+            " gang:NAMESPACE/NAME."
+        },
     )
     from_ = queries.at("The first moment of the window, instead of 5,000 events before", data_key="from")
     to = queries.at("The last moment of the window, instead of now")
@@ -54,15 +58,27 @@ class Series(Schema):
 @blueprints.get(routes, "/series", Series, query=Query, also_status=(429,))
 def series(query: pages.Query) -> flask.Response:
     """How a number changed, event by event."""
+    numbers = _numbers(str(query["of"]))
     found = answers.window(query, usual=_USUAL_WINDOW, most=MOST_EVENTS)
     return answers.respond(
-        found.end, lambda: _body(found, str(query["of"]), int(query["points"])), heavy=True
+        found.end, lambda: _body(found, str(query["of"]), numbers, int(query["points"])), heavy=True
     )
 
 
-def _body(found: answers.Window, of: str, points: int) -> pages.Body:
+def _numbers(of: str) -> steps.Numbers:
+    """What is counted. Raises Problem 400."""
     kind, _, name = of.partition(":")
-    numbers = steps.quota(name, answers.counts_of) if kind == "quota" else steps.NUMBERS[kind]
+    if kind == "quota":
+        return steps.quota(name, answers.counts_of)
+    kinds = services.current().registry.followed
+    found = steps.followed(kinds, kind, name) if name else steps.NUMBERS.get(kind)
+    if found is None:
+        known = ", ".join(("quota", *(one.kind for one in kinds)))
+        raise errors.bad(f"of: there is no kind {kind}; known: {known}")
+    return found
+
+
+def _body(found: answers.Window, of: str, numbers: steps.Numbers, points: int) -> pages.Body:
     lines = steps.Lines(numbers)
     for snapshot, at_ms in walks.steps(found.first, found.last):
         lines.add(snapshot, at_ms)

@@ -1,9 +1,10 @@
 """Walks through a window of the log, event by event or from one offset to another."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from app.api.introspection import services
-from app.domain import projecting, snapshots
+from app.domain import model, projecting, snapshots
 from app.store.log import readers
 
 _READ = 1000
@@ -27,13 +28,20 @@ def stops(first: int, last: int, number: int) -> list[int]:
     return sorted({first + (last - first) * at // (number - 1) for at in range(number)})
 
 
-def along(offsets: Sequence[int]) -> Iterator[tuple[snapshots.Snapshot, int]]:
-    """The snapshots at ascending offsets, for the price of one fold, each with the time of its event.
+class Stop(NamedTuple):
+    """A snapshot on the way through a window."""
 
-    The time of the first one is 0: its event is not read. Raises StoreError.
-    """
+    snapshot: snapshots.Snapshot
+    at_ms: int
+    """When its event was appended; 0 for the first stop, whose event is not read."""
+    touched: frozenset[model.NodeName]
+    """The nodes that may differ from the stop before; none for the first one."""
+
+
+def along(offsets: Sequence[int]) -> Iterator[Stop]:
+    """The snapshots at ascending offsets, for the price of one fold. Raises StoreError."""
     snapshot = services.current().histories.at(offsets[0])
-    yield snapshot, 0
+    yield Stop(snapshot, 0, frozenset())
     run: list[readers.Entry] = []
     runs = entries(offsets[0] + 1, offsets[-1])
     for offset in offsets[1:]:
@@ -44,8 +52,10 @@ def along(offsets: Sequence[int]) -> Iterator[tuple[snapshots.Snapshot, int]]:
             run += more
         count = offset - snapshot.offset
         taken, run = run[:count], run[count:]
-        snapshot = projecting.project_all(snapshot, [entry.event for entry in taken])
-        yield snapshot, taken[-1].at_ms
+        projection = projecting.Projection(snapshot)
+        projection.apply_all(entry.event for entry in taken)
+        snapshot = projection.finish()
+        yield Stop(snapshot, taken[-1].at_ms, projection.touched)
 
 
 def steps(first: int, last: int) -> Iterator[tuple[snapshots.Snapshot, int]]:

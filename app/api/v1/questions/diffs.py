@@ -6,8 +6,10 @@ from marshmallow import Schema, fields, validate
 
 from app.api import errors
 from app.api.introspection import blueprints, moments, pages, queries, schemas, services
+from app.api.v1.pictures import maps
 from app.api.v1.questions import bodies
 from app.domain import snapshots
+from app.verbs.pictures import contrasts, layouts
 from app.verbs.questions import asking, comparing, situations
 
 routes = blueprints.create("diff", "/apis/v1", "The differences between two moments.")
@@ -29,6 +31,11 @@ class Diff(Schema):
         load_default=pages.DEFAULT,
         validate=validate.Range(1, MAX_ROWS),
         metadata={"description": "Maximum number of rows of each section."},
+    )
+
+    measure = fields.String(
+        validate=validate.Regexp(asking.MEASURE, error="must be pods or resource:NAME"),
+        metadata={"description": "pods or resource:NAME: also the map of the nodes on which it differs."},
     )
 
 
@@ -64,6 +71,18 @@ class Section(Schema):
     more = schemas.number("Those that are not in rows.")
 
 
+class Contrast(Schema):
+    """The map of the nodes of both."""
+
+    layout = schemas.text("The digest of names and domains.")
+    color = schemas.text("What is compared.")
+    levels = schemas.texts("The label keys of the domains, from the widest to the narrowest.")
+    nodes = schemas.texts("Names in the order of values.")
+    domains = schemas.anything("[value, parent index or -1, first node, nodes] in preorder.")
+    classes = schemas.nested(maps.MapClass, "The same, less, more, gone, new.", many=True)
+    values = schemas.text("One letter for each node, in order.")
+
+
 class Differences(Schema):
     """What differs between two moments."""
 
@@ -78,6 +97,7 @@ class Differences(Schema):
         required=True,
         metadata={"description": "Section -> differences."},
     )
+    map = schemas.nested(Contrast, "With ``measure``: the nodes that have more or less, or null.", null=True)
 
 
 @blueprints.get(routes, "/diff", Differences, query=Diff, also_status=(429,))
@@ -91,7 +111,7 @@ def diff(query: pages.Query) -> pages.Body:
     with bodies.answering():
         one = moments.take(query.get("from_") or moments.NOW).snapshot
         other = moments.take(query.get("to") or moments.NOW).snapshot
-        return _differences(one, other, only, int(query["limit"]))
+        return _differences(one, other, only, int(query["limit"]), query.get("measure", ""))
 
 
 class SituationDifferences(Differences):
@@ -117,13 +137,13 @@ def compare(_: pages.Query) -> pages.Body:
         after = situations.resolve(end.snapshot, second)
         only = tuple(question.only) or comparing.SECTIONS
         return {
-            **_differences(before.snapshot, after.snapshot, only, question.limit),
+            **_differences(before.snapshot, after.snapshot, only, question.limit, question.measure),
             "situations": [bodies.shown(before), bodies.shown(after)],
         }
 
 
 def _differences(
-    one: snapshots.Snapshot, other: snapshots.Snapshot, only: tuple[str, ...], limit: int
+    one: snapshots.Snapshot, other: snapshots.Snapshot, only: tuple[str, ...], limit: int, measure: str
 ) -> pages.Body:
     found = comparing.compare(one, other, only=only, limit=limit)
     counted, more = _events(*sorted((one.offset, other.offset)))
@@ -134,6 +154,24 @@ def _differences(
         "moreEvents": more,
         "same": not any(section.began or section.ended or section.changed for section in found.values()),
         "sections": {name: _section(section) for name, section in found.items()},
+        "map": _map(one, other, measure) if measure else None,
+    }
+
+
+def _map(one: snapshots.Snapshot, other: snapshots.Snapshot, measure: str) -> pages.Body:
+    """A node is where its later labels place it."""
+    labels = {name: node.labels for state in (one, other) for name, node in state.nodes.items()}
+    maps.bounded(len(labels))
+    arranged = layouts.arranged(labels, maps.levels(None, other))
+    values = contrasts.letters(one, other, arranged.names, contrasts.measure_of(measure))
+    return {
+        **maps.described(arranged, None),
+        "color": measure,
+        "classes": [
+            {"letter": letter, "label": label, "count": values.count(letter)}
+            for letter, label in zip(contrasts.LETTERS, contrasts.CLASSES, strict=True)
+        ],
+        "values": values,
     }
 
 

@@ -1,20 +1,24 @@
-"""The smallest changes that would let a pod fit, spelled as overrides."""
+"""The smallest changes that would let a pod or a whole gang fit, spelled as overrides."""
+
+from typing import NamedTuple
 
 from marshmallow import Schema, fields
 
 from app.api.introspection import blueprints, pages, schemas
 from app.api.v1.questions import bodies, offers
-from app.verbs.questions import asking, errors, fitting, simulating, situations
+from app.domain import events, snapshots
+from app.verbs.questions import asking, errors, fitting, offering, simulating, situations
+from app.verbs.questions.groups import fitting_groups, grouping
 
 routes = blueprints.create("fit", "/apis/v1", "Hypothetical questions: nothing is changed.")
 
 
 class Change(Schema):
-    """A change after which the pod fits."""
+    """A change after which the pod fits, or the group is placed."""
 
     message = schemas.text("What would have to change.")
     cost = schemas.number("Its cost; all changes of an answer have the lowest.")
-    kept = schemas.number("Nodes that are kept then.")
+    kept = schemas.number("Nodes that are kept then; of a group, members that are placed.")
     overrides = fields.List(
         fields.Dict(keys=fields.String()),
         required=True,
@@ -23,11 +27,11 @@ class Change(Schema):
 
 
 class Fitted(Schema):
-    """The smallest changes that would let a pod fit."""
+    """The smallest changes that would let a pod or a group fit."""
 
     situation = schemas.nested(bodies.SituationShown, "The situation.")
-    fits = schemas.truth("Whether the pod fits without any change.")
-    summary = schemas.text("One sentence: how many nodes fit, and why the others do not.")
+    fits = schemas.truth("Whether the pod or the group fits without any change.")
+    summary = schemas.text("One sentence: how many nodes fit, or members are placed, and why no more.")
     changes = schemas.nested(Change, "The changes, the cheapest only.", many=True)
     tried = schemas.number("Changes that were evaluated.")
     complete = schemas.truth("False if the budget was spent before all changes were evaluated.")
@@ -38,32 +42,23 @@ class Fitted(Schema):
 
 @blueprints.ask(routes, "/fit", Fitted, question="Fit")
 def fit(_: pages.Query) -> pages.Body:
-    """The smallest changes of objects, nodes, labels or pods that would let a pod fit.
+    """The smallest changes of objects, nodes, labels or pods that would let a pod, or a whole gang, fit.
 
-    Each is spelled as overrides: appended to those of the situation, they make simulate find a node.
+    Each is spelled as overrides: appended to those of the situation, they make simulate place it.
     """
     question = bodies.read(asking.Fit)
     with bodies.answering():
+        asked = (question.pod, question.gang, question.group)
+        if sum(one is not None for one in asked) != 1:
+            raise errors.Mistake("", "exactly one of pod, gang and group is required")
         supposed = bodies.hypothesis(question.situation)
         shown = bodies.moment(question.situation)
         budget = bodies.Budget(question.budget)
-        (uid,), added = simulating.introduced((question.pod,), shown.snapshot, "pod")
-        resolved = situations.resolve(shown.snapshot, supposed, first=added)
-        asked = resolved.base.pod(uid)
-        if asked is None:
-            raise errors.Missing("the pod of the question does not exist in the situation")
-        offer = offers.of_one(question.candidates, asked, resolved)
-        answer = fitting.fit(
-            resolved,
-            uid,
-            offer.names,
-            question.allow,
-            question.most,
-            budget.running,
-            roomy=offer.roomy,
-        )
+        one_pod = question.pod is not None
+        found = (_pod if one_pod else _group)(question, supposed, shown.snapshot, budget)
+        answer = found.answer
         return {
-            "situation": bodies.shown(resolved),
+            "situation": bodies.shown(found.resolved),
             "fits": answer.fits,
             "summary": answer.summary,
             "changes": [
@@ -77,7 +72,53 @@ def fit(_: pages.Query) -> pages.Body:
             ],
             "tried": answer.tried,
             "complete": answer.complete,
-            "limits": offer.limits,
-            "notModelled": offer.lacking,
+            "limits": found.limits,
+            "notModelled": found.lacking,
             "spentMs": budget.spent,
         }
+
+
+class _Found(NamedTuple):
+    """An answer, and what it does not model."""
+
+    resolved: situations.Resolved
+    answer: fitting.Fit
+    limits: list[str]
+    lacking: list[str]
+
+
+def _pod(
+    question: asking.Fit,
+    supposed: situations.Hypothesis,
+    snapshot: snapshots.Snapshot,
+    budget: bodies.Budget,
+) -> _Found:
+    given = (question.pod,) if question.pod is not None else ()
+    (uid,), added = simulating.introduced(given, snapshot, "pod")
+    resolved = situations.resolve(snapshot, supposed, first=added)
+    asked = resolved.base.pod(uid)
+    if asked is None:
+        raise errors.Missing("the pod of the question does not exist in the situation")
+    offer = offers.of_one(question.candidates, asked, resolved)
+    answer = fitting.fit(
+        resolved, uid, offer.names, question.allow, question.most, budget.running, roomy=offer.roomy
+    )
+    return _Found(resolved, answer, offer.limits, offer.lacking)
+
+
+def _group(
+    question: asking.Fit,
+    supposed: situations.Hypothesis,
+    snapshot: snapshots.Snapshot,
+    budget: bodies.Budget,
+) -> _Found:
+    name, added = question.group or "", list[events.AnyEvent]()
+    if question.gang is not None:
+        name, added = grouping.introduced(question.gang, supposed.plugins, snapshot)
+    resolved = situations.resolve(snapshot, supposed, first=added)
+    names, limit = offering.several(question.candidates, resolved.base)
+    offered = resolved.offered(names) if names is not None else None
+    group = grouping.find(resolved.plugins, resolved.snapshot, name)
+    lacking = offering.lacking(names, resolved.snapshot, group.waiting)
+    answer = fitting_groups.fit(resolved, name, offered, question.allow, question.most, budget.running)
+    return _Found(resolved, answer, offering.limits(limit, lacking), lacking)

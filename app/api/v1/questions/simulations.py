@@ -1,4 +1,4 @@
-"""Simulation: where a pod, several pods, or all that wait would be placed in a situation."""
+"""Simulation: where a pod, several pods, a gang, or all that wait would be placed in a situation."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,11 @@ from app.api.introspection import blueprints, moments, pages, schemas, services
 from app.api.v1 import explanations as explained
 from app.api.v1 import preemptions as preempted
 from app.api.v1.questions import bodies, offers
-from app.domain import events, model
+from app.domain import events, model, node_sets, snapshots
+from app.framework import registry
 from app.verbs.explain import preemptions, tables
 from app.verbs.questions import asking, errors, offering, simulating, situations
+from app.verbs.questions.groups import grouping
 
 routes = blueprints.create("simulate", "/apis/v1", "Hypothetical questions: nothing is changed.")
 
@@ -45,8 +47,17 @@ class Count(Schema):
     after = schemas.number("After them.")
 
 
+class SimulatedGroup(Schema):
+    """Pods that are placed together."""
+
+    name = schemas.text("NAMESPACE/NAME.")
+    waiting = schemas.number("Members without a node.")
+    needed = schemas.number("Members that have to be placed together; 0 if each may be placed alone.")
+    remarks = schemas.texts("What the plugin that places them remarks: the plan, or what the group lacks.")
+
+
 class Simulated(Schema):
-    """The answer about one pod (with the fields of explain), or about several (with ``placed``)."""
+    """The answer about one pod (with the fields of explain), several (with ``placed``), or a group."""
 
     situation = schemas.nested(bodies.SituationShown, "The situation.")
     baseline = schemas.nested(Baseline, "The answer without overrides.", null=True)
@@ -58,6 +69,7 @@ class Simulated(Schema):
     preemption = schemas.nested(
         preempted.Preemption, "With ``preemption``: the dry run in the situation, or null.", null=True
     )
+    group = schemas.nested(SimulatedGroup, "For a gang or a group: what it needs, or null.", null=True)
     pods = schemas.number("Pods that were tried.")
     placedPods = schemas.number("How many of them were placed.")
     left = schemas.number("Pods that were not tried because the budget was spent.")
@@ -70,17 +82,18 @@ class Simulated(Schema):
 
 @blueprints.ask(routes, "/simulate", Simulated, question="Simulate")
 def simulate(_: pages.Query) -> pages.Body:
-    """Where a pod, several pods in order, or all that wait would be placed.
+    """Where a pod, several pods in order, a gang, or all that wait would be placed.
 
     One pod is decided about as filter and prioritize do. Several are placed one after the other, each on the
     state that the ones before left, by the rule of filter_onlyone; pods that wait come in the order of
-    kube-scheduler's queue: priority, age, uid.
+    kube-scheduler's queue: priority, age, uid. Of a gang or a group, all members that are needed are placed,
+    by the plan of the plugin that places them together, or none is.
     """
     question = bodies.read(asking.Simulate)
     with bodies.answering(heavy=question.pod is None):
-        given = [question.pod is not None, question.pods is not None, question.pending is not None]
-        if sum(given) != 1:
-            raise errors.Mistake("", "exactly one of pod, pods and pending is required")
+        asked = (question.pod, question.pods, question.gang, question.group, question.pending)
+        if sum(one is not None for one in asked) != 1:
+            raise errors.Mistake("", "exactly one of pod, pods, gang, group and pending is required")
         if question.preemption and question.pod is None:
             raise errors.Mistake("preemption", "a dry run is that of one pod: use pod")
         supposed = bodies.hypothesis(question.situation)
@@ -121,6 +134,7 @@ def _one(
         "complete": True,
         "explanation": explanation,
         "preemption": dry_run,
+        "group": None,
         "pods": 1,
         "placedPods": int(answer.explanation.fits),
         "left": 0,
@@ -138,38 +152,15 @@ def _several(
     budget: bodies.Budget,
 ) -> pages.Body:
     plugins = services.current().registry
-    uids: Sequence[model.Uid]
-    added: Sequence[events.AnyEvent] = ()
-    if question.pods is not None:
-        uids, added = simulating.introduced(question.pods, shown.snapshot, "pods")
-    resolved = situations.resolve(shown.snapshot, supposed, first=added)
-    if question.pending is not None:
-        uids = simulating.waiting(question.pending, resolved.snapshot)
-    choice = question.candidates or offering.ROOMY
-    if choice == offering.RECORDED:
-        raise errors.Mistake("candidates", "recorded candidates are those of one pod: use roomy or all")
-    names, limit = offering.of(choice, resolved.base)
+    asked = _Asked(question, shown.snapshot, supposed.plugins)
+    resolved = situations.resolve(shown.snapshot, supposed, first=asked.added)
+    names, limit = offering.several(question.candidates, resolved.base)
     offered = resolved.offered(names) if names is not None else None
-    known = (resolved.snapshot.pod(uid) for uid in uids)
-    lacking = offering.lacking(names, resolved.snapshot, [pod for pod in known if pod is not None])
-    answer = simulating.several(
-        resolved.snapshot,
-        uids,
-        offered,
-        resolved.plugins,
-        budget.running,
-    )
+    lacking = offering.lacking(names, resolved.snapshot, asked.pods(resolved.snapshot, resolved.plugins))
+    answer, group = asked.place(resolved.snapshot, offered, resolved.plugins, budget.running)
     baseline = None
-    if not supposed.nothing and budget.running():
-        before = simulating.waiting(question.pending, resolved.base) if question.pending is not None else uids
-        all_of = frozenset(names) if names is not None else None
-        start = simulating.several(
-            resolved.base,
-            before,
-            all_of,
-            plugins,
-            budget.running,
-        )
+    if not supposed.nothing and budget.running() and asked.exist(resolved.base, plugins):
+        start, _ = asked.place(resolved.base, names, plugins, budget.running)
         if not start.left:
             baseline = _baseline(start)
     top = question.top
@@ -177,12 +168,13 @@ def _several(
     return {
         "situation": bodies.shown(resolved),
         "baseline": _baseline(answer) if supposed.nothing and not answer.left else baseline,
-        "fits": not refused and not answer.left,
+        "fits": group.fits if group is not None else not refused and not answer.left,
         "limits": offering.limits(limit, lacking),
         "notModelled": lacking,
         "complete": not answer.left,
         "explanation": None,
         "preemption": None,
+        "group": _group(group, resolved, offered) if group is not None else None,
         "pods": len(answer.results),
         "placedPods": answer.placed,
         "left": answer.left,
@@ -192,6 +184,67 @@ def _several(
             {"count": one.count, "before": one.before, "after": one.after} for one in answer.counts[:top]
         ],
         "moreCounts": max(0, len(answer.counts) - top),
+    }
+
+
+class _Asked:
+    """The pods of a question about several, in any situation."""
+
+    def __init__(
+        self, question: asking.Simulate, snapshot: snapshots.Snapshot, plugins: registry.Registry
+    ) -> None:
+        """Raises Mistake and Missing."""
+        self.added: Sequence[events.AnyEvent] = ()
+        """The events that add the pods which do not exist."""
+        self._uids: Sequence[model.Uid] = ()
+        self._group = question.group or ""
+        self._pending = question.pending
+        if question.pods is not None:
+            self._uids, self.added = simulating.introduced(question.pods, snapshot, "pods")
+        elif question.gang is not None:
+            self._group, self.added = grouping.introduced(question.gang, plugins, snapshot)
+
+    def pods(self, snapshot: snapshots.Snapshot, plugins: registry.Registry) -> list[model.Pod]:
+        """Those that the situation has."""
+        if self._group:
+            return list(grouping.find(plugins, snapshot, self._group).waiting)
+        return [pod for uid in self._of(snapshot) if (pod := snapshot.pod(uid)) is not None]
+
+    def exist(self, snapshot: snapshots.Snapshot, plugins: registry.Registry) -> bool:
+        """Whether there is what is asked about: a group may exist only in the situation."""
+        return not self._group or any(plugin.group(snapshot, self._group) for plugin in plugins.groups)
+
+    def place(
+        self,
+        snapshot: snapshots.Snapshot,
+        candidates: node_sets.Names | None,
+        plugins: registry.Registry,
+        running: simulating.Running,
+    ) -> tuple[simulating.Several, grouping.Outcome | None]:
+        """Where they are placed, and what became of the group. Raises Missing."""
+        offered = frozenset(candidates) if candidates is not None else None
+        if self._group:
+            outcome = grouping.place(plugins, snapshot, self._group, offered, running)
+            return outcome.several, outcome
+        return simulating.several(snapshot, self._of(snapshot), offered, plugins, running), None
+
+    def _of(self, snapshot: snapshots.Snapshot) -> Sequence[model.Uid]:
+        return simulating.waiting(self._pending, snapshot) if self._pending is not None else self._uids
+
+
+def _group(
+    outcome: grouping.Outcome, resolved: situations.Resolved, offered: frozenset[model.NodeName] | None
+) -> pages.Body:
+    group = outcome.group
+    names = resolved.snapshot.topology.everywhere if offered is None else offered
+    remarks: Sequence[str] = ()
+    if group.waiting:
+        remarks = grouping.remarks(resolved.plugins, resolved.snapshot, group.waiting[0], frozenset(names))
+    return {
+        "name": group.name,
+        "waiting": len(group.waiting),
+        "needed": group.needed,
+        "remarks": list(remarks),
     }
 
 

@@ -2,16 +2,34 @@
 
 It preempts for a group by running the whole cycle as if every pod of a lower priority were gone (Kubernetes
 1.36 and later), and then puts back those that are not in the way of the nodes that were found. Its calls of
-filter in that cycle look like any other, except that nodes are on offer that have no room. It does not call
-preempt for a group, so what must not be evicted has to be left out of the supposition here.
+filter in that cycle look like any other. It does not call preempt for a group, so what must not be evicted
+has to be left out of the supposition here.
 """
 
+import functools
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from app.domain import model, snapshots
-from app.domain.fitting import node_fit, node_sums
-from app.plugins.coscheduling import gangs, membership
+from app.domain.fitting import node_fit, node_sums, victims
+from app.plugins.coscheduling import gangs, kinds, membership
 from app.plugins.coscheduling.membership import GangKey
+
+
+class Unit(NamedTuple):
+    """Pods that are evicted together: one, or all of a group that is disrupted as a whole."""
+
+    pods: tuple[model.Pod, ...]
+    priority: int
+
+    def by_node(self, snapshot: snapshots.Snapshot) -> dict[model.NodeName, list[model.Pod]]:
+        """Node -> the pods that run there."""
+        if len(self.pods) == 1:
+            return {snapshot.node_of(self.pods[0].uid): [*self.pods]}
+        found: dict[model.NodeName, list[model.Pod]] = {}
+        for pod in self.pods:
+            found.setdefault(snapshot.node_of(pod.uid), []).append(pod)
+        return found
 
 
 class Evictions:
@@ -21,20 +39,16 @@ class Evictions:
         self._snapshot = snapshot
         self._priority = priority
         self._expendable: dict[GangKey, bool] = {}
+        self._found: dict[model.NodeName, node_fit.Occupancy | None] = {}
+        self._going: dict[model.NodeName, list[model.Pod]] = {}
+        """Node -> the pods that may go from there."""
 
-    def suppose(self, pod: model.Pod, candidates: Iterable[model.NodeName]) -> bool:
-        """Whether some candidate has room for the pod only if pods go: so kube-scheduler supposes it."""
-        nodes, snapshot = self._snapshot.nodes, self._snapshot
-        for name in candidates:
-            node = nodes.get(name)
-            if node is None or not self._has_less_important(name):
-                continue
-            # Ports are not looked at, for speed.
-            if node_fit.crowded(pod, node, node_fit.Occupancy(snapshot.used(name))):
-                held = self.occupancy(name)
-                if held is not None and not node_fit.crowded(pod, node, held):
-                    return True
-        return False
+    def suppose(self, candidates: Iterable[model.NodeName]) -> bool:
+        """Whether kube-scheduler may suppose that pods are gone: from some candidate a pod may go.
+
+        The candidates do not show more: each may have room for one member, and together they have too little.
+        """
+        return any(self.occupancy(name) is not None for name in candidates if name in self._snapshot.nodes)
 
     def occupancies(self) -> dict[model.NodeName, node_fit.Occupancy]:
         """What the nodes would hold, of those on which that differs."""
@@ -47,17 +61,63 @@ class Evictions:
         A node on which a less important pod has to stay with its gang is left as it is: kube-scheduler might
         put a more important pod back in its place.
         """
-        if not self._has_less_important(name):
-            return None
+        if name not in self._found:
+            self._found[name] = self._occupancy(name) if self._has_less_important(name) else None
+        return self._found[name]
+
+    def _occupancy(self, name: model.NodeName) -> node_fit.Occupancy | None:
         amounts, ports = dict(self._snapshot.used(name)), list[model.HostPort]()
+        going: list[model.Pod] = []
         for pod in filter(node_sums.holding, self._snapshot.on(name)):
             if pod.priority < self._priority:
                 if not self._may_go(pod):
                     return None
                 node_sums.add_up(amounts, pod, -1)
+                going.append(pod)
             elif pod.constraints is not None:
                 ports += pod.constraints.host_ports
+        self._going[name] = going
         return node_fit.Occupancy(amounts, tuple(ports))
+
+    def units(self) -> list[Unit]:
+        """All that may go, the most important first; equal ones by uid."""
+        snapshot = self._snapshot
+        found: list[Unit] = []
+        groups: dict[str, model.Pod] = {}
+        for name in snapshot.residents:
+            for pod in self._going[name] if self.occupancy(name) is not None else ():
+                group = self._whole_group(pod)
+                if group:
+                    groups[group] = pod
+                else:
+                    found.append(Unit((pod,), pod.priority))
+        for one in groups.values():
+            together = snapshot.siblings(one.namespace, model.GROUP, one.group)
+            pods = (pod for pod in together if snapshot.node_of(pod.uid) and node_sums.holding(pod))
+            found.append(Unit(tuple(pods), one.priority))
+        found.sort(key=_importance)
+        return found
+
+    def without(self, gone: Iterable[model.Pod]) -> dict[model.NodeName, node_fit.Occupancy]:
+        """What the nodes of these pods hold once they are gone."""
+        each: dict[model.NodeName, list[model.Pod]] = {}
+        for pod in gone:
+            each.setdefault(self._snapshot.node_of(pod.uid), []).append(pod)
+        found: dict[model.NodeName, node_fit.Occupancy] = {}
+        for name, pods in each.items():
+            emptied = self.occupancy(name)
+            if emptied is not None and len(pods) == len(self._going[name]):
+                found[name] = emptied
+            else:
+                found[name] = functools.reduce(
+                    node_fit.Occupancy.without, pods, node_fit.occupancy(self._snapshot, name)
+                )
+        return found
+
+    def _whole_group(self, pod: model.Pod) -> str:
+        """The group of kube-scheduler's own that the pod is evicted with; empty if it is evicted alone."""
+        group = self._snapshot.get(kinds.NATIVE, f"{pod.namespace}/{pod.group}") if pod.group else None
+        return group.key if group is not None and group.disrupted_whole else ""
 
     def _has_less_important(self, name: model.NodeName) -> bool:
         snapshot = self._snapshot
@@ -76,3 +136,18 @@ class Evictions:
                 gang is None or gang.given.victims or gang.disrupted_whole or len(gang.seats) < gang.minimum
             )
         return found
+
+
+def _importance(unit: Unit) -> tuple[int, bool, int, str, model.Uid]:
+    """kube-scheduler's order (MoreImportantVictim, pkg/scheduler/framework/preemption/util.go)."""
+    pods = unit.pods
+    if len(pods) == 1:
+        (only,) = pods
+        return -unit.priority, not only.group, -1, victims.started(only), only.uid
+    return (
+        -unit.priority,
+        not pods[0].group,
+        -len(pods),
+        min(map(victims.started, pods)),
+        min(pod.uid for pod in pods),
+    )

@@ -196,7 +196,7 @@ def pack(problem: Problem, room: rooms.Rooms) -> Packing | None:
                 continue
             seats = _in_order(problem, room, given)
             if seats is None and not problem.demands.multiples:
-                nodes = _nodes_of(problem, made, domain)
+                nodes = nodes_of(problem, made, domain)
                 seats = _largest_first(problem, room, problem.pods, nodes, frozenset())
                 if len(seats) < wanted:
                     seats = _searched(problem, room, nodes, _TRIALS)
@@ -222,7 +222,7 @@ def pack_most(problem: Problem, room: rooms.Rooms) -> Packing | None:
             kept = {pod.uid for pod in chosen[:count]}
             seats = dict(_filled([pod for pod in problem.pods if pod.uid in kept], given))
         else:
-            nodes = _nodes_of(problem, made, domain)
+            nodes = nodes_of(problem, made, domain)
             seats = _largest_first(problem, room, chosen, nodes, problem.required)
         if seats and (best is None or len(seats) > len(best.seats)):
             best = Packing(seats, domain)
@@ -269,7 +269,7 @@ def _fewer_domains(
         (path for path in made.children.get(domain, ()) if made.domains[path] > 0),
         key=lambda path: (-made.domains[path], path),
     )
-    wanted, nodes = len(problem.pods), _nodes_of(problem, made, domain)
+    wanted, nodes = len(problem.pods), nodes_of(problem, made, domain)
     choices = (
         chosen
         for count in range(2, len(used) if wanted <= _SEARCHED else 0)
@@ -321,7 +321,7 @@ def _searched(
     return seats if len(pods) <= _SEARCHED and placed(0, room, 0) else None
 
 
-def _nodes_of(problem: Problem, made: Sums, domain: Path) -> list[model.NodeName]:
+def nodes_of(problem: Problem, made: Sums, domain: Path) -> list[model.NodeName]:
     """All nodes of the domain that have room, in the order in which they are filled."""
     return [name for name, _ in distribute(problem, made, domain, made.domains[domain])]
 
@@ -334,13 +334,9 @@ def _largest_first(
     before: frozenset[model.Uid],
 ) -> dict[model.Uid, model.NodeName]:
     """Each member on the first node with room for it, those of ``before`` first, then by size."""
-    largest: dict[str, int] = {}
-    for one in problem.classes:
-        for resource, amount in one.sample.requests.items():
-            largest[resource] = max(largest.get(resource, 1), amount)
     size = {
-        pod.uid: sum(amount / largest[resource] for resource, amount in one.sample.requests.items())
-        for one in problem.classes
+        pod.uid: size
+        for one, size in zip(problem.classes, _sizes(problem.classes), strict=True)
         for pod in one.pods
     }
     refused = {pod.uid: one.refused for one in problem.classes for pod in one.pods}
@@ -353,3 +349,20 @@ def _largest_first(
                 seats[pod.uid] = name
                 break
     return seats
+
+
+def _sizes(classes: Sequence[rooms.PodClass]) -> list[float]:
+    """How large the pods of each class are, by their requests against the largest of each resource."""
+    largest: dict[str, int] = {}
+    for one in classes:
+        for resource, amount in one.sample.requests.items():
+            largest[resource] = max(largest.get(resource, 1), amount)
+    return [
+        sum(amount / largest[resource] for resource, amount in one.sample.requests.items()) for one in classes
+    ]
+
+
+def by_size(classes: Sequence[rooms.PodClass]) -> list[rooms.PodClass]:
+    """The classes of the largest pods first."""
+    sizes = _sizes(classes)
+    return [classes[at] for at in sorted(range(len(classes)), key=lambda at: -sizes[at])]

@@ -13,7 +13,7 @@ from app.domain.fitting import node_fit
 from app.framework import cycles
 from app.plugins.coscheduling import gangs, options
 from app.plugins.coscheduling.gangs import Gang
-from app.plugins.coscheduling.planning import domains, evictions, packing, rooms
+from app.plugins.coscheduling.planning import domains, evictions, least_harm, packing, reprieves, rooms
 from app.plugins.coscheduling.planning.domains import Path
 
 _TARGETS = 4
@@ -64,7 +64,7 @@ class _Latest:
     __slots__ = ("held",)
 
     def __init__(self) -> None:
-        self.held: tuple[tuple[object, object, tuple[Gang, ...]], Plan] | None = None
+        self.held: tuple[tuple[object, object, tuple[Gang, ...], object], Plan] | None = None
 
 
 def plan(question: Question) -> Plan:
@@ -74,13 +74,19 @@ def plan(question: Question) -> Plan:
     key = __name__, type(question.peers), names, question.usual, question.above
     latest = snapshot.derived(key, _Latest)
     residents, nodes = snapshot.residents, snapshot.nodes
+    limits = question.peers.budgets(snapshot) if question.above is not None else ()
     held = latest.held
     if held is not None:
-        (of_residents, of_nodes, of_gangs), found = held
-        if of_residents is residents and of_nodes is nodes and of_gangs == question.gangs:
+        (of_residents, of_nodes, of_gangs, of_limits), found = held
+        if (
+            of_residents is residents
+            and of_nodes is nodes
+            and of_gangs == question.gangs
+            and of_limits == limits
+        ):
             return found
     found = _Planning(question).plan()
-    latest.held = (residents, nodes, question.gangs), found
+    latest.held = (residents, nodes, question.gangs, limits), found
     return found
 
 
@@ -104,9 +110,11 @@ class _Planning:
         self._concerned = frozenset(
             pod.uid for pod in self._pods if self._peers.concerned(pod, self._snapshot)
         )
+        self._supposed = None
         self._held: Mapping[model.NodeName, node_fit.Occupancy] = {}
         if question.above is not None:
-            self._held = evictions.Evictions(self._snapshot, question.above).occupancies()
+            self._supposed = evictions.Evictions(self._snapshot, question.above)
+            self._held = self._supposed.occupancies()
         self._why = ""
         """The reason of another plugin that refused a member."""
 
@@ -114,8 +122,32 @@ class _Planning:
         problem = self._demands.problem or self._lacking()
         if problem:
             return self._none(problem)
-        found = self._solved(self._pods, self._room(), self._existing())
+        found = self._with_least_harm() or self._solved(self._pods, self._room(), self._existing())
         return found if found is not None else self._none(self._no_room())
+
+    def _with_least_harm(self) -> Plan | None:
+        """The plan for which the pods go whose loss is the least; None if none is found that way."""
+        if self._supposed is None:
+            return None
+        budgets = self._peers.budgets(self._snapshot)
+        known = reprieves.Reprieves(self._snapshot, self._supposed, budgets)
+        existing = self._existing()
+        required = self._required({})
+        for pods in (self._pods, tuple(pod for pod in self._pods if pod.uid in required)):
+            chosen = least_harm.choose(self._problem(pods, existing), self._room(), known) if pods else None
+            if chosen is not None:
+                break
+        else:
+            return None
+        # There may be a better place for the gang that does no more harm.
+        for gone in (known.bearable(chosen.outcome.harm), chosen.outcome.victims):
+            room = rooms.Rooms(self._snapshot, self._supposed.without(gone))
+            packed = self._solved(self._pods, room, existing)
+            if packed is not None:
+                outcome = known.outcome(least_harm.by_node(packed.pods, packed.seats))
+                if outcome.harm <= chosen.outcome.harm:
+                    return packed
+        return self._planned(packing.Packing(chosen.seats, chosen.domain))
 
     def plan_on(self, base: Plan, pod: model.Pod, offered: node_sets.Names) -> Plan:
         paths, must = self._demands.tree.paths, self._demands.must
@@ -157,21 +189,32 @@ class _Planning:
         fixed: Mapping[model.Uid, model.NodeName] = MappingProxyType({}),
     ) -> Plan | None:
         """The plan for the pods, with those that are fixed already; None if too few can be placed."""
-        required = self._required(fixed)
+        problem = self._problem(pods, existing, fixed)
+        found = packing.pack(problem, room) if pods else packing.Packing({}, problem.inside)
+        if found is None:
+            found = packing.pack_most(problem, room) or packing.Packing({}, problem.inside)
+        return self._planned(packing.Packing({**fixed, **found.seats}, found.domain))
+
+    def _problem(
+        self,
+        pods: Sequence[model.Pod],
+        existing: Mapping[model.NodeName, int],
+        fixed: Mapping[model.Uid, model.NodeName] = MappingProxyType({}),
+    ) -> packing.Problem:
         paths = self._demands.tree.paths
-        problem = packing.Problem(
+        return packing.Problem(
             pods=tuple(pods),
             classes=rooms.classes(pods, self._refused(pods)),
             demands=self._demands,
             existing=existing,
             own=self._own_nodes() | frozenset(fixed.values()),
             inside=next((paths[name] for name in fixed.values()), ()),
-            required=required,
+            required=self._required(fixed),
         )
-        found = packing.pack(problem, room) if pods else packing.Packing({}, problem.inside)
-        if found is None:
-            found = packing.pack_most(problem, room) or packing.Packing({}, problem.inside)
-        seats = self._admitted({**fixed, **found.seats}, found.domain)
+
+    def _planned(self, found: packing.Packing) -> Plan | None:
+        """The plan with these seats, as far as other plugins admit them; None if these are too few."""
+        seats = self._admitted(found.seats, found.domain)
         if not seats or not self._enough(seats):
             return None
         return Plan(

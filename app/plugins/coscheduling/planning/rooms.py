@@ -59,12 +59,13 @@ class Rooms:
     ) -> None:
         """``held``: what nodes hold, where that is not what the state has there."""
         self._snapshot = snapshot
-        self._held = dict(held)
-        """Also of nodes on which something was put."""
+        self._held = held
+        self._put: dict[model.NodeName, node_fit.Occupancy] = {}
+        """What nodes hold on which something was put."""
 
     def slots(self, one: PodClass, nodes: Iterable[model.NodeName]) -> dict[model.NodeName, int]:
         """Node -> pods of the class that fit there one after the other; nodes without room are left out."""
-        snapshot, sample, held = self._snapshot, one.sample, self._held
+        snapshot, sample, held, put = self._snapshot, one.sample, self._held, self._put
         known, residents, pod_of = snapshot.nodes, snapshot.residents, snapshot.pod
         wanted = [(resource, amount) for resource, amount in sample.requests.items() if amount > 0]
         ports = bool(sample.constraints and sample.constraints.host_ports)
@@ -78,7 +79,9 @@ class Rooms:
                 if not node_fit.crowded(sample, node, self.occupancy(name)):
                     found[name] = 1
                 continue
-            if name in held:
+            if name in put:
+                amounts = put[name].amounts
+            elif name in held:
                 amounts = held[name].amounts
             else:
                 amounts = residents.get(name, node_sums.EMPTY).occupied(pod_of)
@@ -96,7 +99,7 @@ class Rooms:
 
     def occupancy(self, name: model.NodeName) -> node_fit.Occupancy:
         """What the node holds now."""
-        found = self._held.get(name)
+        found = self._put.get(name) or self._held.get(name)
         return found if found is not None else node_fit.occupancy(self._snapshot, name)
 
     def fits(self, pod: model.Pod, name: model.NodeName) -> bool:
@@ -106,8 +109,10 @@ class Rooms:
 
     def put(self, pod: model.Pod, name: model.NodeName) -> None:
         """Put a pod on the node."""
-        self._held[name] = self.occupancy(name).plus(pod)
+        self._put[name] = self.occupancy(name).plus(pod)
 
     def copy(self) -> "Rooms":
         """The same room, changed apart from this one."""
-        return Rooms(self._snapshot, self._held)
+        made = Rooms(self._snapshot, self._held)
+        made._put.update(self._put)
+        return made

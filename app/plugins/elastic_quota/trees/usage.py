@@ -81,6 +81,13 @@ def of_tree(snapshot: snapshots.Snapshot, name: str, rules: runtimes.Rules) -> T
     return found if known is nodes else _of_tree(snapshot, name, rules)
 
 
+def with_request(found: TreeUsage, name: str, counted: Amounts) -> runtimes.Runtimes:
+    """The runtimes if the pods of a quota itself requested more by these amounts, in counted units."""
+    at = found.tree.index[name]
+    more = {one: {at: counting.amount(one, count)} for one, count in counted.items()}
+    return found.runtimes.changed(found.total, more, {})
+
+
 def _of_tree(snapshot: snapshots.Snapshot, name: str, rules: runtimes.Rules) -> TreeUsage:
     grown, counts, steps = forest(snapshot), snapshot.counts, snapshot.recounted
     tree = grown.trees[name]

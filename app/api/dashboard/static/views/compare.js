@@ -1,10 +1,11 @@
 // @ts-check
 /** What would be different? Two moments, the present with overrides, and shadows. */
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
-import { command, panel } from "../panel.js";
+import { legend } from "../map.js";
+import { command, panel, quoted } from "../panel.js";
 import { answer, ask, changed, earliest, forget, moment, offsetOf, state } from "../store.js";
 import { cut, number, plural, time } from "../format.js";
-import { address, set } from "../router.js";
+import { address, go, set } from "../router.js";
 import { to as show } from "../timebar.js";
 import { more, podLink, table } from "./parts.js";
 
@@ -16,33 +17,56 @@ const TEMPLATES = {
   "change a quota": ({ policy, domain }) => [{ op: "scalePolicy", policy, allocations: { [domain]: "+1" } }],
   "delete pods": () => [{ op: "deletePods", pods: ["NAMESPACE/NAME"] }],
 };
-const asked = { overrides: "[]", pod: "", busy: "", error: "", kind: "", body: null, line: "" };
+/** The two situations, each a moment (empty: the one shown) and overrides as JSON. */
+const sides = { a: { at: "", overrides: "[]" }, b: { at: "", overrides: "[]" } };
+const asked = { pod: "", busy: "", error: "", kind: "", body: null, first: null, lines: [] };
 let again = 0;
 
-/** What each button asks, and the command that asks the same. */
+/** Rows of one answer. */
+const ROWS = 20;
+
+/** What each button asks of the two situations, and the commands that ask the same. */
 const QUESTIONS = {
-  simulate(at, overrides) {
-    const situation = { at, overrides };
-    return [asked.pod ? { pod: asked.pod, situation, top: 20 } : { pending: {}, situation, top: 20 }, ["simulate", asked.pod || "--pending", "--at", at]];
+  async simulate(first, second) {
+    const pods = asked.pod ? { pod: asked.pod } : { pending: {} };
+    // B alone is compared with the same moment without overrides, which is what A is then.
+    const alone = !first.overrides.length && first.at === second.at;
+    const top = alone ? 20 : 1000;
+    const one = (situation) => ask("/apis/v1/simulate", { ...pods, situation, top });
+    const line = (situation) => command("simulate", asked.pod || "--pending", "--at", situation.at, "--top", String(top), ...spelled(situation));
+    return { body: await one(second), first: alone ? null : await one(first), lines: alone ? [line(second)] : [line(first), line(second)] };
   },
-  replay(at, overrides, { from, to }) {
-    return [{ from, to, overrides, limit: 50, budget: 20 }, ["replay", "--from", from, "--to", to, "--limit", "50", "--budget", "20"]];
+  async replay(_, second, { from, to }) {
+    const body = await ask("/apis/v1/replay", { from, to, overrides: second.overrides, limit: 50, budget: 20 });
+    return { body, first: null, lines: [command("replay", "--from", from, "--to", to, "--limit", "50", "--budget", "20", ...spelled(second))] };
   },
-  diff(at, overrides) {
-    return [{ from: { at }, to: { at, overrides }, limit: 50 }, ["diff", at, at, "--limit", "50"]];
+  async diff(first, second) {
+    const body = await ask("/apis/v1/diff", { from: first, to: second, limit: 50, measure: "pods" });
+    const file = (situation) => `<(echo ${quoted(JSON.stringify(situation))})`;
+    const line = first.overrides.length
+      ? `topolog diff --from-situation ${file(first)} --situation ${file(second)} --limit 50 --measure pods`
+      : command("diff", first.at, second.at, "--limit", "50", "--measure", "pods", ...spelled(second));
+    return { body, first: null, lines: [line] };
   },
 };
+
+function spelled(situation) {
+  return situation.overrides.flatMap((one) => ["--override", JSON.stringify(one)]);
+}
+
+/** The situation of one side. Throws if its overrides are no list. */
+function situation(side) {
+  const overrides = JSON.parse(side.overrides || "[]");
+  if (!Array.isArray(overrides)) throw new Error("the overrides are no list: [{\"op\": …}]");
+  return { at: side.at || state.position, overrides };
+}
 
 async function pose(kind, range) {
   Object.assign(asked, { busy: kind, error: "", body: null });
   changed();
   try {
-    const overrides = JSON.parse(asked.overrides || "[]");
-    if (!Array.isArray(overrides)) throw new Error("the overrides are no list: [{\"op\": …}]");
-    const [question, words] = QUESTIONS[kind](state.position, overrides, range);
-    const line = command(...words, ...overrides.flatMap((one) => ["--override", JSON.stringify(one)]));
-    const body = await ask(`/apis/v1/${kind}`, question);
-    Object.assign(asked, { kind, body, line });
+    const found = await QUESTIONS[kind](situation(sides.a), situation(sides.b), range);
+    Object.assign(asked, { kind, ...found });
   } catch (error) {
     asked.error = error instanceof SyntaxError ? `the overrides are no JSON: ${error.message}` : error.message;
   }
@@ -57,16 +81,24 @@ export function compare() {
 }
 
 function between({ from, to }) {
-  const differences = answer("diff", state.position ? `/apis/v1/diff?from=${encodeURIComponent(from)}&to=${encodeURIComponent(to)}&limit=50` : null);
+  const differences = answer("diff", state.position ? `/apis/v1/diff?from=${encodeURIComponent(from)}&to=${encodeURIComponent(to)}&limit=50&measure=pods` : null);
   const moments = (event) => {
     event.preventDefault();
     const { from: first, to: second } = event.target.elements;
     set({ from: first.value.trim(), to: second.value.trim() });
   };
-  return panel({ id: "diff", title: "Two moments", answer: differences, wide: true, command: command("diff", from, to, "--limit", "50"),
+  return panel({ id: "diff", title: "Two moments", answer: differences, wide: true, command: command("diff", from, to, "--limit", "50", "--measure", "pods"),
     rows: (body) => Object.entries(body.sections).flatMap(([section, found]) => found.rows.map((row) => ({ section, name: row.name, change: row.change, fields: row.fields }))),
     extra: html`<form class="inline" @submit=${moments}><label>A <input name="from" .value=${from}></label><label>B <input name="to" .value=${to}></label><button>compare</button></form>` }, (body) => html`
-    <p>From ${body.from} to ${body.to}: ${body.same ? "nothing differs." : nothing}</p>${sections(body)}`);
+    <p>From ${body.from} to ${body.to}: ${body.same ? "nothing differs." : nothing}</p>${contrast(body, "moments")}${sections(body)}`);
+}
+
+/** The map of the nodes that have more pods or fewer. */
+function contrast(body, id) {
+  if (!body.map?.nodes.length || body.same) return nothing;
+  queueMicrotask(() => /** @type {any} */ (document.querySelector(`#${id} cluster-map`))?.show(body.map));
+  return html`<div class="contrast" id=${id}><h3>Pods on nodes, in B compared with A</h3>
+    <cluster-map id="${id}-map" @node=${(event) => go(address("overview", [], { node: event.detail }))}></cluster-map>${legend(body.map)}</div>`;
 }
 
 /** The differences of two states, a table for each kind of object; a long one is closed. */
@@ -87,18 +119,10 @@ function whatIf(range) {
   const cluster = answer("a-quota", moment("/apis/v1/cluster?limit=1"));
   const quota = cluster.body?.quotas[0];
   const names = { node: nodes.body?.items[0]?.name ?? "NODE", policy: quota?.of ?? "NAMESPACE/NAME", domain: quota?.value ?? "DOMAIN" };
-  const begin = (event) => {
-    const template = TEMPLATES[event.target.value];
-    if (template) asked.overrides = JSON.stringify(template(names), null, 1);
-    event.target.value = "";
-    changed();
-  };
   return html`<section class="panel wide" id="what-if" aria-labelledby="what-if-title"><header><h2 id="what-if-title">What if</h2></header><div class="content">
       <form class="what-if" @submit=${(event) => { event.preventDefault(); pose("simulate", range); }}>
-        <label>Start from <select @change=${begin}><option value="">…</option>${Object.keys(TEMPLATES).map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
-        <label>Overrides at the moment shown, as JSON
-          <textarea rows="6" spellcheck="false" .value=${asked.overrides} @input=${(event) => (asked.overrides = event.target.value)}></textarea></label>
-        <label>Pod, NAMESPACE/NAME; empty for all that wait <input .value=${asked.pod} @input=${(event) => (asked.pod = event.target.value.trim())}></label>
+        <div class="sides">${side("a", "A: as it is, or changed", names)} ${side("b", "B: changed", names)}</div>
+        <label class="pod">Pod, NAMESPACE/NAME; empty for all that wait <input .value=${asked.pod} @input=${(event) => (asked.pod = event.target.value.trim())}></label>
         <div class="inline">
           <button ?disabled=${asked.busy !== ""}>simulate</button>
           <button type="button" ?disabled=${asked.busy !== ""} @click=${() => pose("replay", range)}>replay the decisions from A to B</button>
@@ -108,14 +132,44 @@ function whatIf(range) {
     </div></section>`;
 }
 
+/** The form of one situation. */
+function side(name, title, names) {
+  const one = sides[name];
+  const begin = (event) => {
+    const template = TEMPLATES[event.target.value];
+    if (template) one.overrides = JSON.stringify(template(names), null, 1);
+    event.target.value = "";
+    changed();
+  };
+  return html`<fieldset class=${name}><legend>${title}</legend>
+    <label>Moment <input class="at" .value=${one.at} placeholder=${state.position} @input=${(event) => (one.at = event.target.value.trim())}></label>
+    <label>Start from <select @change=${begin}><option value="">…</option>${Object.keys(TEMPLATES).map((text) => html`<option value=${text}>${text}</option>`)}</select></label>
+    <label>Overrides, as JSON
+      <textarea rows="6" spellcheck="false" .value=${one.overrides} @input=${(event) => (one.overrides = event.target.value)}></textarea></label></fieldset>`;
+}
+
 function value(found) {
   return found === null ? "–" : typeof found === "string" ? found : JSON.stringify(found);
 }
 
 function outcome(kind, body) {
-  const drawn = { simulate: simulated, replay: replayed, diff: (found) => html`<p>${found.same ? "Nothing differs." : nothing}</p>${sections(found)}` };
+  const drawn = { simulate: asked.first ? (found) => both(asked.first, found) : simulated, replay: replayed, diff: (found) => html`<p>${found.same ? "Nothing differs." : nothing}</p>${contrast(found, "situations")}${sections(found)}` };
   return html`<div id="outcome">${drawn[kind](body)}
-    ${body.limits?.length ? html`<p class="limits">${body.limits.join("; ")}</p>` : nothing}<p class="limits"><code>${asked.line}</code></p></div>`;
+    ${body.limits?.length ? html`<p class="limits">${body.limits.join("; ")}</p>` : nothing}${asked.lines.map((line) => html`<p class="limits"><code>${line}</code></p>`)}</div>`;
+}
+
+/** The answers of both situations side by side, after what differs between them. */
+function both(first, second) {
+  const placed = (body) => new Map(body.placed.map((one) => [one.pod, one.node]));
+  const [before, after] = [placed(first), placed(second)];
+  const differ = [...new Set([...before.keys(), ...after.keys()])].filter((pod) => before.get(pod) !== after.get(pod));
+  const counts = new Map(first.counts.map((one) => [one.count, [one.after, null]]));
+  for (const one of second.counts) counts.set(one.count, [counts.get(one.count)?.[0] ?? null, one.after]);
+  return html`
+    ${table([["pod"], ["in A"], ["in B"]], differ.slice(0, 5 * ROWS).map((pod) => [podLink(pod), before.get(pod) ?? "refused", after.get(pod) ?? "refused"]), "the same pods are placed on the same nodes")}
+    ${more(Math.max(0, differ.length - 5 * ROWS), "pods that differ")}
+    ${counts.size ? table([["count"], ["in A", "n"], ["in B", "n"]], [...counts].map(([name, [one, other]]) => [name, number(one), number(other)])) : nothing}
+    <div class="sides"><div><h3>A</h3>${simulated(first)}</div><div><h3>B</h3>${simulated(second)}</div></div>`;
 }
 
 function simulated(body) {
@@ -124,8 +178,10 @@ function simulated(body) {
       ${body.baseline ? html`Without the overrides: ${body.baseline.summary}.` : nothing} ${changes ? `The overrides became ${changes}.` : ""}
       ${idle(body.situation.idle)}</p>
     ${body.explanation ? html`<p class="why">${cut(body.explanation.summary, 600)}</p>` : nothing}
-    ${body.placed.length ? table([["placed"], ["node"]], body.placed.map((one) => [podLink(one.pod), one.node])) : nothing}
-    ${body.refused.length ? table([["refused"], ["reason"]], body.refused.map((one) => [podLink(one.pod), cut(one.reason, 300)])) : nothing}
+    ${body.placed.length ? table([["placed"], ["node"]], body.placed.slice(0, ROWS).map((one) => [podLink(one.pod), one.node])) : nothing}
+    ${more(Math.max(0, body.placedPods - ROWS), "pods that are placed")}
+    ${body.refused.length ? table([["refused"], ["reason"]], body.refused.slice(0, ROWS).map((one) => [podLink(one.pod), cut(one.reason, 300)])) : nothing}
+    ${more(Math.max(0, body.pods - body.placedPods - ROWS), "pods that are refused")}
     ${body.counts.length ? table([["count"], ["before", "n"], ["after", "n"]], body.counts.map((one) => [one.count, number(one.before), number(one.after)])) : nothing}`;
 }
 

@@ -37,3 +37,34 @@ export function table(heads, rows, empty = "nothing", keys = rows.map((_, index)
 export function more(count, what) {
   return count ? html`<p class="empty">… and ${number(count)} more ${what}</p>` : nothing;
 }
+
+/** Any object of the API: values as facts, lists of objects as tables. */
+export function whole(body, most = 20) {
+  const entries = Object.entries(body);
+  const plain = entries.filter(([, value]) => value === null || typeof value !== "object");
+  const lists = entries.filter(([, value]) => Array.isArray(value) && value.length);
+  const nested = entries.filter(([, value]) => value && typeof value === "object" && !Array.isArray(value));
+  return html`${facts(plain.filter(([, value]) => value !== "" && value !== null).map(([name, value]) => [name, cut(word(value), 300)]))}
+    ${lists.map(([name, values]) => html`<h3>${name}</h3>${listed(values.slice(0, most))}${more(Math.max(0, values.length - most), name)}`)}
+    ${nested.map(([name, value]) => html`<h3>${name}</h3>${whole(value, most)}`)}`;
+}
+
+function listed(values) {
+  if (values.some((value) => value === null || typeof value !== "object")) return html`<p class="values">${values.map(word).join(", ")}</p>`;
+  const heads = [...new Set(values.flatMap((value) => Object.keys(value)))];
+  return table(heads.map((name) => [name, values.every((value) => typeof value[name] === "number") ? "n" : ""]), values.map((value) => heads.map((name) => linked(name, value[name]))));
+}
+
+function linked(name, value) {
+  if (name === "pod" && typeof value === "string") return podLink(value);
+  if (name === "node" && typeof value === "string") return nodeLink(value);
+  return Array.isArray(value) ? value.map(word).join("/") || "–" : word(value);
+}
+
+/** A value as text: numbers with separators, yes and no. */
+export function word(value) {
+  if (typeof value === "number") return number(value);
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (value === null || value === undefined || value === "") return "–";
+  return typeof value === "object" ? JSON.stringify(value) : value;
+}

@@ -1,0 +1,50 @@
+"""Pods that are placed together, in the commands that ask about pods."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import click
+
+from app.cli.questions import asking
+
+F = TypeVar("F", bound=Callable[..., None])
+
+
+def options(command: F) -> F:
+    """Add the options that name a group, or make one of the pod of a file; ``question`` reads them."""
+    for option in (
+        click.option("--group", metavar="[NS/]NAME", help="The waiting pods of this gang, placed together."),
+        click.option(
+            "--minimum", type=click.IntRange(1), metavar="N", help="With --members: how many at least."
+        ),
+        click.option(
+            "--members",
+            type=click.IntRange(1, 1000),
+            metavar="N",
+            help="With -f: a gang of N pods like that one, placed together or not at all.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def question(
+    given: dict[str, asking.Value], pods: Sequence[str | asking.Document], namespace: str | None
+) -> asking.Document:
+    """The part of a question that names a group; empty if it names none.
+
+    Takes the options out of ``given``.
+    """
+    group, members, minimum = given.pop("group"), given.pop("members"), given.pop("minimum")
+    if minimum is not None and members is None:
+        raise click.UsageError("--minimum requires --members")
+    if group is not None:
+        if pods or members is not None:
+            raise click.UsageError("--group names the pods: leave out other pods, -f and --members")
+        return {"group": asking.pod_name(group, namespace or "default")}
+    if members is None:
+        return {}
+    if len(pods) != 1 or isinstance(pods[0], str):
+        raise click.UsageError("--members requires -f FILE with one pod")
+    gang = {"members": members, "template": pods[0], **({"minimum": minimum} if minimum else {})}
+    return {"gang": gang}

@@ -1,0 +1,191 @@
+"""Chooses nodes for a group that preempts so that its evictions do the least harm.
+
+kube-scheduler chooses the victims on the nodes that the members get, so the nodes decide who has to go. Small
+choices are compared one by one; larger ones are made node by node, the least harm for each member first, and
+among equal harm domain by domain.
+"""
+
+import heapq
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from app.domain import model
+from app.plugins.coscheduling.planning import packing, reprieves, rooms
+from app.plugins.coscheduling.planning.domains import Path
+
+_COMPARED = 1_000
+"""Arrangements that are compared for one plan."""
+Seats = dict[model.Uid, model.NodeName]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Nodes for all members, and what it costs to have them."""
+
+    seats: Seats
+    domain: Path
+    outcome: reprieves.Outcome
+
+
+def choose(problem: packing.Problem, room: rooms.Rooms, known: reprieves.Reprieves) -> Choice | None:
+    """The nodes with the least harm, in one domain that the gang demands; None if the members do not fit.
+
+    ``room``: that of the cluster without any pod that may have to go.
+    """
+    search = _Search(problem, room, known)
+    made = packing.sums(problem, packing.slots(problem, room))
+    best: Choice | None = None
+    for domain in packing.demanded(problem, made):
+        if made.domains[domain] < len(problem.pods):
+            break
+        seats = search.within(packing.nodes_of(problem, made, domain), made.nodes)
+        if seats is not None:
+            outcome = known.outcome(by_node(problem.pods, seats))
+            if best is None or outcome.harm < best.outcome.harm:
+                best = Choice(seats, domain, outcome)
+    return best
+
+
+def by_node(
+    pods: Sequence[model.Pod], seats: Mapping[model.Uid, model.NodeName]
+) -> dict[model.NodeName, list[model.Pod]]:
+    """Node -> the members that have a seat there."""
+    found: dict[model.NodeName, list[model.Pod]] = {}
+    for pod in pods:
+        if pod.uid in seats:
+            found.setdefault(seats[pod.uid], []).append(pod)
+    return found
+
+
+class _Step(NamedTuple):
+    """Some equal members on one node; the least is the best."""
+
+    violations: float
+    priority: int
+    weight: float
+    number: float
+    """All for each member, but the priority."""
+    fewer: int
+    """Minus the number of members."""
+    place: int
+    """Of the node."""
+    there: int
+    """Members that are on the node before."""
+
+
+class _Search:
+    """The search in one domain after the other."""
+
+    def __init__(self, problem: packing.Problem, room: rooms.Rooms, known: reprieves.Reprieves) -> None:
+        self._room = room
+        self._known = known
+        self._classes = packing.by_size(problem.classes)
+        self._left = _COMPARED
+        self._needs: dict[tuple[int, int], reprieves.Need] = {}
+        """Class, members -> what these members take."""
+
+    def within(self, nodes: Sequence[model.NodeName], slots: Mapping[model.NodeName, int]) -> Seats | None:
+        """A node for each member; None if no arrangement was found. ``slots``: for members of any class."""
+        counts = [math.comb(len(nodes) + len(one.pods) - 1, len(one.pods)) for one in self._classes]
+        if math.prod(counts) <= self._left:
+            self._left -= math.prod(counts)
+            return self._compared(nodes)
+        return self._stepwise(nodes, slots)
+
+    # -- all arrangements ----------------------------------------------------------------------
+
+    def _compared(self, nodes: Sequence[model.NodeName]) -> Seats | None:
+        best: tuple[reprieves.Harm, int] | None = None
+        found: Seats | None = None
+        for members in self._arrangements(nodes):
+            rank = self._known.outcome(members).harm, len(members)
+            if best is None or rank < best:
+                best = rank
+                found = {pod.uid: name for name, pods in members.items() for pod in pods}
+        return found
+
+    def _arrangements(
+        self, nodes: Sequence[model.NodeName]
+    ) -> Iterator[Mapping[model.NodeName, list[model.Pod]]]:
+        each = (itertools.combinations_with_replacement(nodes, len(one.pods)) for one in self._classes)
+        for chosen in itertools.product(*each):
+            members: dict[model.NodeName, list[model.Pod]] = {}
+            room = self._room.copy()
+            for one, names in zip(self._classes, chosen, strict=True):
+                for pod, name in zip(one.pods, names, strict=True):
+                    if name in one.refused or not room.fits(pod, name):
+                        break
+                    room.put(pod, name)
+                    members.setdefault(name, []).append(pod)
+                else:
+                    continue
+                break
+            else:
+                yield members
+
+    # -- node by node --------------------------------------------------------------------------
+
+    def _stepwise(self, nodes: Sequence[model.NodeName], slots: Mapping[model.NodeName, int]) -> Seats | None:
+        """Again and again the members on the node where each costs least, until all have one."""
+        room, seats = self._room.copy(), Seats()
+        members: dict[model.NodeName, list[model.Pod]] = {}
+        for number, one in enumerate(self._classes):
+            left = len(one.pods)
+            fitting = dict(slots) if len(self._classes) == 1 else room.slots(one, nodes)
+            steps = [
+                step
+                for place, name in enumerate(nodes)
+                if name in fitting
+                for step in self._steps(number, place, name, min(left, fitting[name]), members.get(name, []))
+            ]
+            heapq.heapify(steps)
+            while left and steps:
+                step = heapq.heappop(steps)
+                name, count = nodes[step.place], -step.fewer
+                there = members.get(name, [])
+                if count > left or step.there != len(there):
+                    continue
+                pods = one.pods[len(one.pods) - left :][:count]
+                for pod in pods:
+                    room.put(pod, name)
+                    seats[pod.uid] = name
+                members[name] = [*there, *pods]
+                left -= count
+                fitting[name] -= count
+                free = min(left, fitting[name])
+                for each in self._steps(number, step.place, name, free, members[name]):
+                    heapq.heappush(steps, each)
+            if left:
+                return None
+        return seats
+
+    def _steps(
+        self, number: int, place: int, name: model.NodeName, most: int, there: list[model.Pod]
+    ) -> Iterator[_Step]:
+        """One member more on the node, two, four, and so on, and as many as it takes."""
+        if most < 1:
+            return
+        before = self._known.on(name, reprieves.need(there)) if there else reprieves.NONE
+        for count in {most, *(2**power for power in range(most.bit_length()))}:
+            after = self._harm(number, count, name, there)
+            yield _Step(
+                (after.violations - before.violations) / count,
+                after.priority if after != before else reprieves.NONE.priority,
+                (after.weight - before.weight) / count,
+                (after.number - before.number) / count,
+                -count,
+                place,
+                len(there),
+            )
+
+    def _harm(self, number: int, count: int, name: model.NodeName, there: list[model.Pod]) -> reprieves.Harm:
+        pods = self._classes[number].pods[:count]
+        if there:
+            return self._known.on(name, reprieves.need([*there, *pods]))
+        of = self._needs.get((number, count))
+        if of is None:
+            of = self._needs[number, count] = reprieves.need(pods)
+        return self._known.on(name, of)

@@ -1,0 +1,134 @@
+"""What hypothetical questions ask of gangs: their members, new ones, another minimum, and what would help."""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from app.domain import events, model, observing, snapshots, verdicts
+from app.framework import advising, cycles, supposing
+from app.plugins.coscheduling import admission, gang_model, gangs, kinds, membership, options
+from app.plugins.coscheduling.gangs import Gang
+from app.plugins.coscheduling.membership import GangKey
+from app.plugins.coscheduling.planning import plans, shortages
+
+PROPOSED = 8
+"""Minimums that are proposed for one gang, the largest first."""
+_CHANGE = re.compile(r"[+-]?[0-9]{1,4}", re.ASCII)
+
+
+def named(snapshot: snapshots.Snapshot, name: model.NamespacedName) -> Gang | None:
+    """The gang NAMESPACE/NAME; of several the first family that has one."""
+    namespace, _, own = name.partition("/")
+    for family in gang_model.FAMILIES:
+        found = gangs.find(snapshot, GangKey(family, namespace, own))
+        if found is not None and (found.minimum or found.errors or found.present or found.others):
+            return found
+    return None
+
+
+def group(snapshot: snapshots.Snapshot, name: model.NamespacedName) -> supposing.Group | None:
+    """The members of the gang that wait, with those of the gangs that are placed with it."""
+    gang = named(snapshot, name)
+    if gang is None:
+        return None
+    together, _ = gangs.group(snapshot, gang)
+    every = (gang, *(one for one in together if one.key != gang.key))
+    waiting = tuple(pod for one in every for pod in one.waiting)
+    return supposing.Group(name, waiting, sum(one.needed for one in every))
+
+
+def grouped(snapshot: snapshots.Snapshot, template: model.Pod, members: int, minimum: int) -> supposing.Group:
+    """New members: of the gang that the template names, else of one that they define themselves."""
+    key = membership.of(template)
+    name = key.short if key is not None else _free_gang(snapshot, template)
+    marks = {}
+    if key is None:
+        marks = {options.NAME: name.partition("/")[2], options.MINIMUM: str(minimum)}
+    pods = tuple(
+        msgspec.structs.replace(
+            template,
+            name=own,
+            uid=f"supposed:{template.namespace}/{own}",
+            annotations={**template.annotations, **marks},
+        )
+        for own in _free_names(snapshot, template, members)
+    )
+    return supposing.Group(name, pods, minimum)
+
+
+def _free_gang(snapshot: snapshots.Snapshot, template: model.Pod) -> model.NamespacedName:
+    name, number = f"{template.namespace}/{template.name}", 1
+    while named(snapshot, name) is not None:
+        number += 1
+        name = f"{template.namespace}/{template.name}-{number}"
+    return name
+
+
+def _free_names(snapshot: snapshots.Snapshot, template: model.Pod, members: int) -> Iterator[str]:
+    number = 0
+    while members:
+        number += 1
+        name = f"{template.name}-{number}"
+        if snapshot.pod_named(template.namespace, name) is None:
+            members -= 1
+            yield name
+
+
+class ScaleGang(supposing.Operation, frozen=True, tag="scaleGang"):
+    """The minimum of a gang that an object defines is set (5) or changed (+2, -1)."""
+
+    gang: Annotated[supposing.Name, Meta(description="NAMESPACE/NAME.")]
+    minimum: Annotated[int | str, Meta(description="5, or a change such as -2 in quotes.")]
+
+    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+        namespace, _, name = self.gang.partition("/")
+        for family in gang_model.FAMILIES:
+            kind = kinds.OF_FAMILY[family]
+            held = snapshot.get(kind, f"{namespace}/{name}")
+            if held is not None:
+                scaled = msgspec.structs.replace(held, minimum=self._scaled(held.minimum))
+                return observing.declared(kind, held, scaled)
+        raise supposing.Impossible("gang", f"there is no PodGroup {self.gang} at {snapshot.position}")
+
+    def _scaled(self, minimum: int) -> int:
+        change = self.minimum
+        if isinstance(change, str):
+            if not _CHANGE.fullmatch(change):
+                text = f"{change[:40]!r} is neither a number nor a change such as -2"
+                raise supposing.Impossible("minimum", text)
+            change = minimum + int(change) if change[0] in "+-" else int(change)
+        if not 1 <= change <= gang_model.LARGEST:
+            text = f"{change} members are not between 1 and {gang_model.LARGEST:,}"
+            raise supposing.Impossible("minimum", text)
+        return change
+
+
+def operations() -> tuple[type[supposing.Operation], ...]:
+    """The operations on gangs."""
+    return (ScaleGang,)
+
+
+def hypotheses(
+    cycle: cycles.Cycle, refusal: verdicts.Refusal, rules: admission.Rules
+) -> Iterator[advising.Hypothesis]:
+    """Smaller minimums of a gang that an object defines: at most as many members as there is room for."""
+    key = membership.of(cycle.pod)
+    if key is None or not refusal.nodes:
+        return
+    kind = kinds.OF_FAMILY[key.family]
+    held = cycle.snapshot.get(kind, key.short)
+    gang = gangs.find(cycle.snapshot, key, (cycle.pod,))
+    if held is None or held.errors or gang is None or gang.satisfied:
+        return
+    question = plans.Question(cycle.snapshot, (gang,), rules.layers, cycle.peers)
+    room = shortages.shortage(question).best.slots
+    largest = min(held.minimum - 1, gang.present, room)
+    for minimum in range(largest, max(0, largest - PROPOSED), -1):
+        fewer = held.minimum - minimum
+        message = f"gang {key} would have to need {fewer} member{'' if fewer == 1 else 's'} fewer"
+        change = partial(kind.observed, msgspec.structs.replace(held, minimum=minimum))
+        yield advising.Hypothesis(f"{message} (minimum {minimum} of {held.minimum})", fewer, (change,))

@@ -1,0 +1,1 @@
+"""Questions about pods that are placed together."""

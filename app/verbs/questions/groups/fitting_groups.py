@@ -1,0 +1,389 @@
+"""The smallest changes that would let a whole group of pods be placed, spelled as overrides.
+
+What is returned is what was evaluated, by the code that simulates. A change is one of four kinds: what the
+plugins propose for a member, what they propose for one member after the other, nodes that are added, and pods
+that are deleted.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from app.domain import model, snapshots
+from app.domain.fitting import fitting_nodes, node_fit
+from app.framework import cycles, pipeline, registry, supposing
+from app.verbs.explain import advice
+from app.verbs.questions import asking, errors, fitting, kinds, situations
+from app.verbs.questions.fitting import Change, Override
+from app.verbs.questions.groups import grouping
+
+KINDS_OF_NODES: Final = 4
+"""Kinds of nodes of which some are added, those with most room first."""
+MAX_ADDED, MAX_DELETED = 1_024, 256
+"""Nodes that a change adds, and pods that it deletes, at most."""
+
+
+def fit(
+    resolved: situations.Resolved,
+    name: model.NamespacedName,
+    candidates: frozenset[model.NodeName] | None,
+    allow: Iterable[asking.Allowed],
+    most: int,
+    running: Callable[[], bool],
+) -> fitting.Fit:
+    """The changes of the lowest cost that let the group be placed. Raises Missing.
+
+    ``candidates``: as in grouping.place.
+    """
+    outcome = grouping.place(resolved.plugins, resolved.snapshot, name, candidates, running)
+    if outcome.fits or not outcome.group.waiting:
+        return fitting.Fit(_summary(outcome), outcome.fits, (), 0, complete=True)
+    search = _Search(resolved, outcome.group, candidates, frozenset(allow), running)
+    found = search.cheapest(most)
+    return fitting.Fit(_summary(outcome), False, tuple(found), search.tried, search.complete)
+
+
+def _summary(outcome: grouping.Outcome) -> str:
+    """One sentence: how many members are placed, and why no more are."""
+    results = outcome.several.results
+    text = f"{outcome.several.placed} of {len(outcome.group.waiting)} members are placed"
+    reason = next((one.reason for one in results if not one.node), "")
+    return f"{text}: {reason}" if reason else text
+
+
+class _Search:
+    """Evaluates changes within a budget."""
+
+    def __init__(
+        self,
+        resolved: situations.Resolved,
+        group: supposing.Group,
+        candidates: frozenset[model.NodeName] | None,
+        allow: frozenset[asking.Allowed],
+        running: Callable[[], bool],
+    ) -> None:
+        self._resolved = resolved
+        self._plugins: registry.Registry = resolved.plugins
+        self._snapshot = resolved.snapshot
+        self._group = group
+        self._candidates = candidates
+        self._allow = allow
+        self._running = running
+        self._bound = MAX_ADDED
+        """The cost above which no change is wanted."""
+        self.tried = 0
+        self.complete = True
+
+    def cheapest(self, most: int) -> list[Change]:
+        """The changes of the lowest cost."""
+        found: list[Change] = []
+        for made in self._all():
+            if made is None or made.cost > self._bound:
+                continue
+            self._bound = made.cost
+            found = [*(one for one in found if one.cost == made.cost), made]
+        if not self._running():
+            self.complete = False
+        unique = {str(one.overrides): one for one in found}
+        return sorted(unique.values(), key=lambda one: (one.cost, one.message))[:most]
+
+    def _all(self) -> Iterator[Change | None]:
+        yield from self._proposed()
+        each = self._for_each()
+        if each is not None:
+            yield self._needed(each)
+        alone = [*self._nodes(()), *self._deletions(())]
+        yield from alone
+        if each is not None and not alone and not self._placed(each.overrides):
+            # Neither is enough: what the plugins refuse, and the room.
+            for other in (*self._nodes(each.overrides), *self._deletions(each.overrides)):
+                yield self._needed(fitting.both(each, other))
+
+    # -- what the plugins propose --------------------------------------------------------------
+
+    def _proposed(self) -> Iterator[Change]:
+        """What they propose for the first member."""
+        pod = self._group.waiting[0]
+        for change in self._proposals(pod, self._snapshot, without=()):
+            if change.cost > self._bound or not self._running():
+                return
+            kept = self._placed(change.overrides)
+            if kept and not self._spare(change.overrides):
+                yield dataclasses.replace(change, kept=kept)
+
+    def _for_each(self) -> Change | None:
+        """What the others propose for one member after the other, as one change; None if that is not all."""
+        groups = frozenset(plugin.name for plugin in self._plugins.groups)
+        state, steps = self._snapshot, list[Change]()
+        fitting_now = fitting_nodes.FittingNodes(state)
+        for member in self._group.waiting[: self._group.needed or None]:
+            pod = state.pod(member.uid)
+            if pod is None or not self._running():
+                return None
+            names = self._offered(pod, state, fitting_now)
+            node = self._kept(pod, names, state, groups)
+            if not node:
+                step = self._step(member.uid, state, names, groups)
+                if step is None:
+                    # No room, most likely: what was found so far may be needed beside it.
+                    break
+                state = self._changed(step.overrides, state) or state
+                steps.append(step)
+                pod = state.pod(member.uid) or pod
+                node = self._kept(pod, names, state, groups)
+            if node:
+                state = situations.fold(state, (situations.bound(pod, node),))
+                fitting_now.place(pod, node)
+        return self._joined(steps) if steps else None
+
+    def _step(
+        self,
+        uid: model.Uid,
+        state: snapshots.Snapshot,
+        names: frozenset[model.NodeName],
+        without: frozenset[str],
+    ) -> Change | None:
+        pod = state.pod(uid)
+        for change in self._proposals(pod, state, without, names) if pod is not None else ():
+            after = self._changed(change.overrides, state)
+            changed = after.pod(uid) if after is not None else None
+            if after is not None and changed is not None and self._kept(changed, names, after, without):
+                return change
+        return None
+
+    def _joined(self, steps: Sequence[Change]) -> Change | None:
+        """Several changes as one: what becomes of each object is spelled once."""
+        base = self._snapshot
+        after = self._changed([one for step in steps for one in step.overrides], base)
+        if after is None:
+            return None
+        overrides: dict[str, Override] = {}
+        for one in (one for step in steps for one in step.overrides):
+            if one["op"] in ("patchObject", "setObject"):
+                name = one.get("name") or kinds.recorded(base, one["kind"], one["fields"], "fields").key
+                spelled = fitting.spelled(base, one["kind"], kinds.get(after, one["kind"], name))
+                overrides[f"{one['kind']} {name}"] = spelled
+            else:
+                overrides[str(one)] = one
+        times = Counter(step.message for step in steps)
+        message = "; and ".join(f"{text}, {n} times" if n > 1 else text for text, n in times.items())
+        return Change(message, sum(step.cost for step in steps), tuple(overrides.values()))
+
+    def _proposals(
+        self,
+        pod: model.Pod,
+        state: snapshots.Snapshot,
+        without: Iterable[str],
+        names: frozenset[model.NodeName] | None = None,
+    ) -> list[Change]:
+        """The changes that can be spelled and are allowed, the cheapest first."""
+        offered = self._offered(pod, state) if names is None else names
+        if not offered:
+            offered = frozenset(state.topology.everywhere)
+        cycle = cycles.cycle(pod, offered, state, score_max=self._plugins.score_max)
+        refusals = pipeline.run_filter(self._plugins, cycle, without=frozenset(without)).refusals
+        counted = cycles.assuming(cycle, cycles.nominated(cycle))
+        proposed = advice.proposed(self._plugins, counted, refusals)
+        spelled = (fitting.as_change(state, pod, one) for one in proposed)
+        return sorted(fitting.allowed(spelled, self._allow), key=fitting.order)[: fitting.EVALUATED]
+
+    # -- room ----------------------------------------------------------------------------------
+
+    def _nodes(self, beside: Sequence[Override]) -> Iterator[Change]:
+        """The fewest nodes of each kind that help, added to the other overrides."""
+        if "nodes" not in self._allow:
+            return
+        for like in self._examples():
+            added = self._fewest(like, beside)
+            if added:
+                override = _addition(like, added)
+                message = f"{added} more node{'' if added == 1 else 's'} like {like}"
+                yield Change(message, added, (override,), self._placed((*beside, override)))
+
+    def _fewest(self, like: model.NodeName, beside: Sequence[Override]) -> int:
+        """How many nodes like this one are enough; 0 if none are, or that is not found in time."""
+        limit = min(self._bound, len(self._group.waiting))
+        high = 1
+        while not self._placed((*beside, _addition(like, high))):
+            if high >= limit or not self._running():
+                return 0
+            high = min(2 * high, limit)
+        low = high // 2 + 1 if high > 1 else 1
+        while low < high:
+            if not self._running():
+                return 0
+            middle = (low + high) // 2
+            if self._placed((*beside, _addition(like, middle))):
+                high = middle
+            else:
+                low = middle + 1
+        return high
+
+    def _examples(self) -> list[model.NodeName]:
+        """One node of each kind that a member may run on, of the kinds with most room first."""
+        pod, snapshot = self._group.waiting[0], self._snapshot
+        room: Counter[str] = Counter()
+        example: dict[str, model.NodeName] = {}
+        for name, node in sorted(snapshot.nodes.items()):
+            if node_fit.refused(pod, node):
+                continue
+            labels = {key: value for key, value in node.labels.items() if value != name}
+            kind = f"{sorted(labels.items())} {sorted(node.allocatable.items())} {node.taints}"
+            example.setdefault(kind, name)
+            room[kind] += _slots(pod, node, snapshot)
+        first = sorted(example, key=lambda kind: (-room[kind], example[kind]))[:KINDS_OF_NODES]
+        return [example[kind] for kind in first]
+
+    def _deletions(self, beside: Sequence[Override]) -> Iterator[Change]:
+        """Pods whose deletion helps, of which none can be left out."""
+        if "pods" not in self._allow:
+            return
+        for pool in (self._in_the_way(), self._counted()):
+            least = self._least(pool, beside) if pool else []
+            if least:
+                override = fitting.deletion(least)
+                message = f"{len(least)} pod{'' if len(least) == 1 else 's'} less: {', '.join(least[:3])}"
+                message += f" and {len(least) - 3} more" if len(least) > 3 else ""
+                kept = self._placed((*beside, override))
+                yield Change(message, len(least), (override,), kept)
+
+    def _in_the_way(self) -> list[str]:
+        """Pods of which each takes room from a member, those of the nodes where fewest have to go first."""
+        pod, snapshot = self._group.waiting[0], self._snapshot
+        own = {one.uid for one in self._group.waiting}
+        nodes: list[list[str]] = []
+        for name, node in sorted(snapshot.nodes.items()):
+            held = node_fit.occupancy(snapshot, name)
+            if node_fit.refused(pod, node) or not node_fit.crowded(pod, node, held):
+                continue
+            going: list[str] = []
+            there = {one.key: one for one in snapshot.on(name) if one.uid not in own}
+            for key in fitting.least_first(there.values()):
+                if not node_fit.crowded(pod, node, held):
+                    break
+                held = held.without(there[key])
+                going.append(key)
+            if not node_fit.crowded(pod, node, held):
+                nodes.append(going)
+        nodes.sort(key=lambda going: (len(going), going))
+        return [key for going in nodes for key in going][:MAX_DELETED]
+
+    def _counted(self) -> list[str]:
+        """Pods that raise a count which a member would raise, the least important first."""
+        pod, snapshot = self._group.waiting[0], self._snapshot
+        own = {one.uid for one in self._group.waiting}
+        wanted = {key for name in snapshot.nodes for key in kinds.counts_of(snapshot, pod, name)}
+        found: list[model.Pod] = []
+        for uid in snapshot.namespaces.get(pod.namespace, ()) if wanted else ():
+            other, node = snapshot.pod(uid), snapshot.node_of(uid)
+            if other is None or not node or uid in own:
+                continue
+            if wanted.intersection(kinds.counts_of(snapshot, other, node)):
+                found.append(other)
+        return fitting.least_first(found)[:MAX_DELETED]
+
+    def _least(self, pool: Sequence[str], beside: Sequence[Override]) -> list[str]:
+        """A subset that helps and of which none can be left out; empty if none helps, or in time."""
+
+        def helps(names: Sequence[str]) -> bool:
+            return bool(names) and bool(self._placed((*beside, fitting.deletion(names))))
+
+        if not helps(pool):
+            return []
+        kept, size = list(pool), len(pool)
+        while size:
+            at, dropped = 0, False
+            while at < len(kept):
+                if not self._running():
+                    return []
+                fewer = [*kept[:at], *kept[at + size :]]
+                if helps(fewer):
+                    kept, dropped = fewer, True
+                else:
+                    at += size
+            if size > 1 or not dropped:
+                size //= 2
+        return kept
+
+    # -- evaluation ----------------------------------------------------------------------------
+
+    def _needed(self, change: Change) -> Change | None:
+        """The change without the overrides that can be left out; None if it does not help."""
+        overrides = list(change.overrides)
+        if not self._placed(overrides):
+            return None
+        for one in list(overrides):
+            fewer = [other for other in overrides if other is not one]
+            if fewer and self._placed(fewer):
+                overrides = fewer
+        return dataclasses.replace(change, overrides=tuple(overrides), kept=self._placed(overrides))
+
+    def _spare(self, overrides: Sequence[Override]) -> bool:
+        """Whether the group is placed without one of the overrides."""
+        return len(overrides) > 1 and any(
+            self._placed([*overrides[:at], *overrides[at + 1 :]]) for at in range(len(overrides))
+        )
+
+    def _placed(self, overrides: Sequence[Override]) -> int:
+        """How many members are placed with the overrides; 0 if the group is not, or they do not apply."""
+        self.tried += 1
+        try:
+            supposed = situations.hypothesis_of(overrides, self._plugins)
+            resolved = situations.resolve(self._snapshot, supposed)
+            candidates = self._candidates
+            if candidates is not None:
+                candidates = resolved.offered(candidates)
+            outcome = grouping.place(
+                self._plugins, resolved.snapshot, self._group.name, candidates, _unlimited
+            )
+        except (errors.Mistake, errors.Missing):
+            return 0
+        return outcome.several.placed if outcome.fits else 0
+
+    def _changed(self, overrides: Sequence[Override], state: snapshots.Snapshot) -> snapshots.Snapshot | None:
+        """The state with the overrides; None if they do not apply."""
+        try:
+            return situations.resolve(state, situations.hypothesis_of(overrides, self._plugins)).snapshot
+        except errors.Mistake:
+            return None
+
+    def _offered(
+        self,
+        pod: model.Pod,
+        state: snapshots.Snapshot,
+        now: fitting_nodes.FittingNodes | None = None,
+    ) -> frozenset[model.NodeName]:
+        if self._candidates is not None:
+            return self._candidates
+        return (now or fitting_nodes.FittingNodes(state)).of(pod)
+
+    def _kept(
+        self,
+        pod: model.Pod,
+        names: frozenset[model.NodeName],
+        state: snapshots.Snapshot,
+        without: frozenset[str],
+    ) -> model.NodeName:
+        """A node that the plugins keep for the pod; empty if there is none."""
+        cycle = cycles.cycle(pod, names, state, score_max=self._plugins.score_max)
+        return min(pipeline.run_filter(self._plugins, cycle, without=without).kept, default="")
+
+
+def _unlimited() -> bool:
+    return True
+
+
+def _addition(like: model.NodeName, count: int) -> Override:
+    return {"op": "addNodes", "count": count, "like": like}
+
+
+def _slots(pod: model.Pod, node: model.Node, snapshot: snapshots.Snapshot) -> int:
+    """How often the pod's requests fit into what is free on the node."""
+    used = snapshot.used(node.name)
+    free = [
+        max(0, node.allocatable.get(resource, 0) - used.get(resource, 0)) // amount
+        for resource, amount in pod.requests.items()
+        if amount
+    ]
+    return min(free, default=1)

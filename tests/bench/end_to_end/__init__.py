@@ -1,0 +1,1 @@
+"""Pods per second through a real kube-scheduler."""

@@ -1,0 +1,31 @@
+"""The time to reject a body that is crafted to be expensive to decode."""
+
+import contextlib
+import time
+
+from app.api.extender import calls, strict_json
+from tests.support.extender import hostile_bodies
+
+SIZE = 4 * 1024**2
+
+
+def measure_refusals() -> float:
+    """Milliseconds of CPU of the worst body at the slowest verb; the best of three."""
+    return max(
+        min(_seconds(read, body) for _ in range(3)) * 1000
+        for _, body in hostile_bodies.bodies(SIZE)
+        for read in (_filter, calls.bind_call, calls.preempt_call)
+    )
+
+
+def _filter(body: bytes) -> None:
+    asked = calls.call(body)
+    strict_json.check(asked.pod)
+    calls.names_of(asked.names or b"[]")
+
+
+def _seconds(read: hostile_bodies.Read, body: bytes) -> float:
+    began = time.process_time()
+    with contextlib.suppress(strict_json.BadRequest):
+        read(body)
+    return time.process_time() - began

@@ -1,0 +1,82 @@
+"""The latency of hypothetical questions to an extender of a large cluster, over HTTP."""
+
+import json
+import pathlib
+import statistics
+import time
+
+import urllib3
+
+from tests.bench.data import bench_cluster
+from tests.support import extender_processes
+
+_WARM, _CALLS = 5, 40
+_ADDED = 100
+
+
+class QuestionClient:
+    """A client with the role of a viewer."""
+
+    def __init__(self, extender: extender_processes.Extender, tls: pathlib.Path) -> None:
+        self._url = extender.url
+        self._pool = urllib3.PoolManager(
+            ca_certs=str(tls / "ca.crt"),
+            cert_file=str(tls / "viewer.crt"),
+            key_file=str(tls / "viewer.key"),
+            retries=False,
+        )
+
+    def simulated(self, pod: dict[str, object]) -> float:
+        """Milliseconds of a simulation of one pod over all nodes, p50."""
+        return self._p50("simulate", {"pod": pod, "candidates": "all", "top": 20})
+
+    def supposed(self, pod: dict[str, object]) -> float:
+        """The same with added nodes and a larger quota."""
+        overrides: list[dict[str, object]] = [
+            {"op": "addNodes", "count": _ADDED, "like": bench_cluster.node_name(1)},
+            {
+                "op": "scalePolicy",
+                "policy": f"{bench_cluster.NAMESPACE}/{bench_cluster.FREE}",
+                "allocations": {bench_cluster.rack(1): "+1"},
+            },
+        ]
+        situation = {"overrides": overrides}
+        return self._p50("simulate", {"pod": pod, "candidates": "all", "top": 20, "situation": situation})
+
+    def fitted(self, pod: dict[str, object]) -> float:
+        """Milliseconds to find the smallest change by which a pod fits that every quota refuses, p50."""
+        policy = f"{bench_cluster.NAMESPACE}/{bench_cluster.FREE}"
+        none = {bench_cluster.rack(number): 0 for number in range(bench_cluster.RACKS)}
+        overrides = [{"op": "scalePolicy", "policy": policy, "allocations": none}]
+        return self._p50("fit", {"pod": pod, "situation": {"overrides": overrides}})
+
+    def _p50(self, path: str, question: dict[str, object]) -> float:
+        took = [self._asked(path, question) for _ in range(_WARM + _CALLS)]
+        return statistics.median(took[_WARM:])
+
+    def _asked(self, path: str, question: dict[str, object]) -> float:
+        begun = time.perf_counter()
+        reply = self._pool.request(
+            "POST",
+            f"{self._url}/apis/v1/{path}",
+            body=json.dumps(question),
+            headers={"Content-Type": "application/json"},
+        )
+        seconds = time.perf_counter() - begun
+        assert reply.status == 200, reply.data
+        return 1000 * seconds
+
+
+def pod() -> dict[str, object]:
+    """The manifest of a pod of the policy with capacity in every rack."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "asked",
+            "namespace": bench_cluster.NAMESPACE,
+            "uid": "asked",
+            "labels": {bench_cluster.POLICY_LABEL: bench_cluster.FREE},
+        },
+        "spec": {"containers": [{"name": "one", "resources": {"requests": {"cpu": "250m"}}}]},
+    }

@@ -1,0 +1,1 @@
+"""The trivial Go extender that Topolog is compared with, and the Go client that calls both."""

@@ -1,0 +1,1 @@
+"""The store: appends, replay, restarts, past offsets, sizes."""

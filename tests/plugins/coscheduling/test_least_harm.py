@@ -1,0 +1,129 @@
+"""The evictions for a group that preempts, against every arrangement on small clusters (PR 8, CS 18)."""
+
+from collections import Counter
+
+import msgspec
+import pytest
+
+from app.domain import model
+from app.domain.fitting import budgets
+from tests.support.decisions import group_evictions, small_gangs
+from tests.support.decisions.group_evictions import GROUP, Case
+
+
+def answers(case: Case) -> list[str]:
+    """The node that each member is answered; empty for none.
+
+    kube-scheduler offers where the member fits without the pods that may go.
+    """
+    small, empty = case.cluster(), case.free(())
+    return [
+        "".join(
+            small.filter(
+                one, [name for name in empty if empty[name] >= one.requests["cpu"]], offered=True
+            ).kept
+        )
+        for one in case.members
+    ]
+
+
+def test_the_generated_cases_violate_budgets_at_times() -> None:
+    harms = [group_evictions.generated(seed).least() for seed in range(100)]
+    assert sum(bool(harm and harm[0]) for harm in harms) > 2
+    assert sum(harm is None for harm in harms) > 2
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_no_arrangement_does_less_harm(block: int) -> None:
+    evicting: Counter[str] = Counter()
+    for seed in range(block * 50, block * 50 + 50):
+        case = group_evictions.generated(seed)
+        least, found = case.least(), answers(case)
+        if least is None:
+            assert found == [""] * len(case.members), seed
+            continue
+        assert all(found), seed
+        assert case.harm(found) == least, (seed, found)
+        evicting["some"] += bool(least[3])
+        evicting["none"] += not least[3]
+    assert evicting["some"] > 10
+
+
+def running(name: str, node: str, cpu: int, priority: int = 0, **changed: object) -> model.Pod:
+    made = small_gangs.pod(name, cpu, node=node, priority=priority, started="2026-01-01T00:00:00Z")
+    return msgspec.structs.replace(made, **changed)
+
+
+def members(count: int, cpu: int) -> list[model.Pod]:
+    return [small_gangs.pod(f"m{number}", cpu, group="g", priority=GROUP) for number in range(count)]
+
+
+def test_pods_that_a_budget_protects_go_last_however_few_and_unimportant_they_are() -> None:
+    limit = budgets.DisruptionBudget(
+        uid="uid", namespace="x", name="limit", selector=model.Selector({"app": "db"}), allowed=0
+    )
+    low = [
+        running("db", "n0", 8, -5, labels={"app": "db"}),
+        *(running(f"web{at}", "n1", 2, 9) for at in range(4)),
+    ]
+    case = Case({"n0": 8, "n1": 8}, low, members(1, 8), [limit])
+    assert answers(case) == ["n1"]
+    assert answers(Case(case.nodes, low, case.members)) == ["n0"]
+
+
+def test_of_budgets_that_allow_some_evictions_no_more_is_used_than_is_left() -> None:
+    limit = budgets.DisruptionBudget(
+        uid="uid", namespace="x", name="limit", selector=model.Selector({"app": "db"}), allowed=1
+    )
+    low = [running(f"db{at}", f"n{at}", 8, 0, labels={"app": "db"}) for at in range(2)]
+    low.append(running("web", "n2", 8, 5))
+    case = Case({"n0": 8, "n1": 8, "n2": 8}, low, members(2, 8), [limit])
+    found = answers(case)
+    assert case.harm(found)[0] == 0
+    assert "n2" in found
+
+
+def test_fewer_pods_go_among_pods_of_one_priority() -> None:
+    low = [running(f"small{at}", f"n{at // 8}", 1) for at in range(16)]
+    low.append(running("large", "n2", 8))
+    case = Case({"n0": 8, "n1": 8, "n2": 8}, low, members(8, 1))
+    assert answers(case) == ["n2"] * 8
+
+
+def test_no_pod_goes_beside_room_that_is_free() -> None:
+    low = [running("low0", "n0", 8), running("low1", "n1", 8)]
+    case = Case({"n0": 8, "n1": 8, "n2": 8}, low, members(2, 8))
+    assert sorted(answers(case)) == ["n0", "n2"]
+
+
+def test_a_large_group_takes_the_least_important_pods_of_a_large_cluster() -> None:
+    """Too many arrangements to compare: node by node."""
+    low = [running(f"low{at}", f"n{at:02}", 8, 1 if at % 3 else 0) for at in range(60)]
+    case = Case({f"n{at:02}": 8 for at in range(60)}, low, members(20, 8))
+    small = case.cluster()
+    found = {"".join(small.filter(one, list(case.nodes), offered=True).kept) for one in case.members}
+    assert found == {f"n{at:02}" for at in range(60) if at % 3 == 0}
+
+
+def test_the_gang_stays_together_among_equal_harm() -> None:
+    """The native key has no part in it: zones are usual layers of the plugin."""
+    zones = {"n0": "a", "n1": "b", "n2": "a", "n3": "b", "n4": "c", "n5": "b"}
+    low = [running(f"low-{name}", name, 8) for name in zones]
+    nodes = [small_gangs.node(name, 8, {small_gangs.ZONE: zone}) for name, zone in zones.items()]
+    asked = members(3, 8)
+    small = small_gangs.Cluster(*nodes, small_gangs.native("g", 3), *low, *asked)
+    found = {"".join(small.filter(one, list(zones), offered=True).kept) for one in asked}
+    assert found == {"n1", "n3", "n5"}
+
+
+def test_a_changed_budget_changes_the_plan() -> None:
+    limit = budgets.DisruptionBudget(
+        uid="uid", namespace="x", name="limit", selector=model.Selector({"app": "db"}), allowed=1
+    )
+    low = [running("db", "n0", 8, labels={"app": "db"}), running("web", "n1", 8, 5)]
+    case = Case({"n0": 8, "n1": 8}, low, members(1, 8), [limit])
+    small = case.cluster()
+    (asked,) = case.members
+    assert small.filter(asked, ["n0", "n1"], offered=True).kept == {"n0"}
+    small.see(msgspec.structs.replace(limit, allowed=0))
+    assert small.filter(asked, ["n0", "n1"], offered=True).kept == {"n1"}

@@ -1,0 +1,41 @@
+"""What a decision reads: its cost follows the nodes and pods that it is about."""
+
+from unittest import mock
+
+import pytest
+
+from app.domain import topology
+from app.domain.fitting import node_sums
+from app.framework import cycles, pipeline, registry
+from app.plugins.preemption_rules import plugin as preemption_rules
+from app.plugins.workload_policy import plugin as workload_policy
+from app.verbs import preempting
+from tests.support.decisions import crowded_nodes, scheduling_driver, small_clusters
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"), [(small_clusters.MEMBERS[0], True), (small_clusters.HOSTS[0], False)]
+)
+def test_a_decision_about_one_node_reads_no_domain(name: str, refused: bool) -> None:
+    plugins = registry.Registry([workload_policy.WorkloadPolicy()])
+    cluster = scheduling_driver.Cluster(
+        *small_clusters.f6(), small_clusters.policy({"member": 0, "host": 3}, required=True)
+    )
+    asking = small_clusters.pod("asking", small_clusters.REPLICA)
+    cycle = cycles.cycle(asking, frozenset((name,)), cluster.snapshot)
+    with mock.patch.object(topology.Column, "__getitem__", side_effect=AssertionError("a domain was read")):
+        assert bool(pipeline.run_filter(plugins, cycle).refusals) is refused
+
+
+def test_the_pods_of_a_node_are_examined_once() -> None:
+    plugins = registry.Registry([preemption_rules.PreemptionRules()])
+    database = crowded_nodes.pod("database", 10, node="n1", start=2, labels={"app": "db"})
+    server = crowded_nodes.pod(
+        "server", 20, node="n1", start=1, needs={"app": "db"}, near="kubernetes.io/hostname"
+    )
+    snapshot = crowded_nodes.world(crowded_nodes.node("n1"), database, server)
+    base = cycles.cycle(crowded_nodes.pod("p", 50), frozenset(("n1",)), snapshot)
+    answers = [preempting.judge(plugins, base, {"n1": ["database"]})]
+    with mock.patch.object(node_sums, "attached", side_effect=AssertionError("a pod was examined again")):
+        answers.append(preempting.judge(plugins, base, {"n1": ["database"]}))
+    assert [answer.kept["n1"].uids for answer in answers] == [("server", "database")] * 2

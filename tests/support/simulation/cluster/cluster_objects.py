@@ -1,0 +1,152 @@
+"""The cluster of a simulation: the objects of the simulated API server, without HTTP and without threads."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from app.plugins.workload_policy import samples
+from app.simulation import populations
+from app.simulation.apiserver import apiservers, objects, requests, routing
+from tests.support import declared
+from tests.support.simulation.cluster import sent_bindings
+from tests.support.simulation.oracle import plain_quotas
+
+Json = dict[str, Any]
+
+NAMESPACE, POLICY, KEY = "shop", "spread", "role"
+WEB = {"app": "web", "workload-policy/kosmos.io": POLICY}
+COUNTED = {"app": "web"}
+"""Labels of a pod that the policy counts although the pod does not name it."""
+OVERLAPPING = "overlapping"
+"""Another policy over the same pods, in histories under ``enforce: selected``."""
+NAMES = tuple(f"web-{number}" for number in range(7))
+NODES = {"h1": "host", "h2": "host", "m1": "member", "m2": "member"}
+RESOURCES = ("nodes", "workloadpolicies", "poddisruptionbudgets", "elasticquotas", "pods")
+"""The kinds that a recorder reads in any order."""
+QUIET = tuple(kind.name for kind in declared.SCHEMA.kinds if kind.name not in RESOURCES)
+"""The other kinds: they are listed when a recorder begins, and change seldom or never."""
+EVERY = (*QUIET, *RESOURCES)
+"""All kinds, pods last."""
+
+
+class Cluster:
+    """The objects of the API server, and the changes that users and kubelets make."""
+
+    def __init__(self) -> None:
+        self.objects = objects.Objects(apiservers.resources(declared.SCHEMA))
+        self.server = routing.Router(self.objects, tokens=(), bookmarks=60.0)
+        self.bound: dict[str, set[str]] = {}
+        """uid -> every node that the pod was ever bound to."""
+        self.bindings = 0
+        self.away_until = 0.0
+        """The moment until which no process reaches the API server."""
+        self.foreign: set[str] = set()
+        """uids of pods that another scheduler has bound, such as those of a DaemonSet."""
+        self.sent: list[sent_bindings.Sent] = []
+        """Bindings in flight."""
+        self.written: list[tuple[str, str, Json]] = []
+        """uid, version and annotations of the Bindings carried out since the latest comparison."""
+        self._uids = 0
+
+    def uid(self) -> str:
+        self._uids += 1
+        return f"00000000-0000-4000-8000-{self._uids:012d}"
+
+    def node(self, name: str, **labels: str) -> None:
+        made = populations.node(name, labels)
+        made["metadata"]["uid"] = self.uid()
+        self.objects.create("nodes", made)
+
+    def policy(self, quotas: Mapping[str, int], name: str = POLICY) -> None:
+        spec = self.spec(quotas)
+        made = samples.policy(NAMESPACE, name, spec)
+        made["metadata"]["uid"] = self.uid()
+        self.objects.create("workloadpolicies", made)
+
+    def group(self, name: str, minimum: int) -> None:
+        """A PodGroup of scheduler-plugins."""
+        metadata = {"namespace": NAMESPACE, "name": name, "uid": self.uid()}
+        self.objects.create("sigspodgroups", {"metadata": metadata, "spec": {"minMember": minimum}})
+
+    def quota(self, name: str, parent: str, least: int, most: int) -> None:
+        """An ElasticQuota; amounts in cores."""
+        prefix = "quota.scheduling.koordinator.sh/"
+        labels = {f"{prefix}parent": parent} if parent else {f"{prefix}is-parent": "true"}
+        metadata = {"namespace": NAMESPACE, "name": name, "uid": self.uid(), "labels": labels}
+        self.objects.create("elasticquotas", {"metadata": metadata, "spec": self.amounts(least, most)})
+
+    @staticmethod
+    def amounts(least: int, most: int) -> Json:
+        return {"min": {"cpu": least}, "max": {"cpu": most}}
+
+    @staticmethod
+    def spec(quotas: Mapping[str, int]) -> Json:
+        return {
+            "topologyKey": KEY,
+            "labelSelector": {"matchLabels": {"app": "web"}},
+            "allocationPolicy": [{"name": name, "replicas": most} for name, most in quotas.items()],
+            "allocationType": "Required",
+            "allocationMethod": "Fill",
+        }
+
+    def pod(self, name: str, labels: Mapping[str, str] | None = None, *, node: str = "") -> Json:
+        """A pending pod; with a ``node`` one that another scheduler has bound there."""
+        labels = dict(WEB if labels is None else labels)
+        # A core for each pod of an elastic quota, whose limits are small numbers of cores.
+        cpu = "1" if plain_quotas.LABEL in labels else "100m"
+        made = populations.pod(NAMESPACE, name, labels, cpu=cpu)
+        uid = made["metadata"]["uid"] = self.uid()
+        if node:
+            made["spec"]["nodeName"] = node
+            self.foreign.add(uid)
+            self.bound[uid] = {node}
+        self.objects.create("pods", made)
+        return self.objects.get("pods", (NAMESPACE, name))
+
+    def edit(self, resource: str, key: objects.Key, edit: Callable[[Json], None]) -> None:
+        def change(found: Json) -> Json:
+            edit(found)
+            return found
+
+        self.objects.change(resource, key, change)
+
+    def all(self, resource: str) -> list[Json]:
+        """All objects, sorted by name."""
+        return sorted(self.objects.all(resource), key=lambda made: str(made["metadata"]["name"]))
+
+    def send(self, request: requests.Request) -> routing.Answer:
+        """Answer a request, and note Bindings."""
+        answer = self.server.answer(request)
+        if request.path.endswith("/binding") and answer[0] < 400:
+            self.bindings += 1
+            name = request.path.split("/")[-2]
+            pod = self.objects.get("pods", (request.path.split("/")[-4], name))
+            self.bound.setdefault(pod["metadata"]["uid"], set()).add(pod["spec"]["nodeName"])
+            asked = json.loads(request.body)["metadata"]
+            version, annotations = asked.get("resourceVersion", ""), asked.get("annotations", {})
+            if version or annotations:
+                self.written.append((asked["uid"], version, annotations))
+        return answer
+
+    def feasible(self, uid: str, node: str, now: float) -> bool:
+        """Whether a Binding of the pod to the node is in flight that can still be carried out."""
+        pod = next((pod for pod in self.objects.all("pods") if pod["metadata"]["uid"] == uid), None)
+        if pod is None or pod["spec"].get("nodeName"):
+            return False
+        current = str(pod["metadata"]["resourceVersion"])
+        return any(one.feasible(uid, node, current, now) for one in self.sent)
+
+    def usage(self, *, foreign: bool = True) -> dict[str, int]:
+        """An independent recount: domain -> pods of the policy there, ``foreign`` ones too or not."""
+        roles = {made["metadata"]["name"]: made["metadata"]["labels"].get(KEY) for made in self.all("nodes")}
+        used: dict[str, int] = {}
+        for pod in self.all("pods"):
+            meta, status = pod["metadata"], pod.get("status", {})
+            role = roles.get(pod["spec"].get("nodeName", ""))
+            if role is None or meta["labels"].get("app") != "web" or meta["namespace"] != NAMESPACE:
+                continue
+            if "deletionTimestamp" in meta or status.get("phase") in ("Succeeded", "Failed"):
+                continue
+            if foreign or meta["uid"] not in self.foreign:
+                used[role] = used.get(role, 0) + 1
+        return used

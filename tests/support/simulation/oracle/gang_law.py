@@ -1,0 +1,56 @@
+"""The law of gangs, checked on a log: what starts a gang is one commitment of at least its minimum."""
+
+from collections import Counter
+
+from app.domain import events, model
+from tests.support.simulation.oracle import plain_fold
+
+LABEL = "scheduling.x-k8s.io/pod-group"
+GROUPS = {"red": 2, "blue": 3}
+"""PodGroup -> its first minimum."""
+ROOM = 2
+"""Pods that fit on a node, in histories with gangs."""
+
+
+def problem(event: events.AnyEvent, fold: plain_fold.Fold) -> str:
+    """How the event, which follows the fold, breaks the law; empty if it does not."""
+    if not isinstance(event, events.PlacementsCommitted):
+        return ""
+    fresh = [one for one in event.placements if one.pod.uid not in fold.placements]
+    sizes = Counter(gang(one.pod) for one in fresh)
+    for name, size in sizes.items():
+        if name and not _started(name, fold) and size < fold.groups.get(name, 0):
+            return f"gang {name} is started with {size} of {fold.groups[name]} members"
+    return _crowded(fresh, fold) if any(sizes) else ""
+
+
+def _crowded(fresh: list[model.Placement], fold: plain_fold.Fold) -> str:
+    """How members of gangs exceed the capacity of a node; empty if they do not."""
+    held = Counter(name for pod, name in fold.standings().values() if gang(pod) and not _finished(pod))
+    for one in fresh:
+        held[one.node] += 1
+        node = fold.nodes.get(one.node)
+        most = node.allocatable.get("pods", 0) if node is not None else 0
+        if held[one.node] > most:
+            return f"{one.node} has room for {most} pods, and gets {held[one.node]} members of gangs"
+    return ""
+
+
+def partly_placed(fold: plain_fold.Fold) -> list[str]:
+    """The gangs with a placement but no Binding; at rest there are none."""
+    return sorted({gang(pod) for pod, _ in fold.placements.values() if gang(pod)})
+
+
+def gang(pod: model.Pod) -> str:
+    """``namespace/name`` of the pod's gang; empty if it is of none."""
+    name = pod.labels.get(LABEL, "")
+    return f"{pod.namespace}/{name}" if name else ""
+
+
+def _started(name: str, fold: plain_fold.Fold) -> bool:
+    """Whether a member has a node, or has run."""
+    return any(gang(pod) == name and (node or _finished(pod)) for pod, node in fold.standings().values())
+
+
+def _finished(pod: model.Pod) -> bool:
+    return pod.phase in ("Succeeded", "Failed")

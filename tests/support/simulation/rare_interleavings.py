@@ -1,0 +1,390 @@
+"""Interleavings that random choice seldom produces: several events in the one order that is dangerous."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from app.domain import events
+from app.store import errors
+from tests.support.decisions import pod_sets
+from tests.support.simulation import processes
+from tests.support.simulation.cluster import cluster_objects, sent_bindings
+from tests.support.simulation.oracle import plain_quotas, quota_law
+from tests.support.simulation.store import lossy_calls
+
+if TYPE_CHECKING:
+    from tests.support.simulation import histories
+
+BESIDE = 0.5
+"""Probability that a pod is bound while a change that affects the counts of many pods is appended."""
+RESTARTED = 0.06
+"""Probability that the store restarts, and a recorder records that, before a decision is appended."""
+OVERTAKEN = 0.015
+"""Probability that a recorder is stopped before it appends facts, until another one has taken over."""
+OUTRUN, RIVALLED = 0.06, 0.06
+"""Probability that a pod is written to while its Binding is in flight, or is bound to another node."""
+_BESIDE = "beside"
+_PLAIN = ("late-1", "late-2", "late-3", "late-4")
+"""Pods that no policy counts, so that they always fit."""
+
+
+class RareInterleavings:
+    """Adds events to one simulation at the moments that matter, drawn from its generator."""
+
+    def __init__(self, simulation: "histories.Simulation") -> None:
+        self._of = simulation
+        self._ambush: Callable[[], None] | None = None
+        """Called before the next placement is appended."""
+        self.patching_late = False
+        """The controller is stopped before it patches a pod, until no Binding is in flight."""
+
+    # -- before an append, and while a Binding is under way ------------------------------------
+
+    def appending(self, batch: Sequence[events.AnyEvent]) -> None:
+        """A process is about to append the batch."""
+        of = self._of
+        placed = any(isinstance(event, events.PlacementsCommitted) for event in batch)
+        if placed and self._ambush is not None:
+            ambush, self._ambush = self._ambush, None
+            ambush()
+        if of.alone:
+            return
+        # In histories that change only pods no count exceeds its quota, but this pod ignores quotas.
+        nodes = () if of.steady else self._moved(batch)
+        if nodes and of.rng.random() < BESIDE:
+            with of.meanwhile():
+                self._bind_beside(nodes)
+        for pod in (*self._relabelled(batch), *self._planned(batch)[:1]):
+            if of.rng.random() < BESIDE:
+                with of.meanwhile():
+                    of.bound(of.rng.randrange(len(of.extenders)), pod, self._node())
+        for quota in self._other_quotas(batch)[:1]:
+            if of.rng.random() < BESIDE:
+                self._place_newcomer(quota)
+        for pod in self._planned(batch)[:1]:
+            if of.rng.random() < BESIDE:
+                self._record_without(pod)
+        for quota in self._own_quotas(batch)[:1] if of.narrowing else ():
+            if of.rng.random() < BESIDE:
+                self._record_narrowed(quota)
+        if placed and of.fails_over and of.rng.random() < RESTARTED:
+            with of.meanwhile():
+                of.replica.follow()
+                of.fail_over(now=True, restarted=True)
+                self._hand_over()
+        decided = any(
+            isinstance(event, events.PlacementsCommitted | events.PlacementReleased) for event in batch
+        )
+        if not decided and len(of.busy) == 1 and of.rng.random() < OVERTAKEN:
+            self._overtake(*of.busy)
+
+    def _record_without(self, pod: cluster_objects.Json) -> None:
+        """Users delete the pod, and a recorder records that."""
+        of = self._of
+        with of.meanwhile(of.deep):
+            of.log_step(f"users delete {pod['metadata']['name']}, which is planned")
+            of.cluster.objects.remove("pods", (pod["metadata"]["namespace"], pod["metadata"]["name"]))
+            self._record()
+
+    def _record_narrowed(self, quota: str) -> None:
+        """Users lower the max of a quota to what it uses, and a recorder records that."""
+        of = self._of
+        used = of.watchdog.fold.counts().get(f"quota||{quota}|{plain_quotas.RESOURCE}", 0) // 1000
+        spec, key = of.cluster.amounts(min(1, used), used), (cluster_objects.NAMESPACE, quota)
+        with of.meanwhile(of.deep):
+            of.log_step(f"users lower quota {quota} to the {used} cores that it uses")
+            of.cluster.edit("elasticquotas", key, lambda made: made.update(spec=spec))
+            self._record()
+
+    def _record(self) -> None:
+        """The leading recorder, if there is an idle one, records every change."""
+        of = self._of
+        for recorder in [one for one in of.idle() if one.leads][:1]:
+            with of.at_work(recorder):
+                of.on_event(recorder)
+
+    def _overtake(self, frozen: processes.Recorder) -> None:
+        """Another recorder leads before the first one resumes, and has recorded none of its facts."""
+        of = self._of
+        with of.meanwhile(of.deep):
+            of.log_step(f"{frozen.name} is frozen before it appends")
+            frozen.freeze(True)
+            if not of.idle():
+                of.start_recorder()
+            of.clock.advance(processes.TERMS.lease + 2 * processes.TERMS.retry)
+            for other in of.idle():
+                with of.at_work(other):
+                    of.log_step(f"{other.name} {'leads' if other.begin() else 'is on standby'}")
+            frozen.freeze(False)
+
+    def rival(self, sent: sent_bindings.Sent) -> None:
+        """While a Binding is in flight, its pod changes or is bound to another node."""
+        of = self._of
+        if of.alone:
+            return
+        fate = of.rng.random()
+        if fate < OUTRUN:
+            of.log_step("the pod is written to before its Binding arrives")
+            of.activity.refuse({"uid": sent.uid}, str(fate))
+        elif fate < OUTRUN + RIVALLED:
+            pods = [pod for pod in of.cluster.all("pods") if pod["metadata"]["uid"] == sent.uid]
+            others = sorted(cluster_objects.NODES.keys() - {sent.node})
+            with of.meanwhile():
+                for pod in pods:
+                    of.bound(of.rng.randrange(len(of.extenders)), pod, of.rng.choice(others))
+
+    def _bind_beside(self, nodes: Sequence[str]) -> None:
+        """A pod that policies count, and that none refuses, is bound to one of the nodes."""
+        of = self._of
+        taken = [pod for pod in of.cluster.all("pods") if pod["metadata"]["name"] == _BESIDE]
+        pod = taken[0] if taken else of.cluster.pod(_BESIDE, cluster_objects.COUNTED)
+        if not pod["spec"].get("nodeName"):
+            of.bound(of.rng.randrange(len(of.extenders)), pod, of.rng.choice(nodes))
+
+    def _relabelled(self, batch: Sequence[events.AnyEvent]) -> list[cluster_objects.Json]:
+        """The pending pods whose counts change with the batch."""
+        known = self._of.watchdog.fold.pods
+        uids = {
+            event.pod.uid
+            for event in batch
+            if isinstance(event, events.PodSeen)
+            and event.pod.uid in known
+            and known[event.pod.uid].labels != event.pod.labels
+        }
+        pods = self._of.cluster.all("pods")
+        return [pod for pod in pods if pod["metadata"]["uid"] in uids and not pod["spec"].get("nodeName")]
+
+    def _planned(self, batch: Sequence[events.AnyEvent]) -> list[cluster_objects.Json]:
+        """The planned pods of the batch, which are placed together with another one."""
+        uids = {
+            placement.pod.uid
+            for event in batch
+            if isinstance(event, events.PlacementsCommitted)
+            for placement in event.placements
+            if placement.planned
+        }
+        return [pod for pod in self._of.cluster.all("pods") if pod["metadata"]["uid"] in uids]
+
+    def _place_newcomer(self, quota: str) -> None:
+        """Users create a pod of the quota, and an extender places it before any recorder has recorded it.
+
+        Its request changes the runtimes of its tree: each of two quotas may then have capacity that their
+        parent has only once.
+        """
+        of = self._of
+        names = {pod["metadata"]["name"] for pod in of.cluster.all("pods")}
+        free = [name for name in cluster_objects.NAMES if name not in names]
+        if free:
+            with of.meanwhile():
+                pod = of.cluster.pod(of.rng.choice(free), {plain_quotas.LABEL: quota})
+                of.log_step(f"users create {pod['metadata']['name']} in quota {quota}")
+                of.bound(of.rng.randrange(len(of.extenders)), pod, self._node())
+
+    def _other_quotas(self, batch: Sequence[events.AnyEvent]) -> list[str]:
+        """The teams' quotas other than those of the pods of the batch; empty if these have no quota."""
+        own = _named_quotas(batch)
+        return [team for team in quota_law.TEAMS if own and team not in own]
+
+    def _own_quotas(self, batch: Sequence[events.AnyEvent]) -> list[str]:
+        """The existing quotas of the pods of the batch."""
+        there = {quota["metadata"]["name"] for quota in self._of.cluster.all("elasticquotas")}
+        return sorted(there & _named_quotas(batch))
+
+    def _moved(self, batch: Sequence[events.AnyEvent]) -> tuple[str, ...]:
+        """The nodes whose pods have other counts after the batch."""
+        nodes = self._of.watchdog.fold.nodes
+        for event in batch:
+            match event:
+                case events.NodeSeen(node=node):
+                    if node.name in nodes and nodes[node.name].labels != node.labels:
+                        return (node.name,)
+                case events.NodeGone(name=name):
+                    return (name,)
+                case events.ObjectObserved() | events.ObjectGone():
+                    return tuple(sorted(nodes))
+                case _:
+                    pass
+        return ()
+
+    # -- pods that wait ------------------------------------------------------------------------
+
+    def fence_too_late(self) -> None:
+        """An extender is killed while its Binding is in flight; the controller reads the pod, which is not
+        bound, and the Binding arrives before its fence.
+        """
+        of = self._of
+        which = of.rng.randrange(len(of.extenders))
+        self._recorded_through()
+        extender, limited = of.extenders[which], cluster_objects.WEB.items()
+        waiting = [pod for pod in self._waiting() if limited <= pod["metadata"]["labels"].items()]
+        if extender is None or not waiting:
+            return
+        pod = of.rng.choice(waiting)
+        meta = pod["metadata"]
+        extender.client.outlasting = True
+        with of.meanwhile(), contextlib.suppress(errors.StoreError, lossy_calls.Crashed):
+            extender.store.follower.catch_up()
+            for node in extender.kept(pod)[:1]:
+                extender.offer(pod)
+                error = extender.bind(meta["namespace"], meta["name"], meta["uid"], node)
+                of.log_step(f"extender {which} is killed: {meta['name']} -> {node}: {error}")
+            of.start_extender(which)
+            self.patching_late = True
+            of.settle(patient=True)
+        extender.client.outlasting = self.patching_late = False
+
+    def relabel_member(self) -> None:
+        """A pod of a set is labelled so that its policy does not select it, and another one is bound."""
+        of = self._of
+        waiting = [pod for pod in self._waiting() if pod_sets.POD_SET in pod["metadata"]["labels"]]
+        if not waiting:
+            return
+        changed = of.rng.choice(waiting)
+        meta, pod_set = changed["metadata"], changed["metadata"]["labels"][pod_sets.POD_SET]
+        key = (meta["namespace"], meta["name"])
+        with of.meanwhile():
+            of.log_step(f"users label {meta['name']} app=other, and bind another one of its set")
+            of.cluster.edit("pods", key, lambda made: made["metadata"]["labels"].update(app="other"))
+            self._recorded_through()
+            for pod in waiting:
+                if pod is not changed and pod["metadata"]["labels"][pod_sets.POD_SET] == pod_set:
+                    of.bound(of.rng.randrange(len(of.extenders)), pod, self._node())
+            if changed["metadata"]["uid"] in [pod["metadata"]["uid"] for pod in self._waiting()]:
+                of.cluster.objects.remove("pods", key)
+
+    def _waiting(self) -> list[cluster_objects.Json]:
+        """The pending pods."""
+        pods = self._of.cluster.all("pods")
+        return [
+            pod
+            for pod in pods
+            if not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    # -- losses --------------------------------------------------------------------------------
+
+    def lose_a_tail(self) -> None:
+        """The store loses entries that only one extender has read; another one makes the log as long again.
+
+        The first one continues from what it has read: it reads more, or appends what it has just decided.
+        """
+        of = self._of
+        self._recorded_through()
+        if of.watchdog.fold.unlisted:
+            return
+        reader = of.rng.randrange(len(of.extenders))
+        other = (reader + 1) % len(of.extenders)
+        taken = {pod["metadata"]["name"] for pod in of.cluster.all("pods")}
+        names = [name for name in _PLAIN if name not in taken]
+        if len(names) < len(_PLAIN) - 1:
+            return
+        first, second, *more = [of.cluster.pod(name, {"app": "plain"}) for name in names]
+        with of.meanwhile(of.deep):
+            of.replica.follow()
+            kept = of.watchdog.fold.offset
+            of.bound(reader, first, self._node())
+            if of.watchdog.fold.offset == kept:
+                return
+            if of.rng.random() < 0.5:
+                self._ambush = lambda: self._grow_again(other, more)
+            else:
+                self._grow_again(other, more)
+            of.bound(reader, second, self._node())
+            self._ambush = None
+
+    def _grow_again(self, which: int, pods: Sequence[cluster_objects.Json]) -> None:
+        """An invisible failover, after which an extender appends as many entries as were lost."""
+        of = self._of
+        end = of.watchdog.fold.offset
+        of.fail_over(now=True, restarted=False)
+        for pod in pods:
+            if of.watchdog.fold.offset < end:
+                of.bound(which, pod, self._node())
+
+    def _node(self) -> str:
+        return self._of.rng.choice(sorted(cluster_objects.NODES))
+
+    def lose_a_placement(self) -> None:
+        """The store fails over between a placement and its Binding, and more pods are bound at once."""
+        of = self._of
+        with of.meanwhile():
+            of.fail_over(now=True)
+            if of.rng.random() < 0.5:
+                self._hand_over()
+            for _ in range(3):
+                self._recorded_through()
+            for _ in range(3):
+                of.bind()
+
+    def _hand_over(self) -> None:
+        """A recorder that has recorded a loss is stopped before it has settled, and another one leads."""
+        of = self._of
+        recorder = next((one for one in of.idle() if one.leads), None)
+        if recorder is None:
+            return
+        with of.at_work(recorder):
+            recorder.run_once()
+            if recorder.leads or not recorder.handed_over():
+                return
+            of.log_step(f"{recorder.name} is stopped in the middle")
+            of.recorders.remove(recorder)
+            recorder.resign()
+            recorder.close()
+        of.start_recorder()
+        of.clock.advance(0.1)
+
+    def _recorded_through(self) -> None:
+        """A recorder observes every change."""
+        of = self._of
+        for recorder in sorted(of.idle(), key=lambda one: not one.leads):
+            with of.at_work(recorder):
+                if recorder.leads or recorder.begin():
+                    of.on_event(recorder)
+                    return
+
+    def lose_a_term(self) -> None:
+        """A recorder is frozen, another one records and ends, the store loses that; the first one resumes."""
+        of = self._of
+        leading = [one for one in of.idle() if one.leads]
+        if not leading:
+            return
+        frozen = leading[0]
+        if of.rng.random() < 0.5:
+            of.fail_over(now=True)
+            self._recorded_through()
+        for other in [one for one in of.idle() if one is not frozen]:
+            of.recorders.remove(other)
+            other.close()
+        frozen.freeze(True)
+        of.log_step(f"{frozen.name} is frozen for a term")
+        of.start_recorder()
+        of.clock.advance(processes.TERMS.lease + 2 * processes.TERMS.retry)
+        self._recorded_through()
+        of.replica.follow()
+        of.activity.users()
+        self._recorded_through()
+        of.clock.advance(processes.TERMS.retry + 1.0)  # writes its note into the Lease
+        for other in [one for one in of.idle() if one is not frozen]:
+            of.recorders.remove(other)
+            other.close()
+        for which in range(len(of.extenders)):
+            of.extenders[which] = None
+        of.fail_over(now=True)
+        frozen.freeze(False)
+        of.clock.advance(processes.TERMS.lease + 2 * processes.TERMS.retry)
+        if frozen not in of.recorders:
+            return
+        with of.at_work(frozen):
+            frozen.run_once()
+            frozen.begin()
+
+
+def _named_quotas(batch: Sequence[events.AnyEvent]) -> set[str]:
+    """The quotas named by the pods that the batch places."""
+    return {
+        placement.pod.labels[plain_quotas.LABEL]
+        for event in batch
+        if isinstance(event, events.PlacementsCommitted)
+        for placement in event.placements
+        if plain_quotas.LABEL in placement.pod.labels
+    }

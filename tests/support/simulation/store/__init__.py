@@ -1,0 +1,1 @@
+"""Faults of the store: lost calls and replies, outages, failovers, restarts."""
