@@ -4,6 +4,7 @@ There is no wheel: its top-level packages would be app, workers and migrations, 
 claim. An image, and a zipapp for the command alone, contain the same environment (docs/decisions/0035).
 """
 
+import gzip
 import hashlib
 import os
 import pathlib
@@ -12,11 +13,12 @@ import subprocess
 import sys
 import tarfile
 import venv
+from collections.abc import Mapping
 
 import yaml
 
 PLUGIN = "kubectl-topolog"
-_GZIP_TIME = 0
+_EPOCH = 0
 
 
 def environment(root: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
@@ -45,10 +47,11 @@ def source(root: pathlib.Path, version: str, output: pathlib.Path) -> pathlib.Pa
 
 def chart(root: pathlib.Path, version: str, output: pathlib.Path) -> pathlib.Path:
     """Archive the Helm chart of HEAD under the name by which a repository of charts lists it."""
-    made = output / f"topolog-{version}.tgz"
-    packed = ["archive", "--format=tar.gz", "--prefix=topolog/", "-o", str(made)]
-    subprocess.run(["git", "-C", root, *packed, "HEAD:deploy/charts/topolog"], check=True)
-    return made
+    folder = root / "deploy" / "charts" / "topolog"
+    listed = ["git", "-C", str(folder), "ls-tree", "-r", "--name-only", "HEAD", "."]
+    names = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.splitlines()
+    files = {f"topolog/{name}": folder / name for name in sorted(names)}
+    return _packed(output / f"topolog-{version}.tgz", files)
 
 
 def zipapp(packages: pathlib.Path, script: str, made: pathlib.Path) -> pathlib.Path:
@@ -73,10 +76,8 @@ def system() -> str:
 def plugin(packages: pathlib.Path, root: pathlib.Path, version: str, output: pathlib.Path) -> pathlib.Path:
     """Write the archive that krew installs: the zipapp of the kubectl plugin, and the licence."""
     program = zipapp(packages, PLUGIN, output / PLUGIN)
-    made = output / f"{PLUGIN}-{version}-{system()}.tar.gz"
-    with tarfile.open(made, "w:gz") as archive:
-        for file in (program, root / "LICENSE"):
-            archive.add(file, file.name, filter=_anonymous)
+    files = {file.name: file for file in (program, root / "LICENSE")}
+    made = _packed(output / f"{PLUGIN}-{version}-{system()}.tar.gz", files)
     program.unlink()
     return made
 
@@ -143,6 +144,18 @@ def digest(file: pathlib.Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
+def _packed(made: pathlib.Path, files: Mapping[str, pathlib.Path]) -> pathlib.Path:
+    """Archive files by name; the same files result in the same bytes."""
+    with (
+        made.open("wb") as file,
+        gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=_EPOCH) as compressed,
+        tarfile.open(fileobj=compressed, mode="w") as archive,
+    ):
+        for name, path in files.items():
+            archive.add(path, name, filter=_anonymous)
+    return made
+
+
 def _python() -> str:
     return f"python{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -150,5 +163,5 @@ def _python() -> str:
 def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
     info.uid = info.gid = 0
     info.uname = info.gname = "root"
-    info.mtime = _GZIP_TIME
+    info.mtime = _EPOCH
     return info

@@ -121,3 +121,20 @@ def test_a_real_installation_is_seen_in_every_area(
     for area in "RPQ":
         assert [one for one in run.checks if one["id"][0] == area and one["verdict"] == "ok"], area
     assert clusters.HOME in run.text
+
+
+def test_a_large_cluster_is_read_in_pages_and_at_most_twice(tmp_path: pathlib.Path) -> None:
+    """So that a run takes seconds: checks of one area are made on the same lists."""
+    pods, page = 5_000, 500
+    with clusters.running(tmp_path) as cluster:
+        cluster.add_node("n1", zone="a")
+        for number in range(pods):
+            label = {"workload-policy/kosmos.io": "spread"}
+            cluster.add_pod(f"web-{number}", labels=label, schedulerName="topolog-scheduler")
+        before = len(cluster.api.seen)
+        run = runs.doctor("all", environ=NOWHERE | cluster.environ)
+        asked = [one.path for one in cluster.api.seen[before:]]
+    assert run.of("P07"), "the pods were examined"
+    lists = asked.count("/api/v1/pods")
+    assert 0 < lists <= 2 * pods / page
+    assert len(asked) < lists + 150, "no request for each pod"

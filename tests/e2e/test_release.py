@@ -92,7 +92,7 @@ def test_artifacts_that_are_made_again_have_the_same_bytes(
         assert artifacts.digest(again) == artifacts.digest(clone / "dist" / again.name), again.name
 
 
-BUDGETS = {".pyz": 60, ".tar.gz": 60, ".tgz": 1}
+BUDGETS = {".pyz": 40, ".tar.gz": 40, ".tgz": 1}
 """End of the name -> megabytes."""
 
 

@@ -92,7 +92,7 @@ def tags() -> list[str]:
 
 
 def test_who_takes_part_finds_the_rules_and_the_people() -> None:
-    for name in ("CONTRIBUTING.md", "SUPPORT.md", "CODE_OF_CONDUCT.md", ".github/SECURITY.md"):
+    for name in ("CONTRIBUTING.md", "SUPPORT.md", "CODE_OF_CONDUCT.md", "SECURITY.md"):
         assert (ROOT / name).exists()
         assert f"]({name})" in (ROOT / "README.md").read_text()
     lines = (ROOT / ".github" / "CODEOWNERS").read_text().splitlines()

@@ -2,45 +2,23 @@
 
 import functools
 import html.parser
-import os
 import pathlib
 import re
-import subprocess
-import sys
 import urllib.parse
 
 import pytest
 
 from tests.project import reference_pages
+from tests.support import docs_sites
 
-SOURCE = "https://source.example/v1"
+SOURCE = docs_sites.SOURCE
 FIRST = "README.html"
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The built site."""
-    made = tmp_path_factory.mktemp("site")
-    options = [
-        "-c",
-        "docs/site",
-        "--nitpicky",
-        "--fail-on-warning",
-        "--keep-going",
-        "--quiet",
-        "-d",
-        f"{made}/read",
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "sphinx", *options, ".", str(made / "html")],
-        cwd=reference_pages.ROOT,
-        env={**os.environ, "TOPOLOG_DOCS_SOURCE": SOURCE},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return made / "html"
+    return docs_sites.build(tmp_path_factory.mktemp("site"))
 
 
 class Page(html.parser.HTMLParser):

@@ -10,9 +10,7 @@ from tests.project import reference_pages, words
 ROOT = reference_pages.ROOT
 
 CHECKED = (
-    "README.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
+    "*.md",
     "docs",
     "deploy",
     "Makefile",
