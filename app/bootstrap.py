@@ -77,8 +77,7 @@ class Following:
     """A process that follows the log and answers introspection requests."""
 
     gather = 0.05
-    """Seconds between two reads of the log: a read for each event would take CPU time from the verbs, and
-    requests catch up with the head themselves."""
+    """Seconds between two reads of the log; requests catch up with its head themselves."""
 
     def __init__(self, chosen: settings.Settings, *, viewed: bool = False) -> None:
         """``viewed``: also the heavy routes and streams (routes.register)."""
@@ -397,9 +396,5 @@ def _caller() -> str:
 
 
 def _flags(chosen: settings.Settings) -> dict[str, str]:
-    flags = {}
-    if chosen.debug.scores:
-        flags["s"] = str(chosen.debug.scores)
-    if chosen.debug.filters:
-        flags["f"] = "true"
-    return flags
+    given = {"s": str(chosen.debug.scores or ""), "f": "true" if chosen.debug.filters else ""}
+    return {letter: value for letter, value in given.items() if value}
