@@ -12,7 +12,8 @@ import typing
 import click
 
 from app import exit_codes, plugins, settings
-from app.cli import exits, formats, tables
+from app.cli import exits
+from app.cli.output import formats, tables
 
 if typing.TYPE_CHECKING:
     from app.store.log import incarnations, logs

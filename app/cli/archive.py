@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from app import exit_codes, settings
-from app.cli import exits, formats, tables
+from app.cli import exits
+from app.cli.output import formats, tables
 
 if TYPE_CHECKING:
     from app.store.checkpoints import archives

@@ -14,7 +14,8 @@ import click
 import yaml
 
 from app import exit_codes, settings
-from app.cli import exits, formats, tables
+from app.cli import exits
+from app.cli.output import formats, tables
 
 if typing.TYPE_CHECKING:
     from app.kube.client import clients

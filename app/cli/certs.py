@@ -6,7 +6,8 @@ import pathlib
 import click
 
 from app import exit_codes
-from app.cli import exits, formats, tables
+from app.cli import exits
+from app.cli.output import formats, tables
 
 
 def default_directory(cluster: str) -> pathlib.Path:

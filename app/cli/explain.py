@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from app.cli import formats, tables
 from app.cli.client import api_client
+from app.cli.output import formats, tables
 
 _HEADERS = ("NODE", "DOES NOT FIT BECAUSE", "VICTIMS", "VIOLATIONS", "NO CANDIDATE BECAUSE")
 

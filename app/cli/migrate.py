@@ -5,7 +5,8 @@ import os
 import click
 
 from app import exit_codes, plugins, settings
-from app.cli import exits, formats, tables
+from app.cli import exits
+from app.cli.output import formats, tables
 
 
 @click.group("migrate")

@@ -6,7 +6,8 @@ from typing import IO
 import click
 
 from app import exit_codes, plugins, settings
-from app.cli import formats, scenario, tables
+from app.cli import scenario
+from app.cli.output import formats, tables
 from app.domain import verdicts
 from app.framework import configuring, cycles, pipeline, registry
 from app.kube.objects import decoding

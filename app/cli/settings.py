@@ -7,7 +7,7 @@ import textwrap
 import click
 
 from app import settings
-from app.cli import formats, tables
+from app.cli.output import formats, tables
 from app.settings import json_schemas
 
 

@@ -5,7 +5,7 @@ import platform
 import click
 
 import app
-from app.cli import formats
+from app.cli.output import formats
 
 
 @click.command("version")

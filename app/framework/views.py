@@ -52,7 +52,7 @@ class Table:
     about: str
     """A phrase for the help text."""
     columns: Mapping[str, str]
-    """Heading -> path of the value (app.cli.tables.pick)."""
+    """Heading -> path of the value (app.cli.output.tables.pick)."""
     named: bool = False
     """One item can be requested by name: an endpoint of this path, followed by the name, exists."""
     namespace: str = ""

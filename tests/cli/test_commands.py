@@ -196,3 +196,10 @@ def test_certificates_need_a_valid_host(tmp_path: pathlib.Path) -> None:
     done = commands.called("certs", str(tmp_path), "--host", "https://x")
     assert done.returncode == 2
     assert "https://x" in done.stderr
+
+
+def test_a_module_beside_the_commands_is_a_command_or_what_several_of_them_need() -> None:
+    names = cli.topolog.list_commands(cli.topolog.make_context("topolog", ["version"]))
+    modules = {path.stem for path in pathlib.Path(cli.__file__).parent.glob("*.py")}
+    shared = {"exits", "processes", "scenario", "supervisor"}
+    assert modules - {"__init__", "__main__", *names} == shared

@@ -11,7 +11,7 @@ from click import testing
 from hypothesis import strategies as st
 
 from app import cli
-from app.cli import formats
+from app.cli.output import formats
 from tests.support import commands
 
 

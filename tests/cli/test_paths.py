@@ -6,7 +6,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from app.cli import paths
+from app.cli.output import paths
 
 
 @pytest.mark.parametrize(

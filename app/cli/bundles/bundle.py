@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import click
 
 from app import exit_codes, telemetry
-from app.cli import exits, formats, tables
+from app.cli import exits
 from app.cli.bundles import naming
 from app.cli.client import api_client
+from app.cli.output import formats, tables
 
 if TYPE_CHECKING:
     from app.cli.viewing import proxies

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import click
 
-from app.cli import formats
+from app.cli.output import formats
 from app.framework import diagnosing
 
 F = TypeVar("F", bound=Callable[..., None])

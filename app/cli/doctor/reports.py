@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import click
 
 from app import __version__, exit_codes
-from app.cli import formats, tables
 from app.cli.doctor import options
+from app.cli.output import formats, tables
 from app.framework import diagnosing
 
 _WIDTH = 100

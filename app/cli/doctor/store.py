@@ -8,8 +8,9 @@ import typing
 import click
 
 from app import exit_codes, plugins, settings
-from app.cli import exits, formats, tables
+from app.cli import exits
 from app.cli.doctor import options, reports
+from app.cli.output import formats, tables
 
 if typing.TYPE_CHECKING:
     from app.framework import diagnosing

@@ -10,9 +10,10 @@ from typing import Any
 import click
 
 from app import exit_codes
-from app.cli import exits, formats, paths
+from app.cli import exits
 from app.cli.client import api_client
 from app.cli.getting import lists, resources, showing, watching
+from app.cli.output import formats, paths
 from app.store.decisions import conditions
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from app import exit_codes
-from app.cli import exits, paths, tables
+from app.cli import exits
 from app.cli.client import api_client
 from app.cli.getting import resources
+from app.cli.output import paths, tables
 
 _PAGE = 500
 _MOST = 20_000
@@ -23,7 +24,7 @@ class Selection:
     limit: int
     namespace: str = ""
     sort: str = ""
-    """A path (app.cli.paths); empty: as the API has them."""
+    """A path (app.cli.output.paths); empty: as the API has them."""
 
 
 def read(

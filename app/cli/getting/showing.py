@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from app.cli import formats, paths, tables
 from app.cli.getting import resources
+from app.cli.output import formats, paths, tables
 
 _NAMES = ("domain", "name", "pod", "policy")
 """Fields that identify a row."""

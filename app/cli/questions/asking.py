@@ -10,8 +10,9 @@ import click
 import yaml
 
 from app import exit_codes
-from app.cli import exits, formats
+from app.cli import exits
 from app.cli.client import api_client
+from app.cli.output import formats
 from app.settings import yaml_documents
 
 F = TypeVar("F", bound=Callable[..., None])

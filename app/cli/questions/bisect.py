@@ -2,8 +2,8 @@
 
 import click
 
-from app.cli import tables
 from app.cli.client import api_client
+from app.cli.output import tables
 from app.cli.questions import asking
 
 

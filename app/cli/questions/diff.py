@@ -6,8 +6,8 @@ import json
 import click
 
 from app import exit_codes
-from app.cli import tables
 from app.cli.client import api_client
+from app.cli.output import tables
 from app.cli.questions import asking
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from app.cli import tables
+from app.cli.output import tables
 from app.cli.questions import asking
 
 CLASSES: Final = ("refused", "admitted", "node", "nodes", "reason", "scores")

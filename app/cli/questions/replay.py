@@ -6,8 +6,9 @@ from collections import Counter
 import click
 
 from app import exit_codes
-from app.cli import exits, tables
+from app.cli import exits
 from app.cli.client import api_client
+from app.cli.output import tables
 from app.cli.questions import asking, differences
 
 _SUMMED = ("classes", "skipped")

@@ -5,8 +5,9 @@ import functools
 import click
 
 from app import exit_codes
-from app.cli import explain, tables
+from app.cli import explain
 from app.cli.client import api_client
+from app.cli.output import tables
 from app.cli.questions import asking, groups
 
 

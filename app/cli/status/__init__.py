@@ -8,9 +8,9 @@ import typing
 import click
 
 from app import __version__, exit_codes, settings
-from app.cli import formats
 from app.cli.client import api_client
 from app.cli.doctor import options as doctor_options
+from app.cli.output import formats
 from app.cli.status import screens
 
 if typing.TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from app.cli import tables
+from app.cli.output import tables
 
 Json = Mapping[str, Any]
 _WIDTH: Final = 80

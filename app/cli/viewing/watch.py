@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from app.cli import formats
 from app.cli.client import api_client, streams
+from app.cli.output import formats
 
 _NOTICES = ("gap", "incarnation")
 

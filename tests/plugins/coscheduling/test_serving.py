@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from app.cli import tables
+from app.cli.output import tables
 from app.domain import model
 from app.framework import pipeline, views
 from app.plugins.coscheduling import samples

@@ -12,7 +12,7 @@ import click
 import yaml
 from click import shell_completion
 
-from app.cli import paths, tables
+from app.cli.output import paths, tables
 
 F = TypeVar("F", bound=Callable[..., None])
 

@@ -1,0 +1,1 @@
+"""What commands print: tables for people, documents for programs, and the columns of both."""
