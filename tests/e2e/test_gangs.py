@@ -13,7 +13,14 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support import polling
-from tests.support.e2e import api_client, clusters, installations, kube_schedulers, workloads
+from tests.support.e2e import (
+    api_client,
+    clusters,
+    gang_witness,
+    installations,
+    kube_schedulers,
+    workloads,
+)
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -21,6 +28,9 @@ MANIFESTS = pathlib.Path(__file__).parent / "manifests"
 NAMESPACE, LABEL, RACK, GPU = "gangs", "scheduling.x-k8s.io/pod-group", "rack", "example.com/gpu"
 GANGS, SIZE, ROOM = 20, 8, 15
 RACKS, NODES, GPUS = 5, 8, 3
+IN_PART = 10.0
+"""Seconds within which a gang that is bound in part is bound whole."""
+BOTH = ("topolog-scheduler", "other-scheduler")
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +54,12 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
 @pytest.fixture(scope="module", autouse=True)
 def scheduler(topolog: installations.Installation) -> kube_schedulers.Scheduler:
     return topolog.start_scheduler()
+
+
+@pytest.fixture(scope="module")
+def other(topolog: installations.Installation) -> kube_schedulers.Scheduler:
+    """Another scheduler, which calls the other extender."""
+    return topolog.start_scheduler("other-scheduler", extender=1)
 
 
 def gang_of(pod: api_client.Object) -> str:
@@ -99,14 +115,39 @@ def assert_whole(cluster: clusters.Cluster, namespace: str = NAMESPACE) -> None:
     assert max(used.values()) <= GPUS
 
 
+def await_gangs(
+    cluster: clusters.Cluster, count: int, namespace: str = NAMESPACE, *, within: float = 120
+) -> None:
+    """Wait until so many gangs run whole, and no other in part."""
+    polling.eventually(
+        lambda: sizes(cluster, namespace) == {SIZE: count},
+        f"{count} gangs of {SIZE} run",
+        within=within,
+        seen=lambda: sizes(cluster, namespace),
+    )
+    assert_whole(cluster, namespace)
+
+
+def witness(cluster: clusters.Cluster, namespace: str = NAMESPACE) -> gang_witness.Overseer:
+    return gang_witness.Overseer(cluster.api(), namespace, LABEL, SIZE)
+
+
+def assert_never_long_in_part(seen: gang_witness.Overseer, count: int) -> None:
+    """So many gangs were bound, each within seconds."""
+    assert len(seen.partial) == count
+    assert seen.longest() < IN_PART * polling.PATIENCE, seen.partial
+
+
 def sizes(cluster: clusters.Cluster, namespace: str = NAMESPACE) -> Counter[int]:
     return Counter(len(nodes) for nodes in bound(cluster, namespace).values())
 
 
-def clear(cluster: clusters.Cluster, namespace: str) -> None:
-    """Delete all pods of the namespace, and wait until they are gone."""
-    cluster.kubectl("-n", namespace, "delete", "pods,podgroups", "--all", "--wait=false")
-    polling.eventually(lambda: not cluster.pods(namespace), "all pods are gone", within=60)
+def begin(cluster: clusters.Cluster, namespace: str) -> None:
+    """Delete all pods, whichever test left them, and create a namespace."""
+    for name in {pod["metadata"]["namespace"] for pod in cluster.api().list("/api/v1/pods")}:
+        cluster.kubectl("-n", name, "delete", "pods,podgroups", "--all", "--wait=false")
+    polling.eventually(lambda: not cluster.api().list("/api/v1/pods"), "all pods are gone", within=60)
+    cluster.add_namespace(namespace)
 
 
 def phase(cluster: clusters.Cluster, name: str) -> str:
@@ -119,14 +160,10 @@ def test_fifteen_of_twenty_gangs_run_and_none_in_part(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
     names = [f"g{number:02}" for number in range(GANGS)]
-    create_gangs(cluster, names, random.Random(20260701))
-    polling.eventually(
-        lambda: sizes(cluster) == {SIZE: ROOM},
-        "15 gangs of 8 run",
-        within=120,
-        seen=lambda: sizes(cluster),
-    )
-    assert_whole(cluster)
+    with witness(cluster) as seen:
+        create_gangs(cluster, names, random.Random(20260701))
+        await_gangs(cluster, ROOM)
+    assert_never_long_in_part(seen, ROOM)
 
 
 def test_what_waits_is_shown_with_numbers(
@@ -183,11 +220,24 @@ def test_each_member_was_bound_once(topolog: installations.Installation) -> None
     assert Counter(call["outcome"] for call in calls)["bound"] == (ROOM + 2) * SIZE
 
 
+def test_two_schedulers_and_two_replicas_run_fifteen_of_twenty(
+    cluster: clusters.Cluster, topolog: installations.Installation, other: kube_schedulers.Scheduler
+) -> None:
+    begin(cluster, "pair")
+    names = [f"p{number:02}" for number in range(GANGS)]
+    with witness(cluster, "pair") as seen:
+        create_gangs(cluster, names, random.Random(5), namespace="pair", schedulers=BOTH)
+        await_gangs(cluster, ROOM, "pair")
+    assert_never_long_in_part(seen, ROOM)
+    for extender in topolog.extenders:
+        bound_there = {call["pod"] for call in extender.calls() if call["outcome"] == "bound"}
+        assert any(name.startswith("pair/") for name in bound_there)
+
+
 def test_a_quota_for_ten_gangs_lets_ten_run(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
-    clear(cluster, NAMESPACE)
-    cluster.add_namespace("limited")
+    begin(cluster, "limited")
     amounts = {GPU: str(10 * SIZE + 4)}
     cluster.apply(
         {
@@ -204,54 +254,65 @@ def test_a_quota_for_ten_gangs_lets_ten_run(
     )
     names = [f"q{number:02}" for number in range(GANGS)]
     create_gangs(cluster, names, random.Random(7), namespace="limited")
-    polling.eventually(
-        lambda: sizes(cluster, "limited") == {SIZE: 10},
-        "10 gangs run",
-        within=120,
-        seen=lambda: sizes(cluster, "limited"),
-    )
-    assert_whole(cluster, "limited")
+    await_gangs(cluster, 10, "limited")
+    polling.throughout(lambda: sizes(cluster, "limited") == {SIZE: 10}, "no other one starts", during=3.0)
     waiting = sorted(set(names) - set(bound(cluster, "limited")))
     reason = topolog.ask(f"/apis/v1/pods/limited/{waiting[0]}-0/explain")
     assert "elastic quota limited: no capacity in example.com/gpu" in json.dumps(reason)
-    clear(cluster, "limited")
 
 
 def test_two_schedulers_and_a_kill_of_every_process_leave_no_gang_in_part(
     cluster: clusters.Cluster,
     topolog: installations.Installation,
     scheduler: kube_schedulers.Scheduler,
+    other: kube_schedulers.Scheduler,
 ) -> None:
-    other = topolog.start_scheduler("other-scheduler", extender=1)
-    cluster.add_namespace("two")
+    begin(cluster, "two")
     names = [f"t{number:02}" for number in range(GANGS)]
-    schedulers = ("topolog-scheduler", "other-scheduler")
-    create_gangs(cluster, names, random.Random(11), namespace="two", schedulers=schedulers)
-    for part in topolog.parts:
-        part.process.kill()
-        part.start()
-    for one in (scheduler, other):
-        one.process.kill()
-        one.process.start()
-        one.await_ready()
-    topolog.store.kill()
-    topolog.store.start()
-    polling.eventually(
-        lambda: sizes(cluster, "two") == {SIZE: ROOM},
-        "15 gangs of 8 run",
-        within=240,
-        seen=lambda: sizes(cluster, "two"),
-    )
-    assert_whole(cluster, "two")
+    with witness(cluster, "two") as seen:
+        create_gangs(cluster, names, random.Random(11), namespace="two", schedulers=BOTH)
+        for part in topolog.parts:
+            part.process.kill()
+            part.start()
+        for one in (scheduler, other):
+            one.process.kill()
+            one.process.start()
+            one.await_ready()
+        topolog.store.kill()
+        topolog.store.start()
+        await_gangs(cluster, ROOM, "two", within=240)
+    assert_never_long_in_part(seen, ROOM)
 
 
 def test_without_its_gate_the_mark_of_kube_schedulers_own_gangs_is_dropped(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
     """The API server keeps no mark, so that nothing holds back the pod of a group that cannot exist."""
-    cluster.add_namespace("unmarked")
+    begin(cluster, "unmarked")
     pod = workloads.pod("unmarked", "alone")
     pod["spec"]["schedulingGroup"] = {"podGroupName": "absent"}
     created = cluster.api().create("/api/v1/namespaces/unmarked/pods", pod)
     assert "schedulingGroup" not in created["spec"]
     polling.eventually(lambda: workloads.running(cluster, "unmarked"), "it runs alone", within=60)
+
+
+def test_a_gang_that_no_rack_has_room_for_takes_as_few_as_possible(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    """5, 4, 3, 2 and 1 GPUs are left in the racks, on nodes with one each."""
+    begin(cluster, "split")
+    for rack in range(RACKS):
+        for number in range(NODES):
+            taken = GPUS - (number < RACKS - rack)
+            pod = workloads.pod("split", f"taken-{rack}-{number}")
+            (container,) = pod["spec"]["containers"]
+            container["resources"] = {"requests": {GPU: str(taken)}, "limits": {GPU: str(taken)}}
+            pod["spec"]["nodeName"] = f"r{rack}-n{number}"
+            cluster.api().create("/api/v1/namespaces/split/pods", pod)
+    polling.eventually(lambda: len(workloads.running(cluster, "split")) == RACKS * NODES, "all are taken")
+    cluster.add_namespace("wide")
+    create_gangs(cluster, ["wide"], random.Random(1), namespace="wide")
+    polling.eventually(lambda: sizes(cluster, "wide") == {SIZE: 1}, "it runs", within=60)
+    racks = Counter(node.partition("-")[0] for node in bound(cluster, "wide")["wide"])
+    assert len(racks) == 2
+    assert set(racks) == {"r0", "r1"}

@@ -11,7 +11,7 @@ import pytest
 import urllib3
 
 from tests.support import polling
-from tests.support.e2e import clusters, installations, quota_witness, workloads
+from tests.support.e2e import clusters, installations, pod_watches, quota_witness, workloads
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -113,7 +113,7 @@ class Churn:
         dice = random.Random(7)
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
         while not self._ended.wait(0.1):
-            placed = [pod for pod in self._api.list(path) if quota_witness.counted(pod)]
+            placed = [pod for pod in self._api.list(path) if pod_watches.counted(pod)]
             if placed:
                 self._api.delete(f"{path}/{workloads.name(dice.choice(placed))}")
                 self.deleted += 1
