@@ -17,7 +17,7 @@ from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import Json, assert_problem, body
 from tests.support.extender.questions import ask, post
 
-TEMPLATE = {
+TEMPLATE: Json = {
     "metadata": {"name": "worker", "namespace": "ml"},
     "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]},
 }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from app.domain import model, snapshots
-from app.domain.fitting import fitting_nodes, node_fit
+from app.domain.fitting import fitting_nodes, node_fit, node_sums
 from app.framework import cycles, pipeline, registry, supposing
 from app.verbs.explain import advice
 from app.verbs.questions import asking, errors, fitting, kinds, situations
@@ -249,25 +249,33 @@ class _Search:
                 yield Change(message, len(least), (override,), kept)
 
     def _in_the_way(self) -> list[str]:
-        """Pods of which each takes room from a member, those of the nodes where fewest have to go first."""
-        pod, snapshot = self._group.waiting[0], self._snapshot
-        own = {one.uid for one in self._group.waiting}
-        nodes: list[list[str]] = []
-        for name, node in sorted(snapshot.nodes.items()):
-            held = node_fit.occupancy(snapshot, name)
-            if node_fit.refused(pod, node) or not node_fit.crowded(pod, node, held):
-                continue
-            going: list[str] = []
-            there = {one.key: one for one in snapshot.on(name) if one.uid not in own}
-            for key in fitting.least_first(there.values()):
-                if not node_fit.crowded(pod, node, held):
-                    break
-                held = held.without(there[key])
-                going.append(key)
+        """Pods that take room from members: first those of which the fewest have to go for one member."""
+        steps = [
+            step
+            for _, node in sorted(self._snapshot.nodes.items())
+            if not node_fit.refused(self._group.waiting[0], node)
+            for step in self._steps(node)
+        ]
+        steps.sort(key=lambda going: (len(going), going))
+        return [key for going in steps for key in going][:MAX_DELETED]
+
+    def _steps(self, node: model.Node) -> Iterator[list[str]]:
+        """The pods of a node that have to go for one more member, for another one, and so on."""
+        members = self._group.waiting
+        found = {one.key: one for one in self._snapshot.on(node.name) if node_sums.holding(one)}
+        held, pod = node_fit.occupancy(self._snapshot, node.name), members[0]
+        seats = 0
+        while seats < len(members) and not node_fit.crowded(pod, node, held):
+            held, seats = held.plus(pod), seats + 1
+        going: list[str] = []
+        for key in fitting.least_first(found.values()):
+            if seats == len(members):
+                return
+            held = held.without(found[key])
+            going.append(key)
             if not node_fit.crowded(pod, node, held):
-                nodes.append(going)
-        nodes.sort(key=lambda going: (len(going), going))
-        return [key for going in nodes for key in going][:MAX_DELETED]
+                yield going
+                held, seats, going = held.plus(pod), seats + 1, []
 
     def _counted(self) -> list[str]:
         """Pods that raise a count which a member would raise, the least important first."""
