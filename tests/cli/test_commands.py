@@ -21,6 +21,8 @@ def test_every_command_has_a_help_text() -> None:
         text = commands.called(name, "--help")
         assert text.returncode == 0, text.stderr
         assert len(text.stdout.splitlines()) > 4, name
+        listed = text.stdout.partition("\nCommands:\n")[2].splitlines()
+        assert [line for line in listed if line.endswith("...")] == [], "a sentence that is cut off"
 
 
 STARTING = """

@@ -34,7 +34,7 @@ def bundle_command() -> None:
     """
 
 
-@bundle_command.command("create")
+@bundle_command.command("create", short_help="Write a bundle of a stretch of the log.")
 @click.option("--around", metavar="NS/POD", help="The minutes around what last happened to this pod.")
 @click.option("--at", metavar="OFFSET|TIME", help="The minutes around this moment.")
 @click.option(
@@ -117,7 +117,7 @@ def pseudonymize_command(source: pathlib.Path, file: pathlib.Path) -> None:
     click.echo(f"{file}: {_sentence(_verified(file))}; names in {naming.beside(file)}")
 
 
-@bundle_command.command("translate")
+@bundle_command.command("translate", short_help="Put names in place of pseudonyms.")
 @click.option(
     "--names",
     required=True,
@@ -179,7 +179,7 @@ def inspect_command(file: pathlib.Path, output: str) -> None:
     tables.show(["MEMBER", "BYTES", "SHA256"], [list(member.values()) for member in members])
 
 
-@bundle_command.command("open")
+@bundle_command.command("open", short_help="Show a bundle as `topolog view` shows a cluster.")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=pathlib.Path))
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port of the page; 0: any free one.")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
