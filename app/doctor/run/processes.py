@@ -129,6 +129,6 @@ def _own() -> Mapping[str, frozenset[str]]:
     """Role -> families that no other role exposes."""
     found: dict[str, set[str]] = {role: set() for role in metrics.PROCESSES}
     for collector, roles in metrics.DECLARED:
-        if len(roles) == 1:
+        if len(roles) == 1 and roles[0] in found:
             found[roles[0]] |= {family.name for family in collector.collect()}
     return {role: frozenset(names) for role, names in found.items()}
