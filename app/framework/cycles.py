@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from app.domain import events, model, node_sets, projecting, snapshots, verdicts
-from app.domain.fitting import budgets
 
 
 class Peers(Protocol):
@@ -21,10 +20,6 @@ class Peers(Protocol):
         """The candidates that each of them refuses to the pod, which must not be on a node."""
         ...
 
-    def budgets(self, snapshot: snapshots.Snapshot) -> tuple[budgets.DisruptionBudget, ...]:
-        """The PodDisruptionBudgets of the cluster, by name; empty if no plugin has them."""
-        ...
-
 
 class _NoPeers:
     """A plugin alone."""
@@ -35,9 +30,6 @@ class _NoPeers:
     def refusals(
         self, pod: model.Pod, candidates: node_sets.Names, snapshot: snapshots.Snapshot
     ) -> tuple[verdicts.Refusal, ...]:
-        return ()
-
-    def budgets(self, snapshot: snapshots.Snapshot) -> tuple[budgets.DisruptionBudget, ...]:
         return ()
 
 

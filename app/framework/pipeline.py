@@ -190,9 +190,6 @@ class _Others:
         asked = cycles.cycle(pod, candidates, snapshot, score_max=self.score_max)
         return run_filter(self.plugins, asked, without=(self.asking,)).refusals
 
-    def budgets(self, snapshot: snapshots.Snapshot) -> tuple[budgets.DisruptionBudget, ...]:
-        return budgets_of(self.plugins, snapshot) or ()
-
 
 def with_peers(plugins: registry.Registry, cycle: cycles.Cycle, asking: str) -> cycles.Cycle:
     """The cycle as one plugin gets it: with the others, if it consults them."""

@@ -11,7 +11,6 @@ from app.framework import cycles
 from app.plugins.elastic_quota import samples
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import membership, quota_preemption
-from app.plugins.preemption_rules.plugin import PreemptionRules
 from app.verbs import preempting
 from tests.support.decisions import scheduling_driver, small_gangs, small_quotas
 from tests.support.decisions.small_gangs import CORE
@@ -28,7 +27,7 @@ def pod(
 
 
 def cluster(*things: scheduling_driver.Thing, rules: ElasticQuota = RULES) -> scheduling_driver.Cluster:
-    return scheduling_driver.Cluster(*things, configured=[PreemptionRules(), rules])
+    return scheduling_driver.Cluster(*things, configured=[rules])
 
 
 @pytest.mark.parametrize("same_quota_only", [False, True])

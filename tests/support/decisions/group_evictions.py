@@ -13,7 +13,6 @@ import msgspec
 
 from app.domain import model
 from app.domain.fitting import budgets
-from app.plugins.preemption_rules.plugin import PreemptionRules
 from tests.support.decisions import small_gangs
 from tests.support.decisions.small_gangs import CORE, ZONE
 
@@ -46,7 +45,6 @@ class Case:
             *self.running,
             *self.members,
             *self.limits,
-            beside=(PreemptionRules(),),
         )
 
     def _labels(self, name: str) -> dict[str, str]:

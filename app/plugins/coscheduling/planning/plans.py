@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from app.domain import events, model, node_sets, projecting, snapshots
-from app.domain.fitting import node_fit
+from app.domain.fitting import budgets, node_fit
 from app.framework import cycles
 from app.plugins.coscheduling import gangs, options
 from app.plugins.coscheduling.gangs import Gang
@@ -74,7 +74,7 @@ def plan(question: Question) -> Plan:
     key = __name__, type(question.peers), names, question.usual, question.above
     latest = snapshot.derived(key, _Latest)
     residents, nodes = snapshot.residents, snapshot.nodes
-    limits = question.peers.budgets(snapshot) if question.above is not None else ()
+    limits = budgets.recorded(snapshot) if question.above is not None else ()
     held = latest.held
     if held is not None:
         (of_residents, of_nodes, of_gangs, of_limits), found = held
@@ -129,8 +129,8 @@ class _Planning:
         """The plan for which the pods go whose loss is the least; None if none is found that way."""
         if self._supposed is None:
             return None
-        budgets = self._peers.budgets(self._snapshot)
-        known = reprieves.Reprieves(self._snapshot, self._supposed, budgets)
+        limits = budgets.recorded(self._snapshot)
+        known = reprieves.Reprieves(self._snapshot, self._supposed, limits)
         existing = self._existing()
         required = self._required({})
         for pods in (self._pods, tuple(pod for pod in self._pods if pod.uid in required)):
