@@ -57,15 +57,13 @@ def declared(collector: _T, *processes: str) -> _T:
 
 def _counter(name: str, documentation: str, /, *processes: str, **labels: tuple[str, ...]) -> metrics.Counter:
     counter = metrics.Counter(name, documentation, tuple(labels), registry=None)
-    if labels:
-        preset(counter, *labels.values())
+    preset(counter, *labels.values())
     return declared(counter, *processes)
 
 
 def _gauge(name: str, documentation: str, /, *processes: str, **labels: tuple[str, ...]) -> metrics.Gauge:
     gauge = metrics.Gauge(name, documentation, tuple(labels), registry=None)
-    if labels:
-        preset(gauge, *labels.values())
+    preset(gauge, *labels.values())
     return declared(gauge, *processes)
 
 
@@ -75,7 +73,7 @@ def _reading(name: str, documentation: str, *processes: str, counter: bool = Fal
 
 def preset(metric: metrics.MetricWrapperBase, *values: Iterable[str]) -> None:
     """Create the series of every combination of these values of the labels, in their order."""
-    for combination in itertools.product(*values):
+    for combination in itertools.product(*values) if values else ():
         metric.labels(*combination)
 
 
