@@ -103,7 +103,6 @@ def test_a_summary_has_what_arrived_while_it_was_due(world: api_worlds.World) ->
     world.append(api_worlds.node("b"))
     last = world.store.follower.catch_up().position
     assert next(stream).startswith(b"id: %b\nevent: head\n" % str(last).encode())
-    stream.close()
     given.streams.leave("operator@example")
 
 
