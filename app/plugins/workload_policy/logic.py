@@ -7,7 +7,7 @@ retries a pod at once whenever the text of its condition changes.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import msgspec
 
@@ -127,24 +127,24 @@ class State:
         self.policy = policy
         self.quotas = listed
         """The listed domains in the policy's order."""
+        self._admitting: tuple[str, ...] | None = None
+        self._sentence = ""
         self._graded: dict[int, Graded] = {}
 
-    @cached_property
     def admitting(self) -> tuple[str, ...]:
         """The listed domains that admit another pod."""
-        required = self.policy.required
-        return tuple([quota.domain for quota in self.quotas if not (required and quota.reached)])
+        found = self._admitting
+        if found is None:
+            required = self.policy.required
+            found = tuple([quota.domain for quota in self.quotas if not (required and quota.reached)])
+            self._admitting = found
+        return found
 
-    @cached_property
     def sentence(self) -> str:
         """Why the policy refuses nodes: the same for every node and every set of candidates."""
-        policy, listed = self.policy, self.quotas
-        if not policy.required:
-            names = shortened([quota.domain for quota in listed])
-            return f"workload policy {policy.key}: only nodes with {policy.topology_key} in ({names})"
-        # While another domain has free places, "no capacity" alone would look like an error.
-        where = "" if all(quota.reached for quota in listed) else " on these nodes"
-        return f"workload policy {policy.key}: no capacity{where} ({spelled(listed)})"
+        if not self._sentence:
+            self._sentence = _sentence(self.policy, self.quotas)
+        return self._sentence
 
     def graded(self, top: int) -> Graded:
         """The domains below their quota, in groups of equal score; ``top`` is the largest score."""
@@ -152,6 +152,15 @@ class State:
         if found is None:
             found = self._graded[top] = _graded(self.quotas, self.policy.method, top)
         return found
+
+
+def _sentence(policy: policy_model.WorkloadPolicy, listed: tuple[Quota, ...]) -> str:
+    if not policy.required:
+        names = shortened([quota.domain for quota in listed])
+        return f"workload policy {policy.key}: only nodes with {policy.topology_key} in ({names})"
+    # While another domain has free places, "no capacity" alone would look like an error.
+    where = "" if all(quota.reached for quota in listed) else " on these nodes"
+    return f"workload policy {policy.key}: no capacity{where} ({spelled(listed)})"
 
 
 def state(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> State:
@@ -186,16 +195,16 @@ def limits(policy: policy_model.WorkloadPolicy) -> bool:
 def refusal(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> verdicts.Refusal | None:
     """The candidates that a limiting policy refuses to the pod; None if it refuses none of them."""
     key, present = policy.topology_key, state(cycle.snapshot, policy)
-    refused = node_sets.minus(cycle.candidates, within(cycle, key, present.admitting))
+    refused = node_sets.minus(cycle.candidates, within(cycle, key, present.admitting()))
     if not refused:
         return None
     details = partial(explained, cycle.snapshot.topology[key], key, present.quotas, refused)
-    return verdicts.Refusal(present.sentence, refused, verdicts.LazyDetails(details))
+    return verdicts.Refusal(present.sentence(), refused, verdicts.LazyDetails(details))
 
 
 def sentence(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> str:
     """Why the policy refuses nodes: the same for every node and every set of candidates."""
-    return state(snapshot, policy).sentence
+    return state(snapshot, policy).sentence()
 
 
 def spelled(listed: Iterable[Quota]) -> str:
