@@ -66,7 +66,8 @@ def bisect(
 def predicate(asked: asking.Bisect, plugins: registry.Registry, last: snapshots.Snapshot) -> Predicate:
     """The question as a function of a snapshot. Raises Mistake and Missing.
 
-    ``last``: the snapshot at the end, which has the pod of the question.
+    ``last``: the snapshot at the end, which has the pod of the question. The pod is evaluated as it is in
+    each snapshot, and where it does not exist, as it is at the end.
     """
     given = (asked.fits, asked.count, asked.waiting, asked.exists)
     if sum(one is not None for one in given) != 1:
@@ -88,9 +89,10 @@ def _fits(name: str, plugins: registry.Registry, last: snapshots.Snapshot) -> Pr
     pod = last.pod_named(namespace, own)
     if pod is None:
         raise errors.Missing(f"cannot find pod {name} at {last.position}")
-    asked: model.Pod = pod
+    latest: model.Pod = pod
 
     def fits(snapshot: snapshots.Snapshot) -> bool:
+        asked = snapshot.pod(latest.uid) or latest
         cycle = cycles.cycle(
             asked, frozenset(snapshot.topology.everywhere), snapshot, score_max=plugins.score_max
         )

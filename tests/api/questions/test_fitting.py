@@ -101,7 +101,7 @@ def test_a_spent_budget_is_reported(six: api_worlds.World, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("asked", "status", "code", "words"),
     [
-        ({}, 400, "BadRequest", "missing required field `pod`"),
+        ({}, 400, "BadRequest", "exactly one of pod, gang and group is required"),
         (
             {"pod": "shop/a-5", "allow": ["policy"]},
             400,

@@ -1,4 +1,4 @@
-"""docs/how-to/what-if.md: every command of the page, asked about F6."""
+"""docs/how-to/what-if.md: every command of the page, asked about F6 beside which a gang waits."""
 
 import json
 import pathlib
@@ -10,8 +10,14 @@ import yaml
 from click import testing
 
 from app import cli
+from app.domain import events
+from app.framework import registry
+from app.plugins.coscheduling import kinds
+from app.plugins.coscheduling.membership import SIGS_LABEL
+from app.plugins.coscheduling.plugin import Coscheduling
 from app.store.server import embedded
 from tests.support import how_to_pages
+from tests.support.decisions import small_gangs
 from tests.support.extender import api_worlds, questions
 
 PAGE = "what-if.md"
@@ -27,10 +33,19 @@ COMMANDS = [
 
 @pytest.fixture
 def six(store_server: embedded.Server, cluster: str) -> Iterator[api_worlds.World]:
-    """F6 with its ten decisions."""
-    with api_worlds.processes(store_server, cluster) as start:
-        made = api_worlds.world(start())
+    """F6 with its ten decisions; then the gang ml/train, which waits."""
+    chosen = registry.Registry([*api_worlds.plugins_of_the_seeds().plugins, Coscheduling()])
+    with api_worlds.processes(store_server, cluster, chosen) as start:
+        made = api_worlds.world(start(), chosen)
         questions.live(made)
+        labels = {SIGS_LABEL: "train"}
+        made.append(
+            kinds.SIGS.observed(small_gangs.sigs("train", 2, namespace="ml")),
+            *(
+                events.PodSeen(pod=small_gangs.pod(f"train-{at}", namespace="ml", labels=labels))
+                for at in range(2)
+            ),
+        )
         yield made
 
 
@@ -44,7 +59,8 @@ def files(folder: pathlib.Path) -> None:
     metadata = {"name": "spread", "namespace": "shop"}
     manifest = {"kind": "WorkloadPolicy", "metadata": metadata, "spec": policy}
     (folder / "new.yaml").write_text(yaml.safe_dump(manifest))
-    (folder / "pod.yaml").write_text(yaml.safe_dump(questions.manifest("new")))
+    for name in ("pod", "worker"):
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(questions.manifest(name)))
     (folder / "one.json").write_text("{}")
     (folder / "other.json").write_text(json.dumps({"overrides": [{"op": "cordon", "nodes": ["host-1"]}]}))
 
