@@ -96,11 +96,13 @@ _OWN: Final[Mapping[str, Schema]] = {
     **{each: _STRINGS for each in ("serviceAccountAnnotations", "podLabels")},
     # Settings have a place of their own, and secrets belong in a Secret.
     "variables": {
-        **_STRINGS,
-        "propertyNames": {
-            "pattern": "^(AWS|GOOGLE|AZURE)_[A-Z0-9_]+$",
-            "not": {"pattern": "(KEY|KEY_ID|SECRET|TOKEN|PASSWORD)$"},
+        "type": "object",
+        # Not by propertyNames: Helm 3 reports another path for it.
+        "patternProperties": {
+            "^(AWS|GOOGLE|AZURE)_[A-Z0-9_]+$": {"type": "string"},
+            "(KEY|KEY_ID|SECRET|TOKEN|PASSWORD)$": False,
         },
+        "additionalProperties": False,
     },
     "maxMemory": {"type": "string", "pattern": "^[1-9][0-9]*(kb|mb|gb)$"},
     "size": {**_QUANTITY, "type": "string"},

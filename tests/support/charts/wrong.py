@@ -57,7 +57,10 @@ TABLE: Final = (
     Wrong({"archive": {"url": "/archive"}}, "/archive/url"),
     Wrong({"archive": {"url": "s3://key:secret@bucket"}}, "/archive/url"),
     Wrong({"archive": {"existingSecret": "keys"}}, "/archive/existingSecret"),
-    Wrong({"archive": {"url": "s3://a", "variables": {"AWS_SECRET_ACCESS_KEY": "a"}}}, "/archive/variables"),
+    Wrong(
+        {"archive": {"url": "s3://a", "variables": {"AWS_SECRET_ACCESS_KEY": "a"}}},
+        "/archive/variables/AWS_SECRET_ACCESS_KEY",
+    ),
     Wrong({"archive": {"url": "s3://a", "variables": {"TOPOLOG_CLUSTER": "a"}}}, "/archive/variables"),
     Wrong({"archive": {"url": "s3://a", "ports": ["https"]}}, "/archive/ports/0"),
     Wrong(
