@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 import urllib.parse
 import urllib.request
 from typing import Any, TypeAlias
@@ -16,6 +17,8 @@ pytestmark = pytest.mark.browser
 Json: TypeAlias = Any
 """A value of a type that the test asserts."""
 
+REST = 0.25
+"""Seconds until a slider that was let go is at rest."""
 LABELS = {
     "empty": "no pods",
     "low": "less than half in use",
@@ -114,13 +117,14 @@ def test_the_slider_shows_the_figures_of_its_offset(on_large: browsers.Browser, 
         on_large.keys(f"{offset:,}", keys.Keys.ENTER)
         on_large.settled(f"/{offset}")
         assert figures(on_large) == expected(large, offset)
-    before = on_large.settled()
+    visited = [int(on_large.settled().rpartition("/")[2])]
     on_large.run("document.getElementById('slider').focus()")
     moving = (keys.Keys.ARROW_LEFT, keys.Keys.ARROW_RIGHT, keys.Keys.PAGE_DOWN, keys.Keys.ARROW_LEFT)
     for number in range(20):
         on_large.keys(moving[number % len(moving)])
         offset = int(on_large.run("return document.getElementById('slider').value"))
         on_large.settled(f"/{offset}")
+        visited.append(offset)
         assert figures(on_large) == expected(large, offset)
         assert counts(on_large) == expected_counts(large, offset)
     present = on_large.settled()
@@ -129,7 +133,7 @@ def test_the_slider_shows_the_figures_of_its_offset(on_large: browsers.Browser, 
     assert figures(on_large) == expected(large, int(present.rpartition("/")[2]))
     for _ in range(3):
         on_large.driver.back()
-    on_large.settled(before.rpartition("/")[2])
+    on_large.settled(f"/{visited[-4]}")
     on_large.keys("l")
     on_large.settled(f"/{head}")
     assert "at=" not in on_large.driver.current_url
@@ -163,6 +167,19 @@ def test_dragging_shows_the_maps_of_the_frames_without_a_request(
         found = {name: known[letter] for name, letter in zip(names, values, strict=True) if letter != "-"}
         assert found == labels(large, offset), offset
     assert on_large.run("return [...document.querySelector('cluster-map').arranged.at]") == layout
+
+
+def test_a_page_that_goes_live_right_after_a_drag_stays_live(
+    on_large: browsers.Browser, large: shown.Shown
+) -> None:
+    on_large.open("/dashboard/")
+    on_large.run("document.getElementById('slider').focus()")
+    first = on_large.until(lambda: taken(on_large), "the frames of the window")[0]
+    press = "one.dispatchEvent(new KeyboardEvent('keydown', { key: 'l', bubbles: true }));"
+    on_large.run(scripts.read("drag") + press, first)
+    time.sleep(REST * 4)
+    on_large.settled(f"/{large.head}")
+    assert "at=" not in on_large.driver.current_url
 
 
 def taken(page: browsers.Browser) -> list[int]:

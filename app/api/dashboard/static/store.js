@@ -75,6 +75,7 @@ export async function ask(path, body) {
   if (!reply.ok) {
     const error = new Error(found?.message ?? `${reply.status} ${reply.statusText}`);
     error.name = found?.reasonCode ?? "Error";
+    error.again = 1000 * Number(reply.headers.get("Retry-After") ?? 0);
     throw error;
   }
   return found;
@@ -103,8 +104,8 @@ async function load(name, path) {
     found = { status: "ready", body: await ask(path), error: "", url: path };
   } catch (error) {
     found = { status: "failed", body: null, error: error.message, url: path };
-    // The server answers one heavy question at a time: this one is asked again.
-    if (error.name === "TooManyRequests") setTimeout(() => wanted.get(name) === path && load(name, path), 1000);
+    // The server answers one heavy question at a time, and none while its store is away.
+    if (error.again) setTimeout(() => wanted.get(name) === path && load(name, path), error.again);
   }
   running -= 1;
   if (wanted.get(name) === path) answers.set(name, found);

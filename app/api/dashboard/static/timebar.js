@@ -106,13 +106,14 @@ function settle(offset) {
 /** Show the moment of an offset; the head is the present. */
 export function to(offset) {
   const head = state.head ? offsetOf(state.head) : 0;
+  clearTimeout(rest);
   bar.wrong = "";
   state.frame = null;
   set({ at: String(Math.max(0, Math.min(head, offset))) });
 }
 
 export function live() {
-  stop();
+  halt();
   bar.wrong = "";
   state.frame = null;
   set({ at: null });
@@ -169,12 +170,18 @@ export async function play() {
 }
 
 export function stop() {
-  clearInterval(bar.playing);
   const paused = bar.playing ? bar.dragging : null;
+  halt();
+  if (paused !== null) to(paused);
+}
+
+/** Neither a film nor a slider that came to rest moves the page after this. */
+function halt() {
+  clearInterval(bar.playing);
+  clearTimeout(rest);
   bar.playing = 0;
   bar.dragging = null;
   state.frame = null;
-  if (paused !== null) to(paused);
 }
 
 async function typed(event) {
