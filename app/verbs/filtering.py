@@ -10,7 +10,7 @@ from functools import partial
 
 from app import telemetry
 from app.domain import model, snapshots, verdicts
-from app.framework import cycles, pipeline, registry, transforming
+from app.framework import capabilities, cycles, pipeline, registry, transforming
 from app.store import errors as store_errors
 from app.verbs import candidates, contexts, errors
 
@@ -87,11 +87,13 @@ def run_only_one(context: contexts.Context, pod: model.Pod, offered: candidates.
 
 def hard(context: contexts.Context, pod: model.Pod) -> bool:
     """Whether some plugin must filter the pod and cannot without state that is not available."""
-    last_known, softens = context.state.snapshot, context.plugins.degrades
-    return any(
-        plugin.interested(pod) and not (plugin.name in softens and softens[plugin.name].soft(pod, last_known))
-        for plugin in context.plugins.filters
-    )
+    return any(binds(context, plugin, pod) for plugin in context.plugins.filters)
+
+
+def binds(context: contexts.Context, plugin: capabilities.Plugin, pod: model.Pod) -> bool:
+    """Whether the plugin has to decide on the pod, and cannot without state that is not available."""
+    softens = context.plugins.degrades.get(plugin.name)
+    return plugin.interested(pod) and not (softens is not None and softens.soft(pod, context.state.snapshot))
 
 
 def passed(

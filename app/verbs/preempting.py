@@ -9,7 +9,7 @@ node. For a member of a gang, the victims of all nodes on offer may go.
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from app.domain import model, snapshots
 from app.domain.fitting import budgets, victims
@@ -44,16 +44,32 @@ class Answer:
 
 
 def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> Answer:
-    """Which offered nodes remain. While the store is away, a pod under hard rules evicts no pods."""
+    """Which offered nodes remain. While the store is away, a pod under hard rules evicts no pods, and no pod
+    evicts one that a plugin may protect.
+    """
     plugins, snapshot, present = context.plugins, context.state.snapshot, False
+    dropped: dict[model.NodeName, str] = {}
     if plugins.interested(pod) or plugins.preempts or plugins.adjusts:
         try:
             snapshot, present = context.present(context.budgets.state), True
         except store_errors.StoreError:
-            if filtering.hard(context, pod) or plugins.preempts:
-                return Answer(snapshot, dropped=dict.fromkeys(offer, "the store is away"))
+            hard = filtering.hard(context, pod)
+            away = [node for node, uids in offer.items() if hard or _protected(context, uids)]
+            dropped = dict.fromkeys(away, "the store is away")
+            offer = {node: uids for node, uids in offer.items() if node not in dropped}
     base = cycles.cycle(pod, frozenset(offer), snapshot, score_max=plugins.score_max)
-    return judge(plugins, base, offer, adjusting=present)
+    found = judge(plugins, base, offer, adjusting=present)
+    return replace(found, dropped={**dropped, **found.dropped}) if dropped else found
+
+
+def _protected(context: contexts.Context, uids: Sequence[model.Uid]) -> bool:
+    """Whether a plugin may veto the eviction of one of the pods; of one that was never observed, any may."""
+    vetoing = context.plugins.preempts
+    victims_there = map(context.state.snapshot.pod, uids)
+    return bool(vetoing) and any(
+        victim is None or any(filtering.binds(context, plugin, victim) for plugin in vetoing)
+        for victim in victims_there
+    )
 
 
 def judge(plugins: registry.Registry, base: cycles.Cycle, offer: Offer, *, adjusting: bool = True) -> Answer:

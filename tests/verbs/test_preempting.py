@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from app.domain import model, snapshots, verdicts
+from app.plugins.coscheduling.plugin import Coscheduling
 from app.store.log import logs
 from app.store.server import embedded
 from app.verbs import candidates, contexts, decision_reports, filtering, preempting
@@ -177,3 +178,20 @@ def test_without_state_a_pod_under_hard_rules_evicts_no_pods(server: embedded.Se
         assert kept(one, stranger, {"h1": [victim.uid]}) == ({"h1"}, set())
         server.start()
         assert kept(one, vip, {"h1": [victim.uid]}) == ({"h1"}, set())
+
+
+def test_without_state_only_pods_that_a_plugin_may_protect_are_not_evicted(
+    server: embedded.Server, cluster: str
+) -> None:
+    with replicas.cluster(server.url, cluster) as shop:
+        shop.node("h1", role="host")
+        shop.node("h2", role="host")
+        one = shop.replica(state=0.2, beside=(Coscheduling,))
+        member = placed(shop, "member", "h1", {"pod-group.scheduling.sigs.k8s.io": "gang"})
+        single, vip = placed(shop, "single", "h2", {}), shop.pod("vip", {}, priority=100)
+        shop.see()
+        one.snapshot()
+        server.kill()
+        offer = {"h1": [member.uid], "h2": [single.uid]}
+        assert kept(one, vip, offer) == ({"h2"}, {"h1"})
+        assert kept(one, vip, {"h1": ["unknown"]}) == (set(), {"h1"})

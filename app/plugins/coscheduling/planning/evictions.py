@@ -66,16 +66,20 @@ class Evictions:
         return self._found[name]
 
     def _occupancy(self, name: model.NodeName) -> node_fit.Occupancy | None:
-        amounts, ports = dict(self._snapshot.used(name)), list[model.HostPort]()
+        snapshot, priority = self._snapshot, self._priority
+        amounts, ports = dict(snapshot.used(name)), list[model.HostPort]()
         going: list[model.Pod] = []
-        for pod in filter(node_sums.holding, self._snapshot.on(name)):
-            if pod.priority < self._priority:
+        for pod in map(snapshot.pod, snapshot.residents[name]):
+            if pod is None:
+                continue
+            if pod.priority >= priority:
+                if pod.constraints is not None and node_sums.holding(pod):
+                    ports += pod.constraints.host_ports
+            elif node_sums.holding(pod):
                 if not self._may_go(pod):
                     return None
                 node_sums.add_up(amounts, pod, -1)
                 going.append(pod)
-            elif pod.constraints is not None:
-                ports += pod.constraints.host_ports
         self._going[name] = going
         return node_fit.Occupancy(amounts, tuple(ports))
 

@@ -133,7 +133,7 @@ class _Search:
         room, seats = self._room.copy(), Seats()
         members: dict[model.NodeName, list[model.Pod]] = {}
         for number, one in enumerate(self._classes):
-            left = len(one.pods)
+            left, last = len(one.pods), number == len(self._classes) - 1
             fitting = dict(slots) if len(self._classes) == 1 else room.slots(one, nodes)
             steps = [
                 step
@@ -150,7 +150,8 @@ class _Search:
                     continue
                 pods = one.pods[len(one.pods) - left :][:count]
                 for pod in pods:
-                    room.put(pod, name)
+                    if not last:
+                        room.put(pod, name)
                     seats[pod.uid] = name
                 members[name] = [*there, *pods]
                 left -= count

@@ -185,10 +185,12 @@ def distribute(problem: Problem, made: Sums, domain: Path, wanted: int) -> list[
     return found
 
 
-def pack(problem: Problem, room: rooms.Rooms) -> Packing | None:
-    """All members on nodes of one domain, as small as possible; None if they do not fit."""
+def pack(problem: Problem, room: rooms.Rooms, made: Sums) -> Packing | None:
+    """All members on nodes of one domain, as small as possible; None if they do not fit.
+
+    ``made``: the sums of the slots in the room.
+    """
     wanted = len(problem.pods)
-    made = sums(problem, slots(problem, room))
     for layer in candidates(problem, made, wanted):
         for domain in layer:
             given = distribute(problem, made, domain, wanted)
@@ -207,9 +209,8 @@ def pack(problem: Problem, room: rooms.Rooms) -> Packing | None:
     return None
 
 
-def pack_most(problem: Problem, room: rooms.Rooms) -> Packing | None:
+def pack_most(problem: Problem, room: rooms.Rooms, made: Sums) -> Packing | None:
     """As many members as fit in one demanded domain, the required ones first; None if none fits."""
-    made = sums(problem, slots(problem, room))
     best: Packing | None = None
     for domain in demanded(problem, made):
         if best is not None and len(best.seats) >= made.domains[domain]:

@@ -190,9 +190,11 @@ class _Planning:
     ) -> Plan | None:
         """The plan for the pods, with those that are fixed already; None if too few can be placed."""
         problem = self._problem(pods, existing, fixed)
-        found = packing.pack(problem, room) if pods else packing.Packing({}, problem.inside)
-        if found is None:
-            found = packing.pack_most(problem, room) or packing.Packing({}, problem.inside)
+        found: packing.Packing | None = None
+        if pods:
+            made = packing.sums(problem, packing.slots(problem, room))
+            found = packing.pack(problem, room, made) or packing.pack_most(problem, room, made)
+        found = found or packing.Packing({}, problem.inside)
         return self._planned(packing.Packing({**fixed, **found.seats}, found.domain))
 
     def _problem(

@@ -89,16 +89,16 @@ class _Left:
     def __init__(self, node: model.Node, used: Mapping[str, int], here: Sequence[_Here], of: Need) -> None:
         """``here``: all less important pods of the node, which are used up in ``used``."""
         allocatable = node.allocatable
-        self._free = {
-            resource: allocatable.get(resource, 0)
-            - used.get(resource, 0)
-            + sum(one.amounts.get(resource, 0) for one in here)
-            - amount
-            for resource, amount in of.amounts.items()
-        }
-        held = used.get(node_sums.PODS, 0) - sum(one.number for one in here)
-        self._pods = allocatable.get(node_sums.PODS, 0) - held - of.number
-        self._ports = of.ports
+        free: dict[str, int] = {}
+        for resource, amount in of.amounts.items():
+            left = allocatable.get(resource, 0) - used.get(resource, 0) - amount
+            for one in here:
+                left += one.amounts.get(resource, 0)
+            free[resource] = left
+        pods = allocatable.get(node_sums.PODS, 0) - used.get(node_sums.PODS, 0) - of.number
+        for one in here:
+            pods += one.number
+        self._free, self._pods, self._ports = free, pods, of.ports
 
     def takes(self, one: _Here) -> bool:
         """Whether the members fit beside the pods: only what the members request is limited."""
@@ -106,10 +106,10 @@ class _Left:
             node_fit.conflict(wanted, taken) for wanted in self._ports for taken in one.ports
         ):
             return False
+        if one.number > self._pods:
+            return False
         amounts = one.amounts
-        return one.number <= self._pods and all(
-            amounts.get(resource, 0) <= left for resource, left in self._free.items()
-        )
+        return all(amounts.get(resource, 0) <= left for resource, left in self._free.items())
 
     def put(self, one: _Here) -> None:
         self._pods -= one.number
