@@ -38,6 +38,8 @@ class Viewing(bootstrap.Following):
     def start(self) -> None:
         """Start following the log, and comparing decisions with the shadows."""
         super().start()
+        follower = self._store.follower
+        telemetry.metrics.STORE_UP.set_function(lambda: float(follower.error is None))
         if self._shadows is not None:
             self._shadows.start()
 
@@ -119,7 +121,7 @@ def serve(chosen: settings.Settings) -> NoReturn:
             indexed=made.indexed(),
             notify=standby.without_store,
         ).close()
-    meter = conn_metrics.ConnectionMetrics(rotating)
+    meter = conn_metrics.ConnectionMetrics(rotating, view=True)
     worker = _Worker(chosen, roster, metrics)
     metrics.register(meter)
     servers.serve(

@@ -43,9 +43,11 @@ class ConnectionMetrics(registry.Collector):
     A connection is accepted after its TLS handshake with a valid client certificate, if TLS is used.
     """
 
-    def __init__(self, rotating: rotation.RotatingContext | None = None) -> None:
+    def __init__(self, rotating: rotation.RotatingContext | None = None, *, view: bool = False) -> None:
+        """``view``: without the open connections, whose absence reports that no extender runs."""
         self.connections: Callable[[], int] = lambda: 0
         self._rotating = rotating
+        self._view = view
         self._lock = threading.Lock()
         self._counts: collections.Counter[str] = collections.Counter(dict.fromkeys(OUTCOMES, 0))
         self._busy = 0
@@ -88,7 +90,8 @@ class ConnectionMetrics(registry.Collector):
             "Requests to the introspection API refused with 429.",
             self._busy,
         )
-        yield core.GaugeMetricFamily("topolog_open_connections", "Open connections.", self.connections())
+        if not self._view:
+            yield core.GaugeMetricFamily("topolog_open_connections", "Open connections.", self.connections())
         if self._rotating is None:
             return
         # The files are otherwise checked only when a client connects.

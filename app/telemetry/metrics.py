@@ -27,6 +27,7 @@ COMPACTOR = "compactor"
 PROCESSES = (EXTENDER, RECORDER, CONTROLLER, AUDITOR, COMPACTOR)
 VIEW = "view"
 """Serves people, not pods: an installation is complete without it."""
+ALL = (*PROCESSES, VIEW)
 
 WRITERS = (EXTENDER, RECORDER, CONTROLLER, AUDITOR)
 """The processes that append to the log."""
@@ -82,7 +83,7 @@ def preset(metric: metrics.MetricWrapperBase, *values: Iterable[str]) -> None:
 BUILD = _gauge(
     "topolog_build_info",
     "1, with the version of this process, of the store's schema that it uses, and of Python.",
-    *PROCESSES,
+    *ALL,
     version=(),
     schema=(),
     python=(),
@@ -94,7 +95,7 @@ CONFIGURATION = _gauge(
     *WRITERS,
     digest=(),
 )
-STORE_UP = _reading("topolog_store_up", "1 while the store answers this process, else 0.", *PROCESSES)
+STORE_UP = _reading("topolog_store_up", "1 while the store answers this process, else 0.", *ALL)
 STORE_SECONDS = declared(
     metrics.Histogram(
         "topolog_store_request_duration_seconds",
@@ -107,12 +108,12 @@ STORE_SECONDS = declared(
 )
 preset(STORE_SECONDS, ("append", "read"))
 LINES_DROPPED = _counter(
-    "topolog_log_lines_dropped_total", "Log lines dropped because standard error was blocked.", *PROCESSES
+    "topolog_log_lines_dropped_total", "Log lines dropped because standard error was blocked.", *ALL
 )
 LOOP_FAILURES = _counter(
     "topolog_loop_failures_total",
     "Failures of a background loop that was then retried.",
-    *PROCESSES,
+    *ALL,
     loop=(),
 )
 APISERVER_SECONDS = declared(

@@ -10,7 +10,7 @@ from tests.support.monitoring import installations
 
 @pytest.fixture(scope="module")
 def healthy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[installations.Installation]:
-    """The five processes on a store and a simulated API server."""
+    """The six processes on a store and a simulated API server."""
     folder: pathlib.Path = tmp_path_factory.mktemp("installation")
-    with installations.running(folder) as made:
+    with installations.running(folder, view=True) as made:
         yield made

@@ -52,12 +52,15 @@ def test_a_healthy_installation_has_nothing_wrong(healthy: installations.Install
 
 
 def test_a_view_counts_as_a_process_and_is_not_required() -> None:
-    samples = {"topolog_build_info": (({"version": "1", "schema": "2"}, 1.0),)}
+    samples: dict[str, tuple[tuple[Mapping[str, str], float], ...]] = {
+        "topolog_build_info": (({"version": "1", "schema": "2"}, 1.0),),
+        "topolog_store_up": (({}, 1.0),),
+    }
     away = {one.id for one in checks.of_processes([], time.time()) if metrics.VIEW in one.subject}
     assert away == set()
     ready = processes.Process("topolog-view-a", metrics.VIEW, ready=True, samples=samples)
     found = [one for one in checks.of_processes([ready], time.time()) if "view" in one.subject]
-    assert [(one.id, one.verdict, one.subject) for one in found] == [("R01", "ok", "view topolog-view-a")]
+    assert [(one.verdict, one.subject) for one in found] == [("ok", "view topolog-view-a")] * 2
     behind = processes.Process("topolog-view-a", metrics.VIEW, problems=("lag: 40 s behind",))
     (result,) = [one for one in checks.of_processes([behind], time.time()) if "view" in one.subject]
     assert (result.verdict, result.seen) == ("problem", "lag: 40 s behind")

@@ -83,10 +83,10 @@ def test_a_healthy_installation_has_all_sections_and_no_attention(sound: install
     code, _ = shown(*arguments(sound))
     seen = document(sound)
     assert (code, seen["verdict"], seen["attention"]) == (0, "ok", [])
-    assert {one["role"] for one in seen["processes"]} == set(metrics.PROCESSES)
+    assert {one["role"] for one in seen["processes"]} == set(metrics.ALL)
     assert all(one["ready"] for one in seen["processes"])
     leads = {one["role"]: one["leads"] for one in seen["processes"]}
-    assert leads == {role: True if role in metrics.ELECTED else None for role in metrics.PROCESSES}
+    assert leads == {role: True if role in metrics.ELECTED else None for role in metrics.ALL}
     assert seen["store"]["up"] is True
     assert seen["store"]["head"] >= 1
     assert (seen["audit"]["state"], seen["audit"]["total"]) == ("consistent", 0)
@@ -102,7 +102,7 @@ def test_the_screen_fits_80_columns_and_has_no_colours_in_a_pipe(pending: instal
     assert len(lines) <= 24, "one screen"
     assert ESCAPE not in text
     assert lines[0].endswith("OK")
-    for name in ("STORE", "AUDIT", "CLUSTER", "PENDING", "PLUGINS", *metrics.PROCESSES):
+    for name in ("STORE", "AUDIT", "CLUSTER", "PENDING", "PLUGINS", *metrics.ALL):
         assert any(line.startswith(name) for line in lines), name
 
 

@@ -11,5 +11,5 @@ from tests.support.monitoring import installations
 @pytest.fixture(scope="session")
 def healthy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[installations.Installation]:
     folder: pathlib.Path = tmp_path_factory.mktemp("installation")
-    with installations.running(folder) as made:
+    with installations.running(folder, view=True) as made:
         yield made

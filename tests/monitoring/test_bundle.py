@@ -118,7 +118,7 @@ def as_stored(scraped: promql.Scrape, at: float) -> promql.Scrape:
 
 
 def test_panels_show_what_real_processes_expose(tmp_path: pathlib.Path) -> None:
-    with installations.running(tmp_path / "own") as own:
+    with installations.running(tmp_path / "own", view=True) as own:
         stage = own.stage
         stage.node("n1", role="host")
         stage.policy("shop", "shown", stages.spec(host=1))

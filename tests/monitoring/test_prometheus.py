@@ -71,7 +71,7 @@ def test_a_store_that_is_killed_is_reported_for_every_process_until_it_is_back(
     tmp_path: pathlib.Path,
 ) -> None:
     with (
-        installations.running(tmp_path / "own") as own,
+        installations.running(tmp_path / "own", view=True) as own,
         prometheus.scraping(own, tmp_path / "prometheus") as started,
     ):
         own.server.kill()

@@ -144,8 +144,9 @@ def _collectors() -> Iterator[telemetry.metrics.Declared]:
         source = keystores.Source(
             certificate=made["server.crt"], key=made["server.key"], trust=made["ca.crt"]
         )
-        connections = conn_metrics.ConnectionMetrics(rotation.RotatingContext(source))
-        yield telemetry.metrics.Declared(connections, (telemetry.metrics.EXTENDER,))
+        served, both = rotation.RotatingContext(source), (telemetry.metrics.EXTENDER, telemetry.metrics.VIEW)
+        yield telemetry.metrics.Declared(conn_metrics.ConnectionMetrics(served), both[:1])
+        yield telemetry.metrics.Declared(conn_metrics.ConnectionMetrics(served, view=True), both)
     empty = snapshots.empty(schema=plugins.catalog().schema)
     objects = object_metrics.ObjectMetrics(registry.Registry(()), lambda: empty, lambda: True, limit=0)
     yield telemetry.metrics.Declared(objects, (telemetry.metrics.CONTROLLER,))
@@ -157,7 +158,7 @@ def _collectors() -> Iterator[telemetry.metrics.Declared]:
 def _metrics() -> Iterator[tuple[str, str]]:
     for collector, processes in _collectors():
         labels: tuple[str, ...] = getattr(collector, "_labelnames", ())
-        where = "all" if len(processes) == len(telemetry.metrics.PROCESSES) else ", ".join(processes)
+        where = "all" if len(processes) == len(telemetry.metrics.ALL) else ", ".join(processes)
         for metric in collector.collect():
             named = labels or _labels_of(metric)
             name = f"{metric.name}_total" if metric.type == "counter" else metric.name

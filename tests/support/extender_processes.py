@@ -82,7 +82,7 @@ def _started(
         f"{command}-{cluster}",
         [TOPOLOG, command],
         log=folder / f"{command}-{cluster}.log",
-        env=os.environ | environ | {"TOPOLOG_VIEW_PORT": str(port)} | dict(more),
+        env=os.environ | environ | dict(more),
     )
     process.start()
     try:
@@ -110,6 +110,7 @@ def settings(
         "TOPOLOG_KUBE_KUBECONFIG": str(kubeconfig or _nowhere(folder, tls)),
         "TOPOLOG_SERVER_BIND": "127.0.0.1",
         "TOPOLOG_SERVER_PORT": str(port),
+        "TOPOLOG_VIEW_PORT": str(port),
         "TOPOLOG_SERVER_HEALTH_PORT": str(health),
         "TOPOLOG_TLS_CERT": str(tls / "server.crt"),
         "TOPOLOG_TLS_KEY": str(tls / "server.key"),

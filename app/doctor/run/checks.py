@@ -43,8 +43,7 @@ def of_processes(found: Sequence[processes.Process], now: float) -> Iterator[dia
             yield from _certified(one, now)
         if one.role == metrics.COMPACTOR:
             yield _roomy(one)
-        if one.role != metrics.VIEW:  # its readiness has the store
-            yield _connected(one)
+        yield _connected(one)
 
 
 def called(last: str, waiting: Sequence[Mapping[str, Any]]) -> diagnosing.Result:

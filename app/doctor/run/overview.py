@@ -34,7 +34,7 @@ def document(
     wrong = sorted(
         (one for one in results if one.verdict != diagnosing.OK), key=lambda one: (order[one.verdict], one.id)
     )
-    roles = {role: at for at, role in enumerate((*metrics.PROCESSES, metrics.VIEW))}
+    roles = {role: at for at, role in enumerate(metrics.ALL)}
     ordered = sorted(found, key=lambda one: (roles.get(one.role, len(roles)), one.name))
     return {
         "verdict": diagnosing.worst(results),

@@ -15,7 +15,6 @@ from app.telemetry import metrics
 
 _SECONDS = 5.0
 _PORT = "health"
-_ROLES = (*metrics.PROCESSES, metrics.VIEW)
 
 Fetch = Callable[[str], tuple[int, str]]
 """Path -> status and text. Raises OSError, or Unseen."""
@@ -28,7 +27,7 @@ class Process:
     name: str
     """A pod, or the URL of the health port."""
     role: str = ""
-    """One of metrics.PROCESSES, or metrics.VIEW; empty if it did not answer."""
+    """One of metrics.ALL; empty if it did not answer."""
     ready: bool = False
     problems: tuple[str, ...] = ()
     """The failing checks of its readiness."""
@@ -84,7 +83,7 @@ def of_cluster(reader: api_reader.ApiReader, client: clients.Client, namespace: 
     for pod in reader.items(f"/api/v1/namespaces/{namespace}/pods"):
         labels = pod["metadata"].get("labels") or {}
         role = labels.get("app.kubernetes.io/component", "")
-        if labels.get("app.kubernetes.io/name") != "topolog" or role not in _ROLES:
+        if labels.get("app.kubernetes.io/name") != "topolog" or role not in metrics.ALL:
             continue
         name = pod["metadata"]["name"]
         path = f"/api/v1/namespaces/{namespace}/pods/{name}:{_health_port(pod)}/proxy"
@@ -127,7 +126,7 @@ def _role(families: Sequence[core.Metric]) -> str:
 @functools.cache
 def _own() -> Mapping[str, frozenset[str]]:
     """Role -> families that no other role exposes."""
-    found: dict[str, set[str]] = {role: set() for role in metrics.PROCESSES}
+    found: dict[str, set[str]] = {role: set() for role in metrics.ALL}
     for collector, roles in metrics.DECLARED:
         if len(roles) == 1 and roles[0] in found:
             found[roles[0]] |= {family.name for family in collector.collect()}

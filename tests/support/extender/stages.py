@@ -203,7 +203,7 @@ class Stage:
         return one
 
     def worker(self, command: str, **more: str) -> Extender:
-        """Start a worker: ``record``, ``control``, ``audit`` or ``compact``."""
+        """Start another process: ``record``, ``control``, ``audit``, ``compact`` or ``view``."""
         one = Extender(command, self.environment(**more), self.folder, command=command)
         one.process.start()
         self._workers.append(one)

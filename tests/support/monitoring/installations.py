@@ -1,4 +1,4 @@
-"""The five processes, started for real, on a store and a simulated API server over HTTP."""
+"""The processes, started for real, on a store and a simulated API server over HTTP."""
 
 import contextlib
 import pathlib
@@ -21,12 +21,13 @@ COMMANDS = {
 
 
 class Installation:
-    """One process of each kind."""
+    """One process of each kind, with ``view`` also that one."""
 
-    def __init__(self, stage: stages.Stage, environ: Mapping[str, str]) -> None:
+    def __init__(self, stage: stages.Stage, environ: Mapping[str, str], *, view: bool = False) -> None:
         self.stage = stage
         self.processes: dict[str, stages.Extender] = {metrics.EXTENDER: stage.extend("extender", **environ)}
-        for name, command in COMMANDS.items():
+        commands = {**COMMANDS, metrics.VIEW: "view"} if view else COMMANDS
+        for name, command in commands.items():
             self.processes[name] = stage.worker(command, **environ)
 
     @property
@@ -54,10 +55,12 @@ class Installation:
 
 
 @contextlib.contextmanager
-def running(folder: pathlib.Path, *, bookmarks: float = 1.0, **environ: str) -> Iterator[Installation]:
+def running(
+    folder: pathlib.Path, *, bookmarks: float = 1.0, view: bool = False, **environ: str
+) -> Iterator[Installation]:
     """An installation whose processes are ready; ``bookmarks``: seconds between two of a watch.
 
-    ``environ``: variables of all processes.
+    ``view``: with the process that answers people. ``environ``: variables of all processes.
     """
     (folder / "store").mkdir(parents=True)
     server = embedded.Server(folder / "store", append_only=True)
@@ -65,7 +68,7 @@ def running(folder: pathlib.Path, *, bookmarks: float = 1.0, **environ: str) -> 
         with apiservers.ApiServer(declared.SCHEMA, bookmarks=bookmarks) as api:
             stage = stages.Stage(folder, api, server)
             try:
-                made = Installation(stage, environ)
+                made = Installation(stage, environ, view=view)
                 made.ready()
                 yield made
             finally:
