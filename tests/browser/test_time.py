@@ -18,7 +18,7 @@ Json: TypeAlias = Any
 """A value of a type that the test asserts."""
 
 REST = 0.25
-"""Seconds until a slider that was let go is at rest."""
+"""Seconds until a released slider is at rest."""
 LABELS = {
     "empty": "no pods",
     "low": "less than half in use",
