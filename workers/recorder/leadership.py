@@ -9,6 +9,8 @@ certain that it leads, returns to standby.
 import threading
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from app import telemetry
 from app.domain import events, snapshots
 from app.kube import errors as kube_errors
@@ -163,13 +165,20 @@ class RecorderLeadership:
         if lost is not None:
             self._recovery.begin_incarnation(tenure, lost, f"it should hold {lost.incarnation}/{lost.offset}")
             return None
+        if state.incarnation != self._log.incarnation:
+            # The end of the log that this state describes is compared once its incarnation is followed.
+            self._follower.catch_up(timeout=_CATCH_UP_TIMEOUT)
+            return None
+        # The state is out of date once the store is one that lacks this entry, even in the same run: a
+        # primary that was demoted may be promoted again, with the data of the other server.
+        self._log.note(state.end)
         snapshot = self._follower.catch_up(timeout=_CATCH_UP_TIMEOUT)
         guard = leader_terms.guard(tenure, state, self._elector.identity)
         if guard.epoch:
             elected = events.RecorderElected(guard.writer, guard.epoch, incarnation=self._log.incarnation)
             restarted = settle_time.restarted(state, self._elector.identity)
             batch = logs.Batch(events=(*restarted, elected), run=state.run, kubernetes=uid)
-            self._log.append(batch, guard)
+            self._log.append(batch, msgspec.structs.replace(guard, incarnation=state.incarnation))
             if restarted:
                 self._recovery.relist_reason = "the store was restarted"
             snapshot = self._follower.catch_up(timeout=_CATCH_UP_TIMEOUT)

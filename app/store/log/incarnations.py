@@ -43,6 +43,8 @@ class StoreState(NamedTuple):
     incarnation: str
     """Empty if the store is empty."""
     head: int
+    head_ms: int | None
+    """When the last entry was appended, by the store's clock; None if the store does not have it."""
     epoch: str
     writer: str
     """Identity of the last writer with that epoch."""
@@ -59,6 +61,11 @@ class StoreState(NamedTuple):
 
     kubernetes: str
     """The UID of the cluster's kube-system namespace; empty if no recorder has set it yet."""
+
+    @property
+    def end(self) -> Watermark:
+        """The last entry of the log."""
+        return Watermark(self.incarnation, self.head, self.head_ms)
 
     @property
     def restarted(self) -> bool:

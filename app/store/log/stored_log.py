@@ -35,6 +35,7 @@ class StoredLog:
         return incarnations.StoreState(
             incarnation=incarnation,
             head=head,
+            head_ms=keys.number(meta.get("at")) or None,
             epoch=meta.get("epoch", ""),
             writer=meta.get("writer", ""),
             former=meta.get("former", ""),

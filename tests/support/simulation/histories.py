@@ -15,6 +15,7 @@ from unittest import mock
 
 from structlog import testing
 
+from app.domain import events
 from app.framework import registry
 from app.kube.election import leases
 from app.plugins.coscheduling import options
@@ -77,6 +78,7 @@ class Simulation:
         self.replica = lagging_replica.Replica(self._client)
         self._server = server_runs.Server(self._client, self.clock)
         self.fails_over = self.rng.random() < 0.35
+        self._falling_back = seed % 8 == 2 and self.fails_over
         # Where a store loses events, no Binding is in flight for that long.
         self._orphaning = seed % 8 == 4 and not self.fails_over
         self.watchdog = guarantees.Watchdog(
@@ -267,6 +269,7 @@ class Simulation:
             (self._orphan, 0.4 if self.faults.share else 0.0),
             (self._rare.fence_too_late, 0.6 if self._orphaning and self._depth == 1 else 0.0),
             (self._rare.relabel_member, 0.5 if self._relabelling else 0.0),
+            (self._rare.fall_back, 0.6 if self._falling_back and self._depth == 1 else 0.0),
         ]
 
     deep = DEPTH + 1
@@ -530,6 +533,31 @@ class Simulation:
         doubted = self._server.doubted(declared.names(self._name))
         lost = self.watchdog.failed_over(self._note(), doubted=doubted)
         self.log_step(f"the store fails over{'' if doubted else ' unseen'}: {lost or 'nothing'} is lost")
+
+    @contextlib.contextmanager
+    def losing_the_vouch(self) -> Iterator[None]:
+        """The next election is recorded without a reply; after the next read of the state the store falls
+        back to what its replica holds, in the same run.
+        """
+
+        def lost(batch: list[events.AnyEvent]) -> bool:
+            if not any(isinstance(event, events.RecorderElected) for event in batch):
+                return False
+            self.log_step("the election is recorded, and the store does not reply")
+            self._store.reply_lost, self._store.reading = lambda _: False, fallen
+            return True
+
+        def fallen() -> None:
+            if self.clock.now < self._store.outage:
+                return
+            self._store.reading = lambda: None
+            self.fail_over(now=True, restarted=False)
+
+        self._store.reply_lost = lost
+        try:
+            yield
+        finally:
+            self._store.reply_lost, self._store.reading = lambda _: False, lambda: None
 
     def _noted(self) -> bool:
         """Whether the recorder's note in the Lease names an entry of the current incarnation."""

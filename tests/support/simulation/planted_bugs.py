@@ -224,6 +224,12 @@ BUGS = (
         "if True:",
     ),
     Bug(
+        "a state that was read outlasts the data that it describes",
+        "workers.recorder.leadership:RecorderLeadership._enter",
+        "self._log.note(state.end)",
+        "pass",
+    ),
+    Bug(
         "appends continue in a server run that no leader recorded",
         LUA,
         "(needed and needed ~= server_run())",

@@ -342,6 +342,29 @@ class RareInterleavings:
                     of.on_event(recorder)
                     return
 
+    def fall_back(self) -> None:
+        """A recorder vouches for another server without a reply, and that server gets older data.
+
+        It was demoted, has copied its primary, and is promoted again: its run_id is the former one. The
+        recorder has just read the server's state.
+        """
+        of = self._of
+        self._recorded_through()
+        leading = [one for one in of.idle() if one.leads]
+        if of.watchdog.fold.unlisted or not leading:
+            return
+        taken = {pod["metadata"]["name"] for pod in of.cluster.all("pods")}
+        pods = [of.cluster.pod(name, {"app": "plain"}) for name in _PLAIN if name not in taken]
+        with of.meanwhile(of.deep):
+            of.replica.follow()
+            of.fail_over(now=True, restarted=True)
+            with of.losing_the_vouch(), of.at_work(leading[0]):
+                leading[0].run_once()
+                leads = leading[0].begin()
+                of.log_step(f"{leading[0].name} {'leads' if leads else 'is on standby'}")
+            for pod in pods:
+                of.bound(of.rng.randrange(len(of.extenders)), pod, self._node())
+
     def lose_a_term(self) -> None:
         """A recorder is frozen, another one records and ends, the store loses that; the first one resumes."""
         of = self._of

@@ -19,6 +19,7 @@ from app.store import errors, keys, schemas, stores
 from app.store.log import incarnations, logs
 from app.store.server import connections
 from tests.support import declared
+from tests.support.simulation.store import lagging_replica, lossy_calls
 from tests.support.store import crash_safe_server, writers
 from tests.support.workers import clusters, recordings
 
@@ -415,6 +416,44 @@ def test_a_recorder_that_leads_notices_a_restart_of_the_store(own: Own) -> None:
     (restarted,) = restarts(own.log)
     assert (restarted.before, restarted.after) == (before, own.log.state().run)
     assert rewinds(own.log) == []
+
+
+def test_a_store_that_falls_back_within_one_run_is_examined(own: Own) -> None:
+    """A recorder vouched for the new run, its reply was lost, and its server got older data again.
+
+    A primary that is demoted copies the data of another server; promoted once more, it has its old run_id.
+    """
+    filled(own).stop()
+    own.extender.follower.stop()
+    own.server.kill()
+    own.server.start()
+    client = own.extender.client
+    older = lagging_replica.Replica(client)
+    older.follow()
+    vouched: list[int] = []
+    fallen: list[int] = []
+
+    def fall_back(
+        _: connections.Wire, call: lossy_calls.Call, packed: connections.Packed, ask: lossy_calls.Ask
+    ) -> connections.Reply:
+        if call is lossy_calls.Call.APPEND and not fallen:
+            if not vouched:
+                ask()
+                vouched.append(own.log.head().offset)
+            raise lossy_calls.away("the reply is lost, and those to the repetitions")
+        if call is lossy_calls.Call.READ and vouched and not fallen:
+            older.promote()
+            fallen.append(own.log.head().offset)
+        return ask()
+
+    with lossy_calls.watched(fall_back):
+        second = own.record(settle=1.0).ready()
+    log = second.store.log
+    assert fallen[0] < vouched[0], "the store fell back after the recorder had read its state"
+    ((offset, rewound),) = rewinds(log)
+    assert rewound.lost_to == vouched[0]
+    entries = [one for one in log.read(offset) if isinstance(one.event, events.Relisted)]
+    assert min(one.at_ms for one in entries) - (log.time_of(offset) or 0) >= 1_000
 
 
 def test_the_functions_may_be_loaded_again_in_the_same_run(own: Own) -> None:

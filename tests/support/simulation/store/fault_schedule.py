@@ -15,6 +15,8 @@ from tests.support.simulation.store import lossy_calls
 
 _HOT = 400
 """Calls of the store at one moment of the clock that only a process without progress makes."""
+_LONG = 4.0
+"""Seconds in which every process ends its repetitions of a call."""
 
 
 class FaultSchedule:
@@ -35,6 +37,10 @@ class FaultSchedule:
         """Called with the events before each append, so that others can act at that moment."""
         self.appended: Callable[[], None] = lambda: None
         """Called after each append that was carried out, before others act."""
+        self.reply_lost: Callable[[list[events.AnyEvent]], bool] = lambda _: False
+        """Whether the reply to an append of these events is lost, with those to its repetitions."""
+        self.reading: Callable[[], None] = lambda: None
+        """Called before each read."""
         self.gone: Callable[[tuple[str, int, int]], bool] = lambda _: False
         """Whether a failover has lost this entry (incarnation, offset, milliseconds)."""
         self._clock = clock
@@ -80,6 +86,8 @@ class FaultSchedule:
         if self._clock.now < self.outage:
             self._clock.advance(0.3)
             raise lossy_calls.away("the store does not answer")
+        if call is lossy_calls.Call.READ:
+            self.reading()
         if call in (lossy_calls.Call.READ, lossy_calls.Call.OTHER):
             if self._faults.strike(0.3):
                 raise lossy_calls.away("a read was cut off")
@@ -97,6 +105,9 @@ class FaultSchedule:
             self.trimmed(lossy_calls.oldest_kept(packed))
         if call is lossy_calls.Call.APPEND:
             self.appended()
+            if self.reply_lost([codecs.decode(payload) for payload in lossy_calls.payloads(packed)]):
+                self.outage = self._clock.now + _LONG
+                raise lossy_calls.away("the reply was lost")
         self._called(wire, packed, reply)
         store = self._stores
         self.between("after a call of the store")
@@ -133,7 +144,7 @@ class FaultSchedule:
     ) -> None:
         self.log_step("the answer of the store is lost")
         if self._rng.random() < 0.3:
-            self.outage = self._clock.now + 4.0
+            self.outage = self._clock.now + _LONG
         elif call is lossy_calls.Call.APPEND and isinstance(reply, list) and reply[0] in (b"OK", b"REPEATED"):
             self._lost[wire] = packed
         raise lossy_calls.away("the answer was lost")
