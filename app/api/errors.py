@@ -90,7 +90,7 @@ def from_store(error: store_errors.StoreError) -> Problem:
         case store_errors.Busy():
             return Problem(429, "TooManyRequests", f"{error}; try again")
         case store_errors.StoreAway():
-            return Problem(503, "StoreAway", f"the store is away: {error}; try again")
+            return Problem(503, "StoreAway", f"the store is away: {store_errors.cause(error)}; try again")
         case store_errors.Rewound() | store_errors.Gap():
             text = f"the log differs from the one followed so far: {error}"
             return Problem(503, "StoreRewound", text)

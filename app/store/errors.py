@@ -18,6 +18,19 @@ class StoreAway(StoreError):
     """The store cannot be reached, does not reply in time, or refuses work; the outcome is unknown."""
 
 
+_AWAY = "the store is away: "
+
+
+def away(text: str) -> StoreAway:
+    """The error of a store that cannot be reached, with what the client library reports."""
+    return StoreAway(f"{_AWAY}{text}")
+
+
+def cause(error: StoreError) -> str:
+    """The text of the error for a sentence that begins with the fact that the store is away."""
+    return str(error).removeprefix(_AWAY)
+
+
 class Conflict(StoreError):
     """Another writer changed the same subjects first: catch up and decide again."""
 

@@ -42,7 +42,8 @@ def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidate
     except store_errors.StoreError as away:
         if hard(context, pod):
             raise errors.StateAway(
-                f"topolog: the store is away ({away}); pods of {', '.join(interested)} wait for it"
+                f"topolog: the store is away ({store_errors.cause(away)}); pods of"
+                f" {', '.join(interested)} wait for it"
             ) from away
         return passed(context, pod, offered, interested)
     decide = partial(_decided, plugins, pod, offered, snapshot)

@@ -94,7 +94,7 @@ class Placing:
             except store_errors.StoreError as away:
                 if not self._needs_no_record():
                     raise errors.StateAway(
-                        f"topolog: the store is away ({away}); nothing was bound"
+                        f"topolog: the store is away ({store_errors.cause(away)}); nothing was bound"
                     ) from away
                 return Placed(self._context.state.snapshot)
         except kube_errors.KubeError as problem:

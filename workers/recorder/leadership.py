@@ -104,7 +104,7 @@ class RecorderLeadership:
                 )
                 return term
             except errors.StoreAway as away:
-                self._wait(f"the store is away: {away}")
+                self._wait(f"the store is away: {errors.cause(away)}")
             except errors.OtherCluster as other:
                 self._wait(str(other))
             except kube_errors.KubeError as problem:
@@ -122,7 +122,7 @@ class RecorderLeadership:
             else:
                 self._recovery.recover()
         except errors.StoreAway as away:
-            self._wait(f"the store is away: {away}")
+            self._wait(f"the store is away: {errors.cause(away)}")
         except errors.Fenced as fenced:
             self._fenced(fenced)
         except errors.Rewound as again:

@@ -169,7 +169,9 @@ class LogWriter:
 
     def _away(self, away: errors.StoreAway, pause: float) -> None:
         if not self.problem:
-            telemetry.log.warning("the store is away; changes wait until it is back", error=str(away))
+            telemetry.log.warning(
+                "the store is away; changes wait until it is back", error=errors.cause(away)
+            )
         self.problem = str(away)
         self._wait(pause)
 

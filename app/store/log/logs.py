@@ -91,9 +91,20 @@ class Log:
 
     def read_all(self, after: int, known_ms: int | None = None) -> Iterator[readers.Read]:
         """Reads from behind an offset up to the head, many entries at a time; raises as ``read`` does."""
+        deadline = retries.RetryDeadline(self._timeout)
         with self._readers.borrowed(self._timeout) as reader:
             reader.incarnation = self.incarnation
-            yield from reader.read_all(after, known_ms, timeout=self._timeout)
+            while True:
+                reads = reader.read_all(after, known_ms, timeout=self._timeout)
+                try:
+                    first = next(reads)
+                    break
+                except errors.StoreAway:
+                    # A connection that was kept does not outlast a restart of the server.
+                    if not deadline.again():
+                        raise
+            yield first
+            yield from reads
 
     def reader(self) -> readers.LogReader:
         """A connection for a thread that reads often."""

@@ -120,7 +120,7 @@ def translate(error: redis.RedisError | OSError) -> errors.StoreError:
     if isinstance(error, redis.AuthenticationError):
         return errors.StoreError(f"the store refuses the credentials: {text}")
     if isinstance(error, redis.ConnectionError | redis.TimeoutError | redis.ReadOnlyError | OSError):
-        return errors.StoreAway(f"the store is away: {text}")
+        return errors.away(text)
     if isinstance(error, _AWAY_CLASSES) or text.startswith(_AWAY):
         return errors.StoreAway(f"the store refuses work for now: {text}")
     if isinstance(error, exceptions.NoPermissionError):

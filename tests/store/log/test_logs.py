@@ -71,6 +71,15 @@ def test_an_entry_whose_time_was_overwritten_is_read(
     assert [entry.at_ms for entry in store.log.read(0)] == times
 
 
+def test_a_connection_that_the_server_closed_does_not_fail_a_read(store: stores.Store) -> None:
+    """As after a restart of the server: connections are kept between reads."""
+    store.log.append(logs.Batch(events=[writers.seen("u")]))
+    assert [read.last for read in store.log.read_all(0)] == [store.log.head().offset]
+    client: Any = store.client
+    assert client.client_kill_filter(_type="normal", skipme=True)
+    assert [read.last for read in store.log.read_all(0)] == [store.log.head().offset]
+
+
 def test_entries_are_dated_by_the_server(store: stores.Store) -> None:
     def now() -> int:
         seconds, microseconds = store.client.time()
