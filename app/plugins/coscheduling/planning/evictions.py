@@ -71,15 +71,14 @@ class Evictions:
 
     def _occupancy(self, name: model.NodeName) -> node_fit.Occupancy | None:
         snapshot, priority = self._snapshot, self._priority
-        amounts, ports = dict(snapshot.used(name)), list[model.HostPort]()
+        amounts = dict(snapshot.used(name))
         lower, stay = list[model.Pod](), False
-        for pod in map(snapshot.pod, snapshot.residents[name]):
-            if pod is None:
-                continue
-            if pod.priority >= priority:
-                if pod.constraints is not None and node_sums.holding(pod):
-                    ports += pod.constraints.host_ports
-            elif node_sums.holding(pod):
+        ranks, exposed = snapshot.residents[name].ranked(snapshot.pod)
+        for rank, uid in ranks:
+            if rank >= priority:
+                break
+            pod = snapshot.pod(uid)
+            if pod is not None:
                 stay = stay or not self._may_go(pod)
                 node_sums.add_up(amounts, pod, -1)
                 lower.append(pod)
@@ -87,7 +86,9 @@ class Evictions:
             self._staying += lower
             return None
         self._going[name] = lower
-        return node_fit.Occupancy(amounts, tuple(ports))
+        holders = (pod for pod in map(snapshot.pod, exposed) if pod is not None and pod.priority >= priority)
+        ports = tuple(port for pod in holders for port in node_fit.ports_of(pod))
+        return node_fit.Occupancy(amounts, ports)
 
     def units(self) -> list[Unit]:
         """All less important pods, the most important first; equal ones by uid."""
