@@ -181,8 +181,13 @@ class _Others:
     score_max: int
 
     def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
-        filters = {plugin.name for plugin in self.plugins.filters}
-        return any(name != self.asking and name in filters for name in self.plugins.concerned(pod, snapshot))
+        narrows = self.plugins.narrows
+        return any(
+            plugin.interested(pod)
+            and (plugin.name not in narrows or narrows[plugin.name].concerned(pod, snapshot))
+            for plugin in self.plugins.filters
+            if plugin.name != self.asking
+        )
 
     def refusals(
         self, pod: model.Pod, candidates: node_sets.Names, snapshot: snapshots.Snapshot

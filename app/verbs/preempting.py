@@ -63,7 +63,11 @@ def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> Answer:
 
 
 def _protected(context: contexts.Context, uids: Sequence[model.Uid]) -> bool:
-    """Whether a plugin may veto the eviction of one of the pods; of one that was never observed, any may."""
+    """Whether a plugin may veto the eviction of one of the pods; of one that was never observed, any may.
+
+    A pod that a quota limits counts, too, although quotas protect pods from those of other quotas alone: a
+    node that is kept wrongly costs pods, and one that is dropped wrongly costs time.
+    """
     vetoing = context.plugins.preempts
     victims_there = map(context.state.snapshot.pod, uids)
     return bool(vetoing) and any(

@@ -32,6 +32,9 @@ EASY = {
     "the quotas of others do not hold": 101,
     "a fence counts as evidence": 12,
     "placements do not expect the version of the quotas": 150,
+    "the quotas above that of a pod set no ceiling": 48,
+    "a group that preempts takes any nodes": 26,
+    "a pod that preempts breaks up a gang": 58,
 }
 """Bugs that the default run plants -> a seed that finds each, which is tried first.
 

@@ -9,10 +9,11 @@ import pytest
 
 from app.domain import model, snapshots, verdicts
 from app.plugins.coscheduling.plugin import Coscheduling
+from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.store.log import logs
 from app.store.server import embedded
 from app.verbs import candidates, contexts, decision_reports, filtering, preempting
-from tests.support.extender import replicas
+from tests.support.extender import replicas, small_shops
 from tests.support.monitoring import samples
 from tests.support.store import crash_safe_server
 
@@ -195,3 +196,22 @@ def test_without_state_only_pods_that_a_plugin_may_protect_are_not_evicted(
         offer = {"h1": [member.uid], "h2": [single.uid]}
         assert kept(one, vip, offer) == ({"h2"}, {"h1"})
         assert kept(one, vip, {"h1": ["unknown"]}) == (set(), {"h1"})
+
+
+def test_without_state_pods_that_a_quota_limits_count_as_protected(
+    server: embedded.Server, cluster: str
+) -> None:
+    """Whatever the quota's rules are; with the state they are evicted."""
+    with replicas.cluster(server.url, cluster) as shop:
+        shop.node("h1", role="host")
+        shop.node("h2", role="host")
+        small_shops.quota(shop, "team", 4)
+        one = shop.replica(state=0.2, beside=(ElasticQuota,))
+        limited = placed(shop, "limited", "h1", {"quota.scheduling.koordinator.sh/name": "team"})
+        single, vip = placed(shop, "single", "h2", {}), shop.pod("vip", {}, priority=100)
+        shop.see()
+        one.snapshot()
+        offer = {"h1": [limited.uid], "h2": [single.uid]}
+        assert kept(one, vip, offer) == ({"h1", "h2"}, set())
+        server.kill()
+        assert kept(one, vip, offer) == ({"h2"}, {"h1"})

@@ -54,6 +54,10 @@ class Residents(msgspec.Struct, eq=False, gc=False):
     """The lowest priority of those that occupy something; None until the sum is read, and without any."""
     dependent: tuple[model.Uid, ...] | None = None
     """Those that require other pods near them; None until they are read."""
+    exposed: tuple[model.Uid, ...] = ()
+    """Those that occupy host ports; empty until the ranks are read."""
+    ranks: tuple[tuple[int, model.Uid], ...] | None = None
+    """Priority and uid of those that occupy something, least important first; None until they are read."""
 
     def occupied(self, pod: Callable[[model.Uid], model.Pod | None]) -> Amounts:
         """The summed requests; ``pod`` returns the pod of a uid, in the snapshot that holds this value."""
@@ -90,6 +94,22 @@ class Residents(msgspec.Struct, eq=False, gc=False):
             found = tuple(each.uid for each in filter(None, map(pod, self.pods)) if attached(each))
             self.dependent = found
         return found
+
+    def ranked(
+        self, pod: Callable[[model.Uid], model.Pod | None]
+    ) -> tuple[tuple[tuple[int, model.Uid], ...], tuple[model.Uid, ...]]:
+        """Priority and uid of those that occupy something, the least important first, and those of them that
+        occupy host ports; ``pod`` as for ``occupied``.
+        """
+        found = self.ranks
+        if found is None:
+            there = [each for each in map(pod, self.pods) if each is not None and holding(each)]
+            found = tuple(sorted((each.priority, each.uid) for each in there))
+            self.exposed = tuple(
+                each.uid for each in there if each.constraints is not None and each.constraints.host_ports
+            )  # First: where the ranks are, these are, too.
+            self.ranks = found
+        return found, self.exposed
 
     def mutate(self) -> "immutables.MapMutation[model.Uid, None]":
         """The pods, opened for change."""

@@ -77,7 +77,7 @@ def decide(cycle: cycles.Cycle, rules: Rules) -> Decision | None:
     key = membership.of(cycle.pod)
     if key is None:
         return None
-    snapshot = plans.as_waiting(cycle.snapshot, membership.members(cycle.snapshot, key))
+    snapshot = plans.as_waiting(cycle.snapshot, key)
     gang = gangs.find(snapshot, key, (cycle.pod,))
     if gang is None:
         return None

@@ -21,6 +21,7 @@ RESOURCES, GROUPS, LAYERS = 100, 1_000, 16
 _TEXT = 64 * 1024
 """Maximum characters of an annotation that is kept."""
 _REASON = 512
+_PARENT = "spec.parentCompositePodGroupName"
 _MAX_SECONDS = 2**31 - 1
 
 
@@ -162,6 +163,9 @@ def native(raw: Json) -> gang_model.NativePodGroup:
     elif keys:
         path = "spec.schedulingConstraints.topology[0]"
         key = read.text(f"{path}.key", read.part(path, keys[0]).get("key"))
+    if parent := read.spec.get("parentCompositePodGroupName"):
+        name = manifests.shortened(str(parent), 80)
+        read.errors.append(f"{_PARENT} is {name}: composite pod groups are not modelled")
     return read.group(
         gang_model.NativePodGroup,
         minimum=_minimum(read, "spec.schedulingPolicy", read.spec.get("schedulingPolicy")),

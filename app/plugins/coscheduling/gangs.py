@@ -199,6 +199,7 @@ def _defined(snapshot: snapshots.Snapshot, key: GangKey, everyone: Sequence[mode
         minimum=max(made.minimum, below.minimum),
         topology_key=below.topology_key,
         disrupted_whole=below.disrupted_whole,
+        errors=(*made.errors, *below.errors),
     )
 
 

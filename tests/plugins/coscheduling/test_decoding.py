@@ -79,6 +79,20 @@ def test_the_native_forms() -> None:
         assert decoding.native(raw({"schedulingConstraints": {"topology": wrong}})).errors
 
 
+@pytest.mark.parametrize("policy", [{"gang": {"minCount": 1}}, {"basic": {}}])
+def test_a_member_of_a_group_inside_a_composite_group_is_refused_with_that_reason(policy: object) -> None:
+    """Decision 44: alone it would fit."""
+    spec = {"schedulingPolicy": policy, "parentCompositePodGroupName": "job"}
+    error = "invalid: spec.parentCompositePodGroupName is job: composite pod groups are not modelled"
+    one = pod("m", group="g")
+    assert Cluster(node("n1"), decoding.native(raw(spec)), one).why(one) == f"gang native/x/g: {error}"
+    small = Cluster(node("n1"), decoding.native(raw({**spec, "parentCompositePodGroupName": ""})), one)
+    assert small.filter(one).kept == {"n1"}
+    both = pod("b", group="g", labels={"scheduling.x-k8s.io/pod-group": "s"})
+    small = Cluster(node("n1"), decoding.native(raw(spec)), sigs("s", 1), both)
+    assert small.why(both) == f"gang sigs/x/s: {error}"
+
+
 def test_the_workload_of_1_35() -> None:
     groups = [
         {"name": "workers", "policy": {"gang": {"minCount": 3}}},

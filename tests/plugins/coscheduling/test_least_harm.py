@@ -83,6 +83,24 @@ def test_of_budgets_that_allow_some_evictions_no_more_is_used_than_is_left() -> 
     assert "n2" in found
 
 
+def test_a_pod_that_stays_uses_up_a_budget_before_less_important_ones() -> None:
+    """kube-scheduler takes it away and puts it back like any other, before those that are less important."""
+    limit = budgets.DisruptionBudget(
+        uid="uid", namespace="x", name="limit", selector=model.Selector({"app": "db"}), allowed=1
+    )
+    low = [
+        running("stays", "n0", 8, 5, labels={"app": "db"}, group="whole"),
+        running("db", "n1", 8, 0, labels={"app": "db"}),
+        running("web", "n2", 8, 1),
+    ]
+    small = Case({"n0": 8, "n1": 8, "n2": 8}, low, members(1, 8), [limit]).cluster()
+    small.see(small_gangs.native("whole", 1))
+    (asked,) = members(1, 8)
+    assert small.filter(asked, ["n0", "n1", "n2"], offered=True).kept == {"n2"}
+    small.see(msgspec.structs.replace(limit, allowed=2))
+    assert small.filter(asked, ["n0", "n1", "n2"], offered=True).kept == {"n1"}
+
+
 def test_fewer_pods_go_among_pods_of_one_priority() -> None:
     low = [running(f"small{at}", f"n{at // 8}", 1) for at in range(16)]
     low.append(running("large", "n2", 8))

@@ -24,7 +24,7 @@ from app.store.log import incarnations
 from app.store.server import connections
 from tests.support import declared
 from tests.support.decisions import pod_sets
-from tests.support.simulation import change_text, processes, rare_interleavings, virtual_time
+from tests.support.simulation import change_text, preemptions, processes, rare_interleavings, virtual_time
 from tests.support.simulation.cluster import api_client, cluster_activity, cluster_objects
 from tests.support.simulation.oracle import gang_law, guarantees
 from tests.support.simulation.store import fault_schedule, lagging_replica, lossy_calls, server_runs
@@ -60,7 +60,10 @@ class Simulation:
         self._planning = seed % 8 == 5
         self._relabelling = seed % 16 == 13
         self._sharing = seed % 8 == 6
-        self._gathering = seed % 8 == 1 or seed % 16 == 14
+        self._preempting = seed % 16 == 10
+        self._deep = seed % 16 == 0
+        self._sharing |= seed % 32 == 26 or self._deep
+        self._gathering = seed % 8 == 1 or seed % 16 == 14 or self._preempting
         self.narrowing = seed % 32 == 22
         """A quota may be lowered while a placement of one of its pods is about to be appended."""
         self.activity = cluster_activity.Activity(
@@ -72,6 +75,8 @@ class Simulation:
             planning=self._planning,
             gathering=self._gathering,
             sharing=self._sharing,
+            preempting=self._preempting,
+            deep=self._deep,
         )
         self._client = connections.connect(url)
         """A client whose connections have no faults."""
@@ -101,6 +106,7 @@ class Simulation:
         """Controllers in the middle of a run."""
         self._rare = rare_interleavings.RareInterleavings(self)
         self._store.appending = self._rare.appending
+        self._preemptions = preemptions.Preemptions(self, self._rare.record_through)
         self._stores: list[stores.Store] = []
         self.extenders: list[processes.Extender | None] = [None, None]
         self.recorders: list[processes.Recorder] = []
@@ -270,6 +276,8 @@ class Simulation:
             (self._rare.fence_too_late, 0.6 if self._orphaning and self._depth == 1 else 0.0),
             (self._rare.relabel_member, 0.5 if self._relabelling else 0.0),
             (self._rare.fall_back, 0.6 if self._falling_back and self._depth == 1 else 0.0),
+            (self._preemptions.group, 3.0 if self._preempting and self._depth == 1 else 0.0),
+            (self._preemptions.pod, 2.0 if self._preempting and self._depth == 1 else 0.0),
         ]
 
     deep = DEPTH + 1
@@ -331,6 +339,7 @@ class Simulation:
                     recorder.observe(kind)
                 return
             read = cluster_objects.RESOURCES + (("sigspodgroups",) if self._gathering else ())
+            read += ("nativepodgroups",) if self._preempting else ()
             for _ in range(self.rng.randint(1, 5)):
                 change = recorder.observe(self.rng.choice(read))
                 self.log_step(f"{recorder.name} observes {change_text.change(change)}")
@@ -470,6 +479,10 @@ class Simulation:
         if self.fails_over and self.rng.random() < 0.3:
             self.replica.follow()
         pod, node = self.rng.choice(pods), self.rng.choice(sorted(cluster_objects.NODES))
+        if self._preempting:
+            node = next(iter(self._preemptions.roomy()), "")
+            if not node:
+                return
         which = self.rng.randrange(len(self.extenders))
         self.bound(which, pod, node)
 

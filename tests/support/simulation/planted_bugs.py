@@ -364,6 +364,43 @@ BUGS = (
         "if age >= kept else None",
         "if False else None",
     ),
+    # Preemption for gangs.
+    Bug(
+        "a group that preempts takes any nodes",
+        "app.plugins.coscheduling.planning.plans:_Planning.plan",
+        "self._with_least_harm() or ",
+        "",
+    ),
+    Bug(
+        "a group that preempts overlooks budgets",
+        "app.plugins.coscheduling.planning.plans:_Planning._with_least_harm",
+        "limits = budgets.recorded(self._snapshot)",
+        "limits = ()",
+    ),
+    Bug(
+        "a group that preempts breaks up a gang",
+        "app.plugins.coscheduling.planning.evictions:Evictions._occupancy",
+        "stay = stay or not self._may_go(pod)",
+        "stay = False",
+    ),
+    Bug(
+        "a pod that preempts breaks up a gang",
+        "app.plugins.coscheduling.admission:veto",
+        "if left and len(left) < gang.minimum <= len(bound):",
+        "if False:",
+    ),
+    Bug(
+        "pods are evicted for a gang that has no room without them",
+        "app.framework.pipeline:veto",
+        "return refusals[0].reason if refusals else None",
+        "return None",
+    ),
+    Bug(
+        "a bind commits a gang as if less important pods were gone",
+        "app.plugins.coscheduling.admission:_preempting",
+        "not cycle.offered or ",
+        "",
+    ),
     # Elastic quotas.
     Bug(
         "the max of the quotas above does not hold",

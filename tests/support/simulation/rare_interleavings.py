@@ -214,7 +214,7 @@ class RareInterleavings:
         """
         of = self._of
         which = of.rng.randrange(len(of.extenders))
-        self._recorded_through()
+        self.record_through()
         extender, limited = of.extenders[which], cluster_objects.WEB.items()
         waiting = [pod for pod in self._waiting() if limited <= pod["metadata"]["labels"].items()]
         if extender is None or not waiting:
@@ -245,7 +245,7 @@ class RareInterleavings:
         with of.meanwhile():
             of.log_step(f"users label {meta['name']} app=other, and bind another one of its set")
             of.cluster.edit("pods", key, lambda made: made["metadata"]["labels"].update(app="other"))
-            self._recorded_through()
+            self.record_through()
             for pod in waiting:
                 if pod is not changed and pod["metadata"]["labels"][pod_sets.POD_SET] == pod_set:
                     of.bound(of.rng.randrange(len(of.extenders)), pod, self._node())
@@ -269,7 +269,7 @@ class RareInterleavings:
         The first one continues from what it has read: it reads more, or appends what it has just decided.
         """
         of = self._of
-        self._recorded_through()
+        self.record_through()
         if of.watchdog.fold.unlisted:
             return
         reader = of.rng.randrange(len(of.extenders))
@@ -312,7 +312,7 @@ class RareInterleavings:
             if of.rng.random() < 0.5:
                 self._hand_over()
             for _ in range(3):
-                self._recorded_through()
+                self.record_through()
             for _ in range(3):
                 of.bind()
 
@@ -333,7 +333,7 @@ class RareInterleavings:
         of.start_recorder()
         of.clock.advance(0.1)
 
-    def _recorded_through(self) -> None:
+    def record_through(self) -> None:
         """A recorder observes every change."""
         of = self._of
         for recorder in sorted(of.idle(), key=lambda one: not one.leads):
@@ -374,7 +374,7 @@ class RareInterleavings:
         frozen = leading[0]
         if of.rng.random() < 0.5:
             of.fail_over(now=True)
-            self._recorded_through()
+            self.record_through()
         for other in [one for one in of.idle() if one is not frozen]:
             of.recorders.remove(other)
             other.close()
@@ -382,10 +382,10 @@ class RareInterleavings:
         of.log_step(f"{frozen.name} is frozen for a term")
         of.start_recorder()
         of.clock.advance(processes.TERMS.lease + 2 * processes.TERMS.retry)
-        self._recorded_through()
+        self.record_through()
         of.replica.follow()
         of.activity.users()
-        self._recorded_through()
+        self.record_through()
         of.clock.advance(processes.TERMS.retry + 1.0)  # writes its note into the Lease
         for other in [one for one in of.idle() if one is not frozen]:
             of.recorders.remove(other)

@@ -21,6 +21,8 @@ class Unit(NamedTuple):
 
     pods: tuple[model.Pod, ...]
     priority: int
+    stays: bool = False
+    """It is less important than the group, and has to stay with its gang, or beside a pod that has to."""
 
     def by_node(self, snapshot: snapshots.Snapshot) -> dict[model.NodeName, list[model.Pod]]:
         """Node -> the pods that run there."""
@@ -42,6 +44,8 @@ class Evictions:
         self._found: dict[model.NodeName, node_fit.Occupancy | None] = {}
         self._going: dict[model.NodeName, list[model.Pod]] = {}
         """Node -> the pods that may go from there."""
+        self._staying: list[model.Pod] = []
+        """Less important pods of the other nodes."""
 
     def suppose(self, candidates: Iterable[model.NodeName]) -> bool:
         """Whether kube-scheduler may suppose that pods are gone: from some candidate a pod may go.
@@ -67,38 +71,43 @@ class Evictions:
 
     def _occupancy(self, name: model.NodeName) -> node_fit.Occupancy | None:
         snapshot, priority = self._snapshot, self._priority
-        amounts, ports = dict(snapshot.used(name)), list[model.HostPort]()
-        going: list[model.Pod] = []
-        for pod in map(snapshot.pod, snapshot.residents[name]):
-            if pod is None:
-                continue
-            if pod.priority >= priority:
-                if pod.constraints is not None and node_sums.holding(pod):
-                    ports += pod.constraints.host_ports
-            elif node_sums.holding(pod):
-                if not self._may_go(pod):
-                    return None
+        amounts = dict(snapshot.used(name))
+        lower, stay = list[model.Pod](), False
+        ranks, exposed = snapshot.residents[name].ranked(snapshot.pod)
+        for rank, uid in ranks:
+            if rank >= priority:
+                break
+            pod = snapshot.pod(uid)
+            if pod is not None:
+                stay = stay or not self._may_go(pod)
                 node_sums.add_up(amounts, pod, -1)
-                going.append(pod)
-        self._going[name] = going
-        return node_fit.Occupancy(amounts, tuple(ports))
+                lower.append(pod)
+        if stay:
+            self._staying += lower
+            return None
+        self._going[name] = lower
+        holders = (pod for pod in map(snapshot.pod, exposed) if pod is not None and pod.priority >= priority)
+        ports = tuple(port for pod in holders for port in node_fit.ports_of(pod))
+        return node_fit.Occupancy(amounts, ports)
 
     def units(self) -> list[Unit]:
-        """All that may go, the most important first; equal ones by uid."""
+        """All less important pods, the most important first; equal ones by uid."""
         snapshot = self._snapshot
         found: list[Unit] = []
-        groups: dict[str, model.Pod] = {}
-        for name in snapshot.residents:
-            for pod in self._going[name] if self.occupancy(name) is not None else ():
+        groups: dict[str, tuple[model.Pod, bool]] = {}
+        going = [name for name in snapshot.residents if self.occupancy(name) is not None]
+        leaving = (pod for name in going for pod in self._going[name])
+        for stays, pods in ((False, leaving), (True, self._staying)):
+            for pod in pods:
                 group = self._whole_group(pod)
                 if group:
-                    groups[group] = pod
+                    groups.setdefault(group, (pod, stays))
                 else:
-                    found.append(Unit((pod,), pod.priority))
-        for one in groups.values():
+                    found.append(Unit((pod,), pod.priority, stays))
+        for one, stays in groups.values():
             together = snapshot.siblings(one.namespace, model.GROUP, one.group)
-            pods = (pod for pod in together if snapshot.node_of(pod.uid) and node_sums.holding(pod))
-            found.append(Unit(tuple(pods), one.priority))
+            whole = (pod for pod in together if snapshot.node_of(pod.uid) and node_sums.holding(pod))
+            found.append(Unit(tuple(whole), one.priority, stays))
         found.sort(key=_importance)
         return found
 

@@ -11,7 +11,7 @@ from typing import Any
 from app.domain import events, model, node_sets, projecting, snapshots
 from app.domain.fitting import budgets, node_fit
 from app.framework import cycles
-from app.plugins.coscheduling import gangs, options
+from app.plugins.coscheduling import gangs, membership, options
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.planning import domains, evictions, least_harm, packing, reprieves, rooms
 from app.plugins.coscheduling.planning.domains import Path
@@ -376,7 +376,7 @@ def _common(one: Path, other: Path) -> int:
     )
 
 
-def as_waiting(snapshot: snapshots.Snapshot, gang: Iterable[model.Pod]) -> snapshots.Snapshot:
+def as_waiting(snapshot: snapshots.Snapshot, gang: membership.GangKey) -> snapshots.Snapshot:
     """The state without supposed placements of members: nominated nodes are no seats (pipeline)."""
     supposed = [
         events.PlacementReleased(
@@ -387,10 +387,9 @@ def as_waiting(snapshot: snapshots.Snapshot, gang: Iterable[model.Pod]) -> snaps
             reason="",
             cause="superseded",
         )
-        for pod in gang
-        if (placement := snapshot.placements.get(pod.uid)) is not None
-        and not placement.at
-        and gangs.NAME not in placement.data
+        for uid, placement in snapshot.placements.items()
+        if not placement.at and gangs.NAME not in placement.data
+        if (pod := snapshot.pod(uid)) is not None and membership.of(pod) == gang
     ]
     if not supposed:
         return snapshot

@@ -127,10 +127,12 @@ class Reprieves:
         held: Sequence[budgets.DisruptionBudget],
     ) -> None:
         self._snapshot = snapshot
-        units = supposed.units()
+        everyone = supposed.units()
+        # A pod that stays uses up a budget, too, if it is more important than others that the budget selects.
         violating = (
-            budgets.violating((pod for unit in units for pod in unit.pods), held) if held else frozenset()
+            budgets.violating((pod for unit in everyone for pod in unit.pods), held) if held else frozenset()
         )
+        units = [unit for unit in everyone if not unit.stays]
         if violating:
             units.sort(key=lambda unit: not any(pod.uid in violating for pod in unit.pods))
         self._units = units

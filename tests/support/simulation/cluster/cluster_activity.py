@@ -5,7 +5,10 @@ from collections.abc import Callable
 
 from tests.support.decisions import pod_sets
 from tests.support.simulation.cluster import cluster_objects
-from tests.support.simulation.oracle import gang_law, plain_quotas, quota_law
+from tests.support.simulation.oracle import eviction_law, gang_law, plain_quotas, quota_law
+
+_BUDGETS = {"db": {"tier": "db"}, "cache": {"tier": "cache"}}
+"""PodDisruptionBudget -> the labels that it selects."""
 
 
 class Activity:
@@ -22,11 +25,15 @@ class Activity:
         planning: bool = False,
         gathering: bool = False,
         sharing: bool = False,
+        preempting: bool = False,
+        deep: bool = False,
     ) -> None:
         """``steady``: only pods change. ``selected``: some pods are counted by policies that they do not
         name, there are two policies, and another scheduler binds pods, too. ``planning``: most pods belong
         to a set whose pods are placed together. ``gathering``: most pods belong to a gang, and capacity is
-        scarce. ``sharing``: most pods belong to an elastic quota.
+        scarce. ``sharing``: most pods belong to an elastic quota. ``preempting``: pods have priorities, and
+        there are groups of kube-scheduler's own. ``deep``: the tree of quotas has another layer, which is as
+        tight as the teams below it, and most pods are of one team.
         """
         self._cluster = cluster
         self._rng = rng
@@ -36,6 +43,11 @@ class Activity:
         self._planning = planning
         self._gathering = gathering
         self._sharing = sharing
+        self._preempting = preempting
+        self._names = cluster_objects.MANY if preempting else cluster_objects.NAMES
+        self._started = 0
+        self._deep = deep
+        self._tree = quota_law.DEEP if deep else quota_law.TREE
 
     def begin(self) -> None:
         """Create nodes, a policy and some pods."""
@@ -47,15 +59,55 @@ class Activity:
             for node in cluster_objects.NODES:
                 cluster.edit("nodes", ("", node), _narrow)
         cluster.policy({"host": rng.randint(1, 2), "member": rng.randint(1, 3)})
-        for name, (parent, least, most) in quota_law.TREE.items() if self._sharing else ():
-            cluster.quota(name, parent, least, most)
+        for name in self._tree if self._sharing else ():
+            self._create_quota(name)
         if self._selected:
             cluster.policy(
                 {"host": rng.randint(1, 3), "member": rng.randint(1, 2)}, cluster_objects.OVERLAPPING
             )
+        if self._preempting:
+            self._begin_full()
         for name in cluster_objects.NAMES[: rng.randint(2, 6)]:
             cluster.pod(name, self._labels())
         cluster.pod("plain", {"app": "plain"})
+
+    def _begin_full(self) -> None:
+        """Groups of kube-scheduler's own, budgets, and pods that take most of the room."""
+        cluster, rng = self._cluster, self._rng
+        for name, minimum in eviction_law.NATIVE.items():
+            cluster.native_group(name, minimum)
+        for name, labels in _BUDGETS.items():
+            cluster.budget(name, labels, rng.randint(0, 2))
+        for node in cluster_objects.NODES:
+            self._fill(node, rng.randint(1, gang_law.ROOM))
+
+    def _fill(self, node: str, count: int) -> None:
+        """Another scheduler binds less important pods to the node."""
+        there = {pod["metadata"]["name"] for pod in self._cluster.all("pods")}
+        names = [f"low-{node}-{number}" for number in range(gang_law.ROOM)]
+        for name in [name for name in names if name not in there][:count]:
+            self._cluster.pod(name, self._less_important(), node=node)
+
+    def crowd(self) -> None:
+        """Members of the group that preempts are created, and most of the room is taken."""
+        rng, cluster = self._rng, self._cluster
+        labels = {
+            cluster_objects.GROUP: eviction_law.PREEMPTING,
+            cluster_objects.PRIORITY: str(eviction_law.HIGH),
+        }
+        pods = cluster.all("pods")
+        free = [name for name in self._names if name not in {pod["metadata"]["name"] for pod in pods}]
+        self._log_step(f"users create members of {eviction_law.PREEMPTING}, and others take the room")
+        waiting = sum(pod["metadata"]["labels"] == labels and not pod["spec"].get("nodeName") for pod in pods)
+        for name in free[: max(0, rng.randint(1, 4) - waiting)]:
+            cluster.pod(name, labels)
+        for made in cluster.all("nodes"):
+            node = made["metadata"]["name"]
+            held = sum(
+                pod["spec"].get("nodeName") == node and pod["status"]["phase"] in ("Pending", "Running")
+                for pod in pods
+            )
+            self._fill(node, gang_law.ROOM - held - (rng.random() < 0.2))
 
     def users(self) -> None:
         """A user, a kubelet or another scheduler makes one change."""
@@ -70,7 +122,9 @@ class Activity:
             acts.append(self._bind_elsewhere)
         if self._gathering:
             acts.append(self._edit_group)
-        if self._sharing:
+        if self._preempting:
+            acts += [self._edit_native_group, self.budgets]
+        if self._sharing and not self._deep:
             acts += [self._edit_quota, self._renew_quota]
         if not self._steady:
             acts += [
@@ -90,6 +144,8 @@ class Activity:
                 self._cluster.objects.remove("pods", key)
             elif pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running"):
                 self._phase(key, "Succeeded" if self._rng.random() < 0.1 else "Running")
+                if self._preempting and "startTime" not in pod["status"]:
+                    self._start(key)
 
     def refuse(self, meta: cluster_objects.Json, why: str) -> None:
         """kube-scheduler writes the reason into the status of an unbound pod, which changes its version."""
@@ -101,30 +157,66 @@ class Activity:
     def _phase(self, key: tuple[str, str], phase: str) -> None:
         self._cluster.edit("pods", key, lambda made: made["status"].update(phase=phase))
 
+    def _start(self, key: tuple[str, str]) -> None:
+        """Each pod starts at a second of its own: kube-scheduler takes equal ones in any order."""
+        self._started += 1
+        started = f"2026-07-01T09:{self._started // 60 % 60:02}:{self._started % 60:02}Z"
+        self._cluster.edit("pods", key, lambda made: made["status"].update(startTime=started))
+
     def _one(self, resource: str) -> cluster_objects.Json | None:
         found = self._cluster.all(resource)
         return self._rng.choice(found) if found else None
 
     def _create(self) -> None:
         names = {pod["metadata"]["name"] for pod in self._cluster.all("pods")}
-        free = [name for name in cluster_objects.NAMES if name not in names]
+        free = [name for name in self._names if name not in names]
         if free:
             made = self._cluster.pod(self._rng.choice(free), self._labels())
             self._log_step(f"users create {made['metadata']['name']}")
 
     def _labels(self) -> dict[str, str]:
-        if self._sharing and self._rng.random() < 0.85:
+        if self._preempting:
+            return self._of_a_rank()
+        if self._sharing and (self._deep or self._rng.random() < 0.85):
             return self._of_a_quota()
         return self._drawn()
 
     def _of_a_quota(self) -> dict[str, str]:
         """Labels of a pod of a team's quota; some also name the policy or a gang."""
         labels = {plain_quotas.LABEL: self._rng.choice(quota_law.TEAMS)}
+        if self._deep:
+            if self._rng.random() < 0.8:
+                labels[plain_quotas.LABEL] = quota_law.TEAMS[0]
+            return labels
         if self._rng.random() < 0.25:
             labels[plain_quotas.FIRM] = "false"
         if self._gathering and self._rng.random() < 0.6:
             return {**labels, gang_law.LABEL: self._rng.choice(sorted(gang_law.GROUPS))}
         return {**cluster_objects.WEB, **labels} if self._rng.random() < 0.2 else labels
+
+    def _of_a_rank(self) -> dict[str, str]:
+        """Labels of a pod of the group that preempts, of another gang, or of a less important pod."""
+        fate = self._rng.random()
+        high, middle = str(eviction_law.HIGH), str(eviction_law.MIDDLE)
+        if fate < 0.4:
+            found = {cluster_objects.GROUP: eviction_law.PREEMPTING, cluster_objects.PRIORITY: high}
+        elif fate < 0.6:
+            gang = self._rng.choice(sorted(gang_law.GROUPS))
+            found = {gang_law.LABEL: gang, cluster_objects.PRIORITY: middle}
+        elif fate < 0.7:
+            return {cluster_objects.PRIORITY: middle}
+        else:
+            return self._less_important()
+        if self._sharing and self._rng.random() < 0.3:
+            found[plain_quotas.LABEL] = self._rng.choice(quota_law.TEAMS)
+        return found
+
+    def _less_important(self) -> dict[str, str]:
+        """Labels of a pod that may have to go: some are protected by a budget, some by their gang."""
+        rank = {cluster_objects.PRIORITY: str(self._rng.choice((-1, 0, 0, 1)))}
+        if self._rng.random() < 0.25:
+            rank = {cluster_objects.GROUP: "bronze", cluster_objects.PRIORITY: "2"}
+        return {**rank, **self._rng.choice(({}, *_BUDGETS.values()))}
 
     def _drawn(self) -> dict[str, str]:
         if self._planning and self._rng.random() < 0.8:
@@ -154,7 +246,7 @@ class Activity:
             return
         self._log_step(f"users delete {pod['metadata']['name']}")
         if pod["spec"].get("nodeName") and self._rng.random() < 0.5:
-            self._cluster.edit("pods", _key(pod), _terminate)
+            self._cluster.edit("pods", _key(pod), terminate)
         else:
             self._cluster.objects.remove("pods", _key(pod))
 
@@ -221,6 +313,24 @@ class Activity:
             key = (cluster_objects.NAMESPACE, name)
             self._cluster.edit("sigspodgroups", key, lambda made: made.update(spec={"minMember": minimum}))
 
+    def _edit_native_group(self) -> None:
+        name, minimum = self._rng.choice(sorted(eviction_law.NATIVE)), self._rng.randint(1, 3)
+        self._log_step(f"users set the minimum of {name} to {minimum}")
+        spec = self._cluster.gang_policy(minimum)
+        self._cluster.edit(
+            "nativepodgroups", (cluster_objects.NAMESPACE, name), lambda made: made.update(spec=spec)
+        )
+
+    def budgets(self) -> None:
+        """The disruption controller allows other numbers of evictions."""
+        name, allowed = self._rng.choice(sorted(_BUDGETS)), self._rng.randint(0, 2)
+        self._log_step(f"budget {name} allows {allowed} evictions")
+        self._cluster.edit(
+            "poddisruptionbudgets",
+            (cluster_objects.NAMESPACE, name),
+            lambda made: made["status"].update(disruptionsAllowed=allowed),
+        )
+
     def _edit_quota(self) -> None:
         quota = self._one("elasticquotas")
         if quota is not None:
@@ -240,7 +350,10 @@ class Activity:
             self._cluster.objects.remove("elasticquotas", (cluster_objects.NAMESPACE, name))
         if self._rng.random() < 0.7:
             self._log_step(f"users create quota {name}")
-            self._cluster.quota(name, *quota_law.TREE[name])
+            self._create_quota(name)
+
+    def _create_quota(self, name: str) -> None:
+        self._cluster.quota(name, *self._tree[name], team=name in quota_law.TEAMS)
 
     def _renew_policy(self) -> None:
         there = {policy["metadata"]["name"] for policy in self._cluster.all("workloadpolicies")}
@@ -261,5 +374,5 @@ def _narrow(made: cluster_objects.Json) -> None:
     made["status"]["allocatable"]["pods"] = str(gang_law.ROOM)
 
 
-def _terminate(made: cluster_objects.Json) -> None:
+def terminate(made: cluster_objects.Json) -> None:
     made["metadata"]["deletionTimestamp"] = "2026-07-01T10:00:00Z"

@@ -17,9 +17,15 @@ NAMESPACE, POLICY, KEY = "shop", "spread", "role"
 WEB = {"app": "web", "workload-policy/kosmos.io": POLICY}
 COUNTED = {"app": "web"}
 """Labels of a pod that the policy counts although the pod does not name it."""
+PRIORITY, GROUP = "priority", "group"
+"""Labels from which a pod gets its priority and its group of kube-scheduler, also if it is recreated."""
+LIMITING = frozenset(("workload-policy/kosmos.io", plain_quotas.LABEL))
+"""Labels of the pods that a policy or a quota limits."""
 OVERLAPPING = "overlapping"
 """Another policy over the same pods, in histories under ``enforce: selected``."""
 NAMES = tuple(f"web-{number}" for number in range(7))
+MANY = tuple(f"web-{number:02}" for number in range(14))
+"""The names of pods where they outnumber the room of the nodes."""
 NODES = {"h1": "host", "h2": "host", "m1": "member", "m2": "member"}
 RESOURCES = ("nodes", "workloadpolicies", "poddisruptionbudgets", "elasticquotas", "pods")
 """The kinds that a recorder reads in any order."""
@@ -68,10 +74,30 @@ class Cluster:
         metadata = {"namespace": NAMESPACE, "name": name, "uid": self.uid()}
         self.objects.create("sigspodgroups", {"metadata": metadata, "spec": {"minMember": minimum}})
 
-    def quota(self, name: str, parent: str, least: int, most: int) -> None:
-        """An ElasticQuota; amounts in cores."""
+    def native_group(self, name: str, minimum: int) -> None:
+        """A PodGroup of kube-scheduler's own."""
+        metadata = {"namespace": NAMESPACE, "name": name, "uid": self.uid()}
+        self.objects.create("nativepodgroups", {"metadata": metadata, "spec": self.gang_policy(minimum)})
+
+    @staticmethod
+    def gang_policy(minimum: int) -> Json:
+        return {"schedulingPolicy": {"gang": {"minCount": minimum}}}
+
+    def budget(self, name: str, labels: Mapping[str, str], allowed: int) -> None:
+        """A PodDisruptionBudget that allows so many evictions now."""
+        made = {
+            "metadata": {"namespace": NAMESPACE, "name": name, "uid": self.uid()},
+            "spec": {"selector": {"matchLabels": dict(labels)}},
+            "status": {"disruptionsAllowed": allowed},
+        }
+        self.objects.create("poddisruptionbudgets", made)
+
+    def quota(self, name: str, parent: str, least: int, most: int, *, team: bool = True) -> None:
+        """An ElasticQuota; amounts in cores. ``team``: it is for pods, and no parent."""
         prefix = "quota.scheduling.koordinator.sh/"
-        labels = {f"{prefix}parent": parent} if parent else {f"{prefix}is-parent": "true"}
+        labels = {f"{prefix}parent": parent} if parent else {}
+        if not team:
+            labels[f"{prefix}is-parent"] = "true"
         metadata = {"namespace": NAMESPACE, "name": name, "uid": self.uid(), "labels": labels}
         self.objects.create("elasticquotas", {"metadata": metadata, "spec": self.amounts(least, most)})
 
@@ -96,6 +122,10 @@ class Cluster:
         cpu = "1" if plain_quotas.LABEL in labels else "100m"
         made = populations.pod(NAMESPACE, name, labels, cpu=cpu)
         uid = made["metadata"]["uid"] = self.uid()
+        if PRIORITY in labels:
+            made["spec"]["priority"] = int(labels[PRIORITY])
+        if GROUP in labels:
+            made["spec"]["schedulingGroup"] = {"podGroupName": labels[GROUP]}
         if node:
             made["spec"]["nodeName"] = node
             self.foreign.add(uid)

@@ -43,7 +43,7 @@ def partly_placed(fold: plain_fold.Fold) -> list[str]:
 
 def gang(pod: model.Pod) -> str:
     """``namespace/name`` of the pod's gang; empty if it is of none."""
-    name = pod.labels.get(LABEL, "")
+    name = pod.labels.get(LABEL, "") or pod.group
     return f"{pod.namespace}/{name}" if name else ""
 
 

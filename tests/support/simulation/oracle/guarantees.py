@@ -126,6 +126,11 @@ class Watchdog:
         self._carried: dict[str, tuple[str, float]] = {}
         """uid -> the version that the Binding of its placement carries, and when the placement was read."""
 
+    @property
+    def current(self) -> bool:
+        """Whether the log has all that was recorded: no loss is open, and every kind is listed."""
+        return not (self._doubtful or self._unseen or self.fold.unlisted)
+
     def read(self) -> None:
         """Read new entries, and check each event against the state before it."""
         self._take(self._raws(self.fold.offset + 1))
@@ -291,7 +296,7 @@ class Watchdog:
         for pod in self._cluster.all("pods"):
             meta, node = pod["metadata"], pod["spec"].get("nodeName", "")
             counted = self._selected and self._steady and meta["labels"].get("app") == "web"
-            named = not {"workload-policy/kosmos.io", plain_quotas.LABEL}.isdisjoint(meta["labels"])
+            named = not cluster_objects.LIMITING.isdisjoint(meta["labels"])
             if node and (named or counted) and meta["uid"] not in self._cluster.foreign:
                 recorded = standings.get(meta["uid"], (None, ""))[1]
                 demand(
@@ -300,7 +305,8 @@ class Watchdog:
 
     def _uncounted(self, pod: model.Pod) -> bool:
         """Whether no policy, quota or gang selects the pod, so that it may be bound without a record."""
-        return pod.labels.keys() <= {"app"} and pod.labels.get("app") != "web" and not self.fold.quotas
+        limited = not cluster_objects.LIMITING.isdisjoint(pod.labels) or gang_law.gang(pod)
+        return pod.labels.get("app") != "web" and not limited and not self.fold.quotas
 
     def _check(self, event: events.AnyEvent) -> None:
         fold = self.fold
@@ -338,8 +344,7 @@ class Watchdog:
                     unrecorded = placed is not None and self._uncounted(placed[0])
                     text = f"{uid} is released from {name}, where it is bound"
                     demand(not bound or unrecorded, "P6", text)
-                limiting = {"workload-policy/kosmos.io", plain_quotas.LABEL}
-                named = placed is not None and not limiting.isdisjoint(placed[0].labels)
+                named = placed is not None and not cluster_objects.LIMITING.isdisjoint(placed[0].labels)
                 feasible = named and not self._unseen and self._cluster.feasible(uid, name, self._monotonic())
                 demand(not feasible, "P6", f"{uid} on {name} is released, and its Binding is under way")
             case events.StoreRewound():

@@ -7,7 +7,7 @@ import msgspec
 
 from app.domain import events, model
 from app.plugins.workload_policy import policy_model
-from tests.support.simulation.oracle import plain_quotas
+from tests.support.simulation.oracle import plain_budgets, plain_quotas
 
 KINDS = (
     "nodes",
@@ -34,6 +34,8 @@ class Fold:
         self.policies: dict[str, policy_model.WorkloadPolicy] = {}
         self.groups: dict[str, int] = {}
         """``namespace/name`` of a PodGroup -> its minimum."""
+        self.budgets: dict[str, plain_budgets.Budget] = {}
+        """``namespace/name`` of a PodDisruptionBudget -> the object."""
         self.quotas: dict[str, plain_quotas.Quota] = {}
         """``namespace/name`` of an ElasticQuota of Koordinator -> the object."""
         self.namespace_quotas: dict[str, plain_quotas.Quota] = {}
@@ -100,6 +102,8 @@ class Fold:
                     self.quotas.pop(key, None)
                 case "sigselasticquotas":
                     self.namespace_quotas.pop(key, None)
+                case "poddisruptionbudgets":
+                    self.budgets.pop(key, None)
                 case _:
                     self.groups.pop(key, None)
             self.versions.pop(event.subject, None)
@@ -107,7 +111,9 @@ class Fold:
             self.versions[event.subject] = self.offset
             if event.kind == "workloadpolicies":
                 self.policies[key] = msgspec.json.decode(event.data, type=policy_model.WorkloadPolicy)
-            elif event.kind == "sigspodgroups":
+            elif event.kind == "poddisruptionbudgets":
+                self.budgets[key] = msgspec.json.decode(event.data)
+            elif event.kind in ("sigspodgroups", "nativepodgroups"):
                 self.groups[key] = msgspec.json.decode(event.data)["minimum"]
             elif event.kind == "elasticquotas":
                 self.quotas[key] = msgspec.json.decode(event.data)

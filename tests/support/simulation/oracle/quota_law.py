@@ -8,6 +8,13 @@ from tests.support.simulation.oracle import plain_fold, plain_quotas
 
 TREE = {"company": ("", 2, 4), "red": ("company", 1, 3), "blue": ("company", 1, 3)}
 """Quota -> parent, first min and first max, in cores."""
+DEEP = {
+    "company": ("", 2, 3),
+    "division": ("company", 1, 2),
+    "red": ("division", 1, 2),
+    "blue": ("division", 1, 2),
+}
+"""A tree in which one team alone can use up the quota above it."""
 TEAMS = ("red", "blue")
 
 

@@ -1,0 +1,85 @@
+"""What the plan of a gang computes, and how often."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+import msgspec
+
+from app.domain import model
+from app.domain.fitting import budgets, node_sums
+from app.plugins.coscheduling.planning import packing, rooms
+from tests.support.decisions import group_evictions, small_gangs
+
+LIMIT = budgets.DisruptionBudget(
+    uid="uid", namespace="x", name="limit", selector=model.Selector({"app": "db"}), allowed=1
+)
+
+
+def members(count: int, cpu: int, **changed: object) -> list[model.Pod]:
+    return [
+        small_gangs.pod(f"m{cpu}-{number:02}", cpu, group="g", priority=group_evictions.GROUP, **changed)
+        for number in range(count)
+    ]
+
+
+def occupied(
+    count: int, asked: list[model.Pod], *more: model.Pod, priority: int = 0
+) -> tuple[small_gangs.Cluster, list[str]]:
+    """Nodes that a less important pod each fills, and a native group that waits."""
+    names = [f"n{number:02}" for number in range(count)]
+    low = [small_gangs.pod(f"low-{name}", 8, node=name, priority=priority) for name in names]
+    nodes = [small_gangs.node(name, 8) for name in names]
+    return small_gangs.Cluster(*nodes, small_gangs.native("g", len(asked)), *low, *asked, *more), names
+
+
+@contextmanager
+def counted(owner: object, name: str) -> Iterator[mock.MagicMock]:
+    """The calls of a function, which is carried out as ever."""
+    with mock.patch.object(owner, name, autospec=True, side_effect=getattr(owner, name)) as calls:
+        yield calls
+
+
+def test_the_slots_of_a_gang_that_does_not_fit_are_counted_once() -> None:
+    asked = small_gangs.gang("big", 3, 8)
+    small = small_gangs.Cluster(small_gangs.node("n0", 8), small_gangs.node("n1", 8), *asked)
+    with counted(packing, "slots") as slots:
+        assert not small.filter(asked[0], ["n0", "n1"]).kept
+    assert slots.call_count == 1
+
+
+def test_seats_of_the_last_class_are_not_summed_up_where_no_later_one_reads_them() -> None:
+    """Too many arrangements to compare, so that the group is placed node by node."""
+    asked = members(20, 8)
+    small, names = occupied(60, asked)
+    with counted(rooms.Rooms, "put") as put:
+        assert small.filter(asked[0], names, offered=True).kept
+    assert put.call_count == 0
+
+
+def test_seats_of_a_class_are_not_given_to_the_next_one() -> None:
+    asked = [*members(20, 8), *members(20, 5)]
+    small, names = occupied(60, asked)
+    found = ["".join(small.filter(one, names, offered=True).kept) for one in asked]
+    assert all(found)
+    assert len(set(found)) == 40
+
+
+def test_the_pods_of_a_node_are_ranked_once() -> None:
+    asked = members(1, 8)
+    small, names = occupied(3, asked, LIMIT)
+    assert small.filter(asked[0], names, offered=True).kept
+    small.see(msgspec.structs.replace(LIMIT, allowed=0))  # The plan is made again.
+    with mock.patch.object(node_sums, "holding", side_effect=AssertionError("a pod was examined again")):
+        assert small.filter(asked[0], names, offered=True).kept
+
+
+def test_a_port_of_a_pod_that_stays_is_not_free() -> None:
+    port = model.Constraints(host_ports=(model.HostPort(80),))
+    asked = members(1, 8, constraints=port)
+    stays = small_gangs.pod("stays", 0, node="n00", priority=group_evictions.GROUP, constraints=port)
+    small, names = occupied(2, asked, stays)
+    assert small.filter(asked[0], names, offered=True).kept == {"n01"}
+    goes = msgspec.structs.replace(stays, uid="goes", name="goes", node="n01", priority=0)
+    small.see(goes)
+    assert small.filter(asked[0], names, offered=True).kept == {"n01"}
