@@ -18,6 +18,10 @@ class StoreAway(StoreError):
     """The store cannot be reached, does not reply in time, or refuses work; the outcome is unknown."""
 
 
+class Behind(StoreAway):
+    """This process has not read to the head of the log in time: too much to read, or too many readers."""
+
+
 class Conflict(StoreError):
     """Another writer changed the same subjects first: catch up and decide again."""
 
