@@ -4,6 +4,7 @@ It follows the log, serves the introspection API with the heavy routes and the s
 a low priority. It appends nothing: its store user cannot (role ``viewer``).
 """
 
+import dataclasses
 import os
 import time
 import wsgiref.types
@@ -25,6 +26,8 @@ from app.verbs.questions.shadows import shadow_metrics, shadowing
 _LAG_LIMIT = 30.0
 """Seconds of lag beyond which the process is not ready."""
 _THREADS = 8
+_GRACE = 2
+"""Seconds that a question may take after SIGTERM: a browser asks again, and the next process answers."""
 
 
 class Viewing(bootstrap.Following):
@@ -125,12 +128,22 @@ def serve(chosen: settings.Settings) -> NoReturn:
     worker = _Worker(chosen, roster, metrics)
     metrics.register(meter)
     servers.serve(
-        servers.options_from(chosen.server, chosen.limits, port=port(chosen), workers=1, threads=_THREADS),
+        options(chosen),
         servers.Parts(
             load=worker.load, health=worker.health, started=worker.started, stopping=worker.stopping
         ),
         rotating=rotating,
         meter=meter,
+    )
+
+
+def options(chosen: settings.Settings) -> servers.Options:
+    """Those of an extender, but nothing is lost when this process ends early."""
+    made = servers.options_from(chosen.server, chosen.limits, port=port(chosen), workers=1, threads=_THREADS)
+    return dataclasses.replace(
+        made,
+        graceful_seconds=min(_GRACE, chosen.server.grace),
+        limits=dataclasses.replace(made.limits, stopping=0.0),
     )
 
 

@@ -89,6 +89,8 @@ def from_store(error: store_errors.StoreError) -> Problem:
             return bad(f"{error}")
         case store_errors.Busy():
             return Problem(429, "TooManyRequests", f"{error}; try again")
+        case store_errors.Behind():
+            return Problem(503, "Behind", f"this process has not read the log to its end: {error}; try again")
         case store_errors.StoreAway():
             return Problem(503, "StoreAway", f"the store is away: {store_errors.cause(error)}; try again")
         case store_errors.Rewound() | store_errors.Gap():

@@ -4,7 +4,7 @@ A child that exits is restarted after a pause that doubles while it keeps failin
 is in use gets another port. Only settings that are invalid for every child stop all of them.
 
 Each child is the leader of a separate session, so that Ctrl-C reaches only this process. It stops the
-children in reverse start order, and the store after all of them.
+children in reverse start order, and the store after all of them. If it is killed, they end, too.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Final, Protocol
 
-from app import exit_codes, telemetry
+from app import exit_codes, parent_death, telemetry
 from app.store import errors
 
 Report = Callable[[str], None]
@@ -71,7 +71,11 @@ class Child:
         """Start it in a new session."""
         self.started = now
         self.process = subprocess.Popen(
-            self.command, env=dict(self.environ), stdin=subprocess.DEVNULL, start_new_session=True
+            self.command,
+            env=dict(self.environ),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=parent_death.terminates(),
         )
 
     def poll(self) -> int | None:

@@ -37,7 +37,7 @@ def up_command(
     Starts a recorder, a controller, a compactor, an auditor, an extender and the dashboard for the cluster
     of a kubeconfig. Without store.url, also starts a Redis or Valkey server (store.embedded_dir sets where
     its data is kept). Without tls.*, creates certificates and prints their directory. Processes that exit
-    are restarted.
+    are restarted; all end with this one, even if it is killed (on Linux).
     """
     given = {"TOPOLOG_KUBE_KUBECONFIG": kubeconfig, "TOPOLOG_KUBE_CONTEXT": context}
     changes = {name: value for name, value in given.items() if value}
@@ -147,7 +147,7 @@ def _store(loaded: settings.Settings) -> Iterator[str]:
     directory = pathlib.Path(loaded.store.embedded_dir) if loaded.store.embedded_dir else None
     try:
         # Append-only even in a temporary directory: a restarted server keeps its data.
-        server = None if loaded.store.url else embedded.Server(directory, append_only=True)
+        server = None if loaded.store.url else embedded.Server(directory, append_only=True, bound=True)
         with _stopped_at_exit(server):
             url = server.url if server is not None else loaded.store.url
             schema = plugins.catalog().schema

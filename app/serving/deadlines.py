@@ -30,3 +30,5 @@ class Deadlines:
     """Time that a client has to read the last response."""
     queued: float = 2.0
     """Time that a call with a large body may wait for memory."""
+    stopping: float = 2.0
+    """Time that a stopping process keeps an idle connection, for a request that was sent already."""

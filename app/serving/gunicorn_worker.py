@@ -33,8 +33,6 @@ from app.serving import (
 
 SWEEP_SECONDS = 0.25
 LINGER_SECONDS = 0.05
-STOPPING_SECONDS = 2.0
-"""Seconds that a stopping worker keeps idle connections, for requests in flight."""
 HANDSHAKE_THREADS = 4
 """Threads for handshakes: each step takes a millisecond and must not delay verbs."""
 INTROSPECTION_THREADS, INTROSPECTION_QUEUE = 4, 16
@@ -169,7 +167,7 @@ class ExtenderWorker(gthread.ThreadWorker):
             self._dispatch(conn, conn.exchange)
             return
         if not self.alive and conn.state is connections.State.IDLE:
-            conn.deadline = min(conn.deadline, time.monotonic() + STOPPING_SECONDS)
+            conn.deadline = min(conn.deadline, time.monotonic() + self.limits.stopping)
         if conn.state is connections.State.QUEUED:
             self._queued.append(conn)
             self._watch(conn, 0)
@@ -376,8 +374,9 @@ class ExtenderWorker(gthread.ThreadWorker):
         for conn in list(self._waiting) if force else ():
             self._end(conn)
 
-    def _cap_keepalive(self, deadline: float) -> None:
+    def _cap_keepalive(self, _: float) -> None:
         """Limit the deadline of idle connections: the worker is stopping."""
+        deadline = time.monotonic() + self.limits.stopping
         for conn in self._waiting:
             if conn.state is connections.State.IDLE:
                 conn.deadline = min(conn.deadline, deadline)

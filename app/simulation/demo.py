@@ -3,7 +3,7 @@
 import contextlib
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -37,6 +37,7 @@ def run(chosen: settings.Settings, *, keep: bool, pods: int = PODS, dashboard: O
     try:
         trace = traces.load(Path(chosen.trace)) if chosen.trace else traces.generate()
         with contextlib.ExitStack() as ending:
+            ending.enter_context(_terminable())
             with out.status(
                 "creating certificates; starting the API server, store, recorder, controller and extender"
             ):
@@ -175,14 +176,18 @@ def _dashboard(out: console.Console, crowd: crowds.Crowd, address: str, *, keep:
 
 
 def until_interrupted(stage: stages.Stage) -> None:
-    """Return at Ctrl-C. Raises StageFailed if ``topolog up`` ends."""
-    previous = signal.getsignal(signal.SIGTERM)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    """Return at Ctrl-C or SIGTERM. Raises StageFailed if ``topolog up`` ends."""
+    with _terminable(), contextlib.suppress(KeyboardInterrupt):
         while not (report := stage.exit_report()):
             time.sleep(_POLL_SECONDS)
         raise stages.StageFailed(report)
-    except KeyboardInterrupt:
-        pass
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that nothing that it opened is left behind."""
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
     finally:
         signal.signal(signal.SIGTERM, previous)

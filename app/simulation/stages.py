@@ -20,7 +20,7 @@ from typing import Any
 
 import urllib3
 
-from app import plugins
+from app import parent_death, plugins
 from app.simulation import kubelets, schedulers
 from app.simulation.apiserver import apiservers, objects
 
@@ -192,7 +192,11 @@ def _topolog(folder: Path, api: str) -> Iterator[tuple[str, "subprocess.Popen[by
     log = folder / _LOG
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [*_TOPOLOG, "up"], env=_environment(folder, api, port, health), stdout=out, stderr=out
+            [*_TOPOLOG, "up"],
+            env=_environment(folder, api, port, health),
+            stdout=out,
+            stderr=out,
+            preexec_fn=parent_death.terminates(),
         )
     try:
         _await_ready(process, log, health)

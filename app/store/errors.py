@@ -31,6 +31,10 @@ def cause(error: StoreError) -> str:
     return str(error).removeprefix(_AWAY)
 
 
+class Behind(StoreAway):
+    """This process has not read to the head of the log in time: too much to read, or too many readers."""
+
+
 class Conflict(StoreError):
     """Another writer changed the same subjects first: catch up and decide again."""
 

@@ -59,6 +59,29 @@ def test_the_document_is_openapi_3_1_and_complete(still: api_worlds.World) -> No
     assert references <= set(spec["components"]["schemas"])
 
 
+def test_the_answers_that_have_an_etag_are_those_of_the_document(still: api_worlds.World) -> None:
+    spec = body(still.client.get("/openapi.json"))
+    values = {"namespace": "shop", "name": "web-1"}
+    looked = 0
+    required = {"/apis/v1/series": "?of=waiting", "/apis/v1/diff": "?from=3&to=40"}
+    for path, item in spec["paths"].items():
+        streamed = path in ("/apis/v1/watch", "/apis/v1/export")
+        if "get" not in item or streamed or not set(re.findall(r"{(\w+)}", path)) <= set(values):
+            continue
+        found = still.client.get(path.format_map(values) + required.get(path, ""))
+        if found.status_code != 200:
+            continue
+        looked += 1
+        operation = item["get"]
+        assert ("ETag" in found.headers) == ("304" in operation["responses"]), path
+        documented = set(operation["responses"]["200"].get("headers", {}))
+        if "ETag" in found.headers:
+            assert documented == {"ETag", "Content-Encoding", "Vary"}, path
+        else:
+            assert documented == set(), path
+    assert looked > 15
+
+
 def test_every_item_of_the_document_is_described(still: api_worlds.World) -> None:
     spec = body(still.client.get("/openapi.json"))
     missing = [

@@ -90,6 +90,17 @@ def test_a_call_in_flight_is_completed_before_exit(start: server_processes.Start
     server.process.wait_for("stopping was called")
 
 
+def test_an_idle_connection_is_kept_as_long_as_the_options_allow(start: server_processes.Starts) -> None:
+    server = start(stopping=60.0)
+    with server.client() as idle:
+        assert idle.ask("POST", "/filter", b"{}")[0] == 200
+        server.process.signal(signal.SIGTERM)
+        # Longer than gunicorn would keep it, shorter than the 5 s that calls in flight may take.
+        time.sleep(2.5)
+        assert idle.ask("POST", "/filter", b"{}")[0] == 200
+    assert server.process.wait() == 0
+
+
 def test_a_killed_worker_is_replaced(start: server_processes.Starts) -> None:
     server = start()
     pid = int(server.process.wait_for(r"Booting worker with pid: (\d+)")[1])

@@ -19,6 +19,21 @@ View = TypeVar("View", bound=Callable[..., object])
 SchemaClass = type[ma.Schema]
 Decorator = Callable[[Callable[..., object]], Callable[..., object]]
 ERRORS = (400, 404, 410, 503)
+_TEXT = {"schema": {"type": "string"}}
+_TAG = {
+    "ETag": {
+        "description": "Identifies the answer in its encoding. 304 if it is in If-None-Match.",
+        **_TEXT,
+    }
+}
+_TAGGED = {
+    **_TAG,
+    "Content-Encoding": {
+        "description": "`gzip`, if Accept-Encoding has it and the answer is large.",
+        **_TEXT,
+    },
+    "Vary": {"description": "`Accept-Encoding`.", **_TEXT},
+}
 
 
 class Blueprint(Protocol):
@@ -77,16 +92,22 @@ def get(
     endpoint: str | None = None,
     dumped: bool = True,
     also_status: Sequence[int] = (),
+    tagged: bool = False,
 ) -> Callable[[View], View]:
     """Mount ``view(query, **path_parameters)`` at GET.
 
     ``also``: other content types of the answer; ``also_status``: further errors. ``dumped``: serialise by the
-    schema; otherwise the answer is sent as it is, for views whose fields are declared elsewhere.
+    schema; otherwise the answer is sent as it is, for views whose fields are declared elsewhere. ``tagged``:
+    the answer has an ETag, may be compressed, and is not sent again to a client that has it (RFC 9110).
     """
 
     def decorate(view: View) -> View:
         sent = view if dumped else _json(view)
-        documented = blueprint.response(200, answers, example=example)(sent)
+        documented = blueprint.response(200, answers, example=example, headers=_TAGGED if tagged else None)(
+            sent
+        )
+        if tagged:
+            documented = _unchanged(blueprint)(documented)
         for kind in also:
             documented = blueprint.alt_response(
                 200, schema={"type": "string"}, content_type=kind, success=True
@@ -189,6 +210,12 @@ def change(blueprint: Blueprint, path: str, *, query: SchemaClass, body: str) ->
         return view
 
     return decorate
+
+
+def _unchanged(blueprint: Blueprint) -> Decorator:
+    return blueprint.alt_response(
+        304, description="The answer that the client has is still the answer.", headers=_TAG, success=True
+    )
 
 
 def _json(view: Callable[..., object]) -> Callable[..., object]:

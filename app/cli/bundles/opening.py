@@ -19,7 +19,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import urllib3
 
-from app import exit_codes, plugins, settings
+from app import exit_codes, parent_death, plugins, settings
 from app.cli import exits, processes
 from app.cli.client import api_client
 from app.framework import configuring, registry
@@ -67,7 +67,7 @@ def opened(file: BinaryIO, *, note: Callable[[str], None]) -> Iterator[Opened]:
 
 def _loaded(file: BinaryIO, ending: contextlib.ExitStack) -> str:
     """The URL of a server that holds the bundle."""
-    server = embedded.Server()
+    server = embedded.Server(bound=True)
     ending.callback(server.stop)
     schema = plugins.catalog().schema
     names = keys.Keys(_CLUSTER, schema.forms)
@@ -105,6 +105,7 @@ def _serve(
         stdin=subprocess.DEVNULL,
         # Ctrl-C in the terminal stops the page first, then the process, then the store.
         start_new_session=True,
+        preexec_fn=parent_death.terminates(),
     )
     ending.callback(_stop, process)
     _await(process, health)

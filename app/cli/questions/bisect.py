@@ -15,6 +15,11 @@ from app.cli.questions import asking
 @click.option("--count", nargs=2, metavar="COUNT N", help="Since when the count is at least N, or less.")
 @click.option("--waiting", type=click.IntRange(1), metavar="N", help="Since when N pods wait, or fewer.")
 @click.option("--exists", metavar="KIND:NAME", help="Since when it exists or not: node:n1, pod:ns/name.")
+@click.option(
+    "--candidates",
+    type=click.Choice(["all", "roomy"]),
+    help="The nodes: all, or those that the pod fits on by kube-scheduler's own rules.  [default: all]",
+)
 @click.option("--from", "from_", metavar="OFFSET|TIME", help="The first moment.  [default: the oldest]")
 @click.option("--to", metavar="OFFSET|TIME", help="The last moment.  [default: now]")
 @click.option("--budget", type=click.FloatRange(0.1, 20), default=5.0, show_default=True, help="Seconds.")
@@ -29,6 +34,7 @@ def bisect_command(
     count: tuple[str, str] | None,
     waiting: int | None,
     exists: str | None,
+    candidates: str | None,
     from_: str | None,
     to: str | None,
     budget: float,
@@ -39,6 +45,7 @@ def bisect_command(
 
     \b
     topolog bisect shop/a-5                             # since when it fits, or does not
+    topolog bisect shop/a-5 --candidates roomy          # cordons, requests and taints count, too
     topolog bisect --count 'shop/spread|role=host' 3    # since when the quota is used
     topolog bisect --waiting 50
     topolog bisect --exists node:n1
@@ -54,7 +61,10 @@ def bisect_command(
         question["exists"] = exists
     if len(question) != 2:
         raise click.UsageError("name a pod, or use one of --count, --waiting and --exists")
-    question.update({name: value for name, value in (("from", from_), ("to", to)) if value is not None})
+    if candidates is not None and pod is None:
+        raise click.UsageError("--candidates is for a pod")
+    given = (("candidates", candidates), ("from", from_), ("to", to))
+    question.update({name: value for name, value in given if value is not None})
     reply = asking.answer(config, options, "bisect", question)
     asking.show(output, reply, _table, _names)
 

@@ -19,12 +19,12 @@ from app.cli.client import api_client
 POSTS: Final = frozenset(f"/apis/v1/{name}" for name in ("simulate", "fit", "diff", "replay", "bisect"))
 _LARGEST: Final = 1024 * 1024
 _SILENCE: Final = 60.0
-_ASKED: Final = ("accept", "content-type", "if-none-match", "last-event-id")
+_ASKED: Final = ("accept", "accept-encoding", "content-type", "if-none-match", "last-event-id")
 _ANSWERED: Final = frozenset(
     (
         *("cache-control", "content-encoding", "content-security-policy", "content-type", "etag", "location"),
         *("cross-origin-opener-policy", "cross-origin-resource-policy", "referrer-policy", "retry-after"),
-        *("x-content-type-options", "x-topolog-age", "x-topolog-position"),
+        *("vary", "x-content-type-options", "x-topolog-age", "x-topolog-position"),
     )
 )
 

@@ -18,6 +18,7 @@ from typing import Literal
 import redis
 from redis import exceptions
 
+from app import parent_death
 from app.store import errors
 from app.store.server import connections
 
@@ -59,8 +60,13 @@ def _major(path: str) -> int:
 class Server:
     """One server process. With ``append_only`` its data survives ``kill`` and ``restart``."""
 
-    def __init__(self, directory: Path | None = None, *, append_only: bool = False) -> None:
-        """``directory`` holds the data and is kept; without one it is temporary and removed by ``stop``."""
+    def __init__(
+        self, directory: Path | None = None, *, append_only: bool = False, bound: bool = False
+    ) -> None:
+        """``directory`` holds the data and is kept; without one it is temporary and removed by ``stop``.
+
+        ``bound``: the server ends with the thread that starts it, even if that is killed (parent_death).
+        """
         self._temporary = directory is None
         self._directory = Path(tempfile.mkdtemp(prefix="topolog-")) if directory is None else directory
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -70,6 +76,7 @@ class Server:
             self._sockets = Path(tempfile.mkdtemp(prefix="topolog-"))
         self._socket = self._sockets / "redis.sock"
         self._append_only = append_only
+        self._bound = bound
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -97,6 +104,7 @@ class Server:
                 stderr=sink,
                 start_new_session=True,
                 cwd=self._directory,
+                preexec_fn=parent_death.terminates() if self._bound else None,
             )
         deadline = time.monotonic() + _START_SECONDS
         while (state := self._state()) != "ready":

@@ -58,21 +58,21 @@ class CatchUp:
         deadline = retries.RetryDeadline(timeout)
         cursor = self._cursor
         if not self._lock.acquire(timeout=timeout):
-            raise errors.StoreAway(
+            raise errors.Behind(
                 f"still reading the log: offset {cursor.snapshot.offset} of {cursor.head_seen}"
             )
         try:
             if self._begun > ticket and self._fresh:
                 return cursor.snapshot
             if deadline.over:
-                raise errors.StoreAway("the log was being read for another caller all the time")
+                raise errors.Behind("the log was being read for another caller all the time")
             while True:
                 try:
                     complete = self._read(timeout=deadline.attempt)
                     if complete and self._begun > ticket:
                         return cursor.snapshot
                     if not complete and not deadline.again():
-                        raise errors.StoreAway(f"the subscribers are {len(self._audience)} events behind")
+                        raise errors.Behind(f"the subscribers are {len(self._audience)} events behind")
                 except errors.StoreAway:
                     if not deadline.again():
                         raise

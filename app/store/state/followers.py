@@ -95,7 +95,8 @@ class Follower:
     def catch_up(self, *, timeout: float = 2.0) -> snapshots.Snapshot:
         """The snapshot at the head of the log, as it was at some moment after this call began.
 
-        Raises StoreAway if it is not available within the timeout (seconds); Rewound if events were
+        Raises StoreAway if it is not available within the timeout (seconds), Behind if that
+        is because other threads read or because there is too much to read; Rewound if events were
         lost and no later incarnation has begun; Gap, Trimmed or Unreadable if it cannot be read at all.
         """
         return self._head.catch_up(timeout=timeout)

@@ -218,6 +218,10 @@ class Bisect(Question, frozen=True):
         str | None,
         Meta(description="node:NAME, pod:NAMESPACE/NAME or KIND:NAMESPACE/NAME: whether it exists."),
     ] = None
+    candidates: Annotated[
+        Literal["all", "roomy"],
+        Meta(description="With fits: all nodes of each moment, or those that the pod fits on there (roomy)."),
+    ] = "all"
     from_: Moment = msgspec.field(default="", name="from")
     to: Moment = ""
     budget: Budget = BUDGET_SECONDS

@@ -4,8 +4,9 @@ import dataclasses
 from collections.abc import Callable
 
 from app.domain import model, snapshots
+from app.domain.fitting import fitting_nodes
 from app.framework import cycles, pipeline, registry, supposing
-from app.verbs.questions import asking, errors, kinds
+from app.verbs.questions import asking, errors, kinds, offering
 
 Predicate = Callable[[snapshots.Snapshot], bool]
 
@@ -73,7 +74,7 @@ def predicate(asked: asking.Bisect, plugins: registry.Registry, last: snapshots.
     if sum(one is not None for one in given) != 1:
         raise errors.Mistake("", "exactly one of fits, count, waiting and exists is required")
     if asked.fits is not None:
-        return _fits(asked.fits, plugins, last)
+        return _fits(asked.fits, plugins, last, roomy=asked.candidates == offering.ROOMY)
     if asked.count is not None:
         count = asked.count
         return lambda snapshot: snapshot.counts.get(count.count, 0) >= count.at_least
@@ -82,7 +83,7 @@ def predicate(asked: asking.Bisect, plugins: registry.Registry, last: snapshots.
     return _exists(asked.exists or "", last)
 
 
-def _fits(name: str, plugins: registry.Registry, last: snapshots.Snapshot) -> Predicate:
+def _fits(name: str, plugins: registry.Registry, last: snapshots.Snapshot, *, roomy: bool) -> Predicate:
     namespace, slash, own = name.partition("/")
     if not (slash and namespace and own) or "/" in own:
         raise errors.Mistake("fits", f"{name[:80]!r} is not NAMESPACE/NAME")
@@ -93,9 +94,9 @@ def _fits(name: str, plugins: registry.Registry, last: snapshots.Snapshot) -> Pr
 
     def fits(snapshot: snapshots.Snapshot) -> bool:
         asked = snapshot.pod(latest.uid) or latest
-        cycle = cycles.cycle(
-            asked, frozenset(snapshot.topology.everywhere), snapshot, score_max=plugins.score_max
-        )
+        everywhere = frozenset(snapshot.topology.everywhere)
+        offered = fitting_nodes.FittingNodes(snapshot).of(asked) if roomy else everywhere
+        cycle = cycles.cycle(asked, offered, snapshot, score_max=plugins.score_max)
         return bool(pipeline.run_filter(plugins, cycle).kept)
 
     return fits

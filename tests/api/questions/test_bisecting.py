@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from app.domain import events
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem
 from tests.support.extender.questions import ask, post
@@ -26,6 +28,21 @@ def test_the_event_since_which_a_pod_does_not_fit_is_named(six: api_worlds.World
     assert since["before"].endswith(f"/{lowered - 1}")
     assert ask(six, "bisect", fits="shop/a-5", to=since["before"])["now"] is True
     assert ask(six, "bisect", fits="shop/a-5", to=since["after"])["now"] is False
+
+
+@pytest.mark.scenario("WI-8")
+def test_a_cordon_counts_for_roomy_candidates(six: api_worlds.World) -> None:
+    six.append(api_worlds.policy(host=9))
+    nodes = six.store.follower.catch_up().nodes.values()
+    for node in nodes:
+        last = six.append(events.NodeSeen(node=msgspec.structs.replace(node, unschedulable=True)))
+    six.append(api_worlds.pod_seen("noise"))
+    answer = ask(six, "bisect", fits="shop/a-5", candidates="roomy")
+    assert (answer["now"], answer["since"]["event"]["offset"]) == (False, last)
+    assert "cordons" in answer["limits"][1]
+    everywhere = ask(six, "bisect", fits="shop/a-5")
+    assert everywhere["now"] is True
+    assert "candidates are all nodes" in everywhere["limits"][1]
 
 
 def test_counts_waiting_pods_and_objects_are_followed(six: api_worlds.World) -> None:

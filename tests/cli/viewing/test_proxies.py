@@ -1,5 +1,6 @@
 """The proxy of ``topolog dashboard``: it passes on what a viewer asks, and nothing for anyone else."""
 
+import gzip
 import http.client
 import http.server
 import json
@@ -12,6 +13,7 @@ import pytest
 from app import settings
 from app.cli.client import api_client
 from app.cli.viewing import proxies
+from tests.support.browser.seen_worlds import Seen
 
 
 class Reply(NamedTuple):
@@ -115,6 +117,25 @@ def test_with_the_cookie_questions_are_passed_on(proxy: proxies.Proxy, upstream:
         *[("POST", b"{}")] * len(proxies.POSTS),
         ("GET", b""),
     ]
+
+
+def test_an_answer_crosses_the_proxy_compressed_and_only_once(seen: Seen) -> None:
+    path = "/apis/v1/frames?from=1&to=20"
+    client = api_client.ExtenderClient(settings.Client(url=seen.viewer.url))
+    with proxies.Proxy(client) as made:
+        threading.Thread(target=made.serve_forever, daemon=True).start()
+        cookie = entered(made)
+        plain = ask(made, "GET", path, cookie)
+        packed = ask(made, "GET", path, {**cookie, "Accept-Encoding": "gzip, br"})
+        again = {**cookie, "Accept-Encoding": "gzip", "If-None-Match": packed.headers["etag"]}
+        unchanged = ask(made, "GET", path, again)
+        made.shutdown()
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.headers["vary"] == "Accept-Encoding"
+    assert len(packed.body) == int(packed.headers["content-length"]) < len(plain.body) / 2
+    assert gzip.decompress(packed.body) == plain.body
+    assert (unchanged.status, unchanged.body) == (304, b"")
 
 
 @pytest.mark.scenario("UI-11")

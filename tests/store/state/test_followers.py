@@ -17,7 +17,7 @@ from app.domain import events, projecting, snapshots
 from app.store import errors, keys, schemas, stores
 from app.store.log import codecs, logs, readers
 from app.store.state import followers
-from tests.support import declared
+from tests.support import declared, polling
 from tests.support.decisions import recomputation
 from tests.support.store import crash_safe_server, writers
 
@@ -464,6 +464,32 @@ def test_a_server_that_hangs_is_away_within_the_timeout(durable: stores.Store) -
     # The answer to the question that was given up must not be taken for the next one's.
     durable.log.append(logs.Batch(events=[writers.seen("u1")]), timeout=20)
     assert durable.follower.catch_up(timeout=20).offset == 1
+
+
+def test_a_reader_that_waits_for_another_one_is_behind(durable: stores.Store) -> None:
+    server = durable.server
+    assert server is not None
+    assert server.pid is not None
+    durable.follower.catch_up()
+    os.kill(server.pid, signal.SIGSTOP)
+    with futures.ThreadPoolExecutor() as pool:
+        try:
+            reading = pool.submit(durable.follower.catch_up, timeout=20)
+            polling.eventually(lambda: behind(durable.follower), "another thread is reading")
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        assert reading.result(20).offset == 0
+
+
+def behind(follower: followers.Follower) -> bool:
+    """Whether the log cannot be read because another thread reads it."""
+    try:
+        follower.catch_up(timeout=0.01)
+    except errors.Behind:
+        return True
+    except errors.StoreAway:
+        return False
+    return False
 
 
 def test_lag_is_the_age_of_the_last_read_to_the_head(follower: followers.Follower) -> None:

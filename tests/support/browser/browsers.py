@@ -1,5 +1,6 @@
 """A real Chromium, driven by selenium, that collects everything a page must not do."""
 
+import collections
 import contextlib
 import json
 import pathlib
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, TypeVar
 
 from selenium import webdriver
+from selenium.common import exceptions
 from selenium.webdriver.chrome import options, service
 
 from tests.support.browser import scripts
@@ -33,6 +35,8 @@ _FLAGS = (
     "--disable-sync",
     "--hide-scrollbars",
 )
+_BUSY = {429: ("TooManyRequests",), 503: ("Behind",)}
+"""Status and reasons of a server that is busy: the page asks again. Any other error fails the test."""
 _COLLECT = """
 globalThis.violations = [];
 addEventListener("securitypolicyviolation", (event) =>
@@ -48,6 +52,8 @@ class Browser:
         self.base = base
         self.found: list[str] = []
         """What the pages did that they must not do."""
+        self._busy: collections.Counter[str] = collections.Counter()
+        """The lines of the console that answers of a busy server have caused, and their number."""
 
     def open(self, path: str) -> None:
         """Load a page of the dashboard, and wait until it has settled."""
@@ -116,12 +122,17 @@ class Browser:
     def collect(self) -> None:
         """Note violations of the policy, errors of the console, and failed or foreign requests."""
         self.found += self.run("return globalThis.violations?.splice(0) ?? []")
-        for line in self._log("browser"):
-            if line["level"] == "SEVERE":
-                self.found.append(f"console: {line['message']}")
+        # First: the response of every line is then among the exchanges.
+        lines = [line["message"] for line in self._log("browser") if line["level"] == "SEVERE"]
         for path, problem in self._exchanges():
             if problem and not path.startswith("/favicon"):
                 self.found.append(f"{path}: {problem}")
+        for line in lines:
+            excused = line.partition(" (")[0]
+            if self._busy[excused]:
+                self._busy[excused] -= 1
+            else:
+                self.found.append(f"console: {line}")
 
     def _log(self, kind: str) -> Json:
         return self.driver.execute("getLog", {"type": kind})["value"]
@@ -140,9 +151,28 @@ class Browser:
                     found.append((path, f"another origin: {url}" if foreign else ""))
             elif message["method"] == "Network.responseReceived":
                 reply = parameters["response"]
-                if reply["status"] >= 500:
+                if self._is_busy(parameters["requestId"], reply):
+                    self._busy[_line_of(reply)] += 1
+                elif reply["status"] >= 500:
                     found.append((reply["url"], f"status {reply['status']}"))
         return found
+
+    def _is_busy(self, request: str, reply: dict[str, Any]) -> bool:
+        """Whether the server asks for patience with one of the reasons for which it may."""
+        reasons = _BUSY.get(reply["status"], ())
+        if not reasons or not any(name.lower() == "retry-after" for name in reply["headers"]):
+            return False
+        try:
+            found = self.driver.execute_cdp_cmd("Network.getResponseBody", {"requestId": request})
+        except exceptions.WebDriverException:
+            return False
+        return json.loads(found["body"])["reasonCode"] in reasons
+
+
+def _line_of(reply: dict[str, Any]) -> str:
+    """The line that Chromium writes to the console for a response, without the text of its status."""
+    text = "Failed to load resource: the server responded with a status of"
+    return f"{reply['url']} - {text} {reply['status']}"
 
 
 @contextlib.contextmanager

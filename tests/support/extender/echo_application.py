@@ -45,6 +45,7 @@ class Plan:
     stock: bool = False
     handshake: float = 3.5
     idle: int = 120
+    stopping: float = 2.0
     age: float = 3600.0
     host: str = "127.0.0.1"
     view: bool = False
@@ -86,7 +87,11 @@ def serve(plan: Plan) -> None:
         graceful_seconds=5,
         insecure=plan.insecure,
         limits=deadlines.Deadlines(
-            handshake=plan.handshake, head=plan.handshake, idle=plan.idle, age=plan.age
+            handshake=plan.handshake,
+            head=plan.handshake,
+            idle=plan.idle,
+            age=plan.age,
+            stopping=plan.stopping,
         ),
     )
     roster = roles.RoleBindings(anonymous=roles.ROLES if plan.insecure else ())

@@ -1,13 +1,14 @@
 """Laws of the search for a change, against a linear scan."""
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import events, projecting, snapshots
+from app.domain import events, model, projecting, snapshots
 from app.plugins.workload_policy import kinds
 from app.verbs.questions import asking, bisecting
 from tests.support import declared
@@ -15,11 +16,14 @@ from tests.support.decisions import small_clusters
 from tests.support.decisions.cluster_strategies import ASKING, PLUGINS, unhurried
 
 
-def history(planted: int, length: int, change: events.AnyEvent) -> list[snapshots.Snapshot]:
+def history(
+    planted: int, length: int, change: events.AnyEvent, before: Sequence[events.AnyEvent] = ()
+) -> list[snapshots.Snapshot]:
     """The snapshots at offsets 0 to ``length``: F6 with its policy, noise, and the change at an offset."""
     first: list[events.AnyEvent] = [events.NodeSeen(node=node) for node in small_clusters.f6()]
     first.append(declared.observed(small_clusters.policy(required=True)))
     first.append(events.PodSeen(pod=ASKING))
+    first += before
     states = [
         projecting.project_all(snapshots.empty(schema=declared.SCHEMA, indexed=PLUGINS[10].indexed()), first)
     ]
@@ -27,6 +31,19 @@ def history(planted: int, length: int, change: events.AnyEvent) -> list[snapshot
         noise = events.PodSeen(pod=small_clusters.pod(f"noise-{offset % 7}", {"at": str(offset)}))
         states.append(projecting.project(states[-1], change if offset == planted else noise))
     return states
+
+
+ROOM = {"pods": 110}
+
+
+def cordoned(node: model.Node) -> events.NodeSeen:
+    """A cordon of a node that has room."""
+    return events.NodeSeen(node=msgspec.structs.replace(node, allocatable=ROOM, unschedulable=True))
+
+
+def placed(number: int, node: str) -> events.PodSeen:
+    """A counted pod on a node."""
+    return events.PodSeen(pod=small_clusters.pod(f"placed-{number}", small_clusters.REPLICA, node=node))
 
 
 FULL = small_clusters.policy({"member": 0, "host": 0}, required=True)
@@ -48,17 +65,40 @@ CHANGES: list[tuple[events.AnyEvent, dict[str, object]]] = [
     (kinds.POLICIES.gone(FULL.namespace, FULL.name, FULL.uid), {"exists": f"workloadpolicies:{FULL.key}"}),
     (events.PodSeen(pod=small_clusters.pod("eight")), {"waiting": {"atLeast": 9}}),
 ]
+REMAINDERS: list[tuple[list[events.AnyEvent], events.AnyEvent, dict[str, object]]] = [
+    # The last node that is not cordoned.
+    (
+        [
+            events.NodeSeen(node=msgspec.structs.replace(small_clusters.f6()[0], allocatable=ROOM)),
+            *map(cordoned, small_clusters.f6()[1:]),
+        ],
+        cordoned(small_clusters.f6()[0]),
+        {"fits": ASKING.key, "candidates": "roomy"},
+    ),
+    # The last place of a quota of member 1 and host 3.
+    (
+        [placed(1, small_clusters.MEMBERS[0]), *(placed(at, small_clusters.HOSTS[0]) for at in (2, 3))],
+        placed(4, small_clusters.HOSTS[1]),
+        {"fits": ASKING.key},
+    ),
+]
+CASES = [*(([], change, question) for change, question in CHANGES), *REMAINDERS]
+"""What is true before, the change, and the question whose answer it changes."""
 
 
 @pytest.mark.scenario("WI-8")
 @unhurried
-@given(case=st.sampled_from(CHANGES), length=st.integers(20, 300), data=st.data())
+@given(length=st.integers(20, 300), data=st.data())
+@pytest.mark.parametrize(("before", "change", "question"), CASES)
 def test_a_planted_change_is_found_at_its_offset(
-    case: tuple[events.AnyEvent, dict[str, object]], length: int, data: st.DataObject
+    before: list[events.AnyEvent],
+    change: events.AnyEvent,
+    question: dict[str, object],
+    length: int,
+    data: st.DataObject,
 ) -> None:
-    change, question = case
     planted = data.draw(st.integers(12, length))
-    states = history(planted, length, change)
+    states = history(planted, length, change, before)
     predicate = bisecting.predicate(asking.read(question, asking.Bisect), PLUGINS[10], states[-1])
     answers = [predicate(state) for state in states]
     (expected,) = [at for at in range(1, length + 1) if answers[at] != answers[at - 1]]

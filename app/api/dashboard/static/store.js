@@ -57,8 +57,28 @@ export function moment(path, name = "at") {
   return `${path}${path.includes("?") ? "&" : "?"}${name}=${encodeURIComponent(state.position)}`;
 }
 
-/** JSON at a path of the API, or an Error with the sentence of the API. */
-export async function ask(path, body) {
+/** Reasons of a server that is well and busy: the question is asked again, and nothing has failed. */
+const BUSY = new Set(["TooManyRequests", "Behind"]);
+const PATIENCE = 20;
+
+/**
+ * JSON at a path of the API, or an Error with the sentence of the API. A busy server is asked again after its
+ * Retry-After, as long as the answer is needed.
+ * @param {string} path @param {object} [body] @param {() => boolean} [needed]
+ */
+export async function ask(path, body, needed = () => true) {
+  for (let left = PATIENCE; ; left -= 1) {
+    try {
+      return await askOnce(path, body);
+    } catch (error) {
+      if (!error.again || !BUSY.has(error.name) || !left) throw error;
+      await new Promise((resolve) => setTimeout(resolve, error.again));
+      if (!needed()) throw error;
+    }
+  }
+}
+
+async function askOnce(path, body) {
   const options = { headers: { Accept: "application/json" } };
   if (body !== undefined) {
     options.method = "POST";
@@ -101,10 +121,10 @@ async function load(name, path) {
   /** @type {Answer} */
   let found;
   try {
-    found = { status: "ready", body: await ask(path), error: "", url: path };
+    found = { status: "ready", body: await ask(path, undefined, () => wanted.get(name) === path), error: "", url: path };
   } catch (error) {
     found = { status: "failed", body: null, error: error.message, url: path };
-    // The server answers one heavy question at a time, and none while its store is away.
+    // Such as a server whose store is away.
     if (error.again) setTimeout(() => wanted.get(name) === path && load(name, path), error.again);
   }
   running -= 1;

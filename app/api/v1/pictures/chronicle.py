@@ -62,7 +62,7 @@ class Chronicle(Schema):
     metadata = schemas.nested(answers.WindowShown, "The window.")
 
 
-@blueprints.get(routes, "/moments", Chronicle, query=Query, also_status=(429,))
+@blueprints.get(routes, "/moments", Chronicle, query=Query, also_status=(429,), tagged=True)
 def chronicle(query: pages.Query) -> flask.Response:
     """Events by type over a window, changes worth a mark, and what was not watched."""
     found = answers.window(query, usual=_USUAL_WINDOW)

@@ -95,7 +95,7 @@ class Cluster(Schema):
     metadata = schemas.nested(answers.Shown, "The moment.")
 
 
-@blueprints.get(routes, "/cluster", Cluster, query=Query)
+@blueprints.get(routes, "/cluster", Cluster, query=Query, tagged=True)
 def cluster(query: pages.Query) -> flask.Response:
     """Numbers of nodes and pods, sums of resources, and the fullest quotas."""
     shown = moments.take(query.get("at") or moments.NOW)

@@ -78,7 +78,7 @@ class Facets(Schema):
     metadata = schemas.nested(answers.Shown, "The moment.")
 
 
-@blueprints.get(routes, "/decisions/facets", Facets, query=Query, also_status=(429,))
+@blueprints.get(routes, "/decisions/facets", Facets, query=Query, also_status=(429,), tagged=True)
 def facets(query: pages.Query) -> flask.Response:
     """The values of each facet with their numbers, inside and outside a selected stretch of time."""
     shown = moments.take(query.get("at") or moments.NOW)

@@ -56,7 +56,7 @@ class Frames(Schema):
     metadata = schemas.nested(answers.WindowShown, "The window.")
 
 
-@blueprints.get(routes, "/frames", Frames, query=Query, also_status=(429,))
+@blueprints.get(routes, "/frames", Frames, query=Query, also_status=(429,), tagged=True)
 def frames(query: pages.Query) -> flask.Response:
     """The map at several moments of a window, over the nodes of all of them."""
     found = answers.window(query, usual=_USUAL_WINDOW)

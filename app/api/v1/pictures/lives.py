@@ -56,7 +56,7 @@ class Life(Schema):
     metadata = schemas.nested(answers.Shown, "The moment.")
 
 
-@blueprints.get(routes, "/pods/<namespace>/<name>/life", Life, query=Query, also_status=(429,))
+@blueprints.get(routes, "/pods/<namespace>/<name>/life", Life, query=Query, also_status=(429,), tagged=True)
 def life(query: pages.Query, namespace: str, name: str) -> flask.Response:
     """Every event about the pod, and every call of kube-scheduler for it."""
     shown = moments.take(query.get("at") or moments.NOW)

@@ -72,7 +72,7 @@ class Picture(Schema):
     metadata = schemas.nested(answers.Shown, "The moment.")
 
 
-@blueprints.get(routes, "/map", Picture, query=Map)
+@blueprints.get(routes, "/map", Picture, query=Map, tagged=True)
 def picture(query: pages.Query) -> flask.Response:
     """The class of each node, in the boxes of its domains."""
     shown = _moment(query)

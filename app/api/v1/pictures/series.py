@@ -55,7 +55,7 @@ class Series(Schema):
     metadata = schemas.nested(answers.WindowShown, "The window.")
 
 
-@blueprints.get(routes, "/series", Series, query=Query, also_status=(429,))
+@blueprints.get(routes, "/series", Series, query=Query, also_status=(429,), tagged=True)
 def series(query: pages.Query) -> flask.Response:
     """How a number changed, event by event."""
     numbers = _numbers(str(query["of"]))

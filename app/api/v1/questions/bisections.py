@@ -5,7 +5,8 @@ from marshmallow import Schema
 from app.api.introspection import blueprints, moments, pages, schemas, services
 from app.api.v1 import events as listed
 from app.api.v1.questions import bodies
-from app.verbs.questions import asking, bisecting
+from app.domain import snapshots
+from app.verbs.questions import asking, bisecting, offering
 
 routes = blueprints.create("bisect", "/apis/v1", "Hypothetical questions: nothing is changed.")
 
@@ -62,10 +63,19 @@ def bisect(_: pages.Query) -> pages.Body:
             "complete": found.complete,
             "limits": [
                 "an answer that changed there and back between two steps of the search is not noticed",
-                *(["all nodes of each moment are candidates"] if question.fits is not None else []),
+                *_offered(question, shown.snapshot),
             ],
             "spentMs": budget.spent,
         }
+
+
+def _offered(question: asking.Bisect, last: snapshots.Snapshot) -> list[str]:
+    """The limitations by the candidates of a question about a pod."""
+    if question.fits is None:
+        return []
+    names, limit = offering.of(question.candidates, last)
+    pods = [pod for pod in (last.pod_named(*question.fits.split("/")),) if pod is not None]
+    return offering.limits(f"{limit}, at each moment", offering.lacking(names, last, pods))
 
 
 def _since(offset: int, low: int, incarnation: str) -> pages.Body:

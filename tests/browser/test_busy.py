@@ -1,0 +1,64 @@
+"""A server that is busy, and one whose store is away: what the page shows, and what fails a test."""
+
+import pathlib
+from collections.abc import Iterator
+from http import HTTPStatus
+
+import pytest
+
+from tests.support.browser import browsers, refusing, shown
+
+pytestmark = pytest.mark.browser
+PATH = "/apis/v1/pending/reasons"
+PANEL = "#groups"
+
+
+@pytest.fixture
+def server(small: shown.Shown) -> Iterator[refusing.Server]:
+    """A server before the view process."""
+    with refusing.before(small.viewer.url) as made:
+        yield made
+
+
+@pytest.fixture
+def page(server: refusing.Server, tmp_path: pathlib.Path) -> Iterator[browsers.Browser]:
+    """A browser for it; what it must not do fails the test."""
+    with browsers.browser(server.url, tmp_path / "profile") as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequests"), (HTTPStatus.SERVICE_UNAVAILABLE, "Behind")],
+)
+def test_a_busy_server_is_asked_again_and_nothing_has_failed(
+    page: browsers.Browser, server: refusing.Server, small: shown.Shown, status: HTTPStatus, reason: str
+) -> None:
+    server.refuse(PATH, status, reason, 2)
+    failed = "globalThis.failed = []; new MutationObserver(() => failed.push("
+    failed += "...[...document.querySelectorAll('.panel p.failed')].map((one) => one.textContent))"
+    failed += ").observe(document, { subtree: true, childList: true });"
+    page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": failed})
+    page.open(f"/dashboard/pending?at={small.head}")
+    assert server.left == 0
+    assert "no capacity" in page.text(PANEL)
+    assert page.run("return failed") == []
+    # The fixture fails if the answers of a busy server counted.
+
+
+def test_a_store_that_is_away_is_shown_and_asked_again(
+    page: browsers.Browser, server: refusing.Server, small: shown.Shown
+) -> None:
+    server.refuse(PATH, HTTPStatus.SERVICE_UNAVAILABLE, "StoreAway", 1_000_000)
+    # Of the past: nothing but the panel itself asks again.
+    page.driver.get(f"{server.url}/dashboard/pending?at={small.head}")
+    page.until(lambda: "refused: StoreAway" in page.text(f"{PANEL} .failed"), "the sentence of the API")
+    page.until(lambda: page.text("#pods tbody tr"), "the other panel")
+    server.refuse(PATH, HTTPStatus.OK, "", 0)
+    page.until(lambda: "no capacity" in page.text(PANEL), "the answer of the store that is back")
+    assert page.text(f"{PANEL} .failed") == ""
+    page.collect()
+    # Such an answer fails a test that does not expect it, and so does its line of the console.
+    assert {line.partition(PATH)[0] for line in page.found} == {server.url, f"console: {server.url}"}
+    assert all("503" in line for line in page.found)
+    page.found.clear()

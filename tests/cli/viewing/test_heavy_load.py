@@ -1,0 +1,112 @@
+"""Heavy questions of many clients to a real process: served or refused, and nothing is left of them."""
+
+import json
+import pathlib
+import socket
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+
+from tests.support import polling
+from tests.support.browser.seen_worlds import Seen
+
+CLIENTS, ROUNDS = 8, 12
+SCALED = [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": "+1"}}]
+QUESTIONS = (
+    ("replay", {"overrides": SCALED, "mode": "chain"}),
+    ("simulate", {"pending": {}, "situation": {"overrides": SCALED}}),
+    ("bisect", {"fits": "shop/web-3"}),
+    ("diff", {"from": {"at": "0"}}),
+)
+
+
+def worker(seen: Seen) -> pathlib.Path:
+    """The process below that of gunicorn, which answers."""
+    assert seen.viewer.process is not None
+    parent = seen.viewer.process.pid
+    (child,) = pathlib.Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return pathlib.Path("/proc") / child
+
+
+def held(process: pathlib.Path) -> tuple[int, int]:
+    """Threads, and open files with the connections among them."""
+    status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+    return int(status["Threads"]), len(list((process / "fd").iterdir()))
+
+
+def memory(process: pathlib.Path) -> int:
+    """Resident pages."""
+    return int((process / "statm").read_text().split()[1])
+
+
+def status_of(seen: Seen, question: str, asked: object) -> int:
+    """The status of an answer."""
+    request = urllib.request.Request(
+        f"{seen.viewer.url}/apis/v1/{question}",
+        json.dumps(asked).encode(),
+        {"Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            reply.read()
+            return int(reply.status)
+    except urllib.error.HTTPError as error:
+        error.read()
+        return error.code
+
+
+def hang_up(seen: Seen, question: str, asked: object) -> None:
+    """Ask, and leave before the answer."""
+    address = urllib.parse.urlsplit(seen.viewer.url)
+    content = json.dumps(asked).encode()
+    head = (
+        f"POST /apis/v1/{question} HTTP/1.1\r\nHost: {address.netloc}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
+    with socket.create_connection((address.hostname, address.port), timeout=20) as connection:
+        connection.sendall(head.encode() + content)
+
+
+def asked_by_all(seen: Seen) -> list[int]:
+    """The statuses of those that wait for their answers; the others hang up."""
+    statuses: list[int] = []
+
+    def client(number: int) -> None:
+        for at in range(ROUNDS):
+            question, asked = QUESTIONS[(number + at) % len(QUESTIONS)]
+            if number % 2:
+                hang_up(seen, question, asked)
+            else:
+                statuses.append(status_of(seen, question, asked))
+
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return statuses
+
+
+@pytest.mark.scenario("WI-12")
+def test_clients_that_ask_and_hang_up_leave_nothing_behind(seen: Seen) -> None:
+    process, client = worker(seen), seen.world.store.client
+    assert set(asked_by_all(seen)) <= {200, 429}
+    before = held(process)
+    used = memory(process)
+    kept = {key: client.dump(key) for key in client.keys("*") if b"reader" not in key}
+    for _ in range(3):
+        statuses = asked_by_all(seen)
+        assert len(statuses) == CLIENTS // 2 * ROUNDS
+        assert set(statuses) <= {200, 429}
+        assert 200 in statuses
+
+    def settled() -> bool:
+        threads, files = held(process)
+        return threads <= before[0] and files <= before[1]
+
+    polling.eventually(settled, "threads and connections have ended", within=60)
+    assert memory(process) <= 1.05 * used
+    assert {key: client.dump(key) for key in client.keys("*") if b"reader" not in key} == kept
