@@ -5,10 +5,11 @@ import pathlib
 import socket
 import urllib.parse
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from app import plugins, settings
 from app.cli import certs, exits
+from app.cli import processes as cli_processes
 from app.cli.client import api_client
 from app.doctor import api_reader
 from app.doctor.run import processes as run_processes
@@ -16,10 +17,6 @@ from app.framework import configuring, registry
 from app.kube import errors
 from app.kube.client import clients, credentials
 from app.kube.objects import decoding
-from app.telemetry import metrics
-
-_CHILDREN: Final = len(metrics.PROCESSES)
-"""Processes of ``topolog up``, each with a health port of its own."""
 
 
 def access(loaded: settings.Settings) -> credentials.Access:
@@ -73,7 +70,10 @@ def processes(
     """The processes at these URLs, else in the pods of the cluster, else of ``topolog up`` here."""
     if urls:
         return run_processes.by_urls(urls)
-    local = [f"http://127.0.0.1:{loaded.server.health_port + offset}" for offset in range(_CHILDREN)]
+    local = [
+        cli_processes.local_url(loaded, offset)
+        for offset in sorted(one.offset for one in cli_processes.TOGETHER.values())
+    ]
     try:
         client = clients.Client(access(loaded))
         found = run_processes.of_cluster(api_reader.ApiReader(client), client, namespace)
