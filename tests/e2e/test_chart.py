@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 import app
-from tests.e2e import building, helm
+from tests.e2e import building, go_programs
 from tests.support import polling
 from tests.support.charts import generating, golden, wrong
 from tests.support.e2e import clusters, component_flags, readiness
@@ -25,11 +25,11 @@ MINORS = ("1.34.4", "1.35.4", "1.36.3", "1.37.0")
 PLAIN = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
-@pytest.fixture(scope="module", params=helm.MAJORS, ids=lambda major: f"helm{major}")
+@pytest.fixture(scope="module", params=go_programs.HELM, ids=lambda major: f"helm{major}")
 def program(request: pytest.FixtureRequest) -> pathlib.Path:
     """Helm; each version renders and installs."""
     try:
-        return helm.built(request.param)
+        return go_programs.HELM[request.param].built()
     except building.GoMissing as missing:
         pytest.skip(str(missing))
 
