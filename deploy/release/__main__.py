@@ -43,8 +43,8 @@ def release(version: str, url: str, output: pathlib.Path) -> None:
         " --build-arg BASE=docker.io/library/python@sha256:... --platform linux/amd64,linux/arm64 --push ."
     )
     click.echo(
-        f"  mkdir -p build/image; docker export $(docker create YOUR_REGISTRY/topolog:{version}) | tar -x -C build/image;"
-        f" python -m deploy.release.base build/image {output.name}/topolog-{version}-base.cdx.json"
+        f"  mkdir -p build/image; docker export $(docker create YOUR_REGISTRY/topolog:{version})"
+        f" | tar -x -C build/image; python -m deploy.release.base build/image {output.name}/topolog-{version}-base.cdx.json"
     )
     click.echo(f"  helm push {output.name}/topolog-{version}.tgz oci://YOUR_REGISTRY/charts")
     click.echo(f"  upload the files of {output.name}/")
