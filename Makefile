@@ -65,7 +65,7 @@ lint: $(STAMP) ## Check style, types, import contracts, the lock and tracked fil
 e2e: export E2E_KUBERNETES := $(KUBERNETES)
 e2e: go $(STAMP) ## Run the tests against the real Kubernetes control plane (needs Go); KUBERNETES=1.34.4 selects another
 	$(BIN)/python -m tests.e2e.building
-	$(BIN)/python -m tests.e2e.helm
+	$(BIN)/python -m tests.e2e.go_programs
 	$(PYTEST) -m e2e --timeout 1800 $(REPORT) tests/e2e $(TARGET)
 
 # A cell of the page for each KUBERNETES, STORE and PYTHON that is given: all, or versions separated by commas.

@@ -8,7 +8,7 @@ import os
 import sys
 import types
 from collections.abc import Mapping, Sequence
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from app import exit_codes, settings
 from app.cli import exits
@@ -24,6 +24,27 @@ ARGUMENTS: Final[Mapping[str, Sequence[str]]] = types.MappingProxyType(
     }
 )
 """Command -> arguments of the Python that runs its process."""
+
+
+class Together(NamedTuple):
+    """A process of ``topolog up``."""
+
+    command: str
+    offset: int
+    """Of its health port from server.health_port."""
+
+
+TOGETHER: Final[Mapping[str, Together]] = types.MappingProxyType(
+    {
+        "recorder": Together("record", 1),
+        "controller": Together("control", 2),
+        "compactor": Together("compact", 3),
+        "auditor": Together("audit", 4),
+        "view": Together("view", 5),
+        "extender": Together("extender", 0),
+    }
+)
+"""Role -> process of ``topolog up``, in the order in which they are started."""
 
 
 def exec_worker(command: str, config: str | None) -> NoReturn:
@@ -50,3 +71,14 @@ def environment(config: str | None, changes: Mapping[str, str]) -> dict[str, str
     """This process's environment with the settings file and some variables replaced."""
     file = {settings.FILE_VARIABLE: config} if config else {}
     return {**os.environ, **file, **changes}
+
+
+def local_address(loaded: settings.Settings) -> str:
+    """The address at which this machine reaches the ports of its own processes."""
+    return "127.0.0.1" if loaded.server.bind in ("0.0.0.0", "::") else loaded.server.bind
+
+
+def local_url(loaded: settings.Settings, offset: int) -> str:
+    """The health port of a process of ``topolog up``."""
+    host = local_address(loaded)
+    return f"http://{f'[{host}]' if ':' in host else host}:{loaded.server.health_port + offset}"

@@ -15,7 +15,6 @@ from app.cli import certs, exits, processes, supervisor
 from app.framework import configuring, registry
 
 _EXTENDER = "extender"
-_VIEW = "view"
 
 
 @click.command("up")
@@ -65,14 +64,6 @@ def _children(shared: settings.Settings, environ: dict[str, str]) -> list[superv
         return {**environ, supervisor.HEALTH_PORT: str(shared.server.health_port + offset)}
 
     grace = shared.server.grace + 5.0
-    commands = {
-        "recorder": ("record", 1),
-        "controller": ("control", 2),
-        "compactor": ("compact", 3),
-        "auditor": ("audit", 4),
-        _VIEW: ("view", 5),
-        _EXTENDER: ("extender", 0),
-    }
     return [
         supervisor.Child(
             name,
@@ -81,7 +72,7 @@ def _children(shared: settings.Settings, environ: dict[str, str]) -> list[superv
             grace,
             bind=shared.server.bind,
         )
-        for name, (command, offset) in commands.items()
+        for name, (command, offset) in processes.TOGETHER.items()
     ]
 
 
@@ -181,7 +172,7 @@ def _announce(shared: settings.Settings, children: Sequence[supervisor.Child]) -
     """Print the addresses once the extender is ready; returns whether they were printed."""
     ports = {child.name: child.health_port for child in children}
     port = ports.pop(_EXTENDER)
-    local = shared.server.bind if shared.server.bind not in ("0.0.0.0", "::") else "127.0.0.1"
+    local = processes.local_address(shared)
     try:
         urllib.request.urlopen(f"http://{local}:{port}/readyz", timeout=1).close()
     except (OSError, ValueError, http.client.HTTPException):

@@ -4,6 +4,8 @@ A check is a pure function of facts. What could not be seen has the verdict ``un
 operator who reads that all is well must be able to rely on it.
 """
 
+import re
+import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -19,6 +21,9 @@ PROBLEM: Final = "problem"
 """Does harm, or cannot work."""
 UNSURE: Final = "unsure"
 """The facts could not be read."""
+
+_NOTHING: Final[Mapping[str, str]] = types.MappingProxyType({})
+_PLACEHOLDER: Final = re.compile(r"\b[A-Z]{3,}\b")
 
 VERDICTS: Final[tuple[Verdict, ...]] = (PROBLEM, UNSURE, WARNING, OK)
 """The worst first."""
@@ -52,27 +57,31 @@ class Check:
     why: str
     """Why it matters, as a clause that follows what was found."""
     fix: str
-    """What to do, with capitals for what depends on the installation."""
+    """What to do, with capitals for what depends on the installation: results replace them by ``known``."""
     docs: str
 
     def ok(self, subject: str, seen: str) -> Result:
         """The facts are as they should be."""
         return Result(self.id, subject, OK, seen, docs=self.docs)
 
-    def problem(self, subject: str, seen: str, *, fix: str = "", why: str = "") -> Result:
-        """The facts do harm, or cannot work."""
-        return self._found(subject, PROBLEM, seen, why=why, fix=fix)
+    def problem(
+        self, subject: str, seen: str, *, fix: str = "", why: str = "", known: Mapping[str, str] = _NOTHING
+    ) -> Result:
+        """The facts do harm, or cannot work. ``known``: capitals of the fix -> what they stand for."""
+        return self._found(subject, PROBLEM, seen, why=why, fix=filled(fix or self.fix, known))
 
-    def warning(self, subject: str, seen: str, *, fix: str = "", why: str = "") -> Result:
-        """The facts work, with a risk or a cost."""
-        return self._found(subject, WARNING, seen, why=why, fix=fix)
+    def warning(
+        self, subject: str, seen: str, *, fix: str = "", why: str = "", known: Mapping[str, str] = _NOTHING
+    ) -> Result:
+        """The facts work, with a risk or a cost. ``known``: as for a problem."""
+        return self._found(subject, WARNING, seen, why=why, fix=filled(fix or self.fix, known))
 
     def unsure(self, subject: str, seen: str, *, fix: str) -> Result:
         """The facts could not be read; ``fix``: how they can be."""
         return self._found(subject, UNSURE, seen, why="", fix=fix)
 
     def _found(self, subject: str, verdict: Verdict, seen: str, *, why: str, fix: str) -> Result:
-        return Result(self.id, subject, verdict, seen, why or self.why, fix or self.fix, self.docs)
+        return Result(self.id, subject, verdict, seen, why or self.why, fix, self.docs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +121,11 @@ class Diagnosis:
 
     checks: tuple[Check, ...]
     run: Callable[[Cluster], Iterable[Result]]
+
+
+def filled(fix: str, known: Mapping[str, str]) -> str:
+    """A fix with what its capitals stand for; those that are not known are left."""
+    return _PLACEHOLDER.sub(lambda found: known.get(found[0], found[0]), fix)
 
 
 def worst(results: Sequence[Result]) -> Verdict:

@@ -42,6 +42,11 @@ def release(version: str, url: str, output: pathlib.Path) -> None:
         f" --build-arg VERSION={version} --build-arg REVISION={git('rev-parse', 'HEAD')}"
         " --build-arg BASE=docker.io/library/python@sha256:... --platform linux/amd64,linux/arm64 --push ."
     )
+    click.echo(
+        f"  mkdir -p build/image; docker export $(docker create YOUR_REGISTRY/topolog:{version})"
+        " | tar -x -C build/image; python -m deploy.release.base build/image"
+        f" {output.name}/topolog-{version}-base.cdx.json"
+    )
     click.echo(f"  helm push {output.name}/topolog-{version}.tgz oci://YOUR_REGISTRY/charts")
     click.echo(f"  upload the files of {output.name}/")
 

@@ -16,6 +16,7 @@ from typing import IO
 import pytest
 
 from app.simulation.apiserver import apiservers
+from app.telemetry import metrics
 from tests.support import child_processes, commands, declared
 
 
@@ -140,6 +141,7 @@ def test_one_command_runs_all_processes_and_an_interrupt_stops_them(
             if line == "topolog up: ready\n":
                 break
         asked = commands.topolog("get", "nodes", "-o", "json", **environ)
+        status = commands.topolog("status", "-o", "json", **environ, TOPOLOG_KUBE_KUBECONFIG=str(kubeconfig))
         up.send_signal(signal.SIGINT)
         lines += up.stderr
         code = up.wait()
@@ -151,9 +153,12 @@ def test_one_command_runs_all_processes_and_an_interrupt_stops_them(
     assert code == 0, output
     assert asked.returncode == 0, asked.stderr + output
     assert [node["name"] for node in json.loads(asked.stdout)["items"]] == ["n1"]
+    here = {one["role"]: one["name"] for one in json.loads(status.stdout)["processes"]}
+    assert here.keys() == {*metrics.ALL}, status.stdout
+    assert here["view"].endswith(f":{health + 5}")
     # No process is left, and none exited with a traceback.
     started = members(lines)
-    assert set(started) == {"recorder", "controller", "compactor", "auditor", "view", "extender"}
+    assert set(started) == {*metrics.ALL}
     assert not any(alive(pid) for pid in started.values())
     assert "Traceback" not in output
     assert output.endswith("topolog up: stopped\n")

@@ -246,6 +246,54 @@ def test_each_mistake_is_found_and_nothing_else(cluster: clusters.Cluster, name:
     assert doctor(cluster).wrong() == expected
 
 
+FIXES: dict[str, tuple[Callable[[clusters.Cluster], None], str]] = {
+    "a pod": (
+        status("topolog-auditor-0", conditions=[]),
+        f"kubectl -n {HOME} describe pod topolog-auditor-0; kubectl -n {HOME} logs topolog-auditor-0"
+        " --all-containers --previous",
+    ),
+    "a Lease": (
+        overdue,
+        f"kubectl -n {HOME} logs deployment/topolog-recorder;"
+        " where it runs elsewhere, the log of the recorder",
+    ),
+    "a NetworkPolicy": (
+        example_address,
+        f"kubectl -n {HOME} edit networkpolicy topolog: the addresses of control plane, API server and store;"
+        " with Helm networkPolicy.schedulerCIDRs, apiServerCIDRs and storeCIDRs",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIXES)
+def test_a_fix_names_the_object_that_was_examined(cluster: clusters.Cluster, name: str) -> None:
+    change, fix = FIXES[name]
+    change(cluster)
+    assert {one["fix"] for one in doctor(cluster).checks if one["verdict"] == "problem"} == {fix}
+
+
+def test_an_installation_in_another_namespace_is_named(cluster: clusters.Cluster) -> None:
+    labels = {"app.kubernetes.io/name": "topolog"}
+    metadata = {"name": "topolog-recorder", "namespace": "placement", "labels": labels}
+    cluster.add("deployments", {"metadata": metadata, "spec": {}})
+    run = runs.doctor("cluster", "--namespace", "empty", environ=cluster.environ)
+    assert {one["fix"].partition(";")[0] for one in run.of("C06")} == {"--namespace placement"}
+
+
+@pytest.mark.parametrize("change", [overdue, removed("leases", "topolog-recorder")])
+@pytest.mark.parametrize(("age", "verdict"), [(20, "unsure"), (70, "problem")])
+def test_a_reinstalled_process_has_time_to_take_over_its_lease(
+    cluster: clusters.Cluster, change: Callable[[clusters.Cluster], None], age: int, verdict: str
+) -> None:
+    change(cluster)
+    at = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=age)
+    status("topolog-recorder-0", startTime=at.strftime("%Y-%m-%dT%H:%M:%SZ"))(cluster)
+    run = doctor(cluster)
+    assert run.wrong() == {"C08": verdict}
+    found = [one for one in run.of("C08") if one["verdict"] == verdict]
+    assert ("repeat the check in 2" in found[0]["fix"]) == (verdict == "unsure")
+
+
 def test_the_event_of_a_pod_is_repeated(cluster: clusters.Cluster) -> None:
     status(
         "topolog-auditor-0", containerStatuses=[waiting("CreateContainerConfigError", 'secret "x" not found')]

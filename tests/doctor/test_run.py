@@ -56,13 +56,21 @@ def test_a_view_counts_as_a_process_and_is_not_required() -> None:
         "topolog_build_info": (({"version": "1", "schema": "2"}, 1.0),),
         "topolog_store_up": (({}, 1.0),),
     }
-    away = {one.id for one in checks.of_processes([], time.time()) if metrics.VIEW in one.subject}
+    away = {
+        one.id
+        for one in checks.of_processes([], time.time(), "topolog-system")
+        if metrics.VIEW in one.subject
+    }
     assert away == set()
     ready = processes.Process("topolog-view-a", metrics.VIEW, ready=True, samples=samples)
-    found = [one for one in checks.of_processes([ready], time.time()) if "view" in one.subject]
+    found = [
+        one for one in checks.of_processes([ready], time.time(), "topolog-system") if "view" in one.subject
+    ]
     assert [(one.verdict, one.subject) for one in found] == [("ok", "view topolog-view-a")] * 2
     behind = processes.Process("topolog-view-a", metrics.VIEW, problems=("lag: 40 s behind",))
-    (result,) = [one for one in checks.of_processes([behind], time.time()) if "view" in one.subject]
+    (result,) = [
+        one for one in checks.of_processes([behind], time.time(), "topolog-system") if "view" in one.subject
+    ]
     assert (result.verdict, result.seen) == ("problem", "lag: 40 s behind")
 
 
@@ -217,9 +225,22 @@ def test_a_leader_that_is_missing_or_doubled_is_found(
 ) -> None:
     audited(healthy)
     assert doctor(healthy, urls(healthy, standby=standby)).wrong() == {}
-    assert doctor(healthy, urls(healthy, recorder=None, standby=standby)).wrong() == {"R03": "problem"}
+    pattern, replacement = r"^process_start_time_seconds .*$", "process_start_time_seconds 1"
+    with altered.served(standby, pattern, replacement) as aged:
+        assert doctor(healthy, urls(healthy, recorder=None, standby=aged)).wrong() == {"R03": "problem"}
     usual = urls(healthy)
     assert doctor(healthy, {**usual, "twice": usual["recorder"]}).wrong() == {"R03": "warning"}
+
+
+def test_a_leader_is_not_missed_before_the_lease_of_its_predecessor_has_ended(
+    healthy: installations.Installation, standby: str
+) -> None:
+    audited(healthy)
+    replacement = f"process_start_time_seconds {time.time() - checks.TAKEOVER / 2}"
+    with altered.served(standby, r"^process_start_time_seconds .*$", replacement) as young:
+        run = doctor(healthy, urls(healthy, recorder=None, standby=young))
+    assert run.wrong() == {"R03": "unsure"}
+    assert "repeat the check in " in run.of("R03")[0]["fix"]
 
 
 def test_another_configuration_is_found(healthy: installations.Installation) -> None:

@@ -160,7 +160,11 @@ def test_a_scheduler_whose_file_is_on_a_node_is_unsure(cluster: clusters.Cluster
     seen = [one for one in run.of("S01") if one["verdict"] == "unsure"]
     assert len(seen) == 2
     assert "on node n1, in no ConfigMap" in seen[0]["seen"]
-    assert "--file" in seen[0]["fix"]
+    (one, other) = sorted(each["fix"] for each in seen)
+    assert one.startswith("on node n1: topolog doctor scheduler --file /etc/")
+    forward = f"kubectl -n {HOME} port-forward pod/topolog-extender-a 10259, then topolog doctor scheduler"
+    assert f"{forward} --configz https://127.0.0.1:10259" in one
+    assert "pod/topolog-extender-b" in other
 
 
 @pytest.mark.parametrize(
@@ -265,12 +269,15 @@ def test_a_running_configuration_is_compared_with_the_written_ones() -> None:
     assert found.seen == "differs from other in profiles, percentageOfNodesToScore"
     assert fleet_checks.current(live, [read("none", extenders=[])]).seen == "differs from none in extenders"
     assert fleet_checks.current(live, []).verdict == "unsure"
+    restart = "kubectl -n a rollout restart deployment/b"
+    assert fleet_checks.current(live, [older], {"older": restart}).fix == restart
 
 
 def test_credentials_are_sent_only_to_a_verified_address(cluster: clusters.Cluster) -> None:
     run = doctor(cluster, "--configz", "https://scheduler.example:10259")
     assert run.wrong() == {"S14": "unsure"}
     assert "carries credentials" in run.text
+    assert "kubectl -n kube-system port-forward pod/kube-scheduler-n1 10259" in run.of("S14")[0]["fix"]
     run = doctor(cluster, "--configz", "https://127.0.0.1:9")
     assert run.wrong() == {"S14": "unsure"}
     assert "port-forward" in run.text

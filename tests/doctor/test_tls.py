@@ -134,6 +134,16 @@ FLAWS: dict[str, tuple[Callable[[pathlib.Path], None], dict[str, str]]] = {
 }
 
 
+def test_a_fix_names_the_files_and_the_names_of_the_certificate(made: pathlib.Path) -> None:
+    server(end=13 * DAY)(made)
+    readable(made)
+    run = checked(made)
+    (renewed,) = [one["fix"] for one in run.of("T01") if one["verdict"] == "warning"]
+    assert renewed == f"topolog certs {made} --host {HOST} --renew, or let its issuer sign it again"
+    (hidden,) = [one["fix"] for one in run.of("T05") if one["verdict"] == "problem"]
+    assert hidden.startswith(f"chmod 0640 {made}/")
+
+
 @pytest.mark.parametrize("name", FLAWS)
 def test_each_flaw_is_found_and_nothing_else(made: pathlib.Path, name: str) -> None:
     flaw, expected = FLAWS[name]
@@ -228,6 +238,14 @@ def test_a_certificate_without_the_name_of_the_view_is_found(
 def test_a_scheduler_that_was_started_before_its_ca_is_found(cluster: clusters.Cluster) -> None:
     start(cluster, datetime.datetime.now(datetime.UTC) - 9 * DAY)
     assert runs.doctor("tls", *AWAY, environ=cluster.environ).wrong() == {"T04": "warning"}
+
+
+def test_the_fix_of_a_secret_names_it(cluster: clusters.Cluster) -> None:
+    cluster.api.objects.change(
+        "secrets", (clusters.HOME, "topolog-tls"), lambda one: {**one, "data": {"tls.crt": "%%%"}}
+    )
+    (found,) = [one["fix"] for one in runs.doctor("tls", *AWAY, environ=cluster.environ).of("T02")][:1]
+    assert found.startswith(f"kubectl -n {clusters.HOME} delete secret topolog-tls; ")
 
 
 def test_a_secret_that_is_missing_or_incomplete_is_found(cluster: clusters.Cluster) -> None:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from deploy.release import artifacts
-from tests.e2e import building, helm
+from tests.e2e import building, go_programs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
@@ -60,14 +60,16 @@ def test_a_release_leaves_a_commit_a_tag_and_the_artifacts(clone: pathlib.Path) 
     run("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=clone / "dist")
 
 
-@pytest.mark.parametrize("major", helm.MAJORS)
+@pytest.mark.parametrize("major", go_programs.HELM)
 def test_helm_renders_the_chart_of_the_release(
     clone: pathlib.Path, tmp_path: pathlib.Path, major: int
 ) -> None:
     chart = clone / "dist" / "topolog-99.0.0.tgz"
-    rendered = run(helm.built(major), "template", "t", chart, "--kube-version", "1.37.0", cwd=tmp_path)
+    rendered = run(
+        go_programs.HELM[major].built(), "template", "t", chart, "--kube-version", "1.37.0", cwd=tmp_path
+    )
     assert "image: localhost/topolog:99.0.0\n" in rendered
-    shown = yaml.safe_load(run(helm.built(major), "show", "chart", chart, cwd=tmp_path))
+    shown = yaml.safe_load(run(go_programs.HELM[major].built(), "show", "chart", chart, cwd=tmp_path))
     changes = yaml.safe_load(shown["annotations"]["artifacthub.io/changes"])
     assert {one["kind"] for one in changes} >= {"added"}
 

@@ -23,7 +23,7 @@ def cluster_command(
     config: str | None,
     /,
     pre: bool,
-    namespace: str,
+    namespace: str | None,
     output: str,
     fail_on: str,
     skip: tuple[str, ...],
@@ -43,7 +43,8 @@ def cluster_command(
     if reports.listed(catalog.CHECKS, output, skip=skip, listed=listed):
         return
     loaded = settings.load(config, os.environ)
-    results = examine(loaded, namespace=namespace, pre=pre)
+    home = options.home(loaded, namespace)
+    results = examine(loaded, namespace=home, pre=pre)
     reports.show("cluster", loaded.cluster, results, reports.Shown(output, fail_on, skip))
 
 

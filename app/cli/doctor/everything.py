@@ -29,7 +29,7 @@ def all_command(
     /,
     pre: bool,
     urls: tuple[str, ...],
-    namespace: str,
+    namespace: str | None,
     output: str,
     fail_on: str,
     skip: tuple[str, ...],
@@ -44,18 +44,19 @@ def all_command(
     if reports.listed(_checks(), output, skip=skip, listed=listed):
         return
     loaded = settings.load(config, os.environ)
+    home = options.home(loaded, namespace)
     if pre:
         stored = store.examine(loaded) if loaded.store.url else []
         fresh = [one for one in stored if one.id not in _AFTER]
-        results = [*cluster.examine(loaded, namespace=namespace, pre=True), *fresh]
+        results = [*cluster.examine(loaded, namespace=home, pre=True), *fresh]
         reports.show("all --pre", loaded.cluster, results, reports.Shown(output, fail_on, skip))
         return
     results = [
-        *scheduler.examine(config, loaded, server, namespace=namespace),
-        *cluster.examine(loaded, namespace=namespace),
-        *tls.examine(config, loaded, server, directory=None, namespace=namespace),
-        *run.examine(config, loaded, server, urls=urls, namespace=namespace),
-        *policies.examine(loaded, names=(), namespace=namespace),
+        *scheduler.examine(config, loaded, server, namespace=home),
+        *cluster.examine(loaded, namespace=home),
+        *tls.examine(config, loaded, server, directory=None, namespace=home),
+        *run.examine(config, loaded, server, urls=urls, namespace=home),
+        *policies.examine(loaded, names=(), namespace=home),
         *store.examine(loaded),
     ]
     reports.show("all", loaded.cluster, results, reports.Shown(output, fail_on, skip))

@@ -9,17 +9,17 @@ from typing import Any, Final
 
 from app import plugins, settings
 from app.cli import certs, exits
+from app.cli import processes as cli_processes
 from app.cli.client import api_client
 from app.doctor import api_reader
 from app.doctor.run import processes as run_processes
+from app.doctor.tls import examination
 from app.framework import configuring, registry
 from app.kube import errors
 from app.kube.client import clients, credentials
 from app.kube.objects import decoding
-from app.telemetry import metrics
 
-_CHILDREN: Final = len(metrics.PROCESSES)
-"""Processes of ``topolog up``, each with a health port of its own."""
+_BY_URLS: Final = "the URL of each health port with --process"
 
 
 def access(loaded: settings.Settings) -> credentials.Access:
@@ -43,6 +43,14 @@ def election_namespaces(loaded: settings.Settings, namespace: str) -> list[str]:
         return [namespace, access(loaded).namespace]
     except api_reader.Unseen:
         return [namespace]
+
+
+def lease_namespace(
+    loaded: settings.Settings, found: Sequence[run_processes.Process] | api_reader.Unseen, namespace: str
+) -> str:
+    """Where the Leases of these processes are: beside their pods, or in the kubeconfig's namespace."""
+    inside = not isinstance(found, api_reader.Unseen) and any(one.namespace for one in found)
+    return election_namespaces(loaded, namespace)[0 if inside else -1]
 
 
 def enabled(loaded: settings.Settings) -> registry.Registry:
@@ -73,7 +81,10 @@ def processes(
     """The processes at these URLs, else in the pods of the cluster, else of ``topolog up`` here."""
     if urls:
         return run_processes.by_urls(urls)
-    local = [f"http://127.0.0.1:{loaded.server.health_port + offset}" for offset in range(_CHILDREN)]
+    local = [
+        cli_processes.local_url(loaded, offset)
+        for offset in sorted(one.offset for one in cli_processes.TOGETHER.values())
+    ]
     try:
         client = clients.Client(access(loaded))
         found = run_processes.of_cluster(api_reader.ApiReader(client), client, namespace)
@@ -81,10 +92,10 @@ def processes(
             return found
         unseen = api_reader.Unseen(
             f"namespace {namespace} has no pod of Topolog, and no process answers at {local[0]}",
-            "--namespace NAME, or --process URL for each process",
+            f"name the namespace of Topolog's pods with --namespace, or {_BY_URLS}",
         )
     except api_reader.Unseen as problem:
-        unseen = api_reader.Unseen(problem.reason, f"--process URL for each process; or {problem.fix}")
+        unseen = api_reader.Unseen(problem.reason, f"{_BY_URLS}; or {problem.fix}")
     here = run_processes.by_urls(local)
     return here if any(one.samples for one in here) else unseen
 
@@ -92,9 +103,10 @@ def processes(
 class Witness:
     """The log as an extender shows it: what kube-scheduler sent, and what came of it."""
 
-    def __init__(self, config: str | None, options: Mapping[str, str | None]) -> None:
+    def __init__(self, config: str | None, options: Mapping[str, str | None], namespace: str) -> None:
         self._config = config
         self._options = options
+        self._namespace = namespace
 
     @functools.cached_property
     def _client(self) -> api_client.ExtenderClient:
@@ -123,9 +135,8 @@ class Witness:
         except exits.Failed as problem:
             raise api_reader.Unseen(
                 problem.message,
-                "name a running extender with --server, --cert, --key and --ca; in a cluster: kubectl -n"
-                " topolog-system port-forward service/topolog-extender 8443:443, and --server-name"
-                " topolog-extender.topolog-system.svc",
+                "name a running extender with --server, --cert, --key and --ca; in a cluster:"
+                f" {examination.forward(self._namespace)}",
             ) from problem
         if isinstance(found, str):
             raise api_reader.Unseen(f"the reply to {path} is not JSON", "name an extender with --server")

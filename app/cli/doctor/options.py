@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import click
 
+from app import settings
 from app.cli.output import formats
 from app.framework import diagnosing
 
@@ -23,12 +24,18 @@ def namespace(command: F) -> F:
     option = click.option(
         "-n",
         "--namespace",
-        default="topolog-system",
-        show_default=True,
         metavar="NAME",
-        help="Namespace of Topolog's own pods.",
+        help="Namespace of Topolog's own pods. Default: that of the pod in which this runs, else"
+        " client.namespace.",
     )
     return option(command)
+
+
+def home(loaded: settings.Settings, given: str | None) -> str:
+    """The namespace of Topolog's own pods."""
+    from app.kube.client import credentials
+
+    return given or credentials.pod_namespace() or loaded.client.namespace
 
 
 def pre(command: F) -> F:

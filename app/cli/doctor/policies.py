@@ -29,7 +29,7 @@ def policies_command(
     config: str | None,
     /,
     names: tuple[str, ...],
-    namespace: str,
+    namespace: str | None,
     output: str,
     fail_on: str,
     skip: tuple[str, ...],
@@ -45,7 +45,8 @@ def policies_command(
     if reports.listed(examination.checks(plugins.catalog().classes), output, skip=skip, listed=listed):
         return
     loaded = settings.load(config, os.environ)
-    results = examine(loaded, names=names, namespace=namespace)
+    home = options.home(loaded, namespace)
+    results = examine(loaded, names=names, namespace=home)
     reports.show("policies", loaded.cluster, results, reports.Shown(output, fail_on, skip))
 
 

@@ -26,7 +26,7 @@ def run_command(
     config: str | None,
     /,
     urls: tuple[str, ...],
-    namespace: str,
+    namespace: str | None,
     output: str,
     fail_on: str,
     skip: tuple[str, ...],
@@ -43,7 +43,7 @@ def run_command(
     if reports.listed(catalog.CHECKS, output, skip=skip, listed=listed):
         return
     loaded = settings.load(config, os.environ)
-    results = examine(config, loaded, server, urls=urls, namespace=namespace)
+    results = examine(config, loaded, server, urls=urls, namespace=options.home(loaded, namespace))
     reports.show("run", loaded.cluster, results, reports.Shown(output, fail_on, skip))
 
 
@@ -60,4 +60,6 @@ def examine(
     from app.doctor.run import examination
 
     found = inputs.processes(loaded, urls, namespace)
-    return list(examination.examine(found, inputs.Witness(config, server).get, time.time()))
+    witness = inputs.Witness(config, server, namespace)
+    leases = inputs.lease_namespace(loaded, found, namespace)
+    return list(examination.examine(found, witness.get, time.time(), leases=leases))

@@ -49,7 +49,7 @@ def scheduler_command(
     configz: str | None,
     configz_ca: str | None,
     server_cert: str | None,
-    namespace: str,
+    namespace: str | None,
     output: str,
     fail_on: str,
     skip: tuple[str, ...],
@@ -74,11 +74,12 @@ def scheduler_command(
     if reports.listed(catalog.CHECKS, output, skip=skip, listed=listed):
         return
     loaded = settings.load(config, os.environ)
+    home = options.home(loaded, namespace)
     results = examine(
         config,
         loaded,
         server,
-        namespace=namespace,
+        namespace=home,
         files=files,
         configz=configz,
         configz_ca=configz_ca or "",
@@ -114,7 +115,7 @@ def examine(
         tuple(found for file in files for found in _read(file)),
         namespace=namespace,
         interested=lambda pod: bool(enabled.interested(pod)),
-        called=inputs.Witness(config, server).called,
+        called=inputs.Witness(config, server, namespace).called,
     )
     results: list[diagnosing.Result] = []
     if configz:
@@ -152,10 +153,12 @@ def _asked(
     """What is given, with the running configuration; and what could not be seen of it."""
     from app.cli.doctor import inputs
     from app.doctor import api_reader
-    from app.doctor.scheduler import catalog, configurations, configz
+    from app.doctor.scheduler import catalog, configurations, configz, examination
 
     try:
-        live = configz.ask(url, inputs.access(loaded), ca=ca)
+        live = configz.ask(
+            url, inputs.access(loaded), ca=ca, forward=lambda: examination.forward(inputs.reader(loaded))
+        )
     except api_reader.Unseen as unseen:
         return given, [catalog.CURRENT.unsure(url, unseen.reason, fix=unseen.fix)]
     except configurations.Unreadable as error:
@@ -176,7 +179,7 @@ def _of_cluster(given: "examination.Given", loaded: settings.Settings) -> list["
         return [
             *(examination.of_files(given)),
             *(
-                check.unsure("the cluster", unseen.reason, fix=f"{unseen.fix}; or --file FILE")
+                check.unsure("the cluster", unseen.reason, fix=f"{unseen.fix}; or add --file")
                 for check in (catalog.PRESENT, *catalog.NEED_THE_CLUSTER)
             ),
         ]

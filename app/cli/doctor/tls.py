@@ -33,7 +33,7 @@ def tls_command(
     config: str | None,
     /,
     directory: pathlib.Path | None,
-    namespace: str,
+    namespace: str | None,
     output: str,
     fail_on: str,
     skip: tuple[str, ...],
@@ -51,7 +51,8 @@ def tls_command(
     if reports.listed(catalog.CHECKS, output, skip=skip, listed=listed):
         return
     loaded = settings.load(config, os.environ)
-    results = examine(config, loaded, server, directory=directory, namespace=namespace)
+    home = options.home(loaded, namespace)
+    results = examine(config, loaded, server, directory=directory, namespace=home)
     reports.show("tls", loaded.cluster, results, reports.Shown(output, fail_on, skip))
 
 
@@ -84,8 +85,10 @@ def examine(
             reader = inputs.reader(loaded)
             results = list(examination.of_cluster(reader, namespace, now=now, names=names))
         except api_reader.Unseen as unseen:
-            fix = f"--dir DIRECTORY, or tls.cert, tls.key and tls.ca; or {unseen.fix}"
+            fix = f"name their directory with --dir, or tls.cert, tls.key and tls.ca; or {unseen.fix}"
             results = [one.unsure("the cluster", unseen.reason, fix=fix) for one in catalog.CHECKS[:-1]]
-    witness = inputs.Witness(config, server)
-    answered = examination.handshake(witness.url, lambda: witness.get("/apis/v1/lag"), witness.reachable)
+    witness = inputs.Witness(config, server, namespace)
+    answered = examination.handshake(
+        witness.url, lambda: witness.get("/apis/v1/lag"), witness.reachable, namespace
+    )
     return [*results, answered]

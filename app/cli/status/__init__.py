@@ -28,7 +28,7 @@ def status_command(
     config: str | None,
     /,
     urls: tuple[str, ...],
-    namespace: str,
+    namespace: str | None,
     output: str,
     **server: str | None,
 ) -> None:
@@ -45,10 +45,12 @@ def status_command(
     from app.framework import diagnosing
 
     loaded = settings.load(config, os.environ)
-    found = inputs.processes(loaded, urls, namespace)
-    witness = inputs.Witness(config, server)
+    home = doctor_options.home(loaded, namespace)
+    found = inputs.processes(loaded, urls, home)
+    witness = inputs.Witness(config, server, home)
     now = time.time()
-    results = list(examination.examine(found, witness.get, now))
+    leases = inputs.lease_namespace(loaded, found, home)
+    results = list(examination.examine(found, witness.get, now, leases=leases))
     seen = [] if isinstance(found, api_reader.Unseen) else found
     document = {
         "topolog": __version__,

@@ -10,7 +10,7 @@ VERSION = diagnosing.Check(
     "C01",
     "The API server is of a version that Topolog is tested with.",
     "nothing is known about its behaviour",
-    "see the tested versions in README.md",
+    "see the tested versions (docs/reference/versions.md)",
     _PAGE,
 )
 RIGHTS = diagnosing.Check(
@@ -46,7 +46,7 @@ PODS = diagnosing.Check(
     "C06",
     "Topolog's pods run and are ready.",
     "the process does no work",
-    "kubectl -n NAMESPACE describe pod NAME; kubectl -n NAMESPACE logs NAME --previous",
+    "kubectl -n NAMESPACE describe pod POD; kubectl -n NAMESPACE logs POD --all-containers --previous",
     _PAGE,
 )
 SPREAD = diagnosing.Check(
@@ -61,14 +61,14 @@ LEASES = diagnosing.Check(
     "C08",
     "The Leases of recorders and controllers are held and renewed, by epochs that the store accepts.",
     "no facts are written, or no pod is woken",
-    "kubectl -n NAMESPACE get leases; kubectl -n NAMESPACE logs deployment/topolog-recorder (-controller)",
+    "kubectl -n NAMESPACE logs deployment/topolog-PROCESS; where it runs elsewhere, the log of the PROCESS",
     "how-to/monitoring.md#topolognoleader",
 )
 ADDRESSES = diagnosing.Check(
     "C09",
     "NetworkPolicies name addresses of this cluster.",
     "kube-scheduler, the API server or the store cannot be reached",
-    "kubectl -n NAMESPACE edit networkpolicy NAME: the addresses of control plane, API server and store;"
+    "kubectl -n NAMESPACE edit networkpolicy POLICY: the addresses of control plane, API server and store;"
     " with Helm networkPolicy.schedulerCIDRs, apiServerCIDRs and storeCIDRs",
     _PAGE,
 )
@@ -84,14 +84,14 @@ VACANT = diagnosing.Check(
     "C13",
     "With `--pre`: the namespace has no installation.",
     "this is an upgrade: the store has to be migrated, and in a certain order",
-    "see docs/how-to/upgrade.md, or --namespace NAME",
+    "see docs/how-to/upgrade.md, or name another namespace with --namespace",
     "how-to/upgrade.md",
 )
 STORAGE = diagnosing.Check(
     "C14",
     "With `--pre`, and without store.url: there is a default StorageClass.",
     "the bundled store waits for a volume, and every process for the store",
-    "kubectl annotate storageclass NAME storageclass.kubernetes.io/is-default-class=true, or set store.url"
+    "kubectl annotate storageclass CLASS storageclass.kubernetes.io/is-default-class=true, or set store.url"
     " to a server of your own",
     _PAGE,
 )

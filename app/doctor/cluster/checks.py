@@ -89,6 +89,7 @@ def pods(found: Sequence[Object], events: Mapping[str, str]) -> Iterator[diagnos
     """C06 for each pod of Topolog. ``events``: name of a pod -> its latest warning."""
     for pod in found:
         subject = f"pod {pod['metadata']['name']}"
+        known = {"NAMESPACE": str(pod["metadata"]["namespace"]), "POD": str(pod["metadata"]["name"])}
         status = pod.get("status") or {}
         statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
         waiting = [
@@ -108,14 +109,16 @@ def pods(found: Sequence[Object], events: Mapping[str, str]) -> Iterator[diagnos
         )
         restarts = sum(int(one.get("restartCount", 0)) for one in statuses)
         if waiting or unplaced:
-            yield catalog.PODS.problem(subject, "; ".join([*waiting, *unplaced])[:300])
+            yield catalog.PODS.problem(subject, "; ".join([*waiting, *unplaced])[:300], known=known)
         elif not ready:
             # A volume whose Secret is missing is shown by an Event only.
             last = events.get(pod["metadata"]["name"], "")
             seen = f"{status.get('phase', 'Pending')}, not ready{f': {last}' if last else ''}"
-            yield catalog.PODS.problem(subject, seen[:300])
+            yield catalog.PODS.problem(subject, seen[:300], known=known)
         elif restarts > _RESTARTS:
-            yield catalog.PODS.warning(subject, f"ready, {restarts} restarts", why="it ends again and again")
+            yield catalog.PODS.warning(
+                subject, f"ready, {restarts} restarts", why="it ends again and again", known=known
+            )
         else:
             yield catalog.PODS.ok(subject, f"ready, {restarts} restarts")
 
@@ -141,20 +144,36 @@ def lease(
     name: str,
     found: Object | None,
     now: datetime.datetime,
+    *,
+    process: str,
+    namespace: str,
+    age: float | None = None,
     epoch: str = "",
 ) -> diagnosing.Result:
     """C08 for one Lease; ``found``: None if it does not exist.
 
-    ``epoch``: that of the store, if the Lease is the one that its epochs come from.
+    ``process``, ``namespace``: which renews it, and where its pods run. ``age``: seconds since the oldest of
+    these pods was started; None if there is none. ``epoch``: that of the store, if the Lease is the one that
+    its epochs come from.
     """
     subject = f"Lease {name}"
+    known = {"NAMESPACE": namespace, "PROCESS": process}
     spec = (found or {}).get("spec") or {}
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
-    if not found or not holder or not renewed:
-        return catalog.LEASES.problem(subject, "does not exist" if not found else "is held by no process")
-    age = (now - datetime.datetime.fromisoformat(renewed)).total_seconds()
-    if age > float(spec.get("leaseDurationSeconds", 15)) + _SECONDS_BEYOND:
-        return catalog.LEASES.problem(subject, f"{holder} renewed it {age:.0f} s ago")
+    patience = float(spec.get("leaseDurationSeconds", 15)) + _SECONDS_BEYOND
+    overdue = (now - datetime.datetime.fromisoformat(renewed)).total_seconds() if holder and renewed else None
+    if (overdue is None or overdue > patience) and age is not None and age < patience:
+        # A process that was installed once more finds the Lease of its predecessor, which released nothing.
+        return catalog.LEASES.unsure(
+            subject,
+            f"not renewed yet; the {process} runs for {age:.0f} s, and takes over within {patience:.0f} s",
+            fix=f"repeat the check in {patience - age:.0f} s",
+        )
+    if not found or overdue is None:
+        seen = "does not exist" if not found else "is held by no process"
+        return catalog.LEASES.problem(subject, seen, known=known)
+    if overdue > patience:
+        return catalog.LEASES.problem(subject, f"{holder} renewed it {overdue:.0f} s ago", known=known)
     behind = _behind(str(found["metadata"].get("resourceVersion", "")), epoch)
     if behind:
         return catalog.LEASES.problem(
@@ -187,7 +206,12 @@ def addresses(found: Sequence[Object]) -> Iterator[diagnosing.Result]:
         ]
         examples = [cidr for cidr in blocks if _of_example(cidr)]
         if examples:
-            yield catalog.ADDRESSES.problem(subject, f"{', '.join(examples)}: an address of documentation")
+            metadata = one["metadata"]
+            yield catalog.ADDRESSES.problem(
+                subject,
+                f"{', '.join(examples)}: an address of documentation",
+                known={"NAMESPACE": str(metadata["namespace"]), "POLICY": str(metadata["name"])},
+            )
         else:
             yield catalog.ADDRESSES.ok(subject, ", ".join(blocks) or "no addresses")
 

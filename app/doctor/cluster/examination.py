@@ -63,23 +63,38 @@ def examine(
     if isinstance(own, api_reader.Unseen):
         yield from unseen_checks(own, (catalog.PODS, catalog.SPREAD))
     elif not own:
-        fix = (
-            "--namespace NAME; not applicable where Topolog runs outside the cluster (--skip C06 --skip C07)"
+        outside = "not applicable where Topolog runs outside the cluster (--skip C06 --skip C07)"
+        none = api_reader.Unseen(
+            f"namespace {wanted.namespace} has no pod of Topolog",
+            f"{_other_namespaces(reader)}; {outside}",
         )
-        none = api_reader.Unseen(f"namespace {wanted.namespace} has no pod of Topolog", fix)
         yield from unseen_checks(none, (catalog.PODS, catalog.SPREAD))
     else:
         yield from checks.pods(own, _warnings(reader, f"{prefix}/events"))
         extenders = [pod for pod in own if _labels(pod).get(_COMPONENT) == metrics.EXTENDER]
         path = f"/apis/policy/v1/namespaces/{wanted.namespace}/poddisruptionbudgets"
         yield from each((catalog.SPREAD,), lambda: [checks.spread(extenders, reader.items(path))])
-    yield from each((catalog.LEASES,), lambda: _leases(reader, wanted, now))
+    known = [] if isinstance(own, api_reader.Unseen) else own
+    yield from each((catalog.LEASES,), lambda: _leases(reader, wanted, now, known))
     policies = f"/apis/networking.k8s.io/v1/namespaces/{wanted.namespace}/networkpolicies"
     yield from each((catalog.ADDRESSES,), lambda: list(checks.addresses(reader.items(policies))))
 
 
 _NAME = "app.kubernetes.io/name"
 _COMPONENT = "app.kubernetes.io/component"
+
+
+def _other_namespaces(reader: api_reader.ApiReader) -> str:
+    """How an installation in another namespace is named; by its Deployments, which are fewer than pods."""
+    every = _seen(lambda: reader.items("/apis/apps/v1/deployments"))
+    found = set() if isinstance(every, api_reader.Unseen) else {*_namespaces(every)}
+    if not found:
+        return "name the namespace of Topolog's pods with --namespace"
+    return " or ".join(f"--namespace {one}" for one in sorted(found))
+
+
+def _namespaces(deployments: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    return (str(one["metadata"]["namespace"]) for one in deployments if _labels(one).get(_NAME) == "topolog")
 
 
 def own_pods(reader: api_reader.ApiReader, namespace: str) -> list[Mapping[str, Any]]:
@@ -148,7 +163,10 @@ def _warnings(reader: api_reader.ApiReader, path: str) -> dict[str, str]:
 
 
 def _leases(
-    reader: api_reader.ApiReader, wanted: Expected, now: datetime.datetime
+    reader: api_reader.ApiReader,
+    wanted: Expected,
+    now: datetime.datetime,
+    own: Sequence[Mapping[str, Any]],
 ) -> list[diagnosing.Result]:
     group = "/apis/coordination.k8s.io/v1/namespaces"
     found = []
@@ -161,10 +179,23 @@ def _leases(
                 name,
                 next((one for one in there if one is not None), None),
                 now,
-                epoch if process == metrics.RECORDER else "",
+                process=process,
+                namespace=wanted.namespace,
+                age=_age(own, process, now),
+                epoch=epoch if process == metrics.RECORDER else "",
             )
         )
     return found
+
+
+def _age(pods: Sequence[Mapping[str, Any]], process: str, now: datetime.datetime) -> float | None:
+    """Seconds since the oldest pod of a process was started; None if none was."""
+    starts = [
+        datetime.datetime.fromisoformat(text)
+        for pod in pods
+        if _labels(pod).get(_COMPONENT) == process and (text := (pod.get("status") or {}).get("startTime"))
+    ]
+    return (now - min(starts)).total_seconds() if starts else None
 
 
 def _or_none(reader: api_reader.ApiReader, path: str) -> Mapping[str, Any] | None:

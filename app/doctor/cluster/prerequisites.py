@@ -28,6 +28,10 @@ _CLUSTERED: Final = frozenset(
         *("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
     )
 )
+_NO_CLASS: Final = (
+    "install a provisioner of volumes and make its StorageClass the default one, or set store.url to a server"
+    " of your own"
+)
 _DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -58,9 +62,11 @@ def storage(classes: Sequence[Mapping[str, Any]]) -> diagnosing.Result:
     ]
     if usual:
         return catalog.STORAGE.ok("StorageClass", usual[0])
-    return catalog.STORAGE.problem(
-        "StorageClass", f"none of {', '.join(names)}" if names else "there is none"
-    )
+    if names:
+        return catalog.STORAGE.problem(
+            "StorageClass", f"none of {', '.join(names)}", known={"CLASS": names[0]}
+        )
+    return catalog.STORAGE.problem("StorageClass", "there is none", fix=_NO_CLASS)
 
 
 def _definitions(found: Sequence[diagnosing.Result]) -> Iterator[diagnosing.Result]:

@@ -25,14 +25,14 @@ LEADER = diagnosing.Check(
     "R03",
     "One recorder and one controller lead.",
     "without a leader no facts are written and no pod is woken; two are usual for seconds only",
-    "see the Leases (kubectl -n NAMESPACE get leases) and the logs of the replicas",
+    "see the Leases (kubectl -n NAMESPACE get leases) and the logs of REPLICAS",
     f"{_PAGE}#topolognoleader",
 )
 VERSION = diagnosing.Check(
     "R04",
     "All processes are of one version.",
     "half an upgrade: the behaviour depends on which replica answers",
-    "finish the upgrade: kubectl -n NAMESPACE rollout status deployment/NAME",
+    "finish the upgrade: kubectl -n NAMESPACE get deployments -l app.kubernetes.io/name=topolog",
     f"{_PAGE}#topologmixedversions",
 )
 CONFIGURATION = diagnosing.Check(
@@ -95,7 +95,7 @@ CERTIFICATES = diagnosing.Check(
     "R13",
     "The TLS files that extenders serve are valid, for seven days or more.",
     "kube-scheduler cannot call the extender any more",
-    "topolog doctor tls; topolog certs DIRECTORY --host NAME --renew, or let their issuer renew them",
+    "topolog doctor tls: it names the files or the Secret, and what renews them",
     f"{_PAGE}#topologcertificateexpiressoon",
 )
 MEMORY = diagnosing.Check(

@@ -18,18 +18,20 @@ FULL: Final = 0.85
 """Share of maxmemory: as the alert TopologStoreMemory."""
 SILENT: Final = 60.0
 """Seconds that a pod waits for its first call."""
+TAKEOVER: Final = 45.0
+"""Seconds in which a process takes over the Lease of a predecessor that did not release it."""
 _NAMED = 3
 _REQUIRED = (metrics.EXTENDER, metrics.RECORDER, metrics.CONTROLLER)
 """Roles without which pods are not scheduled as they have to be."""
 
 
-def of_processes(found: Sequence[processes.Process], now: float) -> Iterator[diagnosing.Result]:
-    """R01 to R09, and R12 to R14; ``now``: seconds since 1970."""
+def of_processes(found: Sequence[processes.Process], now: float, leases: str) -> Iterator[diagnosing.Result]:
+    """R01 to R09, and R12 to R14; ``now``: seconds since 1970; ``leases``: the namespace of the Leases."""
     yield from map(_ready, found)
     yield from _complete(found)
     seen = [one for one in found if one.samples]
     for role in metrics.ELECTED:
-        yield from _leader(role, [one for one in seen if one.role == role])
+        yield from _leader(role, [one for one in seen if one.role == role], now, leases)
     yield from _agreeing(seen)
     for one in seen:
         if one.role == metrics.RECORDER:
@@ -81,7 +83,9 @@ def _ready(one: processes.Process) -> diagnosing.Result:
     subject = f"{one.role or 'process'} {one.name}"
     if one.unseen:
         return catalog.READY.unsure(
-            subject, one.unseen, fix="a user with the right to get pods/proxy, or --process URL"
+            subject,
+            one.unseen,
+            fix="a user with the right to get pods/proxy, or --process with the URL of each health port",
         )
     if not one.ready:
         return catalog.READY.problem(subject, "; ".join(one.problems) or "not ready")
@@ -99,7 +103,9 @@ def _complete(found: Sequence[processes.Process]) -> Iterator[diagnosing.Result]
             yield catalog.COMPLETE.warning(role, "none")
 
 
-def _leader(role: str, found: Sequence[processes.Process]) -> Iterator[diagnosing.Result]:
+def _leader(
+    role: str, found: Sequence[processes.Process], now: float, leases: str
+) -> Iterator[diagnosing.Result]:
     if not found:
         return
     leading = [
@@ -107,12 +113,19 @@ def _leader(role: str, found: Sequence[processes.Process]) -> Iterator[diagnosin
         for one in found
         if any(value for _, value in one.samples.get("topolog_leader_election_master_status", ()))
     ]
+    known = {"NAMESPACE": leases, "REPLICAS": ", ".join(one.name for one in found)}
     if len(leading) == 1:
         yield catalog.LEADER.ok(role, f"{leading[0]} leads, of {len(found)}")
     elif leading:
-        yield catalog.LEADER.warning(role, f"{len(leading)} lead: {', '.join(leading)}")
+        yield catalog.LEADER.warning(role, f"{len(leading)} lead: {', '.join(leading)}", known=known)
+    elif (age := now - min(one.value("process_start_time_seconds") or 0.0 for one in found)) < TAKEOVER:
+        yield catalog.LEADER.unsure(
+            role,
+            f"none of {len(found)} leads, after {max(age, 0):.0f} s",
+            fix=f"repeat the check in {TAKEOVER - age:.0f} s",
+        )
     else:
-        yield catalog.LEADER.problem(role, f"none of {len(found)} leads")
+        yield catalog.LEADER.problem(role, f"none of {len(found)} leads", known=known)
 
 
 def _agreeing(found: Sequence[processes.Process]) -> Iterator[diagnosing.Result]:
@@ -130,7 +143,14 @@ def _agreeing(found: Sequence[processes.Process]) -> Iterator[diagnosing.Result]
             spelled = "; ".join(
                 f"{what}: {', '.join(names[:_NAMED])}" for what, names in sorted(having.items())
             )
-            yield check.problem("processes", spelled)
+            yield check.problem("processes", spelled, fix=_upgraded(check, found))
+
+
+def _upgraded(check: diagnosing.Check, found: Sequence[processes.Process]) -> str:
+    """What makes the processes agree."""
+    if check is catalog.VERSION and not found[0].namespace:
+        return "finish the upgrade: restart the processes of the older version"
+    return diagnosing.filled(check.fix, {"NAMESPACE": found[0].namespace})
 
 
 def _watching(one: processes.Process, now: float) -> Iterator[diagnosing.Result]:

@@ -15,15 +15,18 @@ class Ask(Protocol):
 
 
 def examine(
-    found: Sequence[processes.Process] | api_reader.Unseen, ask: Ask, now: float
+    found: Sequence[processes.Process] | api_reader.Unseen, ask: Ask, now: float, *, leases: str
 ) -> Iterator[diagnosing.Result]:
-    """All checks. ``found``: the processes, or why they are not known; ``now``: seconds since 1970."""
+    """All checks. ``found``: the processes, or why they are not known; ``now``: seconds since 1970.
+
+    ``leases``: the namespace of the Leases.
+    """
     if isinstance(found, api_reader.Unseen):
         of_processes = (one for one in catalog.CHECKS if one not in (catalog.CALLED, catalog.ARCHIVE))
         yield from (one.unsure("processes", found.reason, fix=found.fix) for one in of_processes)
         found = []
     else:
-        yield from checks.of_processes(found, now)
+        yield from checks.of_processes(found, now, leases)
     try:
         newest = ask("/apis/v1/decisions", limit=1)["items"]
         waiting = ask("/apis/v1/pending", limit=100)["items"]

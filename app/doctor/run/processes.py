@@ -38,6 +38,11 @@ class Process:
     )
     """Name of a sample -> labels and value."""
 
+    @property
+    def namespace(self) -> str:
+        """Where its pod runs; empty if it is known by a URL."""
+        return "" if "://" in self.name else self.name.partition("/")[0]
+
     def value(self, name: str) -> float | None:
         """The value of a metric without labels; None if it is absent."""
         found = self.samples.get(name, ())

@@ -5,6 +5,7 @@ import ipaddress
 import ssl
 import urllib.parse
 import warnings
+from collections.abc import Callable
 
 import urllib3
 
@@ -14,11 +15,15 @@ from app.kube import errors
 from app.kube.client import credentials
 
 _SECONDS = 10.0
-_FORWARD = "kubectl -n kube-system port-forward POD 10259, then --configz https://127.0.0.1:10259"
+_FORWARD = "forward port 10259 of kube-scheduler's pod to this machine, and name its URL here in --configz"
 
 
-def ask(url: str, access: credentials.Access, *, ca: str = "") -> configurations.Configuration:
+def ask(
+    url: str, access: credentials.Access, *, ca: str = "", forward: Callable[[], str] = str
+) -> configurations.Configuration:
     """The configuration that a kube-scheduler runs with.
+
+    ``forward`` returns how one is asked from here, or nothing if that is not known.
 
     Its certificate is verified by ``ca``. Without one it is not verified, and only a loopback address is
     asked: the request carries the credentials of the kubeconfig. Raises Unseen, or Unreadable.
@@ -27,7 +32,7 @@ def ask(url: str, access: credentials.Access, *, ca: str = "") -> configurations
     if not ca and not _loopback(parts.hostname or ""):
         raise api_reader.Unseen(
             f"{url} is not asked: its certificate could not be verified, and the request carries credentials",
-            f"add --configz-ca FILE, or ask through a port-forward: {_FORWARD}",
+            f"add --configz-ca with its CA; or {forward() or _FORWARD}",
         )
     base = urllib.parse.urlunsplit((parts.scheme, parts.netloc, "", "", ""))
     address = f"{base}/configz"
@@ -45,7 +50,7 @@ def ask(url: str, access: credentials.Access, *, ca: str = "") -> configurations
             headers["Accept"] = "text/plain"
             measured = pool.request("GET", f"{base}/metrics", headers=headers, redirect=False)
     except (urllib3.exceptions.HTTPError, OSError, errors.KubeError, ValueError) as problem:
-        raise api_reader.Unseen(f"{address} does not answer: {problem}", _FORWARD) from problem
+        raise api_reader.Unseen(f"{address} does not answer: {problem}", forward() or _FORWARD) from problem
     if reply.status != 200:
         raise api_reader.Unseen(
             f"{address} answers {reply.status}",

@@ -286,11 +286,11 @@ def _server_name(subject: str, entry: configurations.Entry, expected: Expected) 
         return catalog.NAME.problem(subject, f"urlPrefix {entry.url or '(empty)'} names no host")
     if expected.names is not None and not any(matches(name, called) for name in expected.names):
         names = ", ".join(expected.names) or "none"
-        plain = next((name for name in expected.names if "*" not in name), "NAME")
+        plain = next((name for name in expected.names if "*" not in name), "")
         return catalog.NAME.problem(
             subject,
             f"called as {called}; names of the certificate: {names}",
-            fix=f"tlsConfig.serverName: {plain}",
+            fix=f"tlsConfig.serverName: {plain}" if plain else "sign the certificate again with that name",
         )
     if expected.host_network and _of_service(host):
         return catalog.NAME.problem(
@@ -305,8 +305,8 @@ def _server_name(subject: str, entry: configurations.Entry, expected: Expected) 
             subject,
             f"called as {called}; the extender's certificate was not seen"
             + (f": {expected.unseen}" if expected.unseen else ""),
-            fix="topolog doctor scheduler --server-cert FILE, or with rights to get the Secret of the"
-            " certificate",
+            fix="topolog doctor scheduler, with the extender's certificate as --server-cert, or with"
+            " the right to get its Secret",
         )
     return catalog.NAME.ok(subject, f"{called} is a name of the certificate")
 

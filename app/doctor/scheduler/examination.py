@@ -84,10 +84,19 @@ def of_cluster(given: Given, reader: api_reader.ApiReader) -> list[diagnosing.Re
         results += fleet_checks.skew(callers, version)
     written = [configuration for configuration, _ in pairs if configuration.form != configurations.LIVE]
     if given.live:
-        results += [fleet_checks.current(one, written) for one in given.live]
+        restarts = {
+            one.configuration.source: one.restart for one in schedulers if one.configuration is not None
+        }
+        results += [fleet_checks.current(one, written, restarts) for one in given.live]
     results += _gangs(callers, given.live, version, reader)
     results += _waiting(given, reader, profiles)
     return results
+
+
+def forward(reader: api_reader.ApiReader) -> str:
+    """How a workstation asks the cluster's kube-scheduler for its configuration; empty if none is seen."""
+    found = _seen(lambda: running.schedulers(reader))
+    return "" if isinstance(found, api_reader.Unseen) or not found else running.forward(found[0])
 
 
 def calling(reader: api_reader.ApiReader, namespace: str) -> frozenset[str] | None:
@@ -214,14 +223,15 @@ def _of_configurations(
                 yield catalog.PRESENT.unsure(
                     f"pod {one.pod}",
                     one.unseen,
-                    fix="topolog doctor scheduler --file FILE on that node, or --configz URL through a"
-                    " port-forward",
+                    fix=f"on node {one.node}: topolog doctor scheduler --file {one.file}; or from here:"
+                    f" {running.forward(one)}",
                 )
         if not pairs and not schedulers:
             yield catalog.PRESENT.unsure(
                 "kube-scheduler",
                 "no pod runs one",
-                fix="topolog doctor scheduler --file FILE, or --configz URL",
+                fix="topolog doctor scheduler, with its configuration as --file, or the URL of its secure"
+                " port as --configz",
             )
     for configuration, scheduler in calling:
         yield entry_checks.present(configuration, expected.hosts)

@@ -1,12 +1,14 @@
 """Checks of the kube-schedulers of a cluster beside one another: S11 to S15."""
 
+import types
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from app.doctor.scheduler import catalog, configurations, running
 from app.framework import diagnosing
 
+_RESTART = "restart the kube-scheduler that was asked"
 _NAMED = 3
 """Objects that a sentence names at most."""
 
@@ -93,20 +95,29 @@ def skew(schedulers: Sequence[running.Scheduler], server: str) -> Iterator[diagn
 
 
 def current(
-    live: configurations.Configuration, written: Sequence[configurations.Configuration]
+    live: configurations.Configuration,
+    written: Sequence[configurations.Configuration],
+    restarts: Mapping[str, str] = types.MappingProxyType({}),
 ) -> diagnosing.Result:
-    """S14: whether a running configuration equals one of the written ones."""
+    """S14: whether a running configuration equals one of the written ones.
+
+    ``restarts``: source of a written one -> how the kube-scheduler that reads it is restarted.
+    """
     subject = live.source
     if not written:
         return catalog.CURRENT.unsure(
-            subject, "there is no file or ConfigMap to compare with", fix="add --file FILE"
+            subject,
+            "there is no file or ConfigMap to compare with",
+            fix="add --file with the configuration that it was started with",
         )
     found = {one.source: differences(live, one) for one in written}
     if [] in found.values():
         equal = next(source for source, different in found.items() if not different)
         return catalog.CURRENT.ok(subject, f"equal to {equal}")
     source, different = min(found.items(), key=lambda one: len(one[1]))
-    return catalog.CURRENT.problem(subject, f"differs from {source} in {_listed(different)}")
+    return catalog.CURRENT.problem(
+        subject, f"differs from {source} in {_listed(different)}", fix=restarts.get(source, _RESTART)
+    )
 
 
 def differences(live: configurations.Configuration, written: configurations.Configuration) -> list[str]:
@@ -137,7 +148,11 @@ def calls(waiting: Sequence[WaitingPod], profiles: Collection[str]) -> diagnosin
     silent = [one.key for one in sent if not one.called]
     if not silent:
         return catalog.CALLS.ok(subject, f"{len(sent)} wait, and the log has a call about each")
-    return catalog.CALLS.problem(subject, f"the log has no call about {_listed(silent)}")
+    return catalog.CALLS.problem(
+        subject,
+        f"the log has no call about {_listed(silent)}",
+        known=dict(zip(("NAMESPACE", "POD"), silent[0].split("/"), strict=True)),
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -4,11 +4,13 @@ import dataclasses
 import pathlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from app.doctor import api_reader
+from app.doctor import api_reader, restarts
 from app.doctor.scheduler import configurations, feature_gates
 
+PORT: Final = 10259
+"""The secure port of kube-scheduler, unless a flag sets another."""
 _PROGRAM = "kube-scheduler"
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)?")
 
@@ -23,10 +25,14 @@ class Scheduler:
     version: tuple[int, int] | None
     """Major and minor version by the tag of its image; None if the tag names none."""
     image: str
+    restart: str
+    """How it is restarted."""
     unresolving: bool
     """On the host network without the cluster's DNS, so that it does not resolve names of Services."""
     gangs: bool = False
     """Whether the gate of its own gangs is on."""
+    file: str = ""
+    """Its --config, inside the container."""
     configuration: configurations.Configuration | None = None
     unseen: str = ""
     """Why the configuration was not seen."""
@@ -48,6 +54,15 @@ def minor_version(text: str) -> tuple[int, int] | None:
     """Major and minor of a version or of an image's tag."""
     found = _VERSION.match(text)
     return (int(found[1]), int(found[2])) if found else None
+
+
+def forward(scheduler: Scheduler) -> str:
+    """The commands by which a workstation asks it for its configuration."""
+    namespace, _, name = scheduler.pod.partition("/")
+    return (
+        f"kubectl -n {namespace} port-forward pod/{name} {PORT}, then topolog doctor scheduler"
+        f" --configz https://127.0.0.1:{PORT}"
+    )
 
 
 def _arguments(container: Mapping[str, Any]) -> list[str] | None:
@@ -74,10 +89,12 @@ def _scheduler(
         str(spec.get("nodeName", "")),
         minor_version(image.partition("@")[0].rpartition("/")[2].partition(":")[2]),
         image,
+        restarts.of_pod(pod),
         host_network and spec.get("dnsPolicy") != "ClusterFirstWithHostNet",
         feature_gates.of_arguments(arguments),
+        _flag(arguments, "config"),
     )
-    path = _flag(arguments, "config")
+    path = made.file
     if not path:
         yield dataclasses.replace(
             made, configuration=_of_flags(arguments, f"pod {made.pod}, without --config")

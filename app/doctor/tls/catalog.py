@@ -39,7 +39,7 @@ SECRECY = diagnosing.Check(
     "T05",
     "Only the owner and the group can read private keys, and passwords are not well known.",
     "who reads the key can call the verbs, or impersonate the extender",
-    "chmod 0640 FILE; another TLS_KEYSTORE_PASSWORD",
+    "chmod 0640 FILES; another TLS_KEYSTORE_PASSWORD",
     f"{_PAGE}#create",
 )
 HANDSHAKE = diagnosing.Check(

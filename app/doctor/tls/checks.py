@@ -15,6 +15,7 @@ from app.serving.tls import certificate_checks
 
 SOON: Final = datetime.timedelta(days=14)
 _OTHERS = 0o007
+_PASSWORD: Final = "another TLS_KEYSTORE_PASSWORD, and stores that are encrypted with it"
 _LONGEST_CHAIN = 8
 
 Name = Literal["extender", "kube-scheduler"]
@@ -39,6 +40,10 @@ class Side:
     """A password is `changeit`."""
     trust: str = ""
     """Where the CAs were read; empty: ``source``."""
+    folder: str = ""
+    """The directory of its files."""
+    secret: tuple[str, str] | None = None
+    """Namespace and name of its Secret, if it was not read from files."""
 
     @property
     def subject(self) -> str:
@@ -46,32 +51,63 @@ class Side:
         return f"{self.name}, {self.source}"
 
 
-def times(side: Side, now: datetime.datetime) -> Iterator[diagnosing.Result]:
-    """T01: one result for each certificate, CA and list that is not well, or one for all."""
-    wrong = [*_times(side, now)]
+def renewal(side: Side, hosts: Collection[str], *, force: bool = False) -> str:
+    """What renews a certificate; ``hosts``: the names of the extender's; ``force``: the CA, too."""
+    if side.secret is not None:
+        return recreation(*side.secret) if force else _RENEW_SECRET.format(*side.secret)
+    named = " ".join(f"--host {host}" for host in hosts) or "with a --host for each name of the extender,"
+    option = "--force" if force else "--renew"
+    return f"topolog certs {side.folder} {named} {option}, or let its issuer sign it again"
+
+
+def recreation(namespace: str, secret: str) -> str:
+    """What creates a Secret once more."""
+    return (
+        f"kubectl -n {namespace} delete secret {secret}; kubectl -n {namespace} rollout restart"
+        f" deployment/topolog-bootstrap creates it; without topolog-bootstrap replace it"
+    )
+
+
+_RENEW_SECRET: Final = (
+    "kubectl -n {0} rollout restart deployment/topolog-bootstrap renews what is due; without"
+    " topolog-bootstrap let the issuer of Secret {1} renew it, or replace it"
+)
+
+
+def times(side: Side, now: datetime.datetime, hosts: Collection[str] = ()) -> Iterator[diagnosing.Result]:
+    """T01: one result for each certificate, CA and list that is not well, or one for all.
+
+    ``hosts``: the names of the extender's certificate.
+    """
+    wrong = [*_times(side, now, hosts)]
     if not wrong:
         ends = [one.not_valid_after_utc for one in (*side.chain, *side.authorities)]
         wrong = [catalog.TIME.ok(side.subject, f"valid until {_at(min(ends))}")] if ends else []
     yield from wrong
 
 
-def _times(side: Side, now: datetime.datetime) -> Iterator[diagnosing.Result]:
+def _times(side: Side, now: datetime.datetime, hosts: Collection[str]) -> Iterator[diagnosing.Result]:
     labelled = [("the certificate", one) for one in side.chain[:1]]
     labelled += [("an intermediate", one) for one in side.chain[1:]]
     labelled += [("the CA", one) for one in side.authorities]
     for label, one in labelled:
         end, begin = one.not_valid_after_utc, one.not_valid_before_utc
+        fix = renewal(side, hosts, force=label == "the CA")
         if now > end:
             # A CA that has ended beside a valid one is harmless, and usual after a change.
             others = [
                 each for each in side.authorities if each is not one and now <= each.not_valid_after_utc
             ]
             verdict = catalog.TIME.warning if label == "the CA" and others else catalog.TIME.problem
-            yield verdict(side.subject, f"{label} ended at {_at(end)}")
+            yield verdict(side.subject, f"{label} ended at {_at(end)}", fix=fix)
         elif now < begin:
-            yield catalog.TIME.problem(side.subject, f"{label} begins at {_at(begin)}; it is {_at(now)} here")
+            yield catalog.TIME.problem(
+                side.subject,
+                f"{label} begins at {_at(begin)}; it is {_at(now)} here",
+                fix=f"compare the clocks; if this one is right: {fix}",
+            )
         elif end < now + SOON:
-            yield catalog.TIME.warning(side.subject, f"{label} ends at {_at(end)}")
+            yield catalog.TIME.warning(side.subject, f"{label} ends at {_at(end)}", fix=fix)
     for each in side.revocations:
         due = each.next_update_utc
         if due is not None and due < now + SOON:
@@ -81,6 +117,7 @@ def _times(side: Side, now: datetime.datetime) -> Iterator[diagnosing.Result]:
                 side.subject,
                 f"the revocation list {'ended' if late else 'ends'} at {_at(due)}",
                 why="an outdated list refuses every client",
+                fix="let the CA issue the list again, and replace the file of tls.crl",
             )
 
 
@@ -91,7 +128,8 @@ def server(side: Side, now: datetime.datetime) -> diagnosing.Result:
         return catalog.FIT.unsure(side.subject, "the private key was not read", fix="name it in tls.key")
     flaw = certificate_checks.flaw_of_server(leaf, side.key, max(now, leaf.not_valid_before_utc))
     if flaw and not certificate_checks.flaw_of_time(leaf, now):
-        return catalog.FIT.problem(side.subject, flaw)
+        fix = renewal(side, certificate_checks.hosts(leaf), force=True)
+        return catalog.FIT.problem(side.subject, flaw, fix=fix)
     return catalog.FIT.ok(side.subject, f"names: {', '.join(certificate_checks.hosts(leaf)) or 'none'}")
 
 
@@ -109,19 +147,27 @@ def named(side: Side, subject: str, host: str) -> diagnosing.Result:
     )
 
 
-def client(side: Side, names: Mapping[str, Collection[str]]) -> diagnosing.Result:
-    """T02 for kube-scheduler's certificate; ``names``: further names by role, of the settings."""
+def client(
+    side: Side, names: Mapping[str, Collection[str]], hosts: Collection[str] = ()
+) -> diagnosing.Result:
+    """T02 for kube-scheduler's certificate; ``names``: further names by role, of the settings.
+
+    ``hosts``: the names of the extender's certificate.
+    """
+    fix = renewal(side, hosts, force=True)
     leaf = side.chain[0]
     if side.key is None:
         return catalog.FIT.unsure(side.subject, "the private key was not read", fix="name it with --dir")
     if _public(side.key) != certificate_checks.public_bytes(leaf.public_key()):
-        return catalog.FIT.problem(side.subject, "the private key does not belong to the certificate")
+        return catalog.FIT.problem(
+            side.subject, "the private key does not belong to the certificate", fix=fix
+        )
     usages = certificate_checks.extended_usages(leaf)
     if usages and not usages & {
         oid.ExtendedKeyUsageOID.CLIENT_AUTH,
         oid.ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,
     }:
-        return catalog.FIT.problem(side.subject, "its extended key usage lacks clientAuth")
+        return catalog.FIT.problem(side.subject, "its extended key usage lacks clientAuth", fix=fix)
     identity = roles.RoleBindings(names).identity_of(_peer(leaf))
     if roles.SCHEDULER not in identity.roles:
         return catalog.FIT.problem(
@@ -147,13 +193,15 @@ def trusted(side: Side, other: Side) -> diagnosing.Result:
     return catalog.CHAIN.problem(subject, seen)
 
 
-def loaded(side: Side, started: Mapping[str, datetime.datetime]) -> Iterator[diagnosing.Result]:
-    """T04; ``started``: pod of a kube-scheduler -> when it was started."""
+def loaded(side: Side, started: Mapping[str, tuple[datetime.datetime, str]]) -> Iterator[diagnosing.Result]:
+    """T04; ``started``: pod of a kube-scheduler -> when it was started, and how it is restarted."""
     newest = max((one.not_valid_before_utc for one in side.authorities), default=None)
-    for pod, at in sorted(started.items()):
+    for pod, (at, restart) in sorted(started.items()):
         if newest is not None and newest > at:
             yield catalog.LOADED.warning(
-                f"pod {pod}", f"started at {_at(at)}; a CA of {side.source} begins at {_at(newest)}"
+                f"pod {pod}",
+                f"started at {_at(at)}; a CA of {side.source} begins at {_at(newest)}",
+                fix=restart,
             )
         else:
             yield catalog.LOADED.ok(f"pod {pod}", f"started at {_at(at)}, after its CA was created")
@@ -164,9 +212,11 @@ def secrecy(side: Side) -> diagnosing.Result:
     open_files = [file for file, mode in side.modes.items() if mode & _OTHERS]
     if open_files:
         spelled = ", ".join(f"{file} ({side.modes[file] & 0o777:04o})" for file in open_files)
-        return catalog.SECRECY.problem(side.subject, f"readable by every user: {spelled}")
+        return catalog.SECRECY.problem(
+            side.subject, f"readable by every user: {spelled}", fix=f"chmod 0640 {' '.join(open_files)}"
+        )
     if side.well_known:
-        return catalog.SECRECY.warning(side.subject, "the password of the store is well known")
+        return catalog.SECRECY.warning(side.subject, "the password of the store is well known", fix=_PASSWORD)
     return catalog.SECRECY.ok(side.subject, "private keys are readable by owner and group only")
 
 

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 from app.doctor import api_reader
 from app.doctor.tls import catalog, checks, sources
 from app.framework import diagnosing
+from app.serving.tls import certificate_checks
 from app.telemetry import metrics
 
 _VIEW: Final = "topolog-view"
@@ -22,6 +23,7 @@ def of_sides(
     names: Mapping[str, Collection[str]],
 ) -> Iterator[diagnosing.Result]:
     """T01, T02, T03 and T05; ``names``: identities.* of the settings."""
+    hosts = certificate_checks.hosts(extender.chain[0]) if isinstance(extender, checks.Side) else ()
     for name, side in (("extender", extender), ("kube-scheduler", scheduler)):
         if isinstance(side, sources.Broken):
             yield catalog.FIT.problem(name, side.reason, why="no process can use it", fix=side.fix)
@@ -29,8 +31,9 @@ def of_sides(
             for check in (catalog.TIME, catalog.FIT, catalog.SECRECY):
                 yield check.unsure(name, side.reason, fix=side.fix)
         else:
-            yield from checks.times(side, now)
-            yield checks.server(side, now) if side.name == "extender" else checks.client(side, names)
+            yield from checks.times(side, now, hosts)
+            own = side.name == "extender"
+            yield checks.server(side, now) if own else checks.client(side, names, hosts)
             yield checks.secrecy(side)
     if isinstance(extender, checks.Side) and isinstance(scheduler, checks.Side):
         yield checks.trusted(scheduler, extender)
@@ -74,14 +77,23 @@ def _of_view(
         yield checks.named(extender, metrics.VIEW, f"{_VIEW}.{namespace}.svc")
 
 
-def handshake(extender: str, ask: Callable[[], object], reachable: Callable[[], bool]) -> diagnosing.Result:
+def forward(namespace: str) -> str:
+    """The commands by which a workstation reaches an extender of a cluster."""
+    return (
+        f"kubectl -n {namespace} port-forward service/topolog-extender 8443:443, and --server-name"
+        f" topolog-extender.{namespace}.svc"
+    )
+
+
+def handshake(
+    extender: str, ask: Callable[[], object], reachable: Callable[[], bool], namespace: str
+) -> diagnosing.Result:
     """T06. ``ask`` sends a request and raises Unseen; ``reachable``: whether the extender's port is open."""
     if not reachable():
         return catalog.HANDSHAKE.unsure(
             extender,
             "nothing listens there",
-            fix="name a running extender with --server; in a cluster: kubectl -n topolog-system port-forward"
-            " service/topolog-extender 8443:443, and --server-name topolog-extender.topolog-system.svc",
+            fix=f"name a running extender with --server; in a cluster: {forward(namespace)}",
         )
     try:
         ask()

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from app import settings
-from app.doctor import api_reader
+from app.doctor import api_reader, restarts
 from app.doctor.tls import checks
 from app.serving import errors
 from app.serving.tls import certificate_checks, keystores
@@ -27,7 +27,8 @@ class Broken(api_reader.Unseen):
     """The material is there, and no process can use it."""
 
 
-_CREATE = "topolog certs DIRECTORY --host NAME creates the files"
+def _create(folder: pathlib.Path) -> str:
+    return f"topolog certs {folder} with the name by which kube-scheduler calls the extender as --host"
 
 
 def of_directory(folder: pathlib.Path) -> tuple[checks.Side, checks.Side]:
@@ -43,14 +44,16 @@ def of_files(
 ) -> checks.Side:
     """One side from PEM files. Raises Unseen."""
     contents = {file: _read(file) for file in (certificate, key, ca)}
+    made = _create(certificate.parent)
     return checks.Side(
         name,
         str(certificate),
-        _certificates(contents[certificate], str(certificate)),
-        _key(contents[key], str(key)),
-        _certificates(contents[ca], str(ca)),
+        _certificates(contents[certificate], str(certificate), made),
+        _key(contents[key], str(key), made),
+        _certificates(contents[ca], str(ca), made),
         modes={str(key): stat.S_IMODE(key.stat().st_mode)},
         trust=str(ca),
+        folder=str(certificate.parent),
     )
 
 
@@ -67,18 +70,23 @@ def of_settings(tls: settings.Tls) -> checks.Side | None:
             return None
         material = keystores.read(source, hosts_required=False)
     except errors.BadMaterial as problem:
-        raise Broken(str(problem), _CREATE) from problem
+        raise Broken(str(problem), _create(_folder(tls))) from problem
     return checks.Side(
         "extender",
         str(source.certificate),
         material.chain,
-        _key(material.key_pem, str(source.certificate)),
+        _key(material.key_pem, str(source.certificate), _create(source.certificate.parent)),
         material.authorities,
         material.revocations,
         {str(source.certificate): stat.S_IMODE(source.certificate.stat().st_mode)},
         keystores.WELL_KNOWN_PASSWORD in (source.password, source.trust_password),
         str(source.trust),
+        str(source.certificate.parent),
     )
+
+
+def _folder(tls: settings.Tls) -> pathlib.Path:
+    return pathlib.Path(tls.cert or tls.keystore_path or ".").parent
 
 
 def of_secret(reader: api_reader.ApiReader, namespace: str, name: checks.Name) -> checks.Side:
@@ -86,25 +94,27 @@ def of_secret(reader: api_reader.ApiReader, namespace: str, name: checks.Name) -
     source = f"Secret {namespace}/{_SECRETS[name]}"
     document = reader.get(f"/api/v1/namespaces/{namespace}/secrets/{_SECRETS[name]}")
     data = document.get("data") or {}
+    made = checks.recreation(namespace, _SECRETS[name])
     contents = {}
     for key in ("tls.crt", "tls.key", "ca.crt"):
         try:
             contents[key] = base64.b64decode(str(data[key]), validate=True)
         except KeyError as problem:
-            raise Broken(f"{source} has no key {key}", _CREATE) from problem
+            raise Broken(f"{source} has no key {key}", made) from problem
         except binascii.Error as problem:
-            raise Broken(f"{key} of {source} is not base64", _CREATE) from problem
+            raise Broken(f"{key} of {source} is not base64", made) from problem
     return checks.Side(
         name,
         source,
-        _certificates(contents["tls.crt"], f"tls.crt of {source}"),
-        _key(contents["tls.key"], f"tls.key of {source}"),
-        _certificates(contents["ca.crt"], f"ca.crt of {source}"),
+        _certificates(contents["tls.crt"], f"tls.crt of {source}", made),
+        _key(contents["tls.key"], f"tls.key of {source}", made),
+        _certificates(contents["ca.crt"], f"ca.crt of {source}", made),
+        secret=(namespace, _SECRETS[name]),
     )
 
 
-def starts(reader: api_reader.ApiReader, namespace: str) -> dict[str, datetime.datetime]:
-    """Pod that mounts kube-scheduler's Secret, NAMESPACE/NAME -> when it was started. Raises Unseen."""
+def starts(reader: api_reader.ApiReader, namespace: str) -> dict[str, tuple[datetime.datetime, str]]:
+    """Pod that mounts kube-scheduler's Secret -> its start, and how it is restarted. Raises Unseen."""
     secret = _SECRETS["kube-scheduler"]
     found = {}
     for pod in reader.items(f"/api/v1/namespaces/{namespace}/pods"):
@@ -112,7 +122,8 @@ def starts(reader: api_reader.ApiReader, namespace: str) -> dict[str, datetime.d
         mounted = any((one.get("secret") or {}).get("secretName") == secret for one in volumes)
         text = pod.get("status", {}).get("startTime")
         if mounted and text:
-            found[f"{namespace}/{pod['metadata']['name']}"] = datetime.datetime.fromisoformat(text)
+            at = datetime.datetime.fromisoformat(text)
+            found[f"{namespace}/{pod['metadata']['name']}"] = (at, restarts.of_pod(pod))
     return found
 
 
@@ -120,21 +131,23 @@ def _read(file: pathlib.Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as problem:
-        raise api_reader.Unseen(f"{file} cannot be read: {problem.strerror}", _CREATE) from problem
+        raise api_reader.Unseen(
+            f"{file} cannot be read: {problem.strerror}", _create(file.parent)
+        ) from problem
 
 
-def _certificates(content: bytes, label: str) -> tuple[x509.Certificate, ...]:
+def _certificates(content: bytes, label: str, fix: str) -> tuple[x509.Certificate, ...]:
     try:
         return tuple(x509.load_pem_x509_certificates(content))
     except ValueError as problem:
-        raise Broken(f"{label} contains no readable certificate in PEM", _CREATE) from problem
+        raise Broken(f"{label} contains no readable certificate in PEM", fix) from problem
 
 
-def _key(content: bytes, label: str) -> certificate_checks.PrivateKey:
+def _key(content: bytes, label: str, fix: str) -> certificate_checks.PrivateKey:
     try:
         return serialization.load_pem_private_key(content, None)
     except (ValueError, TypeError) as problem:
-        raise Broken(f"{label} contains no readable private key in PEM", _CREATE) from problem
+        raise Broken(f"{label} contains no readable private key in PEM", fix) from problem
 
 
 def _lists(crl: str) -> tuple[x509.CertificateRevocationList, ...]:

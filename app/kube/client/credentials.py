@@ -40,6 +40,14 @@ _POD_NAMESPACE = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount/nam
 _keep_alive: Callable[[], list[Any]] = keepalive.tcp_keepalive_socket_options
 
 
+def pod_namespace() -> str:
+    """The namespace of the pod in which this runs, by its service account; empty outside of a pod."""
+    try:
+        return _POD_NAMESPACE.read_text().strip()
+    except OSError:
+        return ""
+
+
 class Access:
     """A server address and the credentials for it."""
 
@@ -115,15 +123,7 @@ def find(kubeconfig: str | None = None, context: str | None = None) -> Access:
         raise errors.Misconfigured(
             f"cannot load the credentials of the API server from {source}: {problem}"
         ) from problem
-    return Access(configuration, namespace=_pod_namespace() if inside else _context_namespace(path, context))
-
-
-def _pod_namespace() -> str:
-    """The namespace of the pod that this process runs in; empty if it cannot be read."""
-    try:
-        return _POD_NAMESPACE.read_text().strip()
-    except OSError:
-        return ""
+    return Access(configuration, namespace=pod_namespace() if inside else _context_namespace(path, context))
 
 
 def _context_namespace(path: str, context: str | None) -> str:

@@ -8,7 +8,7 @@ from app.framework import diagnosing
 from app.plugins.workload_policy import kinds, logic, policy_model, waking
 
 _PAGE: Final = "how-to/find-out-what-is-wrong.md#check-policies"
-_POLICY: Final = "kubectl -n NAMESPACE edit workloadpolicies.kosmos.io NAME"
+_POLICY: Final = "kubectl -n NAMESPACE edit workloadpolicies.kosmos.io POLICY"
 _NAMED = 3
 """Objects that a sentence names at most."""
 
@@ -23,7 +23,7 @@ DOMAINS = diagnosing.Check(
     "P02",
     "Each listed domain has nodes.",
     "its places cannot be had",
-    "kubectl label node NODE KEY=VALUE, or correct the name of the domain in the policy",
+    "label its nodes KEY=VALUE (kubectl label node), or correct the name of the domain in the policy",
     _PAGE,
 )
 SCHEDULER = diagnosing.Check(
@@ -103,11 +103,13 @@ def _of_policies(
     for policy in policies:
         subject = f"policy {policy.key}"
         if policy.errors:
-            yield VALID.problem(subject, "; ".join(policy.errors))
+            yield VALID.problem(subject, "; ".join(policy.errors), known=_known(policy))
             continue
         yield from _domains(snapshot, policy, subject)
         if not _selects(snapshot, policy, workloads):
-            yield SELECTION.warning(subject, "its labelSelector selects no pod and no workload's template")
+            yield SELECTION.warning(
+                subject, "its labelSelector selects no pod and no workload's template", known=_known(policy)
+            )
         if policy.required:
             yield from _capacity(snapshot, policy, subject)
 
@@ -118,11 +120,12 @@ def _domains(
     column = snapshot.topology[policy.topology_key]
     wanted = [one.name for one in policy.allocations if one.replicas]
     empty = [name for name in wanted if not column[name]]
+    known = {"KEY": policy.topology_key, "VALUE": empty[0]} if empty else {}
     verdict = DOMAINS.problem if policy.required else DOMAINS.warning
     if wanted and len(empty) == len(wanted) and not any(True for _ in column):
-        yield verdict(subject, f"no node has the label {policy.topology_key}")
+        yield verdict(subject, f"no node has the label {policy.topology_key}", known=known)
     elif empty:
-        yield verdict(subject, f"no node has {policy.topology_key} = {_listed(empty)}")
+        yield verdict(subject, f"no node has {policy.topology_key} = {_listed(empty)}", known=known)
 
 
 def _selects(
@@ -145,11 +148,16 @@ def _capacity(
             subject,
             f"above the quota: {_listed(over)}",
             why="no pod is evicted: the number falls as pods end",
+            known=_known(policy),
         )
     waiting = sum(1 for _ in waking.naming(snapshot, policy.namespace, policy.name))
     free = logic.free(snapshot, policy)
     if waiting > free:
-        yield CAPACITY.warning(subject, f"{waiting} pods wait for {free} free places")
+        yield CAPACITY.warning(subject, f"{waiting} pods wait for {free} free places", known=_known(policy))
+
+
+def _known(policy: policy_model.WorkloadPolicy) -> dict[str, str]:
+    return {"NAMESPACE": policy.namespace, "POLICY": policy.name}
 
 
 # -- pods ---------------------------------------------------------------------------------------
@@ -163,7 +171,7 @@ def _of_pods(snapshot: snapshots.Snapshot, schedulers: frozenset[str] | None) ->
             yield SCHEDULER.unsure(
                 f"{len(naming)} pods",
                 "which schedulers call the extender was not seen",
-                fix="name them: --scheduler-name NAME",
+                fix="name them with --scheduler-name",
             )
     else:
         others: dict[str, list[model.Pod]] = {}

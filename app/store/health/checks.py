@@ -97,7 +97,7 @@ def role(facts: ServerFacts) -> Finding:
         "bad",
         f"{found} of {facts.info.get('master_host', '?')}:{facts.info.get('master_port', '?')}",
         "a replica refuses appends, and reads from it may be outdated",
-        "name the master in store.url, or let sentinels name it: redis+sentinel://HOST,HOST,HOST/MASTER",
+        "name the master in store.url, or let sentinels name it (redis+sentinel://, with all of them)",
         loses=True,
     )
 
@@ -111,7 +111,7 @@ def mode(facts: ServerFacts) -> Finding:
             "bad",
             found,
             "a node serves only its own slots, and they move",
-            "write store.url as redis+cluster://HOST,HOST,HOST",
+            "write store.url as redis+cluster:// with some of the nodes",
         )
     return Finding("mode", "good", found)
 

@@ -27,7 +27,7 @@ def test_every_file_that_is_made_is_current(name: str) -> None:
 
 
 def test_the_golden_output_is_of_this_chart() -> None:
-    message = "run `python -m tests.support.charts.golden HELM` (tests/e2e/helm.py builds Helm)"
+    message = "run `python -m tests.support.charts.golden HELM` (python -m tests.e2e.go_programs builds Helm)"
     assert golden.DIGEST.read_text() == golden.digest(), message
     assert {path.stem for path in golden.FOLDER.glob("*.yaml")} == set(CASES)
 

@@ -1,6 +1,7 @@
 """Runs ``topolog doctor`` in this process and reads its JSON."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,21 @@ def doctor(*arguments: str, environ: Mapping[str, str] | None = None, stdin: str
     return run
 
 
+SPELLED = frozenset(
+    (
+        *("API", "URL", "URI", "TLS", "AOF", "DNS", "UID", "TCP", "RDB"),
+        *("ACL", "SETUSER", "CONFIG", "SET", "REWRITE", "INFO", "BGSAVE", "BGREWRITEAOF", "DEL", "XADD"),
+        *("SENTINEL", "CKQUORUM", "SLOWLOG", "GET", "LATENCY", "DOCTOR", "REPLICAOF", "FLUSHALL"),
+    )
+)
+"""What a fix has in capitals without being a placeholder: acronyms, and commands of the store."""
+
+
+def placeholders(fix: str) -> list[str]:
+    """What a reader would have to replace before running it."""
+    return [word for word in re.findall(r"(?<![\w~])[A-Z]{3,}(?!\w)", fix) if word not in SPELLED]
+
+
 def complete(checks: Iterable[Json]) -> None:
     """Each result that is not ok has what was seen, why it matters, a fix and a page."""
     for one in checks:
@@ -62,3 +78,4 @@ def complete(checks: Iterable[Json]) -> None:
         if one["verdict"] != "ok":
             assert one["fix"], one
             assert one["why"], one
+            assert not placeholders(one["fix"]), one

@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.support import child_processes, polling
 from tests.support.e2e import api_client, component_flags, identities, kube_schedulers, kubelets
-from tests.support.e2e.nodes import process_kubelets
+from tests.support.e2e.nodes import containers, process_kubelets
 
 CAPACITY = {"cpu": "32", "memory": "128Gi", "pods": "110"}
 
@@ -183,10 +183,15 @@ class Cluster:
         self.run(process)
         return process
 
-    def start_process_kubelet(self, namespace: str) -> process_kubelets.ProcessKubelet:
-        """Run the bound pods of a namespace as processes."""
+    def start_process_kubelet(
+        self, namespace: str, *, images: Mapping[str, containers.Image] | None = None
+    ) -> process_kubelets.ProcessKubelet:
+        """Run the bound pods of a namespace as processes; ``images``: beside the usual ones."""
         kubelet = process_kubelets.ProcessKubelet(
-            self.api(), namespace, self._binary, self.folder / f"pods-{namespace}"
+            self.api(),
+            namespace,
+            {**containers.images(self._binary), **(images or {})},
+            self.folder / f"pods-{namespace}",
         )
         self._process_kubelets.append(kubelet)
         kubelet.start()

@@ -42,13 +42,17 @@ class ProcessKubelet:
     """Runs the bound pods of a namespace until it is stopped."""
 
     def __init__(
-        self, api: api_client.Api, namespace: str, control_plane: pathlib.Path, folder: pathlib.Path
+        self,
+        api: api_client.Api,
+        namespace: str,
+        images: Mapping[str, containers.Image],
+        folder: pathlib.Path,
     ) -> None:
         self._api = api
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         self.network = networks.Network()
         self.services = services.Services(api, self.network)
-        self._images = containers.images(control_plane)
+        self._images = images
         self.folder = folder
         self.pods: dict[str, pods.Pod] = {}
         self._ended = threading.Event()

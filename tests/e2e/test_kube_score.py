@@ -3,15 +3,15 @@
 import json
 import pathlib
 import re
-import shutil
 import subprocess
 
 import pytest
 import yaml
 
+from tests.e2e import building, go_programs
 from tests.support import manifests
 
-PROGRAM = shutil.which("kube-score")
+pytestmark = pytest.mark.e2e
 KEPT = {
     "container-ephemeral-storage-request-and-limit",
     "container-image-pull-policy",
@@ -24,12 +24,20 @@ OK = 10
 """Grade of a check that passed."""
 
 
-@pytest.mark.skipif(PROGRAM is None, reason="kube-score is not installed")
+@pytest.fixture(scope="module")
+def program() -> pathlib.Path:
+    """kube-score."""
+    try:
+        return go_programs.KUBE_SCORE.built()
+    except building.GoMissing as missing:
+        pytest.skip(str(missing))
+
+
 @pytest.mark.parametrize("name", manifests.OVERLAYS)
-def test_every_other_check_passes(name: str, tmp_path: pathlib.Path) -> None:
+def test_every_other_check_passes(program: pathlib.Path, name: str, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "objects.yaml"
     file.write_text(yaml.safe_dump_all(manifests.overlay(name)))
-    command = [str(PROGRAM), "score", "--ignore-container-cpu-limit", "--output-format", "json", str(file)]
+    command = [str(program), "score", "--ignore-container-cpu-limit", "--output-format", "json", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = {
         (check["check"]["id"], scored["object_meta"]["name"])
