@@ -30,6 +30,9 @@ _THREADS = 8
 class Viewing(bootstrap.Following):
     """The process after its fork."""
 
+    gather = 0.05
+    """Seconds: the streams show each event as soon as it was read."""
+
     def __init__(self, chosen: settings.Settings, roster: roles.RoleBindings) -> None:
         self._shadows: shadowing.Shadowing | None = None
         super().__init__(chosen, viewed=True)
