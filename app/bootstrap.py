@@ -77,9 +77,7 @@ class Following:
     """A process that follows the log and answers introspection requests."""
 
     gather = 0.25
-    """Seconds between two reads of the log. Requests catch up with its head themselves, so that a shorter
-    time would only take processor time from the verbs: a read costs about the same for one event as for ten.
-    """
+    """Seconds between two reads of the log: each takes time from the verbs, and requests read to the head."""
 
     def __init__(self, chosen: settings.Settings, *, viewed: bool = False) -> None:
         """``viewed``: also the heavy routes and streams (routes.register)."""

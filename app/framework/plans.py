@@ -279,4 +279,4 @@ def _as_read_back(plugin: str, data: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return msgspec.json.decode(_encode(data), type=dict[str, Any])
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as problem:
-        raise InvalidPlan(f"plugin {plugin} has data that is no JSON: {problem}") from problem
+        raise InvalidPlan(f"plugin {plugin} has data that is not JSON: {problem}") from problem
