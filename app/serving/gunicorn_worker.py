@@ -30,13 +30,12 @@ from app.serving import (
     ports,
     streams,
 )
+from app.serving.tls import handshakes
 
 SWEEP_SECONDS = 0.25
 LINGER_SECONDS = 0.05
 STOPPING_SECONDS = 2.0
 """Seconds that a stopping worker keeps idle connections, for requests in flight."""
-HANDSHAKE_THREADS = 4
-"""Threads for handshakes: each step takes a millisecond and must not delay verbs."""
 INTROSPECTION_THREADS, INTROSPECTION_QUEUE = 4, 16
 """Concurrent requests to the introspection API, and the length of their queue."""
 FAULT = bodies.RequestRefusal(500, "InternalError", "internal error: see the server's log")
@@ -63,7 +62,8 @@ class ExtenderWorker(gthread.ThreadWorker):
         served.serves_introspection = self.serves_introspection
         self.meter.connections = lambda: self.nr_conns
         self._lingerers = deque[None]((None,) * max(1, self.cfg.threads // 2))
-        self._handshakers = futures.ThreadPoolExecutor(HANDSHAKE_THREADS, "handshake")
+        self._handshakes = handshakes.Handshakes(self._handshake)
+        self._handshakes.start()
         self._introspection_pool = futures.ThreadPoolExecutor(INTROSPECTION_THREADS, "introspection")
         self._introspecting = 0
         self._waiting: set[connections.Connection] = set()
@@ -138,7 +138,7 @@ class ExtenderWorker(gthread.ThreadWorker):
         match conn.state:
             case connections.State.HANDSHAKE:
                 self._forget(conn)
-                self._handshakers.submit(self._handshake, conn)
+                self._handshakes.submit(conn)
             case connections.State.SENDING:
                 self._guarded(conn, self._reply)
             case connections.State.CLOSING:
