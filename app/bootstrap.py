@@ -76,8 +76,8 @@ _OWN = frozenset(("/apis/v1/lag", "/apis/v1/settings"))
 class Following:
     """A process that follows the log and answers introspection requests."""
 
-    gather = 0.05
-    """Seconds between two reads of the log; requests catch up with its head themselves."""
+    gather = 0.25
+    """Seconds between two reads of the log: each takes time from the verbs, and requests read to the head."""
 
     def __init__(self, chosen: settings.Settings, *, viewed: bool = False) -> None:
         """``viewed``: also the heavy routes and streams (routes.register)."""

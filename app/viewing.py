@@ -33,6 +33,9 @@ _GRACE = 2
 class Viewing(bootstrap.Following):
     """The process after its fork."""
 
+    gather = 0.05
+    """Seconds: the streams show each event as soon as it was read."""
+
     def __init__(self, chosen: settings.Settings, roster: roles.RoleBindings) -> None:
         self._shadows: shadowing.Shadowing | None = None
         super().__init__(chosen, viewed=True)

@@ -33,7 +33,7 @@ def missing(kind: str, name: str) -> Problem:
 
 
 def elsewhere(path: str) -> Problem:
-    """404: a path of the extender, asked for at the view."""
+    """404: a path of the extender, requested from the view."""
     return Problem(404, "NotFound", f"{path[:_MAX_PATH]} is answered by the extender, not by topolog view")
 
 

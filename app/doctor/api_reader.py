@@ -97,7 +97,7 @@ def _object(body: bytes, path: str) -> Mapping[str, Any]:
             f"the reply to {path} is not JSON", "name the API server in kube.kubeconfig"
         ) from problem
     if not isinstance(found, Mapping):
-        raise Unseen(f"the reply to {path} is no object", "name the API server in kube.kubeconfig")
+        raise Unseen(f"the reply to {path} is not an object", "name the API server in kube.kubeconfig")
     return found
 
 

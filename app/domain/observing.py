@@ -1,7 +1,7 @@
 """The events that the observation of an object implies: the inverse of projecting.
 
-Only fields that the model holds are compared, so the echo of a status that Topolog wrote itself is no event.
-What a complete list lacks is the concern of workers.recorder.batch_builder.
+Only fields that the model holds are compared, so the echo of a status that Topolog wrote itself is not an
+event. What a complete list lacks is the concern of workers.recorder.batch_builder.
 """
 
 from typing import TypeVar

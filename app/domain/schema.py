@@ -45,7 +45,7 @@ class UnreadableObject(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Kind(Generic[T]):
-    """A kind of objects that a plugin reads. It is also the token by which snapshots are asked for them."""
+    """A kind of objects that a plugin reads. It is also the token by which snapshots return them."""
 
     name: str
     """Unique, in lower case: the name in the log, in settings and in the metrics."""
@@ -114,7 +114,7 @@ class Kind(Generic[T]):
 
 
 _Held = immutables.Map[str, Any]
-"""Identity -> object; typed by the token with which it is asked for."""
+"""Identity -> object; typed by the token that selects it."""
 _NONE: _Held = immutables.Map()
 
 

@@ -202,7 +202,8 @@ class _Merge:
             self._claims.update(plan.claims)
             for key, ceiling in plan.ceilings.items():
                 self._ceilings[key] = min(ceiling, self._ceilings.get(key, ceiling))
-            self._assign(plugin.name, draft, plan.assignments)
+            if plan.assignments:
+                self._assign(plugin.name, draft, plan.assignments)
 
     def _note_difference(self, snapshot: snapshots.Snapshot, draft: _Draft, judged: model.Pod) -> None:
         """Note by how much the pod that plugins judge counts for more than the pod that is placed.
@@ -238,6 +239,8 @@ class _Merge:
         """Raise _Refused if what a Binding or the event would carry is too large."""
         total = 0
         for placement in placements:
+            if not (placement.annotations or placement.labels or placement.data):
+                continue
             metadata = sum(
                 len(key.encode()) + len(value.encode())
                 for pairs in (placement.annotations, placement.labels)
@@ -276,4 +279,4 @@ def _as_read_back(plugin: str, data: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return msgspec.json.decode(_encode(data), type=dict[str, Any])
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as problem:
-        raise InvalidPlan(f"plugin {plugin} has data that is no JSON: {problem}") from problem
+        raise InvalidPlan(f"plugin {plugin} has data that is not JSON: {problem}") from problem

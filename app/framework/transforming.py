@@ -96,7 +96,7 @@ def at_nodes(plugins: registry.Registry, cycle: cycles.Cycle) -> Transformed:
 
 def at(plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName) -> cycles.Cycle:
     """The cycle in which a pod is judged and reserved for on one node. Raises TransformFailed."""
-    transformed = before_filter(plugins, cycle).cycle
+    transformed = before_filter(plugins, cycle).cycle if plugins.transforms else cycle
     if not plugins.transforms_nodes:
         return transformed
     own = replace(transformed, candidates=frozenset((node,)))

@@ -51,7 +51,7 @@ class Authority:
         return _pem(self.trusted)
 
     def signed(self, held: x509.Certificate) -> bool:
-        """Whether a certificate is of the CA that signs; of the following one if another run has gone on."""
+        """Whether a certificate is of the CA that signs; of the following one after another run."""
         following = (self.following.certificate,) if self.following else ()
         return any(_signed(held, each) for each in (self.signer.certificate, *following))
 

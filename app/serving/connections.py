@@ -88,6 +88,7 @@ class Connection:
         self.introspection = False
         """A thread of the introspection pool processes its request."""
         self._server = server
+        self._poller: select.poll | None = None
         self._received = b""
         self._sending: deque[memoryview] = deque()
         self._corked = False
@@ -171,12 +172,16 @@ class Connection:
         """Wait up to `seconds` for data or the end of the stream; return whether either arrived."""
         if self._received or (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending()):
             return True
-        poller = select.poll()
-        poller.register(self.sock, select.POLLIN)
-        return bool(poller.poll(max(0.0, seconds) * 1000))
+        if self._poller is None:
+            self._poller = select.poll()
+            self._poller.register(self.sock, select.POLLIN)
+        return bool(self._poller.poll(max(0.0, seconds) * 1000))
 
     def send(self, head: bytes, data: bytes) -> bool:
         """Start to send a response; return whether it is sent completely. Raises OSError."""
+        if len(head) + len(data) <= deadlines.RECORD:
+            self._sending.append(memoryview(head + data))
+            return self.flush()
         body = memoryview(data)
         # The head shares a TLS record with the start of the body: a separate record would wake the client
         # early.

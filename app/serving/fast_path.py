@@ -98,12 +98,15 @@ class Exchange:
 
     def fill(self, held: bytes) -> bytes:
         """Take the part of the body that was already received; return the data after it."""
-        # Received in place: with whole nodes, a copy takes a tenth of the time of the call.
-        self._body = io.BytesIO(bytes(self.length))
-        self.environ["wsgi.input"] = self._body
         taken = min(len(held), self.length)
-        with self._body.getbuffer() as view:
-            view[:taken] = held[:taken]
+        if taken == self.length:
+            self._body = io.BytesIO(held[:taken])
+        else:
+            # Received in place: with whole nodes, a copy takes a tenth of the time of the call.
+            self._body = io.BytesIO(bytes(self.length))
+            with self._body.getbuffer() as view:
+                view[:taken] = held[:taken]
+        self.environ["wsgi.input"] = self._body
         self.received = taken
         return held[taken:]
 
@@ -118,7 +121,8 @@ class Exchange:
         and ValueError for invalid headers.
         """
         response = application(self.environ, self._start)
-        if self.environ.get("REQUEST_METHOD") != "HEAD" and self._is_stream():
+        bodiless = self.environ.get("REQUEST_METHOD") == "HEAD"
+        if not bodiless and self._is_stream():
             raise StreamBegun(stream_head(self._status, self._headers), response)
         try:
             body = b"".join((*self._written, *response))
@@ -126,7 +130,6 @@ class Exchange:
             close = getattr(response, "close", None)
             if close is not None:
                 close()
-        bodiless = self.environ.get("REQUEST_METHOD") == "HEAD"
         head = response_head(
             self._status, self._headers, None if bodiless else len(body), keep_alive=keep_alive
         )
@@ -134,7 +137,7 @@ class Exchange:
 
     def _is_stream(self) -> bool:
         return any(
-            name.lower() == "content-type" and value.startswith(STREAMS) for name, value in self._headers
+            value.startswith(STREAMS) and name.lower() == "content-type" for name, value in self._headers
         )
 
     def _start(
@@ -148,13 +151,17 @@ def response_head(
     status: str, given: Iterable[tuple[str, str]], length: int | None, *, keep_alive: bool
 ) -> bytes:
     """Format the head of a response of `length` bytes (None: to HEAD). Raises ValueError for bad headers."""
-    headers = [(name, value) for name, value in given if not util.is_hoppish(name)]
-    declared = [value for name, value in headers if name.lower() == "content-length"]
+    lines, declared = [f"HTTP/1.1 {status}"], []
+    for name, value in given:
+        if util.is_hoppish(name):
+            continue
+        if name.lower() == "content-length":
+            declared.append(value)
+        lines.append(f"{name}: {value}")
     if not declared:
-        headers.append(("Content-Length", str(length or 0)))
+        lines.append(f"Content-Length: {length or 0}")
     elif length is not None and declared != [str(length)]:
         raise ValueError(f"the response has {length} bytes but declares {', '.join(declared)}")
-    lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in headers)]
     if not all(map(str.isprintable, lines)):
         raise ValueError("a response header contains a character that is not printable")
     return "\r\n".join((*lines, _common_headers(int(time.time()), keep_alive), "", "")).encode("latin-1")

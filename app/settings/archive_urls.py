@@ -1,6 +1,6 @@
 """The forms of ``compaction.archive``: a directory, or the URL of an object store.
 
-A URL has neither user nor options: credentials are read from the environment, so a URL is no secret.
+A URL has neither user nor options: credentials are read from the environment, so a URL is not secret.
 """
 
 import re

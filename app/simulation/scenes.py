@@ -359,7 +359,7 @@ def _woken(stage: stages.Stage, pods: list[Json], least: int = 1, message: str =
             )
         ]
 
-    # The first that are found: while they wait to be scheduled, the controller goes on to others.
+    # The first that are found: while they wait to be scheduled, the controller continues with others.
     found: list[Json] = []
 
     def enough() -> bool:

@@ -58,7 +58,7 @@ class Fenced(StoreError):
 
     def __init__(self, epoch: str, writer: str = "") -> None:
         who = writer or "another writer"
-        super().__init__(f"{who} holds epoch {epoch}; this process must not write facts any more")
+        super().__init__(f"{who} holds epoch {epoch}; this process may no longer write facts")
         self.epoch = epoch
         self.writer = writer
 

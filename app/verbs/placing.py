@@ -245,7 +245,7 @@ class Placing:
     def _resolve_stale(self, existing: _Existing) -> None:
         """Release an earlier placement on another node, on the evidence of the API server.
 
-        An unbound pod is evidence only if no Binding of that placement can be carried out any more; until
+        An unbound pod is evidence only if no Binding of that placement can still be carried out; until
         then the placement stays, or the pod could end up there uncounted. Raises Refused or StateAway.
         """
         current = self._read()

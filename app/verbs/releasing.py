@@ -20,7 +20,7 @@ def release(
     placement: model.Position | None = None,
     timeout: float = 2.0,
 ) -> bool:
-    """Append PlacementReleased for the pod; true if it has no such placement (any more).
+    """Append PlacementReleased for the pod; true if it has no such placement.
 
     ``placement``: release only the placement made at this position; a later one, perhaps on the same node,
     may have its Binding under way. ``timeout``: seconds for each step that needs the store.

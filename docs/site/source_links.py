@@ -22,7 +22,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
 
 
 def link(app: Sphinx, document: nodes.document) -> None:
-    """Replace each reference to a file that is no page by a link to its source."""
+    """Replace each reference to a file that is not a page by a link to its source."""
     folder = pathlib.PurePosixPath(app.env.docname).parent
     for found in list(document.findall(addnodes.download_reference)):
         path = posixpath.normpath(folder / urllib.parse.unquote(found["reftarget"]))

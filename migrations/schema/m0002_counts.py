@@ -3,7 +3,7 @@
 ``NS/POLICY|DOMAIN`` becomes ``NS/POLICY|LABEL=DOMAIN``, so a count never changes its meaning. The new
 counts are folded from the log, in a hash of their own, while the old ones are in use and appends go
 on. Once both are those of the log, one transaction lets meta name the new ones: in it meta's last
-offset moves from ``head``, which is no number from then on, to ``offset``. The functions of schema 1
+offset moves from ``head``, which is not a number from then on, to ``offset``. The functions of schema 1
 fail on that before they write, wherever they are still loaded; those of this schema ask for its number.
 
 The new hash expires by itself until it is in use, and the old one from then on: a run that was killed

@@ -147,8 +147,8 @@ def test_the_map_of_differences_shows_the_nodes_that_have_more_or_less(
 
 def test_a_mistake_is_the_sentence_of_the_api(on_small: browsers.Browser, small: shown.Shown) -> None:
     for overrides, sentence in (
-        ("[{", "the overrides are no JSON"),
-        ("{}", "the overrides are no list"),
+        ("[{", "the overrides are not JSON"),
+        ("{}", "the overrides are not a list"),
         ('[{"op": "cordon", "nodes": ["n9"]}]', "overrides[0].nodes[0]: there is no node n9"),
     ):
         supposed(on_small, overrides=overrides)

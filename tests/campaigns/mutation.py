@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
 
     name: str
     outcome: str
-    """killed, late, survived, or invalid: one that is no program."""
+    """killed, late, survived, or invalid: one that is not a program."""
     seconds: float
     by: str
     """The test that noticed."""
@@ -163,7 +163,7 @@ def _tested(subject: Subject, trial: "_Trial", *, verbose: bool) -> int:
         deadline=None,
     )
     hypothesis_settings.load_profile("mutant")
-    # That hypothesis was there before pytest is no news.
+    # That hypothesis was there before pytest is not news.
     quiet = ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:cacheprovider"]
     words = ["-x", "-m", "not campaign", "--timeout", "60", *quiet, *subject.tests]
     if subject.without:

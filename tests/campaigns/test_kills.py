@@ -114,7 +114,7 @@ def test_many_kills_of_every_kind_at_once(tmp_path: pathlib.Path) -> None:
 
 
 def test_what_is_killed_is_dead(tmp_path: pathlib.Path) -> None:
-    """Else this would be no campaign."""
+    """Else this would not be a campaign."""
     process = child_processes.Process("sleeper", ["sleep", "60"], log=tmp_path / "log")
     process.start()
     before = process.pid

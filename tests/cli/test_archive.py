@@ -63,7 +63,7 @@ def test_a_damaged_file_and_missing_offsets_are_reported(folder: pathlib.Path, s
 
 
 @pytest.mark.parametrize("command", ["verify", "export"])
-def test_an_outage_behind_the_listing_is_no_problem_of_the_archive(
+def test_an_outage_behind_the_listing_is_not_a_problem_of_the_archive(
     folder: pathlib.Path, command: str
 ) -> None:
     with mock.patch.object(archive_storage.Folder, "read", side_effect=OSError("connection reset")):

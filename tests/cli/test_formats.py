@@ -54,8 +54,8 @@ def test_a_jsonpath_selects_from_the_document() -> None:
 
 WRONG = {
     "jsonpath={.items[*].name}": "is a template of kubectl; write a JSONPath of RFC 9535",
-    "jsonpath=$.items[": "is no JSONPath of RFC 9535",
-    "jsonpath=": "is no JSONPath of RFC 9535",
+    "jsonpath=$.items[": "is not a JSONPath of RFC 9535",
+    "jsonpath=": "is not a JSONPath of RFC 9535",
     "xml": "'xml' is not one of table, json, yaml, jsonpath=EXPR",
 }
 

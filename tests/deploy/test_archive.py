@@ -127,7 +127,7 @@ def policy_of(case: str) -> Object:
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_a_credential_is_no_value_of_the_chart(name: str) -> None:
+def test_a_credential_is_not_a_value_of_the_chart(name: str) -> None:
     schema = json.loads((generating.CHART / "values.schema.json").read_text())
     variables = schema["properties"]["archive"]["properties"]["variables"]
     validator = jsonschema_rs.validator_for(variables)

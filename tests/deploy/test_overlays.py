@@ -49,7 +49,7 @@ def test_a_misspelled_field_is_found() -> None:
         "spec": {"minAvailabel": 1, "selector": {"matchLabels": [1]}},
     }
     assert api_schema.problems(budget) == [
-        "PodDisruptionBudget.spec: minAvailabel is no field of it",
+        "PodDisruptionBudget.spec: minAvailabel is not a field of it",
         "PodDisruptionBudget.spec.selector.matchLabels: an object is expected",
     ]
 

@@ -267,7 +267,7 @@ def test_standard_input_is_a_file(certificate: str) -> None:
         "a: !secret x",
     ],
 )
-def test_what_is_no_configuration_is_a_usage_error(text: str, tmp_path: pathlib.Path) -> None:
+def test_what_is_not_a_configuration_is_a_usage_error(text: str, tmp_path: pathlib.Path) -> None:
     run = checked(text, tmp_path)
     assert run.code == 2
     assert "configuration.yaml" in run.text

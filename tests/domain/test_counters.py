@@ -148,7 +148,7 @@ def test_a_policy_counts_the_pods_that_ran_before_it() -> None:
         pytest.param({"terminating": True}, id="on its way out"),
         pytest.param({"phase": "Succeeded"}, id="run to its end"),
         pytest.param({"phase": "Failed"}, id="failed"),
-        pytest.param({"labels": {"app": "other"}}, id="not selected any more"),
+        pytest.param({"labels": {"app": "other"}}, id="no longer selected"),
     ],
 )
 def test_a_pod_stops_counting(change: dict[str, object]) -> None:

@@ -44,7 +44,7 @@ def selected() -> str:
     """Return the version of this run; raises UnknownVersion if there are no module files for it."""
     version = os.environ.get(VARIABLE, "").removeprefix("v") or newest()
     if version not in versions():
-        raise UnknownVersion(f"Kubernetes {version} is none of {', '.join(versions())}")
+        raise UnknownVersion(f"Kubernetes {version} is not one of {', '.join(versions())}")
     return version
 
 

@@ -223,7 +223,7 @@ def test_a_gang_that_does_not_fit_holds_nothing_until_its_minimum_is_lowered(
     polling.eventually(lambda: calls(topolog, "large"), "it is asked for", within=60)
     polling.throughout(lambda: not nodes(cluster, "large"), "no member is bound", during=5.0)
     assert kept(topolog, "large") == []
-    # kube-scheduler goes on to the next member only while the minimum can be had.
+    # kube-scheduler goes on to the next member only while the minimum is available.
     assert len({call["pod"] for call in calls(topolog, "large")}) == 1
     assert shown(topolog, "large")["missing"] == f"{ROOM} of 13 seats in the cluster; {GPU} 1 of 13 missing"
     group = cluster.api().get(f"{NATIVE}/podgroups/large")
@@ -415,7 +415,7 @@ def test_a_gang_of_ours_without_a_native_group_is_not_affected_by_the_gates(
 def test_a_group_that_kube_scheduler_does_not_hold_together_is_placed_whole_by_ours(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
-    """A group with the policy ``basic`` is no gang for kube-scheduler; the sigs' PodGroup makes it one."""
+    """A group with the policy ``basic`` is not a gang for kube-scheduler; the sigs' PodGroup makes it one."""
     create_group(cluster, "both", schedulingPolicy={"basic": {}})
     create_sigs_group(cluster, "both")
     add_members(cluster, "both", range(SIZE - 1), sigs=True)

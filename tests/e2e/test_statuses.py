@@ -53,7 +53,7 @@ def events(topolog: installations.Installation, subject: str = f"policy:{NAMESPA
     return [one["type"] for one in found]
 
 
-def test_a_status_follows_the_pods_and_is_no_event(
+def test_a_status_follows_the_pods_and_is_not_an_event(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
     cluster.apply(workloads.policy(NAMESPACE, "one", "zone", "one", a=2, b=1))
@@ -149,7 +149,7 @@ def used(cluster: clusters.Cluster, name: str) -> str:
     return cluster.kubectl("-n", NAMESPACE, "get", f"{QUOTAS}/{name}", "-o", path).strip()
 
 
-def test_a_quota_shows_what_its_pods_use_and_is_no_event(
+def test_a_quota_shows_what_its_pods_use_and_is_not_an_event(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
     cluster.apply(quota("team", is_parent="true"))

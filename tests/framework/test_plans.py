@@ -94,7 +94,7 @@ def test_a_refusal_is_that_of_its_plugin_for_the_node() -> None:
         (lambda: Assignment(POD, "a", annotations={"z": "\ud800"}), "plugin Two sets an invalid annotation"),
         (lambda: Assignment(POD, "a", labels={"z": "a b"}), "plugin Two sets an invalid label"),
         (lambda: Assignment(POD, "a", labels={"z": "a" * 64}), "plugin Two sets an invalid label"),
-        (lambda: Assignment(POD, "a", data={"z": object()}), "plugin Two has data that is no JSON"),
+        (lambda: Assignment(POD, "a", data={"z": object()}), "plugin Two has data that is not JSON"),
     ],
 )
 def test_a_defective_plan_is_reported_by_plugin_and_key(

@@ -65,7 +65,7 @@ def test_complete_lists_of_every_declared_kind_lead_to_what_they_show(kind: sche
 
 @given(worlds)
 @settings(max_examples=100, deadline=None)
-def test_a_list_of_what_is_known_is_no_event(world: snapshots.Snapshot) -> None:
+def test_a_list_of_what_is_known_is_not_an_event(world: snapshots.Snapshot) -> None:
     assert listings.facts(world, listings.of(world)) == []
 
 

@@ -27,7 +27,7 @@ def main(
     named = [each.rstrip("/") for each in tests]
     for each in named:
         if not any(each in rows[dimension] for dimension in wanted if wanted[dimension]):
-            raise click.ClickException(f"{each} is no row of the page: only whole rows are recorded")
+            raise click.ClickException(f"{each} is not a row of the page: only whole rows are recorded")
     try:
         chosen = [one for name, versions in wanted.items() for one in dimensions.selected(name, versions)]
     except dimensions.Unavailable as reason:

@@ -71,7 +71,7 @@ def store(path: pathlib.Path) -> Version:
     try:
         output = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        raise Unavailable(f"{path} is no server: {error}") from error
+        raise Unavailable(f"{path} is not a server: {error}") from error
     found = re.search(r"(Redis|Valkey) server v=([\d.]+)", output)
     if found is None:
         raise Unavailable(f"{path} is neither Redis nor Valkey: {output.strip()[:100]}")

@@ -92,7 +92,7 @@ def test_metrics_and_labels_of_panels_are_those_that_processes_expose() -> None:
     for query in dashboards.queries():
         labels = set()
         for name in query.metrics():
-            assert dashboards.family(name) in known, f"{query.where}: {name} is no metric"
+            assert dashboards.family(name) in known, f"{query.where}: {name} is not a metric"
             labels |= known[dashboards.family(name)]
         labels |= {"exported_namespace"} & {f"exported_{label}" for label in labels}
         grouped = {

@@ -97,7 +97,7 @@ def test_a_budget_that_cannot_be_kept_whole_is_named_by_dry_runs(
     assert named == f"PodDisruptionBudget ns/b: {found.error}"
 
 
-def test_an_object_without_a_name_is_no_budget() -> None:
+def test_an_object_without_a_name_is_not_a_budget() -> None:
     with pytest.raises(ValueError, match="name"):
         decoding.budget(manifest(name=""))
 

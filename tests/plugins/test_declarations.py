@@ -154,7 +154,7 @@ def test_a_route_requires_the_role_that_its_plugin_declares(kind: type[NodeLabel
 
 
 def test_every_table_of_a_plugin_is_a_kind_of_the_command_line() -> None:
-    """And what is no table of a plugin belongs to the core."""
+    """And what is not a table of a plugin belongs to the core."""
     tables = {table.name for kind in plugins.IN_TREE for table in kind.tables}
     of_plugins = {name for name, found in resources.RESOURCES.items() if found.path.startswith("plugins/")}
     assert of_plugins == tables

@@ -93,6 +93,7 @@ def test_every_allowance_is_used_and_has_its_reason(entry: Allowed, found: list[
         ("a.py", "x = 1  # nobody reads it\n", [(1, "nobody")]),
         ("a.py", 'x = f"{y} stands by"\n', [(1, "stands by")]),
         ("a.py", '"""It is taken\nback."""\n', [(1, "taken back")]),
+        ("a.py", '"""It is no bundle, and there is no event."""\n', [(1, "is no bundle")]),
         ("a.py", "insight = foretell = retold = 1\n", []),
         ("a.lua", "-- it says so\nlocal told\n", [(1, "says"), (2, "told")]),
         ("a.md", "It says\n`told` and [x](told.md)\n```\ntold\n```\ntold\n", [(1, "says"), (6, "told")]),

@@ -37,6 +37,10 @@ INSTEAD: Mapping[str, str] = {
     "gone on with": "continued, reused",
     r"be it \w+": "whether ... or",
     "that (?:is|are) none": "that is missing, that is invalid",
+    "(?:is|are) none of": "is not one of",
+    r"(?<!there\s)(?:is|are) no (?:JSON|UTF|YAML|text|bundle|candidate|configuration|event|extender|gang|id"
+    "|list|lists|metric|number|object|objects|record|records|row|server|string|strings)": "is not a",
+    "cannot be had|can be had": "cannot be obtained, is available",
 }
 """Pattern of a word or phrase -> what to write instead."""
 

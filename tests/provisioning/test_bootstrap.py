@@ -181,7 +181,7 @@ def broken(namespace: namespaces.Namespace, case: str) -> None:
     match case:
         case "certificate lacks a key":
             namespace.put("topolog-tls", {**data["topolog-tls"], "ca.crt": b""})
-        case "certificate is no certificate":
+        case "certificate is not a certificate":
             namespace.put("topolog-tls", {**data["topolog-tls"], "tls.crt": b"x"})
         case "key of another certificate":
             other = {"tls.key": data["topolog-viewer-tls"]["tls.key"]}
@@ -193,7 +193,7 @@ def broken(namespace: namespaces.Namespace, case: str) -> None:
             namespace.put("topolog-ca", pair, type="kubernetes.io/tls")
         case "no CA":
             namespace.delete("topolog-ca")
-        case "CA is no CA":
+        case "CA is not a CA":
             leaf = data["topolog-viewer-tls"]
             namespace.put("topolog-ca", {key: leaf[key] for key in ("tls.crt", "tls.key")})
         case "CA lacks its key":
@@ -208,12 +208,12 @@ def broken(namespace: namespaces.Namespace, case: str) -> None:
 
 BROKEN = {
     "certificate lacks a key": "topolog-tls lacks ca.crt: delete it, and it is issued again",
-    "certificate is no certificate": "topolog-tls cannot be used",
+    "certificate is not a certificate": "topolog-tls cannot be used",
     "key of another certificate": "does not belong to the certificate): delete it, and it is issued again",
     "another CA": "topolog-tls is not signed by the CA in topolog-ca: delete it",
     "no CA": "topolog-ca is missing, but topolog-tls, topolog-scheduler-tls, topolog-viewer-tls,"
     " topolog-operator-tls exist: nothing can be issued or renewed",
-    "CA is no CA": "topolog-ca cannot be used: it is not a certificate authority",
+    "CA is not a CA": "topolog-ca cannot be used: it is not a certificate authority",
     "CA lacks its key": "topolog-ca lacks tls.key",
     "URLs of another": "topolog-store was not made by topolog bootstrap, and lacks controller-url",
     "hashes of another": "topolog-valkey-acl was not made by topolog bootstrap, but topolog-store was",

@@ -111,7 +111,7 @@ def test_a_namespace_is_not_counted_without_a_quota() -> None:
     small = two()
     small.take(NAMESPACE_QUOTAS.gone("b", "quota", "uid-b"))
     assert (used(small, "b"), used(small, counting.ALL)) == (0, 12)
-    assert small.filter(pod("p", 1, namespace="a")).refused, "the 10 of b are not guaranteed any more"
+    assert small.filter(pod("p", 1, namespace="a")).refused, "the 10 of b are no longer guaranteed"
     check(small)
 
 

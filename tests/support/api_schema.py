@@ -58,6 +58,6 @@ def _fields(value: object, model: type[_Model], where: str) -> Iterator[str]:
     types = {spelled: model.openapi_types[name] for name, spelled in model.attribute_map.items()}
     for name, each in value.items():
         if name not in types:
-            yield f"{where}: {name} is no field of it"
+            yield f"{where}: {name} is not a field of it"
         else:
             yield from _problems(each, types[name], f"{where}.{name}")

@@ -91,7 +91,7 @@ def left_behind(mark: str, reported: dict[int, str]) -> set[int]:
 def main(mark: str) -> None:
     """Read the process ids of children until the process that writes them has ended, then kill them."""
     if os.fork():
-        os._exit(0)  # An orphan is no descendant of the process, whose own parent may have a reaper, too.
+        os._exit(0)  # An orphan is not a descendant of the process, whose own parent may have a reaper, too.
     reported: dict[int, str] = {}
     for line in sys.stdin:
         with contextlib.suppress(OSError):

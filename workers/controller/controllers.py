@@ -99,7 +99,7 @@ class Controller:
         """Events that are appended from now on reach this process."""
 
     def release(self, uid: model.Uid, placement: model.Position, cause: events.Cause, reason: str) -> bool:
-        """Release the placement made at that position in the log; true if there is none any more."""
+        """Release the placement made at that position in the log; true if it no longer exists."""
         follower, log = self._store.follower, self._store.log
         return releasing.release(follower, log, uid, cause, reason, placement=placement)
 

@@ -1,7 +1,7 @@
 """Carries out effects: each goes to the one part of the controller that writes its kind of object.
 
 Effects come from the plugins (reconciliation), and from the controller itself. They belong to the
-leadership in which they were submitted: after it has ended, nothing of them is written any more.
+leadership in which they were submitted: after it has ended, none of them is carried out.
 """
 
 from collections.abc import Callable

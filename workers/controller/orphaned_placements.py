@@ -3,7 +3,7 @@
 An extender that dies between its placement and the Binding leaves a placement behind, as does a Binding
 whose reply is lost. A placement that is older than a bind may take, by this process's monotonic clock, is
 looked up. A bound pod is left to the watch. The placement is released if the pod is gone, or if it is
-unbound and the Binding cannot be carried out any more: the pod has another version than the Binding carries,
+unbound and the Binding can no longer be carried out: the pod has another version than the Binding carries,
 or the Binding is older than any that the API server may still be working on. If the pod still has the
 version that the Binding carries, this process fences the Binding by a write to the pod, and reads the pod
 again (ADR 0008 and 0020). A planned placement, which has no Binding, is kept longer (ADR 0023).

@@ -153,7 +153,7 @@ class RecorderLeadership:
             pass  # The leader recovers from it.
 
     def _enter(self, tenure: electors.Tenure) -> leader_terms.LeaderTerm | None:
-        """Record the election in the log; None if it is not certain any more that this process leads."""
+        """Record the election in the log; None if it is no longer certain that this process leads."""
         state = self._log.state()
         # The generation of the epochs was read: only the holder of the Lease after that may use it.
         if not self._elector.confirm():

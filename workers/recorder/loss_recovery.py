@@ -75,7 +75,7 @@ class LossRecovery:
             self.begin_incarnation(tenure, self._log.seen, reason)
 
     def begin_incarnation(self, tenure: electors.Tenure, lost: incarnations.Watermark, reason: str) -> None:
-        """Begin a new incarnation because ``lost`` is missing; does nothing if it is not certain any more."""
+        """Begin a new incarnation because ``lost`` is missing; does nothing if that is no longer certain."""
         # All readers have stopped; wait while each reports the last offset it had read.
         self._wait(self._readers_report)
         if not self._elector.confirm():

@@ -130,7 +130,7 @@ _TLS: Final[Mapping[str, str]] = {"cert": "server.crt", "key": "server.key", "ca
 
 
 def _plugins(shown: Mapping[str, object], note: Callable[[str], None]) -> dict[str, object]:
-    """The plugins of the source as settings; empty for those of this version, if they cannot be had here."""
+    """The plugins of the source as settings; empty (those of this version) if they are unavailable."""
     given = shown.get("settings")
     if not isinstance(given, dict):
         return {}

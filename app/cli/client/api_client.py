@@ -77,7 +77,7 @@ class ExtenderClient:
         if isinstance(answer, str):
             return answer
         raise exits.Failed(
-            exit_codes.UNREACHABLE, f"{self.client.url} is no extender: its reply to {path} is not text"
+            exit_codes.UNREACHABLE, f"{self.client.url} is not an extender: its reply to {path} is not text"
         )
 
     def delete(self, path: str) -> dict[str, Any]:
@@ -92,7 +92,8 @@ class ExtenderClient:
         answer = self._sent(method, path, "", "application/json", sent)
         if isinstance(answer, str):
             raise exits.Failed(
-                exit_codes.UNREACHABLE, f"{self.client.url} is no extender: its reply to {path} is not JSON"
+                exit_codes.UNREACHABLE,
+                f"{self.client.url} is not an extender: its reply to {path} is not JSON",
             )
         return answer
 
@@ -116,7 +117,8 @@ class ExtenderClient:
             document: dict[str, Any] = json.loads(reply.data)
         except ValueError as error:
             raise exits.Failed(
-                exit_codes.UNREACHABLE, f"{self.client.url} is no extender: its reply to {path} is not JSON"
+                exit_codes.UNREACHABLE,
+                f"{self.client.url} is not an extender: its reply to {path} is not JSON",
             ) from error
         return document
 

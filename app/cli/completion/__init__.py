@@ -16,7 +16,7 @@ def completion_command(shell: str) -> None:
     zsh:  source <(topolog completion zsh)                    in ~/.zshrc, after compinit
     fish: topolog completion fish > ~/.config/fish/completions/topolog.fish
 
-    Names of nodes, pods and the objects of plugins are asked of an extender, for at most half a second.
+    Names of nodes, pods and the objects of plugins are requested from an extender, for at most half a second.
     `kubectl topolog` is completed by kubectl itself, through kubectl_complete-topolog.
     """
     from app import cli

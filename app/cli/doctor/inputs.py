@@ -101,7 +101,7 @@ def processes(
 
 
 class Witness:
-    """The log as an extender shows it: what kube-scheduler sent, and what came of it."""
+    """The log as an extender shows it: what kube-scheduler sent, and the outcome."""
 
     def __init__(self, config: str | None, options: Mapping[str, str | None], namespace: str) -> None:
         self._config = config
@@ -110,12 +110,12 @@ class Witness:
 
     @functools.cached_property
     def _client(self) -> api_client.ExtenderClient:
-        # When it is asked first: it may have to forward a port.
+        # When it is first queried: it may have to forward a port.
         return api_client.extender(self._config, self._options)
 
     @property
     def url(self) -> str:
-        """The extender that is asked."""
+        """The extender that is queried."""
         return self._client.client.url
 
     def reachable(self) -> bool:

@@ -18,7 +18,7 @@ from app.store.decisions import conditions
 
 
 class Path(click.ParamType[str]):
-    """A path in an item; a wrong one is a usage error, before anything is asked."""
+    """A path in an item; a wrong one is a usage error, before any request."""
 
     name = "path"
 
@@ -115,7 +115,7 @@ def get_command(
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is asked of each kind."""
+    """What is requested of each kind."""
 
     client: api_client.ExtenderClient
     query: Mapping[str, object]

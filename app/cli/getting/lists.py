@@ -74,7 +74,7 @@ def _page(client: api_client.ExtenderClient, path: str, query: Mapping[str, obje
     reply = client.get(path, query)
     if isinstance(reply, str) or not isinstance(reply.get("items"), list):
         raise exits.Failed(
-            exit_codes.UNREACHABLE, f"{client.client.url} is no extender: {path} has no list of items"
+            exit_codes.UNREACHABLE, f"{client.client.url} is not an extender: {path} has no list of items"
         )
     return reply
 

@@ -46,7 +46,7 @@ class Format(click.ParamType[str]):
         return (*self.names, *(f"{prefix}{what}" for prefix, what in _OPEN.items()))
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The format; a wrong expression is a usage error, before anything is asked."""
+        """The format; a wrong expression is a usage error, before any request."""
         if value.startswith(_JSONPATH):
             problem = _flaw(value.removeprefix(_JSONPATH))
             if problem:
@@ -147,5 +147,5 @@ def _flaw(expression: str) -> str:
     try:
         jsonpath_rfc9535.compile(expression)
     except jsonpath_rfc9535.JSONPathError as problem:
-        return f"{expression!r} is no JSONPath of RFC 9535: {problem}"
+        return f"{expression!r} is not a JSONPath of RFC 9535: {problem}"
     return ""

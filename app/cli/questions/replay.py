@@ -98,7 +98,7 @@ def _classes(text: str | None) -> tuple[str, ...]:
     unknown = [name for name in names if name not in differences.CLASSES]
     if unknown:
         raise click.BadParameter(
-            f"{unknown[0]} is none of {', '.join(differences.CLASSES)}", param_hint="--fail-on"
+            f"{unknown[0]} is not one of {', '.join(differences.CLASSES)}", param_hint="--fail-on"
         )
     return names
 

@@ -94,7 +94,7 @@ STORE = diagnosing.Check(
 CERTIFICATES = diagnosing.Check(
     "R13",
     "The TLS files that extenders serve are valid, for seven days or more.",
-    "kube-scheduler cannot call the extender any more",
+    "kube-scheduler can no longer call the extender",
     "topolog doctor tls: it names the files or the Secret, and what renews them",
     f"{_PAGE}#topologcertificateexpiressoon",
 )

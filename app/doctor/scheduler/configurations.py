@@ -41,7 +41,7 @@ _DURATION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h)")
 
 
 class Unreadable(ValueError):
-    """The text is no configuration of a kube-scheduler; the message names the place."""
+    """The text is not a configuration of a kube-scheduler; the message names the place."""
 
 
 @dataclass(frozen=True, slots=True)

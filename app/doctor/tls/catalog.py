@@ -38,7 +38,7 @@ LOADED = diagnosing.Check(
 SECRECY = diagnosing.Check(
     "T05",
     "Only the owner and the group can read private keys, and passwords are not well known.",
-    "who reads the key can call the verbs, or impersonate the extender",
+    "any reader of the key can call the verbs, or impersonate the extender",
     "chmod 0640 FILES; another TLS_KEYSTORE_PASSWORD",
     f"{_PAGE}#create",
 )

@@ -13,6 +13,7 @@ from types import TracebackType
 
 import msgspec
 import urllib3
+from prometheus_client import Histogram
 
 from app import telemetry
 from app.kube import errors
@@ -25,6 +26,8 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 _status = msgspec.json.Decoder(schema.Status)
 _NO_PARAMETERS: Mapping[str, str] = {}
+_NO_REPLY = 0
+_observers: dict[tuple[str, int], Histogram] = {}
 _MAX_RETRY_AFTER = 60.0
 """Seconds: a longer Retry-After is cut to this."""
 
@@ -84,9 +87,12 @@ class Client:
     def exchange(self, method: str, path: str, body: bytes = b"", *, timeout: float) -> fast_client.Reply:
         """Send an idempotent request by the fast client; returns any status. Raises Unreachable."""
         if self._access.direct:
-            with _observed(method) as codes:
+            began, status = time.perf_counter(), _NO_REPLY
+            try:
                 reply = self._fast.exchange(method, path, body, timeout=timeout)
-                codes.append(reply.status)
+                status = reply.status
+            finally:
+                _observe(method, status, began)
             return reply
         response = self._request(method, path, _NO_PARAMETERS, body=body or None, timeout=timeout)
         return fast_client.Reply(response.status, response.data)
@@ -130,18 +136,22 @@ class Client:
             headers["Content-Type"] = content
         query = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
         limit = timeout or self._timeout
-        with self._unreachable(method, path), _observed(method) as codes:
-            response = self._pool.request(
-                method,
-                f"{self._access.host}{path}{query}",
-                body=body,
-                headers=headers,
-                timeout=urllib3.Timeout(connect=min(limit, 10.0), read=limit),
-                preload_content=whole,
-                retries=False,
-                redirect=False,
-            )
-            codes.append(response.status)
+        began, status = time.perf_counter(), _NO_REPLY
+        with self._unreachable(method, path):
+            try:
+                response = self._pool.request(
+                    method,
+                    f"{self._access.host}{path}{query}",
+                    body=body,
+                    headers=headers,
+                    timeout=urllib3.Timeout(connect=min(limit, 10.0), read=limit),
+                    preload_content=whole,
+                    retries=False,
+                    redirect=False,
+                )
+                status = response.status
+            finally:
+                _observe(method, status, began)
         return response
 
     @contextlib.contextmanager
@@ -157,16 +167,13 @@ class Client:
             ) from problem
 
 
-@contextlib.contextmanager
-def _observed(method: str) -> Iterator[list[int]]:
-    """Measure a request; the block appends the status of the reply, if one arrives."""
-    codes: list[int] = []
-    began = time.perf_counter()
-    try:
-        yield codes
-    finally:
-        code = str(codes[0]) if codes else "0"
-        telemetry.metrics.APISERVER_SECONDS.labels(method, code).observe(time.perf_counter() - began)
+def _observe(method: str, status: int, began: float) -> None:
+    """Measure a request that began then (``time.perf_counter``)."""
+    observer = _observers.get((method, status))
+    if observer is None:
+        observer = telemetry.metrics.APISERVER_SECONDS.labels(method, str(status))
+        _observers[method, status] = observer
+    observer.observe(time.perf_counter() - began)
 
 
 class Stream:

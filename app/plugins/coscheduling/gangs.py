@@ -177,7 +177,7 @@ def _order(pod: model.Pod) -> tuple[bool, int, str, str]:
 
 
 def _defined(snapshot: snapshots.Snapshot, key: GangKey, everyone: Sequence[model.Pod]) -> Gang | None:
-    """What the gang demands; None if it is no gang."""
+    """What the gang demands; None if it is not a gang."""
     if key.family == gang_model.NATIVE:
         return _native(snapshot, key, key.name.replace(":", "/"))
     held = snapshot.get(kinds.OF_FAMILY[key.family], key.short)

@@ -22,7 +22,7 @@ VALID = diagnosing.Check(
 DOMAINS = diagnosing.Check(
     "P02",
     "Each listed domain has nodes.",
-    "its places cannot be had",
+    "its places cannot be used",
     "label its nodes KEY=VALUE (kubectl label node), or correct the name of the domain in the policy",
     _PAGE,
 )

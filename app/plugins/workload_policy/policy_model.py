@@ -33,4 +33,7 @@ class WorkloadPolicy(model.DeclaredObject, frozen=True):
 
     def desired(self, domain: str) -> int | None:
         """The quota of a domain, or None if the policy does not list it."""
-        return next((a.replicas for a in self.allocations if a.name == domain), None)
+        for allocation in self.allocations:
+            if allocation.name == domain:
+                return allocation.replicas
+        return None

@@ -63,7 +63,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """When the last event was."""
     created_ms: int
     by: str
-    """The identity that asked for it."""
+    """The identity that requested it."""
     around: str = ""
     """The pod that it was made for, NAMESPACE/NAME."""
     decisions_from: str = ""

@@ -99,7 +99,7 @@ class Source(reading.Visitor):
         self._rewriting.struct(found)
 
     def rest(self, contents: reading.Contents) -> None:
-        """The names in the checkpoint, and in the members that are no lines."""
+        """The names in the checkpoint, and in the members that are not lines."""
         if self.header is not None:
             # The digest of its lines has been verified.
             snapshot = snapshot_format.parse(
@@ -248,7 +248,7 @@ def _snapshot_contents(
 
 
 def _settings(rewrite: rewriting.Rewriting, shown: dict[str, object]) -> dict[str, object]:
-    """The settings of the plugins, and of the others those that are no strings."""
+    """The settings of the plugins, and of the others those that are not strings."""
     given = shown.get("settings")
     found: dict[str, object] = {}
     for name, value in given.items() if isinstance(given, dict) else ():

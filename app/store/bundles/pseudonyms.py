@@ -58,7 +58,7 @@ class Public(msgspec.Struct, frozen=True):
 
 
 class Unreadable(Exception):
-    """The file is no table of names; the message gives the reason."""
+    """The file is not a table of names; the message gives the reason."""
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -93,9 +93,9 @@ def read(raw: bytes) -> Names:
     try:
         found = msgspec.json.decode(raw, type=Names)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Unreadable(f"it is no file of names: {str(error)[:200]}") from error
+        raise Unreadable(f"it is not a file of names: {str(error)[:200]}") from error
     if found.kind != KIND or found.version > VERSION:
-        raise Unreadable(f"it is no file of names that this version reads, but a {found.kind[:80]!r}")
+        raise Unreadable(f"it is not a file of names that this version reads, but a {found.kind[:80]!r}")
     return found
 
 

@@ -33,7 +33,7 @@ _COMPRESSED: Final = ".gz"
 
 
 class Damaged(Exception):
-    """The file is no bundle, was cut off, or was changed; the message names the member."""
+    """The file is not a bundle, was cut off, or was changed; the message names the member."""
 
 
 class Visitor:
@@ -96,7 +96,7 @@ class _Reader:
         raw = self._json(layout.ABOUT)
         head = _parsed(_Versioned, raw, layout.ABOUT)
         if head.kind != layout.KIND:
-            raise Damaged(f"it is no bundle: its kind is {head.kind[:80]!r}")
+            raise Damaged(f"it is not a bundle: its kind is {head.kind[:80]!r}")
         if head.version > layout.VERSION:
             raise Damaged(
                 f"it is a bundle of version {head.version}, made by a newer Topolog; this one reads up to"
@@ -104,7 +104,7 @@ class _Reader:
             )
         about = _parsed(layout.About, raw, layout.ABOUT)
         if not 0 <= about.first <= about.last <= about.head or about.last - about.first > layout.MOST_EVENTS:
-            _damaged(layout.ABOUT, "its offsets are no range")
+            _damaged(layout.ABOUT, "its offsets are not a range")
         return about
 
     def _checkpoint(self, about: layout.About) -> None:
@@ -163,7 +163,7 @@ class _Reader:
             if not about.first <= record.position.offset <= about.last:
                 _damaged(name, f"decision {decision.id[:80]} was taken outside of the range")
             if (at := _ordered(decision.id)) is None or at <= latest:
-                _damaged(name, f"{decision.id[:80]!r} is no id that follows the one before")
+                _damaged(name, f"{decision.id[:80]!r} is not an id that follows the one before")
             latest = at
             self._visitor.decision(decision)
         if digest.hexdigest() != header.sha256 or count != header.count or count > layout.MOST_DECISIONS:
@@ -198,17 +198,17 @@ class _Reader:
         block = self._file.read(layout.BLOCK)
         if len(block) < layout.BLOCK or block == bytes(layout.BLOCK):
             if not self._read:
-                raise Damaged("it is no bundle: it does not begin with a member of a tar")
+                raise Damaged("it is not a bundle: it does not begin with a member of a tar")
             raise Damaged(f"it was cut off: {wanted} is missing")
         try:
             info = tarfile.TarInfo.frombuf(block, "ascii", "backslashreplace")
         except tarfile.HeaderError as error:
-            what = "it is no bundle" if not self._read else f"before {wanted} it is damaged"
+            what = "it is not a bundle" if not self._read else f"before {wanted} it is damaged"
             raise Damaged(f"{what}: {error}") from error
         # Of a failed export, the reason comes in place of the member that could not be made.
         if info.name not in (wanted, layout.FAILED) or info.type != tarfile.REGTYPE:
             raise Damaged(
-                f"it is no bundle: in place of {wanted} it has {info.name[:80]!r}, which is not extracted"
+                f"it is not a bundle: in place of {wanted} it has {info.name[:80]!r}, which is not extracted"
             )
         most = layout.MOST_BYTES - self._read
         if not 0 <= info.size <= (most if wanted.endswith(_COMPRESSED) else min(most, _LARGEST_JSON)):

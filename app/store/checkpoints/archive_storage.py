@@ -42,7 +42,7 @@ class Storage(Protocol):
         """Store a file durably and as a whole; replaces one of this name."""
 
     def remove(self, name: str) -> None:
-        """Remove a file; one that does not exist is no error."""
+        """Remove a file; one that does not exist is not an error."""
 
 
 class Folder:

@@ -103,7 +103,7 @@ class Checkpoints:
     def forget(self, field: str) -> None:
         """Delete a checkpoint by its field; if its header is unreadable, its values are not deleted.
 
-        ``field``: as it is shown; its bytes may be no text.
+        ``field``: as it is shown; its bytes may not be text.
         """
         with connections.translated():
             found: Any = self._client.hgetall(self._names.checkpoints)

@@ -36,7 +36,7 @@ _FACTS: Final[tuple[tuple[str, str], ...]] = (
     (r"HTTP error", "no connection, or no reply in time"),
 )
 _METADATA = re.compile(r"//(?:169\.254\.\d+\.\d+|metadata\.)")
-"""Where credentials are asked for if the environment holds none."""
+"""Where credentials are requested if the environment holds none."""
 _STATUS = re.compile(
     r"\b(?:status|code|with|error)\b[^0-9A-Za-z]{1,3}(?P<status>[45][0-9]{2})\b", re.IGNORECASE
 )

@@ -177,7 +177,7 @@ class DecisionLog:
         return next((identity for identity, _ in _raw(entries)), "")
 
     def get(self, identity: str) -> records.Decision | None:
-        """The record; None if it does not exist (any more), or is none of Topolog's."""
+        """The record; None if it does not exist, was trimmed, or is not one of Topolog's."""
         milliseconds, _, number = identity.partition("-")
         if not (_is_number(milliseconds) and _is_number(number)):
             return None
@@ -233,7 +233,10 @@ class DecisionLog:
             return msgspec.structs.replace(_decoder.decode(raw), id=identity)
         except errors.MALFORMED as problem:
             telemetry.log.warning(
-                "skipping an entry that is no decision record", key=self._key, id=identity, error=str(problem)
+                "skipping an entry that is not a decision record",
+                key=self._key,
+                id=identity,
+                error=str(problem),
             )
             return None
 

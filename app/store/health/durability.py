@@ -116,7 +116,7 @@ def memory(facts: checks.ServerFacts) -> Iterator[checks.Finding]:
             "maxmemory",
             "poor",
             f"no limit, {_megabytes(used)} used",
-            "a server that takes all memory is killed; with a limit it refuses appends and reads go on",
+            "a server that takes all memory is killed; with a limit it refuses appends and serves reads",
             _set("maxmemory", "4gb") + " (half of the machine's: a rewrite may double what it takes)",
         )
     else:

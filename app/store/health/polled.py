@@ -1,4 +1,4 @@
-"""A result that is polled when it is asked for and old, for the checks of readiness."""
+"""A result that is polled when it is requested and old, for the checks of readiness."""
 
 import threading
 import time
@@ -8,7 +8,7 @@ from collections.abc import Callable
 class Poll:
     """Runs a refresh once its last result is old; thread-safe.
 
-    One thread refreshes; the others go on with the last result meanwhile.
+    One thread refreshes; the others use the last result meanwhile.
     """
 
     def __init__(self, refresh: Callable[[], float]) -> None:

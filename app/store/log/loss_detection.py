@@ -67,7 +67,7 @@ def proven(reads: Iterator[readers.Read], known: incarnations.Watermark) -> Iter
         other = 0 <= at < len(read.times) and known.at_ms not in (None, read.times[at])
         if read.head < known.offset or other:
             raise errors.Rewound(
-                f"offset {known.offset} was in the log and is not any more: events were lost; the recorder"
+                f"offset {known.offset} was in the log and no longer is: events were lost; the recorder"
                 " begins a new incarnation"
             )
         yield read

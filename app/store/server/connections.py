@@ -7,11 +7,12 @@ connection finds its server again (discovery), so a failover ends in StoreAway a
 
 import pathlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
+import hiredis
 import redis
 from redis import backoff, exceptions, maint_notifications, retry
 
@@ -148,10 +149,13 @@ class _Connection(Protocol):
     socket_timeout: float
     socket_connect_timeout: float
 
-    def pack_command(self, *arguments: str | bytes | int) -> Packed: ...
     def send_packed_command(self, command: Packed) -> None: ...
     def read_response(self, *, timeout: float | object = ...) -> Reply: ...
     def disconnect(self) -> None: ...
+
+
+_pack: Callable[[tuple[str | bytes | int, ...]], bytes] = cast(Any, hiredis.pack_command)
+"""Declared by hiredis for tuples of one item."""
 
 
 class Wire:
@@ -170,9 +174,11 @@ class Wire:
         made: _Connection = self._pool.connection_class(**self._pool.connection_kwargs)
         return made
 
-    def pack(self, *arguments: str | bytes | int) -> Packed:
+    @staticmethod
+    def pack(*arguments: str | bytes | int) -> Packed:
         """A command as the bytes to send, for sending more than once."""
-        return self._connection.pack_command(*arguments)
+        # Not by redis-py, which visits every argument in Python before it calls the same function.
+        return (_pack(arguments),)
 
     def send(self, packed: Packed, *, timeout: float | None = None) -> None:
         """Send without waiting for the reply; ``timeout`` (seconds) bounds each wait of connecting."""

@@ -100,7 +100,7 @@ class Sentinels:
         connection.send_command("ROLE")
         role = connection.read_response()
         if not isinstance(role, list) or role[0] not in (b"master", "master"):
-            raise redis.ConnectionError(f"{connection.host}:{connection.port} is not the master (any more)")
+            raise redis.ConnectionError(f"{connection.host}:{connection.port} is not the master")
 
 
 class SlotOwner:

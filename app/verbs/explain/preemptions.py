@@ -32,11 +32,11 @@ class NodeOutcome:
     candidates: int = 0
     """Number of less important pods there."""
     eviction: victims.Eviction | None = None
-    """The pods that would be evicted; None if the node is no candidate."""
+    """The pods that would be evicted; None if the node is not a candidate."""
     added: frozenset[model.Uid] = frozenset()
     """Victims that kube-scheduler would not evict by itself, but plugins add."""
     dropped: str = ""
-    """Why the node is no candidate; empty if it is one."""
+    """Why the node is not a candidate; empty if it is one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from app.verbs.explain import explanations
 from app.verbs.questions import asking, errors, manifests, operations, situations
 
 Running = Callable[[], bool]
-"""Whether the question may go on: False when its budget is spent."""
+"""Whether the question may continue: False when its budget is spent."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -386,7 +386,7 @@ def test_bounds_hold_for_the_situation_as_a_whole(six: api_worlds.World) -> None
         (b"\xff\xfe", "application/json", 400, "BadRequest"),
     ],
 )
-def test_bodies_that_are_no_question_are_refused(
+def test_bodies_that_are_not_questions_are_refused(
     still: api_worlds.World, data: bytes, content_type: str, status: int, code: str
 ) -> None:
     response = still.client.post("/apis/v1/simulate", data=data, content_type=content_type)

@@ -63,7 +63,7 @@ def test_a_gate_without_anything_to_compare_does_not_pass(run: questions.Run) ->
 
 @pytest.mark.scenario("WI-11")
 def test_a_mistake_is_one_line(run: questions.Run) -> None:
-    assert "refusd is none of refused, admitted" in run("replay", "--fail-on", "refusd").stderr
+    assert "refusd is not one of refused, admitted" in run("replay", "--fail-on", "refusd").stderr
     done = run("replay", "--override", '{"op": "cordn"}')
     assert (done.returncode, done.stdout) == (2, "")
     assert "overrides[0].op: there is no operation 'cordn'" in done.stderr

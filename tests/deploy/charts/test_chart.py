@@ -106,7 +106,7 @@ def test_the_table_is_long_enough() -> None:
     assert len(wrong.TABLE) >= 30
 
 
-def test_every_setting_that_is_no_secret_may_be_given() -> None:
+def test_every_setting_that_is_not_secret_may_be_given() -> None:
     schema = json.loads((generating.CHART / "values.schema.json").read_text())
     groups = schema["properties"]["config"]["properties"]
     allowed = {f"{group}.{name}" for group, one in groups.items() for name in one["properties"]}

@@ -34,7 +34,7 @@ def test_a_run_of_events_counts_as_they_do_one_by_one(batch: list[events.AnyEven
     assert dict(start.counts) == whole
 
 
-def test_an_object_with_the_name_of_the_root_is_no_quota() -> None:
+def test_an_object_with_the_name_of_the_root_is_not_a_quota() -> None:
     """Koordinator ignores it when it is added: the root exists without an object (OnQuotaAdd)."""
     root = Quota(uid="1", namespace="blue", name="koordinator-root-quota", namespaces=("blue",))
     snapshot = projecting.project_all(

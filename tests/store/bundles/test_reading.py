@@ -24,7 +24,7 @@ def bundle(store_server: embedded.Server) -> Iterator[bytes]:
 
 
 def refused(data: bytes) -> str:
-    """Why the bytes are no bundle."""
+    """Why the bytes are not a bundle."""
     with pytest.raises(reading.Damaged) as caught:
         reading.read(io.BytesIO(data))
     return str(caught.value)
@@ -83,7 +83,7 @@ def test_one_bit_flipped_between_members_is_found(bundle: bytes) -> None:
 def test_a_bundle_that_was_cut_off_is_found(bundle: bytes) -> None:
     for part in range(20):
         cut = refused(bundle[: len(bundle) * part // 20])
-        assert "cut off" in cut or "no bundle" in cut
+        assert "cut off" in cut or "not a bundle" in cut
     assert "manifest.json is missing" in refused(bundle[: bundle.index(layout.MANIFEST.encode())])
     assert "its end is missing" in refused(bundle[:-1])
 
@@ -160,9 +160,9 @@ def test_a_version_to_come_is_named(bundle: bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new", "words"),
     [
-        (layout.ABOUT, b'"first":150', b'"first":-1', "no range"),
+        (layout.ABOUT, b'"first":150', b'"first":-1', "not a range"),
         (layout.ABOUT, b'"first":150', b'"first":149', "offset 150, not of 149"),
-        (layout.ABOUT, b'"kind":"topolog.bundle"', b'"kind":"other"', "no bundle"),
+        (layout.ABOUT, b'"kind":"topolog.bundle"', b'"kind":"other"', "not a bundle"),
         (layout.SETTINGS, b"{", b"[", "settings.json is damaged"),
         (layout.LAG, b"{", b'{"a":' + b"[" * 5000, "lag.json is damaged"),
     ],
@@ -184,4 +184,4 @@ def test_no_bytes_make_the_reader_fail_in_another_way(bundle: bytes) -> None:
         gzip.compress(bundle),
         secrets.token_bytes(4096),
     ):
-        assert "no bundle" in refused(data)
+        assert "not a bundle" in refused(data)

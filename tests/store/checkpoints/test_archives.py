@@ -191,7 +191,7 @@ def test_an_archive_that_cannot_be_listed_is_away(objects: object_server.Server)
         archive.read(0, limit=1)
 
 
-def test_an_outage_behind_a_listing_is_no_damage(
+def test_an_outage_behind_a_listing_is_not_damage(
     store: stores.Store, storage: archive_storage.Storage
 ) -> None:
     filled(store, 3)

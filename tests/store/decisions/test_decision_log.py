@@ -166,7 +166,7 @@ FOREIGN: tuple[dict[str, bytes], ...] = (
 """Entries that Topolog does not write."""
 
 
-def test_entries_that_are_no_records_hide_none(store: stores.Store) -> None:
+def test_entries_that_are_not_records_hide_none(store: stores.Store) -> None:
     client: Any = store.client
     recording = decision_log.DecisionLog(client, store.keys, store.follower)
     foreign: list[str] = []
@@ -190,7 +190,7 @@ def test_entries_that_are_no_records_hide_none(store: stores.Store) -> None:
         assert stored == [oldest.id, newest.id]
         assert [recording.get(identity) for identity in foreign] == [None] * len(foreign)
         assert recording.get(newest.id) == newest
-    assert {line["id"] for line in lines if "no decision record" in line["event"]} == set(foreign)
+    assert {line["id"] for line in lines if "not a decision record" in line["event"]} == set(foreign)
 
 
 def test_a_long_history_is_searched_page_by_page(store: stores.Store) -> None:

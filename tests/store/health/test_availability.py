@@ -52,4 +52,4 @@ def test_its_thread_follows_the_server_until_it_is_stopped(server: embedded.Serv
         polling.eventually(lambda: measured.up, "it is back")
         measured.stop()
         server.kill()
-        assert measured.up, "nothing measures any more"
+        assert measured.up, "nothing measures any longer"

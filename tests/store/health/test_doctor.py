@@ -27,7 +27,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[guarded_server
 def test_a_sound_server_has_nothing_wrong(guarded: guarded_server.Guarded) -> None:
     found = guarded_server.examined(guarded)
     wrong = {one.subject for one in found.values() if one.grade != "good"}
-    # What cannot be had here: TLS, and perhaps a patched release.
+    # What is not available here: TLS, and perhaps a patched release.
     assert wrong <= {"transport", "version"}
     assert {f"user {role.user(guarded_server.CLUSTER)}" for role in acl.ROLES} <= set(found)
     assert {"appendonly", "appendfsync", "maxmemory-policy", "replicas", "functions", "clock"} <= set(found)

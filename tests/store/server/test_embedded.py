@@ -51,7 +51,7 @@ def test_a_temporary_one_leaves_nothing() -> None:
     server.stop()
 
 
-def test_a_long_folder_name_is_no_obstacle(tmp_path: Path) -> None:
+def test_a_long_folder_name_is_not_an_obstacle(tmp_path: Path) -> None:
     server = embedded.Server(tmp_path / ("long-" * 20))
     connections.connect(server.url).close()
     server.stop()

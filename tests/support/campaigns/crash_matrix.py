@@ -328,7 +328,7 @@ class Story(Matrix):
                 return
             self.clock.advance(1.0)
             self._observe()
-        raise guarantees.Broken(f"end: {name} cannot be bound to {node} any more: {error}")
+        raise guarantees.Broken(f"end: {name} can no longer be bound to {node}: {error}")
 
     def _bound(self, uid: str, name: str, node: str) -> str:
         if self._extender is None:
@@ -363,7 +363,7 @@ class Story(Matrix):
                 compactor.run_once()
                 compactor.run_once()
                 return
-        raise guarantees.Broken("end: the log cannot be compacted any more")
+        raise guarantees.Broken("end: the log can no longer be compacted")
 
     # -- the machinery -----------------------------------------------------------------------
 

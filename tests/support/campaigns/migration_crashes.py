@@ -52,7 +52,7 @@ class Migration(crash_matrix.Matrix):
             with contextlib.suppress(lossy_calls.Crashed, errors.StoreAway):
                 if schemas.migrate(client, declared.names(NAME), declared.SCHEMA, incarnation="begun").ready:
                     return
-        raise guarantees.Broken("end: the store cannot be migrated any more")
+        raise guarantees.Broken("end: the store can no longer be migrated")
 
 
 def _restore(client: redis.Redis, schema: int) -> None:

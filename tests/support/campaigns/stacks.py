@@ -68,7 +68,7 @@ class Stack(stages.Stage):
 
 
 class Worker:
-    """One process that is no extender."""
+    """One process that is not an extender."""
 
     def __init__(self, name: str, command: str, environ: dict[str, str], folder: pathlib.Path) -> None:
         self._health = f"http://127.0.0.1:{environ['TOPOLOG_SERVER_HEALTH_PORT']}/readyz"

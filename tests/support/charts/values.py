@@ -208,7 +208,7 @@ def _changes(former: Mapping[str, Any], later: Mapping[str, Any]) -> Values:
 
 
 def vanished(former: Mapping[str, Any], later: Mapping[str, Any], where: str = "") -> list[str]:
-    """The paths of values that were there and are not any more, unless they are in ``REMOVED``."""
+    """The paths of values that were removed, unless they are in ``REMOVED``."""
     found: list[str] = []
     for key, value in former.items():
         path = f"{where}{key}"

@@ -170,7 +170,7 @@ class ApiServerContract:
         assert (refused.value.status, refused.value.reason) == (409, "Conflict")
         assert "the object has been modified" in refused.value.message
 
-    def test_the_same_content_is_no_new_version(self, client: clients.Client, pods: str) -> None:
+    def test_the_same_content_is_not_a_new_version(self, client: clients.Client, pods: str) -> None:
         path = f"{pods}/{self.made(client, pods)['metadata']['name']}"
         patch = encoded({"metadata": {"labels": {"a": "1"}}})
         once, twice = json.loads(client.patch(path, patch)), json.loads(client.patch(path, patch))
@@ -608,7 +608,7 @@ class ApiServerContract:
         assert (refused.value.status, refused.value.reason) == (409, "Conflict")
         assert status_patches.read(client, path) == third
 
-    def test_the_same_status_is_no_new_version(self, client: clients.Client, policies: str) -> None:
+    def test_the_same_status_is_not_a_new_version(self, client: clients.Client, policies: str) -> None:
         made = self.custom(client, policies, kind="WorkloadPolicy")
         path = f"{policies}/{made['metadata']['name']}"
         once = status_patches.patch(client, path, status_patches.read(client, path), {"placed": 1})

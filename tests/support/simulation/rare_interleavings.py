@@ -349,7 +349,7 @@ class RareInterleavings:
         recorder has just read the server's state.
         """
         of = self._of
-        self._recorded_through()
+        self.record_through()
         leading = [one for one in of.idle() if one.leads]
         if of.watchdog.fold.unlisted or not leading:
             return

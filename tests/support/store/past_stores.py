@@ -28,7 +28,7 @@ HEAD, CHECKPOINT = 56, 47
 """Where the log of the first schema ends, and its checkpoint."""
 
 _OTHERS = ("session:", "readers", "decisions", "counts:2:")
-"""What is no part of a store: of one writer, of one reader, or of a run that did not come to its end."""
+"""What is not part of a store: of one writer, of one reader, or of a run that did not come to its end."""
 
 
 def restore(client: redis.Redis, names: keys.Keys, schema: str = "1") -> None:

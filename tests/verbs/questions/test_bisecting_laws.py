@@ -112,7 +112,7 @@ def test_a_planted_change_is_found_at_its_offset(
 
 @pytest.mark.scenario("WI-8")
 @pytest.mark.parametrize("length", [1, 2, 3, 5, 8, 13, 64, 100, 257, 500])
-def test_what_never_changed_is_no_change(length: int) -> None:
+def test_what_never_changed_is_not_a_change(length: int) -> None:
     states = history(0, length, events.Relisted("pods", since="1", until="2", reason="test"))
     predicate = bisecting.predicate(asking.Bisect(fits=ASKING.key), PLUGINS[10], states[-1])
     found = bisecting.bisect(states.__getitem__, predicate, 0, length, lambda: True)

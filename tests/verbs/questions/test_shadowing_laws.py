@@ -33,7 +33,7 @@ class Store:
     written: Sequence[tuple[records.Decision, frozenset[str]]]
     """In the order of their ids."""
     trimmed: int
-    """States before this offset cannot be had any more."""
+    """States before this offset can no longer be reconstructed."""
     offset: int = 0
     visible: int = 0
     """Records."""

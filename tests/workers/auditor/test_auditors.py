@@ -668,7 +668,7 @@ def _noted(auditor: auditors.Auditor, seen: list[findings.Difference]) -> int:
     return auditor.report.listings if auditor.report is not None else 0
 
 
-def test_compaction_and_a_new_incarnation_are_no_differences(
+def test_compaction_and_a_new_incarnation_are_not_differences(
     world: audits.World, again: Callable[..., stores.Store]
 ) -> None:
     other = again()

@@ -85,7 +85,7 @@ def patches(cluster: clusters.Cluster) -> list[requests.Request]:
     ]
 
 
-def test_a_policy_shows_its_counts_and_its_own_status_is_no_event(
+def test_a_policy_shows_its_counts_and_its_own_status_is_not_an_event(
     recorded: Start, control: Control, cluster_side: clusters.Cluster
 ) -> None:
     cluster_side.node("n", zone="host")

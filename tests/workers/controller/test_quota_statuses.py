@@ -83,7 +83,7 @@ def written(cluster: clusters.Cluster) -> list[Json]:
     ]
 
 
-def test_a_quota_shows_what_it_uses_and_its_own_status_is_no_event(
+def test_a_quota_shows_what_it_uses_and_its_own_status_is_not_an_event(
     recorded: Start, control: Control, cluster_side: clusters.Cluster
 ) -> None:
     cluster_side.node("n")

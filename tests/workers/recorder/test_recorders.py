@@ -63,7 +63,7 @@ def test_everything_is_recorded_before_it_is_ready(recorded: Start, cluster_side
     assert sum(snapshot.counts.values()) == populations.PODS_PER_WORKLOAD
 
 
-def test_an_echo_is_no_event(recorded: Start, cluster_side: clusters.Cluster) -> None:
+def test_an_echo_is_not_an_event(recorded: Start, cluster_side: clusters.Cluster) -> None:
     cluster_side.node("n")
     recording = recorded().ready()
     before = recording.snapshot.offset

@@ -1,4 +1,4 @@
-"""Which stretch of the log is asked for: a range, or the minutes around a moment or a pod."""
+"""Which stretch of the log is requested: a range, or the minutes around a moment or a pod."""
 
 from app.api import errors
 from app.api.introspection import moments, pages, services

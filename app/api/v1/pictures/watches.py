@@ -158,7 +158,7 @@ class _Stream:
             yield _written("gap", self.position, gap)
 
     def _beginning(self, head: model.Position) -> readers.Entry | None:
-        """The entry that began the incarnation; None if it cannot be read any more."""
+        """The entry that began the incarnation; None if it can no longer be read."""
         offset = self.given.follower.snapshot.version(events.INCARNATION)
         try:
             found = self.given.histories.entries(offset, offset) if offset else []

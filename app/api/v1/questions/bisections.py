@@ -90,7 +90,7 @@ def _since(offset: int, low: int, incarnation: str) -> pages.Body:
 def _first(question: asking.Bisect) -> int:
     given = services.current()
     if not question.from_:
-        # Before the oldest event that can be read, if the state there can be had; else after it.
+        # Before the oldest event that can be read, if the state there can be reconstructed; else after it.
         oldest = given.histories.oldest()
         return 0 if oldest <= 1 else oldest
     return bodies.offset(bodies.at(question.from_, "from"))

@@ -65,7 +65,7 @@ class Range:
 
 @contextlib.contextmanager
 def skipping(run: replaying.Replay) -> Iterator[None]:
-    """Count a decision whose input cannot be had any more as skipped."""
+    """Count a decision whose input can no longer be reconstructed as skipped."""
     try:
         yield
     except store_errors.Trimmed:

@@ -1,8 +1,8 @@
 """Chooses nodes for a group that preempts so that its evictions do the least harm.
 
-kube-scheduler chooses the victims on the nodes that the members get, so the nodes decide who has to go. Small
-choices are compared one by one; larger ones are made node by node, the least harm for each member first, and
-among equal harm domain by domain.
+kube-scheduler chooses the victims on the nodes that the members get, so the nodes decide which pods are
+evicted. Small choices are compared one by one; larger ones are made node by node, the least harm for each
+member first, and among equal harm domain by domain.
 """
 
 import heapq

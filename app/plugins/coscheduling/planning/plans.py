@@ -377,7 +377,7 @@ def _common(one: Path, other: Path) -> int:
 
 
 def as_waiting(snapshot: snapshots.Snapshot, gang: membership.GangKey) -> snapshots.Snapshot:
-    """The state without supposed placements of members: nominated nodes are no seats (pipeline)."""
+    """The state without supposed placements of members: nominated nodes are not seats (pipeline)."""
     supposed = [
         events.PlacementReleased(
             uid=pod.uid,

@@ -103,7 +103,7 @@ def _add(sums: dict[str, int], amounts: dict[str, int], by: int) -> None:
 
 
 def _admits(found: admission.Admission, freed: dict[str, int]) -> bool:
-    """Whether every test passes with less in use; preemptible pods are no part of the firm counts."""
+    """Whether every test passes with less in use; preemptible pods are not part of the firm counts."""
     return all(
         test._replace(used=test.used - (0 if test.firm else freed.get(test.resource, 0))).fits
         for test in found.tests

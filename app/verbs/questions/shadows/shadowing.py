@@ -1,7 +1,7 @@
 """Compares recorded decisions with what the shadows would have decided; runs in `topolog view` only.
 
-Each shadow is a replay that goes on: it begins at the event that set it, and reads the records behind it. The
-log is the truth and the counters are a view of it, so a process that starts again counts again.
+Each shadow is a replay that continues: it begins at the event that set it, and reads the records behind it.
+The log is the truth and the counters are a view of it, so a process that starts again counts again.
 """
 
 import copy

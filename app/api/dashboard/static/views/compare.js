@@ -54,10 +54,10 @@ function spelled(situation) {
   return situation.overrides.flatMap((one) => ["--override", JSON.stringify(one)]);
 }
 
-/** The situation of one side. Throws if its overrides are no list. */
+/** The situation of one side. Throws if its overrides are not a list. */
 function situation(side) {
   const overrides = JSON.parse(side.overrides || "[]");
-  if (!Array.isArray(overrides)) throw new Error("the overrides are no list: [{\"op\": …}]");
+  if (!Array.isArray(overrides)) throw new Error("the overrides are not a list: [{\"op\": …}]");
   return { at: side.at || state.position, overrides };
 }
 
@@ -68,7 +68,7 @@ async function pose(kind, range) {
     const found = await QUESTIONS[kind](situation(sides.a), situation(sides.b), range);
     Object.assign(asked, { kind, ...found });
   } catch (error) {
-    asked.error = error instanceof SyntaxError ? `the overrides are no JSON: ${error.message}` : error.message;
+    asked.error = error instanceof SyntaxError ? `the overrides are not JSON: ${error.message}` : error.message;
   }
   asked.busy = "";
   changed();
@@ -213,7 +213,7 @@ function refresh() {
 
 function shadows() {
   const listed = answer("shadows", moment("/apis/v1/shadows"));
-  // The numbers grow with the decisions, which are no events: without a new position they are asked for again.
+  // The numbers grow with the decisions, which are not events: without a new position they are asked for again.
   if (state.at === null && listed.body?.items.length) again ||= setTimeout(refresh, 5000);
   const chosen = state.query.get("shadow");
   return html`${panel({ id: "shadows", title: "Shadows", answer: listed, wide: true, command: command("get", "shadows", "--at", state.position),
