@@ -137,7 +137,7 @@ def test_only_one_pod_has_a_dry_run(world: api_worlds.World) -> None:
     fill(world)
     asked = {"pods": ["ns/p", "ns/a"], "preemption": True}
     refused = world.client.post("/apis/v1/simulate", json=asked)
-    assert_problem(refused, 400, "BadRequest", "a dry run is that of one pod")
+    assert_problem(refused, 400, "BadRequest", "a dry run concerns one pod")
 
 
 def test_the_nodes_are_limited(world: api_worlds.World) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e import building
-from tests.support.e2e import clusters, installations
+from tests.support.e2e import clusters, installations, native_groups
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -24,6 +24,12 @@ def binary() -> pathlib.Path:
         return building.built()
     except building.GoMissing as missing:
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def form() -> native_groups.Form:
+    """How the version of this run spells kube-scheduler's own gangs."""
+    return native_groups.form(building.minor())
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e import building
 from tests.support import polling
 from tests.support.doctor import runs
-from tests.support.e2e import clusters, installations, kube_schedulers, native_groups, workloads
+from tests.support.e2e import (
+    clusters,
+    installations,
+    kube_schedulers,
+    native_groups,
+    native_worlds,
+    workloads,
+)
 
 pytestmark = [
     pytest.mark.e2e,
@@ -19,31 +25,20 @@ pytestmark = [
     pytest.mark.since("1.35", "gangs"),
 ]
 
-NAMESPACE, ZONE, GPU = "skewed", "topology.kubernetes.io/zone", "example.com/gpu"
+NAMESPACE = "skewed"
 SIZE = 4
-
-
-@pytest.fixture(scope="module")
-def form() -> native_groups.Form:
-    return native_groups.form(building.minor())
 
 
 @pytest.fixture(scope="module")
 def cluster(binary: pathlib.Path, form: native_groups.Form) -> Iterator[clusters.Cluster]:
     """A control plane with the gates; its kube-scheduler is started without them."""
-    with clusters.Cluster(binary, flags=form.flags, feature_gates=form.gates) as made:
-        made.start_controller_manager()
-        made.start_kubelet()
+    with native_worlds.cluster(binary, form) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
-    with installations.Installation(cluster, PLUGINS_ENABLED="*,Coscheduling") as installed:
-        cluster.add_namespace(NAMESPACE)
-        capacity = {"cpu": "32", "memory": "64Gi", "pods": "110", GPU: "3"}
-        for zone in "ab":
-            cluster.add_nodes(f"{zone}1", f"{zone}2", labels={ZONE: zone}, capacity=capacity)
+    with native_worlds.topolog(cluster, NAMESPACE) as installed:
         yield installed
 
 
@@ -54,11 +49,7 @@ def scheduler(topolog: installations.Installation) -> kube_schedulers.Scheduler:
 
 def add_members(cluster: clusters.Cluster, form: native_groups.Form, gang: str, *numbers: int) -> None:
     for number in numbers:
-        pod = workloads.pod(NAMESPACE, f"{gang}-{number}", gang=gang)
-        form.mark(pod, gang)
-        (container,) = pod["spec"]["containers"]
-        container["resources"] = {"requests": {"cpu": "1", GPU: "1"}, "limits": {GPU: "1"}}
-        assert form.marked(cluster.api().create(f"/api/v1/namespaces/{NAMESPACE}/pods", pod))
+        assert form.marked(native_worlds.add_member(cluster, form, NAMESPACE, gang, number))
 
 
 def nodes(cluster: clusters.Cluster, gang: str) -> list[str]:
@@ -91,7 +82,7 @@ def test_without_the_gate_of_kube_scheduler_topolog_keeps_a_gang_together(
     form: native_groups.Form,
 ) -> None:
     """kube-scheduler asks about each member at once, alone; the mark of the pod does not stop it."""
-    form.create(cluster, NAMESPACE, "whole", minimum=SIZE, key=ZONE)
+    form.create(cluster, NAMESPACE, "whole", minimum=SIZE, key=native_worlds.ZONE)
     add_members(cluster, form, "whole", *range(SIZE - 1))
     polling.eventually(lambda: len(asked_about(topolog, "whole")) == SIZE - 1, "members are asked about")
     polling.throughout(lambda: not nodes(cluster, "whole"), "an incomplete gang waits", during=3.0)
@@ -116,7 +107,7 @@ def test_without_the_gate_of_kube_scheduler_a_gang_that_does_not_fit_waits_whole
     polling.throughout(lambda: not nodes(cluster, "large"), "no member is bound", during=5.0)
     shown = topolog.ask(f"/apis/v1/plugins/Coscheduling/gangs/{NAMESPACE}/{form.shown('large')}")
     assert (shown["family"], shown["state"]) == ("native", "waiting")
-    assert shown["missing"] == f"8 of 9 seats in the cluster; {GPU} 1 of 9 missing"
+    assert shown["missing"] == f"8 of 9 seats in the cluster; {native_worlds.GPU} 1 of 9 missing"
 
 
 def test_the_doctor_finds_that_kube_scheduler_lacks_the_gate(

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e import building
 from tests.support import polling
-from tests.support.e2e import clusters, installations, native_groups, workloads
+from tests.support.e2e import clusters, installations, native_groups, native_worlds, workloads
 
 pytestmark = [
     pytest.mark.e2e,
@@ -20,47 +19,32 @@ pytestmark = [
     pytest.mark.since("1.35", "gangs"),
 ]
 
-NAMESPACE, ZONE, GPU = "native", "topology.kubernetes.io/zone", "example.com/gpu"
+NAMESPACE = "native"
 SIZE = 6
-
-
-@pytest.fixture(scope="module")
-def form() -> native_groups.Form:
-    return native_groups.form(building.minor())
 
 
 @pytest.fixture(scope="module")
 def cluster(binary: pathlib.Path, form: native_groups.Form) -> Iterator[clusters.Cluster]:
     """A control plane with the gates of gangs."""
-    with clusters.Cluster(binary, flags=form.flags, feature_gates=form.gates) as made:
-        made.start_controller_manager()
-        made.start_kubelet()
+    with native_worlds.cluster(binary, form) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
-    with installations.Installation(cluster, PLUGINS_ENABLED="*,Coscheduling") as installed:
-        cluster.add_namespace(NAMESPACE)
-        capacity = {"cpu": "32", "memory": "64Gi", "pods": "110", GPU: "3"}
-        for zone in "ab":
-            cluster.add_nodes(f"{zone}1", f"{zone}2", labels={ZONE: zone}, capacity=capacity)
+    with native_worlds.topolog(cluster, NAMESPACE) as installed:
         installed.start_scheduler()
         yield installed
 
 
 def create(cluster: clusters.Cluster, form: native_groups.Form, name: str) -> None:
-    form.create(cluster, NAMESPACE, name, minimum=SIZE, key=ZONE)
+    form.create(cluster, NAMESPACE, name, minimum=SIZE, key=native_worlds.ZONE)
     for number in range(SIZE):
         add_member(cluster, form, name, number)
 
 
 def add_member(cluster: clusters.Cluster, form: native_groups.Form, name: str, number: int) -> None:
-    pod = workloads.pod(NAMESPACE, f"{name}-{number}", gang=name)
-    form.mark(pod, name)
-    (container,) = pod["spec"]["containers"]
-    container["resources"] = {"requests": {"cpu": "1", GPU: "1"}, "limits": {GPU: "1"}}
-    cluster.api().create(f"/api/v1/namespaces/{NAMESPACE}/pods", pod)
+    native_worlds.add_member(cluster, form, NAMESPACE, name, number)
 
 
 def zones(cluster: clusters.Cluster) -> dict[str, list[str]]:
@@ -101,7 +85,7 @@ def test_two_gangs_take_a_zone_each_and_the_third_waits_whole(
     assert (shown["family"], shown["gangFrom"], shown["state"]) == ("native", "GangFromNative", "waiting")
     assert f"gang native/{NAMESPACE}/{form.shown('three')}: " in shown["reason"]
     if form.has_pod_groups:
-        assert shown["reason"].endswith(f"no domain of {ZONE} has room for 6 members")
+        assert shown["reason"].endswith(f"no domain of {native_worlds.ZONE} has room for 6 members")
     assert shown["missing"].startswith("0 of 6 seats")
     assert whole(cluster, "one", "two")
 

@@ -24,6 +24,16 @@ _SILENCE: Final = 180.0
 """Seconds without a byte: reading a member of a large cluster takes some, and may have to wait its turn."""
 _MIB: Final = 1024 * 1024
 
+_output = click.option(
+    "-o",
+    "--output",
+    "file",
+    required=True,
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    help="The file to write; it must not exist.",
+)
+
 
 @click.group("bundle")
 def bundle_command() -> None:
@@ -42,15 +52,7 @@ def bundle_command() -> None:
 )
 @click.option("--from", "first", metavar="OFFSET|TIME", help="The oldest moment, instead of minutes.")
 @click.option("--to", "last", metavar="OFFSET|TIME", help="The latest moment.  [default: now]")
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    required=True,
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=pathlib.Path),
-    help="The file to write; it must not exist.",
-)
+@_output
 @click.option(
     "--pseudonyms",
     is_flag=True,
@@ -98,15 +100,7 @@ def create_command(
 
 @bundle_command.command("pseudonymize")
 @click.argument("source", type=click.Path(dir_okay=False, path_type=pathlib.Path))
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    required=True,
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=pathlib.Path),
-    help="The file to write; it must not exist.",
-)
+@_output
 def pseudonymize_command(source: pathlib.Path, file: pathlib.Path) -> None:
     """Write a bundle again with pseudonyms in place of all names.
 

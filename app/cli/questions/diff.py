@@ -50,7 +50,7 @@ def diff_command(
     Exit code 0 if nothing differs, 1 if something does.
     """
     if from_ is not None and from_situation is not None:
-        raise click.UsageError("FROM and --from-situation exclude one another")
+        raise click.UsageError("FROM and --from-situation exclude each other")
     first = asking.situation_in(from_situation, "--from-situation") if from_situation else {}
     second = asking.situation(options)
     if to is not None:

@@ -53,7 +53,7 @@ def test_a_measure_counts_the_nodes_that_have_more_and_wide_shows_what_began(run
     ("arguments", "words"),
     [
         ((), "name a moment or a situation"),
-        (("5", "--from-situation", "x"), "FROM and --from-situation exclude one another"),
+        (("5", "--from-situation", "x"), "FROM and --from-situation exclude each other"),
         (("--cordon", "n9"), "to.overrides[0].nodes[0]: there is no node n9"),
     ],
 )

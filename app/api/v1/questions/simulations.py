@@ -95,7 +95,7 @@ def simulate(_: pages.Query) -> pages.Body:
         if sum(one is not None for one in asked) != 1:
             raise errors.Mistake("", "exactly one of pod, pods, gang, group and pending is required")
         if question.preemption and question.pod is None:
-            raise errors.Mistake("preemption", "a dry run is that of one pod: use pod")
+            raise errors.Mistake("preemption", "a dry run concerns one pod: use pod")
         supposed = bodies.hypothesis(question.situation)
         shown = bodies.moment(question.situation)
         budget = bodies.Budget(question.budget)

@@ -66,9 +66,7 @@ def check(
     supposed = hypothesis(made, plugins, known)
     for operation, path in zip(supposed.operations, supposed.paths, strict=True):
         if isinstance(operation, operations.CORE) and not isinstance(operation, operations.OBJECTS):
-            raise errors.Mistake(
-                f"{path}.op", "a shadow changes objects such as policies, and no nodes and pods"
-            )
+            raise errors.Mistake(f"{path}.op", "a shadow changes objects such as policies, not nodes or pods")
     situations.resolve(snapshot, supposed)
 
 
