@@ -1,8 +1,8 @@
 """Writes the Debian packages of an image's base as components.
 
-`python -m deploy.release.debian_packages FOLDER OUTPUT`: FOLDER is the file system of the image, as `docker export` writes it into an archive. The licences are the
-names that the packages' own copyright files have in the form of DEP-5; a package whose file has another
-form has none.
+`python -m deploy.release.debian_packages FOLDER OUTPUT`: FOLDER is the file system of the image, as `docker
+export` writes it into an archive. The licences are the names that the packages' own copyright files have in
+the form of DEP-5; a package whose file has another form has none.
 """
 
 import json
