@@ -44,7 +44,7 @@ def release(version: str, url: str, output: pathlib.Path) -> None:
     )
     click.echo(
         f"  mkdir -p build/image; docker export $(docker create YOUR_REGISTRY/topolog:{version})"
-        " | tar -x -C build/image; python -m deploy.release.base build/image"
+        " | tar -x -C build/image; python -m deploy.release.debian_packages build/image"
         f" {output.name}/topolog-{version}-base.cdx.json"
     )
     click.echo(f"  helm push {output.name}/topolog-{version}.tgz oci://YOUR_REGISTRY/charts")

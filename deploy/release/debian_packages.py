@@ -1,8 +1,8 @@
-"""The Debian packages of an image's base as components: `python -m deploy.release.base FOLDER OUTPUT`.
+"""Writes the Debian packages of an image's base as components.
 
-FOLDER is the file system of the image, as `docker export` writes it into an archive. The licences are the
-names that the packages' own copyright files have in the form of DEP-5; a package whose file has another
-form has none.
+`python -m deploy.release.debian_packages FOLDER OUTPUT`: FOLDER is the file system of the image, as `docker
+export` writes it into an archive. The licences are the names that the packages' own copyright files have in
+the form of DEP-5; a package whose file has another form has none.
 """
 
 import json
@@ -21,10 +21,10 @@ _NAMESPACE: Final = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
 """That of URLs in RFC 4122."""
 
 
-@click.command(name="base")
+@click.command(name="debian_packages")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=pathlib.Path))
 @click.argument("output", type=click.Path(dir_okay=False, path_type=pathlib.Path))
-def base(folder: pathlib.Path, output: pathlib.Path) -> None:
+def write(folder: pathlib.Path, output: pathlib.Path) -> None:
     """Write the bill of materials (CycloneDX 1.6, JSON) of the Debian packages in FOLDER to OUTPUT."""
     output.write_text(json.dumps(bill_of_materials(folder), indent=2) + "\n", encoding="utf-8")
 
@@ -78,4 +78,4 @@ def _fields(text: str, separator: str) -> Mapping[str, str]:
 
 
 if __name__ == "__main__":
-    base()
+    write()

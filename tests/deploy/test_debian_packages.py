@@ -11,7 +11,7 @@ from click import testing
 from cyclonedx import schema
 from cyclonedx.validation import json as validation
 
-from deploy.release import base
+from deploy.release import debian_packages
 
 STATUS = """\
 Package: libssl3
@@ -50,7 +50,7 @@ def root(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def test_installed_packages_are_components_with_their_licences(root: pathlib.Path) -> None:
     output = root / "base.cdx.json"
-    done = testing.CliRunner().invoke(base.base, [str(root), str(output)])
+    done = testing.CliRunner().invoke(debian_packages.write, [str(root), str(output)])
     assert done.exit_code == 0, done.output
     document = json.loads(output.read_text())
     assert valid(document)
@@ -70,7 +70,7 @@ def test_installed_packages_are_components_with_their_licences(root: pathlib.Pat
             one["version"],
         )
         assert read.qualifiers == {"arch": "amd64", "distro": "debian-12"}
-    assert base.bill_of_materials(root) == document
+    assert debian_packages.bill_of_materials(root) == document
 
 
 @pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="this is not a Debian system")
@@ -78,7 +78,7 @@ def test_the_packages_are_those_that_dpkg_lists() -> None:
     command = ["dpkg-query", "--show", "--showformat", "${db:Status-Abbrev}\t${Package}\t${Version}\n"]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     listed = {tuple(line.split("\t")[1:]) for line in lines if line.startswith("ii")}
-    document = base.bill_of_materials(pathlib.Path("/"))
+    document = debian_packages.bill_of_materials(pathlib.Path("/"))
     components = document["components"]
     assert isinstance(components, list)
     assert {(one["name"], one["version"]) for one in components} == listed
