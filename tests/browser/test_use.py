@@ -1,11 +1,14 @@
 """The dashboard in use: live, by keyboard, in several tabs."""
 
+import pathlib
 import time
 
 import pytest
 from selenium.webdriver.common import keys
 
-from tests.support.browser import browsers, shown
+from app.domain import events
+from tests.support import polling
+from tests.support.browser import browsers, refusing, shown
 from tests.support.extender import api_worlds
 
 pytestmark = pytest.mark.browser
@@ -52,6 +55,40 @@ def test_the_tabs_of_a_browser_share_one_stream(on_small: browsers.Browser, smal
     on_small.driver.switch_to.window(on_small.driver.window_handles[-1])
     last = small.world.append(api_worlds.node("led"))
     on_small.settled(f"/{last}")
+
+
+@pytest.mark.scenario("UI-8")
+def test_eight_tabs_have_one_stream_and_hidden_ones_none(small: shown.Shown, tmp_path: pathlib.Path) -> None:
+    with (
+        refusing.before(small.viewer.url) as server,
+        browsers.browser(server.url, tmp_path / "profile") as page,
+    ):
+
+        def streams_after_an_event(number: int) -> bool:
+            # A stream that was left is noticed when something is sent.
+            small.world.append(api_worlds.pod_seen("noticed"))
+            small.world.append(events.PodGone(api_worlds.pod("noticed").uid, "shop", "noticed"))
+            return server.streams == number
+
+        for view in ("", "pending", "pods/shop/web-3", "workloads", "decisions", "compare", "health", ""):
+            page.driver.switch_to.new_window("tab")
+            page.open(f"/dashboard/{view}")
+        tabs = page.driver.window_handles[1:]
+        polling.eventually(lambda: streams_after_an_event(1), "one stream", within=30, every=0.5)
+        # Each tab in turn is looked at and then closed: another one leads.
+        for number, tab in enumerate(reversed(tabs[2:])):
+            page.driver.switch_to.window(tab)
+            last = small.world.append(api_worlds.node(f"tab-{number}"))
+            page.settled(f"/{last}")
+            polling.eventually(lambda: streams_after_an_event(1), "one stream", within=30, every=0.5)
+            page.collect()
+            page.driver.close()
+            page.driver.switch_to.window(tabs[0])
+        last = small.world.append(api_worlds.node("led-again"))
+        page.settled(f"/{last}")
+        page.collect()
+        page.driver.switch_to.new_window("tab")
+        polling.eventually(lambda: streams_after_an_event(0), "no stream", within=30, every=0.5)
 
 
 @pytest.mark.scenario("UI-8")

@@ -1,4 +1,4 @@
-"""A server before a real one: it passes everything on, but refuses what a test asks it to."""
+"""A server before a real one: it passes everything on, counts streams, and refuses what a test asks it to."""
 
 import contextlib
 import http.client
@@ -21,11 +21,24 @@ class Server(http.server.ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self._refused = ("", HTTPStatus.OK, "", 0)
         self._lock = threading.Lock()
+        self.streams = 0
+        """Streams that browsers hold open."""
 
     def refuse(self, path: str, status: HTTPStatus, reason: str, times: int) -> None:
         """Answer the next requests for the path with a status and a reason."""
         with self._lock:
             self._refused = (path, status, reason, times)
+
+    @contextlib.contextmanager
+    def streaming(self) -> Iterator[None]:
+        """Count a stream while the block runs."""
+        with self._lock:
+            self.streams += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.streams -= 1
 
     @property
     def left(self) -> int:
@@ -58,8 +71,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             with contextlib.closing(connection), connection.getresponse() as reply:
                 stream = reply.getheader("Content-Type", "").startswith("text/event-stream")
                 self._answer(reply.status, dict(reply.headers), b"" if stream else reply.read())
-                while stream and (piece := reply.read1()):
-                    self.wfile.write(piece)
+                if stream:
+                    with self.server.streaming():
+                        while piece := reply.read1():
+                            self.wfile.write(piece)
 
     def log_message(self, *_: object) -> None:
         """Write nothing."""

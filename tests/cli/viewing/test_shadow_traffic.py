@@ -1,0 +1,88 @@
+"""A shadow over live traffic, in a process of ``topolog view`` that is killed meanwhile."""
+
+import itertools
+import threading
+
+import pytest
+
+from app.domain import events
+from tests.support import polling
+from tests.support.browser.seen_worlds import Json, Seen, ask
+from tests.support.extender import api_worlds, questions
+from tests.support.extender.error_shape import body
+
+PATH = "/apis/v1/shadows/tight"
+OVERRIDES = [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": "+1"}}]
+DECISIONS, AT_ONCE = 5000, 50
+
+
+def traffic(seen: Seen, enough: threading.Event, killed: threading.Event) -> None:
+    """Decisions until all kills are over, and a policy that changes now and then.
+
+    Some pods fit by the shadow alone, some by both.
+    """
+    for first in itertools.count(0, AT_ONCE):
+        if first >= DECISIONS and killed.is_set():
+            return
+        api_worlds.decide(seen.world, *(api_worlds.pod(f"live-{first + at}") for at in range(AT_ONCE)))
+        if first % 1000 == 0:
+            seen.world.append(api_worlds.policy(host=1 + first // 1000 % 3))
+        if first >= DECISIONS // 5:
+            enough.set()
+
+
+@pytest.mark.scenario("WI-9")
+def test_a_process_that_is_killed_counts_again_and_misses_no_decision(seen: Seen) -> None:
+    asked = {"overrides": OVERRIDES, "until": "2100-01-01T00:00:00Z"}
+    assert seen.world.client.put(PATH, json=asked).status_code == 200
+    # As an extender does when it starts; another process computes under recorded configurations only.
+    seen.world.append(events.ConfigurationApplied(seen.world.registry.configuration()))
+    enough, killed = threading.Event(), threading.Event()
+    deciding = threading.Thread(target=traffic, args=(seen, enough, killed))
+    deciding.start()
+    assert enough.wait(120)
+    try:
+        for _ in range(3):
+            seen.viewer.stop(kill=True)
+            seen.viewer.start()
+            polling.eventually(lambda: looked(seen), "it compares", within=30)
+    finally:
+        killed.set()
+        deciding.join(120)
+    assert not deciding.is_alive()
+    replayed = replay(seen, body(seen.world.client.get(PATH))["since"])
+    assert replayed["looked"] >= DECISIONS
+    polling.eventually(lambda: looked(seen) == replayed["looked"], "all is compared", within=60)
+    found = differences(seen)
+    assert {name: found[name] for name in replayed} == replayed
+    assert sum(number > 0 for number in found["classes"].values()) > 1
+    assert (found["behindSeconds"], found["gap"], found["problem"]) == (0, False, None)
+
+
+def replay(seen: Seen, since: int) -> Json:
+    """The counters of a replay of everything since an offset, in as many parts as it takes."""
+    counted: Json = {"looked": 0, "same": 0, "classes": {}, "skipped": {}}
+    more: dict[str, object] = {"from": str(since)}
+    while more:
+        part = questions.ask(seen.world, "replay", overrides=OVERRIDES, compare="scores", budget=20, **more)
+        counted = {name: added(value, part[name]) for name, value in counted.items()}
+        more = {} if part["complete"] else {"continue": part["continue"]}
+    return counted
+
+
+def added(first: Json, second: Json) -> Json:
+    """The sum of two counters, or of two groups of counters."""
+    if isinstance(second, dict):
+        return {name: first.get(name, 0) + number for name, number in second.items()}
+    return first + second
+
+
+def differences(seen: Seen) -> Json:
+    """What the process has compared by now; None before it has begun."""
+    return ask(seen, PATH)[1].get("differences")
+
+
+def looked(seen: Seen) -> int:
+    """How many decisions it has compared."""
+    found = differences(seen)
+    return found["looked"] if found is not None else 0
