@@ -9,26 +9,26 @@ import msgspec
 from app.domain import model
 from app.domain.fitting import budgets, node_sums
 from app.plugins.coscheduling.planning import packing, rooms
-from tests.support.decisions import group_evictions, small_gangs
+from tests.support.decisions import group_evictions, scheduling_driver, small_gangs
 
 LIMIT = budgets.DisruptionBudget(
     uid="uid", namespace="x", name="limit", selector=model.Selector({"app": "db"}), allowed=1
 )
 
 
-def members(count: int, cpu: int, **changed: object) -> list[model.Pod]:
+def members(count: int, cpu: int) -> list[model.Pod]:
     return [
-        small_gangs.pod(f"m{cpu}-{number:02}", cpu, group="g", priority=group_evictions.GROUP, **changed)
+        small_gangs.pod(f"m{cpu}-{number:02}", cpu, group="g", priority=group_evictions.GROUP)
         for number in range(count)
     ]
 
 
 def occupied(
-    count: int, asked: list[model.Pod], *more: model.Pod, priority: int = 0
+    count: int, asked: list[model.Pod], *more: scheduling_driver.Thing
 ) -> tuple[small_gangs.Cluster, list[str]]:
     """Nodes that a less important pod each fills, and a native group that waits."""
     names = [f"n{number:02}" for number in range(count)]
-    low = [small_gangs.pod(f"low-{name}", 8, node=name, priority=priority) for name in names]
+    low = [small_gangs.pod(f"low-{name}", 8, node=name) for name in names]
     nodes = [small_gangs.node(name, 8) for name in names]
     return small_gangs.Cluster(*nodes, small_gangs.native("g", len(asked)), *low, *asked, *more), names
 
@@ -76,7 +76,7 @@ def test_the_pods_of_a_node_are_ranked_once() -> None:
 
 def test_a_port_of_a_pod_that_stays_is_not_free() -> None:
     port = model.Constraints(host_ports=(model.HostPort(80),))
-    asked = members(1, 8, constraints=port)
+    asked = [msgspec.structs.replace(one, constraints=port) for one in members(1, 8)]
     stays = small_gangs.pod("stays", 0, node="n00", priority=group_evictions.GROUP, constraints=port)
     small, names = occupied(2, asked, stays)
     assert small.filter(asked[0], names, offered=True).kept == {"n01"}
