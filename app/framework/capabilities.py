@@ -200,7 +200,8 @@ class Adjusts(Plugin, Protocol):
         """The victims to add, or why the node must be dropped.
 
         Called for every preemption, even if the preemptor does not concern the plugin. Victims to add must
-        run on the node and be less important than the pod of the cycle: kube-scheduler evicts them unchecked.
+        run on the node, and be less important than the pod of the cycle unless an argument of the plugin
+        allows others: kube-scheduler evicts them unchecked.
         """
         ...
 

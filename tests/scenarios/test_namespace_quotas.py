@@ -4,8 +4,10 @@ import msgspec
 import pytest
 
 from app.domain import events, model
+from app.framework import cycles
 from app.plugins.elastic_quota.plugin import ElasticQuota
-from app.plugins.elastic_quota.sigs import counting, namespace_quota
+from app.plugins.elastic_quota.sigs import counting, namespace_quota, reclaiming
+from app.verbs import preempting
 from tests.support.decisions import scheduling_driver
 from tests.support.decisions.small_quotas import CORE, GIB, check, cluster, node, pod, quota
 
@@ -187,3 +189,57 @@ def test_the_view_has_what_a_namespace_uses_borrows_and_may_still_use() -> None:
     assert (younger["valid"], younger["used"], younger["headroom"]) == (False, {"cpu": "0"}, {})
     assert younger["errors"] == ["its namespace has the older quota quota"]
     assert shown(small, "b/none") is None
+
+
+def lending(**arguments: bool | str) -> scheduling_driver.Cluster:
+    """Namespace a uses 14 cores, its min is 10; so b, which uses 4 of 10, has 2 left. n1 and n2 have room."""
+    return cluster(
+        *(node(name, 20, allocatable={"cpu": 20 * CORE, "pods": 110}) for name in ("n1", "n2")),
+        of("a", 10, 20),
+        of("b", 10, 20),
+        pod("a-large", 8, namespace="a", node="n1", priority=9),
+        pod("a-small", 2, namespace="a", node="n1", priority=5),
+        pod("a-tiny", 1, namespace="a", node="n2", priority=9),
+        pod("a-late", 3, namespace="a", node="n2", priority=20),
+        pod("b-runs", 2, namespace="b", node="n1"),
+        pod("b-low", 2, namespace="b", node="n2"),
+        **arguments,
+    )
+
+
+def asking(cpu: int, namespace: str = "b", policy: str = "PreemptLowerPriority") -> model.Pod:
+    return pod("asks", cpu, namespace=namespace, priority=10, preemption_policy=policy)
+
+
+def view(small: scheduling_driver.Cluster, one: model.Pod) -> dict[str, str]:
+    """Node -> the pods to reclaim there."""
+    found = reclaiming.evictions(small.snapshot, one, ElasticQuota())
+    return {name: " ".join(victim.name for victim in eviction.victims) for name, eviction in found.items()}
+
+
+@pytest.mark.scenario("EQ-25")
+def test_the_least_important_pods_with_which_others_exceed_their_min_are_shown() -> None:
+    small = lending()
+    assert view(small, asking(2)) == {}  # admitted
+    assert view(small, asking(3)) == {"n1": "a-small", "n2": "a-tiny"}
+    assert view(small, asking(5)) == {"n1": "a-large", "n2": "a-late"}  # of any priority
+    assert view(small, asking(6)) == {"n1": "a-large", "n2": "a-late a-tiny"}
+    assert view(small, asking(7)) == {}  # beyond the min of b
+    small.see(of("c", 4, 4), pod("c-low", 3, namespace="c", node="n1"))
+    assert view(small, asking(5)) == {"n1": "a-small", "n2": "a-late"}  # not of a namespace within its min
+    assert view(small, asking(3, "a")) == {}
+    assert view(small, asking(3, policy="Never")) == {}
+
+
+@pytest.mark.scenario("EQ-25")
+@pytest.mark.parametrize("reclaim", [False, True])
+def test_a_preemption_reclaims_pods_only_if_so_configured(reclaim: bool) -> None:
+    small = lending(reclaim=reclaim)
+    base = cycles.cycle(asking(5), frozenset(("n2",)), small.snapshot)
+    (low,) = [one for one in small.snapshot.on("n2") if one.name == "b-low"]
+    answer = preempting.judge(small.plugins, base, {"n2": [low.uid]})
+    if not reclaim:
+        reason = "elastic quota b/quota: no capacity in cpu within the mins of all quotas"
+        assert answer.dropped == {"n2": reason}
+        return
+    assert [one.name for one in answer.kept["n2"].added] == ["a-tiny"]

@@ -7,6 +7,7 @@ from typing import ClassVar
 from app.domain import events, model, snapshots, verdicts
 from app.framework import capabilities, cycles, effects, views
 from app.plugins.elastic_quota import admission, families, kinds, serving, status, waking
+from app.plugins.elastic_quota.sigs import reclaiming
 from app.plugins.elastic_quota.trees import membership, quota_preemption
 
 
@@ -33,6 +34,8 @@ class ElasticQuota:
     """Whether the pods of an invalid quota are refused, or not limited."""
     same_quota_only: bool = False
     """Whether a pod of a quota evicts only preemptible pods of that quota, as in Koordinator."""
+    reclaim: bool = False
+    """Whether a preemption also evicts pods of its node with which other namespaces exceed their min."""
     koordinator_annotations: bool = False
     """Whether the controller also writes the annotations that Koordinator's controller keeps on quotas."""
 
@@ -56,9 +59,14 @@ class ElasticQuota:
         return capabilities.Plan(ceilings=families.ceilings(cycle, self))
 
     def veto(self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]) -> str | None:
-        if not self.same_quota_only:
-            return None
-        return quota_preemption.veto(cycle.snapshot, cycle.pod, victims, self)
+        return (
+            quota_preemption.veto(cycle.snapshot, cycle.pod, victims, self) if self.same_quota_only else None
+        )
+
+    def adjust(
+        self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]
+    ) -> Sequence[model.Pod]:
+        return reclaiming.beside(cycle, node, victims, self) if self.reclaim else ()
 
     def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent

@@ -90,4 +90,5 @@ ADMISSION = {
         "violations": 0,
         "victims": [{"namespace": "team-a", "name": "batch-3", "priority": 0}],
     },
+    "reclaim": None,
 }

@@ -9,7 +9,7 @@ from app.domain.fitting import quantities
 from app.framework import cycles, views
 from app.plugins.elastic_quota import admission, counting, families, kinds, quota_model, samples
 from app.plugins.elastic_quota.quota_model import Amounts, Quota
-from app.plugins.elastic_quota.sigs import namespace_quota
+from app.plugins.elastic_quota.sigs import namespace_quota, reclaiming
 from app.plugins.elastic_quota.sigs import serving as of_namespaces
 from app.plugins.elastic_quota.trees import forests, membership, overuse, quota_preemption, usage
 
@@ -360,6 +360,7 @@ def _pod(rules: admission.Rules, snapshot: snapshots.Snapshot, parameters: Mappi
     on_node = bool(snapshot.node_of(pod.uid))
     found = () if on_node else families.admissions(snapshot, pod, rules)
     own = namespace_quota.namespaces(snapshot.objects).quotas.get(pod.namespace)
+    least_harm = quota_preemption.least_harm
     return {
         "namespace": pod.namespace,
         "name": pod.name,
@@ -371,7 +372,8 @@ def _pod(rules: admission.Rules, snapshot: snapshots.Snapshot, parameters: Mappi
         "limited": families.limited(snapshot, pod, rules),
         "reason": families.reason(found),
         "tests": [_test(test) for one in found for test in one.tests],
-        "eviction": None if on_node else quota_preemption.choice(snapshot, pod, rules),
+        "eviction": least_harm({} if on_node else quota_preemption.evictions(snapshot, pod, rules)),
+        "reclaim": least_harm({} if on_node else reclaiming.evictions(snapshot, pod, rules)),
     }
 
 

@@ -5,7 +5,7 @@ import random
 import msgspec
 import pytest
 
-from app.domain import model
+from app.domain import model, snapshots
 from app.domain.fitting import budgets
 from app.framework import cycles
 from app.plugins.elastic_quota import samples
@@ -28,6 +28,10 @@ def pod(
 
 def cluster(*things: scheduling_driver.Thing, rules: ElasticQuota = RULES) -> scheduling_driver.Cluster:
     return scheduling_driver.Cluster(*things, configured=[rules])
+
+
+def least_harm(snapshot: snapshots.Snapshot, asks: model.Pod) -> dict[str, object] | None:
+    return quota_preemption.least_harm(quota_preemption.evictions(snapshot, asks, RULES))
 
 
 @pytest.mark.parametrize("same_quota_only", [False, True])
@@ -83,7 +87,7 @@ def test_the_view_of_a_refused_pod_shows_whom_koordinator_would_evict() -> None:
         asks := pod("asks", 4, "q", priority=9),
     )
     assert small.why(asks) == "elastic quota q: no capacity in cpu"
-    shown = quota_preemption.choice(small.snapshot, asks, RULES)
+    shown = least_harm(small.snapshot, asks)
     assert shown == {
         "node": "n2",
         "decidedBy": "lowest priority of the most important victim",
@@ -94,8 +98,8 @@ def test_the_view_of_a_refused_pod_shows_whom_koordinator_would_evict() -> None:
     assert isinstance(sample, dict)
     assert shown.keys() == sample.keys()
     never = msgspec.structs.replace(asks, preemption_policy="Never")
-    assert quota_preemption.choice(small.snapshot, never, RULES) is None
-    assert quota_preemption.choice(small.snapshot, pod("fits", 0, "q", priority=9), RULES) is None
+    assert least_harm(small.snapshot, never) is None
+    assert least_harm(small.snapshot, pod("fits", 0, "q", priority=9)) is None
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -5,7 +5,7 @@ that the extender refused, so this is only shown. The steps are those of kube-sc
 (app.domain.fitting.victims): a pod is put back if the other still fits on the node and in the quota.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from app.domain import model, snapshots
 from app.domain.fitting import budgets, node_fit, victims
@@ -33,7 +33,7 @@ def evictions(
     snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules
 ) -> dict[model.NodeName, victims.Eviction]:
     """Node -> the eviction after which the pod fits there and in its quota; empty if the quota admits it."""
-    found = admission.admission(snapshot, pod, rules)
+    found = admission.admission(snapshot, pod, rules) if pod.preemption_policy != "Never" else None
     if found is None or not found.reason or found.objection or found.quota in quota_model.BUILT_IN:
         return {}
     grown, limits = usage.forest(snapshot), budgets.recorded(snapshot)
@@ -43,11 +43,8 @@ def evictions(
     return {name: eviction for name, eviction in made if eviction is not None}
 
 
-def choice(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules) -> dict[str, object] | None:
-    """The eviction with the least harm, for the view of a pod; None if none helps, or none is needed."""
-    if pod.preemption_policy == "Never":
-        return None
-    possible = evictions(snapshot, pod, rules)
+def least_harm(possible: Mapping[model.NodeName, victims.Eviction]) -> dict[str, object] | None:
+    """The eviction with the least harm, for the view of a pod; None without any."""
     chosen = victims.choose(possible)
     if chosen is None:
         return None
