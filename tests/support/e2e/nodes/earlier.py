@@ -14,7 +14,7 @@ _PARTS = ("app", "workers", "migrations")
 
 
 def lacking() -> str:
-    """Why it cannot be had here; empty if it can."""
+    """Why it cannot be made here; empty if it can."""
     done = _git("cat-file", "-e", f"{COMMIT}^{{commit}}")
     return "" if done.returncode == 0 else f"the history of this clone does not reach back to {COMMIT}"
 
