@@ -106,13 +106,11 @@ def _show(out: console.Console, outcome: scenes.Outcome) -> None:
 
 
 def _explain(out: console.Console, stage: stages.Stage, crowd: crowds.Crowd) -> None:
-    if not crowd.pending:
+    name = _pending_pod(crowd)
+    if not name:
         return
-    meta = crowd.pending[0]["metadata"]
-    out.print(f"\n[bold]Why is {meta['namespace']}/{meta['name']} pending?[/bold]")
-    text = stage.get(
-        f"/apis/v1/pods/{meta['namespace']}/{meta['name']}/explain?format=markdown", accept="text/markdown"
-    )
+    out.print(f"\n[bold]Why is {name} pending?[/bold]")
+    text = stage.get(f"/apis/v1/pods/{name}/explain?format=markdown", accept="text/markdown")
     lines = text.splitlines()
     out.print(markdown.Markdown("\n".join(lines[:40])))
     if len(lines) > 40:
@@ -134,11 +132,16 @@ def _sum_up(out: console.Console, outcomes: list[scenes.Outcome], crowd: crowds.
     return all(outcome.good for outcome in outcomes)
 
 
+def _pending_pod(crowd: crowds.Crowd) -> str:
+    """NAMESPACE/NAME of a pod that waits; empty without one."""
+    if not crowd.pending:
+        return ""
+    meta = crowd.pending[0]["metadata"]
+    return f"{meta['namespace']}/{meta['name']}"
+
+
 def _next_steps(out: console.Console, stage: stages.Stage, crowd: crowds.Crowd, *, keep: bool) -> None:
-    name = "crowd/NAME"
-    if crowd.pending:
-        meta = crowd.pending[0]["metadata"]
-        name = f"{meta['namespace']}/{meta['name']}"
+    name = _pending_pod(crowd) or "crowd/NAME"
     head = (
         "Try these:"
         if keep
@@ -167,7 +170,12 @@ def _dashboard(out: console.Console, crowd: crowds.Crowd, address: str, *, keep:
         out.print("  topolog demo --keep", soft_wrap=True, highlight=False)
         out.print("leaves it running and prints its address.")
     out.print("Two questions to try there:")
-    out.print("  1. Since when does a pod not fit? Pending: open the first pod, then `since when`.")
+    name = _pending_pod(crowd) or "a pod of Pending"
+    out.print(
+        f"  1. Since when does {name} not fit? Find it by name, then press `since when does it not fit?`.",
+        soft_wrap=True,
+        highlight=False,
+    )
     out.print("  2. What did the cluster look like before the crowd came? Drag the slider to the left.")
     if not crowd.pending:
         out.print("  (No pod of this run is pending: ask the first question for one of the past.)")

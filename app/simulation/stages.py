@@ -207,6 +207,7 @@ def _topolog(folder: Path, api: str) -> Iterator[tuple[str, "subprocess.Popen[by
             process.wait(timeout=20)
         except subprocess.TimeoutExpired:
             process.kill()
+            process.wait()
 
 
 def _environment(folder: Path, api: str, port: int, health: int) -> dict[str, str]:
