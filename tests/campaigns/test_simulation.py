@@ -22,7 +22,7 @@ HERE = range(40)
 EASY = {
     "expected versions are not compared": 5,
     "the expected head is not compared": 85,
-    "a lost race loses the facts": 10,
+    "a lost race loses the facts": 12,
     "a placement is released while its Binding": 2,
     "an old placement is released without a fence": 8,
     "an old placement is released although": 8,
