@@ -25,6 +25,7 @@ from app.store.server import connections
 _START_SECONDS = 20.0
 _POLL_SECONDS = 0.003
 _LONGEST_REASON = 500
+_SOCKET = "redis.sock"
 _SOCKET_PATH_LIMIT = 100
 """Linux allows 107 bytes."""
 
@@ -57,6 +58,20 @@ def _major(path: str) -> int:
     return int(found.group(1)) if found else 0
 
 
+def _fits(directory: Path) -> bool:
+    """Whether the path of a socket in the directory is short enough for the system."""
+    return len(os.fsencode(directory / _SOCKET)) <= _SOCKET_PATH_LIMIT
+
+
+def _short_directory() -> Path:
+    """A new directory for a socket: in /tmp if the path of the temporary directory (TMPDIR) is long, too."""
+    made = Path(tempfile.mkdtemp(prefix="topolog-"))
+    if _fits(made):
+        return made
+    made.rmdir()
+    return Path(tempfile.mkdtemp(prefix="topolog-", dir="/tmp"))
+
+
 class Server:
     """One server process. With ``append_only`` its data survives ``kill`` and ``restart``."""
 
@@ -71,10 +86,8 @@ class Server:
         self._directory = Path(tempfile.mkdtemp(prefix="topolog-")) if directory is None else directory
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._directory.chmod(0o700)
-        self._sockets = self._directory
-        if len(str(self._directory)) > _SOCKET_PATH_LIMIT - len("/redis.sock"):
-            self._sockets = Path(tempfile.mkdtemp(prefix="topolog-"))
-        self._socket = self._sockets / "redis.sock"
+        self._sockets = self._directory if _fits(self._directory) else _short_directory()
+        self._socket = self._sockets / _SOCKET
         self._append_only = append_only
         self._bound = bound
         self._process: subprocess.Popen[bytes] | None = None

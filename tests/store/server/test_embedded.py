@@ -57,6 +57,19 @@ def test_a_long_folder_name_is_not_an_obstacle(tmp_path: Path) -> None:
     server.stop()
 
 
+def test_a_long_temporary_directory_is_not_an_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("long-" * 20)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    server = embedded.Server()
+    assert connections.connect(server.url).ping()
+    server.stop()
+    assert not Path(server.url.removeprefix("unix://")).parent.exists()
+    assert list(long.iterdir()) == []
+
+
 def test_a_server_that_cannot_start_shows_its_output(tmp_path: Path) -> None:
     # A damaged append-only file: the server refuses to load it.
     (tmp_path / "appendonlydir").mkdir()
