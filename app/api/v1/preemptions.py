@@ -27,7 +27,7 @@ class Victim(Schema):
     priority = schemas.number("Priority.")
     started = schemas.text("When it started (RFC 3339); empty if it has not.")
     violating = schemas.truth("Whether its eviction violates a PodDisruptionBudget.")
-    coDependent = schemas.truth("Whether a plugin adds it: for another victim, or because its quota borrowed.")
+    coDependent = schemas.truth("Whether a plugin adds it: for another victim, or for a quota.")
 
 
 class PreemptedNode(Schema):
