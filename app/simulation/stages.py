@@ -27,6 +27,8 @@ from app.simulation.apiserver import apiservers, objects
 Json = dict[str, Any]
 
 _START_SECONDS = 60.0
+_RANGE = 6
+"""Consecutive ports, one for each process of ``topolog up``."""
 _LOG = "topolog.log"
 _PODS, _NODES = "pods", "nodes"
 _TOPOLOG = (sys.executable, "-m", "app.cli")
@@ -265,11 +267,16 @@ def free_ports(count: int) -> list[int]:
     """Free ports of the loopback, each followed by five more for the processes of ``topolog up``."""
     found: list[int] = []
     while len(found) < count:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = int(probe.getsockname()[1])
-        if port + 5 < 65_536 and all(_is_free(port + more) for more in range(1, 6)):
+        port = _free_port()
+        apart = all(abs(port - other) >= _RANGE for other in found)
+        if apart and port + _RANGE <= 65_536 and all(map(_is_free, range(port + 1, port + _RANGE))):
             found.append(port)
     return found
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 def _is_free(port: int) -> bool:
