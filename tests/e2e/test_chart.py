@@ -15,14 +15,13 @@ import app
 from tests.e2e import building, go_programs
 from tests.support import polling
 from tests.support.charts import generating, golden, wrong
-from tests.support.e2e import clusters, component_flags, readiness
+from tests.support.e2e import clusters, readiness
 from tests.support.e2e.nodes import process_kubelets
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 HOME = "topolog-system"
 LACKING = process_kubelets.lacking()
 MINORS = ("1.34.4", "1.35.4", "1.36.3", "1.37.0")
-PLAIN = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
 @pytest.fixture(scope="module", params=go_programs.HELM, ids=lambda major: f"helm{major}")
@@ -104,12 +103,7 @@ def cluster(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
     """An empty cluster of one node with a scheduler, like any new one."""
     if LACKING:
         pytest.skip(LACKING)
-    with clusters.Cluster(binary, tokens=True) as cluster:
-        cluster.start_controller_manager(component_flags.FOR_PROCESSES)
-        cluster.start_kubelet(except_in=HOME)
-        cluster.start_scheduler("default", PLAIN)
-        cluster.add_nodes("n-a", labels={"zone": "a"})
-        cluster.apply(readiness.volume(cluster.folder / "disk"))
+    with readiness.empty_cluster(binary, "a") as cluster:
         cluster.kubectl("create", "namespace", HOME)
         cluster.kubectl("label", "namespace", HOME, "pod-security.kubernetes.io/enforce=restricted")
         yield cluster

@@ -19,7 +19,7 @@ import pytest
 
 from tests.support import polling
 from tests.support.doctor import runs
-from tests.support.e2e import api_client, clusters, component_flags, readiness, workloads
+from tests.support.e2e import api_client, clusters, readiness, workloads
 from tests.support.e2e.nodes import process_kubelets
 
 LACKING = process_kubelets.lacking()
@@ -31,7 +31,6 @@ pytestmark = [
 
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
 HOME = "topolog-system"
-PLAIN = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
 @pytest.fixture(scope="module", params=["dev", "ha"])
@@ -44,13 +43,7 @@ def overlay(request: pytest.FixtureRequest) -> pathlib.Path:
 def cluster(binary: pathlib.Path, overlay: pathlib.Path) -> Iterator[clusters.Cluster]:
     """An empty cluster of two nodes with a scheduler, like any new one."""
     assert overlay.exists()
-    with clusters.Cluster(binary, tokens=True) as cluster:
-        cluster.start_controller_manager(component_flags.FOR_PROCESSES)
-        cluster.start_kubelet(except_in=HOME)
-        cluster.start_scheduler("default", PLAIN)
-        for zone in ("a", "b"):
-            cluster.add_nodes(f"n-{zone}", labels={"zone": zone})
-        cluster.apply(readiness.volume(cluster.folder / "disk"))
+    with readiness.empty_cluster(binary, "a", "b") as cluster:
         yield cluster
 
 

@@ -17,7 +17,7 @@ import pytest
 from tests.e2e import building, go_programs
 from tests.support import polling
 from tests.support.charts import generating
-from tests.support.e2e import api_client, clusters, component_flags, readiness, workloads
+from tests.support.e2e import api_client, clusters, readiness, workloads
 from tests.support.e2e.nodes import containers, earlier, process_kubelets
 
 LACKING = process_kubelets.lacking() or earlier.lacking()
@@ -27,7 +27,6 @@ pytestmark = [
     pytest.mark.skipif(bool(LACKING), reason=LACKING),
 ]
 HOME = "topolog-system"
-PLAIN = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 OVERLAY = pathlib.Path(__file__).parents[2] / "deploy" / "overlays" / "dev"
 PODS = 40
 """What the policy places: 15 in one zone, 25 in the other."""
@@ -43,13 +42,7 @@ def former(tmp_path: pathlib.Path) -> pathlib.Path:
 @pytest.fixture
 def cluster(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
     """An empty cluster of two zones with a scheduler."""
-    with clusters.Cluster(binary, tokens=True) as cluster:
-        cluster.start_controller_manager(component_flags.FOR_PROCESSES)
-        cluster.start_kubelet(except_in=HOME)
-        cluster.start_scheduler("default", PLAIN)
-        for zone in ("a", "b"):
-            cluster.add_nodes(f"n-{zone}", labels={"zone": zone})
-        cluster.apply(readiness.volume(cluster.folder / "disk"))
+    with readiness.empty_cluster(binary, "a", "b") as cluster:
         yield cluster
 
 

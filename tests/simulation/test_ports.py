@@ -2,6 +2,7 @@
 
 import pytest
 
+from app.cli import processes
 from app.simulation import stages
 
 
@@ -18,3 +19,7 @@ def test_a_range_with_a_port_in_use_or_beyond_the_last_is_not_taken(monkeypatch:
     monkeypatch.setattr(stages, "_free_port", lambda: next(offered))
     monkeypatch.setattr(stages, "_is_free", lambda port: port != 40_005)
     assert stages.free_ports(1) == [65_530]
+
+
+def test_a_range_has_a_port_for_each_process() -> None:
+    assert sorted(one.offset for one in processes.TOGETHER.values()) == list(range(stages._RANGE))

@@ -6,6 +6,7 @@ other rule, for quotas). The same pods are what kube-scheduler sums (NodeInfo.Re
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 import immutables
 import msgspec
@@ -38,6 +39,15 @@ def alike(before: model.Pod | None, after: model.Pod | None) -> bool:
     return before.requests == after.requests and before.constraints == after.constraints
 
 
+class Ranking(NamedTuple):
+    """The pods that occupy something on a node."""
+
+    ranks: tuple[tuple[int, model.Uid], ...]
+    """Priority and uid, the least important first."""
+    exposed: tuple[model.Uid, ...]
+    """Those that occupy host ports."""
+
+
 class Residents(msgspec.Struct, eq=False, gc=False):
     """The pods bound to a node or placed on it, in any phase, and what follows from them.
 
@@ -54,10 +64,8 @@ class Residents(msgspec.Struct, eq=False, gc=False):
     """The lowest priority of those that occupy something; None until the sum is read, and without any."""
     dependent: tuple[model.Uid, ...] | None = None
     """Those that require other pods near them; None until they are read."""
-    exposed: tuple[model.Uid, ...] = ()
-    """Those that occupy host ports; empty until the ranks are read."""
-    ranks: tuple[tuple[int, model.Uid], ...] | None = None
-    """Priority and uid of those that occupy something, least important first; None until they are read."""
+    ranking: Ranking | None = None
+    """None until it is read."""
 
     def occupied(self, pod: Callable[[model.Uid], model.Pod | None]) -> Amounts:
         """The summed requests; ``pod`` returns the pod of a uid, in the snapshot that holds this value."""
@@ -95,21 +103,17 @@ class Residents(msgspec.Struct, eq=False, gc=False):
             self.dependent = found
         return found
 
-    def ranked(
-        self, pod: Callable[[model.Uid], model.Pod | None]
-    ) -> tuple[tuple[tuple[int, model.Uid], ...], tuple[model.Uid, ...]]:
-        """Priority and uid of those that occupy something, the least important first, and those of them that
-        occupy host ports; ``pod`` as for ``occupied``.
-        """
-        found = self.ranks
+    def ranked(self, pod: Callable[[model.Uid], model.Pod | None]) -> Ranking:
+        """Those that occupy something, by priority; ``pod`` as for ``occupied``."""
+        found = self.ranking
         if found is None:
             there = [each for each in map(pod, self.pods) if each is not None and holding(each)]
-            found = tuple(sorted((each.priority, each.uid) for each in there))
-            self.exposed = tuple(
+            exposed = (
                 each.uid for each in there if each.constraints is not None and each.constraints.host_ports
-            )  # First: where the ranks are, these are, too.
-            self.ranks = found
-        return found, self.exposed
+            )
+            found = Ranking(tuple(sorted((each.priority, each.uid) for each in there)), tuple(exposed))
+            self.ranking = found
+        return found
 
     def mutate(self) -> "immutables.MapMutation[model.Uid, None]":
         """The pods, opened for change."""

@@ -1,7 +1,5 @@
 """Whether the store answers, on a real server that ends, hangs and returns."""
 
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import pytest
 from app.store.health import availability
 from app.store.server import connections, embedded
 from tests.support import polling
+from tests.support.store import servers
 
 
 @pytest.fixture
@@ -33,12 +32,8 @@ def test_it_is_down_before_the_first_answer_and_while_the_server_is_away(server:
         assert not up()
         server.start()
         assert up()
-        assert server.pid
-        os.kill(server.pid, signal.SIGSTOP)
-        try:
+        with servers.suspended(server.pid):
             assert not up(), "a server that accepts connections and does not answer"
-        finally:
-            os.kill(server.pid, signal.SIGCONT)
 
 
 def test_its_thread_follows_the_server_until_it_is_stopped(server: embedded.Server) -> None:

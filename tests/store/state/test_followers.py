@@ -1,8 +1,6 @@
 """The follower: nothing that was appended before catch_up is missing, and no loss goes unnoticed."""
 
 import gc
-import os
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +17,7 @@ from app.store.log import codecs, logs, readers
 from app.store.state import followers
 from tests.support import declared, polling
 from tests.support.decisions import recomputation
-from tests.support.store import crash_safe_server, writers
+from tests.support.store import crash_safe_server, servers, writers
 
 
 @pytest.fixture
@@ -451,33 +449,22 @@ def test_a_server_that_dies_is_away_within_the_timeout_and_back_after_a_restart(
 
 
 def test_a_server_that_hangs_is_away_within_the_timeout(durable: stores.Store) -> None:
-    server = durable.server
-    assert server is not None
-    assert server.pid is not None
+    assert durable.server is not None
     durable.follower.catch_up()
-    os.kill(server.pid, signal.SIGSTOP)
-    try:
-        with pytest.raises(errors.StoreAway):
-            durable.follower.catch_up(timeout=0.2)
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
+    with servers.suspended(durable.server.pid), pytest.raises(errors.StoreAway):
+        durable.follower.catch_up(timeout=0.2)
     # The answer to the question that was given up must not be taken for the next one's.
     durable.log.append(logs.Batch(events=[writers.seen("u1")]), timeout=20)
     assert durable.follower.catch_up(timeout=20).offset == 1
 
 
 def test_a_reader_that_waits_for_another_one_is_behind(durable: stores.Store) -> None:
-    server = durable.server
-    assert server is not None
-    assert server.pid is not None
+    assert durable.server is not None
     durable.follower.catch_up()
-    os.kill(server.pid, signal.SIGSTOP)
     with futures.ThreadPoolExecutor() as pool:
-        try:
+        with servers.suspended(durable.server.pid):
             reading = pool.submit(durable.follower.catch_up, timeout=20)
             polling.eventually(lambda: behind(durable.follower), "another thread is reading")
-        finally:
-            os.kill(server.pid, signal.SIGCONT)
         assert reading.result(20).offset == 0
 
 

@@ -1,12 +1,30 @@
 """Waits until the pods of an overlay are there and ready, and prepares what they need of a cluster."""
 
+import contextlib
 import pathlib
+from collections.abc import Iterator
 
 from tests.support import polling
-from tests.support.e2e import api_client, clusters, workloads
+from tests.support.e2e import api_client, clusters, component_flags, workloads
 
 HOME = "topolog-system"
 PROCESSES = ("bootstrap", "recorder", "controller", "auditor", "compactor", "extender", "view")
+
+
+_PLAIN = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+@contextlib.contextmanager
+def empty_cluster(binary: pathlib.Path, *zones: str) -> Iterator[clusters.Cluster]:
+    """A cluster like any new one: a scheduler, and a node in each zone."""
+    with clusters.Cluster(binary, tokens=True) as cluster:
+        cluster.start_controller_manager(component_flags.FOR_PROCESSES)
+        cluster.start_kubelet(except_in=HOME)
+        cluster.start_scheduler("default", _PLAIN)
+        for zone in zones:
+            cluster.add_nodes(f"n-{zone}", labels={"zone": zone})
+        cluster.apply(volume(cluster.folder / "disk"))
+        yield cluster
 
 
 def volume(folder: pathlib.Path) -> api_client.Object:

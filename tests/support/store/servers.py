@@ -38,6 +38,17 @@ def eventually(holds: Callable[[], object], what: str) -> None:
         time.sleep(0.02)
 
 
+@contextlib.contextmanager
+def suspended(pid: int | None) -> Iterator[None]:
+    """Stop a process as SIGSTOP does; it continues after the block."""
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 class Server:
     """One process on a port of the loopback interface, with lines of configuration."""
 
@@ -150,13 +161,10 @@ class Watched:
         """The master, cut off from the replica, while the sentinels reach both."""
         master, replica = self.master, self.replica
         eventually(lambda: master.ask("WAIT", "1", "1000") == 1, "the replica has everything so far")
-        os.kill(replica.pid, signal.SIGSTOP)
-        try:
+        with suspended(replica.pid):
             # What is sent from now on has no connection to wait in.
             master.ask("CLIENT", "KILL", "TYPE", "replica")
             yield master
-        finally:
-            os.kill(replica.pid, signal.SIGCONT)
 
     def await_complete(self) -> None:
         """All is well: sentinels know each other, and a replica that follows."""

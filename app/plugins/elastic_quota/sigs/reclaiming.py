@@ -26,7 +26,7 @@ def beside(
     """
     snapshot = cycles.without(cycle, gone).snapshot
     short = _shortage(snapshot, cycle.pod, rules)
-    return _enough(snapshot, cycle.pod, node, short) if short else ()
+    return _enough(snapshot, cycle.pod, node, short, _over(snapshot, short)) if short else ()
 
 
 def evictions(
@@ -35,9 +35,10 @@ def evictions(
     """Node -> the pods that would have to go so that the pod fits there and its quota admits it."""
     short = _shortage(snapshot, pod, rules) if pod.preemption_policy != "Never" else {}
     limits = budgets.recorded(snapshot) if short else ()
+    over = _over(snapshot, short)
     found: dict[model.NodeName, victims.Eviction] = {}
     for name, node in snapshot.nodes.items() if short else ():
-        going = _enough(snapshot, pod, name, short)
+        going = _enough(snapshot, pod, name, short, over)
         if going and not node_fit.fits(snapshot, pod, node, minus=going):
             found[name] = victims.Eviction(tuple(going), budgets.violating(going, limits))
     return found
@@ -64,14 +65,18 @@ def _shortage(snapshot: snapshots.Snapshot, pod: model.Pod, rules: quotas.Rules)
 
 
 def _enough(
-    snapshot: snapshots.Snapshot, pod: model.Pod, node: model.NodeName, short: Mapping[str, int]
+    snapshot: snapshots.Snapshot,
+    pod: model.Pod,
+    node: model.NodeName,
+    short: Mapping[str, int],
+    over: Mapping[str, Amounts],
 ) -> Sequence[model.Pod]:
-    """The fewest important pods of the node that make up for the shortage, the most important first."""
+    """The least important pods of the node that make up for the shortage, the most important first."""
     left, going = dict(short), list[model.Pod]()
-    over = _over(snapshot, short)
     there = [one for one in snapshot.on(node) if node_sums.holding(one) and one.namespace != pod.namespace]
+    rest: dict[str, Amounts] = {}  # ``over`` without those that go
     for one in reversed(victims.by_importance(sorted(there, key=lambda each: each.uid))):
-        borrowed = over.get(one.namespace, {})
+        borrowed = rest.setdefault(one.namespace, dict(over.get(one.namespace, {})))
         if any(left[at] > 0 and borrowed.get(at, 0) > 0 for at in sums.requests(one) if at in left):
             going.append(one)
             _add((left, borrowed), one, -1)
