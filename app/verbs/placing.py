@@ -130,6 +130,9 @@ class Placing:
                 if existing is None:
                     return self._place(snapshot, pod)
                 if existing.node != request.node:
+                    if existing.placement.planned:
+                        # The plan relies on it: it goes only where the pod can be placed instead.
+                        self._judged(snapshot, pod)
                     self._resolve_stale(existing)
                 elif existing.placement.planned or existing.position == self._void:
                     # A later position: the controller, which fences old placements, counts its age from now.
@@ -152,13 +155,17 @@ class Placing:
     def _place(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> Placed:
         """Filter the pod on the node, and commit what the plugins reserve for it. Raises Refused."""
         self._ensure_version()
+        return self._commit(snapshot, self._judged(snapshot, pod))
+
+    def _judged(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> plans.Commitment:
+        """What the plugins reserve for the pod on the node. Raises Refused."""
         plugins, cycle = self._context.plugins, self._cycle(snapshot, pod)
         try:
             trace = pipeline.run_filter(plugins, cycle)
             if not trace.refusals:
                 made = plans.commitment(plugins, cycle, self._request.node)
                 if not isinstance(made, verdicts.Refusal):
-                    return self._commit(snapshot, made)
+                    return made
                 trace = replace(trace, refusals=(made,))
         except (plans.InvalidPlan, transforming.TransformFailed) as invalid:
             telemetry.log.error("a plugin is defective", pod=pod.key, problem=str(invalid))
@@ -205,7 +212,11 @@ class Placing:
             context.state.apply_own_append(after, appended)
         else:
             # Others appended in between: read the log to learn which state the placement follows.
-            after = context.state.catch_up(timeout=context.budgets.state)
+            expected, after = after, context.state.catch_up(timeout=context.budgets.state)
+            if len(made.placements) > 1 and releasing.released_if_crowded(
+                context.log, expected, after, appended.first, timeout=_RELEASE
+            ):
+                raise store_errors.Conflict(tuple(sorted({one.node for one in made.placements})))
         return Placed(after, position, own)
 
     def _cycle(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> cycles.Cycle:

@@ -1,7 +1,10 @@
-"""Releases a placement, on evidence that its pod is not bound by it."""
+"""Releases placements on evidence that their pods are not bound by them."""
+
+from collections.abc import Sequence
 
 from app import telemetry
-from app.domain import events, model, projecting
+from app.domain import events, model, projecting, snapshots
+from app.domain.fitting import node_fit
 from app.store import errors as store_errors
 from app.store.log import logs
 from app.verbs import contexts
@@ -36,25 +39,7 @@ def release(
                 return True
             if placement not in (None, snapshot.placement_position(uid)):
                 return False
-            event = events.PlacementReleased(
-                uid=uid,
-                namespace=found.pod.namespace,
-                name=found.pod.name,
-                node=found.node,
-                reason=reason,
-                cause=cause,
-            )
-            projection = projecting.Projection(snapshot)
-            projection.apply(event)
-            subjects = snapshot.schema.footprint(found.pod, found.node)
-            log.append(
-                logs.Batch(events=(event,), increments=projection.increments),
-                logs.Guard(
-                    incarnation=snapshot.position.incarnation,
-                    versions={subject: snapshot.version(subject) for subject in subjects},
-                ),
-                timeout=timeout,
-            )
+            _append(log, snapshot, (found,), cause, reason, timeout)
         except store_errors.Conflict:
             continue
         except store_errors.StoreError:
@@ -62,3 +47,67 @@ def release(
         telemetry.metrics.RELEASED.labels(cause).inc()
         return True
     return False
+
+
+def released_if_crowded(
+    log: logs.Log, expected: snapshots.Snapshot, after: snapshots.Snapshot, offset: int, *, timeout: float
+) -> bool:
+    """Whether a commitment at this offset was released because others filled one of its nodes.
+
+    ``expected``: the state that it was meant to make; ``after``: that which it made. No Binding of it was
+    sent. False also if the store is away, or if the bind of one of its pods has taken its place: all stay.
+    """
+    if after.position.incarnation != expected.position.incarnation:
+        return False
+    made = [placement for placement in after.placements.values() if placement.offset == offset]
+    if not any(_filled(expected, after, placement) for placement in made):
+        return False
+    try:
+        _append(log, after, made, "superseded", "others took the room of the plan; it is made again", timeout)
+    except store_errors.StoreError:
+        return False
+    telemetry.metrics.RELEASED.labels("superseded").inc(len(made))
+    return True
+
+
+def _filled(expected: snapshots.Snapshot, after: snapshots.Snapshot, placement: model.Placement) -> bool:
+    """Whether others have taken the room of the placement on a node where it was free before."""
+    node, before = after.nodes.get(placement.node), expected.nodes.get(placement.node)
+    if node is None or before is None:
+        return False
+    return bool(node_fit.fits(after, placement.pod, node)) and not node_fit.fits(
+        expected, placement.pod, before
+    )
+
+
+def _append(
+    log: logs.Log,
+    snapshot: snapshots.Snapshot,
+    placements: Sequence[model.Placement],
+    cause: events.Cause,
+    reason: str,
+    timeout: float,
+) -> None:
+    """Append the release of the placements, if nothing about them has changed. Raises StoreError."""
+    happened = [
+        events.PlacementReleased(
+            uid=one.pod.uid,
+            namespace=one.pod.namespace,
+            name=one.pod.name,
+            node=one.node,
+            reason=reason,
+            cause=cause,
+        )
+        for one in placements
+    ]
+    projection = projecting.Projection(snapshot)
+    projection.apply_all(happened)
+    subjects = {subject for one in placements for subject in snapshot.schema.footprint(one.pod, one.node)}
+    log.append(
+        logs.Batch(events=happened, increments=projection.increments),
+        logs.Guard(
+            incarnation=snapshot.position.incarnation,
+            versions={subject: snapshot.version(subject) for subject in sorted(subjects)},
+        ),
+        timeout=timeout,
+    )

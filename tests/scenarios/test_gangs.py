@@ -9,6 +9,7 @@ from app.domain import events, model, projecting, snapshots
 from app.framework import cycles
 from app.plugins.coscheduling import admission, gangs, membership, options
 from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.elastic_quota.sigs import namespace_quota
 from app.store.log import codecs
 from app.verbs import preempting
 from tests.support.decisions import small_quotas
@@ -221,6 +222,17 @@ def test_a_quota_limits_the_gang_as_a_whole() -> None:
     smaller = [msgspec.structs.replace(one, labels=named) for one in gang("train", 4, minimum=2)]
     small = Cluster(node("n1", 100), quota, *smaller, beside=(ElasticQuota(),))
     assert len(small.commit(smaller[0], "n1")) == 3
+
+
+def test_a_plan_does_not_outlive_the_nominated_pod_that_it_was_refused_for() -> None:
+    cores = {"cpu": 2 * small_quotas.CORE}
+    quota = namespace_quota.NamespaceQuota(uid="q", namespace="x", name="q", min=cores, max=cores)
+    two = gang("train", 2)
+    first = pod("first", priority=10, nominated="n1")
+    small = Cluster(node("n1", 100), quota, *two, first, beside=(ElasticQuota(),))
+    assert small.planned(two[0]) == ""
+    small.gone(first)
+    assert small.planned(two[0]) == "n1"
 
 
 @pytest.mark.scenario("CS-20")

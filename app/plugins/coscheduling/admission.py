@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from app.domain import model, snapshots, verdicts
 from app.domain.fitting import node_fit
 from app.framework import capabilities, cycles
-from app.plugins.coscheduling import gangs, kinds, membership
+from app.plugins.coscheduling import gangs, membership
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.planning import evictions, plans
 
@@ -140,7 +140,8 @@ def reserve(cycle: cycles.Cycle, node: model.NodeName, rules: Rules) -> capabili
     """The whole plan of the gang, with the pod on this node."""
     found = decide(cycle, rules)
     if found is None:
-        return capabilities.Plan()
+        # A gang that is committed meanwhile may have taken the room.
+        return capabilities.Plan(subjects=(CLAIM,))
     if found.node != node:
         return verdicts.Refusal(found.reason, frozenset((node,)))
     group_id = ",".join(gang.key.short for gang in sorted(found.together, key=lambda one: one.key))
@@ -149,7 +150,7 @@ def reserve(cycle: cycles.Cycle, node: model.NodeName, rules: Rules) -> capabili
         marks = {}
     of = {pod.uid: gang for gang in found.together for pod in gang.waiting}
     planned = Counter(str(of[pod.uid].key) for pod in found.plan.pods)
-    definitions = [kinds.OF_FAMILY[gang.key.family].subject(gang.key.short) for gang in found.together]
+    definitions = [subject for gang in found.together for subject in gang.relies_on]
     relied_on = [
         f"pod:{pod.uid}" for gang in found.together for pod in gang.relied_on(planned[str(gang.key)])
     ]

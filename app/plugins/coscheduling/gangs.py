@@ -41,6 +41,8 @@ class Gang:
     created: str = ""
     errors: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+    relies_on: tuple[str, ...] = ()
+    """The subjects of the objects that define the gang, or would if they existed."""
     seats: tuple[Seat, ...] = ()
     """Members on nodes, bound or only placed."""
     waiting: tuple[model.Pod, ...] = ()
@@ -160,6 +162,9 @@ def group(
             continue
         found.append(one)
         objection = objection or one.objection
+        if one.together != gang.together:
+            # It must not be placed without the gangs that it names, nor by a gang that it does not name.
+            objection = objection or f"gang {gang.key}: gang {key.short} of its group names other gangs"
     total = sum(one.present for one in found)
     if not objection and total > gang_model.LARGEST:
         objection = (
@@ -189,6 +194,7 @@ def _defined(snapshot: snapshots.Snapshot, key: GangKey, everyone: Sequence[mode
         made = Gang(key)
     if not everyone and held is None:
         return None
+    made = replace(made, relies_on=(kinds.OF_FAMILY[key.family].subject(key.short), *made.relies_on))
     inner = next((pod.group for pod in everyone if pod.group), "")
     below = _native(snapshot, GangKey(gang_model.NATIVE, key.namespace, inner), inner) if inner else None
     if below is None or not made.minimum:
@@ -200,6 +206,7 @@ def _defined(snapshot: snapshots.Snapshot, key: GangKey, everyone: Sequence[mode
         topology_key=below.topology_key,
         disrupted_whole=below.disrupted_whole,
         errors=(*made.errors, *below.errors),
+        relies_on=(*made.relies_on, *below.relies_on),
     )
 
 
@@ -252,8 +259,9 @@ def _native(snapshot: snapshots.Snapshot, key: GangKey, name: str) -> Gang | Non
     if "/" in name:
         workload, _, rest = name.partition("/")
         held = snapshot.get(kinds.WORKLOADS, f"{key.namespace}/{workload}")
+        relies_on = (kinds.WORKLOADS.subject(f"{key.namespace}/{workload}"),)
         if held is None:
-            return Gang(key)
+            return Gang(key, relies_on=relies_on)
         minimum = held.groups.get(rest.partition("/")[0])
         if minimum == 0 and not held.errors:
             return None
@@ -266,11 +274,13 @@ def _native(snapshot: snapshots.Snapshot, key: GangKey, name: str) -> Gang | Non
             defined_by=by,
             created=held.created,
             errors=errors,
+            relies_on=relies_on,
         )
     found = snapshot.get(kinds.NATIVE, f"{key.namespace}/{name}")
+    relies_on = (kinds.NATIVE.subject(f"{key.namespace}/{name}"),)
     if found is None:
-        return Gang(key)
+        return Gang(key, relies_on=relies_on)
     if not (found.minimum or found.topology_key or found.errors):
         return None
     made = _of_object(key, found, "GangFromNative")
-    return made if made.minimum else replace(made, minimum=1)
+    return replace(made, minimum=made.minimum or 1, relies_on=relies_on)

@@ -179,7 +179,9 @@ def _placed(snapshot: snapshots.Snapshot, event: events.PlacementsCommitted) -> 
 def _lost(
     before: snapshots.Snapshot, snapshot: snapshots.Snapshot, event: events.PlacementReleased
 ) -> Iterator[effects.Effect]:
-    """A seat was released: in the mode Strict all go, unless a member is bound."""
+    """A seat was released: in the mode Strict those of all gangs go that are placed together, unless a member
+    is bound.
+    """
     former = before.placements.get(event.uid)
     pod = before.pod(event.uid)
     key = membership.of(pod) if pod is not None else None
@@ -188,9 +190,12 @@ def _lost(
     gang = gangs.find(snapshot, key)
     if gang is None:
         return
-    left = [seat for seat in gang.seats if not seat.bound]
-    bound = len(gang.seats) - len(left)
-    alone = gang.given.mode == "NonStrict" or bound or len(gang.seats) >= gang.minimum
+    together, _ = gangs.group(snapshot, gang)
+    every = [seat for one in together for seat in one.seats]
+    left = [seat for seat in every if not seat.bound]
+    bound = len(every) - len(left)
+    whole = all(len(one.seats) >= one.minimum for one in together)
+    alone = gang.given.mode == "NonStrict" or bound or whole
     about = _about(snapshot, gang)
     if about is not None:
         stay = f"{bound} bound members stay" if bound else f"{len(left)} seats stay"

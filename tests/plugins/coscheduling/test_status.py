@@ -238,6 +238,18 @@ def test_a_lost_seat_takes_the_others_with_it(mode: str, bound: bool, others: se
     assert "a seat on n1 is lost: the API server refused" in text
 
 
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_lost_seat_takes_the_gangs_with_it_that_were_placed_together(*, bound: bool) -> None:
+    both = '["x/a", "x/b"]'
+    pods = [*gang("a", 2, groups=both), *gang("b", 2, groups=both)]
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    if bound:
+        small.run(pods[3], "n1")
+    found = after(small, released(pods[0], "n1"))
+    assert given_up(found) == (set() if bound else {"uid-x-a1", "uid-x-b0", "uid-x-b1"})
+
+
 def test_a_seat_that_moves_is_not_lost() -> None:
     pods = gang("train", 2)
     small = Cluster(node("n1"), *pods)

@@ -64,7 +64,7 @@ class _Latest:
     __slots__ = ("held",)
 
     def __init__(self) -> None:
-        self.held: tuple[tuple[object, object, tuple[Gang, ...], object], Plan] | None = None
+        self.held: tuple[tuple[object, object, tuple[Gang, ...], object, object], Plan] | None = None
 
 
 def plan(question: Question) -> Plan:
@@ -75,18 +75,20 @@ def plan(question: Question) -> Plan:
     latest = snapshot.derived(key, _Latest)
     residents, nodes = snapshot.residents, snapshot.nodes
     limits = budgets.recorded(snapshot) if question.above is not None else ()
+    nominated = tuple([snapshot.pods.get(uid) for uid in snapshot.nominated])
     held = latest.held
     if held is not None:
-        (of_residents, of_nodes, of_gangs, of_limits), found = held
+        (of_residents, of_nodes, of_gangs, of_limits, of_nominated), found = held
         if (
             of_residents is residents
             and of_nodes is nodes
             and of_gangs == question.gangs
             and of_limits == limits
+            and of_nominated == nominated
         ):
             return found
     found = _Planning(question).plan()
-    latest.held = (residents, nodes, question.gangs, limits), found
+    latest.held = (residents, nodes, question.gangs, limits, nominated), found
     return found
 
 

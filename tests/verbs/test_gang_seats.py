@@ -1,0 +1,134 @@
+"""Seats of gangs against binds of other nodes and of other pods, over one real store."""
+
+import json
+
+from app.domain import model
+from app.plugins.coscheduling import membership, options
+from app.plugins.coscheduling.plugin import Coscheduling
+from app.simulation import populations
+from app.simulation.apiserver import objects
+from app.store.server import embedded
+from tests.support.extender import replicas
+
+
+def node(shop: replicas.Cluster, name: str, cpu: int) -> None:
+    made = populations.node(name, {})
+    made["status"]["allocatable"] = {"cpu": str(cpu), "pods": "110"}
+    shop.api.objects.create("nodes", made)
+
+
+def pod(shop: replicas.Cluster, name: str, cpu: int, gang: str = "", namespace: str = "shop") -> model.Pod:
+    containers = [{"name": "c", "image": "app:1", "resources": {"requests": {"cpu": str(cpu)}}}]
+    labels = {membership.SIGS_LABEL: gang} if gang else {}
+    return shop.pod(name, labels, namespace=namespace, containers=containers)
+
+
+def group(shop: replicas.Cluster, name: str, minimum: int, *, namespace: str = "shop", **given: str) -> None:
+    notes = {f"{options.PREFIX}{key}": value for key, value in given.items()}
+    metadata = {"namespace": namespace, "name": name, "annotations": notes}
+    shop.api.objects.create("sigspodgroups", {"metadata": metadata, "spec": {"minMember": minimum}})
+
+
+def kept(one: replicas.Replica, pod: model.Pod) -> str:
+    (name,) = one.filter(pod).trace.kept
+    return name
+
+
+def seats(one: replicas.Replica) -> dict[str, str]:
+    return {made.pod.name: made.node for made in one.snapshot().placements.values()}
+
+
+def test_a_bind_to_a_node_without_room_does_not_cost_the_seat(
+    store_server: embedded.Server, cluster: str
+) -> None:
+    with replicas.cluster(store_server.url, cluster) as shop:
+        for name in ("n1", "n2"):
+            node(shop, name, 2)
+        node(shop, "full", 1)
+        group(shop, "g", 2)
+        members = [pod(shop, f"g-{number}", 2, "g") for number in range(2)]
+        shop.see()
+        one = shop.replica(beside=(Coscheduling,))
+        assert one.bind(members[0], kept(one, members[0])) == ""
+        before = seats(one)
+        assert one.bind(members[1], "full") != ""
+        assert seats(one) == before
+
+
+def test_a_pod_does_not_take_the_room_of_a_seat_that_it_did_not_see(
+    store_server: embedded.Server, cluster: str
+) -> None:
+    with replicas.cluster(store_server.url, cluster) as shop:
+        for name in ("n1", "n2"):
+            node(shop, name, 2)
+        group(shop, "g", 2)
+        members = [pod(shop, f"g-{number}", 2, "g") for number in range(2)]
+        other = pod(shop, "other", 2)
+        shop.see()
+        one, late = (shop.replica(beside=(Coscheduling,)) for _ in range(2))
+        node_of_first = kept(one, members[0])
+        late.context = replicas.with_state(late, replicas.Behind(late, looks=1))
+        assert one.bind(members[0], node_of_first) == ""
+        (left,) = {"n1", "n2"} - {node_of_first}
+        assert "reserved" in late.bind(other, left)
+        assert seats(one)["g-1"] == left
+
+
+def test_a_gang_is_not_planned_on_room_that_a_pod_has_just_taken(
+    store_server: embedded.Server, cluster: str
+) -> None:
+    with replicas.cluster(store_server.url, cluster) as shop:
+        for name in ("n1", "n2"):
+            node(shop, name, 2)
+        group(shop, "g", 2)
+        members = [pod(shop, f"g-{number}", 2, "g") for number in range(2)]
+        other = pod(shop, "other", 2)
+        shop.see()
+        one, late = (shop.replica(beside=(Coscheduling,)) for _ in range(2))
+        first = kept(late, members[0])
+        (left,) = {"n1", "n2"} - {first}
+        late.context = replicas.with_state(late, replicas.Behind(late, looks=1))
+        assert one.bind(other, left) == ""
+        assert "no room for 2" in late.bind(members[0], first)
+
+
+def test_a_gang_of_another_namespace_is_not_placed_without_those_that_it_names(
+    store_server: embedded.Server, cluster: str
+) -> None:
+    with replicas.cluster(store_server.url, cluster) as shop:
+        node(shop, "n1", 8)
+        group(shop, "a", 1, groups=json.dumps(["shop/a", "b/b"]))
+        group(shop, "b", 1, namespace="b", groups=json.dumps(["b/b", "b/c"]))
+        group(shop, "c", 2, namespace="b", groups=json.dumps(["b/b", "b/c"]))
+        mine = pod(shop, "a-0", 1, "a")
+        theirs = pod(shop, "b-0", 1, "b", namespace="b")
+        pod(shop, "c-0", 1, "c", namespace="b")
+        shop.see()
+        one = shop.replica(beside=(Coscheduling,))
+        one.bind(mine, "n1")
+        assert theirs.name not in seats(one)
+
+
+def test_the_minimum_of_an_inner_group_is_part_of_what_a_commitment_relies_on(
+    store_server: embedded.Server, cluster: str
+) -> None:
+    with replicas.cluster(store_server.url, cluster) as shop:
+        node(shop, "n1", 8)
+        metadata = {"namespace": "shop", "name": "w"}
+        spec = {"podGroups": [{"name": "g", "policy": {"gang": {"minCount": 1}}}]}
+        shop.api.objects.create("workloads", {"metadata": metadata, "spec": spec})
+        ref = {"name": "w", "podGroup": "g"}
+        containers = [{"name": "c", "image": "app:1", "resources": {"requests": {"cpu": "1"}}}]
+        member = shop.pod("w-0", {}, containers=containers, workloadRef=ref)
+        shop.see()
+        late = shop.replica(beside=(Coscheduling,))
+        first = kept(late, member)
+        late.context = replicas.with_state(late, replicas.Behind(late, looks=1))
+
+        def raised(found: objects.Json) -> objects.Json:
+            found["spec"]["podGroups"][0]["policy"]["gang"]["minCount"] = 2
+            return found
+
+        shop.api.objects.change("workloads", ("shop", "w"), raised)
+        shop.see()
+        assert "1 of 2 members exist" in late.bind(member, first)
