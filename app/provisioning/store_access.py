@@ -76,4 +76,4 @@ def _password() -> bytes:
 
 def _url(server: str, user: str, password: bytes) -> bytes:
     scheme, _, place = server.partition("://")
-    return f"{scheme}://{user}:{password.decode()}@{place}".encode()
+    return f"{scheme}://{user}:{urllib.parse.quote(password, safe='')}@{place}".encode()

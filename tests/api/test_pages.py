@@ -1,5 +1,6 @@
 """Pages: every item once, in one order, from one moment, however large the pages are."""
 
+import base64
 from typing import Any
 
 import pytest
@@ -106,3 +107,9 @@ def test_a_forged_place_in_a_list_is_refused_or_a_page(
     response = still.client.get(f"{path}?continue={token}")
     if response.status_code != 200:
         assert_problem(response, 400, "BadRequest", "not a value of metadata.continue")
+
+
+def test_a_deep_place_in_a_list_is_refused(still: api_worlds.World) -> None:
+    token = base64.urlsafe_b64encode(b'["/apis/v1/nodes","a",1,1,"",null,' + b"[" * 1_400).decode()
+    response = still.client.get(f"/apis/v1/nodes?continue={token.rstrip('=')}")
+    assert_problem(response, 400, "BadRequest", "not a value of metadata.continue")

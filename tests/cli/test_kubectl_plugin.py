@@ -3,6 +3,7 @@
 import base64
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import textwrap
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from app import __version__
+from app.cli.client import port_forwards
 from app.serving.tls import issuing
 from app.simulation.apiserver import faults
 from tests.support import commands, polling
@@ -130,6 +132,26 @@ def test_an_extender_is_found_by_the_kubeconfig_alone(
     # The one that is ready, in the cluster of the settings.
     assert asked.endswith("port-forward --address 127.0.0.1 pod/topolog-extender-1 :8443")
     assert f"--kubeconfig {cluster.environ['TOPOLOG_KUBE_KUBECONFIG']}" in asked
+
+
+TALKATIVE = """
+    #!{python}
+    # kubectl writes a line for each connection, and does not go on before the line is written.
+    import socket
+    listening = socket.create_server(("127.0.0.1", 0))
+    print(f"Forwarding from 127.0.0.1:{{listening.getsockname()[1]}} -> 8443", flush=True)
+    print("Handling connection for 8443\\n" * 10_000, flush=True)
+    listening.accept()[0].sendall(b"ok")
+"""
+
+
+def test_what_kubectl_writes_never_stops_it(tmp_path: pathlib.Path) -> None:
+    folder = script(tmp_path, TALKATIVE.format(python=sys.executable))
+    with (
+        port_forwards._forwarded([str(folder / "kubectl")], "pod") as port,
+        socket.create_connection(("127.0.0.1", port), timeout=20) as connection,
+    ):
+        assert connection.recv(2) == b"ok"
 
 
 def test_nothing_is_left_behind(cluster: clusters.Cluster, tmp_path: pathlib.Path) -> None:

@@ -161,6 +161,16 @@ def test_passwords_survive_a_change_of_cluster_and_address(namespace: namespaces
     assert url == f"redis://topolog-east-doctor:{before['doctor']}@elsewhere:6380"
 
 
+def test_a_password_that_was_chosen_is_written_as_it_was(namespace: namespaces.Namespace) -> None:
+    namespace.provision()
+    urls = secrets_of.data(namespace.secrets()["topolog-store"])
+    own = urls["doctor-url"].rpartition(b":")[0].rpartition(b":")[0]
+    chosen = b"%b:a%%2Fb%%40c@topolog-valkey:6379" % own
+    namespace.put("topolog-store", {**urls, "doctor-url": chosen})
+    namespace.provision()
+    assert secrets_of.data(namespace.secrets()["topolog-store"])["doctor-url"] == chosen
+
+
 def test_a_role_of_a_later_version_is_added(namespace: namespaces.Namespace) -> None:
     namespace.provision()
     before = secrets_of.passwords(namespace.secrets())

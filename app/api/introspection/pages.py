@@ -54,7 +54,7 @@ def read(query: Query) -> Cursor | None:
     try:
         raw = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
         cursor = msgspec.json.decode(raw, type=Cursor)
-    except (binascii.Error, UnicodeError, ValueError) as error:
+    except (binascii.Error, UnicodeError, ValueError, RecursionError) as error:
         raise errors.bad("continue: not a value of metadata.continue") from error
     if cursor.path != flask.request.path:
         raise errors.bad(f"continue: a value of {cursor.path}, not of this path")

@@ -13,9 +13,10 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from app import settings
 
@@ -123,6 +124,15 @@ def _forwarded(kubectl: list[str], pod: str) -> Iterator[int]:
                 process.terminate()
                 reason = " ".join(process.stderr.read().split())
                 raise NotFound(f"kubectl port-forward pod/{pod}: {reason[:300] or 'no reason given'}")
+            # A line for each connection: kubectl would wait until it is read.
+            threading.Thread(target=_discard, args=(process.stdout,), daemon=True).start()
+            threading.Thread(target=_discard, args=(process.stderr,), daemon=True).start()
             yield int(found[1])
         finally:
             process.terminate()
+
+
+def _discard(lines: IO[str]) -> None:
+    with contextlib.suppress(ValueError):  # The command has ended, and closed it.
+        for _ in lines:
+            pass

@@ -18,6 +18,7 @@ from app.cli.client import api_client
 
 POSTS: Final = frozenset(f"/apis/v1/{name}" for name in ("simulate", "fit", "diff", "replay", "bisect"))
 _LARGEST: Final = 1024 * 1024
+_DIGITS: Final = len(str(_LARGEST))
 _SILENCE: Final = 60.0
 _ASKED: Final = ("accept", "accept-encoding", "content-type", "if-none-match", "last-event-id")
 _ANSWERED: Final = frozenset(
@@ -101,7 +102,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _known(self) -> bool:
         for part in self.headers.get("Cookie", "").split(";"):
             name, _, value = part.strip().partition("=")
-            if name == self.server.cookie and hmac.compare_digest(value, self.server.token):
+            if name == self.server.cookie and hmac.compare_digest(value.encode(), self.server.token.encode()):
                 return True
         return False
 
@@ -129,7 +130,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         body = None
         if self.command == "POST":
             length = self.headers.get("Content-Length", "")
-            if not length.isdecimal() or int(length) > _LARGEST:
+            if not length.isdecimal() or len(length) > _DIGITS or int(length) > _LARGEST:
                 self._refuse(f"a question has a Content-Length of at most {_LARGEST} bytes")
                 return
             body = self.rfile.read(int(length))

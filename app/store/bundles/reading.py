@@ -263,7 +263,7 @@ class _Reader:
             _damaged(name, "its last line has no end")
 
     def _expand(self, name: str) -> Iterator[bytes]:
-        compressed = expanded = 0
+        compressed = expanded = begun = 0
         inflating, within = zlib.decompressobj(_GZIP), True
         for piece in self._pieces(name):
             compressed += len(piece)
@@ -283,6 +283,9 @@ class _Reader:
                     piece = inflating.unconsumed_tail
                     more = bool(piece) or len(text) == _READ
                 else:
+                    if expanded == begun:  # None is written; many of them cost time and expand to nothing.
+                        _damaged(name, "a part of it is empty")
+                    begun = expanded
                     piece, inflating = inflating.unused_data, zlib.decompressobj(_GZIP)
                     more = bool(piece)
         if within:

@@ -16,6 +16,8 @@ from app.verbs.questions import asking, errors, operations
 
 MAX_ADDED_NODES, MAX_CHANGED_PODS = operations.MAX_NODES, operations.MAX_PODS
 """Nodes added, and pods added or deleted, by all overrides of a situation."""
+MAX_CHANGES = 50_000
+"""Events that all overrides of a situation become: each is folded, kept and counted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ def resolve(
             pods += sum(isinstance(event, events.PodSeen | events.PodGone) for event in made)
         _refuse_many(path, "added nodes", nodes, MAX_ADDED_NODES)
         _refuse_many(path, "added or deleted pods", pods, MAX_CHANGED_PODS)
+        _refuse_many(path, "changes", len(happened) + len(made), MAX_CHANGES)
         if made:
             snapshot = fold(snapshot, made)
             happened += made

@@ -1,15 +1,19 @@
 """The stream of events: nothing missing, nothing twice, and every interruption named."""
 
+import dataclasses
+import itertools
 import json
+import time
 from typing import Any
 
 import pytest
 
 from app.api.introspection import arrivals, services
 from app.api.v1.pictures import watches
-from app.domain import events, model
-from app.store.log import incarnations, logs
-from tests.support import polling
+from app.domain import events, model, snapshots
+from app.store import errors as store_errors
+from app.store.log import incarnations, logs, readers
+from tests.support import declared, polling
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, items
 
@@ -104,6 +108,43 @@ def test_a_summary_has_what_arrived_while_it_was_due(world: api_worlds.World) ->
     last = world.store.follower.catch_up().position
     assert next(stream).startswith(b"id: %b\nevent: head\n" % str(last).encode())
     given.streams.leave("operator@example")
+
+
+def test_a_stream_pauses_between_unwanted_events_for_its_sender(
+    past: api_worlds.World, head: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrivals, "_READ", 50)
+    given: services.Services = past.app.extensions["topolog"]
+    start = model.Position(past.store.follower.snapshot.position.incarnation, 0)
+    stream = watches._Stream(given.streams, given, {"type": "FlagSet"}, start, 0.0)
+    pauses = [piece for piece in stream.messages() if piece == b""]
+    assert len(pauses) >= head // 50
+
+
+class Unreadable:
+    """Arrivals of a store that went away behind the position of a stream."""
+
+    def __init__(self, error: store_errors.StoreError) -> None:
+        self._error = error
+
+    def wait(self, *_: object) -> snapshots.Snapshot:
+        return dataclasses.replace(snapshots.empty(schema=declared.SCHEMA), position=model.Position("a", 9))
+
+    def after(self, *_: object) -> list[readers.Entry]:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [store_errors.StoreAway("it is away"), store_errors.Trimmed(3)])
+def test_a_stream_waits_while_nothing_can_be_read(
+    still: api_worlds.World, monkeypatch: pytest.MonkeyPatch, error: store_errors.StoreError
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    unreadable: Any = Unreadable(error)
+    given: services.Services = still.app.extensions["topolog"]
+    stream = watches._Stream(unreadable, given, {}, model.Position("a", 5), 60.0).messages()
+    assert list(itertools.islice(stream, 4))[1:] == [b":\n\n"] * 3
+    assert slept == [1.0] * 3
 
 
 def test_a_stretch_that_was_not_watched_is_a_gap(world: api_worlds.World) -> None:

@@ -145,6 +145,7 @@ def test_an_answer_crosses_the_proxy_compressed_and_only_once(seen: Seen) -> Non
         ("GET", "/apis/v1/nodes", {"Cookie": ""}),
         ("GET", "/apis/v1/nodes", {"Cookie": "topolog=guess"}),
         ("GET", "/dashboard/?token=guess", {}),
+        ("POST", "/apis/v1/simulate", {"Content-Length": "9" * 5000}),
         ("GET", "/apis/v1/nodes", {"Host": "evil.example"}),
         ("GET", "/apis/v1/nodes", {"Host": "127.0.0.1:1"}),
         ("GET", "/apis/v1/nodes", {"Origin": "http://evil.example"}),
@@ -162,6 +163,12 @@ def test_anything_else_is_refused_and_reaches_nothing(
     reply = ask(proxy, method, path, {**entered(proxy), **headers}, b"{}" if method == "POST" else None)
     assert reply.status == 403
     assert set(json.loads(reply.body)) == {"message", "reasonCode"}
+    assert upstream.arrived == []
+
+
+def test_a_cookie_that_is_not_text_is_refused(proxy: proxies.Proxy, upstream: Upstream) -> None:
+    reply = ask(proxy, "GET", "/apis/v1/nodes", {"Cookie": f"{proxy.cookie}=\xe9"})
+    assert reply.status == 403
     assert upstream.arrived == []
 
 

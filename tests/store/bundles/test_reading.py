@@ -144,6 +144,13 @@ def test_a_member_that_expands_without_end_is_refused(bundle: bytes, name: str) 
     assert "expands to more" in refused(packed({**listed, name: listed[name] + BOMB}))
 
 
+@pytest.mark.parametrize("name", HISTORY)
+def test_a_member_of_empty_parts_is_refused(bundle: bytes, name: str) -> None:
+    listed = contents(bundle)
+    del listed[layout.MANIFEST]
+    assert "a part of it is empty" in refused(packed({**listed, name: listed[name] + gzip.compress(b"")}))
+
+
 def test_a_version_to_come_is_named(bundle: bytes) -> None:
     listed = contents(bundle)
     newer = listed[layout.ABOUT].replace(b'"version":1', b'"version":2', 1)

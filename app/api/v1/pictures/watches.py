@@ -120,6 +120,8 @@ class _Stream:
                 return
             if tick and self.position != before:
                 time.sleep(max(0.0, min(tick, due - time.monotonic())))
+            elif self.position == before != snapshot.position:
+                time.sleep(_POLL)  # What is there cannot be read: the store is away.
             # A comment: what passes the stream on notices that its client has hung up only when it writes.
             yield b":\n\n" if self.position == before else b""
 
@@ -131,6 +133,8 @@ class _Stream:
                 run = self.arrivals.after(head.incarnation, self.position.offset, head.offset)
             except store_errors.Trimmed as trimmed:
                 last = min(head.offset, trimmed.oldest - 1)
+                if last <= self.position.offset:
+                    return
                 yield self._gap(self.position.offset + 1, last, "these events are no longer kept")
                 continue
             except store_errors.StoreError:
@@ -139,6 +143,8 @@ class _Stream:
                 return
             for entry in run:
                 yield from self._message(entry)
+            if self.position.offset < head.offset:
+                yield b""  # If nothing of it was wanted, the sender notices whether the client is there.
 
     def _begun_again(self, head: model.Position) -> Iterator[bytes]:
         """Go on with the event that began the incarnation: what is behind it was not sent."""
