@@ -6,9 +6,11 @@ from concurrent import futures
 
 import pytest
 
-from app.domain import model
+from app.domain import events, model, projecting
 from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.elastic_quota.trees import membership
 from app.simulation.apiserver import faults
+from app.store.log import logs
 from app.store.server import embedded
 from tests.support.extender import bind_plays, replicas, small_shops
 from tests.support.simulation.oracle import plain_fold, quota_law
@@ -99,6 +101,33 @@ def test_forty_pods_ten_cores_three_replicas(
         assert {key: counts[key] for key in expected} == expected
         assert sum(shop.bound(one) != "" for one in pods) == 10
         assert replayed(shop) == ([], counts)
+
+
+def test_no_request_makes_the_counts_of_the_store_inexact(
+    store_server: embedded.Server, cluster: str
+) -> None:
+    """A tenant's pending pods need no node: they request as much as they like."""
+    with replicas.cluster(store_server.url, cluster) as shop:
+        small_shops.quota(shop, "q", 10)
+        shop.see()
+        one = shop.replica(beside=(ElasticQuota,))
+        wanted = [2**62] * 8192 + [1, 1]
+        pods = [
+            model.Pod(
+                uid=f"u{number}",
+                namespace=replicas.NAMESPACE,
+                name=f"p{number}",
+                labels={membership.LABEL: "q"},
+                requests={"cpu": request},
+            )
+            for number, request in enumerate(wanted)
+        ]
+        for start in (*range(0, 8192, 256), 8192, 8193):
+            projection = projecting.Projection(one.snapshot())
+            batch = [events.PodSeen(pod=each) for each in pods[start : start + (256 if start < 8192 else 1)]]
+            projection.apply_all(batch)
+            one.store.log.append(logs.Batch(events=batch, increments=projection.increments))
+        assert one.store.log.counts() == dict(one.snapshot().counts)
 
 
 def own_quota(shop: replicas.Cluster) -> list[model.Pod]:

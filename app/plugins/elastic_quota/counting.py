@@ -20,8 +20,9 @@ FIRM = "np|"
 """Before the resource, in keys of what non-preemptible pods use or request."""
 PENDING = "pending|"
 """Before the resource, in keys of what pods without a node request."""
-LARGEST = 2**40
-"""What one pod counts at most, in counted units: so that no sum of real requests reaches 2^53."""
+LARGEST = 2**35
+"""What one pod counts at most, in counted units (32 TiB): the store's sums are exact below 2^53, which a
+quarter of a million pods do not reach, whatever they request; pending ones need no node to be counted."""
 
 _KIB = 10
 _MEMORY = frozenset(("memory", "ephemeral-storage", "koordinator.sh/gpu-memory"))

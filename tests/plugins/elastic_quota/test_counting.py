@@ -58,4 +58,4 @@ def test_amounts_are_counted_in_units_that_stay_exact() -> None:
     assert counting.ceiling("memory", 2047) == 1
     assert counting.amount("memory", 3) == 3072
     assert counting.counted("memory", 2**62) == counting.counted("gpu", 2**62) == counting.LARGEST
-    assert 8000 * counting.LARGEST < 2**53
+    assert 250_000 * counting.LARGEST < 2**53
