@@ -21,6 +21,7 @@ from app.store.bundles.rules import (
     kept,
     key,
     labels,
+    layers,
     mapping,
     named,
     subject,
@@ -59,6 +60,7 @@ _OF_OBJECTS: Final[_Rules] = {
     "options": labels,
     "disrupted": _pod,
     "groups": mapping(_object, kept),
+    "layers": layers,
 }
 """Of the objects that plugins declare. A field of the same name has the same meaning in all of them."""
 

@@ -114,10 +114,18 @@ def _groups(words: pseudonyms.Words, value: object, within: str = "") -> object:
         return [_groups(words, one) for one in value]
     if not isinstance(value, str):
         return value
-    if within == "strategy":
-        return words.term(value)
-    # A layer may be named by the label key of its domains.
-    return words.term(value) if "/" in value and within == "layer" else words.name(value, "object")
+    # A layer is named as in the topology, by a constant, or by the label key of its domains.
+    return words.term(value) if within in ("strategy", "layer") else words.name(value, "object")
+
+
+def layers(words: pseudonyms.Words, value: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Layers of nodes: names, and the label keys by which they are found."""
+    return tuple(
+        msgspec.structs.replace(
+            one, name=words.term(one.name), labels=tuple(words.key(name) for name in one.labels)
+        )
+        for one in value
+    )
 
 
 def decided(words: pseudonyms.Words, value: object) -> object:

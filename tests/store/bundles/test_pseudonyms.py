@@ -11,9 +11,11 @@ import pytest
 
 from app import plugins
 from app.domain import events, model
-from app.store.bundles import layout, pseudonymizing, pseudonyms, reading, rules, vocabulary
+from app.plugins.coscheduling import gang_model, kinds
+from app.store.bundles import layout, pseudonymizing, pseudonyms, reading, rewriting, rules, vocabulary
 from app.store.server import embedded
 from tests.support import declared
+from tests.support.decisions import small_gangs
 from tests.support.extender import api_worlds, bundled
 
 PUBLIC = pseudonyms.Public(vocabulary.words(("app", "workers")), frozenset(p.name for p in plugins.IN_TREE))
@@ -148,6 +150,38 @@ def test_a_bundle_with_pseudonyms_explains_as_its_source_did(
             assert (there, unknown) == (here, 0)
             explained += 1
     assert explained > 20
+
+
+def test_a_gang_that_names_layers_is_planned_as_in_its_source() -> None:
+    gather = [{"layer": layer, "strategy": "MustGather"} for layer in ("block", "RowOfOurs")]
+    gather.append({"layer": "NodeTopologyLayer", "podCountMultiple": 2})
+    keys = (("block", "topology.acme.example/block"), ("RowOfOurs", "topology.acme.example/row"))
+    topology = gang_model.NetworkTopology(
+        uid="t",
+        namespace="",
+        name="default",
+        layers=tuple(gang_model.Layer(name, (one,)) for name, one in keys),
+    )
+    spec = json.dumps({"gatherStrategy": gather})
+    happened = [
+        kinds.TOPOLOGIES.observed(topology),
+        *(
+            events.NodeSeen(node=small_gangs.node(f"n{at}", 4, {one: f"d{at // 2}" for _, one in keys}))
+            for at in range(4)
+        ),
+        *(events.PodSeen(pod=one) for one in small_gangs.gang("g", 4, network_topology_spec=spec)),
+    ]
+    census = pseudonyms.Census(PUBLIC)
+    for event in happened:
+        rewriting.Rewriting(census, declared.SCHEMA).struct(event)
+    words = pseudonyms.Replacement(PUBLIC, census.table("kq7x"), census.keys)
+    renamed_events = [rewriting.Rewriting(words, declared.SCHEMA).struct(event) for event in happened]
+    for each in (happened, renamed_events):
+        small = small_gangs.Cluster()
+        small.take(*each)
+        for pod in small.snapshot.pods.values():
+            assert small.planned(pod)
+    assert "RowOfOurs" not in repr(renamed_events)
 
 
 def test_pseudonyms_sort_as_their_names_do(made: tuple[bytes, pseudonyms.Names]) -> None:
