@@ -16,7 +16,7 @@ from app.domain.audit import attribution, findings
 from app.kube import errors
 from app.kube.client import clients
 from app.kube.objects import decoding
-from app.kube.watch import kinds, resource_versions
+from app.kube.watch import discovery, kinds, resource_versions
 
 PAGES = 4
 """Pages of a list that one run reads."""
@@ -147,7 +147,7 @@ class ClusterDiff:
             try:
                 page = kind.page(self._client.get(path, parameters))
             except errors.ApiError as problem:
-                if problem.status != http.HTTPStatus.NOT_FOUND:
+                if problem.status != http.HTTPStatus.NOT_FOUND or discovery.serves(self._client, path):
                     raise
             else:
                 self._paths[kind.name] = path

@@ -4,8 +4,8 @@ The rules are those of client-go (tools/cache/reflector.go): lists in pages, wat
 random timeout of 5 to 10 minutes, a new list after 410, growing pauses after errors. Two rules are
 stricter. After any other error the watch resumes at its last version instead of listing again, because a
 resumed watch misses nothing. Of several versions of a kind, the first that the API server serves is listed
-and watched. A kind that it does not serve counts as empty and is requested again, because its definition may
-be created later.
+and watched. A kind that it does not serve, by its own account (discovery), counts as empty and is requested
+again, because its definition may be created later.
 
 A list arrives in parts, each true when it was read, followed by ``Listed`` with the identities of all its
 objects: an object that is known and not among them is gone.
@@ -22,7 +22,7 @@ import msgspec
 from app.kube import backoffs, errors
 from app.kube.client import clients
 from app.kube.objects import decoding, schema
-from app.kube.watch import kinds, resource_versions
+from app.kube.watch import discovery, kinds, resource_versions
 
 _MAX_LINE_BYTES = 32 * 1024 * 1024
 _ABSENT_CAP = 8.0
@@ -217,7 +217,8 @@ class Reflector:
         try:
             return self.kind.page(self._client.get(self._path, parameters, timeout=60.0))
         except errors.ApiError as problem:
-            if problem.status == http.HTTPStatus.NOT_FOUND:
+            missing = problem.status == http.HTTPStatus.NOT_FOUND
+            if missing and (self._absent or not discovery.serves(self._client, self._path)):
                 return None
             raise
 

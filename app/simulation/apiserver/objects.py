@@ -95,6 +95,11 @@ class Objects:
                 return one
         return None
 
+    def served(self) -> list[Resource]:
+        """All resources that are served."""
+        with self.changed:
+            return [found.resource for found in self._collections.values() if found.served]
+
     def serve(self, name: str, served: bool) -> None:
         """Define a custom resource, or delete its definition and all its objects."""
         with self.changed:

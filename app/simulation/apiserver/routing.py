@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from app.simulation.apiserver import objects, operations, requests, reviews, status_replies
+from app.simulation.apiserver import discovery, objects, operations, requests, reviews, status_replies
 
 Answer = tuple[int, bytes]
 
@@ -26,7 +26,7 @@ class Router:
         """The reply: status and body."""
         try:
             self.authenticate(request)
-            answered = self.reviews.answer(request)
+            answered = self.reviews.answer(request) or discovery.answer(self.objects, request)
             if answered is not None:
                 return answered
             resource, namespace, name, subresource = self._route(request.path)

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.domain import events, model
+from app.domain import events, model, verdicts
+from app.framework import cycles, transforming
+from app.plugins.workload_policy import kinds
+from app.plugins.workload_policy.plugin import WorkloadPolicy
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import Json, body, items
 from tests.support.extender.questions import ask, f6
@@ -168,6 +171,28 @@ def test_a_shadow_that_is_replaced_counts_again_and_one_that_is_deleted_is_forgo
     assert world.shadows.step() is False
     put(world, "strict", overrides=scale(1))
     assert body(world.client.get("/apis/v1/shadows/strict"))["differences"] is None
+
+
+def test_a_plugin_that_fails_in_one_shadow_stops_no_other(
+    six: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filtering = WorkloadPolicy.filter
+
+    def failing(plugin: WorkloadPolicy, cycle: cycles.Cycle) -> verdicts.Refusal | None:
+        policy = cycle.snapshot.get(kinds.POLICIES, "shop/spread")
+        if policy is not None and any(one.replicas == 7 for one in policy.allocations):
+            raise transforming.TransformFailed("Growing", "it fails")
+        return filtering(plugin, cycle)
+
+    monkeypatch.setattr(WorkloadPolicy, "filter", failing)
+    put(six, "a", overrides=scale(7))
+    put(six, "b", overrides=scale(1))
+    api_worlds.decide(six, api_worlds.pod("web-3"), api_worlds.pod("web-4"))
+    compared, failed = differences(six, "b"), differences(six, "a")
+    assert compared["looked"] > 0
+    assert (compared["skipped"]["error"], compared["problem"]) == (0, None)
+    assert failed["skipped"]["error"] > 0
+    assert "it fails" in failed["problem"]
 
 
 def test_without_shadows_the_store_is_not_read(

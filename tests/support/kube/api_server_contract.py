@@ -17,6 +17,7 @@ import pytest
 from app.kube import errors
 from app.kube.client import clients
 from app.kube.objects import decoding
+from app.kube.watch import discovery
 from app.kube.writes import fencing, pod_conditions, status_patches
 
 Json = dict[str, Any]
@@ -410,6 +411,20 @@ class ApiServerContract:
         with pytest.raises(errors.ApiError) as missing:
             client.get(f"{pods}/missing")
         assert (missing.value.status, missing.value.original) == (404, True)
+
+    def test_discovery_shows_what_is_served(self, client: clients.Client) -> None:
+        for path, served in (
+            ("/api/v1/pods", True),
+            ("/apis/policy/v1/poddisruptionbudgets", True),
+            ("/apis/policy/v1/nothings", False),
+            ("/apis/policy/v9/poddisruptionbudgets", False),
+            ("/apis/nothing.example/v1/nothings", False),
+        ):
+            assert discovery.serves(client, path) is served, path
+            if not served:
+                with pytest.raises(errors.ApiError) as refused:
+                    client.get(path)
+                assert refused.value.status == 404
 
     def test_a_status_patch_adds_a_condition(self, client: clients.Client, pods: str) -> None:
         found = self.made(client, pods)

@@ -303,6 +303,24 @@ def test_missed_changes_are_found_by_the_next_list(recorded: Start, cluster_side
     assert sum(reason.startswith("410 Expired") for reason in reasons) >= 2
 
 
+def test_a_proxy_that_loses_its_way_ends_no_pod(recorded: Start, cluster_side: clusters.Cluster) -> None:
+    zones(cluster_side)
+    cluster_side.policy("p", host=1)
+    cluster_side.pod("w0", node="host-0", app="x")
+    recording = recorded().ready()
+    recording.until_counts(host=1)
+    before = recording.store.follower.catch_up().offset
+    lost = cluster_side.server.faults.add(
+        faults.FaultKind.DROP, lambda request: request.method == "GET", proxy_status=404, times=30
+    )
+    cluster_side.server.disconnect()
+    recordings.eventually(lambda: lost.struck == 30, "the proxy answers")
+    cluster_side.pod("w1", node="host-1", app="x")
+    recording.until_counts(host=2)
+    after = [entry.event for entry in recording.store.log.read(before)]
+    assert not [one for one in after if isinstance(one, events.PodGone | events.NodeGone | events.ObjectGone)]
+
+
 def test_a_pod_that_is_only_placed_is_not_missing(
     recorded: Start, again: Callable[[], stores.Store], cluster_side: clusters.Cluster
 ) -> None:

@@ -23,6 +23,8 @@ from app.verbs.questions.shadows import shadowed
 LATEST = 100
 """Decisions that differ and are kept, of each shadow."""
 _PAGE = 200
+_REASON = 500
+"""Characters of a problem."""
 _EVERY = 1.0
 """Seconds between two looks for new records: the age of a difference at most, unless work is left."""
 _CATCH_UP = 1.0
@@ -207,6 +209,14 @@ class Shadowing:
                 # This process has other plugins than the extender that took the shadow.
                 held.problem = str(mistake)
                 self._skip(held, "configuration")
+            except store_errors.StoreError:
+                raise
+            except Exception as failure:
+                # A plugin fails in what the shadow supposes: others are compared all the same.
+                if not held.problem:
+                    telemetry.log.exception("a shadow fails", shadow=held.shadow.name, decision=decision.id)
+                held.problem = f"decision {decision.id}: {type(failure).__name__}: {failure}"[:_REASON]
+                self._skip(held, "error")
 
     def _compare(self, held: _Held, decision: records.Decision) -> None:
         cause = held.run.incomparable(decision)
