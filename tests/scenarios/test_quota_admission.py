@@ -5,7 +5,7 @@ import pytest
 
 from app.domain import events, model
 from app.framework import cycles
-from app.plugins.elastic_quota import counting, kinds
+from app.plugins.elastic_quota import counting, kinds, waking
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import membership, overuse, usage
 from app.verbs import preempting
@@ -286,6 +286,23 @@ def test_pods_wake_when_another_quota_requests_less() -> None:
     assert found is not None
     assert [one.name for one in found.pods] == ["a3", "a2", "a1"]
     assert found.message == "elastic quota a has capacity again"
+
+
+def test_a_pending_pod_that_ends_costs_nothing_while_no_limit_rises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant deletes a job of many pods that wait: the others that wait are not looked at for each."""
+    many = [pod(f"a{n}", 10, "a") for n in range(50)]
+    small = cluster(node("n1", 100), quota("a", 20, 100), quota("b", 20, 100), *many, pod("b", 50, "b"))
+    looked = list[model.Pod]()
+
+    def importance(one: model.Pod) -> int:
+        looked.append(one)
+        return 0
+
+    monkeypatch.setattr(waking, "_importance", importance)
+    for one in many[:30]:
+        event = events.PodGone(uid=one.uid, namespace=one.namespace, name=one.name)
+        assert woken(small, event) == []
+    assert looked == []
 
 
 def test_pods_wake_when_their_quota_is_raised_or_a_placement_released() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from app.domain import events, model, snapshots
 from app.framework import effects
 from app.plugins.elastic_quota import admission, families, kinds
+from app.plugins.elastic_quota.trees import usage
 
 LIMIT = 1000
 """Pods woken at once, also where no quota limits their number."""
@@ -26,6 +27,8 @@ def freed_capacity(
     """The pending pods that fit because of the event, at most LIMIT of them."""
     if not after.waiting or not _may_free(before, after, event):
         return None
+    if isinstance(event, events.PodGone) and not _limit_rose(before, after, rules):
+        return None  # A job of many pods may be deleted: the waiting ones are not looked at for each of them.
     uid = event.uid if isinstance(event, events.PlacementReleased) else ""
     # The released pod itself is left out: its bind call failed, and kube-scheduler retries it.
     waiting = [pod for pod in _waiting(after) if pod.uid != uid]
@@ -47,6 +50,24 @@ def _may_free(before: snapshots.Snapshot, after: snapshots.Snapshot, event: even
             return bool(before.all(kinds.QUOTAS)) and event.uid in before.waiting
         case _:
             return False
+
+
+def _limit_rose(before: snapshots.Snapshot, after: snapshots.Snapshot, rules: admission.Rules) -> bool:
+    """Whether the runtime of some quota rose, while the quotas stayed the same."""
+    if not rules.runtime:
+        return False
+    sharing = admission.sharing(rules)
+    for name, tree in usage.forest(after).trees.items():
+        former = usage.of_tree(before, name, sharing).runtimes
+        present = usage.of_tree(after, name, sharing).runtimes
+        for resource, line in present.lines.items():
+            if line is former.lines[resource]:
+                continue
+            for at in range(len(tree.quotas)):
+                runtime, was = line.runtime(at), former.lines[resource].runtime(at)
+                if runtime is not None and was is not None and runtime > was:
+                    return True
+    return False
 
 
 def _waiting(snapshot: snapshots.Snapshot) -> Iterator[model.Pod]:
