@@ -516,8 +516,8 @@ BUGS = (
     ),
     Bug(
         "a release expects no versions",
-        "app.verbs.releasing:release",
-        "versions={subject: snapshot.version(subject) for subject in subjects}",
+        "app.verbs.releasing:_append",
+        "versions={subject: snapshot.version(subject) for subject in sorted(subjects)}",
         "versions={}",
     ),
 )
