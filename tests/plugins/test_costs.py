@@ -6,8 +6,9 @@ import pytest
 
 from app.domain import topology
 from app.domain.fitting import node_sums
-from app.framework import cycles, pipeline, registry
+from app.framework import cycles, pipeline, plans, registry
 from app.plugins.preemption_rules import plugin as preemption_rules
+from app.plugins.workload_policy import counting, policy_model
 from app.plugins.workload_policy import plugin as workload_policy
 from app.verbs import preempting
 from tests.support.decisions import crowded_nodes, scheduling_driver, small_clusters
@@ -25,6 +26,23 @@ def test_a_decision_about_one_node_reads_no_domain(name: str, refused: bool) -> 
     cycle = cycles.cycle(asking, frozenset((name,)), cluster.snapshot)
     with mock.patch.object(topology.Column, "__getitem__", side_effect=AssertionError("a domain was read")):
         assert bool(pipeline.run_filter(plugins, cycle).refusals) is refused
+
+
+def test_a_bind_reads_the_count_of_its_own_domain_alone() -> None:
+    plugins = registry.Registry([workload_policy.WorkloadPolicy()])
+    quotas = {"host": 3, **{f"domain-{number}": 1 for number in range(50)}}
+    cluster = scheduling_driver.Cluster(*small_clusters.f6(), small_clusters.policy(quotas, required=True))
+    asking, node = small_clusters.pod("asking", small_clusters.REPLICA), small_clusters.HOSTS[0]
+    cycle = cycles.cycle(asking, frozenset((node,)), cluster.snapshot)
+    searched = AssertionError("the domains of the policy were searched")
+    with (
+        mock.patch.object(counting, "listed", side_effect=searched),
+        mock.patch.object(policy_model.WorkloadPolicy, "desired", side_effect=searched),
+    ):
+        assert not pipeline.run_filter(plugins, cycle).refusals
+        made = plans.commitment(plugins, cycle, node)
+    assert isinstance(made, plans.Commitment)
+    assert list(made.ceilings.values()) == [3]
 
 
 def test_the_pods_of_a_node_are_examined_once() -> None:

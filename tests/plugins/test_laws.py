@@ -53,6 +53,20 @@ def test_the_reason_does_not_depend_on_the_candidates(
 
 
 @unhurried
+@given(world=worlds(), offered=candidates, chosen=settings_of, asking=pods_asking)
+def test_a_node_is_judged_alone_as_among_others(
+    world: snapshots.Snapshot,
+    offered: frozenset[str],
+    chosen: dict[int, registry.Registry],
+    asking: model.Pod,
+) -> None:
+    alone = [filtered(world, frozenset((name,)), chosen, asking) for name in offered]
+    assert {name: why for one in alone for name, why in one.items()} == filtered(
+        world, offered, chosen, asking
+    )
+
+
+@unhurried
 @given(
     world=worlds(),
     offered=candidates,

@@ -1,10 +1,13 @@
-"""Which counts may differ between two snapshots of one log, without a comparison of all counts.
+"""By how much counts differ between two snapshots of one log, without a comparison of all counts.
 
 A snapshot holds its latest steps. Two snapshots have the same counts at their latest common step, also if
-one of them is hypothetical, so they differ only in the keys of the steps after it.
+one of them is hypothetical, so they differ only by the steps after it.
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping
+
+Changes = Mapping[str, int]
+"""Count -> by how much it differs; may be zero."""
 
 LENGTH = 32
 """Steps that a snapshot holds at most."""
@@ -15,28 +18,42 @@ KEYS = 1024
 class Step:
     """One change of counts; equal only to itself."""
 
-    __slots__ = ("keys",)
+    __slots__ = ("changes",)
 
-    def __init__(self, keys: tuple[str, ...]) -> None:
-        self.keys = keys
+    def __init__(self, changes: Changes) -> None:
+        self.changes = changes
 
 
 Steps = tuple[Step, ...]
 """The latest one last."""
 
 
-def then(steps: Steps, keys: Collection[str]) -> Steps:
-    """The steps with one more, which changed the counts of these keys."""
-    if len(keys) > KEYS:
-        return (Step(()),)
-    return (*steps[1 - LENGTH :], Step(tuple(keys)))
+def then(steps: Steps, changes: Changes) -> Steps:
+    """The steps with one more. The changes are kept as they are, so they must not be modified later."""
+    if len(changes) > KEYS:
+        return (Step({}),)
+    return (*steps[1 - LENGTH :], Step(changes))
 
 
-def between(one: Steps, other: Steps) -> set[str] | None:
-    """The keys whose counts may differ; None if the steps have none in common, so any may."""
+def between(one: Steps, other: Steps) -> Changes | None:
+    """By how much counts are higher after the other steps; None if the steps have none in common.
+
+    Counts that are left out are equal.
+    """
+    if not one:
+        return None
+    if one[-1] in other:  # The usual case: one precedes the other.
+        return _summed({}, other[other.index(one[-1]) + 1 :], 1)
     places = {step: at for at, step in enumerate(one)}
     for at in range(len(other) - 1, -1, -1):
         common = places.get(other[at])
         if common is not None:
-            return {key for step in (*one[common + 1 :], *other[at + 1 :]) for key in step.keys}
+            return _summed(_summed({}, one[common + 1 :], -1), other[at + 1 :], 1)
     return None
+
+
+def _summed(sums: dict[str, int], steps: Steps, by: int) -> dict[str, int]:
+    for step in steps:
+        for key, change in step.changes.items():
+            sums[key] = sums.get(key, 0) + by * change
+    return sums

@@ -105,14 +105,18 @@ def _details(refusals: Mapping[str, verdicts.Refusal]) -> Mapping[str, node_sets
 
 def plan(cycle: cycles.Cycle, node: model.NodeName, rules: Rules) -> capabilities.Plan:
     """A ceiling for each limiting Required policy: its quota in the domain of the node."""
-    policies, known = limiting(cycle.snapshot, cycle.pod, rules), cycle.snapshot.nodes.get(node)
+    snapshot = cycle.snapshot
+    policies, known = limiting(snapshot, cycle.pod, rules), snapshot.nodes.get(node)
     if isinstance(policies, logic.Objection) or known is None:
         return capabilities.Plan()
     hard = [policy for policy in policies if policy.required]
     domains = [(policy, known.labels.get(policy.topology_key, "")) for policy in hard]
     return capabilities.Plan(
         subjects=tuple(f"policy:{policy.key}" for policy in hard),
-        ceilings={counting.key(policy, domain): policy.desired(domain) or 0 for policy, domain in domains},
+        ceilings={
+            counting.key(policy, domain): logic.desired(snapshot, policy, domain) or 0
+            for policy, domain in domains
+        },
     )
 
 

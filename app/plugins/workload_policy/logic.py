@@ -194,12 +194,34 @@ def limits(policy: policy_model.WorkloadPolicy) -> bool:
 
 def refusal(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> verdicts.Refusal | None:
     """The candidates that a limiting policy refuses to the pod; None if it refuses none of them."""
+    if len(cycle.candidates) == 1 and all(_admits(cycle.snapshot, policy, name) for name in cycle.candidates):
+        return None  # A bind: it must not read the counts of all domains, which may be as many as the nodes.
     key, present = policy.topology_key, state(cycle.snapshot, policy)
     refused = node_sets.minus(cycle.candidates, within(cycle, key, present.admitting()))
     if not refused:
         return None
     details = partial(explained, cycle.snapshot.topology[key], key, present.quotas, refused)
     return verdicts.Refusal(present.sentence(), refused, verdicts.LazyDetails(details))
+
+
+def _admits(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, name: model.NodeName) -> bool:
+    """Whether a limiting policy admits another pod to the node."""
+    node = snapshot.nodes.get(name)
+    domain = None if node is None else node.labels.get(policy.topology_key)
+    top = None if domain is None else desired(snapshot, policy, domain)
+    if domain is None or top is None:
+        return False
+    return not policy.required or counting.count(snapshot, policy, domain) < top
+
+
+def desired(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, domain: str) -> int | None:
+    """The quota of a domain, or None if the policy does not list it; found without a search of the list."""
+    known, found = snapshot.objects.memo.get((__name__, policy.key), lambda: (policy, _desired(policy)))
+    return (found if known is policy else _desired(policy)).get(domain)
+
+
+def _desired(policy: policy_model.WorkloadPolicy) -> Mapping[str, int]:
+    return {one.name: one.replicas for one in policy.allocations}
 
 
 def sentence(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> str:

@@ -172,6 +172,21 @@ def test_a_level_is_divided_again_only_if_its_total_or_a_request_changed() -> No
     assert later.division("left-a", "cpu") != held["left-a"]
 
 
+def test_the_runtimes_of_every_tree_are_followed_however_many_there_are() -> None:
+    trees = [f"t{number}" for number in range(50)]
+    world = projecting.project_all(
+        snapshots.empty(schema=declared.SCHEMA),
+        [
+            *(kinds.QUOTAS.observed(small_quotas.quota(f"q-{tree}", tree=tree)) for tree in trees),
+            events.PodSeen(pod=small_quotas.pod("first", 4, "q-t1")),
+        ],
+    )
+    before = {tree: usage.of_tree(world, tree, runtimes.DEFAULTS).runtimes.lines["cpu"] for tree in trees}
+    later = projecting.project(world, events.PodSeen(pod=small_quotas.pod("p", 4, "q-t0")))
+    after = {tree: usage.of_tree(later, tree, runtimes.DEFAULTS).runtimes.lines["cpu"] for tree in trees}
+    assert [tree for tree in trees if after[tree] is not before[tree]] == ["t0"]
+
+
 @given(trees(), st.lists(changes, max_size=20), pods, st.booleans())
 def test_a_pod_that_was_not_observed_yet_is_judged_as_one_that_waits(
     tree: list[Quota], history: list[events.AnyEvent], pod: model.Pod, parents: bool

@@ -184,7 +184,7 @@ def grown(objects: Iterable[Quota]) -> Forest:
         chains=chains,
         trees={name: Tree(name, members) for name, members in trees.items()},
         by_namespace=by_namespace,
-        memo=memos.Memo(16),
+        memo=memos.Memo(16 + 4 * len(trees)),  # Four values of each tree, and some of the whole forest.
     )
 
 

@@ -1,11 +1,11 @@
 """What the quotas of a tree request, use and may use in a snapshot.
 
-Computed once for each state of quotas, counts and nodes, from the latest state of the same quotas and the
-counts that changed since: while requests and totals are the same, as between a pod's observation and its
+Computed once for each state of quotas, counts and nodes, from the latest state of the same quotas and by
+how much counts changed since: while requests and totals are the same, as between a pod's observation and its
 binding, the runtimes are reused.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,7 +18,6 @@ from app.plugins.elastic_quota.quota_model import Amounts
 from app.plugins.elastic_quota.trees import forests, membership, runtimes
 
 Nodes = immutables.Map[model.NodeName, model.Node]
-Counts = immutables.Map[schema.CountKey, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +30,34 @@ class TreeUsage:
 
 
 class _Own(NamedTuple):
-    """Whose count a key is."""
+    """Whose count a key is. A slot is a resource of a quota: the place of the resource among those of the
+    tree, times the number of quotas, and the index of the quota.
+    """
 
-    resource: str
+    slot: int
+    above: int
+    """The slot of the parent, whose count includes this one; -1 without a parent."""
     bits: int
-    """Of its counted unit."""
-    at: int
-    """Index of the quota."""
+    """Of the counted unit."""
     pending: bool
     """What its pods without a node request; else what its pods and those of the quotas below it use."""
+
+
+class _Capacity(NamedTuple):
+    """One resource of the nodes."""
+
+    resource: str
+    amount: int
+    """The sum over all nodes, without the totals of the other trees."""
+    bits: int
+    """Of the counted unit."""
+    outside: tuple[schema.CountKey, ...]
+    """The counts of what pods without a valid quota use."""
 
 
 class _Held(NamedTuple):
     """The runtimes of a state."""
 
-    counts: Counts
     steps: recounts.Steps
     runtimes: runtimes.Runtimes
 
@@ -59,13 +71,13 @@ class _Latest:
         self.held: _Held | None = None
 
 
-class _LatestTotal:
-    """The sum over the latest nodes: most snapshots share their nodes."""
+class _LatestCapacity:
+    """What follows from the latest nodes: most snapshots share their nodes."""
 
     __slots__ = ("derived",)
 
     def __init__(self) -> None:
-        self.derived: tuple[Nodes, Amounts] | None = None
+        self.derived: tuple[Nodes, Amounts, tuple[_Capacity, ...]] | None = None
 
 
 def forest(snapshot: snapshots.Snapshot) -> forests.Forest:
@@ -95,64 +107,64 @@ def _of_tree(snapshot: snapshots.Snapshot, name: str, rules: runtimes.Rules) -> 
     read = grown.memo.get(("counts", name), lambda: _read(tree))
     latest = grown.memo.get(("latest", name, rules), _Latest)
     held = latest.held
-    keys = None if held is None else recounts.between(held.steps, steps)
-    if held is None or keys is None:
-        requests, used = _changes(tree, read, read, immutables.Map(), counts)
+    changes = None if held is None else recounts.between(held.steps, steps)
+    if held is None or changes is None:
+        requests, used = _own_changes(tree, read, {key: counts.get(key, 0) for key in read})
         found = runtimes.derive(tree, total, _columns(tree, requests), _columns(tree, used), rules)
     else:
-        requests, used = _changes(tree, read, keys, held.counts, counts)
+        requests, used = _own_changes(tree, read, changes)
         found = held.runtimes.changed(total, requests, used if rules.guarantee else {})
-    latest.held = _Held(counts, steps, found)
+    latest.held = _Held(steps, found)
     return TreeUsage(tree, total, found)
 
 
 def _read(tree: forests.Tree) -> dict[schema.CountKey, _Own]:
     """The counts on which the runtimes of a tree depend."""
+    size = len(tree.quotas)
     return {
         counting.key(tree.name, name, resource, part): _Own(
-            resource, counting.bits(resource), at, pending=bool(part)
+            slot=place * size + at,
+            above=place * size + parent if parent >= 0 else -1,
+            bits=counting.bits(resource),
+            pending=bool(part),
         )
-        for resource in tree.resources
-        for at, name in enumerate(tree.names)
+        for place, resource in enumerate(tree.resources)
+        for at, (name, parent) in enumerate(zip(tree.names, tree.parents, strict=True))
         for part in ("", counting.PENDING)
     }
 
 
-def _changes(
-    tree: forests.Tree,
-    read: Mapping[schema.CountKey, _Own],
-    keys: Iterable[schema.CountKey],
-    before: Counts,
-    after: Counts,
+def _own_changes(
+    tree: forests.Tree, read: Mapping[schema.CountKey, _Own], changes: recounts.Changes
 ) -> tuple[runtimes.Changes, runtimes.Changes]:
-    """By how much the pods of each quota itself request and use more; all other keys have equal counts."""
-    requests: dict[str, dict[int, int]] = {}
-    used: dict[str, dict[int, int]] = {}
-    for key in keys:
-        own = read.get(key)
-        change = 0 if own is None else after.get(key, 0) - before.get(key, 0)
-        if own is None or not change:
+    """By how much the pods of each quota itself request and use more, by the changes of counts."""
+    waiting: dict[int, int] = {}
+    using: dict[int, int] = {}
+    for key, counted in changes.items():
+        own = read.get(key) if counted else None
+        if own is None:
             continue
-        change <<= own.bits
-        _add(requests, own.resource, own.at, change)
-        if not own.pending:
-            _add(used, own.resource, own.at, change)
-            parent = tree.parents[own.at]
-            if parent >= 0:  # The count of the parent includes this one.
-                _add(requests, own.resource, parent, -change)
-                _add(used, own.resource, parent, -change)
-    return _differing(requests), _differing(used)
+        slot, above, bits, pending = own
+        change = counted << bits
+        if pending:
+            waiting[slot] = waiting.get(slot, 0) + change
+        else:
+            using[slot] = using.get(slot, 0) + change
+            if above >= 0:
+                using[above] = using.get(above, 0) - change
+    used = {slot: change for slot, change in using.items() if change}
+    for slot, change in used.items():
+        waiting[slot] = waiting.get(slot, 0) + change
+    return _by_resource(tree, waiting), _by_resource(tree, used)
 
 
-def _add(sums: dict[str, dict[int, int]], resource: str, at: int, change: int) -> None:
-    column = sums.setdefault(resource, {})
-    column[at] = column.get(at, 0) + change
-
-
-def _differing(sums: dict[str, dict[int, int]]) -> runtimes.Changes:
-    return {
-        resource: {at: change for at, change in column.items() if change} for resource, column in sums.items()
-    }
+def _by_resource(tree: forests.Tree, slots: Mapping[int, int]) -> runtimes.Changes:
+    found: dict[str, dict[int, int]] = {}
+    for slot, change in slots.items():
+        if change:
+            place, at = divmod(slot, len(tree.quotas))
+            found.setdefault(tree.resources[place], {})[at] = change
+    return found
 
 
 def _columns(tree: forests.Tree, sums: runtimes.Changes) -> runtimes.Columns:
@@ -164,31 +176,25 @@ def _total(snapshot: snapshots.Snapshot, grown: forests.Forest, tree: forests.Tr
     """What the tree divides: what its root carries, or the nodes without everything that lies outside."""
     if tree.name:
         return tree.total
+    counts, (_, _, capacities) = snapshot.counts, _capacity(snapshot.nodes, grown)
     return {
-        resource: amount - _outside(snapshot, grown, resource)
-        for resource, amount in allocatable(snapshot.nodes, grown).items()
+        resource: amount - (sum([counts.get(key, 0) for key in outside]) << bits)
+        for resource, amount, bits, outside in capacities
     }
-
-
-def _outside(snapshot: snapshots.Snapshot, grown: forests.Forest, resource: str) -> int:
-    """What pods without a valid quota use, and the totals of the other trees."""
-    outside = [quota_model.DEFAULT, quota_model.SYSTEM]
-    outside += [name for name in grown.errors if grown.chains[name] == (name,)]
-    used = sum(counting.count(snapshot, grown, name, resource) for name in outside)
-    return counting.amount(resource, used) + sum(
-        tree.total.get(resource, 0)
-        for tree in grown.trees.values()
-        if tree.name and tree.root is not None and not tree.root.ignores_default_tree
-    )
 
 
 def allocatable(nodes: Nodes, grown: forests.Forest) -> Amounts:
     """The sum over all nodes, also over those that are cordoned or not ready."""
-    latest = grown.memo.get("allocatable", _LatestTotal)
+    return _capacity(nodes, grown)[1]
+
+
+def _capacity(nodes: Nodes, grown: forests.Forest) -> tuple[Nodes, Amounts, tuple[_Capacity, ...]]:
+    latest = grown.memo.get("capacity", _LatestCapacity)
     known = latest.derived
     if known is None or known[0] is not nodes:
-        latest.derived = known = nodes, _sum(nodes)
-    return known[1]
+        total = _sum(nodes)
+        latest.derived = known = nodes, total, tuple(_capacities(total, grown))
+    return known
 
 
 def _sum(nodes: Nodes) -> Amounts:
@@ -197,3 +203,21 @@ def _sum(nodes: Nodes) -> Amounts:
         for resource, amount in node.allocatable.items():
             total[resource] = total.get(resource, 0) + amount
     return total
+
+
+def _capacities(total: Amounts, grown: forests.Forest) -> Iterator[_Capacity]:
+    """What the default tree may divide, with the counts of what lies outside of it."""
+    names = [quota_model.DEFAULT, quota_model.SYSTEM]
+    names += [name for name in grown.errors if grown.chains[name] == (name,)]
+    others = [
+        tree.total
+        for tree in grown.trees.values()
+        if tree.name and tree.root is not None and not tree.root.ignores_default_tree
+    ]
+    for resource, amount in total.items():
+        yield _Capacity(
+            resource=resource,
+            amount=amount - sum(other.get(resource, 0) for other in others),
+            bits=counting.bits(resource),
+            outside=tuple(counting.key(counting.tree_of(grown, name), name, resource) for name in names),
+        )
