@@ -83,9 +83,10 @@ function answered() {
   if (!since.body) return html`<p role="status">${since.text}</p>`;
   const { now, since: found } = since.body;
   const state_ = now ? "fits" : "does not fit";
-  if (!found) return html`<p role="status">It ${state_}, and did not change since ${since.body.from}.</p>`;
-  return html`<div class="advice" role="status"><p>It ${state_} since ${found.event ? html`<b>${found.event.type} ${cut(found.event.name, 100)}</b> at offset
-    <button type="button" class="at" @click=${() => to(found.event.offset)}>${number(found.event.offset)}</button>, ${time(found.event.at)}` : found.after}.</p>
+  return html`<div class="advice" role="status"><p>${found
+      ? html`It ${state_} since ${found.event ? html`<b>${found.event.type} ${cut(found.event.name, 100)}</b> at offset
+        <button type="button" class="at" @click=${() => to(found.event.offset)}>${number(found.event.offset)}</button>, ${time(found.event.at)}` : found.after}.`
+      : `It ${state_}, and did not change since ${since.body.from}.`}</p>
     <p class="limits">${plural(since.body.looked, "moment")} looked at; ${since.body.limits.join("; ")}</p>
     <div class="forms">${forms({ id: "bisect", body: since.body, rows: answers.ROWS.bisect, line: answers.bisecting(since.key, since.to) })}</div></div>`;
 }
