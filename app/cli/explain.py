@@ -12,7 +12,10 @@ _HEADERS = ("NODE", "DOES NOT FIT BECAUSE", "VICTIMS", "VIOLATIONS", "NO CANDIDA
 
 
 @click.command("explain")
-@click.argument("pod", metavar="NAMESPACE/POD")
+@click.argument("pod", metavar="[NAMESPACE/]POD")
+@click.option(
+    "-n", "--namespace", metavar="NAMESPACE", help="The namespace of a POD that is named without one."
+)
 @click.option(
     "--attempt",
     type=click.IntRange(1),
@@ -37,6 +40,7 @@ def explain_command(
     config: str | None,
     /,
     pod: str,
+    namespace: str | None,
     attempt: int | None,
     decision: str | None,
     at: str | None,
@@ -52,8 +56,10 @@ def explain_command(
 
     With --preemption, a dry run: nothing is evicted.
     """
+    if namespace and "/" not in pod:
+        pod = f"{namespace}/{pod}"
     if pod.count("/") != 1:
-        raise click.BadParameter("must be NAMESPACE/POD", param_hint="NAMESPACE/POD")
+        raise click.BadParameter("must be NAMESPACE/POD, or POD with -n", param_hint="POD")
     if attempt is not None and decision is not None:
         raise click.UsageError("--attempt and --decision exclude each other")
     if preemption and (attempt is not None or decision is not None):

@@ -1,10 +1,9 @@
-"""The dashboard in use: live, by keyboard, in several tabs."""
+"""The dashboard in several tabs: one stream for all of them."""
 
 import pathlib
 import time
 
 import pytest
-from selenium.webdriver.common import keys
 
 from app.domain import events
 from tests.support import polling
@@ -12,28 +11,6 @@ from tests.support.browser import browsers, refusing, shown
 from tests.support.extender import api_worlds
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.mark.scenario("UI-7")
-def test_a_live_page_follows_the_log_and_survives_its_server(
-    on_small: browsers.Browser, small: shown.Shown
-) -> None:
-    on_small.open("/dashboard/")
-    for at in range(3):
-        last = small.world.append(api_worlds.pod_seen(f"live-{at}"))
-        on_small.settled(f"/{last}")
-    small.viewer.stop(kill=True)
-    on_small.until(lambda: on_small.text(".banner.lost"), "the banner")
-    last = small.world.append(api_worlds.pod_seen("unseen"))
-    small.viewer.start()
-    on_small.settled(f"/{last}")
-    assert on_small.text(".banner.lost") == ""
-    on_small.collect()
-    # The killed server is an error line of the console for each attempt to reach it.
-    assert [
-        line for line in on_small.found if "ERR_CONNECTION" not in line and "ERR_INCOMPLETE" not in line
-    ] == []
-    on_small.found.clear()
 
 
 @pytest.mark.scenario("UI-8")
@@ -97,53 +74,3 @@ def test_the_past_needs_no_stream(on_small: browsers.Browser, small: shown.Shown
     on_small.open(f"/dashboard/?at={small.head - 1}")
     time.sleep(1.0)
     assert [path for path in on_small.requests() if path.startswith("/apis/v1/watch")] == []
-
-
-@pytest.mark.scenario("UI-5")
-def test_without_a_mouse(on_small: browsers.Browser, small: shown.Shown) -> None:
-    on_small.open("/dashboard/")
-    script = "return document.getElementById('map-current').textContent"
-    for _ in range(60):
-        on_small.keys(keys.Keys.TAB)
-        if on_small.run("return document.activeElement.tagName") == "CLUSTER-MAP":
-            break
-    assert on_small.run("return document.activeElement.getAttribute('role')") == "grid"
-    first = on_small.run(script)
-    for _ in range(2):
-        on_small.keys(keys.Keys.ARROW_RIGHT)
-    moved = on_small.run(script)
-    assert moved != first
-    name = moved.partition(":")[0]
-    assert name in {
-        node["name"]
-        for node in on_small.later(
-            "fetch('/apis/v1/nodes').then((reply) => reply.json()).then((found) => arguments[0](found.items))"
-        )
-    }
-    on_small.keys(keys.Keys.ENTER)
-    on_small.until(lambda: on_small.text("#node h2") == f"Node {name}", "the node's drawer")
-    on_small.keys(keys.Keys.ESCAPE)
-    on_small.until(lambda: not on_small.text("#node h2"), "the end of the drawer")
-    on_small.keys("/")
-    assert on_small.run("return document.activeElement.id") == "search"
-    on_small.keys("host-3", keys.Keys.ENTER)
-    on_small.until(lambda: on_small.text("#node h2") == "Node host-3", "the node that was typed")
-    assert on_small.run(script).startswith("host-3:")
-    on_small.run("document.getElementById('search').focus()")
-    on_small.run("document.getElementById('search').value = ''")
-    on_small.keys("shop/web-3", keys.Keys.ENTER)
-    on_small.until(lambda: "Pod shop/web-3" in on_small.text("#pod h2"), "the pod that was typed")
-    on_small.until(lambda: "no capacity" in on_small.text("#why"), "its latest attempt")
-
-
-@pytest.mark.scenario("UI-5")
-def test_the_focus_stays_while_the_page_is_updated(on_small: browsers.Browser, small: shown.Shown) -> None:
-    on_small.open("/dashboard/pending")
-    on_small.run("document.querySelector('#pods td a').focus()")
-    before = on_small.run("return document.activeElement.textContent")
-    for at in range(10):
-        last = small.world.append(api_worlds.pod_seen(f"focus-{at}"))
-        if at % 3 == 0:
-            on_small.settled(f"/{last}")
-    on_small.settled(f"/{small.head}")
-    assert on_small.run("return document.activeElement.textContent") == before

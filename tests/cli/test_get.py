@@ -99,7 +99,29 @@ def test_short_names_are_those_of_kubectl(running: installations.Installation) -
     assert get(running, "po", "shop/web-0", "-o", "name").stdout == "pods/shop/web-0\n"
 
 
+SELECTED = {
+    "nodes -l zone=a": ["nodes/n0", "nodes/n1", "nodes/n2"],
+    "nodes -l zone!=a": [],
+    "nodes -l zone,!other --limit 2": ["nodes/n0", "nodes/n1"],
+    "pods -l app=web": ["pods/shop/web-0"],
+    "pods -l app=web,app=other": [],
+    "pods -n shop -l app=web": ["pods/shop/web-0"],
+    "pods -n other -l app=web": [],
+    "pending -l app=web": ["pending/shop/web-0"],
+    "pending -l !app": [],
+}
+
+
+@pytest.mark.parametrize("words", SELECTED)
+def test_a_label_selector_selects(running: installations.Installation, words: str) -> None:
+    done = get(running, *words.split(), "-o", "name")
+    assert (done.returncode, done.stdout.split()) == (0, SELECTED[words])
+
+
 USAGE = {
+    "flags -l a=b": "flags have no labels; leave out -l",
+    "nodes n0 -l a=b": "-l selects items of a list; leave out the name, or -l",
+    "nodes -l a=b,": "'a=b,' is not a selector such as a=b,c!=d",
     "nothing": "'nothing' is not one of nodes, pods",
     "nodes n0 -n shop": "nodes are in no namespace; leave out -n",
     "pods other/web-0 -n shop": "pods/other/web-0 is not in the namespace shop of -n",

@@ -42,6 +42,7 @@ _PAGE: Final = """<!doctype html>
 </head>
 <body>
 <div id="app"><p class="starting">Loading the dashboard &hellip;</p></div>
+<p id="announced" class="reader" role="status"></p>
 <noscript><p class="starting">This page needs JavaScript; <code>topolog get</code> does not.</p></noscript>
 </body>
 </html>

@@ -24,6 +24,7 @@ class Pending(Schema):
     namespace = schemas.text("Namespace.")
     name = schemas.text("Name.")
     uid = schemas.text("UID.")
+    labels = schemas.mapping("Labels.")
     priority = schemas.number("Priority.")
     scheduler = schemas.text("spec.schedulerName.")
     created = schemas.text("When it was created (RFC 3339).")
@@ -86,6 +87,7 @@ def _row(pod: model.Pod, wait: explanations.Waiting, attempts: _Attempts, until:
         "namespace": pod.namespace,
         "name": pod.name,
         "uid": pod.uid,
+        "labels": pod.labels,
         "priority": pod.priority,
         "scheduler": pod.scheduler,
         "created": pod.created,

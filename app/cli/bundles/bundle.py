@@ -14,7 +14,7 @@ from app import exit_codes, telemetry
 from app.cli import exits
 from app.cli.bundles import naming
 from app.cli.client import api_client
-from app.cli.output import formats, tables
+from app.cli.output import formats, progress, tables
 
 if TYPE_CHECKING:
     from app.cli.viewing import proxies
@@ -223,6 +223,7 @@ def _receive(client: api_client.ExtenderClient, query: str, file: pathlib.Path) 
     size, path = 0, "/apis/v1/export"
     headers = {"Accept": "application/x-tar"}
     with (
+        progress.shown("waiting for the bundle") as line,
         file.open("xb") as out,
         client.stream("GET", f"{path}?{query}", headers=headers, silence=_SILENCE) as reply,
     ):
@@ -233,10 +234,7 @@ def _receive(client: api_client.ExtenderClient, query: str, file: pathlib.Path) 
             if size > layout.MOST_BYTES + _MIB:
                 raise exits.Failed(exit_codes.UNREACHABLE, f"{client.client.url} sends too much")
             _write(out, piece)
-            if sys.stderr.isatty():
-                click.echo(f"\rreceived {size / _MIB:.1f} MiB", nl=False, err=True)
-    if sys.stderr.isatty():
-        click.echo("\r\033[K", nl=False, err=True)
+            line.text = f"received {size / _MIB:.1f} MiB"
 
 
 def _write(out: BinaryIO, piece: bytes) -> None:

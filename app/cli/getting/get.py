@@ -3,7 +3,7 @@
 import re
 import signal
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,9 @@ import click
 from app import exit_codes
 from app.cli import exits
 from app.cli.client import api_client
-from app.cli.getting import lists, resources, showing, watching
+from app.cli.getting import lists, resources, selectors, showing, watching
 from app.cli.output import formats, paths
+from app.domain import model
 from app.store.decisions import conditions
 
 
@@ -53,6 +54,13 @@ class Path(click.ParamType[str]):
     "--where", multiple=True, metavar="FIELD=VALUE", help="Filter the items: pod=ns/name, kept<3 ..."
 )
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Only items of this namespace; that of NAME.")
+@click.option(
+    "-l",
+    "--selector",
+    type=selectors.Selector(),
+    metavar="SELECTOR",
+    help="Only items with these labels: a=b,c!=d,e in (f,g),h,!i. Of nodes, pods and pending.",
+)
 @click.option("-A", "--all-namespaces", is_flag=True, help="Items of all namespaces, which is the default.")
 @click.option(
     "--sort-by",
@@ -76,6 +84,7 @@ def get_command(
     limit: int,
     where: tuple[str, ...],
     namespace: str | None,
+    selector: model.Selector | None,
     all_namespaces: bool,
     sort_by: str | None,
     watch: bool,
@@ -94,15 +103,16 @@ def get_command(
     if not what:
         raise click.UsageError("KIND or --raw is required; topolog get --help lists the kinds")
     asked = list(resources.asked(what, namespace or ""))
+    if selector is not None:
+        _refuse_labels(asked)
     selected = _conditions(where, expressions=all(kind == "decisions" for kind, _ in asked))
     if watch:
         if len(asked) > 1:
             raise click.UsageError("-w watches one kind, or one item: topolog get nodes -w")
         watching.refuse(asked[0][0], at=at)
     client = api_client.view(config, options) if watch else api_client.extender(config, options)
-    request = _Request(
-        client, {"at": at, **selected}, lists.Selection(limit, namespace or "", sort_by or ""), output
-    )
+    selection = lists.Selection(limit, namespace or "", sort_by or "", selector or model.Selector())
+    request = _Request(client, {"at": at, **selected}, selection, output)
     for kind, name in asked:
         rows = showing.Rows(kind, output, heading=not no_headers, name=name or "")
         if watch:
@@ -111,6 +121,15 @@ def get_command(
             request.show_list(rows)
         else:
             request.show_one(rows, name)
+
+
+def _refuse_labels(asked: Sequence[tuple[str, str | None]]) -> None:
+    """Raise UsageError for what a selector cannot select."""
+    for kind, name in asked:
+        if name is not None:
+            raise click.UsageError("-l selects items of a list; leave out the name, or -l")
+        if not resources.RESOURCES[kind].labelled:
+            raise click.UsageError(f"{kind} have no labels; leave out -l")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -11,10 +11,14 @@ from app.cli import exits
 from app.cli.client import api_client
 from app.cli.getting import resources
 from app.cli.output import paths, tables
+from app.domain import model, selectors
 
 _PAGE = 500
 _MOST = 20_000
 """Items that are looked at for one list."""
+
+
+_ALL: Final = model.Selector()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,8 @@ class Selection:
     namespace: str = ""
     sort: str = ""
     """A path (app.cli.output.paths); empty: as the API has them."""
+    labels: model.Selector = _ALL
+    """Only items with these labels."""
 
 
 def read(
@@ -40,7 +46,7 @@ def read(
     if selection.namespace and resource.select:
         query = _selecting(query, resource.select.format(selection.namespace))
         selection = replace(selection, namespace="")
-    if not (whole or selection.namespace):
+    if not (whole or selection.namespace or selection.labels.expressions):
         reply = _page(client, path, {**query, "limit": selection.limit})
         return {**reply, "items": _sorted(reply["items"], selection.sort)}
     items: list[Mapping[str, Any]] = []
@@ -49,7 +55,7 @@ def read(
     while True:
         reply = _page(client, path, asked)
         seen += len(reply["items"])
-        items += (one for one in reply["items"] if _is_within(resource, one, selection.namespace))
+        items += (one for one in reply["items"] if _is_selected(resource, one, selection))
         following = (reply.get("metadata") or {}).get("continue")
         if not following or seen >= _MOST or (len(items) >= selection.limit and not whole):
             break
@@ -58,7 +64,7 @@ def read(
         click.echo(f"only the first {seen} {kind} were looked at", err=True)
     shown = _sorted(items, selection.sort)[: selection.limit]
     left = len(items) - len(shown)
-    # Where the API has more, their number within the namespace is not known.
+    # Where the API has more, the number of those that are selected is not known.
     metadata = {**(reply.get("metadata") or {}), "remaining": None if following else left}
     return {**reply, "items": shown, "metadata": metadata}
 
@@ -79,12 +85,14 @@ def _page(client: api_client.ExtenderClient, path: str, query: Mapping[str, obje
     return reply
 
 
-def _is_within(resource: resources.Resource, item: Mapping[str, Any], namespace: str) -> bool:
-    """Whether the item is in the namespace; the path may lead to NAMESPACE/NAME."""
-    if not namespace:
+def _is_selected(resource: resources.Resource, item: Mapping[str, Any], selection: Selection) -> bool:
+    """Whether the item is in the namespace, which a path may name as NAMESPACE/NAME, and has the labels."""
+    if selection.labels.expressions and not selectors.matches(selection.labels, item["labels"]):
+        return False
+    if not selection.namespace:
         return True
-    found = tables.pick(item, resource.namespace)
-    return found == namespace or str(found).startswith(f"{namespace}/")
+    found = str(tables.pick(item, resource.namespace))
+    return found == selection.namespace or found.startswith(f"{selection.namespace}/")
 
 
 def _sorted(items: list[Mapping[str, Any]], path: str) -> list[Mapping[str, Any]]:

@@ -28,6 +28,8 @@ class Resource:
     """Path of the namespace, or of NAMESPACE/NAME, in an item (tables.pick); empty if items have none."""
     select: str = ""
     """The query by which the API itself selects a namespace, such as ``namespace={}``."""
+    labelled: bool = False
+    """Items have labels."""
     endless: bool = False
     """A list of what happened, whose end is not read to sort it."""
     recorded: bool = True
@@ -40,6 +42,7 @@ _CORE: Mapping[str, Resource] = {
         "nodes and their remaining capacity",
         {"NAME": "name", "READY": "ready", "CORDONED": "unschedulable", "PODS": "pods", "LEFT": "remaining"},
         named=True,
+        labelled=True,
     ),
     "pods": Resource(
         "pods",
@@ -55,6 +58,7 @@ _CORE: Mapping[str, Resource] = {
         named=True,
         namespace="namespace",
         select="namespace={}",
+        labelled=True,
     ),
     "pending": Resource(
         "pending",
@@ -67,6 +71,7 @@ _CORE: Mapping[str, Resource] = {
             "SMALLEST CHANGE": "change.0",
         },
         namespace="namespace",
+        labelled=True,
     ),
     "topology": Resource(
         "topology",

@@ -12,7 +12,7 @@ import yaml
 from app import exit_codes
 from app.cli import exits
 from app.cli.client import api_client
-from app.cli.output import formats
+from app.cli.output import formats, progress
 from app.settings import yaml_documents
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -203,10 +203,16 @@ def candidates(text: str) -> str | list[str]:
 
 
 def answer(
-    config: str | None, options: Mapping[str, str | None], path: str, question: Mapping[str, object]
+    config: str | None,
+    options: Mapping[str, str | None],
+    path: str,
+    question: Mapping[str, object],
+    waiting: str = "waiting for the answer",
 ) -> Document:
-    """The answer of the extender to a question."""
-    return api_client.extender(config, options).post(f"/apis/v1/{path}", question, timeout=MAX_WAIT)
+    """The answer of the extender to a question; ``waiting`` is shown on a terminal if it takes long."""
+    extender = api_client.extender(config, options)
+    with progress.shown(waiting):
+        return extender.post(f"/apis/v1/{path}", question, timeout=MAX_WAIT)
 
 
 def show(

@@ -1,6 +1,5 @@
 """``topolog replay``: which recorded decisions would have been others, and a gate for changes of policies."""
 
-import sys
 from collections import Counter
 
 import click
@@ -110,11 +109,10 @@ def _whole(
     whole = asking.answer(config, options, "replay", question)
     try:
         while whole["continue"]:
-            if sys.stderr.isatty():
-                click.echo(f"\r{whole['looked']} decisions", nl=False, err=True)
             rest = {**question, "to": whole["to"], "continue": whole["continue"]}
             rest["limit"] = max(0, question["limit"] - len(whole["items"]))
-            whole = _sum(whole, asking.answer(config, options, "replay", rest))
+            so_far = f"{whole['looked']} decisions, waiting for more"
+            whole = _sum(whole, asking.answer(config, options, "replay", rest, so_far))
     except KeyboardInterrupt:
         click.echo("interrupted: the answer is incomplete", err=True)
     return whole

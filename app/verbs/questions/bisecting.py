@@ -1,7 +1,8 @@
 """Since when: the last event at which the answer to a question about the cluster changed."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from app.domain import model, snapshots
 from app.domain.fitting import fitting_nodes
@@ -9,6 +10,8 @@ from app.framework import cycles, pipeline, registry, supposing
 from app.verbs.questions import asking, errors, kinds, offering
 
 Predicate = Callable[[snapshots.Snapshot], bool]
+_TRIED: Final = 2
+"""Recorded moments that are looked at."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,19 +36,34 @@ def bisect(
     first: int,
     last: int,
     running: Callable[[], bool],
+    recorded: Sequence[tuple[int, bool]] = (),
 ) -> Found:
     """Gallop back from the end until the answer is another one, then halve.
 
-    ``at``: the snapshot at an offset. If the answer changed several times, the event is one at which it
-    changed to the present one: the last such event, unless two changes lie between two steps of the gallop.
+    ``at``: the snapshot at an offset. ``recorded``: offsets and the answers that were given there, newest
+    first: the gallop ends at one of another answer, so that it does not pass over a short change far back. If
+    the answer changed several times, the event is one at which it changed to the present one: the last such
+    event, unless two changes lie between two steps of the gallop.
     """
     now = predicate(at(last))
     looked, step, high = 1, 1, last
-    low = last
-    while low > first:
+    low, other = last, None
+    for offset in [offset for offset, answer in recorded if answer != now and first <= offset < last][
+        :_TRIED
+    ]:
         if not running():
             return Found(now, None, looked, False, low)
+        looked += 1
+        # What is asked may differ from what was: the candidates, or the configuration.
+        if predicate(at(offset)) != now:
+            first = other = offset
+            break
+    while low > first:
+        if not running():
+            return Found(now, None if other is None else high, looked, False, low if other is None else other)
         low = max(first, last - step)
+        if low == other:
+            break
         looked += 1
         if predicate(at(low)) != now:
             break

@@ -31,6 +31,27 @@ def test_the_event_since_which_a_pod_does_not_fit_is_named(six: api_worlds.World
 
 
 @pytest.mark.scenario("WI-8")
+def test_a_short_change_far_back_is_found_by_the_attempt_that_fell_into_it(six: api_worlds.World) -> None:
+    waiting = six.store.follower.catch_up().pod_named("shop", "a-5")
+    assert waiting is not None
+
+    def noise(name: str, number: int) -> None:
+        for at in range(number):
+            six.append(api_worlds.pod_seen(f"{name}-{at}"))
+
+    noise("before", 40)
+    six.append(api_worlds.policy(host=9))
+    api_worlds.decide(six, waiting)
+    lowered = six.append(api_worlds.policy(host=3))
+    noise("after", 40)
+    answer = ask(six, "bisect", fits="shop/a-5")
+    assert (answer["now"], answer["since"]["event"]["offset"]) == (False, lowered)
+    # Where nothing was recorded, the steps of the search pass over it.
+    other = ask(six, "bisect", fits="shop/a-6")
+    assert (other["now"], other["since"]) == (False, None)
+
+
+@pytest.mark.scenario("WI-8")
 def test_a_cordon_counts_for_roomy_candidates(six: api_worlds.World) -> None:
     six.append(api_worlds.policy(host=9))
     nodes = six.store.follower.catch_up().nodes

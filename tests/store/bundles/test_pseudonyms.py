@@ -9,27 +9,16 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from app import plugins
 from app.domain import events, model
 from app.plugins.coscheduling import gang_model, kinds
-from app.store.bundles import layout, pseudonymizing, pseudonyms, reading, rewriting, rules, vocabulary
+from app.store.bundles import layout, pseudonymizing, pseudonyms, reading, rewriting, rules
 from app.store.server import embedded
 from tests.support import declared
 from tests.support.decisions import small_gangs
 from tests.support.extender import api_worlds, bundled
 
-PUBLIC = pseudonyms.Public(vocabulary.words(("app", "workers")), frozenset(p.name for p in plugins.IN_TREE))
 REAL = [f"zq{at}{secrets.token_hex(4)}" for at in range(30)]
 """Names that no other text contains."""
-
-
-def renamed(data: bytes) -> tuple[bytes, pseudonyms.Names]:
-    """The bundle with pseudonyms, and its names."""
-    out = io.BytesIO()
-    _, source = pseudonymizing.names_of(io.BytesIO(data), PUBLIC, declared.SCHEMA)
-    table = source.census.table("kq7x")
-    pseudonymizing.write(io.BytesIO(data), out, source, table, declared.SCHEMA)
-    return out.getvalue(), table
 
 
 def distinctive() -> list[events.AnyEvent]:
@@ -99,7 +88,14 @@ def bundle(source: api_worlds.World) -> bytes:
 
 @pytest.fixture(scope="module")
 def made(bundle: bytes) -> tuple[bytes, pseudonyms.Names]:
-    return renamed(bundle)
+    return bundled.renamed(bundle)
+
+
+def whole(table: pseudonyms.Names, text: str) -> str:
+    """The text with the real names; all pseudonyms in it are known."""
+    found, unknown = table.translated(text)
+    assert not unknown
+    return found
 
 
 def leaked(data: bytes) -> list[str]:
@@ -125,7 +121,7 @@ def test_no_member_holds_a_name_of_the_source(bundle: bytes, made: tuple[bytes, 
 @pytest.mark.scenario("WI-10")
 def test_a_field_that_is_left_out_is_found(bundle: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "_labelled", lambda _words, _name, value: value)
-    assert leaked(renamed(bundle)[0])
+    assert leaked(bundled.renamed(bundle)[0])
 
 
 @pytest.mark.scenario("WI-10")
@@ -136,18 +132,11 @@ def test_a_bundle_with_pseudonyms_explains_as_its_source_did(
     assert reading.read(io.BytesIO(data)).about.pseudonyms == "kq7x"
     explained = 0
     with bundled.opened(store_server, data) as elsewhere:
-        reply = elsewhere.client.get("/apis/v1/decisions?limit=1000").json
-        assert reply is not None
-        for row in reply["items"]:
-            pod = f"pods/{row['pod']['namespace']}/{row['pod']['name']}/explain?decision={row['id']}"
-            answer, unknown = table.translated(elsewhere.client.get(f"/apis/v1/{pod}").text)
-            here = source.client.get(f"/apis/v1/{table.translated(pod)[0]}").json
-            there = json.loads(answer)
-            assert here is not None
-            for one in (here, there):
-                for field in ("attempt", "attempts", "attemptsComplete"):
-                    one.pop(field)
-            assert (there, unknown) == (here, 0)
+        for row in bundled.decisions(elsewhere):
+            there = bundled.explanation(
+                elsewhere, path := bundled.path_of(row), lambda text: whole(table, text)
+            )
+            assert there == bundled.explanation(source, whole(table, path))
             explained += 1
     assert explained > 20
 
@@ -171,10 +160,10 @@ def test_a_gang_that_names_layers_is_planned_as_in_its_source() -> None:
         ),
         *(events.PodSeen(pod=one) for one in small_gangs.gang("g", 4, network_topology_spec=spec)),
     ]
-    census = pseudonyms.Census(PUBLIC)
+    census = pseudonyms.Census(bundled.PUBLIC)
     for event in happened:
         rewriting.Rewriting(census, declared.SCHEMA).struct(event)
-    words = pseudonyms.Replacement(PUBLIC, census.table("kq7x"), census.keys)
+    words = pseudonyms.Replacement(bundled.PUBLIC, census.table("kq7x"), census.keys)
     renamed_events = [rewriting.Rewriting(words, declared.SCHEMA).struct(event) for event in happened]
     for each in (happened, renamed_events):
         small = small_gangs.Cluster()
@@ -192,7 +181,7 @@ def test_pseudonyms_sort_as_their_names_do(made: tuple[bytes, pseudonyms.Names])
 
 def test_a_bundle_gets_pseudonyms_once(made: tuple[bytes, pseudonyms.Names]) -> None:
     with pytest.raises(pseudonymizing.Refused, match="already"):
-        pseudonymizing.names_of(io.BytesIO(made[0]), PUBLIC, declared.SCHEMA)
+        pseudonymizing.names_of(io.BytesIO(made[0]), bundled.PUBLIC, declared.SCHEMA)
 
 
 def test_pseudonyms_of_another_bundle_stay_and_are_counted() -> None:

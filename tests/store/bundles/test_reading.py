@@ -81,9 +81,19 @@ def test_one_bit_flipped_between_members_is_found(bundle: bytes) -> None:
 
 @pytest.mark.scenario("WI-10")
 def test_a_bundle_that_was_cut_off_is_found(bundle: bytes) -> None:
-    for part in range(20):
-        cut = refused(bundle[: len(bundle) * part // 20])
-        assert "cut off" in cut or "not a bundle" in cut
+    with tarfile.open(fileobj=io.BytesIO(bundle)) as tar:
+        ends = {member.name: member.offset_data + -(-member.size // 512) * 512 for member in tar}
+    named = set()
+    for part in range(1, 20):
+        size = ends[layout.MANIFEST] * part // 20
+        name = next(name for name, end in ends.items() if size < end)
+        named.add(name)
+        assert refused(bundle[:size]) in (f"it was cut off in {name}", f"it was cut off: {name} is missing")
+    for name, end in ends.items():
+        named.add(name)
+        assert refused(bundle[: end - 1]) == f"it was cut off in {name}"
+    assert named == {*layout.MEMBERS, layout.MANIFEST}
+    assert "not a bundle" in refused(b"")
     assert "manifest.json is missing" in refused(bundle[: bundle.index(layout.MANIFEST.encode())])
     assert "its end is missing" in refused(bundle[:-1])
 

@@ -3,27 +3,37 @@
 import contextlib
 import gzip
 import io
+import json
 import secrets
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from app import settings
+from app import plugins, settings
 from app.store import stores
-from app.store.bundles import restoring
+from app.store.bundles import pseudonymizing, pseudonyms, restoring, vocabulary
 from app.store.server import connections, embedded
 from tests.support import declared
-from tests.support.extender import api_worlds, random_histories
+from tests.support.extender import api_worlds, error_shape, random_histories
 
 SEED, LENGTH = 11, 300
+PUBLIC = pseudonyms.Public(vocabulary.words(("app", "workers")), frozenset(p.name for p in plugins.IN_TREE))
 
 
-def lived(store: stores.Store, *, configured: settings.Settings | None = None) -> api_worlds.World:
-    """A world with a random past, in which pods were decided about every 20 events."""
+def lived(
+    store: stores.Store,
+    *,
+    length: int = LENGTH,
+    every: int = 20,
+    configured: settings.Settings | None = None,
+) -> api_worlds.World:
+    """A world with a random past, in which pods were decided about every so many events."""
     made = api_worlds.world(store, configured=configured)
-    happened = random_histories.history(SEED, LENGTH)
-    for start in range(0, len(happened), 20):
-        made.append(*happened[start : start + 20])
+    happened = random_histories.history(SEED, length)
+    # The first ones list every kind: before that nothing is decided.
+    starts = [0, *range(20, len(happened), every)]
+    for start, end in zip(starts, [*starts[1:], len(happened)], strict=True):
+        made.append(*happened[start:end])
         snapshot = made.store.follower.catch_up()
         pods = sorted(snapshot.pods.values(), key=lambda pod: pod.name)
         new = api_worlds.pod(f"new-{start}")
@@ -62,6 +72,44 @@ def opened(server: embedded.Server, data: bytes) -> Iterator[api_worlds.World]:
         yield api_worlds.world(store)
     finally:
         store.close()
+
+
+def renamed(data: bytes) -> tuple[bytes, pseudonyms.Names]:
+    """The bundle with pseudonyms, and its names."""
+    out = io.BytesIO()
+    _, source = pseudonymizing.names_of(io.BytesIO(data), PUBLIC, declared.SCHEMA)
+    table = source.census.table("kq7x")
+    pseudonymizing.write(io.BytesIO(data), out, source, table, declared.SCHEMA)
+    return out.getvalue(), table
+
+
+def decisions(world: api_worlds.World) -> Iterator[dict[str, Any]]:
+    """All decisions, the newest first."""
+    query = "limit=1000"
+    while True:
+        reply = error_shape.body(world.client.get(f"/apis/v1/decisions?{query}"))
+        yield from reply["items"]
+        if not reply["metadata"].get("continue"):
+            return
+        query = f"limit=1000&continue={reply['metadata']['continue']}"
+
+
+def explanation(
+    world: api_worlds.World, path: str, translated: Callable[[str], str] = str
+) -> error_shape.Json:
+    """The answer at a path of explain, but for the attempts: a bundle does not have those before it."""
+    reply = world.client.get(f"/apis/v1/{path}")
+    assert reply.status_code == 200, reply.text
+    found = json.loads(translated(reply.text))
+    for name in ("attempt", "attempts", "attemptsComplete"):
+        del found[name]
+    return found
+
+
+def path_of(decision: dict[str, Any]) -> str:
+    """The path of the explanation of a decision."""
+    pod = decision["pod"]
+    return f"pods/{pod['namespace']}/{pod['name']}/explain?decision={decision['id']}"
 
 
 def members(data: bytes) -> dict[str, bytes]:

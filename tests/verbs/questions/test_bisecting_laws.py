@@ -108,6 +108,12 @@ def test_a_planted_change_is_found_at_its_offset(
     assert found.looked <= 2 * math.log2(length) + 4
     assert found.complete
     assert (found.offset, found.low) == (expected, expected - 1)
+    # Attempts are recorded at any offsets, some with another answer than the question has there.
+    offsets = sorted(data.draw(st.sets(st.integers(0, length), max_size=8)), reverse=True)
+    recorded = [(offset, answers[offset] != data.draw(st.booleans())) for offset in offsets]
+    found = bisecting.bisect(states.__getitem__, predicate, 0, length, lambda: True, recorded)
+    assert (found.now, found.offset, found.low) == (answers[-1], expected, expected - 1)
+    assert found.looked <= 2 * math.log2(length) + 6
 
 
 @pytest.mark.scenario("WI-8")

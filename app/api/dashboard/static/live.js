@@ -86,8 +86,6 @@ function receive(message) {
   } else if (message.kind === "open") {
     state.connected = true;
   } else if (message.kind === "incarnation") {
-    state.notice = `The store lost events: history began again at ${message.to}. What was shown before belongs to the history that ended.`;
-    forgetAll();
     moved(message.to, 0);
   } else {
     state.connected = true;
@@ -96,10 +94,13 @@ function receive(message) {
   changed();
 }
 
-/** A new head; the panels follow at most once a second. */
+/** A new head; the panels follow at most once a second. Of a history that ended nothing stays on the page. */
 export function moved(position, age) {
   const another = state.head && incarnationOf(state.head) !== incarnationOf(position);
-  if (another) forgetAll();
+  if (another) {
+    state.notice = `The store lost events: history began again at ${position}. What was shown before belongs to the history that ended.`;
+    forgetAll();
+  }
   state.head = position;
   state.headAge = age;
   if (state.at !== null) return;

@@ -3,13 +3,14 @@
 import { html, nothing, render } from "../vendor/lit-html-3.3.3/lit-html.js";
 import { answer, changed, listen, settled, state } from "./store.js";
 import { between, number, span, time } from "./format.js";
+import * as focus from "./focus.js";
 import * as live from "./live.js";
 import * as router from "./router.js";
 import * as timebar from "./timebar.js";
 import { compare } from "./views/compare.js";
 import { decisions } from "./views/decisions.js";
 import { health } from "./views/health.js";
-import { overview } from "./views/overview.js";
+import { closeNode, overview } from "./views/overview.js";
 import { pending } from "./views/pending.js";
 import { pod } from "./views/pod.js";
 import { workloads } from "./views/workloads.js";
@@ -18,11 +19,14 @@ const VIEWS = { overview, pending, pods: pod, workloads, decisions, compare, hea
 const NAMES = { overview: "Overview", pending: "Pending", pods: "Pod", workloads: "Workloads", decisions: "Decisions", compare: "Compare", health: "Health" };
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 let asked = false;
+let pathname = location.pathname;
 
 function draw() {
   asked = false;
+  if (pathname !== location.pathname) focus.silence();
+  pathname = location.pathname;
   if (state.at !== null) state.position = past();
-  render(page(), root);
+  focus.kept(() => render(page(), root));
   if (settled() && state.position) document.documentElement.dataset.settled = state.position;
   else delete document.documentElement.dataset.settled;
 }
@@ -60,7 +64,7 @@ function page() {
     </header>
     ${banner(shown, sentence)}
     <main id="main" tabindex="-1"><h1 class="reader">${NAMES[state.view]}${sentence ? `, ${sentence}` : ""}</h1>${VIEWS[state.view]()}</main>
-    ${timebar.timebar()}`;
+    ${timebar.timebar(shown.body)}`;
 }
 
 function status(sentence) {
@@ -97,21 +101,32 @@ function search(event) {
   }
 }
 
+/** Escape leads back: out of a field, of a menu, of the drawer of a node, and from an object to the view before it. */
+function escape(target, typing) {
+  const menu = target.closest("details.as[open]");
+  if (typing) return focus.back();
+  if (menu) {
+    menu.open = false;
+    return menu.querySelector("summary").focus();
+  }
+  if (state.view === "overview" && state.query.get("node")) return closeNode();
+  return router.back();
+}
+
 function keys(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const target = /** @type {HTMLElement} */ (event.target);
   const typing = target.matches("input:not([type=range]), textarea, select");
-  if (event.key === "Escape" && target.matches("input, textarea")) return target.blur();
+  if (event.key === "Escape") return escape(target, typing);
   if (typing) return undefined;
   const actions = {
-    "/": () => document.getElementById("search")?.focus(),
+    "/": () => focus.jump("search"),
     ",": () => timebar.step(-1),
     ".": () => timebar.step(1),
     L: timebar.live,
     l: timebar.live,
     a: () => timebar.pin("A"),
     b: () => timebar.pin("B"),
-    Escape: () => state.query.get("node") && router.set({ node: null, find: null }),
   };
   if (event.key === " " && !target.matches("button, a, summary, [role=button]")) actions[" "] = timebar.play;
   const action = actions[event.key];

@@ -228,6 +228,12 @@ class ClassSwatch extends HTMLElement {
 
 customElements.define("class-swatch", ClassSwatch);
 
+/** The nodes with their classes, as rows of a CSV file. */
+export function rows(picture) {
+  const labels = new Map(picture.classes.map((one) => [one.letter, one.label]));
+  return remember(picture).nodes.map((name, index) => ({ node: name, class: labels.get(picture.values[index]) ?? "" }));
+}
+
 /** The classes with their numbers. */
 export function legend(picture) {
   const found = tokens(picture.classes);

@@ -1,6 +1,7 @@
 // @ts-check
 /** A panel: a heading, its content or the sentence of its error, and the same as JSON, CSV and command. */
 import { html, nothing } from "../vendor/lit-html-3.3.3/lit-html.js";
+import { announce } from "./focus.js";
 import { cut } from "./format.js";
 
 /** A cell of a CSV file; one that a spreadsheet would take for a formula is quoted as text. */
@@ -16,10 +17,10 @@ export function csv(rows) {
   return [heads, ...rows.map((row) => heads.map((head) => row[head]))].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
 }
 
-function download(name, text) {
+function download(name, type, text) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
-  link.download = `${name}.csv`;
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
   link.click();
   URL.revokeObjectURL(link.href);
 }
@@ -42,7 +43,22 @@ async function copy(event, text) {
   } catch {
     button.textContent = "select the text to copy it";
   }
+  announce(button.textContent);
   setTimeout(() => (button.textContent = "copy"), 1500);
+}
+
+/**
+ * What is shown as JSON, as CSV, and as the command that prints it. The answer of a question has no address: its JSON is saved.
+ * @param {{id: string, body: any, path?: string, rows?: (body: any) => object[], line: string}} about
+ */
+export function forms({ id, body, path = "", rows, line }) {
+  return html`
+    ${path
+      ? html`<a href=${path} target="_blank" rel="noopener">as JSON</a>`
+      : html`<button type="button" @click=${() => download(`${id}.json`, "application/json", JSON.stringify(body, null, 1))}>as JSON</button>`}
+    ${rows && body ? html`<button type="button" @click=${() => download(`${id}.csv`, "text/csv", csv(rows(body)))}>as CSV</button>` : nothing}
+    <span class="command"><code>${line}</code>
+      <button type="button" @click=${(event) => copy(event, line)}>copy</button></span>`;
 }
 
 /**
@@ -60,14 +76,7 @@ export function panel(about, draw) {
       ${about.extra ?? nothing}
       ${path
         ? html`<details class="as"><summary aria-label="${title}: data and command">data</summary>
-            <div class="menu">
-              <a href=${path} target="_blank" rel="noopener">as JSON</a>
-              ${about.rows && answer.body
-                ? html`<button type="button" @click=${() => download(id, csv(about.rows(answer.body)))}>as CSV</button>`
-                : nothing}
-              <span class="command"><code>${line}</code>
-                <button type="button" @click=${(event) => copy(event, line)}>copy</button></span>
-            </div></details>`
+            <div class="menu">${forms({ id, body: answer.body, path, rows: about.rows, line })}</div></details>`
         : nothing}
     </header>
     <div class="content">

@@ -1,5 +1,6 @@
 // @ts-check
 /** The address of the page: view, object and moment. Every state that matters has one. */
+import * as focus from "./focus.js";
 import { changed, state } from "./store.js";
 
 const VIEWS = ["overview", "pending", "pods", "workloads", "decisions", "compare", "health"];
@@ -22,6 +23,9 @@ export function address(view, path = [], more = {}) {
   return `/dashboard/${steps.map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`;
 }
 
+/** How many addresses of this page lie behind the present one. */
+let deep = 0;
+
 /** Set parameters of the present address; null removes one. */
 export function set(more, { replace = false } = {}) {
   const query = new URLSearchParams(location.search);
@@ -36,14 +40,26 @@ export function set(more, { replace = false } = {}) {
 export function go(target, { replace = false } = {}) {
   if (target === location.pathname + location.search) return;
   history[replace ? "replaceState" : "pushState"](null, "", target);
+  deep += replace ? 0 : 1;
   read();
   dispatchEvent(new Event("moved"));
   changed();
 }
 
+/** Back to where an object was opened from, if that was on this page; whether it was. */
+export function back() {
+  if (!state.path.length || !deep) return false;
+  history.back();
+  return true;
+}
+
 /** Links inside the dashboard move without a load. */
 export function install() {
+  let shown = location.pathname;
   addEventListener("popstate", () => {
+    deep = Math.max(0, deep - 1);
+    if (shown !== location.pathname) focus.returned(shown);
+    shown = location.pathname;
     read();
     dispatchEvent(new Event("moved"));
     changed();
@@ -54,7 +70,10 @@ export function install() {
     const url = new URL(link.href);
     if (url.origin !== location.origin || !url.pathname.startsWith("/dashboard/")) return;
     event.preventDefault();
+    const another = url.pathname !== location.pathname;
     go(url.pathname + url.search);
-    document.querySelector("main")?.focus();
+    shown = location.pathname;
+    // Of the same view the link stays where it is.
+    if (another) document.querySelector("main")?.focus();
   });
 }

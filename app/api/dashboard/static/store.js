@@ -7,6 +7,8 @@ const listeners = new Set();
 /** @type {Map<string, Answer>} */
 const answers = new Map();
 const wanted = new Map();
+/** The path of a panel that is under way. */
+const loading = new Map();
 let running = 0;
 
 export const state = {
@@ -111,24 +113,42 @@ export function answer(name, path) {
   if (!path) return held ?? { status: "loading", body: null, error: "", url: "" };
   if (wanted.get(name) !== path) {
     wanted.set(name, path);
-    load(name, path);
+    load(name);
   }
   return answers.get(name) ?? { status: "loading", body: null, error: "", url: path };
 }
 
-async function load(name, path) {
+/** What a path asks about, at whatever moment. */
+function subject(path) {
+  return path.replace(/([?&](?:at|to)=)[^&]*/g, "$1");
+}
+
+/**
+ * Ask for the wanted path. Of the same at another moment one request is under way at a time, and the latest moment
+ * is asked for after it: a log that grows faster than questions are answered must not pile them up.
+ */
+async function load(name) {
+  const path = wanted.get(name);
+  const before = loading.get(name);
+  if (!path || (before && subject(before) === subject(path))) return;
+  loading.set(name, path);
   running += 1;
+  const needed = () => loading.get(name) === path && wanted.has(name) && subject(wanted.get(name)) === subject(path);
   /** @type {Answer} */
   let found;
   try {
-    found = { status: "ready", body: await ask(path, undefined, () => wanted.get(name) === path), error: "", url: path };
+    found = { status: "ready", body: await ask(path, undefined, needed), error: "", url: path };
   } catch (error) {
     found = { status: "failed", body: null, error: error.message, url: path };
     // Such as a server whose store is away.
-    if (error.again) setTimeout(() => wanted.get(name) === path && load(name, path), error.again);
+    if (error.again) setTimeout(() => wanted.get(name) === path && load(name), error.again);
   }
   running -= 1;
-  if (wanted.get(name) === path) answers.set(name, found);
+  if (needed()) answers.set(name, found);
+  if (loading.get(name) === path) {
+    loading.delete(name);
+    if (wanted.get(name) !== path) load(name);
+  }
   changed();
 }
 
@@ -137,9 +157,18 @@ export function forget(name) {
   wanted.delete(name);
 }
 
+const forgetting = [];
+
+/** Have a function called when history begins again: what it keeps belongs to the history that ended. */
+export function onForget(forgets) {
+  forgetting.push(forgets);
+}
+
 export function forgetAll() {
   wanted.clear();
+  loading.clear();
   answers.clear();
+  for (const forgets of forgetting) forgets();
 }
 
 /** Whether no request is under way. */

@@ -2,7 +2,7 @@
 /** The time bar: an axis of events. Dragging shows frames that are in the browser; at rest the moment is asked for. */
 import { html, nothing } from "../vendor/lit-html-3.3.3/lit-html.js";
 import { live as bound } from "../vendor/lit-html-3.3.3/directives/live.js";
-import { answer, ask, changed, earliest, offsetOf, state } from "./store.js";
+import { answer, ask, changed, earliest, offsetOf, onForget, state } from "./store.js";
 import { clock, number, plural, time } from "./format.js";
 import { address, go, set } from "./router.js";
 import { BY, next, selected } from "./steps.js";
@@ -15,6 +15,13 @@ let rest = 0;
 let loading = "";
 /** The window in offsets; it stays while the past is shown, so that the slider does not move by itself. */
 let range = null;
+
+onForget(() => {
+  halt();
+  range = null;
+  loading = "";
+  Object.assign(bar, { frames: null, wrong: "", pins: { A: null, B: null } });
+});
 
 function bounds() {
   const head = state.head ? offsetOf(state.head) : 0;
@@ -119,9 +126,15 @@ export function live() {
   set({ at: null });
 }
 
+/** The offset that was asked for last: a key may follow before it is drawn. */
+function present() {
+  if (state.at !== null && /^\d+$/.test(state.at)) return Number(state.at);
+  return state.position ? offsetOf(state.position) : 0;
+}
+
 /** One step back or on, of the chosen kind. */
 export async function step(direction) {
-  const shown = state.position ? offsetOf(state.position) : 0;
+  const shown = present();
   if (bar.by === "event") return to(shown + direction);
   try {
     const found = await next(/** @type {any} */ (bar.by), shown, direction, bounds());
@@ -137,7 +150,7 @@ export async function step(direction) {
 /** Pin the shown moment as A or B; with both, Compare shows what differs between them. */
 export function pin(name) {
   if (!state.position) return;
-  bar.pins[name] = bar.pins[name] === null ? offsetOf(state.position) : null;
+  bar.pins[name] = bar.pins[name] === null ? present() : null;
   const { A, B } = bar.pins;
   if (A !== null && B !== null) {
     bar.pins = { A: null, B: null };
@@ -300,12 +313,15 @@ class TimeStrip extends HTMLElement {
 
 customElements.define("time-strip", TimeStrip);
 
-export function timebar() {
+/** @param {any} rested the cluster at the moment shown, once it is there */
+export function timebar(rested) {
   const { first, last } = bounds();
   const strip = state.head ? answer("axis", path("moments", "buckets=200")) : { body: null, status: "loading", error: "", url: "" };
   const shown = bar.dragging ?? (state.position ? offsetOf(state.position) : last);
-  const waiting = state.frame ? `, ${plural(state.frame.waiting, "pod")} waiting` : "";
-  const at = state.frame?.at ? `, ${clock(state.frame.at)}` : "";
+  const there = rested?.metadata.position === state.position ? { waiting: rested.pods.waiting, at: rested.metadata.asOf } : null;
+  const moment = bar.dragging === null ? there : state.frame;
+  const waiting = moment ? `, ${plural(moment.waiting, "pod")} waiting` : "";
+  const at = moment?.at ? `, ${clock(moment.at)}` : "";
   if (strip.body) queueMicrotask(() => /** @type {any} */ (document.querySelector("time-strip"))?.show(strip.body, first, last));
   return html`<section class="timebar" aria-label="Time">
     <div class="steps">

@@ -1,13 +1,21 @@
 """Bisection: since when a pod fits or does not, a count is reached, pods wait, or an object exists."""
 
+import itertools
+from typing import Final
+
 from marshmallow import Schema
 
 from app.api.introspection import blueprints, moments, pages, schemas, services
+from app.api.v1 import decisions
 from app.api.v1 import events as listed
 from app.api.v1.questions import bodies
 from app.domain import snapshots
+from app.store.decisions import records
+from app.verbs.explain import explanations
 from app.verbs.questions import asking, bisecting, offering
 
+_RECORDS: Final = 500
+"""Records of the pod that are read."""
 routes = blueprints.create("bisect", "/apis/v1", "Hypothetical questions: nothing is changed.")
 
 
@@ -36,7 +44,8 @@ class Bisected(Schema):
 def bisect(_: pages.Query) -> pages.Body:
     """The last event at which the answer changed: to fits or not, to a count, to pods that wait.
 
-    Gallops back from ``to``, then halves. Without ``from`` it goes back to the oldest event that can be read.
+    Gallops back from ``to``, for a pod at most to its latest recorded attempt of another result, then halves.
+    Without ``from`` it goes back to the oldest event that can be read.
     """
     question = bodies.read(asking.Bisect)
     with bodies.answering():
@@ -52,6 +61,7 @@ def bisect(_: pages.Query) -> pages.Body:
             min(first, last),
             last,
             budget.running,
+            _recorded(question, shown),
         )
         incarnation = shown.position.incarnation
         return {
@@ -67,6 +77,20 @@ def bisect(_: pages.Query) -> pages.Body:
             ],
             "spentMs": budget.spent,
         }
+
+
+def _recorded(question: asking.Bisect, shown: moments.Moment) -> list[tuple[int, bool]]:
+    """Offset and result of the recorded attempts of the pod, newest first."""
+    if question.fits is None:
+        return []
+    scan = decisions.Scan(records.DecisionQuery(pod=question.fits))
+    return [
+        (one.position.offset, bool(one.kept))
+        for one in itertools.islice(scan, _RECORDS)
+        if one.verb in explanations.ATTEMPTS
+        and not one.error
+        and one.position.incarnation == shown.position.incarnation
+    ]
 
 
 def _offered(question: asking.Bisect, last: snapshots.Snapshot) -> list[str]:

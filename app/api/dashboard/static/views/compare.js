@@ -2,11 +2,12 @@
 /** What would be different? Two moments, the present with overrides, and shadows. */
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { legend } from "../map.js";
-import { command, panel, quoted } from "../panel.js";
-import { answer, ask, changed, earliest, forget, moment, offsetOf, state } from "../store.js";
+import { command, forms, panel, quoted } from "../panel.js";
+import { answer, ask, changed, earliest, forget, moment, offsetOf, onForget, state } from "../store.js";
 import { cut, number, plural, time } from "../format.js";
 import { address, go, set } from "../router.js";
 import { to as show } from "../timebar.js";
+import * as answers from "./answers.js";
 import { more, podLink, table } from "./parts.js";
 
 /** Overrides to start from, with names of this cluster. */
@@ -20,6 +21,7 @@ const TEMPLATES = {
 /** The two situations, each a moment (empty: the one shown) and overrides as JSON. */
 const sides = { a: { at: "", overrides: "[]" }, b: { at: "", overrides: "[]" } };
 const asked = { pod: "", busy: "", error: "", kind: "", body: null, first: null, lines: [] };
+onForget(() => Object.assign(asked, { error: "", body: null }));
 let again = 0;
 
 /** Rows of one answer. */
@@ -33,26 +35,22 @@ const QUESTIONS = {
     const alone = !first.overrides.length && first.at === second.at;
     const top = alone ? 20 : 1000;
     const one = (situation) => ask("/apis/v1/simulate", { ...pods, situation, top });
-    const line = (situation) => command("simulate", asked.pod || "--pending", "--at", situation.at, "--top", String(top), ...spelled(situation));
+    const line = (situation) => answers.simulating(situation, asked.pod, top);
     return { body: await one(second), first: alone ? null : await one(first), lines: alone ? [line(second)] : [line(first), line(second)] };
   },
   async replay(_, second, { from, to }) {
     const body = await ask("/apis/v1/replay", { from, to, overrides: second.overrides, limit: 50, budget: 20 });
-    return { body, first: null, lines: [command("replay", "--from", from, "--to", to, "--limit", "50", "--budget", "20", ...spelled(second))] };
+    return { body, first: null, lines: [answers.replaying(second, { from, to })] };
   },
   async diff(first, second) {
     const body = await ask("/apis/v1/diff", { from: first, to: second, limit: 50, measure: "pods" });
     const file = (situation) => `<(echo ${quoted(JSON.stringify(situation))})`;
     const line = first.overrides.length
       ? `topolog diff --from-situation ${file(first)} --situation ${file(second)} --limit 50 --measure pods`
-      : command("diff", first.at, second.at, "--limit", "50", "--measure", "pods", ...spelled(second));
+      : answers.differing(first.at, second.at, second.overrides);
     return { body, first: null, lines: [line] };
   },
 };
-
-function spelled(situation) {
-  return situation.overrides.flatMap((one) => ["--override", JSON.stringify(one)]);
-}
 
 /** The situation of one side. Throws if its overrides are not a list. */
 function situation(side) {
@@ -62,6 +60,7 @@ function situation(side) {
 }
 
 async function pose(kind, range) {
+  if (asked.busy) return;
   Object.assign(asked, { busy: kind, error: "", body: null });
   changed();
   try {
@@ -87,8 +86,7 @@ function between({ from, to }) {
     const { from: first, to: second } = event.target.elements;
     set({ from: first.value.trim(), to: second.value.trim() });
   };
-  return panel({ id: "diff", title: "Two moments", answer: differences, wide: true, command: command("diff", from, to, "--limit", "50", "--measure", "pods"),
-    rows: (body) => Object.entries(body.sections).flatMap(([section, found]) => found.rows.map((row) => ({ section, name: row.name, change: row.change, fields: row.fields }))),
+  return panel({ id: "diff", title: "Two moments", answer: differences, wide: true, command: answers.differing(from, to), rows: answers.ROWS.diff,
     extra: html`<form class="inline" @submit=${moments}><label>A <input name="from" .value=${from}></label><label>B <input name="to" .value=${to}></label><button>compare</button></form>` }, (body) => html`
     <p>From ${body.from} to ${body.to}: ${body.same ? "nothing differs." : nothing}</p>${contrast(body, "moments")}${sections(body)}`);
 }
@@ -124,9 +122,9 @@ function whatIf(range) {
         <div class="sides">${side("a", "A: as it is, or changed", names)} ${side("b", "B: changed", names)}</div>
         <label class="pod">Pod, NAMESPACE/NAME; empty for all that wait <input .value=${asked.pod} @input=${(event) => (asked.pod = event.target.value.trim())}></label>
         <div class="inline">
-          <button ?disabled=${asked.busy !== ""}>simulate</button>
-          <button type="button" ?disabled=${asked.busy !== ""} @click=${() => pose("replay", range)}>replay the decisions from A to B</button>
-          <button type="button" ?disabled=${asked.busy !== ""} @click=${() => pose("diff", range)}>compare the state</button></div>
+          <button aria-disabled=${asked.busy !== ""}>simulate</button>
+          <button type="button" aria-disabled=${asked.busy !== ""} @click=${() => pose("replay", range)}>replay the decisions from A to B</button>
+          <button type="button" aria-disabled=${asked.busy !== ""} @click=${() => pose("diff", range)}>compare the state</button></div>
       </form>
       <div role="status">${asked.busy ? html`<p class="waiting">asking …</p>` : asked.error ? html`<p class="failed">${cut(asked.error, 600)}</p>` : asked.body ? outcome(asked.kind, asked.body) : nothing}</div>
     </div></section>`;
@@ -155,7 +153,8 @@ function value(found) {
 function outcome(kind, body) {
   const drawn = { simulate: asked.first ? (found) => both(asked.first, found) : simulated, replay: replayed, diff: (found) => html`<p>${found.same ? "Nothing differs." : nothing}</p>${contrast(found, "situations")}${sections(found)}` };
   return html`<div id="outcome">${drawn[kind](body)}
-    ${body.limits?.length ? html`<p class="limits">${body.limits.join("; ")}</p>` : nothing}${asked.lines.map((line) => html`<p class="limits"><code>${line}</code></p>`)}</div>`;
+    ${body.limits?.length ? html`<p class="limits">${body.limits.join("; ")}</p>` : nothing}
+    ${asked.lines.map((line, index) => html`<div class="forms">${forms({ id: `${kind}-${index + 1}`, body: asked.first && !index ? asked.first : body, rows: answers.ROWS[kind], line })}</div>`)}</div>`;
 }
 
 /** The answers of both situations side by side, after what differs between them. */

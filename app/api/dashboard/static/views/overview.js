@@ -1,7 +1,8 @@
 // @ts-check
 /** Is it well, and where is it full? */
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
-import { legend, table as domains } from "../map.js";
+import { announce } from "../focus.js";
+import { legend, rows as mapRows, table as domains } from "../map.js";
 import { bar as share, panel } from "../panel.js";
 import { answer, changed, moment, state } from "../store.js";
 import { between, cut, number, plural, quantity, span, time } from "../format.js";
@@ -51,7 +52,7 @@ export function overview() {
         ${legend(shown)}
         ${state.query.get("as") === "table" ? domains(shown) : nothing}`)}
       <div class="side">
-        ${node ? drawer(node) : nothing}
+        ${node ? drawer(node) : announce("", "node") ?? nothing}
         ${panel({ id: "why", title: "Why pods wait", answer: reasons, rows: (body) => body.groups }, (body) => html`
           ${body.groups.length ? html`<ol class="reasons">${body.groups.slice(0, 5).map((one) => html`<li><b>${number(one.pods)}</b>
               <span>${cut(one.reason || one.message || "no reason is known yet", 180)}
@@ -83,12 +84,6 @@ function facet(body, name) {
   return body.facets.find((one) => one.name === name)?.values ?? [];
 }
 
-function mapRows(body) {
-  const names = /** @type {any} */ (document.querySelector("cluster-map"))?.nodes ?? body.nodes ?? [];
-  const labels = new Map(body.classes.map((one) => [one.letter, one.label]));
-  return names.map((name, index) => ({ node: name, class: labels.get(body.values[index]) ?? "" }));
-}
-
 function figures(cluster) {
   const body = cluster.body;
   if (!body) return cluster.status === "failed" ? html`<p class="failed">${cluster.error}</p>` : html`<div class="tiles"></div>`;
@@ -103,11 +98,18 @@ function figures(cluster) {
   </div>`;
 }
 
+/** Close the drawer of a node; the focus is on the map again, from which it was opened. */
+export function closeNode() {
+  set({ node: null, find: null });
+  /** @type {any} */ (document.querySelector("cluster-map"))?.focus();
+}
+
 function drawer(name) {
   const found = answer("node", moment(`/apis/v1/nodes/${encodeURIComponent(name)}`));
   const past = answer("node-events", moment(`/apis/v1/events?object=${encodeURIComponent(`node:${name}`)}&from=1&limit=8`, "to"));
+  if (found.body?.node.metadata.name === name) announce(`Node ${name}: ${condition(found.body.node)}, ${plural(found.body.pods.length, "pod")}`, "node");
   return panel({ id: "node", title: `Node ${name}`, answer: found, rows: (body) => body.pods,
-    extra: html`<button type="button" aria-label="close the node" @click=${() => { set({ node: null }); /** @type {any} */ (document.querySelector("cluster-map"))?.focus(); }}>close</button>` },
+    extra: html`<button type="button" aria-label="close the node" @click=${closeNode}>close</button>` },
   (body) => html`
     ${facts([
       ["ready", body.node.status.conditions[0].status === "True" ? "yes" : "no"],
@@ -121,6 +123,11 @@ function drawer(name) {
     ${facts(Object.entries(body.node.metadata.labels))}
     <h3>History</h3>
     ${past.body ? table([["offset", "n"], ["when"], ["event"]], past.body.items.map((one) => [number(one.offset), time(one.at), one.type])) : nothing}`);
+}
+
+function condition(node) {
+  const ready = node.status.conditions[0].status === "True" ? "ready" : "not ready";
+  return node.spec.unschedulable ? `${ready}, cordoned` : ready;
 }
 
 export function prepare() {

@@ -2,14 +2,20 @@
 /** Why do pods wait, and what would end it? */
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { repeat } from "../../vendor/lit-html-3.3.3/directives/repeat.js";
-import { command, panel } from "../panel.js";
-import { answer, ask, changed, moment, state } from "../store.js";
+import { command, forms, panel } from "../panel.js";
+import { answer, ask, changed, moment, onForget, state } from "../store.js";
 import { between, cut, number, plural, quantity, span } from "../format.js";
+import * as answers from "./answers.js";
 import { more, podLink, table } from "./parts.js";
 
 /** What was tried, by reason; it belongs to one position. */
 const tried = new Map();
-let simulated = { position: "", text: "", body: null };
+let simulated = { position: "", text: "", body: null, line: "" };
+onForget(() => {
+  tried.clear();
+  simulated = { position: "", text: "", body: null, line: "" };
+});
+const TOP = 10;
 
 async function fit(group) {
   const key = group.reason;
@@ -25,13 +31,13 @@ async function fit(group) {
 }
 
 async function simulate(overrides) {
-  simulated = { position: state.position, text: "asking …", body: null };
+  simulated = { position: state.position, text: "asking …", body: null, line: answers.simulating({ at: state.position, overrides }, "", TOP) };
   changed();
   try {
-    const body = await ask("/apis/v1/simulate", { pending: {}, situation: { at: state.position, overrides }, top: 10 });
-    simulated = { position: state.position, text: "", body };
+    const body = await ask("/apis/v1/simulate", { pending: {}, situation: { at: state.position, overrides }, top: TOP });
+    Object.assign(simulated, { text: "", body });
   } catch (error) {
-    simulated = { position: state.position, text: error.message, body: null };
+    simulated.text = error.message;
   }
   changed();
 }
@@ -75,7 +81,8 @@ function advice(found) {
   return html`<div class="advice" role="status"><p>${body.fits ? "It fits as it is." : `${plural(body.changes.length, "change")} found, ${number(body.tried)} tried.`}</p>
     <ul>${body.changes.map((change) => html`<li>${change.message} → ${plural(change.kept, "node")}
       <button type="button" @click=${() => simulate(change.overrides)}>simulate with it</button>
-      <code>${JSON.stringify(change.overrides)}</code></li>`)}</ul></div>`;
+      <code>${JSON.stringify(change.overrides)}</code></li>`)}</ul>
+    <div class="forms">${forms({ id: "fit", body, rows: answers.ROWS.fit, line: answers.fitting(found.question.pod, found.position) })}</div></div>`;
 }
 
 function outcome() {
@@ -86,5 +93,6 @@ function outcome() {
     <p><b>${number(body.placedPods)} of ${plural(body.pods, "waiting pod")} would be placed</b>${body.baseline ? html`; without the change ${number(body.baseline.kept)}` : nothing}.</p>
     ${body.placed.length ? table([["pod"], ["node"]], body.placed.map((one) => [podLink(one.pod), one.node])) : nothing}
     ${body.counts.length ? table([["count"], ["before", "n"], ["after", "n"]], body.counts.map((one) => [one.count, number(one.before), number(one.after)])) : nothing}
-    <p class="limits">${body.limits.join("; ")}</p></div>`;
+    <p class="limits">${body.limits.join("; ")}</p>
+    <div class="forms">${forms({ id: "simulate", body, rows: answers.ROWS.simulate, line: simulated.line })}</div></div>`;
 }

@@ -1,23 +1,27 @@
 // @ts-check
 /** What happened to this pod? */
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
-import { legend } from "../map.js";
-import { command, panel } from "../panel.js";
-import { answer, ask, changed, moment, state } from "../store.js";
+import { legend, rows as mapRows } from "../map.js";
+import { announce } from "../focus.js";
+import { command, forms, panel } from "../panel.js";
+import { answer, ask, changed, moment, onForget, state } from "../store.js";
 import { cut, number, plural, quantity, time } from "../format.js";
 import { address, set } from "../router.js";
 import { to } from "../timebar.js";
+import * as answers from "./answers.js";
 import { facts, more, nodeLink, table } from "./parts.js";
 
-let since = { key: "", text: "", body: null };
+let since = { key: "", to: "", text: "", body: null };
+onForget(() => (since = { key: "", to: "", text: "", body: null }));
 
 async function bisect(key) {
-  since = { key, text: "looking …", body: null };
+  const to_ = state.position;
+  since = { key, to: to_, text: "looking …", body: null };
   changed();
   try {
-    since = { key, text: "", body: await ask("/apis/v1/bisect", { fits: key, to: state.position }) };
+    since = { key, to: to_, text: "", body: await ask("/apis/v1/bisect", { fits: key, to: to_ }) };
   } catch (error) {
-    since = { key, text: error.message, body: null };
+    since = { key, to: to_, text: error.message, body: null };
   }
   changed();
 }
@@ -37,6 +41,7 @@ export function pod() {
   const why = answer("why", chosen ? `${base}/explain?decision=${encodeURIComponent(chosen)}&limit=20` : life.body ? moment(`${base}/explain?limit=20`) : null);
   const map = answer("pod-map", chosen ? `/apis/v1/map?color=${encodeURIComponent(`decision:${chosen}`)}` : null);
   if (map.body && chosen) queueMicrotask(() => /** @type {any} */ (document.querySelector("cluster-map"))?.show(map.body));
+  if (why.body) announce(`${chosen ? `Attempt ${chosen}` : "If it were tried now"}: ${cut(why.body.summary, 600)}`, "attempt");
   return html`
     <div class="columns even">
       ${panel({ id: "pod", title: `Pod ${cut(key, 120)}`, answer: seen, command: command("get", "pods", key, "--at", state.position), rows: (body) => [body] }, (body) => html`
@@ -58,7 +63,7 @@ export function pod() {
     </div>
     ${chosen || why.body ? html`<div class="columns even">
       ${panel({ id: "why", title: chosen ? `Attempt ${chosen}` : "If it were tried now", answer: why, rows: (body) => body.scores, command: command("explain", key, ...(chosen ? ["--decision", chosen] : ["--at", state.position])) }, explained)}
-      ${chosen ? panel({ id: "pod-map", title: "What it kept and refused", answer: map }, (body) => html`<cluster-map @node=${(event) => set({ node: event.detail })}></cluster-map>${legend(body)}`) : nothing}
+      ${chosen ? panel({ id: "pod-map", title: "What it kept and refused", answer: map, rows: mapRows }, (body) => html`<cluster-map @node=${(event) => set({ node: event.detail })}></cluster-map>${legend(body)}`) : nothing}
     </div>` : nothing}`;
 }
 
@@ -78,8 +83,10 @@ function answered() {
   if (!since.body) return html`<p role="status">${since.text}</p>`;
   const { now, since: found } = since.body;
   const state_ = now ? "fits" : "does not fit";
-  if (!found) return html`<p role="status">It ${state_}, and did not change since ${since.body.from}.</p>`;
-  return html`<div class="advice" role="status"><p>It ${state_} since ${found.event ? html`<b>${found.event.type} ${cut(found.event.name, 100)}</b> at offset
-    <button type="button" class="at" @click=${() => to(found.event.offset)}>${number(found.event.offset)}</button>, ${time(found.event.at)}` : found.after}.</p>
-    <p class="limits">${plural(since.body.looked, "moment")} looked at; ${since.body.limits.join("; ")}</p></div>`;
+  return html`<div class="advice" role="status"><p>${found
+      ? html`It ${state_} since ${found.event ? html`<b>${found.event.type} ${cut(found.event.name, 100)}</b> at offset
+        <button type="button" class="at" @click=${() => to(found.event.offset)}>${number(found.event.offset)}</button>, ${time(found.event.at)}` : found.after}.`
+      : `It ${state_}, and did not change since ${since.body.from}.`}</p>
+    <p class="limits">${plural(since.body.looked, "moment")} looked at; ${since.body.limits.join("; ")}</p>
+    <div class="forms">${forms({ id: "bisect", body: since.body, rows: answers.ROWS.bisect, line: answers.bisecting(since.key, since.to) })}</div></div>`;
 }

@@ -1,0 +1,167 @@
+"""The dashboard while the log grows: it follows, loses its server, and sees history begin again."""
+
+import pathlib
+import secrets
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from app.domain import events
+from app.store.log import incarnations, logs
+from app.store.server import embedded
+from tests.support.browser import browsers, scripts, shown, viewers
+from tests.support.extender import api_worlds
+
+pytestmark = pytest.mark.browser
+ROUNDS, EACH, PAUSE = 120, 500, 0.5
+"""A thousand events a second for a minute."""
+BEHIND = 4
+"""Messages of the stream that the page may have seen since the position that it shows: it asks once a second
+at most, and there is one in half a second."""
+
+
+@pytest.mark.scenario("UI-7")
+def test_a_live_page_follows_the_log_and_survives_its_server(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    on_small.open("/dashboard/")
+    for at in range(3):
+        last = small.world.append(api_worlds.pod_seen(f"live-{at}"))
+        on_small.settled(f"/{last}")
+    small.viewer.stop(kill=True)
+    on_small.until(lambda: on_small.text(".banner.lost"), "the banner")
+    last = small.world.append(api_worlds.pod_seen("unseen"))
+    small.viewer.start()
+    on_small.settled(f"/{last}")
+    assert on_small.text(".banner.lost") == ""
+    on_small.collect()
+    # The killed server is an error line of the console for each attempt to reach it.
+    assert [
+        line for line in on_small.found if "ERR_CONNECTION" not in line and "ERR_INCOMPLETE" not in line
+    ] == []
+    on_small.found.clear()
+
+
+class Busy:
+    """A log of its own, its view process and a page."""
+
+    def __init__(self, world: api_worlds.World, viewer: viewers.Viewer, page: browsers.Browser) -> None:
+        self.world, self.viewer, self.page = world, viewer, page
+        self.made = 0
+
+    def append(self, number: int, prefix: str = "busy") -> int:
+        """Pods that come and go, so that the cluster stays as large as it is."""
+        last = 0
+        for _ in range(number // 2):
+            self.made += 1
+        happened: list[events.AnyEvent] = []
+        for at in range(self.made - number // 2, self.made):
+            pod = api_worlds.pod(f"{prefix}-{at}")
+            happened += [events.PodSeen(pod=pod), events.PodGone(pod.uid, "shop", pod.name)]
+        for start in range(0, len(happened), 250):
+            last = self.world.append(*happened[start : start + 250])
+        return last
+
+    def collected(self) -> tuple[list[int], list[dict[str, str]]]:
+        """The offsets that a stream in the page has had, and the beginnings of history."""
+        found = self.page.run("return globalThis.collected")
+        return found["offsets"], found["begun"]
+
+    def excuse(self, *expected: str) -> None:
+        """Forget the console's lines about what was done to the server; anything else fails the test."""
+        self.page.collect()
+        self.page.found[:] = [line for line in self.page.found if not any(one in line for one in expected)]
+
+
+@pytest.fixture
+def busy(chromium: None, store_server: embedded.Server, tmp_path: pathlib.Path) -> Iterator[Busy]:
+    cluster = f"busy{secrets.token_hex(4)}"
+    with api_worlds.processes(store_server, cluster) as start:
+        world = api_worlds.filled(start())
+        with (
+            viewers.running(store_server.url, cluster, tmp_path) as viewer,
+            browsers.browser(viewer.url, tmp_path / "profile") as page,
+        ):
+            yield Busy(world, viewer, page)
+
+
+@pytest.mark.scenario("UI-7")
+@pytest.mark.timeout(900)
+def test_a_busy_log_is_followed_and_its_stream_misses_nothing(busy: Busy) -> None:
+    page, types = busy.page, ["PodSeen", "PodGone"]
+    page.open("/dashboard/pending")
+    first = page.settled()
+    page.run(scripts.read("collect"), first, types)
+    page.run(scripts.read("heads"))
+    close, last = 0, 0
+    for _ in range(ROUNDS):
+        last = busy.append(EACH)
+        time.sleep(PAUSE)
+        look = page.run(
+            "return [document.querySelector('.top .status').title, globalThis.heads.slice(-arguments[0])]",
+            BEHIND,
+        )
+        position = int(look[0].split(", ")[0].removeprefix("offset ").replace(",", ""))
+        close += not look[1] or position >= look[1][0]
+    page.settled(f"/{last}")
+    assert close >= ROUNDS * 95 // 100
+    busy.viewer.stop(kill=True)
+    page.until(lambda: page.text(".banner.lost"), "the banner")
+    for _ in range(10):
+        last = busy.append(EACH)
+    busy.viewer.start()
+    page.settled(f"/{last}")
+    assert page.text(".banner.lost") == ""
+    page.until(lambda: busy.collected()[0][-1] == last, "the end of the stream")
+    assert busy.collected() == (list(range(int(first.rpartition("/")[2]) + 1, last + 1)), [])
+    assert page.run("return globalThis.collected.opened") == 2
+    # A process that starts is not ready at once, and one that gets no processor time asks for patience.
+    busy.excuse("ERR_", "503")
+
+
+@pytest.mark.scenario("UI-7")
+@pytest.mark.parametrize("killed", [False, True])
+def test_of_a_history_that_ended_nothing_stays_on_the_page(busy: Busy, killed: bool) -> None:
+    page, store = busy.page, busy.world.store
+    kept = store.follower.catch_up().position
+    data = {key: store.client.dump(key) or b"" for key in store.client.scan_iter(f"{store.keys.prefix}*")}
+    busy.world.append(*(api_worlds.pod_seen(f"lost-{at}") for at in range(3)))
+    last = busy.world.append(api_worlds.node("lost-node", role="host"))
+    page.open("/dashboard/compare?from=1")
+    page.settled(f"/{last}")
+    page.press("simulate", "#what-if")
+    page.until(lambda: "lost-" in page.text("#outcome"), "the answer")
+    page.keys("a")
+    if not killed:
+        page.run(scripts.read("collect"), f"{kept.incarnation}/{last}", ["PodSeen", "StoreRewound"])
+        page.until(lambda: page.run("return globalThis.collected.opened"), "the stream")
+    if killed:
+        busy.viewer.stop(kill=True)
+        page.until(lambda: page.text(".banner.lost"), "the banner")
+    # The server comes back with an older state, and a recorder that had seen more begins history again.
+    store.client.delete(*data)
+    for key, value in data.items():
+        store.client.restore(key, 0, value, replace=True)
+    begun = incarnations.new((kept.incarnation,))
+    event = events.StoreRewound(kept.incarnation, kept.offset + 1, last, "a test", relisting=("pods",))
+    guard = logs.Guard(epoch="9", writer="w")
+    assert store.log.rewind(event, begun, found=kept.incarnation, guard=guard)
+    store.log.follow(begun)
+    end = store.log.append(logs.Batch(events=[api_worlds.pod_seen("after")])).last
+    if killed:
+        busy.viewer.start()
+    else:
+        page.until(lambda: busy.collected()[0], "the new history")
+        offsets, beginnings = busy.collected()
+        assert offsets == list(range(kept.offset + 1, end + 1))
+        assert [one["to"] for one in beginnings] == [f"{begun}/{kept.offset + 1}"]
+    notice = page.until(lambda: page.text(".banner.notice"), "the new history")
+    assert f"history began again at {begun}/" in notice
+    assert page.settled(f"/{end}").startswith(begun)
+    text = page.run("return document.documentElement.outerHTML")
+    assert [found for found in ("lost-", kept.incarnation) if found in text] == []
+    assert page.text("#outcome") == ""
+    assert page.run("return document.querySelectorAll('.pin[aria-pressed=true]').length") == 0
+    # The position that a stream of a killed server resumes behind is gone.
+    busy.excuse(*(("ERR_", "410 (GONE)") if killed else ()))

@@ -1,0 +1,144 @@
+"""The exit code of every command, for each way in which it may end (app.exit_codes)."""
+
+import pathlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import click
+import pytest
+
+from app import cli, exit_codes
+from tests.support import commands
+
+NOWHERE = "http://127.0.0.1:9"
+"""Nothing listens there."""
+
+
+class Ends(NamedTuple):
+    """How a command ends."""
+
+    arguments: str = ""
+    """``FILE`` is one that does not exist."""
+    refused: int | None = exit_codes.SETTINGS
+    """With settings that are not valid; None if it starts without."""
+    alone: int | None = exit_codes.UNREACHABLE
+    """Without a store, an API server and an extender; None if it waits for them."""
+
+
+READS_NO_SETTINGS = (exit_codes.USAGE, exit_codes.USAGE)
+PROCESS = Ends(alone=None)
+CHECK = Ends(alone=exit_codes.NEGATIVE)
+STORE = Ends(alone=exit_codes.STORE)
+ARCHIVE = Ends(alone=exit_codes.SETTINGS)
+COMMANDS = {
+    "up": PROCESS,
+    "demo": Ends(refused=None, alone=None),
+    "record": PROCESS,
+    "control": PROCESS,
+    "compact": PROCESS,
+    "audit": PROCESS,
+    "extender": PROCESS,
+    "view": PROCESS,
+    "certs": Ends("FILE", *READS_NO_SETTINGS),
+    "bootstrap": Ends(),
+    "migrate status": STORE,
+    "migrate up": STORE,
+    "adopt": STORE,
+    "archive export": ARCHIVE,
+    "archive ls": ARCHIVE,
+    "archive verify": ARCHIVE,
+    "status": CHECK,
+    "doctor all": CHECK,
+    "doctor cluster": CHECK,
+    "doctor policies": CHECK,
+    "doctor run": CHECK,
+    "doctor scheduler": CHECK,
+    "doctor store": CHECK,
+    "doctor tls": CHECK,
+    "doctor users": Ends(alone=exit_codes.OK),
+    "explain": Ends("shop/a"),
+    "get": Ends("nodes"),
+    "flags set": Ends("A true"),
+    "flags unset": Ends("A"),
+    "simulate": Ends("--pending"),
+    "fit": Ends("shop/a"),
+    "diff": Ends("1 2"),
+    "replay": Ends(),
+    "bisect": Ends("shop/a"),
+    "shadow delete": Ends("strict"),
+    "shadow set": Ends("strict --weights A=1"),
+    "shadow show": Ends("strict"),
+    "watch": Ends(),
+    "dashboard": PROCESS,
+    "bundle create": Ends("-o FILE"),
+    "bundle inspect": Ends("FILE", *READS_NO_SETTINGS),
+    "bundle open": Ends("FILE", *READS_NO_SETTINGS),
+    "bundle pseudonymize": Ends("FILE -o FILE", *READS_NO_SETTINGS),
+    "bundle translate": Ends("--names FILE", *READS_NO_SETTINGS),
+    "bundle verify": Ends("FILE", *READS_NO_SETTINGS),
+    "score": Ends("FILE", *READS_NO_SETTINGS),
+    "settings": Ends(alone=exit_codes.OK),
+    "completion": Ends("bash", exit_codes.OK, exit_codes.OK),
+    "version": Ends("", exit_codes.OK, exit_codes.OK),
+}
+
+
+def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """The commands that do something, with those that they belong to."""
+    if not isinstance(command, click.Group):
+        yield " ".join(path)
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found is not None
+        yield from leaves(found, (*path, name))
+
+
+@pytest.fixture
+def nowhere(tmp_path: pathlib.Path) -> dict[str, str]:
+    """An environment in which nothing answers."""
+    return {
+        "TOPOLOG_CLIENT_URL": NOWHERE,
+        "TOPOLOG_CLIENT_VIEW_URL": NOWHERE,
+        "TOPOLOG_STORE_URL": "redis://127.0.0.1:9",
+        "KUBECONFIG": commands.kubeconfig(tmp_path),
+    }
+
+
+def spelled(name: str, file: pathlib.Path) -> list[str]:
+    """The words of a command."""
+    return [*name.split(), *COMMANDS[name].arguments.replace("FILE", str(file)).split()]
+
+
+def test_every_command_is_in_the_table() -> None:
+    assert sorted(leaves(cli.topolog)) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_unknown_option_is_a_usage_error(name: str) -> None:
+    assert commands.called(*name.split(), "--no-such-option").returncode == exit_codes.USAGE
+
+
+@pytest.mark.parametrize("name", [name for name, ends in COMMANDS.items() if ends.refused is not None])
+def test_settings_that_are_not_valid_are_refused(
+    name: str, nowhere: dict[str, str], tmp_path: pathlib.Path
+) -> None:
+    config = tmp_path / "topolog.yaml"
+    config.write_text("store: {nonsense: 1}")
+    done = commands.called("--config", str(config), *spelled(name, tmp_path / "none"), **nowhere)
+    assert done.returncode == COMMANDS[name].refused, done.stderr
+    assert "Traceback" not in done.stderr
+    assert ("store.nonsense" in done.stderr) == (done.returncode == exit_codes.SETTINGS)
+
+
+@pytest.mark.parametrize("name", [name for name, ends in COMMANDS.items() if ends.alone is not None])
+def test_a_command_that_is_alone_ends_with_its_code(
+    name: str, nowhere: dict[str, str], tmp_path: pathlib.Path
+) -> None:
+    done = commands.called(*spelled(name, tmp_path / "none"), **nowhere)
+    assert done.returncode == COMMANDS[name].alone, done.stderr
+    assert "Traceback" not in done.stderr
+    if done.returncode in (exit_codes.STORE, exit_codes.UNREACHABLE):
+        assert done.stderr.startswith("topolog: ")
+        assert len(done.stderr.splitlines()) == 1
