@@ -4,16 +4,24 @@ The plan follows from the state alone, by uids: never from the order of calls or
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from app.domain import events, model, node_sets, projecting, snapshots
 from app.domain.fitting import budgets, node_fit
 from app.framework import cycles
-from app.plugins.coscheduling import gangs, membership, options
+from app.plugins.coscheduling import options
 from app.plugins.coscheduling.gangs import Gang
-from app.plugins.coscheduling.planning import domains, evictions, least_harm, packing, reprieves, rooms
+from app.plugins.coscheduling.planning import (
+    domains,
+    evictions,
+    least_harm,
+    nominations,
+    packing,
+    reprieves,
+    rooms,
+)
 from app.plugins.coscheduling.planning.domains import Path
 
 _TARGETS = 4
@@ -53,6 +61,11 @@ class Question:
     """Pods of a lower priority count as gone where they may be evicted (evictions); None: no pod does."""
 
     @property
+    def holding(self) -> tuple[model.Pod, ...]:
+        """Nominated pods of others, which count as placed."""
+        return nominations.of_others(self.snapshot, self.gangs)
+
+    @property
     def pods(self) -> tuple[model.Pod, ...]:
         """The waiting members, in the order in which they fill nodes."""
         return tuple(pod for gang in self.gangs for pod in gang.waiting)
@@ -64,7 +77,7 @@ class _Latest:
     __slots__ = ("held",)
 
     def __init__(self) -> None:
-        self.held: tuple[tuple[object, object, tuple[Gang, ...], object], Plan] | None = None
+        self.held: tuple[tuple[object, object, tuple[Gang, ...], object, object], Plan] | None = None
 
 
 def plan(question: Question) -> Plan:
@@ -75,18 +88,19 @@ def plan(question: Question) -> Plan:
     latest = snapshot.derived(key, _Latest)
     residents, nodes = snapshot.residents, snapshot.nodes
     limits = budgets.recorded(snapshot) if question.above is not None else ()
-    held = latest.held
+    holding, held = question.holding, latest.held
     if held is not None:
-        (of_residents, of_nodes, of_gangs, of_limits), found = held
+        (of_residents, of_nodes, of_gangs, of_limits, of_holding), found = held
         if (
             of_residents is residents
             and of_nodes is nodes
             and of_gangs == question.gangs
             and of_limits == limits
+            and of_holding == holding
         ):
             return found
     found = _Planning(question).plan()
-    latest.held = (residents, nodes, question.gangs, limits), found
+    latest.held = (residents, nodes, question.gangs, limits, holding), found
     return found
 
 
@@ -100,7 +114,7 @@ class _Planning:
 
     def __init__(self, question: Question) -> None:
         self._question = question
-        self._snapshot = question.snapshot
+        self._snapshot = nominations.counted(question.snapshot, question.holding)
         self._peers = question.peers
         self._name = f"gang {question.gangs[0].key}"
         given = next((gang.given.gather for gang in question.gangs if gang.given.gather), ())
@@ -374,23 +388,3 @@ def _common(one: Path, other: Path) -> int:
         (depth for depth, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
         min(len(one), len(other)),
     )
-
-
-def as_waiting(snapshot: snapshots.Snapshot, gang: membership.GangKey) -> snapshots.Snapshot:
-    """The state without supposed placements of members: nominated nodes are not seats (pipeline)."""
-    supposed = [
-        events.PlacementReleased(
-            uid=pod.uid,
-            namespace=pod.namespace,
-            name=pod.name,
-            node=placement.node,
-            reason="",
-            cause="superseded",
-        )
-        for uid, placement in snapshot.placements.items()
-        if not placement.at and gangs.NAME not in placement.data
-        if (pod := snapshot.pod(uid)) is not None and membership.of(pod) == gang
-    ]
-    if not supposed:
-        return snapshot
-    return replace(projecting.project_all(snapshot, supposed), position=snapshot.position)
