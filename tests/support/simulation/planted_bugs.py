@@ -432,6 +432,12 @@ BUGS = (
         "if False:",
     ),
     Bug(
+        "a plan with evictions is kept although a running pod has changed",
+        "app.plugins.coscheduling.planning.plans:plan",
+        "snapshot.pods if supposing else None",
+        "None",
+    ),
+    Bug(
         "a gang takes the room of nominated pods",
         "app.plugins.coscheduling.planning.nominations:of_others",
         "if not snapshot.nominated:",

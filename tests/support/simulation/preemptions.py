@@ -29,7 +29,7 @@ ARRIVING = 0.5
 AHEAD = 0.1
 """Probability that kube-scheduler sees the API server's state, also where the log lags behind it."""
 AGAIN = 0.3
-"""Probability that the budgets change, and the group is tried again."""
+"""Probability that a budget or the labels of a victim change, and the group is tried again."""
 FUTILE = 0.4
 """Probability that kube-scheduler cannot evict, and nominates no member."""
 HASTY = 0.2
@@ -109,7 +109,10 @@ class Preemptions:
                 return
             found = self._cycle(extender)
             if found is not None and of.rng.random() < AGAIN:
-                of.activity.budgets()
+                if of.rng.random() < 0.5:
+                    of.activity.budgets()
+                else:
+                    of.activity.protect([pod.uid for pod in found[1]])
                 self._record()
                 of.watchdog.read()
                 found = self._cycle(extender)

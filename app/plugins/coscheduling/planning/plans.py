@@ -3,10 +3,11 @@
 The plan follows from the state alone, by uids: never from the order of calls or of node names.
 """
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.domain import events, model, node_sets, projecting, snapshots
 from app.domain.fitting import budgets, node_fit
@@ -71,36 +72,44 @@ class Question:
         return tuple(pod for gang in self.gangs for pod in gang.waiting)
 
 
-class _Latest:
-    """The latest plan of a group."""
+class _Basis(NamedTuple):
+    """What a plan depends on beside the objects. The first three are compared by identity."""
 
-    __slots__ = ("held",)
+    residents: object
+    nodes: object
+    pods: object
+    """Where pods may have to go, all that kube-scheduler compares of them, such as labels; else None."""
+    gangs: tuple[Gang, ...]
+    holding: tuple[model.Pod, ...]
+    limits: tuple[budgets.DisruptionBudget, ...]
 
-    def __init__(self) -> None:
-        self.held: tuple[tuple[object, object, tuple[Gang, ...], object, object], Plan] | None = None
+    def holds(self, other: "_Basis") -> bool:
+        return all(map(operator.is_, self[:3], other[:3])) and self[3:] == other[3:]
+
+
+def _nothing() -> list[tuple[_Basis, Plan]]:
+    return []
 
 
 def plan(question: Question) -> Plan:
     """The plan over all nodes, kept until something changes that it depends on."""
-    snapshot = question.snapshot
+    snapshot, supposing = question.snapshot, question.above is not None
     names = tuple(gang.key for gang in question.gangs)
     key = __name__, type(question.peers), names, question.usual, question.above
-    latest = snapshot.derived(key, _Latest)
-    residents, nodes = snapshot.residents, snapshot.nodes
-    limits = budgets.recorded(snapshot) if question.above is not None else ()
-    holding, held = question.holding, latest.held
-    if held is not None:
-        (of_residents, of_nodes, of_gangs, of_limits, of_holding), found = held
-        if (
-            of_residents is residents
-            and of_nodes is nodes
-            and of_gangs == question.gangs
-            and of_limits == limits
-            and of_holding == holding
-        ):
+    latest = snapshot.derived(key, _nothing)
+    basis = _Basis(
+        snapshot.residents,
+        snapshot.nodes,
+        snapshot.pods if supposing else None,
+        question.gangs,
+        question.holding,
+        budgets.recorded(snapshot) if supposing else (),
+    )
+    for former, found in latest:
+        if basis.holds(former):
             return found
     found = _Planning(question).plan()
-    latest.held = (residents, nodes, question.gangs, limits, holding), found
+    latest[:] = [(basis, found)]
     return found
 
 

@@ -1,7 +1,7 @@
 """Changes of a simulated cluster by users, kubelets and another scheduler."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from tests.support.decisions import pod_sets
 from tests.support.simulation.cluster import cluster_objects
@@ -335,6 +335,14 @@ class Activity:
             (cluster_objects.NAMESPACE, name),
             lambda made: made["status"].update(disruptionsAllowed=allowed),
         )
+
+    def protect(self, uids: Collection[str]) -> None:
+        """Users change the labels of one of these pods, so that another budget selects it, or none."""
+        there = [pod for pod in self._cluster.all("pods") if pod["metadata"]["uid"] in uids]
+        if there:
+            key, tier = _key(self._rng.choice(there)), self._rng.choice(("db", "cache", "web"))
+            self._log_step(f"users label {key[1]} tier={tier}")
+            self._cluster.edit("pods", key, lambda made: made["metadata"]["labels"].update(tier=tier))
 
     def _edit_quota(self) -> None:
         quota = self._one("elasticquotas")
