@@ -217,7 +217,10 @@ class Budgets(Plugin, Protocol):
 
 @runtime_checkable
 class Consults(Plugin, Protocol):
-    """Decides about several pods at once, and asks the other plugins about them (cycles.Cycle.peers)."""
+    """Decides about several pods at once, and asks the other plugins about them (cycles.Cycle.peers).
+
+    Its filter gets the state without nominated pods alone, and counts itself those that hold their room.
+    """
 
     consults: ClassVar[bool]
     """True."""

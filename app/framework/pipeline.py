@@ -1,11 +1,12 @@
 """Runs the plugins over a cycle: transform -> filter -> score -> weigh -> Trace.
 
 In a first pass, nominated pods of at least the pod's priority count as placed. A node must also pass
-without them, because they may yet go elsewhere. This is kube-scheduler's own rule (PR-7..14).
+without them, because they may yet go elsewhere. This is kube-scheduler's own rule (PR-7..14). A plugin that
+decides about several pods at once is asked in the second pass only: it could answer each with another plan.
 """
 
 import itertools
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -15,7 +16,7 @@ from app.framework import cycles, registry, transforming
 
 
 def run_filter(
-    plugins: registry.Registry, cycle: cycles.Cycle, *, without: Container[str] = ()
+    plugins: registry.Registry, cycle: cycles.Cycle, *, without: Collection[str] = ()
 ) -> verdicts.Trace:
     """Filter the candidates: the trace names those that the interested plugins refuse, and why.
 
@@ -24,18 +25,19 @@ def run_filter(
     before = transforming.before_filter(plugins, cycle)
     gone = bool(before.refusals) and not before.cycle.candidates
     nominated = cycles.nominated(before.cycle) if not gone else ()
-    assumed = _pass(plugins, cycles.assuming(before.cycle, nominated), without) if not gone else _Pass()
-    refusals = assumed.refusals
+    found = _pass(plugins, before.cycle, without) if not gone else _Pass()
     if nominated:
-        refusals = _merged(refusals, _pass(plugins, before.cycle, without).refusals)
+        once = frozenset((*without, *plugins.consulting))
+        assumed = _pass(plugins, cycles.assuming(before.cycle, nominated), once)
+        found = _Pass(_merged(assumed.refusals, found.refusals), assumed.changes)
     return verdicts.Trace(
         position=cycle.snapshot.position,
         pod=cycle.pod,
         candidates=cycle.candidates,
         interested=_interested(plugins, cycle, before.cycle),
-        refusals=(*before.refusals, *refusals),
+        refusals=(*before.refusals, *found.refusals),
         assumed=tuple(pod.key for pod in nominated),
-        transformed=(*before.changes, *assumed.changes),
+        transformed=(*before.changes, *found.changes),
     )
 
 
@@ -224,7 +226,7 @@ class _Pass:
     changes: tuple[verdicts.Transformation, ...] = ()
 
 
-def _pass(plugins: registry.Registry, cycle: cycles.Cycle, without: Container[str]) -> _Pass:
+def _pass(plugins: registry.Registry, cycle: cycles.Cycle, without: Collection[str]) -> _Pass:
     """Filter the candidates, each on the state that transformers show there."""
     if not plugins.transforms_nodes:
         return _Pass(_refusals(plugins, cycle, without))
@@ -257,7 +259,7 @@ def _joined(plugins: registry.Registry, found: Sequence[verdicts.Refusal]) -> tu
 
 
 def _refusals(
-    plugins: registry.Registry, cycle: cycles.Cycle, without: Container[str]
+    plugins: registry.Registry, cycle: cycles.Cycle, without: Collection[str]
 ) -> tuple[verdicts.Refusal, ...]:
     found: list[verdicts.Refusal] = []
     for plugin in plugins.filters:

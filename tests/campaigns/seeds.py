@@ -9,6 +9,7 @@ Parts can run side by side: each has a server of its own.
 import contextlib
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from app.store.server import embedded
@@ -16,23 +17,38 @@ from tests.support.simulation import histories, planted_bugs
 from tests.support.simulation.oracle import guarantees
 
 
-def check(seed: int, url: str, *, log_step: Callable[[str], None] = lambda _: None) -> str:
-    """The violated guarantee of this history; empty if there is none."""
+def check(
+    seed: int,
+    url: str,
+    *,
+    log_step: Callable[[str], None] = lambda _: None,
+    cycles: Counter[str] | None = None,
+) -> str:
+    """The violated guarantee of this history; empty if there is none.
+
+    ``cycles``: the cycles of a group that preempts are added: how they are judged, or why they are not.
+    """
+    simulation = histories.Simulation(seed, url, log_step=log_step)
     try:
-        histories.Simulation(seed, url, log_step=log_step).run()
+        simulation.run()
     except guarantees.Broken as broken:
         return str(broken)
     except Exception as problem:
         # No fault may end a process with an unexpected error.
         return f"an unexpected {type(problem).__name__}: {problem}"
+    finally:
+        if cycles is not None:
+            cycles.update(simulation.preemptions.cycles)
     return ""
 
 
-def failing(seeds: Iterable[int], url: str, bug: str = "") -> list[str]:
+def failing(
+    seeds: Iterable[int], url: str, bug: str = "", *, cycles: Counter[str] | None = None
+) -> list[str]:
     """For each failing seed the command that repeats it, and the violated guarantee."""
     found = []
     for seed in seeds:
-        broken = check(seed, url)
+        broken = check(seed, url, cycles=cycles)
         if broken:
             again = f"python -m tests.campaigns.seeds {seed}" + (f" {bug!r}" if bug else "")
             found.append(f"{again}    # {broken[:300]}")
@@ -56,8 +72,11 @@ def main(words: list[str]) -> int:
         stack.callback(server.stop)
         if many:
             began, seeds = time.monotonic(), range(int(first), int(last) + 1)
-            broken = failing(seeds, server.url, " ".join(words[1:]))
+            cycles = Counter[str]()
+            broken = failing(seeds, server.url, " ".join(words[1:]), cycles=cycles)
             took = time.monotonic() - began
+            for what, count in cycles.most_common():
+                print(f"{count} of {cycles.total()} cycles of a group that preempts: {what}")
             print(f"{len(broken)} of {len(seeds)} seeds from {first} on fail; {took:.0f} s")
             return 1 if broken else 0
         violation = check(int(first), server.url, log_step=print)

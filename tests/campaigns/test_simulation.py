@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from app.store.server import embedded
 from tests.campaigns import seeds
 from tests.support.campaigns import sizes
-from tests.support.simulation import planted_bugs
+from tests.support.simulation import planted_bugs, preemptions
 
 ROOT = pathlib.Path(__file__).parents[2]
 HERE = range(40)
@@ -33,7 +34,9 @@ EASY = {
     "a fence counts as evidence": 12,
     "placements do not expect the version of the quotas": 150,
     "the quotas above that of a pod set no ceiling": 48,
-    "a group that preempts takes any nodes": 26,
+    "a group that preempts takes any nodes": 90,
+    "a gang takes the room of nominated pods": 474,
+    "a group that is disrupted as a whole is put back pod": 106,
     "a pod that preempts breaks up a gang": 58,
 }
 """Bugs that the default run plants -> a seed that finds each, which is tried first.
@@ -52,6 +55,14 @@ def own() -> Iterator[embedded.Server]:
 
 def test_every_guarantee_holds_in_every_history(own: embedded.Server) -> None:
     assert seeds.failing(HERE, own.url) == []
+
+
+def test_most_cycles_of_a_group_that_preempts_are_judged(own: embedded.Server) -> None:
+    cycles = Counter[str]()
+    assert seeds.failing(range(10, 200, 16), own.url, cycles=cycles) == []
+    partly = cycles[preemptions.NOMINATED] + cycles[preemptions.LIMITED]
+    assert cycles[preemptions.JUDGED] + partly >= 0.7 * cycles.total() >= 30
+    assert cycles[preemptions.JUDGED] >= 0.3 * cycles.total()
 
 
 @pytest.mark.parametrize("seed", [3, 12])

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from app.domain import model
+from app.domain.fitting import budgets
 from app.plugins.coscheduling import options
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from tests.support.decisions import small_quotas
@@ -120,6 +121,18 @@ def test_a_node_of_a_gang_that_stays_is_not_counted_on_for_its_other_pods() -> N
     low = [pod(f"low{number}", 4, node=f"n{number + 1}", gang="low") for number in range(2)]
     small = Cluster(*map(node, NODES[:3]), native("g", 2), koordinator("low", 2), *beside, *low, *asked)
     assert answers(small, asked, NODES[:3]) == ["", ""]
+
+
+def test_what_changes_of_a_pod_that_keeps_its_node_counts_at_once() -> None:
+    (asked,) = members(1)
+    limit = budgets.DisruptionBudget(
+        uid="uid", namespace="x", name="limit", selector=model.Selector({"app": "db"}), allowed=0
+    )
+    low = {one.node: one for one in running(*NODES[:2])}
+    small = Cluster(*map(node, low), native("g", 1), *low.values(), asked, limit)
+    (first,) = answers(small, [asked], NODES[:2])
+    small.see(msgspec.structs.replace(low[first], labels={"app": "db"}))
+    assert answers(small, [asked], NODES[:2]) == [*({*low} - {first})]
 
 
 def test_the_plan_chooses_the_domain_whichever_is_offered() -> None:

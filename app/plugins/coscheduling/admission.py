@@ -14,7 +14,7 @@ from app.domain.fitting import node_fit
 from app.framework import capabilities, cycles
 from app.plugins.coscheduling import gangs, membership
 from app.plugins.coscheduling.gangs import Gang
-from app.plugins.coscheduling.planning import evictions, plans
+from app.plugins.coscheduling.planning import evictions, nominations, plans
 
 CLAIM = "seats:all"
 """Moved on by every commitment of a gang: of two that are planned on one state, one is planned again."""
@@ -77,10 +77,12 @@ def decide(cycle: cycles.Cycle, rules: Rules) -> Decision | None:
     key = membership.of(cycle.pod)
     if key is None:
         return None
-    snapshot = plans.as_waiting(cycle.snapshot, key)
-    gang = gangs.find(snapshot, key, (cycle.pod,))
+    gang = gangs.find(cycle.snapshot, key, (cycle.pod,))
     if gang is None:
         return None
+    snapshot = nominations.as_waiting(cycle.snapshot, gang.together)
+    if snapshot is not cycle.snapshot:
+        gang = gangs.find(snapshot, key, (cycle.pod,)) or gang
     together, objection = gangs.group(snapshot, gang, (cycle.pod,))
     if objection:
         return Decision(gang, together, plans.Plan(reason=objection), reason=objection)
@@ -125,10 +127,13 @@ def refusal(cycle: cycles.Cycle, rules: Rules) -> verdicts.Refusal | None:
 
 def _beside_seats(cycle: cycles.Cycle) -> verdicts.Refusal | None:
     """The candidates where the pod would take the room of a seat."""
-    snapshot, pod = cycle.snapshot, cycle.pod
+    taken = seats(cycle.snapshot)
+    if not taken:
+        return None
+    snapshot, pod = nominations.counted(cycle.snapshot, cycles.nominated(cycle)), cycle.pod
     found = frozenset(
         name
-        for name in seats(snapshot)
+        for name in taken
         if name in cycle.candidates
         and (node := snapshot.nodes.get(name)) is not None
         and node_fit.crowded(pod, node, node_fit.occupancy(snapshot, name))

@@ -101,6 +101,23 @@ def test_a_pod_that_stays_uses_up_a_budget_before_less_important_ones() -> None:
     assert small.filter(asked, ["n0", "n1", "n2"], offered=True).kept == {"n1"}
 
 
+def test_a_pod_of_a_node_that_is_gone_uses_up_no_budget() -> None:
+    """kube-scheduler sees no pods there."""
+    limit = budgets.DisruptionBudget(
+        uid="uid", namespace="x", name="limit", selector=model.Selector({"app": "db"}), allowed=1
+    )
+    low = [
+        running("db-gone", "gone", 8, 5, labels={"app": "db"}),
+        running("db", "n0", 8, 0, labels={"app": "db"}),
+        running("web", "n1", 8, 1),
+    ]
+    (asked,) = members(1, 8)
+    small = Case({"n0": 8, "n1": 8}, low, [asked], [limit]).cluster()
+    assert small.filter(asked, ["n0", "n1"], offered=True).kept == {"n0"}
+    small.see(small_gangs.node("gone", 8))
+    assert small.filter(asked, ["n0", "n1"], offered=True).kept == {"n1"}
+
+
 def test_fewer_pods_go_among_pods_of_one_priority() -> None:
     low = [running(f"small{at}", f"n{at // 8}", 1) for at in range(16)]
     low.append(running("large", "n2", 8))

@@ -106,7 +106,7 @@ class Simulation:
         """Controllers in the middle of a run."""
         self._rare = rare_interleavings.RareInterleavings(self)
         self._store.appending = self._rare.appending
-        self._preemptions = preemptions.Preemptions(self, self._rare.record_through)
+        self.preemptions = preemptions.Preemptions(self, self._rare.record_through)
         self._stores: list[stores.Store] = []
         self.extenders: list[processes.Extender | None] = [None, None]
         self.recorders: list[processes.Recorder] = []
@@ -276,8 +276,8 @@ class Simulation:
             (self._rare.fence_too_late, 0.6 if self._orphaning and self._depth == 1 else 0.0),
             (self._rare.relabel_member, 0.5 if self._relabelling else 0.0),
             (self._rare.fall_back, 0.6 if self._falling_back and self._depth == 1 else 0.0),
-            (self._preemptions.group, 3.0 if self._preempting and self._depth == 1 else 0.0),
-            (self._preemptions.pod, 2.0 if self._preempting and self._depth == 1 else 0.0),
+            (self.preemptions.group, 3.0 if self._preempting and self._depth == 1 else 0.0),
+            (self.preemptions.pod, 2.0 if self._preempting and self._depth == 1 else 0.0),
         ]
 
     deep = DEPTH + 1
@@ -480,7 +480,7 @@ class Simulation:
             self.replica.follow()
         pod, node = self.rng.choice(pods), self.rng.choice(sorted(cluster_objects.NODES))
         if self._preempting:
-            node = next(iter(self._preemptions.roomy()), "")
+            node = next(iter(self.preemptions.roomy()), "")
             if not node:
                 return
         which = self.rng.randrange(len(self.extenders))

@@ -401,6 +401,54 @@ BUGS = (
         "not cycle.offered or ",
         "",
     ),
+    Bug(
+        "a group that is disrupted as a whole is put back pod by pod",
+        "app.plugins.coscheduling.planning.evictions:Evictions._whole_group",
+        "if group is not None and group.disrupted_whole else",
+        "if False else",
+    ),
+    Bug(
+        "a group that is disrupted as a whole has to stay",
+        "app.plugins.coscheduling.planning.evictions:Evictions._may_go",
+        "or gang.disrupted_whole ",
+        "",
+    ),
+    Bug(
+        "a group that is disrupted as a whole is put back where a part of it fits",
+        "app.plugins.coscheduling.planning.reprieves:Reprieves.outcome",
+        "if all(left[name].takes(one)",
+        "if any(left[name].takes(one)",
+    ),
+    Bug(
+        "a node is kept whose victims run elsewhere, too",
+        "app.verbs.preempting:_Judging.of",
+        'if any(snapshot.node_of(uid) not in ("", node) for uid in uids):',
+        "if False:",
+    ),
+    Bug(
+        "pods of a node that is gone use up budgets",
+        "app.plugins.coscheduling.planning.evictions:Evictions._has_less_important",
+        "if name not in snapshot.nodes:",
+        "if False:",
+    ),
+    Bug(
+        "a plan with evictions is kept although a running pod has changed",
+        "app.plugins.coscheduling.planning.plans:plan",
+        "snapshot.pods if supposing else None",
+        "None",
+    ),
+    Bug(
+        "a gang takes the room of nominated pods",
+        "app.plugins.coscheduling.planning.nominations:of_others",
+        "if not snapshot.nominated:",
+        "if True:",
+    ),
+    Bug(
+        "less important nominated pods hold their room",
+        "app.plugins.coscheduling.planning.nominations:of_others",
+        "snapshot.nominated_before(least)",
+        "map(snapshot.pods.__getitem__, snapshot.nominated)",
+    ),
     # Elastic quotas.
     Bug(
         "the max of the quotas above does not hold",

@@ -1,12 +1,13 @@
 """kube-scheduler preempts: for a group of its own as a whole, and pod by pod with the call of preempt.
 
 While it does, no other process takes steps: what the extender answers is then checked on the state of the log
-that it has read.
+that it has read. kube-scheduler mostly sees the cluster as the log has it, and sometimes more.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -25,11 +26,55 @@ CURRENT = 0.8
 """Probability that everything is recorded before."""
 ARRIVING = 0.5
 """Probability that members of the group are created before, and other pods take the room that is left."""
+AHEAD = 0.1
+"""Probability that kube-scheduler sees the API server's state, also where the log lags behind it."""
 AGAIN = 0.3
-"""Probability that the budgets change, and the group is tried again."""
+"""Probability that a budget or the labels of a victim change, and the group is tried again."""
+FUTILE = 0.4
+"""Probability that kube-scheduler cannot evict, and nominates no member."""
 HASTY = 0.2
 """Probability that a member is bound although no pod was evicted."""
+JUDGED = "judged"
+NOMINATED, LIMITED = (
+    "judged but for its harm: a member is nominated",
+    "judged but for its harm: a quota limits it",
+)
+"""How the oracle judges a group's cycle; each other key of ``cycles`` is a reason why it does not."""
 _GROUP = f"{cluster_objects.NAMESPACE}/{eviction_law.PREEMPTING}"
+
+
+class View(NamedTuple):
+    """What kube-scheduler sees."""
+
+    pods: tuple[model.Pod, ...]
+    rooms: dict[str, int]
+    """Node -> pods that it takes."""
+
+    def held(self) -> dict[str, list[model.Pod]]:
+        """Node -> the pods that occupy it."""
+        found: dict[str, list[model.Pod]] = {name: [] for name in self.rooms}
+        for pod in self.pods:
+            if pod.node in found and not pod.finished:
+                found[pod.node].append(pod)
+        return found
+
+    def waiting(self) -> list[model.Pod]:
+        return [pod for pod in self.pods if not pod.node and not pod.terminating and not pod.finished]
+
+    def offered(
+        self, pod: model.Pod, assumed: Iterable[model.Pod], nodes: Iterable[str], *, supposed: bool
+    ) -> list[str]:
+        """Those of the nodes with room for the pod; if ``supposed``, as if less important ones were gone.
+
+        ``assumed``: the members before it, on the nodes that they are nominated for.
+        """
+        beside = {one.uid: one for one in self.waiting()} | {one.uid: one for one in assumed}
+        taken = Counter(
+            one.nominated for one in beside.values() if one.priority >= pod.priority and one.uid != pod.uid
+        )
+        for name, pods in self.held().items():
+            taken[name] += sum(one.priority >= pod.priority or not supposed for one in pods)
+        return [name for name in nodes if name in self.rooms and taken[name] < self.rooms[name]]
 
 
 class Preemptions:
@@ -39,10 +84,15 @@ class Preemptions:
         """``record``: a recorder observes every change."""
         self._of = simulation
         self._record = record
+        self.cycles: Counter[str] = Counter()
+        """JUDGED, NOMINATED, LIMITED, or why a group's cycle is not judged -> cycles."""
+        self._asked = False
+        """Whether the extender was asked in the present cycle: about no node it is not."""
 
     def roomy(self) -> list[str]:
         """The nodes with room, according to the API server, in any order."""
-        found = [name for name, pods in self._held().items() if len(pods) < self._room(name)]
+        view = self._current()
+        found = [name for name, pods in view.held().items() if len(pods) < view.rooms[name]]
         self._of.rng.shuffle(found)
         return found
 
@@ -54,70 +104,126 @@ class Preemptions:
         if of.rng.random() < ARRIVING:
             of.activity.crowd()
         with self._alone() as extender:
-            members = [pod for pod in self._waiting() if _priority(pod) == eviction_law.HIGH]
-            if extender is None or not members:
+            if extender is None:
+                self.cycles["no extender runs"] += 1
                 return
-            found = self._cycle(extender, members)
+            found = self._cycle(extender)
             if found is not None and of.rng.random() < AGAIN:
-                of.activity.budgets()
+                if of.rng.random() < 0.5:
+                    of.activity.budgets()
+                else:
+                    of.activity.protect([pod.uid for pod in found[1]])
                 self._record()
-                found = self._cycle(extender, members)
+                of.watchdog.read()
+                found = self._cycle(extender)
             if found is None:
                 return
             seats, victims = found
             if not victims or of.rng.random() < HASTY:
-                self._bound(extender, [pod for pod in members if pod["metadata"]["uid"] in seats], seats)
-            self._evict([pod.name for pod in victims])
+                self._bound(extender, seats)
+            if victims and of.rng.random() >= FUTILE:
+                self._nominate(seats)
+                self._evict(victims)
 
-    def _cycle(
-        self, extender: processes.Extender, members: list[cluster_objects.Json]
-    ) -> tuple[dict[str, str], tuple[model.Pod, ...]] | None:
+    def _cycle(self, extender: processes.Extender) -> tuple[dict[str, str], tuple[model.Pod, ...]] | None:
         """The nodes that the members are answered, and whom kube-scheduler evicts for that.
 
-        None if too few have one, or the answers are not checked: the log does not match the API server, a
-        member is limited otherwise, or placed already.
+        None if too few have one, or the answers are not judged.
         """
-        of, seats = self._of, dict[str, str]()
+        of = self._of
+        view, ahead = self._seen()
+        members = [pod for pod in view.waiting() if gang_law.gang(pod) == _GROUP]
+        if not members:
+            return None
+        group = eviction_law.Group(of.watchdog.fold, _GROUP, eviction_law.HIGH)
+        known = {pod.uid for pod in members} == {*group.waiting, *group.placed}
+        # Members that are nominated leave one another's nodes alone, whatever is the least harm.
+        how = NOMINATED if any(pod.nominated for pod in members) else JUDGED
+        how = LIMITED if any(map(_limited, members)) else how
+        for supposed in (False, True):
+            answered = self._answers(extender, view, members, supposed=supposed)
+            why = "a member gets no answer" if answered is None else self._unsure(extender, group)
+            if any(group.placed.get(uid, node) != node for uid, node in (answered or {}).items()):
+                why = "a member is placed on a node that is not offered"
+            why = why or ("" if known else ahead)
+            if answered is None or why:
+                self.cycles[why] += 1
+                return None
+            of.log_step(f"kube-scheduler {'preempts' if supposed else 'asks'} for {_GROUP}: {answered}")
+            seats = {uid: node for uid, node in answered.items() if uid not in group.placed}
+            problem = group.unfit(seats)
+            if how == JUDGED and not problem:
+                problem = group.problem(seats) if supposed else group.as_it_is(seats)
+            guarantees.demand(not problem, "P7", f"group {_GROUP}: {problem}")
+            if seats and len(seats) >= max(1, group.needed):
+                break
+        else:
+            seats = {}
+        self.cycles[how] += 1
+        if not seats:
+            self._nominate(dict.fromkeys((pod.uid for pod in members), ""))
+            return None
+        victims = group.evictions(seats).victims if supposed else ()
+        broken = eviction_law.broken_gang(of.watchdog.fold, victims)
+        guarantees.demand(not broken, "P7", f"group {_GROUP} preempts: {broken}")
+        return seats, victims
+
+    def _answers(
+        self, extender: processes.Extender, view: View, members: list[model.Pod], *, supposed: bool
+    ) -> dict[str, str] | None:
+        """uid -> the node that filter answers, of those that have one; None: some call got no answer."""
+        self._asked = False
+        found, assumed = dict[str, str](), list[model.Pod]()
         for pod in members:
-            node = self._answer(extender, pod)
+            node = self._answer(extender, view, pod, assumed, supposed=supposed)
             if node is None:
                 return None
             if node:
-                seats[pod["metadata"]["uid"]] = node
-        group = eviction_law.Group(of.watchdog.fold, _GROUP, eviction_law.HIGH)
-        of.log_step(f"kube-scheduler preempts for {_GROUP}: {sorted(seats.values())}")
-        uids = sorted(pod["metadata"]["uid"] for pod in members)
-        known = self._agreed(extender) and group.waiting == uids
-        if not known or not group.complete or group.placed or any(map(_limited, members)):
-            return None
-        problem = group.problem(seats)
-        guarantees.demand(not problem, "P7", f"group {_GROUP}: {problem}")
-        victims = group.evictions(seats).victims
-        broken = eviction_law.broken_gang(of.watchdog.fold, victims)
-        guarantees.demand(not broken, "P7", f"group {_GROUP} preempts: {broken}")
-        return (seats, victims) if len(seats) >= max(1, group.needed) else None
+                found[pod.uid] = node
+                assumed.append(msgspec.structs.replace(pod, nominated=node))
+        return found
 
-    def _answer(self, extender: processes.Extender, pod: cluster_objects.Json) -> str | None:
-        """The node that filter answers, of those with room if less important pods go; None: no answer."""
-        offered = [
-            name
-            for name, pods in self._held().items()
-            if sum(_priority(one) >= _priority(pod) for one in pods) < self._room(name)
-        ]
-        self._of.rng.shuffle(offered)
-        asked = _decoded(pod)
-        try:
-            found = filtering.run(extender.context, asked, candidates.Candidates(offered))
-        except errors.VerbError:
-            return None
-        return next(iter(found.trace.kept), "") if offered else ""
+    def _unsure(self, extender: processes.Extender, group: eviction_law.Group) -> str:
+        """Why what is answered cannot be judged on the log; empty if it can."""
+        watchdog = self._of.watchdog
+        if not watchdog.current:
+            return "the log may lack events"
+        if self._asked and extender.store.follower.snapshot.offset != watchdog.fold.offset:
+            return "the extender lags behind the log"
+        if group.torn:
+            return "a node is gone on which a pod of a group that is disrupted as a whole runs"
+        return ""
 
-    def _bound(
-        self, extender: processes.Extender, pods: list[cluster_objects.Json], seats: dict[str, str]
-    ) -> None:
+    def _answer(
+        self,
+        extender: processes.Extender,
+        view: View,
+        pod: model.Pod,
+        assumed: list[model.Pod],
+        *,
+        supposed: bool,
+    ) -> str | None:
+        """The node that filter answers, the nominated one being offered first; None: no answer."""
+        shuffled = sorted(view.rooms)
+        self._of.rng.shuffle(shuffled)
+        for nodes in ([pod.nominated], shuffled):
+            offered = view.offered(pod, assumed, nodes, supposed=supposed)
+            if not offered:
+                continue
+            self._asked = True
+            try:
+                found = filtering.run(extender.context, pod, candidates.Candidates(offered))
+            except errors.VerbError:
+                return None
+            if found.trace.kept:
+                return min(found.trace.kept)
+        return ""
+
+    def _bound(self, extender: processes.Extender, seats: dict[str, str]) -> None:
         """The members are bound at once, and their placements are within the room of the nodes."""
         of = self._of
         first = len(of.watchdog.entries)
+        pods = [pod for pod in of.cluster.all("pods") if pod["metadata"]["uid"] in seats]
         of.rng.shuffle(pods)
         for pod in pods:
             of.bound(of.extenders.index(extender), pod, seats[pod["metadata"]["uid"]])
@@ -125,7 +231,8 @@ class Preemptions:
                 break
         of.watchdog.read()
         if len(of.watchdog.entries) > first:
-            problem = eviction_law.overfull(of.watchdog.fold, seats.values())
+            group = eviction_law.Group(of.watchdog.fold, _GROUP, eviction_law.HIGH)
+            problem = group.overfull(seats)
             guarantees.demand(not problem, "P7", f"group {_GROUP} is placed: {problem}")
 
     # -- pod by pod ------------------------------------------------------------------------------
@@ -134,22 +241,17 @@ class Preemptions:
         """The call of preempt for a pod, and the evictions on one of the nodes that are kept."""
         of = self._of
         with self._alone() as extender:
-            waiting = [pod for pod in self._waiting() if _priority(pod) == eviction_law.MIDDLE]
+            fold = of.watchdog.fold
+            view, _ = self._seen()
+            waiting = [
+                pod
+                for pod in view.waiting()
+                if pod.priority in (eviction_law.MIDDLE, eviction_law.TOP) and pod.uid in fold.pods
+            ]
             if extender is None or not waiting:
                 return
-            pod = of.rng.choice(waiting)
-            asked = _decoded(pod)
-            budgets = of.watchdog.fold.budgets
-            offer = {
-                name: eviction_law.dry_run(
-                    [_decoded(one) for one in pods],
-                    self._room(name),
-                    asked.priority,
-                    budgets,
-                )
-                for name, pods in self._held().items()
-                if len(pods) >= self._room(name)
-            }
+            asked = of.rng.choice(waiting)
+            offer = {name: eviction_law.dry_run(fold, asked, name) for name in sorted(fold.nodes)}
             offer = {name: victims for name, victims in offer.items() if victims}
             if not offer:
                 return
@@ -158,18 +260,22 @@ class Preemptions:
             of.log_step(f"kube-scheduler preempts for {asked.name}: {sorted(found.kept)} of {sorted(offer)}")
             if not found.kept:
                 return
-            fold, agreed = of.watchdog.fold, self._agreed(extender)
+            agreed = of.watchdog.current and extender.store.follower.snapshot.offset == fold.offset
             for name, kept in found.kept.items():
                 listed = {victim.uid for victim in offer[name]}
                 guarantees.demand(set(kept.uids) == listed, "P7", f"other victims on {name}: {kept.uids}")
-                problem = eviction_law.broken_gang(fold, offer[name]) if agreed else ""
-                if not problem and agreed and gang_law.gang(asked):
-                    problem = eviction_law.needless(fold, asked, name, offer)
+                problem = ""
+                if agreed:
+                    problem = eviction_law.elsewhere(fold, name, offer[name])
+                    problem = problem or eviction_law.broken_gang(fold, offer[name])
+                    if not problem and gang_law.gang(asked):
+                        problem = eviction_law.needless(fold, asked, name, offer)
                 guarantees.demand(not problem, "P7", f"{asked.name} preempts on {name}: {problem}")
             least = min(sorted(found.kept), key=lambda name: len(offer[name]))
-            self._evict([victim.name for victim in offer[least]])
+            self._nominate({asked.uid: least})
+            self._evict(offer[least])
 
-    # -- what kube-scheduler sees -----------------------------------------------------------------
+    # -- what kube-scheduler sees and does --------------------------------------------------------
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[processes.Extender | None]:
@@ -185,65 +291,49 @@ class Preemptions:
             except lossy_calls.Crashed:
                 of.start_extender(of.extenders.index(extender))
 
-    def _agreed(self, extender: processes.Extender) -> bool:
-        """Whether the extender has read the log to its end, and the log matches the API server."""
-        of = self._of
-        fold = of.watchdog.fold
-        if not of.watchdog.current or extender.store.follower.snapshot.offset != fold.offset:
-            return False
-        pods = {pod.uid: pod for pod in map(_decoded, of.cluster.all("pods"))}
-        nodes = {made["metadata"]["name"] for made in of.cluster.all("nodes")}
-        limits = {
-            made["metadata"]["name"]: made["status"]["disruptionsAllowed"]
-            for made in of.cluster.all("poddisruptionbudgets")
-        }
-        known = {limit["name"]: limit.get("allowed", 0) for limit in fold.budgets.values()}
-        return fold.pods == pods and set(fold.nodes) == nodes and known == limits
+    def _seen(self) -> tuple[View, str]:
+        """What kube-scheduler sees now, and why answers to that may not be judged; empty if they may."""
+        fold = self._of.watchdog.fold
+        if self._of.rng.random() < AHEAD:
+            return self._current(), "kube-scheduler is ahead of the log"
+        rooms = {name: node.allocatable.get("pods", 0) for name, node in fold.nodes.items()}
+        return View(tuple(fold.pods.values()), rooms), ""
 
-    def _waiting(self) -> list[cluster_objects.Json]:
-        return [
-            pod
-            for pod in self._of.cluster.all("pods")
-            if not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
-        ]
+    def _current(self) -> View:
+        """What the API server has now."""
+        cluster = self._of.cluster
+        nodes = [decoding.node(msgspec.json.encode(made)) for made in cluster.all("nodes")]
+        pods = [decoding.pod(msgspec.json.encode(made)) for made in cluster.all("pods")]
+        return View(tuple(pods), {node.name: node.allocatable.get("pods", 0) for node in nodes})
 
-    def _held(self) -> dict[str, list[cluster_objects.Json]]:
-        """Node -> the pods that occupy it."""
-        found: dict[str, list[cluster_objects.Json]] = {
-            made["metadata"]["name"]: [] for made in self._of.cluster.all("nodes")
-        }
+    def _nominate(self, seats: dict[str, str]) -> None:
+        """kube-scheduler writes the node for which a pod waits into its status."""
         for pod in self._of.cluster.all("pods"):
-            node = pod["spec"].get("nodeName", "")
-            if node in found and pod["status"]["phase"] not in ("Succeeded", "Failed"):
-                found[node].append(pod)
-        return found
+            node = seats.get(pod["metadata"]["uid"])
+            if node is not None and node != _nominated(pod) and not pod["spec"].get("nodeName"):
+                key = (cluster_objects.NAMESPACE, pod["metadata"]["name"])
+                self._of.log_step(f"kube-scheduler nominates {key[1]} for {node or 'no node'}")
+                self._of.cluster.edit("pods", key, cluster_activity.nominate(node))
 
-    def _room(self, name: str) -> int:
-        node = self._of.cluster.objects.get("nodes", ("", name))
-        return int(node["status"]["allocatable"]["pods"])
-
-    def _evict(self, names: list[str]) -> None:
+    def _evict(self, victims: Iterable[model.Pod]) -> None:
         """They terminate, or are gone at once."""
         of = self._of
-        for name in names:
-            key = (cluster_objects.NAMESPACE, name)
-            if not any(pod["metadata"]["name"] == name for pod in of.cluster.all("pods")):
+        there = {pod["metadata"]["uid"] for pod in of.cluster.all("pods")}
+        for victim in victims:
+            if victim.uid not in there:
                 continue
-            of.log_step(f"kube-scheduler evicts {name}")
+            key = (victim.namespace, victim.name)
+            of.log_step(f"kube-scheduler evicts {victim.name}")
             if of.rng.random() < 0.5:
                 of.cluster.edit("pods", key, cluster_activity.terminate)
             else:
                 of.cluster.objects.remove("pods", key)
 
 
-def _priority(pod: cluster_objects.Json) -> int:
-    return int(pod["spec"].get("priority", 0))
+def _nominated(pod: cluster_objects.Json) -> str:
+    return str(pod["status"].get("nominatedNodeName", ""))
 
 
-def _limited(pod: cluster_objects.Json) -> bool:
+def _limited(pod: model.Pod) -> bool:
     """Whether a policy or a quota may refuse the pod a node."""
-    return not cluster_objects.LIMITING.isdisjoint(pod["metadata"]["labels"])
-
-
-def _decoded(pod: cluster_objects.Json) -> model.Pod:
-    return decoding.pod(msgspec.json.encode(pod))
+    return not cluster_objects.LIMITING.isdisjoint(pod.labels)

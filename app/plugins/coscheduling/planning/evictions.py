@@ -52,7 +52,7 @@ class Evictions:
 
         The candidates do not show more: each may have room for one member, and together they have too little.
         """
-        return any(self.occupancy(name) is not None for name in candidates if name in self._snapshot.nodes)
+        return any(self.occupancy(name) is not None for name in candidates)
 
     def occupancies(self) -> dict[model.NodeName, node_fit.Occupancy]:
         """What the nodes would hold, of those on which that differs."""
@@ -133,7 +133,10 @@ class Evictions:
         return group.key if group is not None and group.disrupted_whole else ""
 
     def _has_less_important(self, name: model.NodeName) -> bool:
+        """On a node that is gone, kube-scheduler sees no pods: they go for no one, and use up no budget."""
         snapshot = self._snapshot
+        if name not in snapshot.nodes:
+            return False
         lowest = snapshot.residents.get(name, node_sums.EMPTY).lowest_priority(snapshot.pod)
         return lowest is not None and lowest < self._priority
 

@@ -3,17 +3,26 @@
 The plan follows from the state alone, by uids: never from the order of calls or of node names.
 """
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.domain import events, model, node_sets, projecting, snapshots
 from app.domain.fitting import budgets, node_fit
 from app.framework import cycles
-from app.plugins.coscheduling import gangs, membership, options
+from app.plugins.coscheduling import options
 from app.plugins.coscheduling.gangs import Gang
-from app.plugins.coscheduling.planning import domains, evictions, least_harm, packing, reprieves, rooms
+from app.plugins.coscheduling.planning import (
+    domains,
+    evictions,
+    least_harm,
+    nominations,
+    packing,
+    reprieves,
+    rooms,
+)
 from app.plugins.coscheduling.planning.domains import Path
 
 _TARGETS = 4
@@ -53,42 +62,54 @@ class Question:
     """Pods of a lower priority count as gone where they may be evicted (evictions); None: no pod does."""
 
     @property
+    def holding(self) -> tuple[model.Pod, ...]:
+        """Nominated pods of others, which count as placed."""
+        return nominations.of_others(self.snapshot, self.gangs)
+
+    @property
     def pods(self) -> tuple[model.Pod, ...]:
         """The waiting members, in the order in which they fill nodes."""
         return tuple(pod for gang in self.gangs for pod in gang.waiting)
 
 
-class _Latest:
-    """The latest plan of a group."""
+class _Basis(NamedTuple):
+    """What a plan depends on beside the objects. The first three are compared by identity."""
 
-    __slots__ = ("held",)
+    residents: object
+    nodes: object
+    pods: object
+    """Where pods may have to go, all that kube-scheduler compares of them, such as labels; else None."""
+    gangs: tuple[Gang, ...]
+    holding: tuple[model.Pod, ...]
+    limits: tuple[budgets.DisruptionBudget, ...]
 
-    def __init__(self) -> None:
-        self.held: tuple[tuple[object, object, tuple[Gang, ...], object, object], Plan] | None = None
+    def holds(self, other: "_Basis") -> bool:
+        return all(map(operator.is_, self[:3], other[:3])) and self[3:] == other[3:]
+
+
+def _nothing() -> list[tuple[_Basis, Plan]]:
+    return []
 
 
 def plan(question: Question) -> Plan:
     """The plan over all nodes, kept until something changes that it depends on."""
-    snapshot = question.snapshot
+    snapshot, supposing = question.snapshot, question.above is not None
     names = tuple(gang.key for gang in question.gangs)
     key = __name__, type(question.peers), names, question.usual, question.above
-    latest = snapshot.derived(key, _Latest)
-    residents, nodes = snapshot.residents, snapshot.nodes
-    limits = budgets.recorded(snapshot) if question.above is not None else ()
-    nominated = tuple([snapshot.pods.get(uid) for uid in snapshot.nominated])
-    held = latest.held
-    if held is not None:
-        (of_residents, of_nodes, of_gangs, of_limits, of_nominated), found = held
-        if (
-            of_residents is residents
-            and of_nodes is nodes
-            and of_gangs == question.gangs
-            and of_limits == limits
-            and of_nominated == nominated
-        ):
+    latest = snapshot.derived(key, _nothing)
+    basis = _Basis(
+        snapshot.residents,
+        snapshot.nodes,
+        snapshot.pods if supposing else None,
+        question.gangs,
+        question.holding,
+        budgets.recorded(snapshot) if supposing else (),
+    )
+    for former, found in latest:
+        if basis.holds(former):
             return found
     found = _Planning(question).plan()
-    latest.held = (residents, nodes, question.gangs, limits, nominated), found
+    latest[:] = [(basis, found)]
     return found
 
 
@@ -102,7 +123,7 @@ class _Planning:
 
     def __init__(self, question: Question) -> None:
         self._question = question
-        self._snapshot = question.snapshot
+        self._snapshot = nominations.counted(question.snapshot, question.holding)
         self._peers = question.peers
         self._name = f"gang {question.gangs[0].key}"
         given = next((gang.given.gather for gang in question.gangs if gang.given.gather), ())
@@ -376,23 +397,3 @@ def _common(one: Path, other: Path) -> int:
         (depth for depth, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
         min(len(one), len(other)),
     )
-
-
-def as_waiting(snapshot: snapshots.Snapshot, gang: membership.GangKey) -> snapshots.Snapshot:
-    """The state without supposed placements of members: nominated nodes are not seats (pipeline)."""
-    supposed = [
-        events.PlacementReleased(
-            uid=pod.uid,
-            namespace=pod.namespace,
-            name=pod.name,
-            node=placement.node,
-            reason="",
-            cause="superseded",
-        )
-        for uid, placement in snapshot.placements.items()
-        if not placement.at and gangs.NAME not in placement.data
-        if (pod := snapshot.pod(uid)) is not None and membership.of(pod) == gang
-    ]
-    if not supposed:
-        return snapshot
-    return replace(projecting.project_all(snapshot, supposed), position=snapshot.position)

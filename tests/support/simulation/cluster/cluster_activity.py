@@ -1,7 +1,7 @@
 """Changes of a simulated cluster by users, kubelets and another scheduler."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from tests.support.decisions import pod_sets
 from tests.support.simulation.cluster import cluster_objects
@@ -75,7 +75,7 @@ class Activity:
         """Groups of kube-scheduler's own, budgets, and pods that take most of the room."""
         cluster, rng = self._cluster, self._rng
         for name, minimum in eviction_law.NATIVE.items():
-            cluster.native_group(name, minimum)
+            cluster.native_group(name, minimum, whole=name == eviction_law.WHOLE)
         for name, labels in _BUDGETS.items():
             cluster.budget(name, labels, rng.randint(0, 2))
         for node in cluster_objects.NODES:
@@ -205,6 +205,8 @@ class Activity:
             found = {gang_law.LABEL: gang, cluster_objects.PRIORITY: middle}
         elif fate < 0.7:
             return {cluster_objects.PRIORITY: middle}
+        elif fate < 0.76:
+            return {cluster_objects.PRIORITY: str(eviction_law.TOP)}
         else:
             return self._less_important()
         if self._sharing and self._rng.random() < 0.3:
@@ -214,8 +216,11 @@ class Activity:
     def _less_important(self) -> dict[str, str]:
         """Labels of a pod that may have to go: some are protected by a budget, some by their gang."""
         rank = {cluster_objects.PRIORITY: str(self._rng.choice((-1, 0, 0, 1)))}
-        if self._rng.random() < 0.25:
+        fate = self._rng.random()
+        if fate < 0.2:
             rank = {cluster_objects.GROUP: "bronze", cluster_objects.PRIORITY: "2"}
+        elif fate < 0.45:
+            rank = {cluster_objects.GROUP: eviction_law.WHOLE, cluster_objects.PRIORITY: "1"}
         return {**rank, **self._rng.choice(({}, *_BUDGETS.values()))}
 
     def _drawn(self) -> dict[str, str]:
@@ -318,7 +323,7 @@ class Activity:
         self._log_step(f"users set the minimum of {name} to {minimum}")
         spec = self._cluster.gang_policy(minimum)
         self._cluster.edit(
-            "nativepodgroups", (cluster_objects.NAMESPACE, name), lambda made: made.update(spec=spec)
+            "nativepodgroups", (cluster_objects.NAMESPACE, name), lambda made: made["spec"].update(spec)
         )
 
     def budgets(self) -> None:
@@ -330,6 +335,14 @@ class Activity:
             (cluster_objects.NAMESPACE, name),
             lambda made: made["status"].update(disruptionsAllowed=allowed),
         )
+
+    def protect(self, uids: Collection[str]) -> None:
+        """Users change the labels of one of these pods, so that another budget selects it, or none."""
+        there = [pod for pod in self._cluster.all("pods") if pod["metadata"]["uid"] in uids]
+        if there:
+            key, tier = _key(self._rng.choice(there)), self._rng.choice(("db", "cache", "web"))
+            self._log_step(f"users label {key[1]} tier={tier}")
+            self._cluster.edit("pods", key, lambda made: made["metadata"]["labels"].update(tier=tier))
 
     def _edit_quota(self) -> None:
         quota = self._one("elasticquotas")
@@ -376,3 +389,8 @@ def _narrow(made: cluster_objects.Json) -> None:
 
 def terminate(made: cluster_objects.Json) -> None:
     made["metadata"]["deletionTimestamp"] = "2026-07-01T10:00:00Z"
+
+
+def nominate(node: str) -> Callable[[cluster_objects.Json], None]:
+    """The change of a pod that waits for room on the node."""
+    return lambda made: made["status"].update(nominatedNodeName=node)

@@ -74,10 +74,11 @@ class Cluster:
         metadata = {"namespace": NAMESPACE, "name": name, "uid": self.uid()}
         self.objects.create("sigspodgroups", {"metadata": metadata, "spec": {"minMember": minimum}})
 
-    def native_group(self, name: str, minimum: int) -> None:
-        """A PodGroup of kube-scheduler's own."""
+    def native_group(self, name: str, minimum: int, *, whole: bool = False) -> None:
+        """A PodGroup of kube-scheduler's own. ``whole``: it is disrupted as a whole."""
         metadata = {"namespace": NAMESPACE, "name": name, "uid": self.uid()}
-        self.objects.create("nativepodgroups", {"metadata": metadata, "spec": self.gang_policy(minimum)})
+        spec = {**self.gang_policy(minimum), "disruptionMode": {"all" if whole else "single": {}}}
+        self.objects.create("nativepodgroups", {"metadata": metadata, "spec": spec})
 
     @staticmethod
     def gang_policy(minimum: int) -> Json:

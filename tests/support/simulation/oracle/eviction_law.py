@@ -7,20 +7,24 @@ no gang is left with fewer members than its minimum.
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from app.domain import model
 from tests.support.simulation.oracle import gang_law, plain_budgets, plain_fold
 
-NATIVE = {"gold": 2, "bronze": 2}
+NATIVE = {"gold": 2, "bronze": 2, "silver": 2}
 """PodGroup of kube-scheduler's own -> its first minimum."""
 PREEMPTING = "gold"
 """The group that preempts."""
-HIGH, MIDDLE = 10, 5
-"""The priorities of its members, and of other gangs; the other pods have less."""
+WHOLE = "silver"
+"""The group that is disrupted as a whole."""
+TOP, HIGH, MIDDLE = 20, 10, 5
+"""The priorities of single pods that preempt it, of its members, and of other gangs; other pods have less."""
 Seats = Mapping[str, str]
 """uid of a member -> node."""
+Unit = tuple[model.Pod, ...]
+"""Pods that are evicted together: one, or those of a group that is disrupted as a whole."""
 
 
 class Harm(NamedTuple):
@@ -48,16 +52,6 @@ def held(fold: plain_fold.Fold) -> dict[str, list[model.Pod]]:
     return found
 
 
-def overfull(fold: plain_fold.Fold, nodes: Iterable[str]) -> str:
-    """A node of these with more pods than it has room for, as text; empty if there is none."""
-    there = held(fold)
-    for name in sorted({*nodes} & there.keys()):
-        most = fold.nodes[name].allocatable.get("pods", 0)
-        if len(there[name]) > most:
-            return f"{name} has room for {most} pods, and holds {len(there[name])}"
-    return ""
-
-
 def broken_gang(fold: plain_fold.Fold, victims: Iterable[model.Pod]) -> str:
     """A gang that runs whole and would keep too few members, as text; empty if there is none."""
     going = {pod.uid for pod in victims}
@@ -72,42 +66,95 @@ def broken_gang(fold: plain_fold.Fold, victims: Iterable[model.Pod]) -> str:
     return ""
 
 
+def units(fold: plain_fold.Fold, priority: int) -> list[Unit]:
+    """The pods of less than the priority on nodes, the most important first (MoreImportantVictim)."""
+    low = [pod for pods in held(fold).values() for pod in pods if pod.priority < priority]
+    wholes: dict[str, list[model.Pod]] = {}
+    found: list[Unit] = []
+    for pod in low:
+        if gang_law.gang(pod) in fold.wholes:
+            wholes.setdefault(gang_law.gang(pod), []).append(pod)
+        else:
+            found.append((pod,))
+    found += map(tuple, wholes.values())
+    return sorted(
+        found,
+        key=lambda pods: (
+            -pods[0].priority,
+            not pods[0].group,
+            -len(pods),
+            min(pod.started or "~" for pod in pods),
+            min(pod.uid for pod in pods),
+        ),
+    )
+
+
+def nominated(fold: plain_fold.Fold, priority: int, but: Callable[[model.Pod], bool]) -> Counter[str]:
+    """Node -> pods of at least the priority that wait for it, without those of ``but``."""
+    return Counter(
+        pod.nominated
+        for pod, node in fold.standings().values()
+        if pod.nominated and not node and _counted(pod) and pod.priority >= priority and not but(pod)
+    )
+
+
 class Group:
     """A group that waits, in the state of the log."""
 
     def __init__(self, fold: plain_fold.Fold, name: str, priority: int) -> None:
         self._fold = fold
+        self._name = name
         self._priority = priority
         members = [(pod, node) for pod, node in fold.standings().values() if gang_law.gang(pod) == name]
         self.waiting = sorted(pod.uid for pod, node in members if not node and _counted(pod))
-        self.placed = [pod.uid for pod, node in members if node and not pod.node]
+        self.placed = {pod.uid: node for pod, node in members if node and not pod.node}
         """Those that are placed and not bound yet."""
         started = any(node or pod.phase in ("Succeeded", "Failed") for pod, node in members)
         least = fold.groups.get(name, 0)
         self.needed = 0 if started else least
         self.complete = least > 0 and (started or len(self.waiting) >= least)
         """Whether kube-scheduler would try to place it."""
+        self.torn = any(
+            node not in fold.nodes and gang_law.gang(pod) in fold.wholes
+            for pod, node in fold.standings().values()
+            if node and pod.phase not in ("Succeeded", "Failed")
+        )
+        """Whether a group that is disrupted as a whole has a pod on a node that is gone."""
         self._held = held(fold)
-        self._room = {node: fold.nodes[node].allocatable.get("pods", 0) for node in fold.nodes}
+        holding = nominated(fold, priority, lambda pod: gang_law.gang(pod) == name)
+        self._room = {
+            node: fold.nodes[node].allocatable.get("pods", 0) - holding[node] for node in fold.nodes
+        }
+        """Node -> pods that it takes beside those that are nominated for it and hold their place."""
+
+    def as_it_is(self, seats: Seats) -> str:
+        """How nodes that were answered without any supposition break the law; empty if they do not."""
+        free = sum(max(0, self._room[node] - len(self._held[node])) for node in self._room)
+        wanted = max(1, self.needed)
+        if self.complete and min(len(self.waiting), free) >= wanted > len(seats):
+            return f"{len(seats)} of {wanted} members have a node, and there is room for all"
+        return ""
 
     def problem(self, seats: Seats) -> str:
-        """How the nodes that were answered break the law; empty if they do not."""
-        wanted = max(1, self.needed)
-        free = {node: max(0, self._room[node] - len(self._held[node])) for node in self._room}
-        if min(len(self.waiting), sum(free.values())) >= wanted:
-            gone = self.evictions(seats).victims
-            if len(seats) < wanted:
-                return f"{len(seats)} of {wanted} members have a node, and there is room for all"
-            return f"pods are evicted although there is room: {_names(gone)}" if gone else ""
-        for count in dict.fromkeys((len(self.waiting), self.needed)):
+        """How the nodes that were answered while less important pods count as gone break the law."""
+        for count in dict.fromkeys((len(self.waiting), self.needed)) if self.complete else ():
             least = min((self._evicted(one).harm for one in self._arrangements(count)), default=None)
             if count and least is not None:
-                return self._compared(seats, count, least)
+                return self._against(seats, count, least)
         return f"members have nodes without room: {dict(seats)}" if seats and self.needed else ""
 
-    def _compared(self, seats: Seats, count: int, least: Harm) -> str:
+    def unfit(self, seats: Seats) -> str:
+        """The part of the law that holds whatever else limits the members."""
+        if seats and not self.complete:
+            return f"members of a group that is not complete have nodes: {dict(seats)}"
+        for node, count in sorted(Counter(seats.values()).items()):
+            if node not in self._room or count > max(0, self._room[node] - self._staying(node)):
+                return f"{node} has no room for {count} members, whatever is evicted"
+        return ""
+
+    def _against(self, seats: Seats, count: int, least: Harm) -> str:
         if len(seats) < count:
-            return f"{len(seats)} of {count} members have a node; they fit with {least}"
+            return f"{len(seats)} of {count} members have a node, and all fit once others go"
         harm = self.evictions(seats).harm
         return f"the plan costs {harm}, another one {least}" if harm != least else ""
 
@@ -115,13 +162,17 @@ class Group:
         """Whom kube-scheduler evicts for members on these nodes."""
         return self._evicted(Counter(seats.values()))
 
+    def overfull(self, seats: Seats) -> str:
+        """A node of these, where members are placed, with more pods than it has room for, as text."""
+        for name in sorted({*seats.values()} & self._held.keys()):
+            if len(self._held[name]) > self._room[name]:
+                return f"{name} has room for {self._room[name]} pods, and holds {len(self._held[name])}"
+        return ""
+
     def _evicted(self, members: Mapping[str, int]) -> Evictions:
         """As selectVictimsOnDomain: all less important pods go, and return one by one if the members fit."""
-        low = sorted(
-            (pod for pods in self._held.values() for pod in pods if pod.priority < self._priority),
-            key=lambda pod: (-pod.priority, not pod.group, pod.started or "~", pod.uid),
-        )
-        violating = plain_budgets.violating(low, self._fold.budgets)
+        low = units(self._fold, self._priority)
+        violating = plain_budgets.violating((pod for unit in low for pod in unit), self._fold.budgets)
         on = {pod.uid: node for node, pods in self._held.items() for pod in pods}
         taken = Counter(
             {
@@ -129,13 +180,13 @@ class Group:
                 for node, pods in self._held.items()
             }
         )
-        victims = []
-        for pod in sorted(low, key=lambda pod: pod.uid not in violating):
-            node = on[pod.uid]
-            if members.get(node) and taken[node] + 1 > self._room[node]:
-                victims.append(pod)
+        victims = list[model.Pod]()
+        for unit in sorted(low, key=lambda unit: all(pod.uid not in violating for pod in unit)):
+            more = Counter(on[pod.uid] for pod in unit)
+            if any(members.get(node) and taken[node] + more[node] > self._room[node] for node in more):
+                victims += unit
             else:
-                taken[node] += 1
+                taken += more
         return Evictions(
             tuple(victims),
             Harm(
@@ -158,40 +209,48 @@ class Group:
         """Pods that stay on the node: all, if one of a gang that is whole would have to go."""
         there = self._held[node]
         low = [pod for pod in there if pod.priority < self._priority]
-        return len(there) if any(map(self._whole, low)) else len(there) - len(low)
+        return len(there) if any(map(self._keeps, low)) else len(there) - len(low)
 
-    def _whole(self, pod: model.Pod) -> bool:
-        """Whether the pod is a member of a gang that has as many members as it needs."""
+    def _keeps(self, pod: model.Pod) -> bool:
+        """Whether the pod is a member of a gang that has as many members as it needs, and loses none."""
         name = gang_law.gang(pod)
-        if not name:
+        if not name or name in self._fold.wholes:
             return False
         standings = self._fold.standings().values()
         seats = [one for one, node in standings if node and gang_law.gang(one) == name and _counted(one)]
         return len(seats) >= self._fold.groups.get(name, 0)
 
 
-def dry_run(
-    pods: Sequence[model.Pod], room: int, priority: int, budgets: Mapping[str, plain_budgets.Budget]
-) -> list[model.Pod]:
-    """The pods of a node that kube-scheduler evicts there for one pod, the most important first.
+def dry_run(fold: plain_fold.Fold, pod: model.Pod, node: str) -> list[model.Pod]:
+    """The pods that kube-scheduler evicts for one pod on a node, the most important first.
 
     As SelectVictimsOnNode; empty if the pod fits beside all, or does not fit without those of less priority.
+    Of a group that is disrupted as a whole all pods are listed, also those of other nodes.
     """
-    low = sorted(
-        (pod for pod in pods if pod.priority < priority),
-        key=lambda pod: (-pod.priority, pod.started or "~", pod.uid),
-    )
-    taken = len(pods) - len(low) + 1
+    there = held(fold)[node]
+    room = fold.nodes[node].allocatable.get("pods", 0)
+    waiting = nominated(fold, pod.priority, lambda one: one.uid == pod.uid)[node]
+    here = {one.uid for one in there}
+    low = [unit for unit in units(fold, pod.priority) if any(one.uid in here for one in unit)]
+    taken = sum(one.priority >= pod.priority for one in there) + waiting + 1
     if taken > room:
         return []
-    violating = plain_budgets.violating(low, budgets)
-    victims = []
-    for pod in sorted(low, key=lambda pod: pod.uid not in violating):
-        if taken + 1 > room:
-            victims.append(pod)
+    violating = plain_budgets.violating((one for unit in low for one in unit), fold.budgets)
+    victims = list[Unit]()
+    for unit in sorted(low, key=lambda unit: all(one.uid not in violating for one in unit)):
+        more = sum(one.uid in here for one in unit)
+        if taken + more > room:
+            victims.append(unit)
         else:
-            taken += 1
-    return [pod for pod in low if pod in victims]
+            taken += more
+    return [one for unit in low if unit in victims for one in unit]
+
+
+def elsewhere(fold: plain_fold.Fold, node: str, victims: Iterable[model.Pod]) -> str:
+    """Victims of other nodes, as text: kube-scheduler refuses an answer with them, whatever else it has."""
+    there = {pod.uid for pod in held(fold)[node]}
+    far = [pod for pod in victims if pod.uid not in there]
+    return f"{_names(far)} run on other nodes" if far else ""
 
 
 def needless(
@@ -204,8 +263,11 @@ def needless(
     name = gang_law.gang(pod)
     group = Group(fold, name, pod.priority)
     going = {victim.uid for victims in offered.values() for victim in victims}
+    holding = nominated(fold, pod.priority, lambda one: gang_law.gang(one) == name)
     room = {
-        at: fold.nodes[at].allocatable.get("pods", 0) - sum(one.uid not in going for one in pods)
+        at: fold.nodes[at].allocatable.get("pods", 0)
+        - holding[at]
+        - sum(one.uid not in going for one in pods)
         for at, pods in held(fold).items()
     }
     if not group.complete:

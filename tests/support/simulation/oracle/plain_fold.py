@@ -34,6 +34,8 @@ class Fold:
         self.policies: dict[str, policy_model.WorkloadPolicy] = {}
         self.groups: dict[str, int] = {}
         """``namespace/name`` of a PodGroup -> its minimum."""
+        self.wholes: set[str] = set()
+        """Those of kube-scheduler's own that are disrupted as a whole."""
         self.budgets: dict[str, plain_budgets.Budget] = {}
         """``namespace/name`` of a PodDisruptionBudget -> the object."""
         self.quotas: dict[str, plain_quotas.Quota] = {}
@@ -106,6 +108,7 @@ class Fold:
                     self.budgets.pop(key, None)
                 case _:
                     self.groups.pop(key, None)
+                    self.wholes.discard(key)
             self.versions.pop(event.subject, None)
         else:
             self.versions[event.subject] = self.offset
@@ -114,7 +117,9 @@ class Fold:
             elif event.kind == "poddisruptionbudgets":
                 self.budgets[key] = msgspec.json.decode(event.data)
             elif event.kind in ("sigspodgroups", "nativepodgroups"):
-                self.groups[key] = msgspec.json.decode(event.data)["minimum"]
+                found = msgspec.json.decode(event.data)
+                self.groups[key] = found["minimum"]
+                (self.wholes.add if found.get("disrupted_whole") else self.wholes.discard)(key)
             elif event.kind == "elasticquotas":
                 self.quotas[key] = msgspec.json.decode(event.data)
             elif event.kind == "sigselasticquotas":
