@@ -99,7 +99,8 @@ def test_its_doctor_examines_a_store(image: image_builds.Build) -> None:
 
 def test_a_program_that_grants_rights_would_be_found(tmp_path: pathlib.Path) -> None:
     (tmp_path / "Dockerfile").write_text(
-        "ARG NAME=a\nFROM base AS one\nWORKDIR /src\n# A comment.\nCOPY given \\\n  ./\nRUN install -m 4755 given /opt/run\n"
+        "ARG NAME=a\nFROM base AS one\nWORKDIR /src\n# A comment.\nCOPY given \\\n  ./\n"
+        "RUN install -m 4755 given /opt/run\n"
         'FROM base\nARG NAME\nLABEL x.y="of ${NAME}"\nCOPY --from=one /opt /opt\n'
     )
     (tmp_path / "given").write_text("#!/bin/sh\n")

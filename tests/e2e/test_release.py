@@ -13,6 +13,7 @@ from importlib import metadata
 
 import pytest
 import yaml
+from packaging import utils
 
 from app.store.server import embedded
 from deploy.release import artifacts
@@ -127,7 +128,8 @@ def program(
     (folder / "bin").mkdir()
     python = request.param.path
     packages = artifacts.environment(clone, folder / "environment", python)
-    (folder / "bin" / packages.parent.name).symlink_to(python)
+    interpreter = run(python, "-c", "import sys; print(sys.executable)", cwd=folder)
+    (folder / "bin" / packages.parent.name).symlink_to(interpreter)
     return artifacts.zipapp(packages, "topolog", folder / "bin" / "topolog")
 
 
@@ -171,15 +173,12 @@ def test_kubectl_finds_the_plugin_of_the_manifest(
 def test_every_file_of_the_environment_belongs_to_a_component(clone: pathlib.Path) -> None:
     listed = json.loads((clone / "dist" / "topolog-99.0.0.cdx.json").read_text())["components"]
     packages = next((clone / "build" / "release" / "lib").glob("python*")) / "site-packages"
+    installed = {
+        utils.canonicalize_name(one.name): one for one in metadata.distributions(path=[str(packages)])
+    }
     owned: set[pathlib.Path] = set()
     for component in listed:
-        files = metadata.Distribution.at(
-            next(
-                packages.glob(
-                    f"{re.sub('[-.]', '[-._]', component['name'])}-{component['version']}.dist-info"
-                )
-            )
-        ).files
+        files = installed[utils.canonicalize_name(component["name"])].files
         assert files, component["name"]
         owned |= {pathlib.Path(os.path.normpath(packages / file)) for file in files}
     present = {path for path in packages.rglob("*") if path.is_file()}
