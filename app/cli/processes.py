@@ -4,14 +4,16 @@ Workers run in a separate Python that replaces this one: they import no web code
 no workers. Settings are validated first, so that a mistake is reported before anything runs.
 """
 
+import json
 import os
+import pathlib
 import sys
 import types
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, NoReturn
 
 from app import exit_codes, settings
-from app.cli import exits
+from app.cli import certs, exits
 
 ARGUMENTS: Final[Mapping[str, Sequence[str]]] = types.MappingProxyType(
     {
@@ -78,7 +80,42 @@ def local_address(loaded: settings.Settings) -> str:
     return "127.0.0.1" if loaded.server.bind in ("0.0.0.0", "::") else loaded.server.bind
 
 
-def local_url(loaded: settings.Settings, offset: int) -> str:
-    """The health port of a process of ``topolog up``."""
+def default_ports(loaded: settings.Settings) -> list[int]:
+    """The health ports of the processes of ``topolog up``, if none of them is in use."""
+    return [loaded.server.health_port + offset for offset in sorted(one.offset for one in TOGETHER.values())]
+
+
+def record_ports(cluster: str, ports: Sequence[int]) -> None:
+    """Keep the health ports that the processes of ``topolog up`` have."""
+    file = _ports_file(cluster)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_suffix(f".{os.getpid()}")
+    unfinished.write_text(json.dumps(sorted(ports)), encoding="utf-8")
+    unfinished.replace(file)
+
+
+def forget_ports(cluster: str) -> None:
+    """Remove what was recorded."""
+    _ports_file(cluster).unlink(missing_ok=True)
+
+
+def recorded_ports(cluster: str) -> list[int]:
+    """The ports that were recorded; empty without a record that can be read.
+
+    They may be those of processes that are gone: one that is killed forgets nothing.
+    """
+    try:
+        found = json.loads(_ports_file(cluster).read_bytes())
+    except (OSError, ValueError):
+        return []
+    return [port for port in found if isinstance(port, int)] if isinstance(found, list) else []
+
+
+def _ports_file(cluster: str) -> pathlib.Path:
+    return certs.default_directory(cluster).parent / "health-ports.json"
+
+
+def local_url(loaded: settings.Settings, port: int) -> str:
+    """The URL of a port of this machine's own processes."""
     host = local_address(loaded)
-    return f"http://{f'[{host}]' if ':' in host else host}:{loaded.server.health_port + offset}"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -114,6 +114,8 @@ class Supervisor:
     report: Report
     invalid: Callable[[], str] = str
     """Returns why the settings are invalid for every child; empty if they are valid."""
+    moved: Callable[[], None] = lambda: None
+    """Called when a child has another health port than before."""
     _stopping: bool = False
     """Also set by signal handlers, which must not take a lock: therefore not an Event."""
     _announced: bool = False
@@ -149,11 +151,16 @@ class Supervisor:
                 self._code, self._stopping = exit_codes.SETTINGS, True
                 return
             if code is not None:
-                how = _moved(child) if code == exit_codes.PORT_IN_USE else _describe(code)
+                how = self._move(child) if code == exit_codes.PORT_IN_USE else _describe(code)
                 self.report(f"{child.name} {how}; restarting in {child.schedule_restart(now):g} s")
             elif child.process is None and now >= child.due:
                 child.start(now)
                 self.report(f"{child.name} started (pid {child.process.pid if child.process else '?'})")
+
+    def _move(self, child: Child) -> str:
+        former, port = child.health_port, child.change_health_port()
+        self.moved()
+        return f"cannot use health port {former}, which is in use; it now uses {port}"
 
     def _pause(self, seconds: float) -> bool:
         """Wait; return whether to stop."""
@@ -236,11 +243,6 @@ def _exited(pid: int) -> bool:
 def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-
-
-def _moved(child: Child) -> str:
-    former = child.health_port
-    return f"cannot use health port {former}, which is in use; it now uses {child.change_health_port()}"
 
 
 def _describe(code: int) -> str:

@@ -6,7 +6,7 @@ import socket
 import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 
 import click
 
@@ -50,8 +50,17 @@ def up_command(
         # Validate the processes' settings before any of them is started.
         shared = processes.load_settings(environ)
         children = _children(shared, environ)
-        group = supervisor.Supervisor(children, report=_report, invalid=lambda: _invalid(environ))
-        code = group.run(ready=lambda: _announce(shared, children))
+        group = supervisor.Supervisor(
+            children,
+            report=_report,
+            invalid=lambda: _invalid(environ),
+            moved=lambda: _record(shared, children),
+        )
+        _record(shared, children)
+        try:
+            code = group.run(ready=lambda: _announce(shared, children))
+        finally:
+            processes.forget_ports(shared.cluster)
     if code:
         _report(f"exited with code {code}")
     click.get_current_context().exit(code)
@@ -166,6 +175,14 @@ def _stopped_at_exit(server: "supervisor.Restartable | None") -> Iterator[None]:
     finally:
         if server is not None:
             server.stop()
+
+
+def _record(shared: settings.Settings, children: Sequence[supervisor.Child]) -> None:
+    """Let `topolog status` find the processes; without a folder for that it looks at the usual ports."""
+    with suppress(OSError):
+        processes.record_ports(
+            shared.cluster, [child.health_port for child in children if child.health_port is not None]
+        )
 
 
 def _announce(shared: settings.Settings, children: Sequence[supervisor.Child]) -> bool:

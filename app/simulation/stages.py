@@ -6,12 +6,10 @@ The API server and the kubelets run in this process. Topolog is ``topolog up`` w
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +18,7 @@ from typing import Any
 
 import urllib3
 
-from app import parent_death, plugins
+from app import parent_death, plugins, temporary_folders
 from app.simulation import kubelets, schedulers
 from app.simulation.apiserver import apiservers, objects
 
@@ -129,7 +127,7 @@ class Stage:
 
     def get(self, path: str, accept: str = "application/json") -> str:
         """GET a path of the introspection API with the role viewer; returns the body. Raises StageFailed."""
-        reply = self._viewer.request("GET", f"{self.url}{path}", headers={"Accept": accept}, timeout=10)
+        reply = self._viewer.request("GET", f"{self.url}{path}", headers={"Accept": accept}, timeout=60)
         if reply.status != 200:
             raise StageFailed(f"GET {path}: {reply.status} {reply.data.decode()[:200]}")
         return reply.data.decode()
@@ -169,17 +167,16 @@ class Stage:
 @contextmanager
 def open_stage() -> Iterator[Stage]:
     """A running stage; all its processes and files are removed with the block."""
-    folder = Path(tempfile.mkdtemp(prefix="topolog-demo-"))
-    try:
-        with apiservers.ApiServer(plugins.catalog().schema) as server:
-            running = kubelets.Kubelets(server.objects).start()
-            try:
-                with _topolog(folder, server.url) as (url, process):
-                    yield Stage(folder, server, url, process)
-            finally:
-                running.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with (
+        temporary_folders.temporary_folder("topolog-demo-") as folder,
+        apiservers.ApiServer(plugins.catalog().schema) as server,
+    ):
+        running = kubelets.Kubelets(server.objects).start()
+        try:
+            with _topolog(folder, server.url) as (url, process):
+                yield Stage(folder, server, url, process)
+        finally:
+            running.stop()
 
 
 @contextmanager
@@ -229,6 +226,7 @@ def _environment(folder: Path, api: str, port: int, health: int) -> dict[str, st
     )
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TOPOLOG_", "TLS_"))}
     return kept | {
+        "XDG_STATE_HOME": str(folder / "state"),
         "TOPOLOG_CLUSTER": "demo",
         "TOPOLOG_PLUGINS_ENABLED": ",".join(
             ("*", *(one.name for one in plugins.IN_TREE if one not in plugins.USUAL))

@@ -12,7 +12,6 @@ import platform
 import subprocess
 import sys
 import tarfile
-import venv
 from collections.abc import Mapping
 
 import yaml
@@ -21,9 +20,11 @@ PLUGIN = "kubectl-topolog"
 _EPOCH = 0
 
 
-def environment(root: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+def environment(
+    root: pathlib.Path, folder: pathlib.Path, python: str | pathlib.Path = sys.executable
+) -> pathlib.Path:
     """Create the environment of the image (deploy/Dockerfile) and return its site-packages."""
-    venv.create(folder, with_pip=True, clear=True)
+    subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip"]
     install = [*pip, "install", "--quiet", "--quiet", "--disable-pip-version-check"]
     lock = str(root / "deploy" / "requirements.lock")
@@ -55,13 +56,13 @@ def chart(root: pathlib.Path, version: str, output: pathlib.Path) -> pathlib.Pat
 
 
 def zipapp(packages: pathlib.Path, script: str, made: pathlib.Path) -> pathlib.Path:
-    """Write one executable file for the script of the environment. It needs a Python of this minor version.
+    """Write one executable file for the script of the environment. It needs a Python of its minor version.
 
     Child processes of the script find the packages, too (--extend-pythonpath).
     """
     shiv = [sys.executable, "-m", "shiv", "--compressed", "--reproducible", "--extend-pythonpath"]
     content = ["--site-packages", str(packages), "--console-script", script]
-    start = ["--python", f"/usr/bin/env {_python()}", "--output-file", str(made)]
+    start = ["--python", f"/usr/bin/env {packages.parent.name}", "--output-file", str(made)]
     earliest = "315532800"  # 1980, the first time that a ZIP file can hold
     subprocess.run([*shiv, *content, *start], check=True, env={**os.environ, "SOURCE_DATE_EPOCH": earliest})
     return made

@@ -17,7 +17,7 @@ import pytest
 
 from app.simulation.apiserver import apiservers
 from app.telemetry import metrics
-from tests.support import child_processes, commands, declared
+from tests.support import child_processes, commands, declared, polling, process_trees
 
 
 @pytest.fixture
@@ -78,6 +78,8 @@ def test_a_health_port_in_use_and_a_killed_extender_stop_no_other_process(
             lines += until(up.stderr, "topolog up: extender started")
             # The restarted extender uses the same ports.
             until_ready(health)
+            known = {**environ, "TOPOLOG_KUBE_KUBECONFIG": str(kubeconfig)}
+            status = commands.topolog("status", "-o", "json", **known)
             up.send_signal(signal.SIGINT)
             lines += up.stderr
             code = up.wait()
@@ -87,6 +89,10 @@ def test_a_health_port_in_use_and_a_killed_extender_stop_no_other_process(
             up.stderr.close()
     output = "".join(lines)
     assert code == 0, output
+    here = {one["role"]: one["name"] for one in json.loads(status.stdout)["processes"]}
+    assert here.keys() == {*metrics.ALL}, status.stdout
+    assert f"it now uses {here['recorder'].rpartition(':')[2]};" in output
+    assert not list((tmp_path / "state").rglob("health-ports.json"))
     assert "topolog up: extender was killed by SIGKILL; restarting in" in output
     assert f"topolog up: recorder cannot use health port {health + 1}, which is in use; it now uses" in output
     assert sum("extender started" in line for line in lines) == 2
@@ -162,3 +168,35 @@ def test_one_command_runs_all_processes_and_an_interrupt_stops_them(
     assert not any(alive(pid) for pid in started.values())
     assert "Traceback" not in output
     assert output.endswith("topolog up: stopped\n")
+
+
+def test_no_process_outlives_a_killed_up(kubeconfig: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    port, health = free_ports()
+    environ = {
+        "TOPOLOG_SERVER_BIND": "127.0.0.1",
+        "TOPOLOG_SERVER_PORT": str(port),
+        "TOPOLOG_SERVER_HEALTH_PORT": str(health),
+        "TMPDIR": str(tmp_path),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
+    up = subprocess.Popen(
+        [sys.executable, "-m", "app.cli", "up", "--kubeconfig", str(kubeconfig)],
+        env=commands.environment(environ),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert up.stderr is not None
+        lines = until(up.stderr, "topolog up: ready\n")
+        children = process_trees.descendants(up.pid)
+        assert {*members(lines).values()} <= {*children}
+        assert any("-server " in process_trees.command(pid) for pid in children)
+        up.kill()
+        # The children hold the other end of the pipe.
+        up.stderr.read()
+        polling.eventually(
+            lambda: not any(map(process_trees.command, children)), "no child lives", within=60.0
+        )
+    finally:
+        up.kill()
+        up.communicate()

@@ -554,7 +554,7 @@ def test_the_image_is_labelled_as_the_program_describes_itself() -> None:
     config.read(ROOT / "setup.cfg")
     text = (manifests.DEPLOY / "Dockerfile").read_text()
     labels = dict(re.findall(r'org\.opencontainers\.image\.([\w.]+)="([^"]*)"', text))
-    described = {"description": "description", "licenses": "license"}
+    described = {"description": "description", "licenses": "license_expression"}
     assert {label: config["metadata"][field] for label, field in described.items()} | {
         "title": "Topolog",
         "version": "${VERSION}",

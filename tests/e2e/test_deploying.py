@@ -4,16 +4,14 @@ No process of Topolog runs here: pods are admitted and placed, and the kubelet o
 Other tests cover what the processes do with their rights.
 """
 
-import json
 import pathlib
-import subprocess
 
 import pytest
 import yaml
 
 from app.doctor.scheduler import configurations
 from tests.support import polling
-from tests.support.e2e import api_client, clusters, kube_schedulers
+from tests.support.e2e import api_client, clusters, kube_schedulers, prometheus_operator
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # the first build takes minutes
 
@@ -87,18 +85,8 @@ def test_every_overlay_is_admitted(deployed: clusters.Cluster, overlay: str) -> 
     assert deployed.kubectl("apply", *arguments).count("server dry run") > 30
 
 
-OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
-
-
 def test_the_prometheus_operator_takes_the_monitoring_objects(deployed: clusters.Cluster) -> None:
-    asked = ["go", "mod", "download", "-json", OPERATOR]
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=300, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"{OPERATOR} cannot be downloaded: {done.stderr or done.stdout}")
-    definitions = pathlib.Path(json.loads(done.stdout)["Dir"]) / "example" / "prometheus-operator-crd"
-    for name in ("podmonitors", "prometheusrules"):
-        deployed.kubectl("create", "-f", definitions / f"monitoring.coreos.com_{name}.yaml")
-        deployed.kubectl("wait", "--for=condition=established", f"crd/{name}.monitoring.coreos.com")
+    prometheus_operator.define(deployed)
     shown = deployed.kubectl("apply", "--validate=strict", "-k", DEPLOY / "monitoring")
     assert {line.split("/")[0] for line in shown.splitlines()} == {
         "configmap",

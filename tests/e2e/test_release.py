@@ -9,12 +9,16 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from importlib import metadata
 
 import pytest
 import yaml
+from packaging import utils
 
+from app.store.server import embedded
 from deploy.release import artifacts
 from tests.e2e import building, go_programs
+from tests.matrix import dimensions
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
@@ -115,6 +119,31 @@ def test_the_zipapp_runs_in_an_empty_directory(
     assert "Usage: topolog score" in run(program, "score", "--help", cwd=tmp_path, **empty)
 
 
+@pytest.fixture(scope="module", params=dimensions.pythons(), ids=lambda version: version.name)
+def program(
+    request: pytest.FixtureRequest, clone: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+) -> pathlib.Path:
+    """The zipapp for a Python of this machine, beside that Python on a path of its own."""
+    folder = tmp_path_factory.mktemp("zipapp")
+    (folder / "bin").mkdir()
+    python = request.param.path
+    packages = artifacts.environment(clone, folder / "environment", python)
+    interpreter = run(python, "-c", "import sys; print(sys.executable)", cwd=folder)
+    (folder / "bin" / packages.parent.name).symlink_to(interpreter)
+    return artifacts.zipapp(packages, "topolog", folder / "bin" / "topolog")
+
+
+def test_a_zipapp_works_in_an_empty_home_on_each_python(
+    program: pathlib.Path, tmp_path: pathlib.Path, empty: dict[str, str], store_server: embedded.Server
+) -> None:
+    found = {**empty, "PATH": f"{program.parent}:/usr/bin:/bin", "TOPOLOG_STORE_URL": store_server.url}
+    found["TOPOLOG_CLUSTER"] = f"zipapp-{program.parent.parent.name}"
+    run(program, "migrate", "up", cwd=tmp_path, **found)
+    assert "current" in run(program, "migrate", "status", cwd=tmp_path, **found)
+    (tmp_path / "cluster.json").write_text('{"pod": {"name": "a"}, "nodes": [{"name": "n1"}]}')
+    assert "1 of 1 nodes are left" in run(program, "score", "cluster.json", cwd=tmp_path, **found)
+
+
 def test_kubectl_finds_the_plugin_of_the_manifest(
     clone: pathlib.Path, tmp_path: pathlib.Path, empty: dict[str, str]
 ) -> None:
@@ -139,6 +168,22 @@ def test_kubectl_finds_the_plugin_of_the_manifest(
     )
     shown = run(tmp_path / "bin" / platform["bin"], "--version", cwd=tmp_path, PATH=path, **empty)
     assert shown.endswith("99.0.0")
+
+
+def test_every_file_of_the_environment_belongs_to_a_component(clone: pathlib.Path) -> None:
+    listed = json.loads((clone / "dist" / "topolog-99.0.0.cdx.json").read_text())["components"]
+    packages = next((clone / "build" / "release" / "lib").glob("python*")) / "site-packages"
+    installed = {
+        utils.canonicalize_name(one.name): one for one in metadata.distributions(path=[str(packages)])
+    }
+    owned: set[pathlib.Path] = set()
+    for component in listed:
+        files = installed[utils.canonicalize_name(component["name"])].files
+        assert files, component["name"]
+        owned |= {pathlib.Path(os.path.normpath(packages / file)) for file in files}
+    present = {path for path in packages.rglob("*") if path.is_file()}
+    assert len(present) > 1000
+    assert sorted(present - owned) == []
 
 
 def test_the_bill_of_materials_names_every_package_and_its_licence(clone: pathlib.Path) -> None:

@@ -79,7 +79,7 @@ def store(path: pathlib.Path) -> Version:
 
 
 def pythons() -> list[Version]:
-    """Return the interpreters on PATH from 3.11 on, the oldest first, each version once."""
+    """Return the interpreters on PATH and of pyenv from 3.11 on, the oldest first, each version once."""
     found: dict[tuple[int, ...], Version] = {}
     for path in _executables(re.compile(r"python3\.\d+")):
         version = python_version(path)
@@ -124,7 +124,10 @@ def present_store() -> str:
 
 
 def _executables(name: re.Pattern[str]) -> Iterator[pathlib.Path]:
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+    pyenv = pathlib.Path(os.environ.get("PYENV_ROOT") or pathlib.Path.home() / ".pyenv")
+    on_path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    # pyenv puts only the versions that it has selected on PATH.
+    for folder in (*on_path, *map(str, sorted(pyenv.glob("versions/*/bin")))):
         if folder and pathlib.Path(folder).is_dir():
             for path in sorted(pathlib.Path(folder).iterdir()):
                 if name.fullmatch(path.name):

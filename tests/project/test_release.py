@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 import yaml
@@ -151,3 +152,20 @@ def test_a_form_of_the_repository_fits_its_schema(schema: str, pattern: str) -> 
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *files]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_metadata_of_the_distribution_are_whole(tmp_path: pathlib.Path) -> None:
+    """The image and the bill of materials have them from there."""
+    code = (
+        "import sys; from setuptools import build_meta as b; b.prepare_metadata_for_build_wheel(sys.argv[1])"
+    )
+    shutil.copytree(ROOT / "app", tmp_path / "app", ignore=shutil.ignore_patterns("*.js", "__pycache__"))
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    subprocess.run([sys.executable, "-c", code, tmp_path], cwd=tmp_path, capture_output=True, check=True)
+    found = metadata.Distribution.at(next(tmp_path.glob("*.dist-info"))).metadata
+    assert (found["Version"], found["License-Expression"]) == (app.__version__, "Apache-2.0")
+    assert "scheduler extender" in found["Keywords"]
+    kinds = [each.partition(" :: ")[0] for each in found.get_all("Classifier") or []]
+    assert kinds.count("Development Status") == 1
+    assert "License" not in kinds, "superseded by the expression"

@@ -1,12 +1,67 @@
-"""The how-to pages: their code blocks, and the command that each shows with its output."""
+"""The tutorial and the how-to pages: their code blocks, and the command that each shows with its output."""
 
 import pathlib
 import re
+from dataclasses import dataclass
 
 import app
 from tests.support import commands
 
-_FOLDER = pathlib.Path(app.__file__).parent.parent / "docs" / "how-to"
+ROOT = pathlib.Path(app.__file__).parent.parent
+_FOLDER = ROOT / "docs" / "how-to"
+_FENCE = re.compile(
+    r"^(?:<!-- not run: (?P<reason>.+) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+_OF_A_CLUSTER = re.compile(
+    r"^git clone|\b(kubectl|helm)\b|\btopolog (bootstrap|up|doctor (?!store))", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The commands of a code block in the language `console`."""
+
+    page: str
+    line: int
+    text: str
+    reason: str
+    """Why no test runs it, from the comment above it; empty if one does."""
+
+
+def paths() -> list[pathlib.Path]:
+    """The tutorial and all how-to pages."""
+    return [ROOT / "docs" / "tutorial.md", *sorted(_FOLDER.glob("*.md"))]
+
+
+def fenced(path: pathlib.Path, language: str) -> list[str]:
+    """The code blocks of a file in a language, in their order."""
+    return [each["text"] for each in _FENCE.finditer(path.read_text()) if each["language"] == language]
+
+
+def console() -> list[Block]:
+    """The commands of these pages."""
+    found = []
+    for path in paths():
+        text = path.read_text()
+        for each in _FENCE.finditer(text):
+            if each["language"] == "console":
+                line = text.count("\n", 0, each.start("text")) + 1
+                found.append(Block(path.name, line, each["text"], each["reason"] or ""))
+    return found
+
+
+def sessions(*, cluster: bool) -> dict[str, list[Block]]:
+    """Page -> the blocks that are run, of the pages that need a cluster, or of the others."""
+    pages: dict[str, list[Block]] = {}
+    for block in console():
+        if not block.reason:
+            pages.setdefault(block.page, []).append(block)
+    return {
+        page: blocks
+        for page, blocks in pages.items()
+        if any(_OF_A_CLUSTER.search(block.text) for block in blocks) == cluster
+    }
 
 
 def page(name: str) -> str:
@@ -15,14 +70,13 @@ def page(name: str) -> str:
 
 
 def blocks(name: str, language: str) -> list[str]:
-    """The code blocks of a language, such as "json", in their order; without one: those of a terminal."""
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", page(name), re.MULTILINE | re.DOTALL)
-    return [code for named, code in found if named == language]
+    """The code blocks of a how-to page in a language, such as "json", in their order."""
+    return fenced(_FOLDER / name, language)
 
 
 def scored(named: str, old: str, new: str, folder: pathlib.Path) -> list[str]:
     """The output of the page's first command for its cluster with one text replaced, by line."""
-    (cluster,), plain = blocks(named, "json"), blocks(named, "")
+    (cluster,), plain = blocks(named, "json"), blocks(named, "console")
     assert old in cluster
     setting, program, command, name = plain[0].split()
     assert program == "topolog"

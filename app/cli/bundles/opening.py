@@ -19,7 +19,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import urllib3
 
-from app import exit_codes, parent_death, plugins, settings
+from app import exit_codes, parent_death, plugins, settings, temporary_folders
 from app.cli import exits, processes
 from app.cli.client import api_client
 from app.framework import configuring, registry
@@ -53,7 +53,7 @@ def opened(file: BinaryIO, *, note: Callable[[str], None]) -> Iterator[Opened]:
     with contextlib.ExitStack() as ending:
         try:
             contents = reading.read(file)
-            folder = pathlib.Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="topolog-bundle-")))
+            folder = ending.enter_context(temporary_folders.temporary_folder("topolog-bundle-"))
             url = _loaded(file, ending)
             client, environ = _serve(folder, url, contents, ending, note)
         except reading.Damaged as damaged:

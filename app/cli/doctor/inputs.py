@@ -81,23 +81,24 @@ def processes(
     """The processes at these URLs, else in the pods of the cluster, else of ``topolog up`` here."""
     if urls:
         return run_processes.by_urls(urls)
-    local = [
-        cli_processes.local_url(loaded, offset)
-        for offset in sorted(one.offset for one in cli_processes.TOGETHER.values())
-    ]
+    usual = cli_processes.default_ports(loaded)
     try:
         client = clients.Client(access(loaded))
         found = run_processes.of_cluster(api_reader.ApiReader(client), client, namespace)
         if found:
             return found
         unseen = api_reader.Unseen(
-            f"namespace {namespace} has no pod of Topolog, and no process answers at {local[0]}",
+            f"namespace {namespace} has no pod of Topolog, and no process answers at"
+            f" {cli_processes.local_url(loaded, usual[0])}",
             f"name the namespace of Topolog's pods with --namespace, or {_BY_URLS}",
         )
     except api_reader.Unseen as problem:
         unseen = api_reader.Unseen(problem.reason, f"{_BY_URLS}; or {problem.fix}")
-    here = run_processes.by_urls(local)
-    return here if any(one.samples for one in here) else unseen
+    for ports in (cli_processes.recorded_ports(loaded.cluster), usual):
+        here = run_processes.by_urls([cli_processes.local_url(loaded, port) for port in ports])
+        if any(one.samples for one in here):
+            return here
+    return unseen
 
 
 class Witness:

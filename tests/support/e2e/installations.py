@@ -28,6 +28,7 @@ from tests.support.e2e import api_client, clusters, kube_schedulers
 DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
 HOME = "topolog-system"
 SERVICE = "topolog-extender.topolog-system.svc"
+VIEW = "topolog-view.topolog-system.svc"
 TOPOLOG = pathlib.Path(sys.executable).with_name("topolog")
 
 
@@ -105,7 +106,7 @@ class Installation:
         for what in ("crds", "rbac"):
             self._cluster.kubectl("apply", "-k", DEPLOY / what)
         self._cluster.kubectl("wait", "--for=condition=established", "crd/workloadpolicies.kosmos.io")
-        _run("certs", str(self.tls), "--host", SERVICE, "--host", "127.0.0.1")
+        _run("certs", str(self.tls), "--host", SERVICE, "--host", VIEW, "--host", "127.0.0.1")
         self.store = embedded.Server(self._folder / "store", append_only=True)
         self._ending.callback(self.store.stop)
         _run("migrate", "up", env=self._environment({}))
@@ -126,6 +127,12 @@ class Installation:
             timeout=10.0,
         )
 
+    def start_view(self) -> Part:
+        """Start the process of the dashboard; it asks the API server nothing."""
+        view = self._part("extender", "view")
+        view.await_ready()
+        return view
+
     @property
     def parts(self) -> list[Part]:
         """All processes."""
@@ -141,8 +148,9 @@ class Installation:
             "TOPOLOG_SERVER_BIND": "127.0.0.1",
             "TOPOLOG_SERVER_HEALTH_PORT": str(health),
         }
-        if command == "extender":
-            environment |= {"TOPOLOG_SERVER_PORT": str(port)} | {
+        if command in ("extender", "view"):
+            of_port = "TOPOLOG_VIEW_PORT" if command == "view" else "TOPOLOG_SERVER_PORT"
+            environment |= {of_port: str(port)} | {
                 f"TOPOLOG_TLS_{what}": str(self.tls / file)
                 for what, file in (("CERT", "server.crt"), ("KEY", "server.key"), ("CA", "ca.crt"))
             }

@@ -1,0 +1,196 @@
+"""Every block of commands in the tutorial and the how-tos that needs a cluster, run as it is written.
+
+There are three kinds of pages: those that install (an empty cluster, whose pods run as processes), the
+tutorial (an empty cluster, beside which `topolog up` runs), and all others (an installation that is there). A
+kubelet for processes has no server: `kubectl logs` shows its files, and a forwarded port is that of the
+process. tests/cli/questions/test_console_blocks.py runs the pages that need no cluster.
+"""
+
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e import go_programs
+from tests.support import child_processes, console_sessions, how_to_pages, polling
+from tests.support.e2e import (
+    clusters,
+    installations,
+    kube_schedulers,
+    prometheus_operator,
+    readiness,
+    workloads,
+)
+from tests.support.e2e.nodes import process_kubelets
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+
+LACKING = process_kubelets.lacking()
+HOME = "topolog-system"
+ROOT = how_to_pages.ROOT
+DEPLOY = ROOT / "deploy"
+MANIFESTS = pathlib.Path(__file__).parent / "manifests"
+PAGES = how_to_pages.sessions(cluster=True)
+TUTORIAL = "tutorial.md"
+INSTALLING = sorted(
+    page for page, blocks in PAGES.items() if any("-k deploy/overlays" in each.text for each in blocks)
+)
+OTHERS = sorted(PAGES.keys() - {*INSTALLING, TUTORIAL})
+
+
+def session(
+    folder: pathlib.Path, cluster: clusters.Cluster, binary: pathlib.Path, **environ: str
+) -> console_sessions.Session:
+    """A folder with the files of a checkout, kubectl with its plugin, and the kubeconfig of an admin."""
+    home = folder / "home"
+    (home / ".kube").mkdir(parents=True)
+    shutil.copy(cluster.kubeconfig(), home / ".kube" / "config")
+    made = console_sessions.Session(
+        folder, HOME=str(home), BROWSER="true", **{"XDG_STATE_HOME": str(folder / "state"), **environ}
+    )
+    made.environ.pop("KUBECONFIG", None)
+    logs = cluster.folder / f"pods-{HOME}"
+    made.add(
+        "kubectl",
+        f"""case " $* " in
+*" port-forward "*) exit 0 ;;
+*" logs deployment/"*) for last; do :; done; exec cat {logs}/"${{last#deployment/}}"-*.log ;;
+esac
+exec {binary} kubectl "$@" """,
+    )
+    made.add("kubectl-topolog", 'exec topolog "$@"')
+    shutil.copytree(DEPLOY, made.work / "deploy", ignore=shutil.ignore_patterns("__pycache__"))
+    return made
+
+
+# An installation that is there
+
+
+@pytest.fixture(scope="module")
+def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
+    """An installation with all processes, a pod that waits, and the objects that the pages name."""
+    cluster.add_nodes("n1", "n2", labels={"zone": "a"})
+    for name in ("quotas", "shop"):
+        cluster.add_namespace(name)
+    prometheus_operator.define(cluster)
+    cluster.kubectl("apply", "-f", MANIFESTS / "elasticquotas.yaml")
+    cluster.kubectl("wait", "--for=condition=established", "crd/elasticquotas.scheduling.sigs.k8s.io")
+    cluster.kubectl("apply", "-f", "-", stdin=how_to_pages.blocks("quotas.md", "yaml")[0])
+    scheduler = DEPLOY / "scheduler" / "kube-scheduler-service.yaml"
+    cluster.kubectl("-n", "kube-system", "create", "configmap", "kube-scheduler", f"--from-file={scheduler}")
+    with installations.Installation(cluster, whole=True, PLUGINS_ENABLED="*,ElasticQuota") as made:
+        # Another CA would sign what `topolog bootstrap` makes.
+        pair = (f"--cert={made.tls / 'ca.crt'}", f"--key={made.tls / 'ca.key'}")
+        cluster.kubectl("-n", HOME, "create", "secret", "tls", "topolog-ca", *pair)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def scheduler(cluster: clusters.Cluster, topolog: installations.Installation) -> kube_schedulers.Scheduler:
+    """kube-scheduler, which has placed one of many pods."""
+    running = topolog.start_scheduler()
+    cluster.apply(policy(1), workloads.deployment("shop", "web", 100, policy="spread"))
+    polling.eventually(lambda: topolog.ask("/apis/v1/pending")["items"], "a pod waits", within=60)
+    return running
+
+
+def policy(places: int) -> dict[str, object]:
+    return workloads.policy("shop", "spread", "zone", "web", a=places)
+
+
+@pytest.fixture(scope="module")
+def view(topolog: installations.Installation) -> installations.Part:
+    """The process of the dashboard."""
+    return topolog.start_view()
+
+
+@pytest.mark.parametrize("page", OTHERS)
+def test_the_commands_of_a_page_run(
+    page: str,
+    cluster: clusters.Cluster,
+    topolog: installations.Installation,
+    scheduler: kube_schedulers.Scheduler,
+    view: installations.Part,
+    binary: pathlib.Path,
+    tmp_path: pathlib.Path,
+) -> None:
+    made = session(
+        tmp_path,
+        cluster,
+        binary,
+        TOPOLOG_STORE_URL=topolog.store.url,
+        TOPOLOG_CLIENT_URL=f"https://127.0.0.1:{topolog.extenders[0].port}",
+        TOPOLOG_CLIENT_VIEW_URL=f"https://127.0.0.1:{view.port}",
+        TOPOLOG_CLIENT_CERT=str(topolog.tls / "viewer.crt"),
+        TOPOLOG_CLIENT_KEY=str(topolog.tls / "viewer.key"),
+        TOPOLOG_CLIENT_CA=str(topolog.tls / "ca.crt"),
+    )
+    shutil.copy(topolog.tls / "server.crt", made.work)
+    shown = [*how_to_pages.blocks(page, "json"), ""][0]
+    (made.work / "cluster.json").write_text(shown)
+    names = {
+        "https://127.0.0.1:8444": f"https://127.0.0.1:{view.port}",
+        "https://127.0.0.1:10259": scheduler.url,
+        "41200": "1",
+    }
+    placed = len(workloads.running(cluster, "shop"))
+    made.run(PAGES[page], names, live=lambda: cluster.apply(policy(placed + 1)))
+
+
+# Pages that install
+
+
+@pytest.mark.skipif(bool(LACKING), reason=LACKING)
+@pytest.mark.parametrize("page", INSTALLING)
+@pytest.mark.parametrize("helm", [False, True], ids=["kubectl", "helm"])
+def test_the_commands_of_an_installation_run(
+    page: str, helm: bool, binary: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """Those of Helm in a cluster of their own, because only one of both may install there."""
+    blocks = [block for block in PAGES[page] if ("helm" in block.text) == helm]
+    if blocks:
+        with readiness.empty_cluster(binary, "a", "b") as empty:
+            made = session(tmp_path, empty, binary)
+            if helm:
+                helm_program = go_programs.HELM[max(go_programs.HELM)].built()
+                # As in tests/e2e/test_chart.py: the API server is outside of the pods' network.
+                made.add(
+                    "helm",
+                    f'''case $1 in install) set -- "$@" --set "tests.skip={{R01}}" ;; esac
+exec {helm_program} "$@"''',
+                )
+            empty.start_process_kubelet(HOME)
+            made.run(blocks, {})
+
+
+# The tutorial
+
+
+def test_the_commands_of_the_tutorial_run(binary: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with clusters.Cluster(binary) as empty:
+        empty.start_controller_manager()
+        empty.add_nodes("n1", labels={"topology.kubernetes.io/zone": "zone-a"})
+        empty.kubectl("apply", "-f", DEPLOY / "crds" / "kosmos.io_workloadpolicies.yaml")
+        empty.kubectl("wait", "--for=condition=established", "crd/workloadpolicies.kosmos.io")
+        (spread,) = how_to_pages.fenced(ROOT / "docs" / TUTORIAL, "yaml")
+        empty.kubectl("apply", "-f", "-", stdin=spread)
+        empty.apply(workloads.pod("default", "web-1", app="web", **{workloads.POLICY_LABEL: "spread"}))
+        port, health = child_processes.free_port(row=2), child_processes.free_port(row=8)
+        made = session(
+            tmp_path,
+            empty,
+            binary,
+            TOPOLOG_SERVER_PORT=str(port),
+            TOPOLOG_SERVER_HEALTH_PORT=str(health),
+            TOPOLOG_CLIENT_URL=f"https://127.0.0.1:{port}",
+            PIP_CACHE_DIR=os.environ.get("PIP_CACHE_DIR", str(pathlib.Path.home() / ".cache" / "pip")),
+        )
+        names = {
+            "REPOSITORY": str(ROOT),
+            ".venv/bin/topolog up": "topolog up",  # the one that is left running
+            "NAME-OF-THIS-MACHINE": "localhost",
+            "NAME-OF-A-POD": "web-1",
+        }
+        made.run(PAGES[TUTORIAL], names)

@@ -1,0 +1,45 @@
+"""The code blocks of tutorial and how-tos: each has a language, and commands are run or name why not.
+
+A block of commands has the language `console`. tests/cli/questions/test_console_blocks.py and
+tests/e2e/test_console_blocks.py run all of them, except those below a comment `<!-- not run: REASON -->`.
+"""
+
+import pathlib
+import re
+
+import pytest
+
+from tests.support import how_to_pages
+
+NOT_RUN = {"needs a container runtime": 1, "needs a bucket of a provider": 1}
+"""Reason -> blocks."""
+
+
+@pytest.mark.parametrize("path", how_to_pages.paths(), ids=lambda path: path.stem)
+def test_every_block_is_fenced_at_the_margin_and_has_a_language(path: pathlib.Path) -> None:
+    lines = path.read_text().splitlines()
+    fences = [line for line in lines if re.match(r"\s*(```|~~~)", line)]
+    assert all(re.fullmatch(r"```\w+", line) for line in fences[::2]), fences
+    assert set(fences[1::2]) <= {"```"}
+    outside = re.sub(r"^```\w+$.*?^```$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert not re.search(r"^(    |\t)\S", outside, re.MULTILINE), "an indented block has no language"
+
+
+def test_the_blocks_that_no_test_runs_are_these() -> None:
+    reasons = [block.reason for block in how_to_pages.console() if block.reason]
+    assert {reason: reasons.count(reason) for reason in reasons} == NOT_RUN
+    run = [
+        block
+        for cluster in (True, False)
+        for each in how_to_pages.sessions(cluster=cluster).values()
+        for block in each
+    ]
+    assert len(run) + len(reasons) == len(how_to_pages.console()) > 50
+
+
+def test_a_command_is_in_a_block_of_commands() -> None:
+    """One that is marked as text would not be run."""
+    command = re.compile(r"^(\S+=\S+ )?(topolog|kubectl|helm|docker|make|git) [a-z]", re.MULTILINE)
+    for path in how_to_pages.paths():
+        for text in how_to_pages.fenced(path, "text"):
+            assert not command.search(text), path
