@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 
 from app.domain import model, snapshots
 from app.domain.fitting import budgets, node_fit, victims
+from app.framework import cycles
 from app.plugins.elastic_quota import admission, quota_model
 from app.plugins.elastic_quota.trees import forests, membership, overuse, usage
 
 
-def veto(
-    snapshot: snapshots.Snapshot, pod: model.Pod, offered: Sequence[model.Pod], rules: admission.Rules
-) -> str | None:
+def veto(cycle: cycles.Cycle, offered: Sequence[model.Pod], rules: admission.Rules) -> str | None:
     """Why the pod of a quota must not evict these: they are of other quotas, or not preemptible."""
+    snapshot, pod = cycle.snapshot, cycle.pod
     if not admission.limited(snapshot, pod, rules):
         return None
     grown = usage.forest(snapshot)
