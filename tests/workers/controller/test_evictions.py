@@ -216,6 +216,7 @@ def test_a_subject_has_to_be_wanted_without_interruption(evicting: Evicting) -> 
 
 def test_the_time_begins_again_with_the_next_leadership(evicting: Evicting) -> None:
     evicting.want("a", after=120)
+    assert evicting.asked(after=100) == []
     evicting.term = lambda: "next"
     evicting.want("a", after=120, term="next")
     assert evicting.asked(after=119) == []
