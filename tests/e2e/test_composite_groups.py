@@ -98,7 +98,7 @@ def test_members_are_refused_with_the_reason_and_a_gang_of_its_own_runs_beside_t
             native_worlds.add_member(cluster, form, NAMESPACE, half, number)
 
     def messages() -> list[str]:
-        """Of the members that were tried: kube-scheduler ends the attempt of the tree at the first refusal."""
+        """Of tried members: kube-scheduler ends the attempt of the tree at the first refusal."""
         found = (
             workloads.scheduled(pod).get("message", "") for half in HALVES for pod in of_gang(cluster, half)
         )

@@ -1,8 +1,9 @@
 """The pods of its own quota that would have to go for a pod which the quota refuses.
 
 Koordinator evicts them (plugins/elasticquota/preempt.go). kube-scheduler does not ask an extender about nodes
-that the extender refused, so this is only shown. The steps are those of kube-scheduler's own dry run
-(app.domain.fitting.victims): a pod is put back if the other still fits on the node and in the quota.
+that the extender refused, so this is shown, and carried out by the controller on request (evictions). The
+steps are those of kube-scheduler's own dry run (app.domain.fitting.victims): a pod is put back if the other
+still fits on the node and in the quota.
 """
 
 from collections.abc import Mapping, Sequence
