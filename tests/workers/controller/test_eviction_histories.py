@@ -147,7 +147,7 @@ class History:
                     self.create()
 
     def delete(self) -> None:
-        """Somebody deletes a pod that runs."""
+        """A pod that runs is deleted for another reason."""
         running = [pod for pod in self.pods() if pod.node and not pod.going]
         if running:
             self.cluster.delete_pod(self.dice.choice(running).name)
